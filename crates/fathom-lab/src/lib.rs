@@ -1,0 +1,1 @@
+//! Experiments, plan, runs, results and statistics of Fathom.

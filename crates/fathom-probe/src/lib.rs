@@ -1,0 +1,1 @@
+//! The measuring SQLite VFS of Fathom, its clocks and its counters.

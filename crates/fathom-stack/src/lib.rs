@@ -1,0 +1,1 @@
+//! Storage stacks of Fathom: images, file systems, mounts, and what this machine can make.

@@ -1,0 +1,1 @@
+//! The workloads of Fathom and the engines that execute them.

@@ -1,0 +1,1 @@
+//! An embedded main-memory DBMS with parallel differential logging.
