@@ -1,1 +1,5 @@
 //! The measuring SQLite VFS of Fathom, its clocks and its counters.
+
+mod split;
+
+pub use split::Split;

@@ -1,0 +1,88 @@
+-- results.db: everything one `fathom run` measured, raw. Version 1 (PRAGMA user_version = 1), journal_mode = WAL.
+-- Times are nanoseconds unless the name says otherwise; moments are milliseconds since 1970 UTC.
+
+CREATE TABLE experiment (               -- exactly one row
+  id INTEGER PRIMARY KEY CHECK (id = 1),
+  name TEXT NOT NULL,                   -- 'journal-modes'
+  title TEXT NOT NULL,
+  source TEXT NOT NULL,                 -- the experiment file, whole; figures and headlines are read from it
+  source_name TEXT NOT NULL,            -- 'built-in' or the file's name
+  command TEXT NOT NULL,                -- the exact command that repeats this
+  seed INTEGER NOT NULL,
+  repeats INTEGER NOT NULL,
+  quick INTEGER NOT NULL,               -- 1 = --quick
+  fathom_version TEXT NOT NULL,
+  started_ms INTEGER NOT NULL,
+  finished_ms INTEGER                   -- NULL while unfinished (see --resume)
+);
+
+CREATE TABLE environment (              -- kernel, cpu, memory, clocksource, governor, SQLite version …
+  key TEXT PRIMARY KEY, value TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE cell (
+  id INTEGER PRIMARY KEY,               -- order in the plan, from 1
+  label TEXT NOT NULL UNIQUE,           -- 'ext4 wal full'
+  axes TEXT NOT NULL,                   -- JSON object: the matrix' axes and this cell's value on each
+  spec TEXT NOT NULL,                   -- the whole cell as JSON
+  durability TEXT,                      -- as Durability, NULL until a worker said it
+  skipped TEXT                          -- reason and remedy when this machine cannot run it, else NULL
+);
+
+CREATE TABLE run (
+  id INTEGER PRIMARY KEY,
+  cell INTEGER NOT NULL REFERENCES cell(id),
+  block INTEGER NOT NULL,               -- repeat number, from 0: one run of every cell per block, in seeded order
+  position INTEGER NOT NULL,            -- place within the block
+  seed INTEGER NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('done', 'failed')),
+  message TEXT,                         -- of a failed run
+  started_ms INTEGER NOT NULL,
+  elapsed_ns INTEGER NOT NULL,          -- whole worker, preparation included
+  engine TEXT,                          -- EngineInfo as JSON
+  parameters TEXT,                      -- workload parameters as JSON, defaults filled in
+  stack TEXT NOT NULL,                  -- StackRecord as JSON
+  floor_ns INTEGER,                     -- median of the floor probe before this run: 4 KiB write + fdatasync on this stack
+  max_rss_bytes INTEGER,
+  involuntary_switches INTEGER,
+  UNIQUE (cell, block)
+);
+
+CREATE TABLE phase (                    -- one row per run and phase (and abscissa); see PhaseSummary
+  run INTEGER NOT NULL REFERENCES run(id),
+  phase TEXT NOT NULL,
+  x REAL,
+  unit TEXT NOT NULL,                   -- transaction, query, operation
+  count INTEGER NOT NULL,
+  wall_ns INTEGER NOT NULL,
+  min_ns INTEGER NOT NULL, p50_ns INTEGER NOT NULL, p90_ns INTEGER NOT NULL, p99_ns INTEGER NOT NULL, p999_ns INTEGER NOT NULL, max_ns INTEGER NOT NULL,
+  sum_wall_ns INTEGER NOT NULL, cpu_ns INTEGER NOT NULL, read_ns INTEGER NOT NULL, write_ns INTEGER NOT NULL, sync_ns INTEGER NOT NULL, other_ns INTEGER NOT NULL,
+  read_bytes INTEGER NOT NULL, write_bytes INTEGER NOT NULL,
+  read_calls INTEGER NOT NULL, write_calls INTEGER NOT NULL, sync_calls INTEGER NOT NULL, other_calls INTEGER NOT NULL,
+  lock_waits INTEGER NOT NULL, lock_wait_ns INTEGER NOT NULL
+);
+CREATE INDEX phase_by_run ON phase (run, phase);
+
+CREATE TABLE sample (                   -- one row per execution; see Sample
+  run INTEGER NOT NULL REFERENCES run(id),
+  phase TEXT NOT NULL,
+  x REAL,
+  seq INTEGER NOT NULL,
+  thread INTEGER NOT NULL,
+  rows INTEGER NOT NULL,
+  wall_ns INTEGER NOT NULL, cpu_ns INTEGER NOT NULL, read_ns INTEGER NOT NULL, write_ns INTEGER NOT NULL, sync_ns INTEGER NOT NULL, other_ns INTEGER NOT NULL,
+  read_bytes INTEGER NOT NULL, write_bytes INTEGER NOT NULL,
+  read_calls INTEGER NOT NULL, write_calls INTEGER NOT NULL, sync_calls INTEGER NOT NULL, other_calls INTEGER NOT NULL
+);
+CREATE INDEX sample_by_run ON sample (run, phase, x, seq);
+
+CREATE TABLE io (                       -- VFS calls by file class; see IoRow
+  run INTEGER NOT NULL REFERENCES run(id),
+  phase TEXT NOT NULL, class TEXT NOT NULL, op TEXT NOT NULL,
+  calls INTEGER NOT NULL, bytes INTEGER NOT NULL, ns INTEGER NOT NULL
+);
+CREATE INDEX io_by_run ON io (run, phase);
+
+CREATE TABLE verified (run INTEGER NOT NULL REFERENCES run(id), text TEXT NOT NULL);
+
+CREATE TABLE warning (run INTEGER REFERENCES run(id), text TEXT NOT NULL);  -- run NULL = of the whole experiment

@@ -1,0 +1,67 @@
+//! What a cell asks of its storage stack, and what it was given.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A storage stack as written in an experiment file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StackSpec {
+    /// `dir` (where `directory` is, no root), or a file system: `ext2`, `ext3`, `ext4`, `xfs`, `btrfs`, `ntfs` (ntfs-3g),
+    /// `vfat`, `exfat`, `f2fs`, `ntfs3` … whatever this machine can make and mount.
+    pub filesystem: String,
+    /// Extra words for mkfs, e.g. `["-O", "^has_journal"]`.
+    pub mkfs: Vec<String>,
+    /// Mount options, e.g. `data=journal,noatime`; empty = the file system's defaults.
+    pub mount: String,
+    /// Size of the image in MiB.
+    pub size_mib: u64,
+    /// An external log device of this size in MiB (XFS logdev, ext4 journal device), or none.
+    pub log_mib: Option<u64>,
+    /// Where the image (or, for `dir`, the working directory) is put; empty = the run's `--dir`.
+    pub directory: PathBuf,
+}
+
+impl Default for StackSpec {
+    fn default() -> Self {
+        StackSpec {
+            filesystem: "dir".into(),
+            mkfs: Vec::new(),
+            mount: String::new(),
+            size_mib: 2048,
+            log_mib: None,
+            directory: PathBuf::new(),
+        }
+    }
+}
+
+/// What was really made: goes into the results with every run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StackRecord {
+    /// File system type as the kernel names it in mountinfo.
+    pub filesystem: String,
+    /// The mkfs command line, empty for `dir`.
+    pub mkfs: String,
+    /// Version line of the mkfs tool or driver.
+    pub mkfs_version: String,
+    /// Mount options as mountinfo shows them.
+    pub mount: String,
+    /// Backing: `loop (direct I/O) on ext4`, or the device of the directory.
+    pub device: String,
+    /// Things a reader must know: `loop without direct I/O: cached twice`, `tmpfs: no device` …
+    pub warnings: Vec<String>,
+}
+
+/// Whether this machine can do something, and if not, the command that brings it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capability {
+    /// `root`, `loop`, `ext4`, `block-trace`, `drop-caches`, `postgresql`, `browser` …
+    pub name: String,
+    /// Whether it works here, found by trying where that is cheap.
+    pub present: bool,
+    /// Version or place when present; the reason when absent.
+    pub detail: String,
+    /// The exact command that brings it; empty when present or when nothing can.
+    pub remedy: String,
+}

@@ -1,0 +1,122 @@
+//! The engine seam: what a workload may ask of a database engine.
+
+use std::path::Path;
+
+use crate::spec::Durability;
+
+/// A value bound to a statement or read from a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// SQL NULL.
+    Null,
+    /// A 64-bit integer.
+    Integer(i64),
+    /// A double.
+    Real(f64),
+    /// UTF-8 text.
+    Text(String),
+    /// Bytes.
+    Blob(Vec<u8>),
+}
+
+/// A prepared statement of one connection (an index into its list).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Statement(pub usize);
+
+/// The SQL dialect where engines differ (types, auto-increment). Parameters are `$1`, `$2` … in order of first use on all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// SQLite.
+    Sqlite,
+    /// PostgreSQL.
+    Postgresql,
+}
+
+/// What went wrong in an engine: which statement or file, what the engine said, and what to do where that is known.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {message}")]
+pub struct EngineError {
+    /// The statement, file or setting concerned.
+    pub what: String,
+    /// The engine's own words, then what to do.
+    pub message: String,
+    /// The engine's code (SQLite extended result code, or 0).
+    pub code: i32,
+}
+
+/// Name, version and build of an engine as it really runs.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct EngineInfo {
+    /// `sqlite` or `postgresql`.
+    pub name: String,
+    /// E.g. `3.54.1`.
+    pub version: String,
+    /// Source id and compile options, or the server's build line.
+    pub build: Vec<String>,
+    /// Settings as read back from the engine after they were set.
+    pub settings: std::collections::BTreeMap<String, String>,
+}
+
+/// One database engine with its settings, working in one directory. Dropping it stops what it started.
+pub trait Engine: Send + Sync {
+    /// Opens (creates) the database called `name` in the engine's directory with the cell's settings, each read back.
+    ///
+    /// # Errors
+    /// A setting that did not take, a file that cannot be opened, a server that does not answer.
+    fn connect(&self, name: &str) -> Result<Box<dyn Connection>, EngineError>;
+    /// What runs, and the settings as read back by the first `connect`.
+    fn info(&self) -> EngineInfo;
+    /// Dialect of the SQL this engine takes.
+    fn dialect(&self) -> Dialect;
+    /// What the settings promise.
+    fn durability(&self) -> Durability;
+    /// The directory in which the engine's files live (evicted or dropped from the page cache for cold runs).
+    fn directory(&self) -> &Path;
+    /// Makes the engine forget what it caches itself (a server is restarted; SQLite caches per connection: nothing to do).
+    ///
+    /// # Errors
+    /// A server that cannot be restarted.
+    fn forget_caches(&self) -> Result<(), EngineError>;
+}
+
+/// One connection. Statements run on the calling thread, so that the probe's thread-local clocks see them.
+pub trait Connection: Send {
+    /// Runs one or more statements without parameters, discarding rows.
+    ///
+    /// # Errors
+    /// The statement that failed, with the engine's message.
+    fn execute_script(&mut self, sql: &str) -> Result<(), EngineError>;
+    /// Prepares one statement.
+    ///
+    /// # Errors
+    /// A syntax error, a missing table.
+    fn prepare(&mut self, sql: &str) -> Result<Statement, EngineError>;
+    /// Executes a prepared statement to its end and gives the number of rows it changed.
+    ///
+    /// # Errors
+    /// The statement with the engine's message; constraint, busy, full, I/O.
+    fn execute(&mut self, statement: Statement, params: &[Value]) -> Result<u64, EngineError>;
+    /// Executes a prepared query, hands each row's values to `on_row`, and gives the number of rows.
+    ///
+    /// # Errors
+    /// As [`Connection::execute`].
+    fn query(
+        &mut self,
+        statement: Statement,
+        params: &[Value],
+        on_row: &mut dyn FnMut(&[Value]),
+    ) -> Result<u64, EngineError>;
+    /// Executes a prepared query and reads every column of every row without building values; gives (rows, bytes).
+    /// This is what a timed SELECT uses.
+    ///
+    /// # Errors
+    /// As [`Connection::execute`].
+    fn drain(&mut self, statement: Statement, params: &[Value]) -> Result<(u64, u64), EngineError>;
+    /// Waits for locks since the connection was opened: (number, ns).
+    fn lock_waits(&self) -> (u64, u64);
+    /// Closes the connection, statements first.
+    ///
+    /// # Errors
+    /// What the engine says when it cannot close.
+    fn close(self: Box<Self>) -> Result<(), EngineError>;
+}

@@ -1,0 +1,82 @@
+//! What a workload hands out while it runs: samples, one per measured execution, and a summary of each phase.
+
+use fathom_probe::Split;
+use serde::{Deserialize, Serialize};
+
+/// One measured execution (a query, a transaction, a file operation).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// What was executed, e.g. `insert`, `update-range`, `select-asc`. The same name in all cells of an experiment.
+    pub phase: String,
+    /// The figure's abscissa where the phase has one (rows of a range, number of columns), else none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x: Option<f64>,
+    /// Number of the execution within (phase, x), from 0, in time order.
+    pub seq: u64,
+    /// Thread (or connection) that executed it, from 0.
+    #[serde(default)]
+    pub thread: u32,
+    /// Rows returned or changed.
+    pub rows: u64,
+    /// Where the time went.
+    pub split: Split,
+}
+
+/// The whole of one phase of one run, over all threads.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseSummary {
+    /// As in [`Sample::phase`].
+    pub phase: String,
+    /// As in [`Sample::x`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x: Option<f64>,
+    /// What is counted: `transaction`, `query` or `operation`.
+    pub unit: String,
+    /// Successful executions. A failed one fails the run and is never counted.
+    pub count: u64,
+    /// Elapsed time of the phase from the first start to the last end (ns), checks and cache dropping excluded.
+    pub wall_ns: u64,
+    /// Latency of one execution (ns): minimum, p50, p90, p99, p99.9, maximum.
+    pub latency_ns: [u64; 6],
+    /// The sum of all executions' splits (over threads, so its wall can exceed `wall_ns`).
+    pub split: Split,
+    /// Time spent waiting for locks that another connection held (busy handler), ns, and how often.
+    #[serde(default)]
+    pub lock_wait_ns: u64,
+    /// Number of such waits.
+    #[serde(default)]
+    pub lock_waits: u64,
+}
+
+/// Calls, bytes and time of one kind of VFS call on one class of file, in one phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IoRow {
+    /// As in [`Sample::phase`].
+    pub phase: String,
+    /// `database`, `rollback-journal`, `wal`, `wal-index`, `super-journal`, `temporary`.
+    pub class: String,
+    /// `open`, `read`, `write`, `truncate`, `sync`, `delete`, `lock`, `shm`, `fetch` …
+    pub op: String,
+    /// Number of calls.
+    pub calls: u64,
+    /// Bytes read, written or mapped.
+    pub bytes: u64,
+    /// Time inside the calls, ns.
+    pub ns: u64,
+}
+
+/// Where a workload's findings go. Implementations buffer: nothing is written during a timed window.
+pub trait Sink {
+    /// One execution. Called after the timed window of its phase, or from memory between executions.
+    fn sample(&mut self, sample: Sample);
+    /// A phase has ended.
+    fn phase(&mut self, summary: PhaseSummary);
+    /// VFS calls of a phase.
+    fn io(&mut self, row: IoRow);
+    /// How much of the run is done, 0 to 1.
+    fn progress(&mut self, done: f64);
+    /// Something a reader of the result must know.
+    fn warning(&mut self, text: String);
+    /// A check of the work that passed, e.g. `integrity_check ok`, `rows 1000000`.
+    fn verified(&mut self, check: String);
+}

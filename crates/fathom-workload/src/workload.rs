@@ -1,0 +1,56 @@
+//! The workload seam: what the worker asks of a workload.
+
+use std::path::Path;
+
+use crate::engine::{Engine, EngineError};
+use crate::sample::Sink;
+
+/// Where and how a workload runs.
+pub struct Context<'a> {
+    /// Directory on the stack under test; empty at the start, the workload's to fill.
+    pub directory: &'a Path,
+    /// The engine, or none for a workload that asks for none (`mobibench-file`).
+    pub engine: Option<&'a dyn Engine>,
+    /// Seed of this run: same seed, same data and same order.
+    pub seed: u64,
+}
+
+/// What ended a run.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadError {
+    /// A parameter is unknown, of the wrong type or out of range.
+    #[error("workload {workload}: parameter {parameter}: {problem}")]
+    Parameter {
+        /// Workload's name.
+        workload: String,
+        /// Parameter's name.
+        parameter: String,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// The engine refused a statement.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The work was done but its result is wrong: row counts, checksums, integrity.
+    #[error("verification failed: {0}")]
+    Verification(String),
+    /// A file operation failed.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
+}
+
+/// A workload with its parameters, checked.
+pub trait Workload: Send + Sync {
+    /// Prepares (untimed), runs (timed), verifies (untimed), all into `sink`.
+    ///
+    /// # Errors
+    /// See [`WorkloadError`]; a failed statement or check fails the run.
+    fn run(&self, context: &Context<'_>, sink: &mut dyn Sink) -> Result<(), WorkloadError>;
+    /// All parameters with the values that hold (defaults filled in), for the record.
+    fn parameters(&self) -> std::collections::BTreeMap<String, serde_json::Value>;
+}
