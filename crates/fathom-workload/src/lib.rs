@@ -1,6 +1,14 @@
 //! The workloads of Fathom and the engines that execute them.
 
+pub mod clock;
 pub mod engine;
+pub mod params;
+pub mod recorder;
+pub mod registry;
 pub mod sample;
 pub mod spec;
+mod suggest;
 pub mod workload;
+
+pub use engine::{engines, start_engine};
+pub use registry::{create, workload_named, workloads};

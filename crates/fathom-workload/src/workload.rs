@@ -15,11 +15,15 @@ pub struct Context<'a> {
     pub seed: u64,
 }
 
+fn did_you_mean(suggestion: &Option<String>) -> String {
+    suggestion.as_ref().map(|word| format!("; did you mean `{word}`?")).unwrap_or_default()
+}
+
 /// What ended a run.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
     /// A parameter is unknown, of the wrong type or out of range.
-    #[error("workload {workload}: parameter {parameter}: {problem}")]
+    #[error("workload {workload}: parameter {parameter}: {problem}{}", did_you_mean(.suggestion))]
     Parameter {
         /// Workload's name.
         workload: String,
@@ -27,6 +31,18 @@ pub enum WorkloadError {
         parameter: String,
         /// What is wrong and what would be right.
         problem: String,
+        /// The known name or value that was probably meant.
+        suggestion: Option<String>,
+    },
+    /// No workload has this name.
+    #[error("there is no workload called {name}{}; known are {known}", did_you_mean(.suggestion))]
+    Unknown {
+        /// The name as it was written.
+        name: String,
+        /// All names.
+        known: String,
+        /// The name that was probably meant.
+        suggestion: Option<String>,
     },
     /// The engine refused a statement.
     #[error(transparent)]

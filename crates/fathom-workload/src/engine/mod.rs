@@ -1,8 +1,13 @@
 //! The engine seam: what a workload may ask of a database engine.
 
+mod postgresql;
+mod settings;
+mod sqlite;
+
 use std::path::Path;
 
-use crate::spec::Durability;
+use crate::spec::{Durability, EngineSpec};
+pub use settings::{EngineKind, SettingError, check_settings, engines, settings_of};
 
 /// A value bound to a statement or read from a row.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,4 +124,22 @@ pub trait Connection: Send {
     /// # Errors
     /// What the engine says when it cannot close.
     fn close(self: Box<Self>) -> Result<(), EngineError>;
+}
+
+/// Starts the engine of a cell in `directory`, its settings checked.
+///
+/// # Errors
+/// A setting that is unknown or wrong, a library that cannot be loaded, a server that is missing or does not start.
+pub fn start_engine(spec: &EngineSpec, directory: &Path) -> Result<Box<dyn Engine>, EngineError> {
+    let params = settings::read_settings(&spec.name, &spec.settings).map_err(|error| EngineError {
+        what: format!("engine {}", spec.name),
+        message: error.to_string(),
+        code: 0,
+    })?;
+    let _ = (params, directory);
+    Err(EngineError {
+        what: format!("engine {}", spec.name),
+        message: "is not built into this program".into(),
+        code: 0,
+    })
 }

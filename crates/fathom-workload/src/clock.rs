@@ -1,0 +1,49 @@
+//! The clocks of a timed execution: wall and thread CPU time, and what the probe saw of the calling thread's I/O.
+
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use fathom_probe::Split;
+
+/// Nanoseconds since the first use of the clock in this process, monotonic, the same for all threads.
+#[must_use]
+pub fn now_ns() -> u64 {
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    let elapsed = ORIGIN.get_or_init(Instant::now).elapsed();
+    u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// CPU time of the calling thread, ns.
+fn thread_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// A running stopwatch of the calling thread.
+pub struct Stopwatch {
+    start_ns: u64,
+    cpu_ns: u64,
+}
+
+impl Stopwatch {
+    /// Starts it.
+    #[must_use]
+    pub fn start() -> Self {
+        let cpu_ns = thread_cpu_ns();
+        Stopwatch { start_ns: now_ns(), cpu_ns }
+    }
+
+    /// When it was started, on the scale of [`now_ns`].
+    #[must_use]
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    /// Stops it: where the time since the start went. Must be called on the thread that started it.
+    #[must_use]
+    pub fn stop(self) -> Split {
+        let wall_ns = now_ns() - self.start_ns;
+        let cpu_ns = thread_cpu_ns().saturating_sub(self.cpu_ns).min(wall_ns);
+        Split { wall_ns, cpu_ns, other_ns: wall_ns - cpu_ns, ..Split::default() }
+    }
+}

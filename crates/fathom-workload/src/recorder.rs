@@ -1,0 +1,345 @@
+//! Recording a phase: each execution timed and kept in memory, then handed to the sink as samples, summary and I/O rows.
+//!
+//! ```
+//! # use fathom_workload::recorder::{Phase, Unit};
+//! # fn run(sink: &mut dyn fathom_workload::sample::Sink) -> Result<(), std::io::Error> {
+//! let mut phase = Phase::begin("insert", None, Unit::Transaction);
+//! let mut lane = phase.lane(0, 1000);
+//! for _ in 0..1000 {
+//!     lane.time(|| { /* the work */ Ok::<u64, std::io::Error>(1) })?; // the number of rows, or the error
+//!     phase.excluded(|| { /* a check, dropping caches: in no figure */ });
+//! }
+//! phase.end(vec![lane], sink);
+//! # Ok(()) }
+//! ```
+
+use fathom_probe::Split;
+use hdrhistogram::Histogram;
+
+use crate::clock::{Stopwatch, now_ns};
+use crate::sample::{IoRow, PhaseSummary, Sample, Sink};
+
+/// What a phase counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// `transaction`.
+    Transaction,
+    /// `query`.
+    Query,
+    /// `operation` on a file.
+    Operation,
+}
+
+impl Unit {
+    /// As in [`PhaseSummary::unit`].
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Transaction => "transaction",
+            Unit::Query => "query",
+            Unit::Operation => "operation",
+        }
+    }
+}
+
+/// One phase of a run, from its first execution to its last. Only one may be open at a time in a process, because the
+/// probe's counters of calls are the process's.
+pub struct Phase {
+    name: String,
+    x: Option<f64>,
+    unit: Unit,
+    /// Intervals that count for nothing, on the scale of [`now_ns`].
+    excluded: Vec<(u64, u64)>,
+    io: Vec<IoRow>,
+    lock_waits: u64,
+    lock_wait_ns: u64,
+}
+
+/// The executions of one thread in a phase, in time order.
+pub struct Lane {
+    thread: u32,
+    executions: Vec<Execution>,
+    /// Work inside the phase that belongs to no execution: (start, split).
+    besides: Vec<(u64, Split)>,
+}
+
+struct Execution {
+    start_ns: u64,
+    rows: u64,
+    split: Split,
+}
+
+impl Lane {
+    /// Times one execution on the calling thread; `work` gives the number of rows. A failed one is not recorded.
+    ///
+    /// # Errors
+    /// That of `work`.
+    pub fn time<E>(&mut self, work: impl FnOnce() -> Result<u64, E>) -> Result<u64, E> {
+        let watch = Stopwatch::start();
+        let start_ns = watch.start_ns();
+        let result = work();
+        let split = watch.stop();
+        if let Ok(rows) = result {
+            self.executions.push(Execution { start_ns, rows, split });
+        }
+        result
+    }
+
+    /// Records an execution that the caller timed itself, e.g. one that knows its reads, writes and syncs without the
+    /// probe. `start_ns` is what [`now_ns`] gave before it.
+    pub fn record(&mut self, start_ns: u64, rows: u64, split: Split) {
+        self.executions.push(Execution { start_ns, rows, split });
+    }
+
+    /// Times work that is part of the phase but no execution of its own, e.g. a checkpoint: it counts in the phase's wall
+    /// time and split, not in its executions or their latencies.
+    ///
+    /// # Errors
+    /// That of `work`.
+    pub fn besides<T, E>(&mut self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let watch = Stopwatch::start();
+        let start_ns = watch.start_ns();
+        let result = work();
+        self.besides.push((start_ns, watch.stop()));
+        result
+    }
+
+    /// Number of executions recorded.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.executions.len()
+    }
+
+    /// Whether nothing was recorded.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.executions.is_empty()
+    }
+}
+
+impl Phase {
+    /// Opens a phase. `x` is the abscissa where its figure has one.
+    #[must_use]
+    pub fn begin(name: &str, x: Option<f64>, unit: Unit) -> Self {
+        Phase {
+            name: name.to_owned(),
+            x,
+            unit,
+            excluded: Vec::new(),
+            io: Vec::new(),
+            lock_waits: 0,
+            lock_wait_ns: 0,
+        }
+    }
+
+    /// A lane for thread number `thread`, with memory for `capacity` executions taken beforehand.
+    #[must_use]
+    pub fn lane(&self, thread: u32, capacity: usize) -> Lane {
+        Lane { thread, executions: Vec::with_capacity(capacity), besides: Vec::new() }
+    }
+
+    /// Runs work that counts for nothing (a check, dropping caches) while no lane is timing.
+    pub fn excluded<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let start_ns = now_ns();
+        let result = work();
+        self.excluded.push((start_ns, now_ns()));
+        result
+    }
+
+    /// Adds waits for locks: how many, and how long together.
+    pub fn add_lock_waits(&mut self, waits: u64, wait_ns: u64) {
+        self.lock_waits += waits;
+        self.lock_wait_ns += wait_ns;
+    }
+
+    /// Adds a row of calls that the probe does not see, e.g. those of a workload on plain files. Its phase is filled in.
+    pub fn add_io(&mut self, row: IoRow) {
+        self.io.push(IoRow { phase: self.name.clone(), ..row });
+    }
+
+    /// Closes the phase and hands everything to the sink. Executions of all lanes are numbered in order of their start.
+    /// A phase without executions gives nothing.
+    pub fn end(self, lanes: Vec<Lane>, sink: &mut dyn Sink) {
+        let mut split = Split::default();
+        let mut first_ns = u64::MAX;
+        let mut last_ns = 0;
+        let mut all: Vec<(u32, Execution)> = Vec::with_capacity(lanes.iter().map(Lane::len).sum());
+        for lane in lanes {
+            for (start_ns, part) in lane.besides {
+                first_ns = first_ns.min(start_ns);
+                last_ns = last_ns.max(start_ns + part.wall_ns);
+                split.add(&part);
+            }
+            all.extend(lane.executions.into_iter().map(|execution| (lane.thread, execution)));
+        }
+        if all.is_empty() {
+            return;
+        }
+        all.sort_by_key(|(_, execution)| execution.start_ns);
+        let mut latencies = Latencies::default();
+        for (_, execution) in &all {
+            first_ns = first_ns.min(execution.start_ns);
+            last_ns = last_ns.max(execution.start_ns + execution.split.wall_ns);
+            split.add(&execution.split);
+            latencies.add(execution.split.wall_ns);
+        }
+        let excluded_ns: u64 = self
+            .excluded
+            .iter()
+            .map(|&(start, end)| end.min(last_ns).saturating_sub(start.max(first_ns)))
+            .sum();
+        let summary = PhaseSummary {
+            phase: self.name.clone(),
+            x: self.x,
+            unit: self.unit.name().to_owned(),
+            count: all.len() as u64,
+            wall_ns: (last_ns - first_ns).saturating_sub(excluded_ns),
+            latency_ns: latencies.summary(),
+            split,
+            lock_wait_ns: self.lock_wait_ns,
+            lock_waits: self.lock_waits,
+        };
+        for (seq, (thread, execution)) in all.into_iter().enumerate() {
+            sink.sample(Sample {
+                phase: self.name.clone(),
+                x: self.x,
+                seq: seq as u64,
+                thread,
+                rows: execution.rows,
+                split: execution.split,
+            });
+        }
+        sink.phase(summary);
+        for row in self.io {
+            sink.io(row);
+        }
+    }
+}
+
+/// Latencies in a histogram of three significant digits (relative error at most 0.1 %), smallest and largest kept exactly.
+struct Latencies {
+    histogram: Histogram<u64>,
+    min_ns: u64,
+    max_ns: u64,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        let histogram =
+            Histogram::new(3).expect("three significant digits are within the histogram's 0 to 5");
+        Latencies { histogram, min_ns: u64::MAX, max_ns: 0 }
+    }
+}
+
+impl Latencies {
+    fn add(&mut self, latency_ns: u64) {
+        self.min_ns = self.min_ns.min(latency_ns);
+        self.max_ns = self.max_ns.max(latency_ns);
+        // `new` made a histogram that grows by itself, so this fails only without memory; then the value goes to its end.
+        if self.histogram.record(latency_ns).is_err() {
+            self.histogram.saturating_record(latency_ns);
+        }
+    }
+
+    /// Minimum, p50, p90, p99, p99.9, maximum; percentiles are values that occurred (no interpolation), within 0.1 %.
+    fn summary(&self) -> [u64; 6] {
+        let at = |quantile| self.histogram.value_at_quantile(quantile).clamp(self.min_ns, self.max_ns);
+        [self.min_ns, at(0.5), at(0.9), at(0.99), at(0.999), self.max_ns]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Default)]
+    struct Kept {
+        samples: Vec<Sample>,
+        phases: Vec<PhaseSummary>,
+        rows: Vec<IoRow>,
+    }
+
+    impl Sink for Kept {
+        fn sample(&mut self, sample: Sample) {
+            self.samples.push(sample);
+        }
+        fn phase(&mut self, summary: PhaseSummary) {
+            self.phases.push(summary);
+        }
+        fn io(&mut self, row: IoRow) {
+            self.rows.push(row);
+        }
+        fn progress(&mut self, _: f64) {}
+        fn warning(&mut self, _: String) {}
+        fn verified(&mut self, _: String) {}
+    }
+
+    fn split(wall_ns: u64) -> Split {
+        Split { wall_ns, cpu_ns: wall_ns, ..Split::default() }
+    }
+
+    #[test]
+    fn lanes_are_merged_in_time_order_and_excluded_time_counts_for_nothing() {
+        let mut phase = Phase::begin("insert", Some(3.0), Unit::Transaction);
+        let mut first = phase.lane(0, 2);
+        let mut second = phase.lane(1, 2);
+        first.record(1_000, 1, split(500));
+        second.record(1_200, 2, split(100));
+        first.record(9_000, 3, split(1_000));
+        first.besides.push((10_000, split(2_000)));
+        phase.excluded.push((2_000, 7_000));
+        phase.excluded.push((11_500, 99_000)); // ends after the phase: only 500 of it lie within
+        phase.add_lock_waits(2, 70);
+        let mut kept = Kept::default();
+        phase.end(vec![first, second], &mut kept);
+        assert_eq!(
+            kept.samples.iter().map(|s| (s.seq, s.thread, s.rows)).collect::<Vec<_>>(),
+            [(0, 0, 1), (1, 1, 2), (2, 0, 3)]
+        );
+        let summary = &kept.phases[0];
+        assert_eq!(summary.count, 3);
+        assert_eq!(summary.wall_ns, 12_000 - 1_000 - 5_000 - 500);
+        assert_eq!(summary.split.wall_ns, 500 + 100 + 1_000 + 2_000);
+        assert_eq!((summary.latency_ns[0], summary.latency_ns[5]), (100, 1_000));
+        assert_eq!((summary.lock_waits, summary.lock_wait_ns), (2, 70));
+    }
+
+    #[test]
+    fn a_failed_execution_is_not_counted() {
+        let phase = Phase::begin("insert", None, Unit::Transaction);
+        let mut lane = phase.lane(0, 2);
+        assert_eq!(lane.time(|| Ok::<u64, &str>(4)), Ok(4));
+        assert_eq!(lane.time(|| Err("disk full")), Err("disk full"));
+        let mut kept = Kept::default();
+        phase.end(vec![lane], &mut kept);
+        assert_eq!((kept.samples.len(), kept.phases[0].count), (1, 1));
+    }
+
+    #[test]
+    fn a_phase_of_nothing_gives_nothing() {
+        let phase = Phase::begin("insert", None, Unit::Transaction);
+        let mut kept = Kept::default();
+        let lane = phase.lane(0, 0);
+        phase.end(vec![lane], &mut kept);
+        assert!(kept.samples.is_empty() && kept.phases.is_empty() && kept.rows.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_are_within_one_percent(mut latencies in prop::collection::vec(1_u64..10_000_000_000, 1..500)) {
+            let mut histogram = Latencies::default();
+            latencies.iter().for_each(|&latency| histogram.add(latency));
+            latencies.sort_unstable();
+            let summary = histogram.summary();
+            prop_assert_eq!(summary[0], latencies[0]);
+            prop_assert_eq!(summary[5], latencies[latencies.len() - 1]);
+            for (found, quantile) in summary[1..5].iter().zip([0.5, 0.9, 0.99, 0.999]) {
+                // The nearest-rank definition: the smallest value with at least this share at or below it.
+                let rank = (quantile * latencies.len() as f64).ceil() as usize;
+                let exact = latencies[rank.clamp(1, latencies.len()) - 1];
+                prop_assert!(found.abs_diff(exact) as f64 <= 0.01 * exact as f64, "{found} for {exact}");
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The workloads by name: what each one is, what it accepts, and how it is made from a cell.
+
+use crate::params::{Parameter, Params};
+use crate::spec::WorkloadSpec;
+use crate::suggest::nearest;
+use crate::workload::{Workload, WorkloadError};
+
+/// A workload as it is known by name.
+#[derive(Debug)]
+pub struct WorkloadKind {
+    /// Name in an experiment file.
+    pub name: &'static str,
+    /// One line: what it does and whose it is.
+    pub summary: &'static str,
+    /// What it accepts.
+    pub parameters: &'static [Parameter],
+    /// Whether it works on an engine (`[engine]` is then needed; without, it is refused).
+    pub needs_engine: bool,
+    /// Makes it from checked parameters. An error here is about values that do not go together.
+    pub create: fn(Params) -> Result<Box<dyn Workload>, WorkloadError>,
+}
+
+/// All workloads, in the order in which they are shown.
+static WORKLOADS: &[&WorkloadKind] = &[];
+
+/// All workloads, in the order in which they are shown.
+#[must_use]
+pub fn workloads() -> &'static [&'static WorkloadKind] {
+    WORKLOADS
+}
+
+/// The workload called `name`.
+#[must_use]
+pub fn workload_named(name: &str) -> Option<&'static WorkloadKind> {
+    WORKLOADS.iter().find(|kind| kind.name == name).copied()
+}
+
+/// Makes the workload of a cell, its parameters checked.
+///
+/// # Errors
+/// [`WorkloadError::Unknown`] for a name that is none; [`WorkloadError::Parameter`] for a parameter that is unknown, of the
+/// wrong type, out of range or at odds with another.
+pub fn create(spec: &WorkloadSpec) -> Result<Box<dyn Workload>, WorkloadError> {
+    let Some(kind) = workload_named(&spec.name) else {
+        let names = WORKLOADS.iter().map(|kind| kind.name);
+        return Err(WorkloadError::Unknown {
+            name: spec.name.clone(),
+            known: names.clone().collect::<Vec<_>>().join(", "),
+            suggestion: nearest(&spec.name, names).map(str::to_owned),
+        });
+    };
+    let params = Params::read(kind.parameters, &spec.params).map_err(|error| WorkloadError::Parameter {
+        workload: spec.name.clone(),
+        parameter: error.key,
+        problem: error.problem,
+        suggestion: error.suggestion,
+    })?;
+    (kind.create)(params)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn every_default_is_what_its_own_parameter_accepts() {
+        let lists = WORKLOADS.iter().map(|kind| (kind.name, kind.parameters));
+        let engines = crate::engines().iter().map(|kind| (kind.name, kind.settings));
+        for (name, list) in lists.chain(engines) {
+            let defaults = Params::read(list, &BTreeMap::new()).unwrap();
+            let again = Params::read(list, defaults.all()).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert_eq!(again, defaults, "{name}");
+            for parameter in list {
+                assert!(!parameter.description.is_empty(), "{name}: {} has no description", parameter.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_workload_can_be_made_with_its_defaults() {
+        for kind in WORKLOADS {
+            let made = create(&WorkloadSpec { name: kind.name.into(), params: BTreeMap::new() });
+            let made = made.unwrap_or_else(|error| panic!("{}: {error}", kind.name));
+            for parameter in kind.parameters {
+                let expected = parameter.default != crate::params::Preset::Unset;
+                assert_eq!(made.parameters().contains_key(parameter.name), expected, "{}", parameter.name);
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_workload_is_an_error_that_lists_the_known() {
+        let error = create(&WorkloadSpec { name: "no-such".into(), params: BTreeMap::new() }).err().unwrap();
+        assert!(error.to_string().starts_with("there is no workload called no-such"));
+    }
+}
