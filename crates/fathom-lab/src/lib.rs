@@ -2,3 +2,6 @@
 
 pub mod cell;
 pub mod event;
+pub mod rng;
+pub mod stats;
+pub mod store;

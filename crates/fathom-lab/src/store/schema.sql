@@ -1,4 +1,5 @@
--- results.db: everything one `fathom run` measured, raw. Version 1 (PRAGMA user_version = 1), journal_mode = WAL.
+-- results.db: everything one `fathom run` measured, raw. Version 1 (PRAGMA user_version = 1), journal_mode = WAL,
+-- PRAGMA application_id = 0x4641544D ('FATM').
 -- Times are nanoseconds unless the name says otherwise; moments are milliseconds since 1970 UTC.
 
 CREATE TABLE experiment (               -- exactly one row
@@ -45,6 +46,8 @@ CREATE TABLE run (
   floor_ns INTEGER,                     -- median of the floor probe before this run: 4 KiB write + fdatasync on this stack
   max_rss_bytes INTEGER,
   involuntary_switches INTEGER,
+  steal_share REAL,                     -- share of the CPU time that the hypervisor took away during the run, 0 to 1; NULL = not known
+  load REAL,                            -- 1-minute load average just before the run; NULL = not known
   UNIQUE (cell, block)
 );
 

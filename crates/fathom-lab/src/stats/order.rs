@@ -1,0 +1,104 @@
+//! Statistics of order: median, percentiles, the papers' trimmed mean.
+
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut values: Vec<f64> = values.iter().copied().filter(|it| !it.is_nan()).collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+/// The middle value, or the mean of the two middle ones; none of nothing. NaN is left out.
+#[must_use]
+pub fn median(values: &[f64]) -> Option<f64> {
+    median_of_sorted(&sorted(values))
+}
+
+pub(super) fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
+    let n = sorted.len();
+    match n {
+        0 => None,
+        _ if n % 2 == 1 => Some(sorted[n / 2]),
+        // Halves first: the sum of two large values must not overflow.
+        _ => Some(sorted[n / 2 - 1] / 2.0 + sorted[n / 2] / 2.0),
+    }
+}
+
+/// The value below which the share `q` (0 to 1) of the values lies, interpolated linearly between order statistics
+/// (Hyndman and Fan 1996, type 7: what R, NumPy and spreadsheets give). None of nothing.
+#[must_use]
+pub fn percentile(values: &[f64], q: f64) -> Option<f64> {
+    percentile_of_sorted(&sorted(values), q)
+}
+
+pub(super) fn percentile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    let place = q.clamp(0.0, 1.0) * last as f64;
+    let below = place.floor() as usize;
+    let above = (below + 1).min(last);
+    Some(sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64))
+}
+
+/// The papers' mean (P2, section 3): the highest and the lowest value dropped, the rest averaged. None of fewer than three.
+#[must_use]
+pub fn trimmed_mean(values: &[f64]) -> Option<f64> {
+    let sorted = sorted(values);
+    if sorted.len() < 3 {
+        return None;
+    }
+    let kept = &sorted[1..sorted.len() - 1];
+    Some(kept.iter().sum::<f64>() / kept.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn small_cases_are_what_a_hand_gives() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(median(&[3.0]), Some(3.0));
+        assert_eq!(median(&[3.0, 1.0]), Some(2.0));
+        assert_eq!(median(&[3.0, 1.0, 100.0]), Some(3.0));
+        assert_eq!(median(&[f64::NAN, 1.0, 2.0, 3.0]), Some(2.0));
+        assert_eq!(percentile(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.25), Some(2.0));
+        assert_eq!(percentile(&[10.0, 20.0], 0.9), Some(19.0));
+        assert_eq!(trimmed_mean(&[1.0, 2.0]), None);
+        assert_eq!(trimmed_mean(&[100.0, 2.0, 4.0, 0.0]), Some(3.0));
+    }
+
+    proptest! {
+        #[test]
+        fn half_of_the_values_lie_on_each_side_of_the_median(values in prop::collection::vec(-1e12..1e12_f64, 1..60)) {
+            let middle = median(&values).unwrap();
+            let below = values.iter().filter(|&&it| it <= middle).count();
+            let above = values.iter().filter(|&&it| it >= middle).count();
+            prop_assert!(2 * below >= values.len() && 2 * above >= values.len());
+            prop_assert_eq!(Some(middle), percentile(&values, 0.5).map(|it| {
+                // The two ways to halve may differ in the last bit.
+                if (it - middle).abs() <= middle.abs() * 1e-12 + 1e-9 { middle } else { it }
+            }));
+        }
+
+        #[test]
+        fn percentiles_do_not_fall_and_stay_within_the_values(
+            values in prop::collection::vec(-1e9..1e9_f64, 1..60), a in 0.0..1.0_f64, b in 0.0..1.0_f64,
+        ) {
+            let (low, high) = (a.min(b), a.max(b));
+            let (low, high) = (percentile(&values, low).unwrap(), percentile(&values, high).unwrap());
+            let min = values.iter().copied().fold(f64::INFINITY, f64::min);
+            let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            prop_assert!(min <= low && low <= high && high <= max);
+        }
+
+        #[test]
+        fn one_wild_value_does_not_move_the_trimmed_mean_out_of_the_rest(
+            values in prop::collection::vec(1.0..2.0_f64, 3..40), wild in 1e3..1e15_f64,
+        ) {
+            let mut values = values;
+            values.push(wild);
+            let mean = trimmed_mean(&values).unwrap();
+            prop_assert!((1.0..=2.0).contains(&mean), "{}", mean);
+        }
+    }
+}

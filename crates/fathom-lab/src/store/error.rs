@@ -1,0 +1,116 @@
+//! What can be wrong with a results file.
+
+use std::path::{Path, PathBuf};
+
+/// What is wrong with a results file, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no such file.
+    #[error("{}: there is no such results file", path.display())]
+    Missing {
+        /// The results file.
+        path: PathBuf,
+    },
+    /// The file exists already and `create` does not overwrite.
+    #[error(
+        "{}: already holds results. Go on with them (`--resume`), or write elsewhere (`--out OTHER.db`); Fathom does not overwrite results",
+        path.display()
+    )]
+    Exists {
+        /// The results file.
+        path: PathBuf,
+    },
+    /// Not a SQLite file at all.
+    #[error("{}: not a results file: {detail}. It was left as it is", path.display())]
+    NotADatabase {
+        /// The file.
+        path: PathBuf,
+        /// What was found instead.
+        detail: String,
+    },
+    /// A SQLite database that Fathom did not write.
+    #[error("{}: a SQLite database, but not Fathom's results: {detail}. It was left as it is", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What shows it.
+        detail: String,
+    },
+    /// Written by a later Fathom.
+    #[error(
+        "{}: results of format version {found}; this Fathom reads up to version {known}. Use the Fathom that wrote it, or a newer one",
+        path.display()
+    )]
+    Newer {
+        /// The results file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// The newest version this Fathom reads.
+        known: i64,
+    },
+    /// Damaged or cut short.
+    #[error(
+        "{}: the results file is damaged: {detail}. It was left as it is; `sqlite3 {} .recover` may save what is still readable",
+        path.display(),
+        path.display()
+    )]
+    Corrupt {
+        /// The results file.
+        path: PathBuf,
+        /// What SQLite or the check found.
+        detail: String,
+    },
+    /// No space left where the results file is.
+    #[error(
+        "{}: the disk that holds the results is full. Finished runs are kept; free some space and go on with `--resume`",
+        path.display()
+    )]
+    Full {
+        /// The results file.
+        path: PathBuf,
+    },
+    /// The file or its directory cannot be written.
+    #[error("{}: cannot be written: {detail}. Choose another place with `--out FILE.db`", path.display())]
+    ReadOnly {
+        /// The results file.
+        path: PathBuf,
+        /// The system's words.
+        detail: String,
+    },
+    /// Another process is writing to it.
+    #[error("{}: another process is writing to these results; wait for it, or use another `--out`", path.display())]
+    Busy {
+        /// The results file.
+        path: PathBuf,
+    },
+    /// Anything else that SQLite or the system reports.
+    #[error("{}: {detail}", path.display())]
+    Other {
+        /// The results file.
+        path: PathBuf,
+        /// SQLite's or the system's words.
+        detail: String,
+    },
+}
+
+impl StoreError {
+    /// Puts SQLite's error codes into words about `path`.
+    pub(super) fn from_sqlite(path: &Path, error: rusqlite::Error) -> StoreError {
+        use rusqlite::ErrorCode as Code;
+        let path = path.to_path_buf();
+        let detail = error.to_string();
+        match error.sqlite_error_code() {
+            Some(Code::NotADatabase) => StoreError::NotADatabase { path, detail },
+            Some(Code::DatabaseCorrupt) => StoreError::Corrupt { path, detail },
+            Some(Code::DiskFull) => StoreError::Full { path },
+            Some(Code::ReadOnly | Code::CannotOpen | Code::PermissionDenied) => {
+                StoreError::ReadOnly { path, detail }
+            }
+            Some(Code::DatabaseBusy | Code::DatabaseLocked) => StoreError::Busy { path },
+            Some(_) => StoreError::Other { path, detail },
+            // No code: the file's content is not what the schema promises (a type, a JSON text).
+            None => StoreError::Corrupt { path, detail },
+        }
+    }
+}

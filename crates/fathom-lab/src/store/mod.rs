@@ -1,0 +1,28 @@
+//! results.db: what one `fathom run` measured, raw, in one SQLite file.
+//!
+//! The schema is `schema.sql` beside this file. [`Writer`] makes and fills such a file, one transaction a run, so that
+//! a run is in the file whole or not at all; [`Results`] reads it. A file that is not ours, is damaged, or was written
+//! by a later Fathom is never written to.
+
+mod error;
+mod read;
+mod rows;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::StoreError;
+pub use read::Results;
+pub use rows::{
+    CellRow, ExperimentRow, IoOfRun, PhaseOfRun, RunRecord, RunRow, RunStatus, VerifiedRow, WarningRow,
+};
+pub use write::Writer;
+
+/// `PRAGMA user_version` of the files this Fathom writes.
+pub const VERSION: i64 = 1;
+
+/// `PRAGMA application_id` of every results file: `FATM`.
+pub const APPLICATION_ID: i64 = 0x4641_544D;
+
+const SCHEMA: &str = include_str!("schema.sql");

@@ -1,0 +1,388 @@
+//! Reads results.db.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fathom_probe::Split;
+use fathom_workload::sample::{IoRow, PhaseSummary, Sample};
+use rusqlite::{Connection, OpenFlags, Row};
+use serde::de::DeserializeOwned;
+
+use super::rows::{CellRow, ExperimentRow, IoOfRun, PhaseOfRun, RunRow, RunStatus, VerifiedRow, WarningRow};
+use super::{APPLICATION_ID, StoreError, VERSION};
+
+/// A results file, read: everything but the samples, which are read when asked for.
+#[derive(Debug)]
+pub struct Results {
+    path: PathBuf,
+    db: Connection,
+    /// The experiment.
+    pub experiment: ExperimentRow,
+    /// Kernel, CPU, memory, clock, governor, SQLite version …
+    pub environment: BTreeMap<String, String>,
+    /// The cells in the order of the plan, skipped ones too.
+    pub cells: Vec<CellRow>,
+    /// The runs in the order in which they were executed, failed ones too.
+    pub runs: Vec<RunRow>,
+    /// The phases in the order of the runs.
+    pub phases: Vec<PhaseOfRun>,
+    /// VFS calls in the order of the runs.
+    pub io: Vec<IoOfRun>,
+    /// Checks that passed.
+    pub verified: Vec<VerifiedRow>,
+    /// Warnings, those of the whole experiment first.
+    pub warnings: Vec<WarningRow>,
+}
+
+impl Results {
+    /// Opens and reads a results file; nothing is written to it.
+    ///
+    /// # Errors
+    /// A file that is missing, is no database, is not Fathom's, is newer than this Fathom, or is damaged.
+    pub fn load(path: &Path) -> Result<Results, StoreError> {
+        check_header(path)?;
+        let fail = |error| StoreError::from_sqlite(path, error);
+        let db = open_to_read(path)?;
+        let number = |pragma: &str| -> Result<i64, StoreError> {
+            db.pragma_query_value(None, pragma, |row| row.get(0)).map_err(fail)
+        };
+        let found = number("user_version")?;
+        if found > VERSION {
+            return Err(StoreError::Newer { path: path.to_path_buf(), found, known: VERSION });
+        }
+        if found < 1 {
+            return Err(StoreError::Foreign {
+                path: path.to_path_buf(),
+                detail: "its format version is 0: Fathom was stopped while it made the file".into(),
+            });
+        }
+        let health: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(fail)?;
+        if health != "ok" {
+            return Err(StoreError::Corrupt { path: path.to_path_buf(), detail: health });
+        }
+        let experiment = read_experiment(&db).map_err(fail)?;
+        let environment = read_all(&db, "SELECT key, value FROM environment", |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+        })
+        .map_err(fail)?
+        .into_iter()
+        .collect();
+        let cells = read_all(&db, "SELECT * FROM cell ORDER BY id", cell_row).map_err(fail)?;
+        let runs = read_all(&db, "SELECT * FROM run ORDER BY block, position, id", run_row).map_err(fail)?;
+        let phases = read_all(
+            &db,
+            "SELECT phase.* FROM phase JOIN run ON run.id = phase.run ORDER BY block, position, phase.rowid",
+            phase_row,
+        )
+        .map_err(fail)?;
+        let io = read_all(
+            &db,
+            "SELECT io.* FROM io JOIN run ON run.id = io.run ORDER BY block, position, io.rowid",
+            io_row,
+        )
+        .map_err(fail)?;
+        let verified = read_all(&db, "SELECT run, text FROM verified ORDER BY rowid", |row| {
+            Ok(VerifiedRow { run: row.get(0)?, text: row.get(1)? })
+        })
+        .map_err(fail)?;
+        let warnings =
+            read_all(&db, "SELECT run, text FROM warning ORDER BY run IS NOT NULL, rowid", |row| {
+                Ok(WarningRow { run: row.get(0)?, text: row.get(1)? })
+            })
+            .map_err(fail)?;
+        Ok(Results {
+            path: path.to_path_buf(),
+            db,
+            experiment,
+            environment,
+            cells,
+            runs,
+            phases,
+            io,
+            verified,
+            warnings,
+        })
+    }
+
+    /// Where the file is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The samples of one phase of one run, all abscissas, in time order.
+    ///
+    /// # Errors
+    /// A file that was damaged after it was opened.
+    pub fn samples(&self, run: i64, phase: &str) -> Result<Vec<Sample>, StoreError> {
+        let read = || {
+            let mut select =
+                self.db.prepare_cached("SELECT * FROM sample WHERE run = ? AND phase = ? ORDER BY x, seq")?;
+            let rows = select.query_map((run, phase), sample_row)?;
+            rows.collect::<rusqlite::Result<Vec<Sample>>>()
+        };
+        read().map_err(|error| StoreError::from_sqlite(&self.path, error))
+    }
+
+    /// The number of samples in the file.
+    ///
+    /// # Errors
+    /// A file that was damaged after it was opened.
+    pub fn sample_count(&self) -> Result<u64, StoreError> {
+        self.db
+            .query_row("SELECT count(*) FROM sample", [], |row| count(row, 0))
+            .map_err(|error| StoreError::from_sqlite(&self.path, error))
+    }
+
+    /// The good runs of a cell, in block order.
+    pub fn good_runs(&self, cell: i64) -> impl Iterator<Item = &RunRow> {
+        self.runs.iter().filter(move |run| run.cell == cell && run.status == RunStatus::Done)
+    }
+
+    /// The runs that failed.
+    pub fn failed_runs(&self) -> impl Iterator<Item = &RunRow> {
+        self.runs.iter().filter(|run| run.status == RunStatus::Failed)
+    }
+
+    /// The cell with this number.
+    #[must_use]
+    pub fn cell(&self, id: i64) -> Option<&CellRow> {
+        self.cells.iter().find(|cell| cell.id == id)
+    }
+}
+
+/// Says in words what SQLite would say in a code, before SQLite touches the file.
+fn check_header(path: &Path) -> Result<(), StoreError> {
+    let mut file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(StoreError::Missing { path: path.to_path_buf() });
+        }
+        Err(error) => {
+            return Err(StoreError::Other { path: path.to_path_buf(), detail: error.to_string() });
+        }
+    };
+    let not = |detail: &str| StoreError::NotADatabase { path: path.to_path_buf(), detail: detail.into() };
+    if file.metadata().is_ok_and(|it| it.is_dir()) {
+        return Err(not("it is a directory"));
+    }
+    let mut header = [0_u8; 100];
+    match file.read_exact(&mut header) {
+        Ok(()) if header.starts_with(b"SQLite format 3\0") => {}
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            return Err(not("it is empty or shorter than a database's header"));
+        }
+        Err(error) => {
+            return Err(StoreError::Other { path: path.to_path_buf(), detail: error.to_string() });
+        }
+        Ok(()) => return Err(not("it does not begin as a SQLite database does")),
+    }
+    // The application id, big-endian at offset 68 (<https://www.sqlite.org/fileformat2.html>, the database header).
+    let application = i64::from(i32::from_be_bytes([header[68], header[69], header[70], header[71]]));
+    if application != APPLICATION_ID {
+        return Err(StoreError::Foreign {
+            path: path.to_path_buf(),
+            detail: format!("its application_id is {application:#x}, Fathom's is {APPLICATION_ID:#x}"),
+        });
+    }
+    Ok(())
+}
+
+fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
+    let fail = |error| StoreError::from_sqlite(path, error);
+    // Read-write where it may be, so that the last reader removes the WAL's files again; `query_only` keeps us from writing.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags).map_err(fail)?;
+    db.busy_timeout(Duration::from_secs(10)).map_err(fail)?;
+    db.pragma_update(None, "query_only", true).map_err(fail)?;
+    let Err(error) = db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())) else {
+        return Ok(db);
+    };
+    // A WAL database in a directory that cannot be written: SQLite wants to make the shared-memory file there. Without
+    // a WAL the file alone is the whole database, and nobody can be writing to it: it may be read as it is.
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    let cannot_open = matches!(
+        error.sqlite_error_code(),
+        Some(rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly)
+    );
+    if !cannot_open || Path::new(&wal).exists() {
+        return Err(fail(error));
+    }
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let uri = format!("file:{}?immutable=1", percent_encoded(&absolute));
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    Connection::open_with_flags(uri, flags).map_err(fail)
+}
+
+/// A path as SQLite's URIs want it (<https://www.sqlite.org/uri.html>).
+fn percent_encoded(path: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    let mut encoded = String::new();
+    for &byte in path.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+fn read_all<T>(
+    db: &Connection,
+    sql: &str,
+    each: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    let mut select = db.prepare(sql)?;
+    let rows = select.query_map([], each)?;
+    rows.collect()
+}
+
+fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let value: i64 = row.get(column)?;
+    u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, value))
+}
+
+fn optional_count(row: &Row<'_>, column: &str) -> rusqlite::Result<Option<u64>> {
+    let value: Option<i64> = row.get(column)?;
+    value.map(|it| u64::try_from(it).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, it))).transpose()
+}
+
+fn from_json<T: DeserializeOwned>(column: usize, text: &str) -> rusqlite::Result<T> {
+    serde_json::from_str(text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, Box::new(error))
+    })
+}
+
+fn from_optional_json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> rusqlite::Result<Option<T>> {
+    let text: Option<String> = row.get(column)?;
+    text.map(|it| from_json(0, &it)).transpose()
+}
+
+/// The inside of a JSON string without escapes (a word).
+pub(super) fn unquote(text: &str) -> String {
+    text.trim_matches('"').to_owned()
+}
+
+fn read_experiment(db: &Connection) -> rusqlite::Result<ExperimentRow> {
+    db.query_row("SELECT * FROM experiment", [], |row| {
+        Ok(ExperimentRow {
+            name: row.get("name")?,
+            title: row.get("title")?,
+            source: row.get("source")?,
+            source_name: row.get("source_name")?,
+            command: row.get("command")?,
+            seed: row.get::<_, i64>("seed")?.cast_unsigned(),
+            repeats: row.get("repeats")?,
+            quick: row.get("quick")?,
+            fathom_version: row.get("fathom_version")?,
+            started_ms: row.get("started_ms")?,
+            finished_ms: row.get("finished_ms")?,
+        })
+    })
+}
+
+fn cell_row(row: &Row<'_>) -> rusqlite::Result<CellRow> {
+    let durability: Option<String> = row.get("durability")?;
+    Ok(CellRow {
+        id: row.get("id")?,
+        label: row.get("label")?,
+        axes: from_json(2, &row.get::<_, String>("axes")?)?,
+        spec: from_json(3, &row.get::<_, String>("spec")?)?,
+        durability: durability.map(|it| from_json(4, &format!("\"{it}\""))).transpose()?,
+        skipped: row.get("skipped")?,
+    })
+}
+
+fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+    Ok(RunRow {
+        id: row.get("id")?,
+        cell: row.get("cell")?,
+        block: row.get("block")?,
+        position: row.get("position")?,
+        seed: row.get::<_, i64>("seed")?.cast_unsigned(),
+        status: from_json(5, &format!("\"{}\"", row.get::<_, String>("status")?))?,
+        message: row.get("message")?,
+        started_ms: row.get("started_ms")?,
+        elapsed_ns: optional_count(row, "elapsed_ns")?.unwrap_or(0),
+        engine: from_optional_json(row, "engine")?,
+        parameters: from_optional_json(row, "parameters")?.unwrap_or_default(),
+        stack: from_json(12, &row.get::<_, String>("stack")?)?,
+        floor_ns: optional_count(row, "floor_ns")?,
+        max_rss_bytes: optional_count(row, "max_rss_bytes")?,
+        involuntary_switches: optional_count(row, "involuntary_switches")?,
+        steal_share: row.get("steal_share")?,
+        load: row.get("load")?,
+    })
+}
+
+/// The twelve columns of a split from `first` on.
+fn split(row: &Row<'_>, first: usize) -> rusqlite::Result<Split> {
+    Ok(Split {
+        wall_ns: count(row, first)?,
+        cpu_ns: count(row, first + 1)?,
+        read_ns: count(row, first + 2)?,
+        write_ns: count(row, first + 3)?,
+        sync_ns: count(row, first + 4)?,
+        other_ns: count(row, first + 5)?,
+        read_bytes: count(row, first + 6)?,
+        write_bytes: count(row, first + 7)?,
+        read_calls: count(row, first + 8)?,
+        write_calls: count(row, first + 9)?,
+        sync_calls: count(row, first + 10)?,
+        other_calls: count(row, first + 11)?,
+    })
+}
+
+fn phase_row(row: &Row<'_>) -> rusqlite::Result<PhaseOfRun> {
+    Ok(PhaseOfRun {
+        run: row.get(0)?,
+        summary: PhaseSummary {
+            phase: row.get(1)?,
+            x: row.get(2)?,
+            unit: row.get(3)?,
+            count: count(row, 4)?,
+            wall_ns: count(row, 5)?,
+            latency_ns: [
+                count(row, 6)?,
+                count(row, 7)?,
+                count(row, 8)?,
+                count(row, 9)?,
+                count(row, 10)?,
+                count(row, 11)?,
+            ],
+            split: split(row, 12)?,
+            lock_waits: count(row, 24)?,
+            lock_wait_ns: count(row, 25)?,
+        },
+    })
+}
+
+fn sample_row(row: &Row<'_>) -> rusqlite::Result<Sample> {
+    Ok(Sample {
+        phase: row.get(1)?,
+        x: row.get(2)?,
+        seq: count(row, 3)?,
+        thread: row.get(4)?,
+        rows: count(row, 5)?,
+        split: split(row, 6)?,
+    })
+}
+
+fn io_row(row: &Row<'_>) -> rusqlite::Result<IoOfRun> {
+    Ok(IoOfRun {
+        run: row.get(0)?,
+        row: IoRow {
+            phase: row.get(1)?,
+            class: row.get(2)?,
+            op: row.get(3)?,
+            calls: count(row, 4)?,
+            bytes: count(row, 5)?,
+            ns: count(row, 6)?,
+        },
+    })
+}

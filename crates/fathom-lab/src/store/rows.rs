@@ -1,0 +1,161 @@
+//! The rows of results.db as Rust values. Times are nanoseconds; moments are milliseconds since 1970 UTC.
+
+use std::collections::BTreeMap;
+
+use fathom_stack::StackRecord;
+use fathom_workload::engine::EngineInfo;
+use fathom_workload::sample::{IoRow, PhaseSummary, Sample};
+use fathom_workload::spec::Durability;
+use serde::{Deserialize, Serialize};
+
+use crate::cell::Cell;
+
+/// The experiment that was run: one per results file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExperimentRow {
+    /// `journal-modes`.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// The experiment file, whole, as it was when it was run.
+    pub source: String,
+    /// `built-in` or the file's name.
+    pub source_name: String,
+    /// The exact command that repeats this.
+    pub command: String,
+    /// Seed of order and data.
+    pub seed: u64,
+    /// Planned runs of each cell.
+    pub repeats: u32,
+    /// Whether `--quick` was given.
+    pub quick: bool,
+    /// Version of the Fathom that ran it.
+    pub fathom_version: String,
+    /// When it began.
+    pub started_ms: i64,
+    /// When it was complete; none while runs are missing.
+    pub finished_ms: Option<i64>,
+}
+
+/// One cell of the plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CellRow {
+    /// Its number in the plan, from 1.
+    pub id: i64,
+    /// `ext4 wal full`.
+    pub label: String,
+    /// The matrix' axes and this cell's value on each.
+    pub axes: BTreeMap<String, String>,
+    /// The whole cell.
+    pub spec: Cell,
+    /// What its settings promise; none until a worker said it.
+    pub durability: Option<Durability>,
+    /// Why this machine cannot run it and what would bring it; none for a cell that runs.
+    pub skipped: Option<String>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunStatus {
+    /// Complete and verified.
+    Done,
+    /// Ended early or with a wrong result; its numbers are not used.
+    Failed,
+}
+
+/// One execution of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunRow {
+    /// Its number in the file.
+    pub id: i64,
+    /// [`CellRow::id`].
+    pub cell: i64,
+    /// Repeat number, from 0. Runs of one block are neighbours in time, so comparisons pair them.
+    pub block: u32,
+    /// Place within the block.
+    pub position: u32,
+    /// Seed of this run's data and order.
+    pub seed: u64,
+    /// How it ended.
+    pub status: RunStatus,
+    /// Why it failed.
+    pub message: Option<String>,
+    /// When its worker was started.
+    pub started_ms: i64,
+    /// The whole worker, preparation included, ns.
+    pub elapsed_ns: u64,
+    /// The engine as it ran.
+    pub engine: Option<EngineInfo>,
+    /// Workload parameters, defaults filled in.
+    pub parameters: BTreeMap<String, serde_json::Value>,
+    /// The stack as it was made.
+    pub stack: StackRecord,
+    /// Median of the floor probe before this run: 4 KiB write + fdatasync on this stack, ns.
+    pub floor_ns: Option<u64>,
+    /// Peak resident set of the worker, bytes.
+    pub max_rss_bytes: Option<u64>,
+    /// Involuntary context switches of the worker.
+    pub involuntary_switches: Option<u64>,
+    /// Share of the CPU time that the hypervisor took during the run, 0 to 1.
+    pub steal_share: Option<f64>,
+    /// 1-minute load average just before the run.
+    pub load: Option<f64>,
+}
+
+/// A phase of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PhaseOfRun {
+    /// [`RunRow::id`].
+    pub run: i64,
+    /// What the workload summed up.
+    #[serde(flatten)]
+    pub summary: PhaseSummary,
+}
+
+/// VFS calls of a phase of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct IoOfRun {
+    /// [`RunRow::id`].
+    pub run: i64,
+    /// What the probe counted.
+    #[serde(flatten)]
+    pub row: IoRow,
+}
+
+/// Something the reader must know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WarningRow {
+    /// [`RunRow::id`], or none where it concerns the whole experiment.
+    pub run: Option<i64>,
+    /// In words a user can act on.
+    pub text: String,
+}
+
+/// A check that passed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VerifiedRow {
+    /// [`RunRow::id`].
+    pub run: i64,
+    /// E.g. `integrity_check ok`.
+    pub text: String,
+}
+
+/// Everything that one run brought, ready to be written in one transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRecord {
+    /// The run; `id` is given by the file and ignored here.
+    pub row: RunRow,
+    /// What the settings promise, as the worker said.
+    pub durability: Option<Durability>,
+    /// Phases, in the order in which they ended.
+    pub phases: Vec<PhaseSummary>,
+    /// Executions.
+    pub samples: Vec<Sample>,
+    /// VFS calls.
+    pub io: Vec<IoRow>,
+    /// Checks that passed.
+    pub verified: Vec<String>,
+    /// Warnings of this run.
+    pub warnings: Vec<String>,
+}

@@ -1,0 +1,377 @@
+//! Makes and fills results.db.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fathom_probe::Split;
+use rusqlite::{Connection, OpenFlags, params};
+
+use super::read;
+use super::rows::{CellRow, ExperimentRow, RunRecord, RunStatus};
+use super::{APPLICATION_ID, Results, SCHEMA, StoreError, VERSION};
+
+/// The one writer of a results file.
+#[derive(Debug)]
+pub struct Writer {
+    db: Connection,
+    path: PathBuf,
+}
+
+/// SQLite integers are signed; a count beyond 2^63 ns (292 years) cannot be measured, so saturating loses nothing.
+fn int(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+impl Writer {
+    /// Makes a new results file with its experiment, environment and cells, in one transaction.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] where there is a file already (of any kind: nothing is overwritten); a directory that
+    /// cannot be written; a full disk.
+    pub fn create(
+        path: &Path,
+        experiment: &ExperimentRow,
+        environment: &BTreeMap<String, String>,
+        cells: &[CellRow],
+    ) -> Result<Writer, StoreError> {
+        // `create_new` decides between two processes that start at once; SQLite takes an empty file for a new database.
+        match std::fs::OpenOptions::new().write(true).create_new(true).open(path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                return Err(StoreError::Exists { path: path.to_path_buf() });
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
+                return Err(StoreError::Full { path: path.to_path_buf() });
+            }
+            Err(error) => {
+                return Err(StoreError::ReadOnly { path: path.to_path_buf(), detail: error.to_string() });
+            }
+        }
+        let made = Self::fill(path, experiment, environment, cells);
+        if made.is_err() {
+            // The file is ours, seconds old and holds nothing: a next attempt must not find it in its way.
+            for suffix in ["", "-wal", "-shm", "-journal"] {
+                let mut name = path.as_os_str().to_owned();
+                name.push(suffix);
+                let _ = std::fs::remove_file(name);
+            }
+        }
+        made
+    }
+
+    fn fill(
+        path: &Path,
+        experiment: &ExperimentRow,
+        environment: &BTreeMap<String, String>,
+        cells: &[CellRow],
+    ) -> Result<Writer, StoreError> {
+        let fail = |error| StoreError::from_sqlite(path, error);
+        // Before WAL: the mark must be in the file itself, where a reader looks before it lets SQLite open anything.
+        Connection::open(path)
+            .and_then(|db| db.pragma_update(None, "application_id", APPLICATION_ID))
+            .map_err(fail)?;
+        let mut writer = Self::connect(path)?;
+        let db = &mut writer.db;
+        let transaction = db.transaction().map_err(fail)?;
+        transaction.execute_batch(SCHEMA).map_err(fail)?;
+        transaction
+            .execute(
+                "INSERT INTO experiment VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                params![
+                    experiment.name,
+                    experiment.title,
+                    experiment.source,
+                    experiment.source_name,
+                    experiment.command,
+                    experiment.seed.cast_signed(),
+                    experiment.repeats,
+                    experiment.quick,
+                    experiment.fathom_version,
+                    experiment.started_ms,
+                    experiment.finished_ms,
+                ],
+            )
+            .map_err(fail)?;
+        for (key, value) in environment {
+            transaction
+                .execute("INSERT INTO environment VALUES (?, ?)", params![key, value])
+                .map_err(fail)?;
+        }
+        for cell in cells {
+            transaction
+                .execute(
+                    "INSERT INTO cell VALUES (?, ?, ?, ?, ?, ?)",
+                    params![
+                        cell.id,
+                        cell.label,
+                        json(&cell.axes),
+                        json(&cell.spec),
+                        cell.durability.map(|it| word(&it)),
+                        cell.skipped
+                    ],
+                )
+                .map_err(fail)?;
+        }
+        transaction.pragma_update(None, "user_version", VERSION).map_err(fail)?;
+        transaction.commit().map_err(fail)?;
+        Ok(writer)
+    }
+
+    /// Opens a results file to go on with it (`--resume`), after the same checks as [`Results::load`].
+    ///
+    /// # Errors
+    /// As [`Results::load`], and a file that cannot be written.
+    pub fn resume(path: &Path) -> Result<(Writer, Results), StoreError> {
+        let results = Results::load(path)?;
+        Ok((Self::connect(path)?, results))
+    }
+
+    fn connect(path: &Path) -> Result<Writer, StoreError> {
+        let fail = |error| StoreError::from_sqlite(path, error);
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(path, flags).map_err(fail)?;
+        db.busy_timeout(Duration::from_secs(10)).map_err(fail)?;
+        let mode: String = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(fail)?;
+        if mode != "wal" {
+            return Err(StoreError::Other {
+                path: path.to_path_buf(),
+                detail: format!(
+                    "results are kept in WAL mode, but SQLite answered `{mode}`: this file system may not support \
+                     shared memory. Choose another place with `--out FILE.db`"
+                ),
+            });
+        }
+        db.pragma_update(None, "foreign_keys", true).map_err(fail)?;
+        db.pragma_update(None, "synchronous", "full").map_err(fail)?;
+        Ok(Writer { db, path: path.to_path_buf() })
+    }
+
+    /// Where the file is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Lets the file grow no further, as a full disk would.
+    #[cfg(test)]
+    pub(super) fn limit_pages(&self, pages: u32) {
+        self.db.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
+    }
+
+    /// Writes a run, whole, in one transaction, and gives its number. A failed run of the same cell and block is
+    /// replaced (that is what `--resume` repeats); a good one never is.
+    ///
+    /// # Errors
+    /// A full disk; a (cell, block) that has a good run already.
+    pub fn record(&mut self, record: &RunRecord) -> Result<i64, StoreError> {
+        let path = self.path.clone();
+        self.try_record(record).map_err(|error| StoreError::from_sqlite(&path, error))
+    }
+
+    fn try_record(&mut self, record: &RunRecord) -> rusqlite::Result<i64> {
+        let transaction = self.db.transaction()?;
+        let row = &record.row;
+        for table in ["phase", "sample", "io", "verified", "warning"] {
+            transaction.execute(
+                &format!(
+                    "DELETE FROM {table} WHERE run IN \
+                     (SELECT id FROM run WHERE cell = ? AND block = ? AND status = 'failed')"
+                ),
+                params![row.cell, row.block],
+            )?;
+        }
+        transaction.execute(
+            "DELETE FROM run WHERE cell = ? AND block = ? AND status = 'failed'",
+            params![row.cell, row.block],
+        )?;
+        transaction.execute(
+            "INSERT INTO run (cell, block, position, seed, status, message, started_ms, elapsed_ns, engine, parameters,
+               stack, floor_ns, max_rss_bytes, involuntary_switches, steal_share, load)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            params![
+                row.cell,
+                row.block,
+                row.position,
+                row.seed.cast_signed(),
+                match row.status {
+                    RunStatus::Done => "done",
+                    RunStatus::Failed => "failed",
+                },
+                row.message,
+                row.started_ms,
+                int(row.elapsed_ns),
+                row.engine.as_ref().map(json),
+                json(&row.parameters),
+                json(&row.stack),
+                row.floor_ns.map(int),
+                row.max_rss_bytes.map(int),
+                row.involuntary_switches.map(int),
+                row.steal_share,
+                row.load,
+            ],
+        )?;
+        let run = transaction.last_insert_rowid();
+        {
+            let mut insert = transaction.prepare(
+                "INSERT INTO phase VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            )?;
+            for phase in &record.phases {
+                let [min, p50, p90, p99, p999, max] = phase.latency_ns.map(int);
+                let s = split(&phase.split);
+                insert.execute(params![
+                    run,
+                    phase.phase,
+                    phase.x,
+                    phase.unit,
+                    int(phase.count),
+                    int(phase.wall_ns),
+                    min,
+                    p50,
+                    p90,
+                    p99,
+                    p999,
+                    max,
+                    s[0],
+                    s[1],
+                    s[2],
+                    s[3],
+                    s[4],
+                    s[5],
+                    s[6],
+                    s[7],
+                    s[8],
+                    s[9],
+                    s[10],
+                    s[11],
+                    int(phase.lock_waits),
+                    int(phase.lock_wait_ns),
+                ])?;
+            }
+            let mut insert = transaction.prepare(
+                "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            )?;
+            for sample in &record.samples {
+                let s = split(&sample.split);
+                insert.execute(params![
+                    run,
+                    sample.phase,
+                    sample.x,
+                    int(sample.seq),
+                    sample.thread,
+                    int(sample.rows),
+                    s[0],
+                    s[1],
+                    s[2],
+                    s[3],
+                    s[4],
+                    s[5],
+                    s[6],
+                    s[7],
+                    s[8],
+                    s[9],
+                    s[10],
+                    s[11],
+                ])?;
+            }
+            let mut insert = transaction.prepare("INSERT INTO io VALUES (?, ?, ?, ?, ?, ?, ?)")?;
+            for io in &record.io {
+                insert.execute(params![
+                    run,
+                    io.phase,
+                    io.class,
+                    io.op,
+                    int(io.calls),
+                    int(io.bytes),
+                    int(io.ns),
+                ])?;
+            }
+        }
+        for text in &record.verified {
+            transaction.execute("INSERT INTO verified VALUES (?, ?)", params![run, text])?;
+        }
+        for text in &record.warnings {
+            transaction.execute("INSERT INTO warning VALUES (?, ?)", params![run, text])?;
+        }
+        if let Some(durability) = record.durability {
+            transaction.execute(
+                "UPDATE cell SET durability = ? WHERE id = ?",
+                params![word(&durability), row.cell],
+            )?;
+        }
+        transaction.commit()?;
+        Ok(run)
+    }
+
+    /// Adds warnings about the whole experiment; one that is there already is not repeated.
+    ///
+    /// # Errors
+    /// A full disk.
+    pub fn warn(&mut self, texts: &[String]) -> Result<(), StoreError> {
+        let path = self.path.clone();
+        let mut write = || {
+            let transaction = self.db.transaction()?;
+            for text in texts {
+                transaction.execute(
+                    "INSERT INTO warning SELECT NULL, ?1
+                     WHERE NOT EXISTS (SELECT 1 FROM warning WHERE run IS NULL AND text = ?1)",
+                    params![text],
+                )?;
+            }
+            transaction.commit()
+        };
+        write().map_err(|error| StoreError::from_sqlite(&path, error))
+    }
+
+    /// Sets or replaces one line of the environment.
+    ///
+    /// # Errors
+    /// A full disk.
+    pub fn environment(&mut self, key: &str, value: &str) -> Result<(), StoreError> {
+        self.db
+            .execute("INSERT OR REPLACE INTO environment VALUES (?, ?)", params![key, value])
+            .map(drop)
+            .map_err(|error| StoreError::from_sqlite(&self.path, error))
+    }
+
+    /// Marks the experiment as complete at `finished_ms` (none: runs are missing), brings the WAL back into the file
+    /// so that the one file is all, and closes it.
+    ///
+    /// # Errors
+    /// A full disk.
+    pub fn close(self, finished_ms: Option<i64>) -> Result<(), StoreError> {
+        let Writer { db, path } = self;
+        let fail = |error| StoreError::from_sqlite(&path, error);
+        db.execute("UPDATE experiment SET finished_ms = ?", params![finished_ms]).map_err(fail)?;
+        db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(fail)?;
+        db.close().map_err(|(_, error)| fail(error))
+    }
+}
+
+fn split(split: &Split) -> [i64; 12] {
+    [
+        split.wall_ns,
+        split.cpu_ns,
+        split.read_ns,
+        split.write_ns,
+        split.sync_ns,
+        split.other_ns,
+        split.read_bytes,
+        split.write_bytes,
+        split.read_calls,
+        split.write_calls,
+        split.sync_calls,
+        split.other_calls,
+    ]
+    .map(int)
+}
+
+/// JSON of a value whose maps have string keys and which holds no NaN: this cannot fail.
+fn json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+}
+
+/// The kebab-case word of a unit variant.
+fn word<T: serde::Serialize>(value: &T) -> String {
+    read::unquote(&json(value))
+}
