@@ -14,7 +14,8 @@ pub fn now_ns() -> u64 {
 }
 
 /// CPU time of the calling thread, ns.
-fn thread_cpu_ns() -> u64 {
+#[must_use]
+pub fn thread_cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }

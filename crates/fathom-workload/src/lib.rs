@@ -2,7 +2,9 @@
 
 pub mod clock;
 pub mod engine;
+pub mod mobibench_file;
 pub mod params;
+pub mod random;
 pub mod recorder;
 pub mod registry;
 pub mod sample;

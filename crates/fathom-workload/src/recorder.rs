@@ -104,6 +104,11 @@ impl Lane {
         result
     }
 
+    /// As [`Lane::besides`], for work that the caller timed itself.
+    pub fn record_besides(&mut self, start_ns: u64, split: Split) {
+        self.besides.push((start_ns, split));
+    }
+
     /// Number of executions recorded.
     #[must_use]
     pub fn len(&self) -> usize {

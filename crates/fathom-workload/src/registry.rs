@@ -21,7 +21,7 @@ pub struct WorkloadKind {
 }
 
 /// All workloads, in the order in which they are shown.
-static WORKLOADS: &[&WorkloadKind] = &[];
+static WORKLOADS: &[&WorkloadKind] = &[&crate::mobibench_file::KIND];
 
 /// All workloads, in the order in which they are shown.
 #[must_use]

@@ -1,0 +1,205 @@
+//! The whole workload on a directory, and what happens when its data is broken or its parameters are wrong.
+
+use super::*;
+use crate::sample::{IoRow, PhaseSummary, Sample};
+use crate::spec::WorkloadSpec;
+use serde_json::json;
+
+type Action = Box<dyn FnMut()>;
+
+/// Keeps what a run hands out.
+#[derive(Default)]
+struct Kept {
+    samples: Vec<Sample>,
+    phases: Vec<PhaseSummary>,
+    io: Vec<IoRow>,
+    verified: Vec<String>,
+    /// Done when this phase ends.
+    at_phase: Option<(&'static str, Action)>,
+}
+
+impl Sink for Kept {
+    fn sample(&mut self, sample: Sample) {
+        self.samples.push(sample);
+    }
+    fn phase(&mut self, summary: PhaseSummary) {
+        if let Some((name, action)) = &mut self.at_phase
+            && *name == summary.phase
+        {
+            action();
+        }
+        self.phases.push(summary);
+    }
+    fn io(&mut self, row: IoRow) {
+        self.io.push(row);
+    }
+    fn progress(&mut self, _: f64) {}
+    fn warning(&mut self, _: String) {}
+    fn verified(&mut self, check: String) {
+        self.verified.push(check);
+    }
+}
+
+fn workload(params: serde_json::Value) -> Result<Box<dyn Workload>, WorkloadError> {
+    let params = params.as_object().expect("an object").clone().into_iter().collect();
+    crate::create(&WorkloadSpec { name: "mobibench-file".into(), params })
+}
+
+fn run(
+    params: serde_json::Value,
+    seed: u64,
+    kept: &mut Kept,
+    directory: &std::path::Path,
+) -> Result<(), WorkloadError> {
+    workload(params)?.run(&Context { directory, engine: None, seed }, kept)
+}
+
+#[test]
+fn all_accesses_in_all_modes_give_right_counts_bytes_and_splits() {
+    for &sync in SyncMode::NAMES {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut kept = Kept::default();
+        let outcome = run(
+            json!({"file_kib": 256, "sync": sync, "threads": 2, "cold": false}),
+            1,
+            &mut kept,
+            directory.path(),
+        );
+        if let Err(WorkloadError::Io { source, .. }) = &outcome
+            && sync.starts_with("o_direct")
+        {
+            println!("SKIP {sync}: {source}");
+            continue;
+        }
+        outcome.expect("runs");
+        let names: Vec<&str> = kept.phases.iter().map(|phase| phase.phase.as_str()).collect();
+        assert_eq!(names, Access::NAMES);
+        for phase in &kept.phases {
+            let (all, split) = (256 * 1024, &phase.split);
+            assert_eq!(phase.count, 64);
+            assert_eq!(phase.unit, "operation");
+            if phase.phase.ends_with("read") {
+                assert_eq!((split.read_bytes, split.write_bytes, split.sync_calls), (all, 0, 0), "{sync}");
+            } else {
+                let each = matches!(sync, "fsync" | "fdatasync" | "mmap+async" | "mmap+sync");
+                let syncs = if each { 64 + 2 } else { 2 };
+                assert_eq!(
+                    (split.read_bytes, split.write_bytes, split.sync_calls),
+                    (0, all, syncs),
+                    "{sync}"
+                );
+            }
+            assert!(phase.wall_ns > 0 && phase.wall_ns <= split.wall_ns * 2);
+        }
+        for sample in &kept.samples {
+            let s = &sample.split;
+            assert_eq!(s.wall_ns, s.cpu_ns + s.read_ns + s.write_ns + s.sync_ns + s.other_ns);
+            assert_eq!(sample.rows, 1);
+        }
+        assert_eq!(kept.samples.len(), 5 * 64);
+        let written: u64 = kept.io.iter().filter(|row| row.op == "write").map(|row| row.bytes).sum();
+        assert_eq!(written, 3 * 256 * 1024);
+        assert_eq!(kept.verified.len(), 5 + 2, "{:?}", kept.verified);
+    }
+}
+
+#[test]
+fn more_data_than_memory_for_it_is_run_in_parts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut kept = Kept::default();
+    let params = json!({"file_kib": 81_920, "record_kib": 1024, "sync": "none", "accesses": ["random-write", "random-read"]});
+    run(params, 3, &mut kept, directory.path()).expect("runs");
+    assert_eq!(kept.phases.iter().map(|phase| phase.count).collect::<Vec<_>>(), [80, 80]);
+}
+
+#[test]
+fn overlapping_writes_leave_some_records_alone_and_all_are_right() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut kept = Kept::default();
+    let params =
+        json!({"file_kib": 400, "sync": "none", "overlap_percent": 40, "accesses": ["random-write", "read"]});
+    run(params, 3, &mut kept, directory.path()).expect("runs");
+}
+
+#[test]
+fn a_byte_changed_after_the_pass_fails_the_run() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("mobibench-file.0");
+    let mut kept = Kept {
+        at_phase: Some((
+            "write",
+            Box::new(move || {
+                let file = std::fs::OpenOptions::new().write(true).open(&path).expect("opens");
+                std::os::unix::fs::FileExt::write_all_at(&file, b"!", 9000).expect("writes");
+            }),
+        )),
+        ..Kept::default()
+    };
+    let error = run(json!({"file_kib": 64}), 1, &mut kept, directory.path()).expect_err("the data is wrong");
+    let text = error.to_string();
+    assert!(matches!(error, WorkloadError::Verification(_)), "{text}");
+    assert!(text.contains("offset 8192: damaged") && text.contains("number 808 of 4096"), "{text}");
+}
+
+#[test]
+fn a_read_of_wrong_data_fails_the_run() {
+    // The file is swapped for one of another seed after it was checked and before it is read: only the check of the
+    // records as they were read can see it.
+    let (directory, other) =
+        (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let other_params = json!({"file_kib": 64, "sync": "none", "accesses": ["write"]});
+    run(other_params, 2, &mut Kept::default(), other.path()).expect("runs");
+    let (from, to) = (other.path().join("mobibench-file.0"), directory.path().join("mobibench-file.0"));
+    struct Swap<F: FnMut()>(F);
+    impl<F: FnMut()> Sink for Swap<F> {
+        fn sample(&mut self, _: Sample) {}
+        fn phase(&mut self, _: PhaseSummary) {}
+        fn io(&mut self, _: IoRow) {}
+        fn progress(&mut self, _: f64) {
+            (self.0)();
+        }
+        fn warning(&mut self, _: String) {}
+        fn verified(&mut self, _: String) {}
+    }
+    let mut swap = Swap(|| {
+        std::fs::copy(&from, &to).expect("copied");
+    });
+    let made =
+        workload(json!({"file_kib": 64, "sync": "none", "accesses": ["write", "read"]})).expect("made");
+    let context = Context { directory: directory.path(), engine: None, seed: 1 };
+    let error = made.run(&context, &mut swap).expect_err("the data is wrong");
+    assert!(error.to_string().contains("of another seed"), "{error}");
+}
+
+#[test]
+fn same_seed_same_bytes_and_other_seed_other_bytes() {
+    let bytes = |seed| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let params =
+            json!({"file_kib": 64, "sync": "none", "accesses": ["random-write"], "overlap_percent": 30});
+        run(params, seed, &mut Kept::default(), directory.path()).expect("runs");
+        std::fs::read(directory.path().join("mobibench-file.0")).expect("readable")
+    };
+    let first = bytes(1);
+    assert_eq!(first, bytes(1));
+    assert_ne!(first, bytes(2));
+}
+
+#[test]
+fn wrong_parameters_are_errors_that_name_them() {
+    for (params, words) in [
+        (json!({"file_kib": 0}), "file_kib"),
+        (json!({"file_kib": 3}), "at least threads x record_kib = 4 KiB"),
+        (json!({"file_kib": 40, "threads": 11}), "44 KiB"),
+        (json!({"sync": "o_dsync"}), "o_sync"),
+        (json!({"accesses": []}), "accesses"),
+        (json!({"accesses": ["rewrite"]}), "accesses"),
+        (json!({"overlap_percent": 100}), "overlap_percent"),
+        (json!({"threads": 101}), "threads"),
+        (json!({"cold": "yes"}), "cold"),
+        (json!({"recordkib": 4}), "record_kib"),
+    ] {
+        let error = workload(params.clone()).err().unwrap_or_else(|| panic!("{params} was accepted"));
+        assert!(error.to_string().contains(words), "{params}: {error}");
+    }
+}
