@@ -1,5 +1,31 @@
 //! The measuring SQLite VFS of Fathom, its clocks and its counters.
+//!
+//! [`Probe::install`] registers a VFS named "fathom" over the platform's own, in any SQLite library: one that is linked, one
+//! opened by path, or the host of this crate as a loadable extension. Databases opened through it behave as without it,
+//! and every call is counted and timed by file class and operation. [`StatementClock`] divides the time of a statement,
+//! or of a whole phase, into CPU, reads, writes, syncs and the rest. [`thread_io`] and [`process_io`] give the counters.
+//!
+//! The crate links no SQLite: see [`sqlite_api!`] and [`Api`].
 
+#![allow(dead_code)]
+
+mod abi;
+mod api;
+mod clock;
+mod clocks;
+mod cpu;
+mod file;
+mod histogram;
+mod kind;
+mod meter;
 mod split;
+mod table;
+mod vfs;
 
+pub use api::{Api, MissingSymbol};
+pub use clock::{Account, StatementClock};
+pub use kind::{FileClass, Op};
+pub use meter::{process_io, reset_thread_io, thread_io};
 pub use split::Split;
+pub use table::{IoCell, IoTable};
+pub use vfs::{InstallError, Probe};
