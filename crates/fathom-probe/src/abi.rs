@@ -19,6 +19,9 @@ pub const READONLY: c_int = 8;
 /// `SQLITE_OK_LOAD_PERMANENTLY`: the library must stay mapped, because the VFS it registered lives in it.
 pub const OK_LOAD_PERMANENTLY: c_int = 256;
 
+/// `SQLITE_NULL`, a value's type.
+pub const NULL: c_int = 5;
+
 /// `SQLITE_OPEN_*` bits that say what kind of file is opened.
 pub mod open {
     use std::ffi::c_int;
@@ -87,6 +90,11 @@ pub type VfsOpen = unsafe extern "C" fn(*mut Vfs, *const c_char, *mut File, c_in
 /// `sqlite3_vfs.xDelete`.
 pub type VfsDelete = unsafe extern "C" fn(*mut Vfs, *const c_char, c_int) -> c_int;
 
+/// `sqlite3_vfs.xAccess`.
+pub type VfsAccess = unsafe extern "C" fn(*mut Vfs, *const c_char, c_int, *mut c_int) -> c_int;
+/// `sqlite3_vfs.xSleep`.
+pub type VfsSleep = unsafe extern "C" fn(*mut Vfs, c_int) -> c_int;
+
 /// `sqlite3_vfs`, versions 1 to 3.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -99,14 +107,14 @@ pub struct Vfs {
     pub app_data: *mut c_void,
     pub open: Option<VfsOpen>,
     pub delete: Option<VfsDelete>,
-    pub access: Option<unsafe extern "C" fn(*mut Vfs, *const c_char, c_int, *mut c_int) -> c_int>,
+    pub access: Option<VfsAccess>,
     pub full_pathname: Option<unsafe extern "C" fn(*mut Vfs, *const c_char, c_int, *mut c_char) -> c_int>,
     pub dl_open: Option<unsafe extern "C" fn(*mut Vfs, *const c_char) -> *mut c_void>,
     pub dl_error: Option<unsafe extern "C" fn(*mut Vfs, c_int, *mut c_char)>,
     pub dl_sym: Option<unsafe extern "C" fn(*mut Vfs, *mut c_void, *const c_char) -> Option<Symbol>>,
     pub dl_close: Option<unsafe extern "C" fn(*mut Vfs, *mut c_void)>,
     pub randomness: Option<unsafe extern "C" fn(*mut Vfs, c_int, *mut c_char) -> c_int>,
-    pub sleep: Option<unsafe extern "C" fn(*mut Vfs, c_int) -> c_int>,
+    pub sleep: Option<VfsSleep>,
     pub current_time: Option<unsafe extern "C" fn(*mut Vfs, *mut f64) -> c_int>,
     pub get_last_error: Option<unsafe extern "C" fn(*mut Vfs, c_int, *mut c_char) -> c_int>,
     // Version 2.

@@ -33,10 +33,12 @@ pub struct Api {
     pub(crate) file_control: unsafe extern "C" fn(*mut c_void, *const c_char, c_int, *mut c_void) -> c_int,
     pub(crate) create_module: CreateModule,
     pub(crate) declare_vtab: unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int,
+    pub(crate) value_int64: unsafe extern "C" fn(*mut c_void) -> i64,
+    pub(crate) value_type: unsafe extern "C" fn(*mut c_void) -> c_int,
     pub(crate) result_int64: unsafe extern "C" fn(*mut c_void, i64),
     pub(crate) result_null: unsafe extern "C" fn(*mut c_void),
     pub(crate) result_text: ResultText,
-    /// Present since SQLite 3.8.7 in the table that extensions get, and always by name.
+    /// Missing where SQLite was built without loadable extensions.
     pub(crate) auto_extension: Option<unsafe extern "C" fn(Option<Symbol>) -> c_int>,
 }
 
@@ -57,7 +59,7 @@ impl std::fmt::Display for MissingSymbol {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "the SQLite library has no function {}; use SQLite 3.9 or later, not stripped of it",
+            "the SQLite library has no function {}; use SQLite 3.14 or later, not stripped of it",
             self.name
         )
     }
@@ -75,6 +77,8 @@ mod slot {
     pub const RESULT_INT64: usize = 83;
     pub const RESULT_NULL: usize = 84;
     pub const RESULT_TEXT: usize = 85;
+    pub const VALUE_INT64: usize = 107;
+    pub const VALUE_TYPE: usize = 113;
     pub const CREATE_MODULE_V2: usize = 119;
     pub const FILE_CONTROL: usize = 127;
     pub const VFS_FIND: usize = 141;
@@ -82,8 +86,8 @@ mod slot {
     pub const AUTO_EXTENSION: usize = 192;
 }
 
-/// The oldest SQLite that knows eponymous virtual tables, and whose table reaches `auto_extension`.
-const OLDEST_VERSION: c_int = 3_009_000;
+/// The oldest SQLite that lets an extension stay loaded, which a VFS must; younger than all else that is used here.
+const OLDEST_VERSION: c_int = 3_014_000;
 
 /// The function at `address`, as the type that is asked for.
 ///
@@ -128,6 +132,8 @@ impl Api {
                 file_control: function(need(c"sqlite3_file_control")?),
                 create_module: function(need(c"sqlite3_create_module_v2")?),
                 declare_vtab: function(need(c"sqlite3_declare_vtab")?),
+                value_int64: function(need(c"sqlite3_value_int64")?),
+                value_type: function(need(c"sqlite3_value_type")?),
                 result_int64: function(need(c"sqlite3_result_int64")?),
                 result_null: function(need(c"sqlite3_result_null")?),
                 result_text: function(need(c"sqlite3_result_text")?),
@@ -152,7 +158,7 @@ impl Api {
     /// Fills the table from the `sqlite3_api_routines` that a loadable extension is given.
     ///
     /// # Errors
-    /// A library older than 3.9.0, or one built without virtual tables.
+    /// A library older than 3.14.0, or one built without virtual tables.
     ///
     /// # Safety
     /// `routines` must be the pointer that SQLite passed to the extension's entry point.
@@ -167,7 +173,7 @@ impl Api {
             if address.is_null() { 0 } else { function::<unsafe extern "C" fn() -> c_int>(address)() }
         };
         if version < OLDEST_VERSION {
-            return Err(MissingSymbol { name: format!("set of version 3.9.0 (its version is {version})") });
+            return Err(MissingSymbol { name: format!("set of version 3.14.0 (its version is {version})") });
         }
         // SAFETY: the table of a library of at least this version holds all slots named in `slot`, and a slot's function
         // never changes.
@@ -182,6 +188,8 @@ impl Api {
                     b"sqlite3_file_control" => slot::FILE_CONTROL,
                     b"sqlite3_create_module_v2" => slot::CREATE_MODULE_V2,
                     b"sqlite3_declare_vtab" => slot::DECLARE_VTAB,
+                    b"sqlite3_value_int64" => slot::VALUE_INT64,
+                    b"sqlite3_value_type" => slot::VALUE_TYPE,
                     b"sqlite3_result_int64" => slot::RESULT_INT64,
                     b"sqlite3_result_null" => slot::RESULT_NULL,
                     b"sqlite3_result_text" => slot::RESULT_TEXT,
@@ -213,6 +221,8 @@ macro_rules! sqlite_api {
                 b"sqlite3_file_control" => sqlite::sqlite3_file_control as *const (),
                 b"sqlite3_create_module_v2" => sqlite::sqlite3_create_module_v2 as *const (),
                 b"sqlite3_declare_vtab" => sqlite::sqlite3_declare_vtab as *const (),
+                b"sqlite3_value_int64" => sqlite::sqlite3_value_int64 as *const (),
+                b"sqlite3_value_type" => sqlite::sqlite3_value_type as *const (),
                 b"sqlite3_result_int64" => sqlite::sqlite3_result_int64 as *const (),
                 b"sqlite3_result_null" => sqlite::sqlite3_result_null as *const (),
                 b"sqlite3_result_text" => sqlite::sqlite3_result_text as *const (),

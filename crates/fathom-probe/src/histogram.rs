@@ -63,16 +63,6 @@ impl Histogram {
 pub struct Counts(Vec<u64>);
 
 impl Counts {
-    /// Adds the other's counts.
-    pub fn add(&mut self, more: &Counts) {
-        if self.0.len() < more.0.len() {
-            self.0.resize(more.0.len(), 0);
-        }
-        for (sum, count) in self.0.iter_mut().zip(&more.0) {
-            *sum = sum.wrapping_add(*count);
-        }
-    }
-
     /// Takes the other's counts away.
     pub fn subtract(&mut self, less: &Counts) {
         for (sum, count) in self.0.iter_mut().zip(&less.0) {
@@ -131,7 +121,7 @@ mod tests {
         near(&counts, 0.99, 990e3);
         near(&counts, 1.0, 1000e3);
         let before = counts.clone();
-        counts.add(&before);
+        histogram.add_to(&mut counts);
         near(&counts, 0.5, 500e3);
         counts.subtract(&before);
         counts.subtract(&before);

@@ -7,13 +7,13 @@
 //!
 //! The crate links no SQLite: see [`sqlite_api!`] and [`Api`].
 
-#![allow(dead_code)]
-
 mod abi;
 mod api;
+mod attach;
 mod clock;
 mod clocks;
 mod cpu;
+mod extension;
 mod file;
 mod histogram;
 mod kind;
@@ -21,6 +21,7 @@ mod meter;
 mod split;
 mod table;
 mod vfs;
+mod vtab;
 
 pub use api::{Api, MissingSymbol};
 pub use clock::{Account, StatementClock};

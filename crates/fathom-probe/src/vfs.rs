@@ -20,7 +20,7 @@ pub struct Installed {
     /// The platform's VFS, as SQLite has it.
     pub platform: *mut Vfs,
     /// The platform's methods as they were when the probe was installed.
-    methods: Vfs,
+    pub methods: Vfs,
     pub api: Api,
 }
 
@@ -73,6 +73,12 @@ impl std::fmt::Debug for Probe {
 
 /// All that was ever installed: one entry per SQLite library in the process.
 static INSTALLED: Mutex<Vec<&'static Installed>> = Mutex::new(Vec::new());
+
+/// The probe that was installed over this platform VFS.
+pub fn find(platform: *const Vfs) -> Option<&'static Installed> {
+    let all = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+    all.iter().copied().find(|one| ptr::eq(one.platform, platform))
+}
 
 impl Probe {
     /// The name to open a database with: the `zVfs` argument of `sqlite3_open_v2`, or `?vfs=fathom` in a URI.
@@ -128,6 +134,22 @@ impl Probe {
         }
         all.push(installed);
         Ok(Self { installed })
+    }
+
+    /// Makes the virtual table `fathom_io` known to a connection: the sums over all threads of the process, by file class and
+    /// operation. `UPDATE fathom_io SET calls = 0` starts the rows it matches at zero.
+    ///
+    /// # Errors
+    /// SQLite's result code.
+    ///
+    /// # Safety
+    /// `db` must be an open connection (`sqlite3 *`) of the library in which the probe was installed.
+    pub unsafe fn add_table(&self, db: *mut c_void) -> Result<(), i32> {
+        // SAFETY: passed on from the caller.
+        match unsafe { crate::vtab::register(db, self.installed) } {
+            OK => Ok(()),
+            code => Err(code),
+        }
     }
 
     /// Name of the platform's VFS underneath, e.g. `unix`.
