@@ -1,9 +1,54 @@
 //! Storage stacks of Fathom: images, file systems, mounts, and what this machine can make.
+//!
+//! ```no_run
+//! use fathom_stack::{Stack, StackSpec, floor_probe};
+//!
+//! let spec = StackSpec { filesystem: "ext4".into(), mount: "data=journal".into(), ..StackSpec::default() };
+//! let stack = Stack::up(&spec, "my measurement")?;
+//! println!("{:?}", floor_probe(stack.path(), 200).map(|floor| floor.median_ns));
+//! stack.down()?;
+//! # Ok::<(), fathom_stack::StackError>(())
+//! ```
+//!
+//! What a stack makes is written down before it is made ([`Stacks`]), guarded by a process that outlives its owner, and
+//! swept when even that was killed ([`leftovers()`], [`down_all`]).
 
+mod claim;
 mod cold;
+mod command;
+mod distribution;
+mod doctor;
+mod error;
+mod filesystem;
 mod floor;
+mod guard;
+mod image;
+mod leftovers;
+mod loop_device;
+mod mountinfo;
+pub mod named;
 mod spec;
+mod stack;
+mod suggest;
 
 pub use cold::{ColdMethod, cold};
+pub use command::{CommandError, CommandProblem};
+pub use doctor::doctor;
+pub use error::StackError;
+pub use filesystem::{Availability, available_filesystems};
 pub use floor::{FLOOR_WRITE_BYTES, FloorError, FloorProbe, floor_probe};
+pub use leftovers::{Leftover, Report, down_all, leftovers};
+pub use mountinfo::Holder;
 pub use spec::{Capability, StackRecord, StackSpec};
+pub use stack::{Stack, Stacks};
+
+/// Whether this process has root's user id.
+#[must_use]
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[cfg(test)]
+pub(crate) fn can_loop() -> bool {
+    is_root() && filesystem::no_loop().is_none()
+}

@@ -1,0 +1,458 @@
+//! Claims: what a stack makes is written down before it is made, so that it can always be found and undone.
+//!
+//! The state directory holds one directory a stack:
+//! ```text
+//! STATE/stacks/ID/entry.json   what the stack consists of (Entry)
+//! STATE/stacks/ID/owner        locked (flock) by the owner as long as it lives; the kernel lets go whatever happens
+//! STATE/stacks/ID/mnt/         mount point
+//! STATE/lock                   taken to make an entry or to judge one
+//! ```
+//! An entry whose `owner` can be locked belongs to nobody any more, unless it is a named stack that was completed: those
+//! outlive the command that made them. [`undo`] takes any entry down, from whatever state it was left in; success,
+//! failure, drop and the sweep of leftovers all end there.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use crate::command::{CommandLine, find_program};
+use crate::error::StackError;
+use crate::guard::Guard;
+use crate::loop_device;
+use crate::mountinfo::{Holder, holders, mounts};
+use crate::spec::{StackRecord, StackSpec};
+
+/// How long one umount may take: it writes out everything that is dirty.
+const UNMOUNT_LIMIT: Duration = Duration::from_secs(120);
+
+/// What a stack consists of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    /// What the caller called it.
+    pub label: String,
+    /// Name of a stack for the user's own use.
+    pub name: Option<String>,
+    /// A named stack is complete and outlives its maker.
+    pub kept: bool,
+    /// What was asked for.
+    pub spec: StackSpec,
+    /// What was made, once it is.
+    pub record: Option<StackRecord>,
+    /// Process that made it.
+    pub owner_pid: u32,
+    /// Names of image files and `dir` directories begin with this; it holds label, process id and start time.
+    pub tag: String,
+    /// Directory of images, or of the `dir` directory.
+    pub directory: PathBuf,
+    /// The directory of a `dir` stack, to be removed with all its contents.
+    pub work: Option<PathBuf>,
+    /// When it was made, ms since 1970.
+    pub created_ms: u64,
+}
+
+/// How an entry is taken down when it is in use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// How long a busy mount is tried again.
+    pub wait: Duration,
+    /// Whether it is then detached lazily.
+    pub lazy: bool,
+}
+
+/// An entry on disk that this process owns.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    /// Directory of the entry.
+    pub home: PathBuf,
+    /// What it says.
+    pub entry: Entry,
+    /// Undoes the stack should this process die.
+    pub guard: Option<Guard>,
+    /// Held locked while this process lives.
+    _owner: File,
+}
+
+impl Claim {
+    /// Writes an entry down and locks it. A named stack's directory is its name, so that a name is taken once.
+    ///
+    /// # Errors
+    /// The state directory cannot be written, or the name is taken.
+    pub fn new(state: &Path, label: &str, name: Option<&str>, spec: &StackSpec) -> Result<Claim, StackError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let label = clean(label);
+        let owner_pid = std::process::id();
+        let sequence = NEXT.fetch_add(1, Ordering::Relaxed);
+        let kind = if name.is_some() { "named-" } else { "" };
+        let tag = format!("fathom-{kind}{label}-{owner_pid}-{}-{sequence}", start_time("self").unwrap_or(0));
+        let directory = absolute(&spec.directory)?;
+        let work = (spec.filesystem == "dir").then(|| directory.join(&tag));
+        let created_ms =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64);
+        let spec = StackSpec { directory: directory.clone(), ..spec.clone() };
+        let entry = Entry {
+            label,
+            name: name.map(str::to_owned),
+            kept: false,
+            spec,
+            record: None,
+            owner_pid,
+            directory,
+            work,
+            created_ms,
+            tag,
+        };
+
+        let _lock = lock_state(state)?;
+        let home =
+            stacks_in(state).join(name.map_or_else(|| entry.tag.clone(), |name| format!("named-{name}")));
+        match DirBuilder::new().mode(0o755).create(&home) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && name.is_some() => {
+                let path = Entry::read(&home).ok().and_then(|e| e.work).unwrap_or_else(|| mount_point(&home));
+                return Err(StackError::NameTaken { name: name.unwrap_or_default().to_owned(), path });
+            }
+            other => other.map_err(StackError::io("make", &home))?,
+        }
+        // Whatever umask says: an engine may run as another user and has to reach the mount.
+        for directory in [&home, &mount_point(&home)] {
+            fs::create_dir_all(directory)
+                .and_then(|()| fs::set_permissions(directory, fs::Permissions::from_mode(0o755)))
+                .map_err(StackError::io("make", directory))?;
+        }
+        let path = home.join("owner");
+        let owner = open_lock(&path).map_err(StackError::io("make", &path))?;
+        rustix::fs::flock(&owner, FlockOperation::NonBlockingLockExclusive)
+            .map_err(io::Error::from)
+            .map_err(StackError::io("lock", &path))?;
+        entry.write(&home)?;
+        Ok(Claim { home, entry, guard: None, _owner: owner })
+    }
+
+    /// Where it is (to be) mounted.
+    pub fn mount_point(&self) -> PathBuf {
+        mount_point(&self.home)
+    }
+
+    /// Takes everything down and forgets the entry.
+    ///
+    /// # Errors
+    /// See [`undo`]. The guard then goes on trying for a while.
+    pub fn down(&mut self, patience: Patience) -> Result<(), StackError> {
+        undo(&self.home, &self.entry, patience)?;
+        if let Some(guard) = self.guard.take() {
+            guard.dismiss();
+        }
+        Ok(())
+    }
+
+    /// Lets the stack outlive this process: a named stack is complete.
+    ///
+    /// # Errors
+    /// The entry cannot be written.
+    pub fn keep(mut self) -> Result<Entry, StackError> {
+        self.entry.kept = true;
+        self.entry.write(&self.home)?;
+        if let Some(guard) = self.guard.take() {
+            guard.dismiss();
+        }
+        Ok(self.entry)
+    }
+}
+
+impl Entry {
+    /// Reads the entry of a directory.
+    ///
+    /// # Errors
+    /// It is not there, or not whole.
+    pub fn read(home: &Path) -> io::Result<Entry> {
+        Ok(serde_json::from_slice(&fs::read(home.join("entry.json"))?)?)
+    }
+
+    /// Stands for an entry whose maker died before it was written: nothing but the entry's directory can exist then.
+    pub fn unwritten(home: &Path) -> Entry {
+        Entry {
+            label: String::new(),
+            name: None,
+            kept: false,
+            spec: StackSpec::default(),
+            record: None,
+            owner_pid: 0,
+            tag: crate::command::file_name(home),
+            directory: home.to_path_buf(),
+            work: None,
+            created_ms: 0,
+        }
+    }
+
+    /// Writes the entry, whole or not at all.
+    ///
+    /// # Errors
+    /// The state directory cannot be written.
+    pub fn write(&self, home: &Path) -> Result<(), StackError> {
+        let (path, new) = (home.join("entry.json"), home.join("entry.json.new"));
+        let text = serde_json::to_vec_pretty(self)
+            .map_err(io::Error::from)
+            .map_err(StackError::io("write", &path))?;
+        fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(StackError::io("write", &path))
+    }
+}
+
+/// Whether an entry's owner is gone; if so, the lock that keeps other sweeps away. Call with the state locked.
+pub(crate) fn abandoned(home: &Path) -> Option<File> {
+    match OpenOptions::new().read(true).write(true).open(home.join("owner")) {
+        Ok(owner) => {
+            rustix::fs::flock(&owner, FlockOperation::NonBlockingLockExclusive).ok()?;
+            Some(owner)
+        }
+        Err(e) => {
+            if e.kind() == io::ErrorKind::NotFound {
+                // Entries are made with the state locked, so this one is just being removed, or its remover died on the
+                // last two steps. They do no harm to either: an rmdir takes nothing that is in use.
+                let _ = fs::remove_dir(mount_point(home)).and_then(|()| fs::remove_dir(home));
+                let _ = fs::remove_dir(home);
+            }
+            None
+        }
+    }
+}
+
+/// Every entry's directory.
+pub(crate) fn homes(state: &Path) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> =
+        fs::read_dir(stacks_in(state)).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    all.sort();
+    all
+}
+
+/// Takes the state's lock, making the state directory where it is missing.
+///
+/// # Errors
+/// It cannot be made or written.
+pub(crate) fn lock_state(state: &Path) -> Result<File, StackError> {
+    let stacks = stacks_in(state);
+    DirBuilder::new().recursive(true).mode(0o755).create(&stacks).map_err(|e| StackError::Directory {
+        path: state.to_path_buf(),
+        problem: format!(
+            "cannot keep the list of stacks here: {e}; set FATHOM_STATE_DIR to a directory you can write"
+        ),
+    })?;
+    let path = state.join("lock");
+    let lock = open_lock(&path).map_err(StackError::io("open", &path))?;
+    rustix::fs::flock(&lock, FlockOperation::LockExclusive)
+        .map_err(io::Error::from)
+        .map_err(StackError::io("lock", &path))?;
+    Ok(lock)
+}
+
+/// Takes an entry down from whatever state it is in: mounts at its mount point, loop devices and image files of its tag,
+/// the `dir` directory, the entry itself. What is already gone is fine.
+///
+/// # Errors
+/// The mount is busy or does not go, the loop device stays, a file cannot be removed. With `lazy`, a busy mount is
+/// detached, everything else is still undone, and the error tells of it.
+pub(crate) fn undo(home: &Path, entry: &Entry, patience: Patience) -> Result<(), StackError> {
+    let point = mount_point(home);
+    let lazily = unmount(&point, patience)?;
+    let still_held = release_loops(&entry.tag, if lazily.is_some() { Duration::ZERO } else { patience.wait });
+    for end in [".img", ".log.img"] {
+        gone(fs::remove_file(image_path(entry, end)), "remove", &image_path(entry, end))?;
+    }
+    if let Some(work) = &entry.work {
+        gone(fs::remove_dir_all(work), "remove", work)?;
+    }
+    gone(fs::remove_dir(&point), "remove", &point)?;
+    for name in ["entry.json.new", "entry.json", "owner"] {
+        gone(fs::remove_file(home.join(name)), "remove", &home.join(name))?;
+    }
+    gone(fs::remove_dir(home), "remove", home)?;
+    match (lazily, still_held) {
+        (Some(holders), _) => Err(StackError::Busy { path: point, holders, lazily: true }),
+        (None, Some(error)) => Err(error),
+        (None, None) => Ok(()),
+    }
+}
+
+/// Unmounts everything at `point`; the holders when that was only possible lazily.
+pub(crate) fn unmount(point: &Path, patience: Patience) -> Result<Option<Vec<Holder>>, StackError> {
+    let start = Instant::now();
+    let mut pause = Duration::from_millis(2);
+    let umount = find_program("umount").unwrap_or_else(|| "umount".into());
+    while is_mounted(point)? {
+        let error = match CommandLine::new(&umount, ["--".as_ref(), point.as_os_str()]).run(UNMOUNT_LIMIT) {
+            // Mounts may be stacked: look again.
+            Ok(_) => continue,
+            Err(error) => error,
+        };
+        if !is_mounted(point)? {
+            break;
+        }
+        if start.elapsed() < patience.wait {
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(100));
+            continue;
+        }
+        let holders = holders(point);
+        if !patience.lazy {
+            let busy = !holders.is_empty() || error.stderr.contains("busy");
+            return Err(if busy {
+                StackError::Busy { path: point.to_path_buf(), holders, lazily: false }
+            } else {
+                error.into()
+            });
+        }
+        CommandLine::new(&umount, ["--lazy".as_ref(), "--".as_ref(), point.as_os_str()])
+            .run(UNMOUNT_LIMIT)?;
+        return Ok(Some(holders));
+    }
+    Ok(None)
+}
+
+fn is_mounted(point: &Path) -> Result<bool, StackError> {
+    let mounts = mounts().map_err(StackError::io("read", "/proc/self/mountinfo"))?;
+    Ok(mounts.iter().any(|mount| mount.point == point))
+}
+
+/// Waits for the loop devices of a tag to go, detaches those that stay, and tells of one that cannot be detached.
+fn release_loops(tag: &str, wait: Duration) -> Option<StackError> {
+    let mut error = None;
+    for (number, backing) in loop_device::attached().into_iter().filter(|(_, file)| has_tag(file, tag)) {
+        if loop_device::wait_detached(number, Some(tag), wait) {
+            continue;
+        }
+        let detached = loop_device::detach(number);
+        if detached.is_err() || !loop_device::wait_detached(number, Some(tag), Duration::from_millis(500)) {
+            let holders = holders(Path::new(&format!("/dev/loop{number}")));
+            error.get_or_insert(StackError::LoopHeld { number, backing, holders });
+        }
+    }
+    error
+}
+
+/// Whether a backing file belongs to a tag: `…/.TAG.img` or `…/.TAG.log.img`.
+fn has_tag(backing: &str, tag: &str) -> bool {
+    backing.contains(&format!("/.{tag}."))
+}
+
+/// Path that an image has for the moment between being made and losing its name.
+pub(crate) fn image_path(entry: &Entry, end: &str) -> PathBuf {
+    entry.directory.join(image_name(&entry.tag, end))
+}
+
+/// Name of an image: hidden, and ending in `.img` or `.log.img`.
+pub(crate) fn image_name(tag: &str, end: &str) -> String {
+    format!(".{tag}{end}")
+}
+
+/// Where an entry's stack is mounted.
+pub(crate) fn mount_point(home: &Path) -> PathBuf {
+    home.join("mnt")
+}
+
+fn stacks_in(state: &Path) -> PathBuf {
+    state.join("stacks")
+}
+
+fn open_lock(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+}
+
+fn gone(result: io::Result<()>, what: &'static str, path: &Path) -> Result<(), StackError> {
+    match result {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StackError::io(what, path)(e)),
+        _ => Ok(()),
+    }
+}
+
+/// The directory as an absolute path without links; empty is the current one.
+fn absolute(directory: &Path) -> Result<PathBuf, StackError> {
+    let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+    let refused = |problem: String| StackError::Directory { path: directory.to_path_buf(), problem };
+    let path = directory.canonicalize().map_err(|e| {
+        refused(match e.kind() {
+            io::ErrorKind::NotFound => format!("does not exist; `mkdir -p {}` makes it", directory.display()),
+            _ => e.to_string(),
+        })
+    })?;
+    if path.is_dir() {
+        Ok(path)
+    } else {
+        Err(refused("is not a directory; give the directory it lies in".into()))
+    }
+}
+
+/// A label as part of a file name: at most 32 characters of `[A-Za-z0-9._]` and `-`.
+fn clean(label: &str) -> String {
+    const LONGEST: usize = 32;
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' };
+    let text: String = label.chars().take(LONGEST).map(plain).collect();
+    if text.is_empty() { "stack".into() } else { text }
+}
+
+/// Start time of a process in clock ticks since boot (field 22 of `/proc/PID/stat`), which with its id names it for good.
+pub(crate) fn start_time(pid: &str) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command name (field 2) is in parentheses and may hold anything; field 3 follows the last one.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Process id and start time in a tag (`fathom-LABEL-PID-START-N`).
+pub(crate) fn owner_in(tag: &str) -> Option<(u32, u64)> {
+    let mut parts = tag.rsplit('-').skip(1);
+    let start = parts.next()?.parse().ok()?;
+    Some((parts.next()?.parse().ok()?, start))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_claim_is_written_locked_and_gone_after_down() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        let spec = StackSpec { directory: dir.path().into(), ..StackSpec::default() };
+        let mut claim = Claim::new(&state, "ext4 wal/full", None, &spec).unwrap();
+        assert_eq!(Entry::read(&claim.home).unwrap(), claim.entry);
+        assert_eq!(claim.entry.label, "ext4-wal-full");
+        assert!(abandoned(&claim.home).is_none(), "its owner lives");
+        assert_eq!(owner_in(&claim.entry.tag).unwrap(), (std::process::id(), start_time("self").unwrap()));
+        claim.down(Patience { wait: Duration::ZERO, lazy: false }).unwrap();
+        assert_eq!(homes(&state), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn a_name_is_taken_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let spec = StackSpec { directory: dir.path().into(), ..StackSpec::default() };
+        let _first = Claim::new(dir.path(), "x", Some("mine"), &spec).unwrap();
+        let error = Claim::new(dir.path(), "x", Some("mine"), &spec).unwrap_err();
+        assert!(error.to_string().contains("\"mine\" is already up"), "{error}");
+    }
+
+    #[test]
+    fn directories_that_cannot_be_used_say_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        for (directory, part) in [(dir.path().join("missing"), "mkdir -p"), (file, "is not a directory")] {
+            let error = absolute(&directory).unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains(directory.to_str().unwrap()), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_label_makes_a_safe_name(label: String) {
+            let label = clean(&label);
+            prop_assert!(!label.is_empty() && label.len() <= 32 && !label.contains('/'));
+            prop_assert_eq!(owner_in(&format!("fathom-{label}-12-345-6")), Some((12, 345)));
+        }
+    }
+}

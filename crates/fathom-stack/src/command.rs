@@ -1,0 +1,270 @@
+//! Child commands with a time limit: what was run, how it ended and what it said on stderr.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Where system tools live beside `PATH`, which often lacks the sbin directories for an ordinary user.
+const SYSTEM_DIRECTORIES: [&str; 6] =
+    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+/// How much of a command's output is kept, bytes.
+const KEPT_BYTES: u64 = 64 * 1024;
+/// How long a killed child may take to die before it is left behind (it hangs in the kernel).
+const DEATH: Duration = Duration::from_secs(2);
+
+/// A command did not do its work.
+#[derive(Debug, thiserror::Error)]
+#[error("{problem}: {command}{}", said(.stderr))]
+pub struct CommandError {
+    /// The command line, quoted for a shell.
+    pub command: String,
+    /// How it ended.
+    pub problem: CommandProblem,
+    /// What it wrote to stderr (or, when that is empty, to stdout), trimmed.
+    pub stderr: String,
+}
+
+fn said(stderr: &str) -> String {
+    if stderr.is_empty() {
+        String::new()
+    } else {
+        format!("\n  it said: {}", stderr.replace('\n', "\n           "))
+    }
+}
+
+/// How a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandProblem {
+    /// It could not be started.
+    #[error("cannot start ({0})")]
+    Start(io::Error),
+    /// It ended with another status than success.
+    #[error("failed ({0})")]
+    Status(ExitStatus),
+    /// It was killed after its time limit, in seconds; `true` when it did not even die (it hangs in the kernel).
+    #[error("did not end within {limit_s} s and was killed{}", if *.alive { ", but hangs in the kernel" } else { "" })]
+    TimeLimit {
+        /// The limit, seconds.
+        limit_s: f64,
+        /// Whether it survived SIGKILL.
+        alive: bool,
+    },
+    /// Waiting for it failed.
+    #[error("cannot be waited for ({0})")]
+    Wait(io::Error),
+}
+
+/// A command to run: program and words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CommandLine {
+    /// Program, a name or a path.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub words: Vec<OsString>,
+}
+
+impl CommandLine {
+    /// A command line from a program and words.
+    pub fn new<W: AsRef<OsStr>>(
+        program: impl Into<PathBuf>,
+        words: impl IntoIterator<Item = W>,
+    ) -> CommandLine {
+        CommandLine {
+            program: program.into(),
+            words: words.into_iter().map(|w| w.as_ref().to_owned()).collect(),
+        }
+    }
+
+    /// As a shell would take it.
+    pub fn shown(&self) -> String {
+        let mut text = quoted(self.program.as_os_str());
+        for word in &self.words {
+            text.push(' ');
+            text.push_str(&quoted(word));
+        }
+        text
+    }
+
+    /// Runs the command to its end; its stdout is returned (at most 64 KiB, lossy UTF-8).
+    ///
+    /// Output goes to anonymous files rather than pipes: a FUSE driver that turns into a daemon keeps them open, and a
+    /// reader of a pipe would wait for it for ever. The child has its own process group, so Ctrl-C at the terminal
+    /// reaches the caller, which decides, and not a half-done mkfs.
+    ///
+    /// # Errors
+    /// It cannot be started, ends with a failure, or takes longer than `limit`.
+    pub fn run(&self, limit: Duration) -> Result<Output, CommandError> {
+        let failed = |problem, stderr| CommandError { command: self.shown(), problem, stderr };
+        let start = |e| failed(CommandProblem::Start(e), String::new());
+        let mut stdout = anonymous_file().map_err(start)?;
+        let mut stderr = anonymous_file().map_err(start)?;
+        let mut child = Command::new(&self.program)
+            .args(&self.words)
+            .env("LC_ALL", "C")
+            .env("PATH", search_path())
+            .stdin(Stdio::null())
+            .stdout(stdout.try_clone().map_err(start)?)
+            .stderr(stderr.try_clone().map_err(start)?)
+            .process_group(0)
+            .spawn()
+            .map_err(start)?;
+        let ended = wait(&mut child, limit);
+        let output = Output { stdout: text(&mut stdout), stderr: text(&mut stderr) };
+        let problem = match ended {
+            Ok(Some(status)) if status.success() => return Ok(output),
+            Ok(Some(status)) => CommandProblem::Status(status),
+            Ok(None) => {
+                CommandProblem::TimeLimit { limit_s: limit.as_secs_f64(), alive: !killed(&mut child) }
+            }
+            Err(e) => CommandProblem::Wait(e),
+        };
+        let said = if output.stderr.is_empty() { output.stdout } else { output.stderr };
+        Err(failed(problem, said))
+    }
+}
+
+/// What a successful command wrote, trimmed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Output {
+    /// To stdout.
+    pub stdout: String,
+    /// To stderr.
+    pub stderr: String,
+}
+
+/// Finds a program in `PATH` and the system directories.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    find_program_in(&[], name)
+}
+
+/// As [`find_program`], looking in `first` before all.
+pub(crate) fn find_program_in(first: &[PathBuf], name: &str) -> Option<PathBuf> {
+    let path = search_path();
+    first.iter().cloned().chain(std::env::split_paths(&path)).map(|directory| directory.join(name)).find(
+        |p| {
+            p.metadata().is_ok_and(|m| {
+                m.is_file() && std::os::unix::fs::PermissionsExt::mode(&m.permissions()) & 0o111 != 0
+            })
+        },
+    )
+}
+
+fn search_path() -> OsString {
+    let mut all: Vec<PathBuf> =
+        std::env::var_os("PATH").map(|p| std::env::split_paths(&p).collect()).unwrap_or_default();
+    all.extend(SYSTEM_DIRECTORIES.iter().map(PathBuf::from));
+    // A directory whose name holds a colon cannot be in PATH in the first place; without PATH the system's remain.
+    std::env::join_paths(&all).unwrap_or_else(|_| SYSTEM_DIRECTORIES.join(":").into())
+}
+
+/// Waits until the child ends or the limit passes (`None`), with short sleeps first: most commands take milliseconds.
+fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let start = Instant::now();
+    let mut pause = Duration::from_micros(200);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        let left = limit.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        thread::sleep(pause.min(left));
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+/// Kills the child's process group; whether it died.
+fn killed(child: &mut Child) -> bool {
+    // SAFETY: kill takes no pointers. The child has not been waited for, so its group id cannot have been reused.
+    unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
+    matches!(wait(child, DEATH), Ok(Some(_)))
+}
+
+fn anonymous_file() -> io::Result<File> {
+    Ok(rustix::fs::memfd_create("fathom-output", rustix::fs::MemfdFlags::CLOEXEC)?.into())
+}
+
+fn text(file: &mut File) -> String {
+    let mut bytes = Vec::new();
+    // What cannot be read back is only missing from a message.
+    let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(KEPT_BYTES).read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).trim().to_owned()
+}
+
+/// Quotes a word for a POSIX shell where that is needed.
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-+=./,:@%^".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.into_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+/// The file name of a path, for messages.
+pub(crate) fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str) -> CommandLine {
+        CommandLine::new("sh", ["-c", script])
+    }
+
+    #[test]
+    fn output_of_a_good_command_is_returned() {
+        let output = sh("echo out; echo err >&2").run(Duration::from_secs(5)).unwrap();
+        assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("out", "err"));
+    }
+
+    #[test]
+    fn a_failure_names_command_status_and_stderr() {
+        let error = sh("echo broken disk >&2; exit 3").run(Duration::from_secs(5)).unwrap_err().to_string();
+        for part in ["sh -c 'echo broken disk >&2; exit 3'", "exit status: 3", "it said: broken disk"] {
+            assert!(error.contains(part), "{part} in {error}");
+        }
+    }
+
+    #[test]
+    fn a_hang_becomes_an_error_with_the_command_line() {
+        let start = Instant::now();
+        let error = sh("sleep 30; echo never").run(Duration::from_millis(100)).unwrap_err();
+        assert!(start.elapsed() < Duration::from_secs(5), "killed, not waited for");
+        assert!(matches!(error.problem, CommandProblem::TimeLimit { alive: false, .. }), "{error}");
+        assert!(
+            error.to_string().contains("did not end within 0.1 s") && error.to_string().contains("sleep 30"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_daemon_that_keeps_the_output_open_does_not_hang_us() {
+        let start = Instant::now();
+        let output = sh("echo up; (sleep 4 &)").run(Duration::from_secs(10)).unwrap();
+        assert_eq!(output.stdout, "up");
+        assert!(start.elapsed() < Duration::from_secs(3));
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let error =
+            CommandLine::new("no-such-mkfs", ["x"]).run(Duration::from_secs(1)).unwrap_err().to_string();
+        assert!(error.contains("cannot start") && error.contains("no-such-mkfs x"), "{error}");
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        let shown = CommandLine::new("mkfs", ["-O", "^has_journal", "a b", "it's", ""]).shown();
+        assert_eq!(shown, r"mkfs -O ^has_journal 'a b' 'it'\''s' ''");
+    }
+}

@@ -1,0 +1,262 @@
+//! What this machine can do, found by trying where that is cheap, and the command that brings what is missing.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::command::{CommandLine, find_program};
+use crate::distribution::{Distribution, Package};
+use crate::filesystem::{FileSystem, Machine};
+use crate::mountinfo::mounts;
+use crate::spec::{Capability, StackSpec};
+use crate::stack::Stacks;
+
+/// Time limit of one `--version`.
+const VERSION_LIMIT: Duration = Duration::from_secs(20);
+
+/// Every capability, in the order a user wants to read: rights, file systems, instruments, companions. As root, each
+/// file system that seems present is made, mounted, written and synced once, on a small sparse image in the temporary
+/// directory (about a second for all).
+#[must_use]
+pub fn doctor() -> Vec<Capability> {
+    let distribution = Distribution::here();
+    let mut all = vec![root(), loops()];
+    let machine = Machine::here(&[]);
+    all.extend(machine.known().iter().map(|filesystem| tried(&machine, filesystem)));
+    all.extend([
+        block_trace(),
+        drop_caches(),
+        program("postgresql", postgresql().as_deref(), &distribution, Package::POSTGRESQL),
+        program("browser", browser().as_deref(), &distribution, Package::CHROMIUM),
+        program(
+            "c-compiler",
+            first_of(&["cc", "gcc", "clang"]).as_deref(),
+            &distribution,
+            Package::C_COMPILER,
+        ),
+        program("sqlite3-shell", find_program("sqlite3").as_deref(), &distribution, Package::SQLITE),
+    ]);
+    all
+}
+
+fn present(name: &str, detail: impl Into<String>) -> Capability {
+    Capability { name: name.into(), present: true, detail: detail.into(), remedy: String::new() }
+}
+
+fn absent(name: &str, detail: impl Into<String>, remedy: impl Into<String>) -> Capability {
+    Capability { name: name.into(), present: false, detail: detail.into(), remedy: remedy.into() }
+}
+
+/// For what only root may do.
+const AS_ROOT: &str = "sudo fathom doctor";
+
+fn root() -> Capability {
+    if crate::is_root() {
+        present("root", "mounts, loop devices and cache dropping are possible")
+    } else {
+        absent("root", "you are not root; the file system `dir` works without", AS_ROOT)
+    }
+}
+
+fn loops() -> Capability {
+    match crate::filesystem::no_loop() {
+        None => {
+            let used = crate::loop_device::attached().len();
+            present("loop", format!("/dev/loop-control opens; {used} devices are in use"))
+        }
+        Some(reason) => absent("loop", reason, if crate::is_root() { "" } else { AS_ROOT }),
+    }
+}
+
+/// A file system, made and mounted where everything for it seems to be here.
+fn tried(machine: &Machine<'_>, filesystem: &FileSystem) -> Capability {
+    let availability = machine.availability(filesystem);
+    let name = &*filesystem.name;
+    if !availability.present {
+        return absent(name, availability.detail, availability.remedy);
+    }
+    let start = Instant::now();
+    match trial(filesystem) {
+        Ok(version) => present(
+            name,
+            format!("{version}; made, mounted and synced in {} ms", start.elapsed().as_millis()),
+        ),
+        Err(why) => absent(name, format!("{} are here, but a trial failed: {why}", availability.detail), ""),
+    }
+}
+
+fn trial(filesystem: &FileSystem) -> Result<String, String> {
+    let spec = StackSpec {
+        filesystem: filesystem.name.to_string(),
+        size_mib: filesystem.min_mib,
+        directory: std::env::temp_dir(),
+        ..StackSpec::default()
+    };
+    let stacks = Stacks { allocate: false, limit: Duration::from_secs(20), ..Stacks::here() };
+    let stack = stacks.up(&spec, "doctor").map_err(|e| e.to_string())?;
+    let path = stack.path().join("trial");
+    let written = OpenOptions::new().write(true).create_new(true).open(&path).and_then(|mut file| {
+        file.write_all(&[7; 4096])?;
+        file.sync_data()
+    });
+    let version = stack.record().mkfs_version;
+    stack.down().map_err(|e| e.to_string())?;
+    written.map_err(|e| format!("writing and syncing a file: {e}"))?;
+    Ok(version)
+}
+
+/// The block layer's events, from tracefs (blktrace's debugfs files are closed under kernel lockdown; these may be open).
+fn block_trace() -> Capability {
+    const NAME: &str = "block-trace";
+    if !crate::is_root() {
+        return absent(NAME, "tracefs needs root", AS_ROOT);
+    }
+    let mounted = mounts().unwrap_or_default().into_iter().find(|m| m.filesystem == "tracefs");
+    if let Some(mount) = mounted {
+        return match events(&mount.point) {
+            Ok(()) => present(NAME, format!("block events in {}", mount.point.display())),
+            Err(why) => absent(NAME, format!("{}: {why}{}", mount.point.display(), lockdown()), ""),
+        };
+    }
+    // Not mounted: mounted for a moment, where nobody looks.
+    let Ok(list) = fs::read_to_string("/proc/filesystems") else {
+        return absent(NAME, "/proc/filesystems cannot be read", "");
+    };
+    if !list.lines().any(|line| line.ends_with("\ttracefs")) {
+        return absent(NAME, "this kernel has no tracefs (CONFIG_FTRACE)", "");
+    }
+    let point = std::env::temp_dir().join(format!("fathom-tracefs-{}", std::process::id()));
+    if let Err(e) = fs::create_dir(&point) {
+        return absent(NAME, format!("{}: {e}", point.display()), "");
+    }
+    let mount = find_program("mount").unwrap_or_else(|| "mount".into());
+    let words = ["-t".as_ref(), "tracefs".as_ref(), "tracefs".as_ref(), point.as_os_str()];
+    let outcome = CommandLine::new(mount, words).run(VERSION_LIMIT).map_err(|e| e.to_string());
+    let outcome = outcome.and_then(|_| {
+        let outcome = events(&point);
+        let umount = find_program("umount").unwrap_or_else(|| "umount".into());
+        CommandLine::new(umount, [&point]).run(VERSION_LIMIT).map_err(|e| e.to_string())?;
+        outcome
+    });
+    // Fails only where the unmount did, which is told.
+    let _ = fs::remove_dir(&point);
+    match outcome {
+        Ok(()) => present(
+            NAME,
+            "block events work; tracefs is not mounted yet (mount -t tracefs tracefs /sys/kernel/tracing)",
+        ),
+        Err(why) => absent(NAME, format!("{why}{}", lockdown()), ""),
+    }
+}
+
+/// Whether the block events are there and an instance of our own can be made.
+fn events(tracing: &Path) -> Result<(), String> {
+    for event in ["block_rq_issue", "block_rq_complete"] {
+        let path = tracing.join("events/block").join(event).join("enable");
+        OpenOptions::new().write(true).open(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    let instance = tracing.join("instances").join(format!("fathom-{}", std::process::id()));
+    fs::create_dir(&instance).map_err(|e| format!("{}: {e}", instance.display()))?;
+    fs::remove_dir(&instance).map_err(|e| format!("{}: {e}", instance.display()))
+}
+
+/// `; kernel lockdown is "confidentiality"`, where that is why.
+fn lockdown() -> String {
+    let text = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
+    match text.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
+        Some((level, _)) if level != "none" => format!("; kernel lockdown is {level:?}, which closes it"),
+        _ => String::new(),
+    }
+}
+
+fn drop_caches() -> Capability {
+    match OpenOptions::new().write(true).open("/proc/sys/vm/drop_caches") {
+        Ok(_) => present("drop-caches", "page cache, directory entries and inodes can be dropped"),
+        Err(e) if crate::is_root() => absent(
+            "drop-caches",
+            format!("/proc/sys/vm/drop_caches: {e}; files are evicted one by one instead"),
+            "",
+        ),
+        Err(_) => absent(
+            "drop-caches",
+            "needs root; files are evicted one by one instead (names and inodes stay warm)",
+            AS_ROOT,
+        ),
+    }
+}
+
+/// A companion program by its version.
+fn program(name: &str, path: Option<&Path>, distribution: &Distribution, package: Package) -> Capability {
+    let Some(path) = path else {
+        return absent(name, "not installed", distribution.brings(package));
+    };
+    match CommandLine::new(path, ["--version"]).run(VERSION_LIMIT) {
+        Ok(output) => {
+            let version = output.stdout.lines().next().unwrap_or("no version").to_owned();
+            present(name, format!("{}: {version}", path.display()))
+        }
+        Err(e) => absent(name, e.to_string(), distribution.brings(package)),
+    }
+}
+
+fn first_of(names: &[&str]) -> Option<PathBuf> {
+    names.iter().find_map(|name| find_program(name))
+}
+
+fn browser() -> Option<PathBuf> {
+    first_of(&["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"])
+}
+
+/// `initdb`, which distributions keep out of `PATH`; the newest version of several.
+fn postgresql() -> Option<PathBuf> {
+    let versioned = |root: &str, prefix: &str, tail: &str| {
+        let entries = fs::read_dir(root).into_iter().flatten().flatten();
+        let numbered = entries.filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let version: f64 = name.strip_prefix(prefix)?.parse().ok()?;
+            let path = entry.path().join(tail);
+            path.is_file().then_some((version, path))
+        });
+        numbered.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, path)| path)
+    };
+    find_program("initdb")
+        .or_else(|| versioned("/usr/lib/postgresql", "", "bin/initdb"))
+        .or_else(|| versioned("/usr", "pgsql-", "bin/initdb"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_capability_is_answered_once_with_a_reason() {
+        let all = doctor();
+        let mut names: Vec<&str> = all.iter().map(|c| c.name.as_str()).collect();
+        for name in ["root", "loop", "ext2", "ext4", "xfs", "btrfs", "ntfs", "vfat", "exfat", "f2fs", "ntfs3"]
+        {
+            assert!(names.contains(&name), "{name}");
+        }
+        for name in ["block-trace", "drop-caches", "postgresql", "browser", "c-compiler", "sqlite3-shell"] {
+            assert!(names.contains(&name), "{name}");
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all.len());
+        for capability in &all {
+            println!("{capability:?}");
+            assert!(!capability.detail.is_empty(), "{}", capability.name);
+            assert!(!capability.present || capability.remedy.is_empty(), "{}", capability.name);
+        }
+        assert!(!mounts().unwrap().iter().any(|m| m.point.to_string_lossy().contains("fathom-tracefs")));
+    }
+
+    #[test]
+    fn a_missing_program_has_its_command() {
+        let debian = Distribution::of("ID=debian\n", false);
+        let capability = program("postgresql", None, &debian, Package::POSTGRESQL);
+        assert_eq!(capability.remedy, "sudo apt-get install postgresql");
+        let broken = program("browser", Some(Path::new("/bin/false")), &debian, Package::CHROMIUM);
+        assert!(!broken.present && broken.detail.contains("/bin/false --version"), "{broken:?}");
+    }
+}

@@ -1,0 +1,77 @@
+//! The guard: a small shell that waits on a pipe for this process to end, however it ends, and then undoes the stack.
+//!
+//! A destructor does not run after Ctrl-C, SIGTERM or kill -9. The pipe closes all the same, the guard's `read` returns,
+//! and what it finds mounted it unmounts; the loop device and the nameless image go with the mount. Told `down` on the
+//! pipe, it ends without doing anything. It ignores the signals of the terminal and has a process group of its own.
+//! Should the guard be killed too, the entry's lock tells the next sweep that nobody owns the stack.
+
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::claim::{Entry, image_path, mount_point};
+
+/// $1 mount point, $2 entry, $3 directory of a `dir` stack or empty, $4 and $5 images (nameless but for a moment).
+/// An rmdir that succeeds proves that nothing is mounted and nothing can be mounted there any more. A process that still
+/// uses the mount has 60 seconds to end.
+const SCRIPT: &str = r#"
+trap '' HUP INT QUIT TERM
+IFS= read -r word
+[ "$word" = down ] && exit 0
+tries=0
+while [ -d "$1" ] && ! rmdir -- "$1" 2>/dev/null; do
+  umount -- "$1" 2>/dev/null && continue
+  tries=$((tries + 1))
+  [ "$tries" -gt 600 ] && exit 1
+  sleep 0.1
+done
+rm -f -- "$4" "$5"
+if [ -n "$3" ]; then rm -rf -- "$3" || exit 1; fi
+rm -f -- "$2/entry.json" "$2/entry.json.new" "$2/owner"
+rmdir -- "$2"
+"#;
+
+/// A running guard.
+#[derive(Debug)]
+pub(crate) struct Guard(Child);
+
+impl Guard {
+    /// Starts the guard of an entry.
+    ///
+    /// # Errors
+    /// No shell can be started.
+    pub fn start(home: &Path, entry: &Entry) -> io::Result<Guard> {
+        let empty = Path::new("");
+        Command::new("/bin/sh")
+            .args(["-c", SCRIPT, "fathom-stack-guard"])
+            .arg(mount_point(home))
+            .arg(home)
+            .arg(entry.work.as_deref().unwrap_or(empty))
+            .args([image_path(entry, ".img"), image_path(entry, ".log.img")])
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            // Not on the mount, nor on the file system that holds it.
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+            .map(Guard)
+    }
+
+    /// Process id, for tests that kill it.
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Ends the guard: there is nothing left to undo.
+    pub fn dismiss(mut self) {
+        // A guard that was killed cannot be told; it is only to be waited for.
+        if let Some(mut pipe) = self.0.stdin.take() {
+            let _ = pipe.write_all(b"down\n");
+        }
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,198 @@
+//! Leftovers: stacks whose owner is gone, and the sweep that undoes them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::claim::{self, Entry, Patience, abandoned, homes, lock_state, owner_in, start_time, undo};
+use crate::error::StackError;
+use crate::loop_device;
+use crate::mountinfo::mounts;
+use crate::stack::{Stacks, mount_point};
+
+/// A stack that is there now, or what is left of one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leftover {
+    /// The owner's label, e.g. the cell's.
+    pub label: String,
+    /// Name of a stack for the user's own use.
+    pub name: Option<String>,
+    /// As the specification names it.
+    pub filesystem: String,
+    /// Mount point, or the directory of a `dir` stack.
+    pub path: PathBuf,
+    /// Process that made it.
+    pub owner_pid: u32,
+    /// Whether that process is gone. A named stack is nobody's leftover and never counts as dead.
+    pub dead: bool,
+    /// When it was made, ms since 1970; 0 when unknown.
+    pub created_ms: u64,
+    /// Loop devices that belong to it.
+    pub loops: Vec<PathBuf>,
+}
+
+/// What a sweep did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Labels of the stacks taken down.
+    pub removed: Vec<String>,
+    /// Stacks that could not be taken down, with the reason in words.
+    pub failed: Vec<String>,
+}
+
+/// One thing found: an entry, or an image of Fathom's on a loop device that no entry knows.
+enum Found {
+    Entry { home: PathBuf, entry: Box<Entry>, lock: Option<std::fs::File> },
+    Loop { number: u32, tag: String },
+}
+
+impl Stacks {
+    /// Every stack of this state directory, and every loop device with an image of Fathom's that no entry knows (its
+    /// state directory was removed, or is another one).
+    #[must_use]
+    pub fn leftovers(&self) -> Vec<Leftover> {
+        self.found().into_iter().map(|found| described(&found)).collect()
+    }
+
+    /// Takes stacks down: those of dead owners, or with `only_dead = false` all, named and running ones too.
+    ///
+    /// A busy mount of a dead owner is detached lazily after [`Stacks`]' patience, and the report says so.
+    pub fn down_all(&self, only_dead: bool) -> Report {
+        let mut report = Report::default();
+        for found in self.found() {
+            let leftover = described(&found);
+            if only_dead && !leftover.dead {
+                continue;
+            }
+            let outcome = match &found {
+                Found::Entry { home, entry, .. } => {
+                    undo(home, entry, Patience { wait: self.patience, lazy: leftover.dead || !only_dead })
+                }
+                Found::Loop { number, .. } => release(*number),
+            };
+            let label = leftover.name.unwrap_or(leftover.label);
+            match outcome {
+                Ok(()) => report.removed.push(label),
+                Err(error) => report.failed.push(format!("{label}: {error}")),
+            }
+        }
+        report
+    }
+
+    /// Looks with the state locked, so that no entry is half made; the locks of dead entries are kept until the caller is
+    /// done with them, so that two sweeps do not meet.
+    fn found(&self) -> Vec<Found> {
+        let mut all = Vec::new();
+        // Without a state directory there are no entries; loops are looked at all the same.
+        let state = self.state.exists().then(|| lock_state(&self.state)).and_then(Result::ok);
+        for home in if state.is_some() { homes(&self.state) } else { Vec::new() } {
+            let lock = abandoned(&home);
+            let entry = match Entry::read(&home) {
+                Ok(entry) => entry,
+                Err(_) if lock.is_some() => Entry::unwritten(&home),
+                Err(_) => continue,
+            };
+            // A kept stack has no owner, and its lock is for whoever takes it down.
+            let lock = lock.filter(|_| !entry.kept);
+            all.push(Found::Entry { home, entry: Box::new(entry), lock });
+        }
+        drop(state);
+        for (number, backing) in loop_device::attached() {
+            let Some(tag) = tag_in(&backing) else { continue };
+            let known = all.iter().any(|f| matches!(f, Found::Entry { entry, .. } if entry.tag == tag));
+            if !known {
+                all.push(Found::Loop { number, tag: tag.to_owned() });
+            }
+        }
+        all
+    }
+}
+
+/// See [`Stacks::leftovers`], for this user's state directory.
+#[must_use]
+pub fn leftovers() -> Vec<Leftover> {
+    Stacks::here().leftovers()
+}
+
+/// See [`Stacks::down_all`], for this user's state directory.
+pub fn down_all(only_dead: bool) -> Report {
+    Stacks::here().down_all(only_dead)
+}
+
+fn described(found: &Found) -> Leftover {
+    let device = |number: u32| PathBuf::from(format!("/dev/loop{number}"));
+    match found {
+        Found::Entry { home, entry, lock } => Leftover {
+            label: entry.label.clone(),
+            name: entry.name.clone(),
+            filesystem: entry.spec.filesystem.clone(),
+            path: entry.work.clone().unwrap_or_else(|| mount_point(home)),
+            owner_pid: entry.owner_pid,
+            dead: lock.is_some(),
+            created_ms: entry.created_ms,
+            loops: loop_device::attached()
+                .into_iter()
+                .filter(|(_, backing)| tag_in(backing) == Some(&entry.tag))
+                .map(|(number, _)| device(number))
+                .collect(),
+        },
+        Found::Loop { number, tag } => {
+            let (owner_pid, start) = owner_in(tag).unwrap_or((0, 0));
+            let alive = start_time(&owner_pid.to_string()) == Some(start);
+            Leftover {
+                label: tag.clone(),
+                name: None,
+                filesystem: String::new(),
+                path: mounted_at(*number).into_iter().next().unwrap_or_else(|| device(*number)),
+                owner_pid,
+                // A named stack of another state directory outlives its maker: it is somebody's.
+                dead: !alive && !tag.starts_with("fathom-named-"),
+                created_ms: 0,
+                loops: vec![device(*number)],
+            }
+        }
+    }
+}
+
+/// The tag in a backing file's name: `/dir/.fathom-LABEL-PID-START-N.img (deleted)`.
+fn tag_in(backing: &str) -> Option<&str> {
+    let name = backing.strip_suffix(" (deleted)").unwrap_or(backing).rsplit_once('/')?.1;
+    let tag = name.strip_prefix('.')?.strip_suffix(".img")?;
+    let tag = tag.strip_suffix(".log").unwrap_or(tag);
+    (tag.starts_with("fathom-") && owner_in(tag).is_some()).then_some(tag)
+}
+
+fn mounted_at(number: u32) -> Vec<PathBuf> {
+    let source = format!("/dev/loop{number}");
+    mounts().unwrap_or_default().into_iter().filter(|m| m.source == source).map(|m| m.point).collect()
+}
+
+/// Unmounts and detaches a loop device that no entry knows.
+fn release(number: u32) -> Result<(), StackError> {
+    for point in mounted_at(number).into_iter().rev() {
+        claim::unmount(&point, Patience { wait: Duration::from_secs(1), lazy: false })?;
+    }
+    if !loop_device::wait_detached(number, None, Duration::from_millis(500)) {
+        loop_device::detach(number).map_err(StackError::io("detach", format!("/dev/loop{number}")))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_read_from_backing_files() {
+        let tag = "fathom-ext4-wal-12-345-0";
+        for end in [".img (deleted)", ".img", ".log.img (deleted)"] {
+            assert_eq!(tag_in(&format!("/tmp/a b/.{tag}{end}")), Some(tag), "{end}");
+        }
+        for other in
+            ["/tmp/disk.img", "/tmp/.fathom-x.img", "/.fathom-a-b-c-d.img", "", "/tmp/fathom-a-1-2-3.img"]
+        {
+            assert_eq!(tag_in(other), None, "{other}");
+        }
+    }
+}

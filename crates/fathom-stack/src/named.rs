@@ -1,0 +1,139 @@
+//! Named stacks: a device and file system of a chosen kind, mounted, for the user's own use
+//! (`fathom stack up|list|down`). They outlive the command that made them, and end with `down` or with the machine.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::claim::{Entry, Patience, abandoned, homes, lock_state, mount_point, undo};
+use crate::error::StackError;
+use crate::leftovers::Report;
+use crate::mountinfo::mounts;
+use crate::spec::{StackRecord, StackSpec};
+use crate::stack::Stacks;
+
+/// A named stack.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Named {
+    /// Its name.
+    pub name: String,
+    /// Where to work: a directory on the mounted file system, or the directory of a `dir` stack.
+    pub path: PathBuf,
+    /// Whether it is still mounted; not after a restart of the machine or an unmount by hand. `down` forgets it.
+    pub up: bool,
+    /// What was asked for; `directory` is where the image's space is taken (the file itself has no name).
+    pub spec: StackSpec,
+    /// What was made.
+    pub record: StackRecord,
+    /// When it was made, ms since 1970.
+    pub created_ms: u64,
+}
+
+/// Brings a named stack up and leaves it up.
+///
+/// # Errors
+/// See [`StackError`]; a name is taken once.
+pub fn up(name: &str, spec: &StackSpec) -> Result<Named, StackError> {
+    Stacks::here().named_up(name, spec)
+}
+
+/// Every named stack of this user, by name.
+#[must_use]
+pub fn list() -> Vec<Named> {
+    Stacks::here().named_list()
+}
+
+/// Takes a named stack down; with it goes everything on it.
+///
+/// # Errors
+/// No such name, or it is busy (the error names who uses it, and nothing is done).
+pub fn down(name: &str) -> Result<(), StackError> {
+    Stacks::here().named_down(name)
+}
+
+/// Takes all named stacks down and leaves the stacks of running measurements alone.
+pub fn down_all() -> Report {
+    let stacks = Stacks::here();
+    let mut report = Report::default();
+    for Named { name, .. } in stacks.named_list() {
+        match stacks.named_down(&name) {
+            Ok(()) => report.removed.push(name),
+            Err(error) => report.failed.push(format!("{name}: {error}")),
+        }
+    }
+    report
+}
+
+impl Stacks {
+    /// As [`up`], with this state directory.
+    ///
+    /// # Errors
+    /// As [`up`].
+    pub fn named_up(&self, name: &str, spec: &StackSpec) -> Result<Named, StackError> {
+        check_name(name)?;
+        let stack = self.make(spec, name, Some(name))?;
+        Ok(named(name.to_owned(), stack.keep()?, &self.state))
+    }
+
+    /// As [`list`], with this state directory.
+    #[must_use]
+    pub fn named_list(&self) -> Vec<Named> {
+        let entries = homes(&self.state).into_iter().filter_map(|home| Entry::read(&home).ok());
+        entries.filter(|e| e.kept).filter_map(|e| Some(named(e.name.clone()?, e, &self.state))).collect()
+    }
+
+    /// As [`down`], with this state directory.
+    ///
+    /// # Errors
+    /// As [`down`].
+    pub fn named_down(&self, name: &str) -> Result<(), StackError> {
+        check_name(name)?;
+        let home = home_of(&self.state, name);
+        let absent = || {
+            let up = self.named_list().into_iter().map(|named| named.name).collect();
+            StackError::NoSuchName { name: name.to_owned(), up }
+        };
+        if !home.exists() {
+            return Err(absent());
+        }
+        // Locked like any owner would, so that two commands do not undo the same stack.
+        let lock = {
+            let _state = lock_state(&self.state)?;
+            abandoned(&home)
+        };
+        let (Some(_lock), Ok(entry)) = (lock, Entry::read(&home)) else { return Err(absent()) };
+        undo(&home, &entry, Patience { wait: self.patience, lazy: false })
+    }
+}
+
+fn home_of(state: &std::path::Path, name: &str) -> PathBuf {
+    state.join("stacks").join(format!("named-{name}"))
+}
+
+fn named(name: String, entry: Entry, state: &std::path::Path) -> Named {
+    let point = mount_point(&home_of(state, &name));
+    let mounted = || mounts().unwrap_or_default().iter().any(|mount| mount.point == point);
+    let (path, up) = match &entry.work {
+        Some(work) => (work.clone(), work.is_dir()),
+        None => (point.join("work"), mounted()),
+    };
+    Named {
+        name,
+        path,
+        up,
+        spec: entry.spec,
+        record: entry.record.unwrap_or_default(),
+        created_ms: entry.created_ms,
+    }
+}
+
+fn check_name(name: &str) -> Result<(), StackError> {
+    const LONGEST: usize = 32;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let first = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
+    if first && name.len() <= LONGEST && name.chars().all(plain) {
+        Ok(())
+    } else {
+        Err(StackError::BadName { name: name.to_owned() })
+    }
+}

@@ -1,0 +1,478 @@
+//! A stack that is up: image, loop device, file system, mount, and a directory to work in.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::claim::{self, Claim, Entry, Patience, image_name};
+use crate::command::{CommandLine, find_program_in};
+use crate::error::StackError;
+use crate::filesystem::{FileSystem, Log, Machine};
+use crate::guard::Guard;
+use crate::image::Image;
+use crate::loop_device::LoopDevice;
+use crate::mountinfo::{Mount, mount_of, mounts};
+use crate::spec::{StackRecord, StackSpec};
+
+/// Largest image, MiB: beyond it a size is a slip of the unit.
+const LARGEST_MIB: u64 = 16 << 20;
+
+/// Where stacks are written down, and how they are made. Most callers use [`Stack::up`], which takes [`Stacks::here`].
+#[derive(Clone, Debug)]
+pub struct Stacks {
+    pub(crate) state: PathBuf,
+    /// Looked into for mkfs and mount programs before `PATH`.
+    pub(crate) tools: Vec<PathBuf>,
+    /// Time limit of mkfs and mount; mkfs has one second more for each 100 MiB.
+    pub(crate) limit: Duration,
+    /// How long a busy mount is tried again when going down.
+    pub(crate) patience: Duration,
+    /// Whether images are allocated and written in full; a trial (doctor) does without.
+    pub(crate) allocate: bool,
+}
+
+impl Stacks {
+    /// The state directory of this user: `$FATHOM_STATE_DIR`, else `/run/fathom` for root, else
+    /// `$XDG_STATE_HOME/fathom` or `~/.local/state/fathom`.
+    #[must_use]
+    pub fn here() -> Stacks {
+        let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let own = || {
+            let home = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")));
+            home.unwrap_or_else(std::env::temp_dir).join("fathom")
+        };
+        let state = variable("FATHOM_STATE_DIR");
+        Stacks::at(state.unwrap_or_else(|| if crate::is_root() { "/run/fathom".into() } else { own() }))
+    }
+
+    /// Another state directory: stacks of different state directories do not see each other.
+    #[must_use]
+    pub fn at(state: impl Into<PathBuf>) -> Stacks {
+        Stacks {
+            state: state.into(),
+            tools: Vec::new(),
+            limit: Duration::from_secs(120),
+            patience: Duration::from_secs(5),
+            allocate: true,
+        }
+    }
+
+    /// As [`Stack::up`], with this state directory.
+    ///
+    /// # Errors
+    /// See [`Stack::up`].
+    pub fn up(&self, spec: &StackSpec, label: &str) -> Result<Stack, StackError> {
+        self.make(spec, label, None)
+    }
+
+    /// Sweeps, claims, guards, builds. Any error on the way undoes what was made: the claim is dropped.
+    pub(crate) fn make(
+        &self,
+        spec: &StackSpec,
+        label: &str,
+        name: Option<&str>,
+    ) -> Result<Stack, StackError> {
+        let filesystem = self.checked(spec)?;
+        // A leftover may hold the very space that is needed. What cannot be removed now is reported by `leftovers`.
+        self.down_all(true);
+        let mut claim = Claim::new(&self.state, label, name, spec)?;
+        let mut warnings = Vec::new();
+        match Guard::start(&claim.home, &claim.entry) {
+            Ok(guard) => claim.guard = Some(guard),
+            Err(e) => warnings.push(format!(
+                "no guard process (/bin/sh: {e}): after kill -9, `fathom stack down --all` cleans up"
+            )),
+        }
+        let mut stack = Stack {
+            claim: Some(claim),
+            path: PathBuf::new(),
+            record: StackRecord::default(),
+            patience: self.patience,
+        };
+        let claim = stack.claim.as_mut().expect("set in the line before");
+        (stack.path, stack.record) = match &filesystem {
+            None => make_directory(&claim.entry)?,
+            Some(filesystem) => self.make_mounted(claim, filesystem)?,
+        };
+        stack.record.warnings.extend(warnings);
+        claim.entry.record = Some(stack.record.clone());
+        claim.entry.write(&claim.home)?;
+        Ok(stack)
+    }
+
+    /// Checks everything that can be checked before anything is made. `None` for `dir`.
+    fn checked(&self, spec: &StackSpec) -> Result<Option<FileSystem>, StackError> {
+        let refused = |field, problem: String| Err(StackError::Spec { field, problem });
+        if spec.filesystem == "dir" {
+            if !spec.mkfs.is_empty() || !spec.mount.is_empty() || spec.log_mib.is_some() {
+                let field = if !spec.mkfs.is_empty() {
+                    "mkfs"
+                } else if !spec.mount.is_empty() {
+                    "mount"
+                } else {
+                    "log_mib"
+                };
+                return refused(
+                    field,
+                    "has no meaning for filesystem = \"dir\", which is not made or mounted: leave it out, or name a file system".into(),
+                );
+            }
+            return Ok(None);
+        }
+        let machine = Machine::here(&self.tools);
+        let known = machine.known();
+        let Some(filesystem) = known.iter().find(|f| f.name == spec.filesystem) else {
+            let mut names: Vec<&str> = known.iter().map(|f| f.name.as_ref()).collect();
+            names.insert(0, "dir");
+            return Err(StackError::Unknown {
+                name: spec.filesystem.clone(),
+                hint: crate::suggest::hint(&spec.filesystem, &names),
+                known: names.join(", "),
+            });
+        };
+        if spec.size_mib < filesystem.min_mib || spec.size_mib > LARGEST_MIB {
+            return refused(
+                "size_mib",
+                format!(
+                    "{} MiB is out of range for {}: from {} to {LARGEST_MIB} MiB",
+                    spec.size_mib, spec.filesystem, filesystem.min_mib
+                ),
+            );
+        }
+        match (spec.log_mib, filesystem.log) {
+            (Some(_), Log::None) => {
+                return refused(
+                    "log_mib",
+                    format!(
+                        "{} has no external log here; xfs, ext3 and ext4 have: leave it out",
+                        spec.filesystem
+                    ),
+                );
+            }
+            (Some(mib), log) => {
+                // A journal of ext needs 1024 blocks of 4 KiB; xfsprogs ≥ 5.19 wants a log of 64 MiB.
+                let least = if log == Log::Xfs { 64 } else { 8 };
+                if mib < least || mib > LARGEST_MIB {
+                    return refused(
+                        "log_mib",
+                        format!("{mib} MiB is out of range: from {least} to {LARGEST_MIB} MiB"),
+                    );
+                }
+            }
+            (None, _) => {}
+        }
+        if spec.mount.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return refused(
+                "mount",
+                format!(
+                    "{:?} holds white space; options are separated by commas, e.g. \"noatime,data=journal\"",
+                    spec.mount
+                ),
+            );
+        }
+        if spec.mkfs.iter().any(|word| word.is_empty() || word.contains('\0')) {
+            return refused(
+                "mkfs",
+                "holds an empty word; give one word an item, e.g. [\"-O\", \"^has_journal\"]".into(),
+            );
+        }
+        if let Some((reason, remedy)) = machine.missing(filesystem) {
+            return Err(StackError::Unavailable { filesystem: spec.filesystem.clone(), reason, remedy });
+        }
+        if !machine.root {
+            return Err(StackError::NeedsRoot { filesystem: spec.filesystem.clone() });
+        }
+        if let Some(reason) = machine.no_loop {
+            return Err(StackError::Unavailable {
+                filesystem: spec.filesystem.clone(),
+                reason,
+                remedy: String::new(),
+            });
+        }
+        Ok(Some(filesystem.clone()))
+    }
+
+    /// Image, loop device, mkfs, settle, mount, work directory. On an error the loop devices are closed (and so detached)
+    /// here, the rest is the claim's.
+    fn make_mounted(
+        &self,
+        claim: &Claim,
+        filesystem: &FileSystem,
+    ) -> Result<(PathBuf, StackRecord), StackError> {
+        let (entry, spec) = (&claim.entry, &claim.entry.spec);
+        let host =
+            mount_of(&entry.directory).map_err(StackError::io("find the mount of", &entry.directory))?;
+        let mut warnings = place_warnings(&host.filesystem, true);
+        self.check_space(spec, filesystem)?;
+        let main = self.attach(entry, ".img", spec.size_mib)?;
+        let log = spec.log_mib.map(|mib| self.attach(entry, ".log.img", mib)).transpose()?;
+        let all = || std::iter::once(&main).chain(log.as_ref());
+        for (_, device) in all() {
+            if !device.direct {
+                warnings.push(format!(
+                    "loop without direct I/O: {} does not take it, so data is cached twice and a flush costs more",
+                    host.filesystem
+                ));
+            }
+            if let Err(e) = device.refuse_discards() {
+                warnings.push(format!("discards could not be turned off on {} ({e})", device.path.display()));
+            }
+        }
+
+        let tool = |name: &str| find_program_in(&self.tools, name).unwrap_or_else(|| PathBuf::from(name));
+        let mkfs = tool(&filesystem.mkfs);
+        let log_path = log.as_ref().map(|(_, device)| device.path.as_path());
+        let commands = filesystem.mkfs_commands(&mkfs, &main.1.path, log_path, &spec.mkfs);
+        for command in &commands {
+            command.run(self.limit + Duration::from_secs(spec.size_mib / 100))?;
+        }
+        for (image, device) in all() {
+            let at = || StackError::io("write the image in", &entry.directory);
+            device.flush().map_err(at())?;
+            if self.allocate {
+                image.settle().map_err(at())?;
+            }
+        }
+
+        let point = claim.mount_point();
+        let program = filesystem.mount_program();
+        let driver = tool(program);
+        filesystem.mount_command(&driver, &main.1.path, log_path, &point, &spec.mount).run(self.limit)?;
+        let mount = self.mounted(&point, &main.1.path)?;
+        let path = point.join("work");
+        fs::create_dir(&path).map_err(StackError::io("make", &path))?;
+
+        let anonymous = |text: String| {
+            let text = text.replace(&*main.1.path.to_string_lossy(), "IMAGE");
+            log_path.map_or(text.clone(), |log| text.replace(&*log.to_string_lossy(), "LOG"))
+        };
+        let short = |line: &CommandLine| CommandLine {
+            program: crate::command::file_name(&line.program).into(),
+            ..line.clone()
+        };
+        let mut versions = vec![filesystem.version_line(&mkfs)];
+        if program != "mount" {
+            versions.push(driver_version(program, &driver));
+        }
+        let record = StackRecord {
+            filesystem: mount.filesystem,
+            mkfs: anonymous(commands.iter().map(|c| short(c).shown()).collect::<Vec<_>>().join(" && ")),
+            mkfs_version: versions.join("; "),
+            mount: anonymous(mount.options),
+            device: described(&main.1, log.is_some(), &host),
+            warnings,
+        };
+        Ok((path, record))
+        // The loop devices are closed here; the mount keeps them attached.
+    }
+
+    fn attach(&self, entry: &Entry, end: &str, mib: u64) -> Result<(Image, LoopDevice), StackError> {
+        let name = image_name(&entry.tag, end);
+        let image = Image::create(&entry.directory, &name, mib << 20, self.allocate)
+            .map_err(|e| refused(&entry.directory, e))?;
+        let device = LoopDevice::attach(&image.file)
+            .map_err(StackError::io("attach a loop device to an image in", &entry.directory))?;
+        Ok((image, device))
+    }
+
+    fn check_space(&self, spec: &StackSpec, filesystem: &FileSystem) -> Result<(), StackError> {
+        let needed_bytes = (spec.size_mib + spec.log_mib.unwrap_or(0)) << 20;
+        let space = rustix::fs::statvfs(&spec.directory)
+            .map_err(io::Error::from)
+            .map_err(StackError::io("ask for the free space of", &spec.directory))?;
+        let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
+        if self.allocate && needed_bytes > free_bytes {
+            return Err(StackError::NoSpace {
+                path: spec.directory.clone(),
+                needed_bytes,
+                free_bytes,
+                filesystem: spec.filesystem.clone(),
+                min_mib: filesystem.min_mib,
+            });
+        }
+        Ok(())
+    }
+
+    /// The mount as the kernel sees it; read-only is not what was asked for.
+    fn mounted(&self, point: &Path, device: &Path) -> Result<Mount, StackError> {
+        let wrong = |problem: String| StackError::Mount { path: point.to_path_buf(), problem };
+        let mounts = mounts().map_err(StackError::io("read", "/proc/self/mountinfo"))?;
+        let mount = mounts.into_iter().rfind(|mount| mount.point == point);
+        let mount = mount.ok_or_else(|| wrong("mount reported success, but nothing is mounted".into()))?;
+        if Path::new(&mount.source) != device {
+            return Err(wrong(format!("{} is mounted instead of {}", mount.source, device.display())));
+        }
+        if mount.options.split(',').any(|option| option == "ro") {
+            return Err(wrong(
+                "mounted read-only: take `ro` out of the mount options, or see dmesg for why the kernel fell back to it".into(),
+            ));
+        }
+        Ok(mount)
+    }
+}
+
+impl Default for Stacks {
+    fn default() -> Self {
+        Stacks::here()
+    }
+}
+
+/// A stack that is up. Dropping it takes it down.
+#[derive(Debug)]
+pub struct Stack {
+    claim: Option<Claim>,
+    path: PathBuf,
+    record: StackRecord,
+    patience: Duration,
+}
+
+impl Stack {
+    /// Brings a stack up. `label` names its owner for lists of leftovers, e.g. the cell's label.
+    ///
+    /// For `dir`, a fresh subdirectory; otherwise an image in `spec.directory` (empty = the current directory), allocated
+    /// and written in full, attached to a loop device with direct I/O, made with mkfs and mounted. Leftovers of dead
+    /// owners are swept first.
+    ///
+    /// # Errors
+    /// See [`StackError`]; whatever had been made is undone.
+    pub fn up(spec: &StackSpec, label: &str) -> Result<Stack, StackError> {
+        Stacks::here().up(spec, label)
+    }
+
+    /// An empty directory on the stack, the caller's alone.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What was really made.
+    #[must_use]
+    pub fn record(&self) -> StackRecord {
+        self.record.clone()
+    }
+
+    /// Process id of the guard that undoes the stack should this process die.
+    #[must_use]
+    pub fn guard_pid(&self) -> Option<u32> {
+        self.claim.as_ref()?.guard.as_ref().map(Guard::pid)
+    }
+
+    /// Takes the stack down. Close what is open on it first: after 5 seconds of trying, a busy mount is detached lazily.
+    ///
+    /// # Errors
+    /// [`StackError::Busy`] names who held the mount; others when umount failed. Nothing more can be done then but to end
+    /// those processes, after which loop device and space come free by themselves.
+    pub fn down(mut self) -> Result<(), StackError> {
+        self.undo()
+    }
+
+    fn undo(&mut self) -> Result<(), StackError> {
+        let Some(mut claim) = self.claim.take() else { return Ok(()) };
+        claim.down(Patience { wait: self.patience, lazy: true })
+    }
+
+    /// Lets a named stack outlive this process.
+    pub(crate) fn keep(mut self) -> Result<Entry, StackError> {
+        match self.claim.take() {
+            Some(claim) => claim.keep(),
+            None => Err(StackError::Spec { field: "name", problem: "the stack is already down".into() }),
+        }
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        if let Err(error) = self.undo() {
+            // A destructor can return nothing, and a leftover must not be passed over in silence.
+            eprintln!("fathom: taking a stack down: {error}");
+        }
+    }
+}
+
+/// A `dir` stack: a fresh subdirectory.
+fn make_directory(entry: &Entry) -> Result<(PathBuf, StackRecord), StackError> {
+    let path = entry.work.clone().unwrap_or_else(|| entry.directory.join(&entry.tag));
+    fs::create_dir(&path).map_err(|e| refused(&entry.directory, e))?;
+    let host = mount_of(&path).map_err(StackError::io("find the mount of", &path))?;
+    let record = StackRecord {
+        warnings: place_warnings(&host.filesystem, false),
+        filesystem: host.filesystem,
+        mkfs: String::new(),
+        mkfs_version: String::new(),
+        mount: host.options,
+        device: host.source,
+    };
+    Ok((path, record))
+}
+
+/// Why a directory does not take our file, and what to do.
+fn refused(directory: &Path, error: io::Error) -> StackError {
+    let problem = match error.raw_os_error() {
+        Some(libc::EROFS) => {
+            "is on a file system that is mounted read-only; give another directory".to_owned()
+        }
+        Some(libc::EACCES | libc::EPERM) => "you may not write here; give a directory of your own".to_owned(),
+        Some(libc::ENOSPC | libc::EDQUOT) => {
+            "no space left (or a quota is used up); give another directory or a smaller size_mib".to_owned()
+        }
+        Some(libc::EFBIG) => {
+            "its file system cannot hold a file of that size; give another directory or a smaller size_mib"
+                .to_owned()
+        }
+        _ => error.to_string(),
+    };
+    StackError::Directory { path: directory.to_path_buf(), problem }
+}
+
+/// What a reader must know of the file system under an image or directory.
+fn place_warnings(filesystem: &str, image: bool) -> Vec<String> {
+    let what = if image { "the image lies on" } else { "the directory lies on" };
+    let warning = match filesystem {
+        "tmpfs" | "ramfs" => format!(
+            "{what} {filesystem}: there is no device and syncs are free; durable writes look far too fast"
+        ),
+        "overlay" => format!(
+            "{what} overlay: first writes copy files up, and the upper layer's device is what is measured"
+        ),
+        "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "virtiofs" | "ceph" | "afs" => {
+            format!(
+                "{what} {filesystem}: a server is measured, and what a sync promises is the server's affair"
+            )
+        }
+        other if other.starts_with("fuse.") => format!("{what} {other}: a program in user space is measured"),
+        _ => return Vec::new(),
+    };
+    vec![warning]
+}
+
+fn described(device: &LoopDevice, log: bool, host: &Mount) -> String {
+    let direct = if device.direct { "direct I/O" } else { "cached I/O" };
+    let sectors = if device.sector_bytes == 512 {
+        String::new()
+    } else {
+        format!(", sectors of {} bytes", device.sector_bytes)
+    };
+    let log = if log { ", log on another" } else { "" };
+    format!("loop ({direct}{sectors}{log}) on {} ({})", host.filesystem, host.source)
+}
+
+fn driver_version(name: &str, program: &Path) -> String {
+    for word in ["--version", "-V"] {
+        match CommandLine::new(program, [word]).run(Duration::from_secs(10)) {
+            Ok(out) if !(out.stdout.is_empty() && out.stderr.is_empty()) => {
+                let text = format!("{}\n{}", out.stdout, out.stderr);
+                return text.trim().lines().next().unwrap_or(name).to_owned();
+            }
+            Ok(_) => {}
+            // ntfs-3g prints its version and ends with a failure.
+            Err(e) if e.stderr.contains(char::is_numeric) && e.stderr.contains(name) => {
+                return e.stderr.lines().next().unwrap_or(name).to_owned();
+            }
+            Err(_) => {}
+        }
+    }
+    format!("{name} (version unknown)")
+}
+
+pub(crate) use claim::mount_point;
