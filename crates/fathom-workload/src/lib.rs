@@ -9,7 +9,7 @@ pub mod recorder;
 pub mod registry;
 pub mod sample;
 pub mod spec;
-mod suggest;
+pub mod suggest;
 pub mod workload;
 
 pub use engine::{engines, start_engine};

@@ -1,0 +1,160 @@
+//! What a reader of these results must be careful about, in words that say what to do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Analysis;
+use crate::stats::{coefficient_of_variation, coverage_of_median, spread};
+use crate::store::{Results, RunStatus};
+
+/// Warnings that apply to these results: those recorded while they were measured, and those that only the whole shows (noise,
+/// too few repeats, failed and missing runs, mixed durability). Each once, the gravest first.
+#[must_use]
+pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<String> {
+    let mut found = Vec::new();
+    failures(results, &mut found);
+    repeats(results, &mut found);
+    noise(results, analysis, &mut found);
+    durability(results, &mut found);
+    let mut recorded: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
+    let mut order = Vec::new();
+    for warning in &results.warnings {
+        if !recorded.contains_key(warning.text.as_str()) {
+            order.push(warning.text.as_str());
+        }
+        recorded.entry(&warning.text).or_default().extend(warning.run);
+    }
+    for text in order {
+        let runs = recorded.get(text).map_or(0, BTreeSet::len);
+        found.push(if runs == 0 || runs == results.runs.len() {
+            text.to_owned()
+        } else {
+            let cells: BTreeSet<&str> = results
+                .runs
+                .iter()
+                .filter(|run| recorded.get(text).is_some_and(|it| it.contains(&run.id)))
+                .filter_map(|run| results.cell(run.cell))
+                .map(|cell| cell.label.as_str())
+                .collect();
+            let cells: Vec<&str> = cells.into_iter().collect();
+            let shown = if cells.len() > 4 {
+                format!("{} and {} more", cells[..3].join(", "), cells.len() - 3)
+            } else {
+                cells.join(", ")
+            };
+            format!("{text} ({shown})")
+        });
+    }
+    let mut seen = BTreeSet::new();
+    found.retain(|text| seen.insert(text.clone()));
+    found
+}
+
+fn failures(results: &Results, found: &mut Vec<String>) {
+    let failed: Vec<_> = results.failed_runs().collect();
+    if let Some(first) = failed.first() {
+        let label = results.cell(first.cell).map_or("?", |it| it.label.as_str());
+        let message = first.message.as_deref().unwrap_or("no message");
+        found.push(format!(
+            "{} of {} runs failed and are left out, the first in {label}: {message}. `fathom run … --resume` tries them again",
+            failed.len(),
+            results.runs.len()
+        ));
+    }
+    let running = results.cells.iter().filter(|cell| cell.skipped.is_none()).count();
+    let planned = running * results.experiment.repeats as usize;
+    let made = results.runs.len();
+    if results.experiment.finished_ms.is_none() && made < planned {
+        found.push(format!(
+            "{made} of {planned} runs were made: the experiment was stopped. `fathom run … --resume` goes on"
+        ));
+    }
+    let skipped = results.cells.len() - running;
+    if skipped > 0 {
+        found.push(format!("{skipped} of {} cells were skipped; each says why", results.cells.len()));
+    }
+}
+
+fn repeats(results: &Results, found: &mut Vec<String>) {
+    let fewest =
+        results.cells.iter().map(|cell| results.good_runs(cell.id).count()).filter(|&runs| runs > 0).min();
+    match fewest {
+        Some(1) => found.push(
+            "too few repeats: with one run there is no interval, and nothing is proven. Use --repeat 5 or more".into(),
+        ),
+        Some(runs @ 2..=4) => found.push(format!(
+            "too few repeats: with {runs} runs an interval holds the true median in {:.0} % of cases, not 95 %{}. \
+             Use --repeat 5 or more",
+            coverage_of_median(runs) * 100.0,
+            if runs == 2 { ", and no difference can be proven" } else { "" }
+        )),
+        _ => {}
+    }
+}
+
+/// Above this share of stolen CPU time a run was not alone on its machine.
+const STEAL_SHARE: f64 = 0.02;
+/// Coefficient of variation of a cell's rate between runs above which small differences drown.
+const VARIATION: f64 = 0.15;
+/// Movement of the floor between blocks, (largest - smallest) / median, above which the device was not the same device.
+const FLOOR_SPREAD: f64 = 0.5;
+
+fn noise(results: &Results, analysis: &Analysis, found: &mut Vec<String>) {
+    let good = || results.runs.iter().filter(|run| run.status == RunStatus::Done);
+    let stolen: Vec<f64> = good().filter_map(|run| run.steal_share).filter(|it| *it > STEAL_SHARE).collect();
+    if let Some(worst) = stolen.iter().copied().reduce(f64::max) {
+        found.push(format!(
+            "noisy machine: the hypervisor took CPU time away in {} of {} runs, up to {:.0} %. Repeat on a quieter host or \
+             at a quieter time",
+            stolen.len(),
+            good().count(),
+            worst * 100.0
+        ));
+    }
+    // The floor of one stack over its blocks.
+    let mut floors: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for run in good() {
+        if let Some(floor) = run.floor_ns {
+            let key = format!("{} on {}", run.stack.filesystem, run.stack.device);
+            floors.entry(key).or_default().push(floor as f64);
+        }
+    }
+    for (stack, floors) in floors {
+        if let Some(moved) = spread(&floors).filter(|it| *it > FLOOR_SPREAD) {
+            let min = floors.iter().copied().fold(f64::INFINITY, f64::min) / 1e3;
+            let max = floors.iter().copied().fold(0.0, f64::max) / 1e3;
+            found.push(format!(
+                "noisy device: the floor (4 KiB write + fdatasync) of {stack} moved between {min:.0} and {max:.0} µs, \
+                 {:.0} % of its median, from run to run. Stop what else uses the disk, and repeat",
+                moved * 100.0
+            ));
+        }
+    }
+    let mut wild = BTreeSet::new();
+    let mut worst = 0.0_f64;
+    for measure in &analysis.measures {
+        let rates: Vec<f64> = measure.runs.iter().map(|run| run.rate).collect();
+        if let Some(variation) = coefficient_of_variation(&rates).filter(|it| *it > VARIATION) {
+            wild.insert(measure.cell);
+            worst = worst.max(variation);
+        }
+    }
+    if !wild.is_empty() {
+        found.push(format!(
+            "noisy runs: in {} of {} cells the runs differ among themselves by more than 15 % (coefficient of variation, \
+             up to {:.0} %). More repeats narrow the intervals; a quieter machine does it better",
+            wild.len(),
+            results.cells.len(),
+            worst * 100.0
+        ));
+    }
+}
+
+fn durability(results: &Results, found: &mut Vec<String>) {
+    let classes: BTreeSet<_> = results.cells.iter().filter_map(|cell| cell.durability).collect();
+    if classes.len() > 1 {
+        found.push(
+            "cells of different durability stand side by side: compare speeds only where a power cut and a crash keep the same"
+                .into(),
+        );
+    }
+}

@@ -1,0 +1,228 @@
+//! The experiment's comparisons in words.
+
+use serde::Serialize;
+
+use super::{Analysis, Measure, promise};
+use crate::experiment::{Headline, Metric, Where};
+use crate::stats::Comparison;
+use crate::store::{CellRow, Results};
+
+/// One comparison, in numbers and in words.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// Number of the cell that is compared.
+    pub cell: i64,
+    /// Number of the cell it is compared with (the same one where two phases are compared).
+    pub baseline: i64,
+    /// The phase that is compared.
+    pub phase: String,
+    /// The phase it is compared with.
+    pub baseline_phase: String,
+    /// The abscissa, where the phase has one.
+    pub x: Option<f64>,
+    /// How many times as fast, paired by block; above 1 is faster.
+    pub faster: Comparison,
+    /// The baseline's share of time in fsync, 0 to 1.
+    pub baseline_sync_share: f64,
+    /// Whether the two cells promise the same durability; the sentence says it where they do not.
+    pub same_durability: bool,
+    /// "WAL commits 2.1x [1.9, 2.3] faster than DELETE on ext4; 91 % of DELETE's time is fsync."
+    pub sentence: String,
+}
+
+/// Puts every headline of the experiment into findings, in the order of the file. Cells that were skipped or have no good run
+/// give none.
+#[must_use]
+pub fn headlines(results: &Results, analysis: &Analysis, headlines: &[Headline]) -> Vec<Finding> {
+    headlines.iter().flat_map(|headline| of_one(results, analysis, headline)).collect()
+}
+
+fn of_one(results: &Results, analysis: &Analysis, headline: &Headline) -> Vec<Finding> {
+    let fits = |cell: &&CellRow| cell.skipped.is_none() && matches(cell, &headline.filter);
+    let mut findings = Vec::new();
+    match (&headline.axis, &headline.against_phase) {
+        (_, Some(other)) => {
+            for cell in results.cells.iter().filter(fits) {
+                let place = place(cell, headline.each.as_deref());
+                for measure in at(analysis, cell, &headline.phase, headline.x) {
+                    let Some(base) = analysis.get(cell.id, other, measure.x) else { continue };
+                    findings.extend(finding(cell, cell, measure, base, headline.metric, &place, None));
+                }
+            }
+        }
+        (Some(axis), None) => {
+            let baselines: Vec<&CellRow> = results
+                .cells
+                .iter()
+                .filter(fits)
+                .filter(|cell| cell.axes.get(axis) == headline.baseline.as_ref())
+                .collect();
+            for base_cell in baselines {
+                let others = results.cells.iter().filter(fits).filter(|cell| {
+                    let value = cell.axes.get(axis);
+                    value != headline.baseline.as_ref()
+                        && (headline.against.is_empty()
+                            || value.is_some_and(|it| headline.against.contains(it)))
+                        // Alike on every other axis.
+                        && cell.axes.iter().all(|(key, it)| key == axis || base_cell.axes.get(key) == Some(it))
+                });
+                for cell in others {
+                    let place = place(cell, headline.each.as_deref());
+                    for measure in at(analysis, cell, &headline.phase, headline.x) {
+                        let Some(base) = analysis.get(base_cell.id, &headline.phase, measure.x) else {
+                            continue;
+                        };
+                        findings.extend(finding(
+                            cell,
+                            base_cell,
+                            measure,
+                            base,
+                            headline.metric,
+                            &place,
+                            Some(axis),
+                        ));
+                    }
+                }
+            }
+        }
+        (None, None) => {}
+    }
+    findings
+}
+
+/// The measures of a phase: at the abscissa asked for, or at all.
+fn at<'a>(
+    analysis: &'a Analysis,
+    cell: &CellRow,
+    phase: &'a str,
+    x: Option<f64>,
+) -> impl Iterator<Item = &'a Measure> {
+    analysis.curve(cell.id, phase).filter(move |it| x.is_none() || it.x == x)
+}
+
+/// Whether a cell has one of the listed values on each named axis.
+pub(super) fn matches(cell: &CellRow, filter: &Where) -> bool {
+    filter.iter().all(|(axis, values)| cell.axes.get(axis).is_some_and(|value| values.contains(value)))
+}
+
+/// ` on ext4`, or nothing.
+fn place(cell: &CellRow, each: Option<&str>) -> String {
+    each.and_then(|axis| cell.axes.get(axis)).map(|value| format!(" on {value}")).unwrap_or_default()
+}
+
+fn finding(
+    cell: &CellRow,
+    base_cell: &CellRow,
+    measure: &Measure,
+    base: &Measure,
+    metric: Metric,
+    place: &str,
+    axis: Option<&str>,
+) -> Option<Finding> {
+    let faster = measure.faster_than(base, metric)?;
+    let same_durability = cell.durability == base_cell.durability;
+    let mut finding = Finding {
+        cell: cell.id,
+        baseline: base_cell.id,
+        phase: measure.phase.clone(),
+        baseline_phase: base.phase.clone(),
+        x: measure.x,
+        faster,
+        baseline_sync_share: base.shares.sync,
+        same_durability,
+        sentence: String::new(),
+    };
+    finding.sentence = sentence(&finding, cell, base_cell, measure, place, axis);
+    Some(finding)
+}
+
+/// Journal modes are written as SQLite's documentation writes them.
+fn name(value: &str, axis: &str) -> String {
+    if axis.ends_with("journal_mode") { value.to_uppercase() } else { value.to_owned() }
+}
+
+fn sentence(
+    finding: &Finding,
+    cell: &CellRow,
+    base_cell: &CellRow,
+    measure: &Measure,
+    place: &str,
+    axis: Option<&str>,
+) -> String {
+    let value = |cell: &CellRow, axis: &str| {
+        name(cell.axes.get(axis).map_or(cell.label.as_str(), String::as_str), axis)
+    };
+    let x = finding.x.map(|x| format!(" ({} rows)", thousands(x))).unwrap_or_default();
+    // Two cells in one phase: "WAL", "DELETE"; two phases in one cell: "update-point", "delete-point".
+    let (subject, object, work) = match axis {
+        Some(axis) => (value(cell, axis), value(base_cell, axis), finding.phase.clone()),
+        None => (finding.phase.clone(), finding.baseline_phase.clone(), String::new()),
+    };
+    let Comparison { ratio, proven, .. } = finding.faster;
+    let mut text = if !proven {
+        let of = if work.is_empty() { String::new() } else { format!(" in {work}{x}") };
+        let interval = if finding.faster.high.is_finite() {
+            format!(" ~ {} {}", figure(ratio), brackets(&finding.faster))
+        } else {
+            format!(" ~ {}, too few runs for an interval", figure(ratio))
+        };
+        format!("{subject} and {object} show no proven difference{of}{place}:{interval}")
+    } else {
+        let (shown, word) =
+            if ratio >= 1.0 { (finding.faster, "faster") } else { (finding.faster.inverse(), "slower") };
+        let by = format!("{} {} {word}", figure(shown.ratio), brackets(&shown));
+        match (work.as_str(), measure.unit.as_str()) {
+            ("", _) => format!("{subject} is {by} than {object}{x}{place}"),
+            (work, "transaction") => format!("{subject} commits {by} than {object}{place} ({work}{x})"),
+            (work, _) => format!("{subject} does {work}{x} {by} than {object}{place}"),
+        }
+    };
+    if finding.baseline_sync_share >= 0.005 {
+        let share = (finding.baseline_sync_share * 100.0).round();
+        text.push_str(&format!("; {share} % of {object}'s time is fsync"));
+    }
+    text.push('.');
+    if !finding.same_durability
+        && let (Some(promised), Some(base_promised)) = (cell.durability, base_cell.durability)
+    {
+        text.push_str(&format!(
+            " They do not promise the same: {subject} {}; {object} {}.",
+            promise(promised),
+            promise(base_promised)
+        ));
+    }
+    text
+}
+
+/// A ratio with two significant digits where it is small: `2.1x`, `1.04x`, `11x`.
+fn figure(ratio: f64) -> String {
+    format!("{}x", digits(ratio))
+}
+
+fn digits(ratio: f64) -> String {
+    if ratio < 1.2 {
+        format!("{ratio:.2}")
+    } else if ratio < 10.0 {
+        format!("{ratio:.1}")
+    } else {
+        format!("{ratio:.0}")
+    }
+}
+
+fn brackets(comparison: &Comparison) -> String {
+    // One number of digits for both ends, that of the ratio.
+    let places = if comparison.ratio < 1.2 { 2 } else { usize::from(comparison.ratio < 10.0) };
+    format!("[{:.places$}, {:.places$}]", comparison.low, comparison.high)
+}
+
+fn thousands(x: f64) -> String {
+    let digits = format!("{x:.0}");
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

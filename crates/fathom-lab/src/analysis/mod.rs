@@ -1,0 +1,34 @@
+//! What the measured numbers say: medians with intervals, comparisons, and sentences.
+//!
+//! Everything here is computed from a [`Results`](crate::store::Results), never measured again. [`Analysis::of`] gives one
+//! [`Measure`] per cell, phase and abscissa; [`headlines`] puts the experiment's comparisons into words; [`changes`]
+//! compares two results files; [`cautions`] says what a reader must be careful about.
+
+mod cautions;
+mod change;
+mod headline;
+mod measure;
+
+#[cfg(test)]
+mod tests;
+
+pub use cautions::cautions;
+pub use change::{Change, Changes, changes};
+pub use headline::{Finding, headlines};
+pub use measure::{Analysis, Measure, OfRun, Shares};
+
+use fathom_workload::spec::Durability;
+
+/// What survives, in words that follow "a power cut keeps" or stand alone in a column.
+#[must_use]
+pub fn promise(durability: Durability) -> &'static str {
+    match durability {
+        Durability::None => "promises nothing, not even an intact database after a crash",
+        Durability::ProcessCrash => {
+            "keeps its commits when the process crashes, and promises nothing at a power cut"
+        }
+        Durability::PowerCutPrefix => "may lose the last commits at a power cut, never the database",
+        Durability::PowerCutAllButLast => "keeps all commits but at most the last one at a power cut",
+        Durability::PowerCut => "keeps every commit at a power cut",
+    }
+}

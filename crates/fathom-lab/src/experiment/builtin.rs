@@ -1,0 +1,31 @@
+//! The experiments that come with Fathom: files of the same form as a user's, embedded.
+
+/// A built-in experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Builtin {
+    /// As in `fathom run NAME`.
+    pub name: &'static str,
+    /// The file, whole: what `fathom list --show NAME` prints.
+    pub source: &'static str,
+}
+
+macro_rules! embedded {
+    ($($name:literal),* $(,)?) => {
+        &[$(Builtin { name: $name, source: include_str!(concat!("../../experiments/", $name, ".toml")) }),*]
+    };
+}
+
+static BUILTIN: &[Builtin] =
+    embedded!["first-look", "update-cost", "update-cost-server", "time-split", "journal-modes"];
+
+/// All built-in experiments, in the order in which they are shown.
+#[must_use]
+pub fn builtin() -> &'static [Builtin] {
+    BUILTIN
+}
+
+/// The built-in experiment called `name`.
+#[must_use]
+pub fn builtin_named(name: &str) -> Option<&'static Builtin> {
+    BUILTIN.iter().find(|it| it.name == name)
+}

@@ -1,0 +1,474 @@
+//! Makes and checks the cells of an experiment's matrix.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fathom_stack::StackSpec;
+use fathom_workload::params::{Kind, Parameter, Params};
+use fathom_workload::spec::{EngineSpec, WorkloadSpec};
+use fathom_workload::suggest::nearest;
+use fathom_workload::workload::WorkloadError;
+use serde_json::Value as Json;
+
+use super::diagnostic::{Diagnostic, Problem, Source, did_you_mean};
+use super::node::Value;
+use super::parse::{label_of, points};
+use super::{Axis, Experiment, Point, Setting, Vocabulary, overrides, units};
+use crate::cell::Cell;
+
+/// Keys of `[stack]`.
+pub(super) const STACK_KEYS: [&str; 6] = ["filesystem", "mkfs", "mount", "size_mib", "log_mib", "directory"];
+
+/// What the command line asks beyond the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Selection {
+    /// `--quick`: the file's `[quick]` table holds.
+    pub quick: bool,
+    /// `--repeat N`: runs of each cell, whatever the file says.
+    pub repeat: Option<u32>,
+    /// `--set key=value`, in order; later ones win.
+    pub sets: Vec<String>,
+}
+
+/// The cells of an experiment under a [`Selection`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cells {
+    /// Each with its label, unique among them: the values of the axes.
+    pub cells: Vec<(String, Cell)>,
+    /// Runs of each cell.
+    pub repeats: u32,
+    /// What a reader must know about the combination of settings.
+    pub warnings: Vec<String>,
+}
+
+/// The settings of one cell, by path.
+type Assembled<'a> = BTreeMap<&'a str, &'a Setting>;
+
+impl Experiment {
+    /// Makes the cells: every combination of the axes' values but the excluded ones, in the order of the file.
+    ///
+    /// # Errors
+    /// A name that no workload, engine or stack knows, a value of the wrong type, unit or range, and combinations that
+    /// cannot be: each at its place in the file or in the `--set`.
+    pub fn cells(&self, selection: &Selection, vocabulary: &Vocabulary) -> Result<Cells, Diagnostic> {
+        let mut sources = self.sources.clone();
+        sources.extend(selection.sets.iter().map(|text| Source {
+            name: "--set".into(),
+            text: text.clone(),
+            numbered: false,
+        }));
+        self.make(selection, vocabulary).map_err(|problem| problem.locate(&sources))
+    }
+
+    fn make(&self, selection: &Selection, vocabulary: &Vocabulary) -> Result<Cells, Problem> {
+        let mut base = self.base.clone();
+        let mut axes = self.axes.clone();
+        if selection.quick {
+            for setting in &self.quick.settings {
+                overlay(setting.clone(), &mut base, &mut axes)?;
+            }
+        }
+        for (number, argument) in selection.sets.iter().enumerate() {
+            let setting = overrides::read(argument, self.sources.len() + number, &base, &axes, vocabulary)?;
+            overlay(setting, &mut base, &mut axes)?;
+        }
+        let from_file = if selection.quick { self.quick.repeats } else { None };
+        let mut made = Cells {
+            cells: Vec::new(),
+            repeats: selection.repeat.or(from_file).unwrap_or(self.repeats).max(1),
+            warnings: Vec::new(),
+        };
+        for combination in combinations(&axes) {
+            let labels: BTreeMap<String, String> = axes
+                .iter()
+                .zip(&combination)
+                .map(|(axis, point)| (axis.name.clone(), point.label.clone()))
+                .collect();
+            let excluded = self.exclude.iter().any(|exclusion| {
+                exclusion
+                    .values
+                    .iter()
+                    .all(|(axis, values)| labels.get(axis).is_some_and(|label| values.contains(label)))
+            });
+            if excluded {
+                continue;
+            }
+            let mut assembled: Assembled<'_> = base.iter().map(|it| (it.path.as_str(), it)).collect();
+            for setting in combination.iter().flat_map(|point| &point.settings) {
+                assembled.insert(&setting.path, setting);
+            }
+            let cell = check(&assembled, labels, vocabulary, &mut made.warnings)?;
+            let words: Vec<&str> = combination.iter().map(|point| point.label.as_str()).collect();
+            let label = if words.is_empty() { cell.workload.name.clone() } else { words.join(" ") };
+            made.cells.push((label, cell));
+        }
+        if made.cells.is_empty()
+            && let Some(exclusion) = self.exclude.first()
+        {
+            return Err(Problem::new(&exclusion.span, "nothing is left: every cell is excluded", ""));
+        }
+        make_unique(&mut made.cells);
+        made.warnings.sort();
+        made.warnings.dedup();
+        Ok(made)
+    }
+}
+
+/// Labels name cells in tables and in results.db: two axes with words such as "a b" and "b" must not make two alike.
+fn make_unique(cells: &mut [(String, Cell)]) {
+    let mut seen = BTreeSet::new();
+    for (label, _) in cells {
+        let mut number = 2;
+        let plain = label.clone();
+        while !seen.insert(label.clone()) {
+            *label = format!("{plain} ({number})");
+            number += 1;
+        }
+    }
+}
+
+/// Puts one setting over the file's.
+fn overlay(setting: Setting, base: &mut Vec<Setting>, axes: &mut [Axis]) -> Result<(), Problem> {
+    if setting.path == "variants" {
+        return keep_variants(&setting, axes);
+    }
+    if let Some(axis) = axes.iter_mut().find(|axis| axis.name == setting.path) {
+        let mut node = setting.node.clone();
+        if !matches!(node.value, Value::List(_)) {
+            node.value = Value::List(vec![setting.node.clone()]);
+        }
+        axis.points = points(&setting.path, &setting.key_span, &node)?;
+        return Ok(());
+    }
+    let in_variants = axes
+        .iter()
+        .any(|axis| axis.points.iter().any(|point| point.settings.iter().any(|it| it.path == setting.path)));
+    if in_variants {
+        return Err(Problem::new(
+            &setting.key_span,
+            format!("the experiment's variants set `{}` themselves", setting.path),
+            "choose among them instead: --set variants=NAME",
+        ));
+    }
+    match base.iter_mut().find(|it| it.path == setting.path) {
+        Some(line) => *line = setting,
+        None => base.push(setting),
+    }
+    Ok(())
+}
+
+fn keep_variants(setting: &Setting, axes: &mut [Axis]) -> Result<(), Problem> {
+    let Some(axis) = axes.iter_mut().find(|axis| axis.name == "variants") else {
+        return Err(Problem::new(&setting.key_span, "this experiment has no variants", ""));
+    };
+    let mut kept = Vec::new();
+    for item in setting.node.items() {
+        let label = label_of(&item.json()?);
+        let Some(point) = axis.points.iter().find(|it| it.label == label) else {
+            let hint = match nearest(&label, axis.values()) {
+                Some(near) => did_you_mean(Some(near)),
+                None => format!("there are: {}", axis.values().collect::<Vec<_>>().join(", ")),
+            };
+            return Err(Problem::new(&item.span, format!("unknown variant \"{label}\""), hint));
+        };
+        kept.push(point.clone());
+    }
+    axis.points = kept;
+    Ok(())
+}
+
+/// Every combination of one value per axis; the last axis moves fastest.
+fn combinations(axes: &[Axis]) -> Vec<Vec<&Point>> {
+    let mut all: Vec<Vec<&Point>> = vec![Vec::new()];
+    for axis in axes {
+        all = all
+            .into_iter()
+            .flat_map(|start| {
+                axis.points.iter().map(move |point| {
+                    let mut longer = start.clone();
+                    longer.push(point);
+                    longer
+                })
+            })
+            .collect();
+    }
+    all
+}
+
+fn check(
+    assembled: &Assembled<'_>,
+    axes: BTreeMap<String, String>,
+    vocabulary: &Vocabulary,
+    warnings: &mut Vec<String>,
+) -> Result<Cell, Problem> {
+    let workload = check_workload(assembled, vocabulary)?;
+    let engine = check_engine(assembled, &workload, vocabulary, warnings)?;
+    let stack = check_stack(assembled, vocabulary)?;
+    Ok(Cell { workload, engine, stack, axes })
+}
+
+/// The settings of a room, without `name`.
+fn room<'a>(
+    assembled: &'a Assembled<'a>,
+    room: &'static str,
+) -> impl Iterator<Item = (&'a str, &'a Setting)> {
+    assembled.values().filter_map(move |setting| {
+        let name = setting.path.strip_prefix(room)?.strip_prefix('.')?;
+        (name != "name").then_some((name, *setting))
+    })
+}
+
+/// Reads the parameters of a room, amounts with units turned into the parameter's own unit.
+fn read_parameters(
+    owner: &str,
+    what: &str,
+    accepted: &[Parameter],
+    settings: &BTreeMap<&str, &Setting>,
+) -> Result<(BTreeMap<String, Json>, Params), Problem> {
+    let mut given = BTreeMap::new();
+    for (&name, &setting) in settings {
+        let Some(parameter) = accepted.iter().find(|it| it.name == name) else {
+            let names = || accepted.iter().map(|it| it.name);
+            let hint = match nearest(name, names()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("it has: {}", names().collect::<Vec<_>>().join(", ")),
+            };
+            return Err(Problem::new(&setting.key_span, format!("{owner} has no {what} `{name}`"), hint));
+        };
+        let mut json = setting.node.json()?;
+        let is_number =
+            matches!(parameter.kind, Kind::Integer { .. } | Kind::IntegerOf(_) | Kind::Number { .. });
+        if is_number
+            && let Some(text) = json.as_str()
+            && let Some(converted) = units::convert(text, parameter.unit)
+        {
+            json = converted
+                .map_err(|(message, hint)| {
+                    Problem::new(&setting.node.span, format!("`{name}`: {message}"), hint)
+                })?
+                .into();
+        }
+        // One at a time, so that the error is at its own line.
+        let one = BTreeMap::from([(name.to_owned(), json.clone())]);
+        Params::read(accepted, &one).map_err(|error| {
+            let hint = did_you_mean(error.suggestion.as_deref());
+            Problem::new(wrong_item(setting, accepted), format!("`{name}`: {}", error.problem), hint)
+        })?;
+        given.insert(name.to_owned(), json);
+    }
+    let params = Params::read(accepted, &given).map_err(|error| {
+        let span = settings.get(error.key.as_str()).map_or_else(
+            || settings.values().next().map(|it| it.key_span.clone()),
+            |it| Some(it.node.span.clone()),
+        );
+        let span = span.unwrap_or(super::diagnostic::Span { source: 0, range: 0..0 });
+        Problem::new(
+            &span,
+            format!("`{}`: {}", error.key, error.problem),
+            did_you_mean(error.suggestion.as_deref()),
+        )
+    })?;
+    Ok((given, params))
+}
+
+/// The place of the first item of a list that is wrong by itself, or of the whole value.
+fn wrong_item<'a>(setting: &'a Setting, accepted: &[Parameter]) -> &'a super::diagnostic::Span {
+    let name = setting.path.split_once('.').map_or("", |(_, name)| name);
+    setting
+        .node
+        .items()
+        .iter()
+        .find(|item| {
+            item.json()
+                .is_ok_and(|json| Params::read(accepted, &BTreeMap::from([(name.to_owned(), json)])).is_err())
+        })
+        .map_or(&setting.node.span, |item| &item.span)
+}
+
+fn check_workload(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<WorkloadSpec, Problem> {
+    let settings: BTreeMap<&str, &Setting> = room(assembled, "workload").collect();
+    let Some(&name_line) = assembled.get("workload.name") else {
+        let span = settings
+            .values()
+            .next()
+            .map_or_else(|| super::diagnostic::Span { source: 0, range: 0..0 }, |it| it.key_span.clone());
+        return Err(Problem::new(
+            &span,
+            "the workload has no name",
+            "add a line such as: name = \"update\"  (`fathom list workloads` shows all)",
+        ));
+    };
+    let name = name_line.node.text("name")?;
+    let Some(kind) = vocabulary.workload(&name) else {
+        let known = || vocabulary.workloads.iter().map(|it| it.name);
+        let near = did_you_mean(nearest(&name, known()));
+        let hint = format!("{near}  `fathom list workloads` shows all");
+        return Err(Problem::new(
+            &name_line.node.span,
+            format!("unknown workload \"{name}\""),
+            hint.trim_start(),
+        ));
+    };
+    let owner = format!("the workload {name}");
+    let (given, params) = read_parameters(&owner, "parameter", kind.parameters, &settings)?;
+    // Values that are right by themselves may not go together.
+    if let Err(error) = (kind.create)(params) {
+        return Err(match error {
+            WorkloadError::Parameter { parameter, problem, suggestion, .. } => {
+                let line = settings.get(parameter.as_str()).copied().unwrap_or(name_line);
+                let hint = did_you_mean(suggestion.as_deref());
+                Problem::new(&line.node.span, format!("`{parameter}`: {problem}"), hint)
+            }
+            other => Problem::new(&name_line.node.span, other.to_string(), ""),
+        });
+    }
+    Ok(WorkloadSpec { name, params: given })
+}
+
+fn check_engine(
+    assembled: &Assembled<'_>,
+    workload: &WorkloadSpec,
+    vocabulary: &Vocabulary,
+    warnings: &mut Vec<String>,
+) -> Result<Option<EngineSpec>, Problem> {
+    let settings: BTreeMap<&str, &Setting> = room(assembled, "engine").collect();
+    let name_line = assembled.get("engine.name").copied();
+    let needs_engine = vocabulary.workload(&workload.name).is_none_or(|kind| kind.needs_engine);
+    let Some(first) = name_line.or_else(|| settings.values().next().copied()) else {
+        if needs_engine && let Some(line) = assembled.get("workload.name") {
+            return Err(Problem::new(
+                &line.node.span,
+                format!("the workload {} needs an engine", workload.name),
+                "add a table: [engine] with name = \"sqlite\"",
+            ));
+        }
+        return Ok(None);
+    };
+    if !needs_engine {
+        return Err(Problem::new(
+            &first.key_span,
+            format!("the workload {} works on plain files and takes no engine", workload.name),
+            "leave the engine out",
+        ));
+    }
+    let Some(name_line) = name_line else {
+        return Err(Problem::new(
+            &first.key_span,
+            "there are engine settings but no engine",
+            "add a line such as: name = \"sqlite\" to [engine]",
+        ));
+    };
+    let name = name_line.node.text("name")?;
+    let Some(kind) = vocabulary.engine(&name) else {
+        let near = did_you_mean(nearest(&name, vocabulary.engines.iter().map(|it| it.name)));
+        let hint = format!("{near}  `fathom list engines` shows all");
+        return Err(Problem::new(
+            &name_line.node.span,
+            format!("unknown engine \"{name}\""),
+            hint.trim_start(),
+        ));
+    };
+    let (given, params) =
+        read_parameters(&format!("the engine {name}"), "setting", kind.settings, &settings)?;
+    let text = |key: &str| params.all().get(key).and_then(Json::as_str);
+    if name == "sqlite" && text("journal_mode") != Some("wal") && given.contains_key("wal_autocheckpoint") {
+        warnings.push(format!(
+            "wal_autocheckpoint has no effect in cells with journal_mode={}: only WAL is checkpointed",
+            text("journal_mode").unwrap_or("delete")
+        ));
+    }
+    Ok(Some(EngineSpec { name, settings: given }))
+}
+
+fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<StackSpec, Problem> {
+    let mut stack = StackSpec::default();
+    for (name, setting) in room(assembled, "stack") {
+        let node = &setting.node;
+        match name {
+            "filesystem" => {
+                stack.filesystem = node.text(name)?;
+                let known = || vocabulary.filesystems.iter().map(String::as_str);
+                if !known().any(|it| it == stack.filesystem) {
+                    let near = did_you_mean(nearest(&stack.filesystem, known()));
+                    let hint = format!("{near}  `fathom list filesystems` shows what this machine can make");
+                    return Err(Problem::new(
+                        &node.span,
+                        format!("unknown file system \"{}\"", stack.filesystem),
+                        hint.trim_start(),
+                    ));
+                }
+            }
+            "mkfs" => stack.mkfs = node.texts(name)?.into_iter().map(|(word, _)| word).collect(),
+            "mount" => {
+                stack.mount = match &node.value {
+                    Value::Text(text) => text.trim().to_owned(),
+                    _ => node.text(name)?,
+                };
+            }
+            "size_mib" => stack.size_mib = mebibytes(name, setting)?,
+            "log_mib" => stack.log_mib = Some(mebibytes(name, setting)?),
+            "directory" => stack.directory = node.text(name)?.into(),
+            _ => {
+                let hint = match nearest(name, STACK_KEYS) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("it has: {}", STACK_KEYS.join(", ")),
+                };
+                return Err(Problem::new(&setting.key_span, format!("the stack has no key `{name}`"), hint));
+            }
+        }
+    }
+    check_combination(assembled, &stack)?;
+    Ok(stack)
+}
+
+/// Smallest images that mkfs accepts (mkfs.xfs: 300 MB since xfsprogs 5.19; mkfs.btrfs: 109 MiB with its default profile,
+/// without room to work in).
+const SMALLEST_MIB: [(&str, u64); 2] = [("xfs", 300), ("btrfs", 128)];
+
+fn check_combination(assembled: &Assembled<'_>, stack: &StackSpec) -> Result<(), Problem> {
+    let filesystem = stack.filesystem.as_str();
+    let impossible = |key: &str, message: String, hint: &str| match assembled.get(key) {
+        Some(line) => Err(Problem::new(&line.node.span, message, hint)),
+        None => Ok(()),
+    };
+    if filesystem == "dir" {
+        for (key, given) in [
+            ("stack.mkfs", !stack.mkfs.is_empty()),
+            ("stack.mount", !stack.mount.is_empty()),
+            ("stack.log_mib", stack.log_mib.is_some()),
+        ] {
+            if given {
+                let message = format!(
+                    "`{key}` cannot go with the file system \"dir\": nothing is made or mounted there"
+                );
+                impossible(key, message, "name a file system such as \"ext4\", or leave it out")?;
+            }
+        }
+    }
+    if stack.log_mib.is_some() && !["dir", "xfs", "ext3", "ext4"].contains(&filesystem) {
+        let message = format!("{filesystem} has no external log device");
+        impossible("stack.log_mib", message, "xfs, ext3 and ext4 have one")?;
+    }
+    if let Some((_, smallest)) =
+        SMALLEST_MIB.iter().find(|(name, smallest)| *name == filesystem && stack.size_mib < *smallest)
+    {
+        let message = format!("an image of {} MiB is too small for {filesystem}", stack.size_mib);
+        impossible("stack.size_mib", message, &format!("it needs at least {smallest} MiB"))?;
+    }
+    Ok(())
+}
+
+fn mebibytes(name: &str, setting: &Setting) -> Result<u64, Problem> {
+    let number = match &setting.node.value {
+        Value::Text(text) => match units::convert(text, "MiB") {
+            Some(Ok(number)) => number,
+            Some(Err((message, hint))) => {
+                return Err(Problem::new(&setting.node.span, format!("`{name}`: {message}"), hint));
+            }
+            None => return Err(Problem::new(&setting.node.span, format!("`{name}` is a size in MiB"), "")),
+        },
+        _ => setting.node.whole(name, 1, 16 << 20)?,
+    };
+    u64::try_from(number).ok().filter(|it| (1..=16 << 20).contains(it)).ok_or_else(|| {
+        Problem::new(&setting.node.span, format!("`{name}` is out of range"), "1 MiB to 16 TiB")
+    })
+}

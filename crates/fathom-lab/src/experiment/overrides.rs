@@ -1,0 +1,134 @@
+//! `--set key=value`: one parameter or setting from the command line, checked like a line of the file.
+
+use serde_json::Value as Json;
+
+use super::cells::STACK_KEYS;
+use super::diagnostic::{Problem, Span, did_you_mean};
+use super::node::{Node, Value, document};
+use super::parse::check_path;
+use super::{Axis, Setting, Vocabulary};
+use fathom_workload::suggest::nearest;
+
+/// Reads the argument of a `--set`, which is source number `source`.
+///
+/// The key is a dotted path, `variants`, or a bare name (`filesystem`, `journal_mode`, `rows`) that means one thing only in
+/// this experiment. The value is written as in the file, but text needs no quotes, and commas make a list.
+pub(super) fn read(
+    argument: &str,
+    source: usize,
+    base: &[Setting],
+    axes: &[Axis],
+    vocabulary: &Vocabulary,
+) -> Result<Setting, Problem> {
+    let whole = Span { source, range: 0..argument.len() };
+    let Some(equals) = argument.find('=') else {
+        return Err(Problem::new(&whole, "this is not key=value", "as in: --set engine.journal_mode=wal"));
+    };
+    let key = argument[..equals].trim_end();
+    let key_span = Span { source, range: 0..key.len() };
+    if key.is_empty() {
+        return Err(Problem::new(
+            &whole,
+            "there is no key before the =",
+            "as in: --set engine.journal_mode=wal",
+        ));
+    }
+    if argument[equals + 1..].trim().is_empty() {
+        return Err(Problem::new(
+            &whole,
+            format!("there is no value for `{key}`"),
+            "as in: --set engine.journal_mode=wal",
+        ));
+    }
+    let path = resolve(key, &key_span, base, axes, vocabulary)?;
+    Ok(Setting { path, key_span, node: value(argument, equals + 1..argument.len(), source, true) })
+}
+
+/// A value as TOML; what is no TOML is a list where it has commas, and text.
+fn value(argument: &str, range: std::ops::Range<usize>, source: usize, lists: bool) -> Node {
+    let text = &argument[range.clone()];
+    // The same offsets as in the argument: every character before the value becomes a space (range.start ≥ 2).
+    let padded = format!("{}v={text}", " ".repeat(range.start.saturating_sub(2)));
+    if let Ok(mut entries) = document(&padded, source)
+        && entries.len() == 1
+        && let Some(entry) = entries.pop()
+    {
+        return entry.node;
+    }
+    if lists && text.contains(',') {
+        let mut start = range.start;
+        let mut items = Vec::new();
+        for part in text.split(',') {
+            items.push(value(argument, start..start + part.len(), source, false));
+            start += part.len() + 1;
+        }
+        return Node { span: Span { source, range }, value: Value::List(items) };
+    }
+    let trimmed = text.trim();
+    let start = range.start + (text.len() - text.trim_start().len());
+    Node {
+        span: Span { source, range: start..start + trimmed.len() },
+        value: Value::Text(trimmed.to_owned()),
+    }
+}
+
+fn resolve(
+    key: &str,
+    span: &Span,
+    base: &[Setting],
+    axes: &[Axis],
+    vocabulary: &Vocabulary,
+) -> Result<String, Problem> {
+    if key == "variants" && axes.iter().any(|axis| axis.name == "variants") {
+        return Ok(key.to_owned());
+    }
+    if let Some(option) =
+        [("repeats", "--repeat"), ("seed", "--seed"), ("quick", "--quick"), ("out", "--out")]
+            .iter()
+            .find_map(|(name, option)| (*name == key).then_some(option))
+    {
+        return Err(Problem::new(span, format!("`{key}` is not a parameter"), format!("use {option}")));
+    }
+    if key == "workload" || key == "engine" {
+        return Ok(format!("{key}.name"));
+    }
+    if key.contains('.') {
+        check_path(key, span)?;
+        return Ok(key.to_owned());
+    }
+    // All names that mean something here, for every workload and engine that the experiment uses.
+    let mut known: Vec<String> = STACK_KEYS.iter().map(|it| format!("stack.{it}")).collect();
+    let all = base.iter().chain(axes.iter().flat_map(|axis| axis.points.iter().flat_map(|it| &it.settings)));
+    for setting in all {
+        let Ok(Json::String(name)) = setting.node.json() else { continue };
+        let (room, parameters) = match setting.path.as_str() {
+            "workload.name" => ("workload", vocabulary.workload(&name).map(|it| it.parameters)),
+            "engine.name" => ("engine", vocabulary.engine(&name).map(|it| it.settings)),
+            _ => continue,
+        };
+        known.extend(parameters.unwrap_or_default().iter().map(|it| format!("{room}.{}", it.name)));
+    }
+    known.sort();
+    known.dedup();
+    let matching: Vec<&String> =
+        known.iter().filter(|path| path.split_once('.').is_some_and(|(_, name)| name == key)).collect();
+    match matching.as_slice() {
+        [path] => Ok((*path).clone()),
+        [] => {
+            let names = known.iter().filter_map(|path| path.split_once('.').map(|(_, name)| name));
+            let hint = match nearest(key, names) {
+                Some(near) => did_you_mean(Some(near)),
+                None => "`fathom list --show NAME` prints the experiment; parameters are workload.…, engine.…, stack.…".into(),
+            };
+            Err(Problem::new(span, format!("unknown parameter `{key}`"), hint))
+        }
+        several => {
+            let several: Vec<&str> = several.iter().map(|it| it.as_str()).collect();
+            Err(Problem::new(
+                span,
+                format!("`{key}` means several things"),
+                format!("write {}", several.join(" or ")),
+            ))
+        }
+    }
+}

@@ -1,0 +1,531 @@
+//! Reads an experiment file.
+
+use super::diagnostic::{Diagnostic, Problem, Source, Span, did_you_mean};
+use super::node::{Entry, Node, Value, document, unknown_key};
+use super::{
+    Axis, Exclusion, Experiment, Figure, FigureKind, Headline, Metric, Point, Quick, Setting, Where,
+};
+use fathom_workload::suggest::nearest;
+use serde_json::Value as Json;
+
+const TOP: [&str; 15] = [
+    "name",
+    "title",
+    "paper",
+    "question",
+    "repeats",
+    "seed",
+    "timeout_s",
+    "workload",
+    "engine",
+    "stack",
+    "matrix",
+    "exclude",
+    "quick",
+    "headline",
+    "figure",
+];
+
+/// The rooms of a dotted path.
+pub(super) const ROOMS: [&str; 3] = ["workload", "engine", "stack"];
+
+/// A run that takes longer than this has failed, unless the file says otherwise.
+const DEFAULT_TIMEOUT_S: u64 = 4 * 3600;
+
+impl Experiment {
+    /// Reads an experiment file; `source_name` is what errors call it (`mine.toml`, `built-in`).
+    ///
+    /// Names of parameters and settings, and their values, are checked when cells are made of it
+    /// ([`Experiment::cells`]).
+    ///
+    /// # Errors
+    /// What is not TOML, an unknown key, a wrong type, a figure or headline that names what is not in the matrix.
+    pub fn parse(source_name: &str, source: &str) -> Result<Experiment, Diagnostic> {
+        let sources = vec![Source { name: source_name.to_owned(), text: source.to_owned(), numbered: true }];
+        read(source_name, source, &sources).map_err(|problem| problem.locate(&sources))
+    }
+}
+
+fn read(source_name: &str, text: &str, sources: &[Source]) -> Result<Experiment, Problem> {
+    let top = document(text, 0)?;
+    for entry in &top {
+        if !TOP.contains(&entry.key.as_str()) {
+            // A key of another room written at the top is the likeliest slip.
+            return Err(unknown_key(entry, "an experiment file", &TOP));
+        }
+    }
+    let get = |key: &str| top.iter().find(|entry| entry.key == key);
+    let end = Span { source: 0, range: 0..text.lines().next().map_or(0, str::len) };
+    let missing = |key: &str, hint: &str| Problem::new(&end, format!("`{key}` is missing"), hint);
+
+    let name_entry =
+        get("name").ok_or_else(|| missing("name", "add a line such as: name = \"my-experiment\""))?;
+    let name = name_entry.node.text("name")?;
+    if !name.chars().all(|it| it.is_ascii_alphanumeric() || "-_.".contains(it)) {
+        return Err(Problem::new(
+            &name_entry.node.span,
+            format!("\"{name}\" cannot be a name: it also names a directory"),
+            "use letters, digits, - and _",
+        ));
+    }
+    let optional_text = |key: &str| get(key).map(|entry| entry.node.text(key)).transpose();
+    let mut base = Vec::new();
+    for room in ROOMS {
+        if let Some(entry) = get(room) {
+            for inner in entry.node.table(room)? {
+                base.push(Setting {
+                    path: format!("{room}.{}", inner.key),
+                    key_span: inner.key_span.clone(),
+                    node: inner.node.clone(),
+                });
+            }
+        }
+    }
+    if get("workload").is_none() {
+        return Err(missing("workload", "add a table: [workload] with name = \"update\", for example"));
+    }
+    let axes = match get("matrix") {
+        Some(entry) => read_matrix(entry)?,
+        None => Vec::new(),
+    };
+    let reader = AxisReader { axes: &axes };
+    let exclude = match get("exclude") {
+        Some(entry) => entry
+            .node
+            .tables("exclude")?
+            .into_iter()
+            .map(|(span, entries)| {
+                let values = reader.filter(entries)?.into_iter().collect::<Vec<_>>();
+                if values.is_empty() {
+                    return Err(Problem::new(
+                        span,
+                        "this `[[exclude]]` names no axis",
+                        "it would leave out every cell",
+                    ));
+                }
+                Ok(Exclusion { span: span.clone(), values })
+            })
+            .collect::<Result<_, Problem>>()?,
+        None => Vec::new(),
+    };
+    let quick = match get("quick") {
+        Some(entry) => read_quick(entry)?,
+        None => Quick::default(),
+    };
+    let each_of = |key: &str| get(key).map_or(Ok(Vec::new()), |entry| entry.node.tables(key));
+    let headlines = each_of("headline")?
+        .into_iter()
+        .map(|(span, entries)| reader.headline(span, entries))
+        .collect::<Result<Vec<_>, _>>()?;
+    let figures = each_of("figure")?
+        .into_iter()
+        .map(|(span, entries)| reader.figure(span, entries))
+        .collect::<Result<Vec<Figure>, _>>()?;
+    for (place, figure) in figures.iter().enumerate() {
+        if figures[..place].iter().any(|other| other.id == figure.id) {
+            let entry = get("figure").ok_or_else(|| missing("figure", ""))?;
+            let (span, entries) = entry.node.tables("figure")?.swap_remove(place);
+            let at = entries.iter().find(|it| it.key == "id").map_or(span, |it| &it.node.span);
+            return Err(Problem::new(at, format!("there are two figures called \"{}\"", figure.id), ""));
+        }
+    }
+    Ok(Experiment {
+        title: optional_text("title")?.unwrap_or_else(|| name.clone()),
+        name,
+        paper: optional_text("paper")?,
+        question: optional_text("question")?,
+        repeats: get("repeats").map_or(Ok(5), |entry| repeats(&entry.node))?,
+        seed: get("seed")
+            .map(|entry| entry.node.whole("seed", 0, i64::MAX).map(i64::cast_unsigned))
+            .transpose()?,
+        timeout_s: get("timeout_s").map_or(Ok(DEFAULT_TIMEOUT_S), |entry| {
+            entry.node.whole("timeout_s", 1, 30 * 86_400).map(i64::cast_unsigned)
+        })?,
+        axes,
+        headlines,
+        figures,
+        source_name: source_name.to_owned(),
+        source: text.to_owned(),
+        base,
+        exclude,
+        quick,
+        sources: sources.to_vec(),
+    })
+}
+
+fn repeats(node: &Node) -> Result<u32, Problem> {
+    node.whole("repeats", 1, 10_000).map(|it| u32::try_from(it).unwrap_or(u32::MAX))
+}
+
+/// Checks that a path has the form `room.name`.
+pub(super) fn check_path(key: &str, span: &Span) -> Result<(), Problem> {
+    let (room, name) = key.split_once('.').unwrap_or((key, ""));
+    if ROOMS.contains(&room) && !name.is_empty() && !name.contains('.') {
+        return Ok(());
+    }
+    let hint = match nearest(room, ROOMS) {
+        Some(near) if near != room => format!("did you mean `{near}.{name}`?"),
+        _ => "write \"workload.NAME\", \"engine.NAME\" or \"stack.NAME\", in quotes".into(),
+    };
+    Err(Problem::new(span, format!("`{key}` is no parameter's path"), hint))
+}
+
+/// Lines of a table as settings, whether written `"engine.journal_mode" = …` or `engine.journal_mode = …`.
+fn settings(entries: &[Entry]) -> Result<Vec<Setting>, Problem> {
+    let mut found: Vec<Setting> = Vec::new();
+    let mut add = |path: String, key_span: &Span, node: &Node| {
+        check_path(&path, key_span)?;
+        if found.iter().any(|it| it.path == path) {
+            return Err(Problem::new(key_span, format!("`{path}` is set twice"), ""));
+        }
+        found.push(Setting { path, key_span: key_span.clone(), node: node.clone() });
+        Ok(())
+    };
+    for entry in entries {
+        match &entry.node.value {
+            Value::Table(inner) if ROOMS.contains(&entry.key.as_str()) => {
+                for it in inner {
+                    add(format!("{}.{}", entry.key, it.key), &it.key_span, &it.node)?;
+                }
+            }
+            _ => add(entry.key.clone(), &entry.key_span, &entry.node)?,
+        }
+    }
+    Ok(found)
+}
+
+fn read_quick(entry: &Entry) -> Result<Quick, Problem> {
+    let entries = entry.node.table("quick")?;
+    let mut quick = Quick::default();
+    let mut others = Vec::new();
+    for entry in entries {
+        if entry.key == "repeats" {
+            quick.repeats = Some(repeats(&entry.node)?);
+        } else if !entry.key.contains('.') && !ROOMS.contains(&entry.key.as_str()) {
+            return Err(Problem::new(
+                &entry.key_span,
+                format!("unknown key `{}` in [quick]", entry.key),
+                match nearest(&entry.key, ["repeats"]) {
+                    Some(_) => "did you mean `repeats`?",
+                    None => "known here: repeats, and paths such as \"workload.rows\"",
+                },
+            ));
+        } else {
+            others.push(entry.clone());
+        }
+    }
+    quick.settings = settings(&others)?;
+    Ok(quick)
+}
+
+/// What a value is called on an axis, in labels, figures and headlines.
+pub(super) fn label_of(json: &Json) -> String {
+    match json {
+        Json::String(text) => text.clone(),
+        Json::Array(items) if items.is_empty() => "none".into(),
+        Json::Array(items) => items.iter().map(label_of).collect::<Vec<_>>().join("+"),
+        other => other.to_string(),
+    }
+}
+
+/// The values of one axis.
+pub(super) fn points(path: &str, key_span: &Span, node: &Node) -> Result<Vec<Point>, Problem> {
+    let items = match &node.value {
+        Value::List(items) => items.as_slice(),
+        _ => {
+            return Err(Problem::new(
+                &node.span,
+                format!("the axis `{path}` is a list of values, not {}", node.describe()),
+                format!("write [{}], or move it out of the matrix", node.describe()),
+            ));
+        }
+    };
+    if items.is_empty() {
+        return Err(Problem::new(
+            &node.span,
+            format!("the axis `{path}` has no values"),
+            "it would leave no cells",
+        ));
+    }
+    let mut points: Vec<Point> = Vec::new();
+    for item in items {
+        let mut label = label_of(&item.json()?);
+        if label.is_empty() {
+            "defaults".clone_into(&mut label);
+        }
+        if points.iter().any(|it| it.label == label) {
+            return Err(Problem::new(&item.span, format!("{} is listed twice", item.describe()), ""));
+        }
+        let setting = Setting { path: path.to_owned(), key_span: key_span.clone(), node: item.clone() };
+        points.push(Point { label, span: item.span.clone(), settings: vec![setting] });
+    }
+    Ok(points)
+}
+
+fn read_matrix(entry: &Entry) -> Result<Vec<Axis>, Problem> {
+    let entries = entry.node.table("matrix")?;
+    let mut axes = Vec::new();
+    let mut plain = Vec::new();
+    for entry in entries {
+        if entry.key == "variants" {
+            axes.push(read_variants(entry)?);
+        } else {
+            plain.push(entry.clone());
+            for setting in settings(std::slice::from_ref(entry))? {
+                axes.push(Axis {
+                    points: points(&setting.path, &setting.key_span, &setting.node)?,
+                    span: setting.key_span.clone(),
+                    name: setting.path,
+                });
+            }
+        }
+    }
+    settings(&plain)?;
+    // The tables of an array come last in a file, but the reader thinks of a cell as "ext4 wal": order as written.
+    let mut product: usize = 1;
+    for axis in &axes {
+        product = product.saturating_mul(axis.points.len());
+        let twice = axes.iter().find(|other| {
+            other.name != axis.name && other.points[0].settings.iter().any(|it| it.path == axis.name)
+        });
+        if let Some(other) = twice {
+            return Err(Problem::new(
+                &axis.span,
+                format!("`{}` is an axis and is also set by the {}", axis.name, other.name),
+                "leave one of them out",
+            ));
+        }
+    }
+    if product > 10_000 {
+        return Err(Problem::new(
+            &entry.key_span,
+            format!("the matrix has {product} cells"),
+            "10,000 is the most",
+        ));
+    }
+    Ok(axes)
+}
+
+fn read_variants(entry: &Entry) -> Result<Axis, Problem> {
+    let mut points: Vec<Point> = Vec::new();
+    for (span, entries) in entry.node.tables("matrix.variants")? {
+        let Some(name) = entries.iter().find(|it| it.key == "name") else {
+            return Err(Problem::new(
+                span,
+                "this variant has no name",
+                "add a line such as: name = \"wal/full\"",
+            ));
+        };
+        let label = name.node.text("name")?;
+        if points.iter().any(|it| it.label == label) {
+            return Err(Problem::new(
+                &name.node.span,
+                format!("there are two variants called \"{label}\""),
+                "",
+            ));
+        }
+        let others: Vec<Entry> = entries.iter().filter(|it| it.key != "name").cloned().collect();
+        points.push(Point { label, span: span.clone(), settings: settings(&others)? });
+    }
+    if points.is_empty() {
+        return Err(Problem::new(
+            &entry.node.span,
+            "there are no variants in the list",
+            "it would leave no cells",
+        ));
+    }
+    Ok(Axis { name: "variants".into(), points, span: entry.key_span.clone() })
+}
+
+/// Reads what names axes and their values.
+struct AxisReader<'a> {
+    axes: &'a [Axis],
+}
+
+impl AxisReader<'_> {
+    fn axis(&self, name: &str, span: &Span) -> Result<&Axis, Problem> {
+        self.axes.iter().find(|axis| axis.name == name).ok_or_else(|| {
+            let names = || self.axes.iter().map(|axis| axis.name.as_str());
+            let hint = match nearest(name, names()) {
+                Some(near) => did_you_mean(Some(near)),
+                None => format!("the matrix has: {}", names().collect::<Vec<_>>().join(", ")),
+            };
+            Problem::new(span, format!("\"{name}\" is no axis of the matrix"), hint)
+        })
+    }
+
+    fn optional_axis(&self, entry: Option<&Entry>) -> Result<Option<String>, Problem> {
+        let Some(entry) = entry else { return Ok(None) };
+        let name = entry.node.text(&entry.key)?;
+        self.axis(&name, &entry.node.span)?;
+        Ok(Some(name))
+    }
+
+    fn value(axis: &Axis, label: &str, span: &Span) -> Result<(), Problem> {
+        if axis.values().any(|it| it == label) {
+            return Ok(());
+        }
+        let hint = match nearest(label, axis.values()) {
+            Some(near) => did_you_mean(Some(near)),
+            None => format!("it has: {}", axis.values().collect::<Vec<_>>().join(", ")),
+        };
+        Err(Problem::new(span, format!("\"{label}\" is no value of the axis `{}`", axis.name), hint))
+    }
+
+    /// `{ "stack.filesystem" = "ext4", variants = ["a", "b"] }`.
+    fn filter(&self, entries: &[Entry]) -> Result<Where, Problem> {
+        let mut found = Where::new();
+        let mut add = |name: &str, span: &Span, node: &Node| -> Result<(), Problem> {
+            let axis = self.axis(name, span)?;
+            let mut labels = Vec::new();
+            for item in node.items() {
+                let label = label_of(&item.json()?);
+                Self::value(axis, &label, &item.span)?;
+                labels.push(label);
+            }
+            found.insert(name.to_owned(), labels);
+            Ok(())
+        };
+        for entry in entries {
+            match &entry.node.value {
+                Value::Table(inner) => {
+                    for it in inner {
+                        add(&format!("{}.{}", entry.key, it.key), &it.key_span, &it.node)?;
+                    }
+                }
+                _ => add(&entry.key, &entry.key_span, &entry.node)?,
+            }
+        }
+        Ok(found)
+    }
+
+    fn headline(&self, span: &Span, entries: &[Entry]) -> Result<Headline, Problem> {
+        const KNOWN: [&str; 9] =
+            ["phase", "against_phase", "x", "metric", "axis", "baseline", "against", "each", "where"];
+        let get = lines(entries, "[[headline]]", &KNOWN)?;
+        let need = |key: &str, why: &str| {
+            get(key).ok_or_else(|| Problem::new(span, format!("this `[[headline]]` has no `{key}`"), why))
+        };
+        let phase = need("phase", "it says which phase is compared")?.node.text("phase")?;
+        let against_phase = get("against_phase").map(|it| it.node.text("against_phase")).transpose()?;
+        let axis = self.optional_axis(get("axis"))?;
+        let mut against = Vec::new();
+        let baseline = match (&axis, &against_phase) {
+            (Some(name), None) => {
+                let axis = self.axis(name, span)?;
+                let baseline = need("baseline", "it says what the others are compared with")?;
+                let label = label_of(&baseline.node.json()?);
+                Self::value(axis, &label, &baseline.node.span)?;
+                for item in get("against").map_or(&[] as &[Node], |it| it.node.items()) {
+                    let other = label_of(&item.json()?);
+                    Self::value(axis, &other, &item.span)?;
+                    if other == label {
+                        return Err(Problem::new(
+                            &item.span,
+                            format!("\"{label}\" is compared with itself"),
+                            "",
+                        ));
+                    }
+                    against.push(other);
+                }
+                Some(label)
+            }
+            (None, Some(_)) => {
+                if let Some(entry) = get("baseline").or_else(|| get("against")) {
+                    return Err(Problem::new(
+                        &entry.key_span,
+                        format!("`{}` needs an `axis`", entry.key),
+                        "`against_phase` compares two phases of one cell",
+                    ));
+                }
+                None
+            }
+            (Some(_), Some(_)) => {
+                return Err(Problem::new(
+                    span,
+                    "this `[[headline]]` has both `axis` and `against_phase`",
+                    "leave one out",
+                ));
+            }
+            (None, None) => {
+                return Err(Problem::new(
+                    span,
+                    "this `[[headline]]` says nothing to compare",
+                    "add `axis` and `baseline`, or `against_phase`",
+                ));
+            }
+        };
+        Ok(Headline {
+            phase,
+            against_phase,
+            x: get("x").map(|it| it.node.number("x")).transpose()?,
+            metric: metric(get("metric"))?,
+            axis,
+            baseline,
+            against,
+            each: self.optional_axis(get("each"))?,
+            filter: get("where").map_or(Ok(Where::new()), |it| self.filter(it.node.table("where")?))?,
+        })
+    }
+
+    fn figure(&self, span: &Span, entries: &[Entry]) -> Result<Figure, Problem> {
+        const KNOWN: [&str; 10] =
+            ["id", "kind", "title", "see", "phases", "metric", "by", "facet", "where", "log"];
+        let get = lines(entries, "[[figure]]", &KNOWN)?;
+        let need = |key: &str, why: &str| {
+            get(key).ok_or_else(|| Problem::new(span, format!("this `[[figure]]` has no `{key}`"), why))
+        };
+        let id = need("id", "commands and links call it by that")?.node.text("id")?;
+        let kind = match need("kind", "one of bars, series, split, range")?
+            .node
+            .word("kind", &["bars", "series", "split", "range"])?
+        {
+            "bars" => FigureKind::Bars,
+            "series" => FigureKind::Series,
+            "split" => FigureKind::Split,
+            _ => FigureKind::Range,
+        };
+        let phases_entry = need("phases", "a list of the phases to show")?;
+        let phases: Vec<String> =
+            phases_entry.node.texts("phases")?.into_iter().map(|(phase, _)| phase).collect();
+        if phases.is_empty() {
+            return Err(Problem::new(&phases_entry.node.span, "the figure shows no phase", ""));
+        }
+        Ok(Figure {
+            title: get("title").map_or(Ok(id.clone()), |it| it.node.text("title"))?,
+            id,
+            kind,
+            see: get("see").map_or(Ok(String::new()), |it| it.node.text("see"))?,
+            phases,
+            metric: match (get("metric"), kind) {
+                // A series, a split and a curve show times unless the file says otherwise.
+                (None, FigureKind::Series | FigureKind::Split | FigureKind::Range) => Metric::Time,
+                (given, _) => metric(given)?,
+            },
+            by: self.optional_axis(get("by"))?,
+            facet: self.optional_axis(get("facet"))?,
+            filter: get("where").map_or(Ok(Where::new()), |it| self.filter(it.node.table("where")?))?,
+            log: get("log").map(|it| it.node.boolean("log")).transpose()?,
+        })
+    }
+}
+
+fn metric(entry: Option<&Entry>) -> Result<Metric, Problem> {
+    let Some(entry) = entry else { return Ok(Metric::Rate) };
+    Ok(match entry.node.word("metric", &["rate", "time"])? {
+        "rate" => Metric::Rate,
+        _ => Metric::Time,
+    })
+}
+
+/// Checks the keys of a table and gives a reader by key.
+fn lines<'a>(
+    entries: &'a [Entry],
+    place: &str,
+    known: &[&str],
+) -> Result<impl Fn(&str) -> Option<&'a Entry>, Problem> {
+    if let Some(entry) = entries.iter().find(|it| !known.contains(&it.key.as_str())) {
+        return Err(unknown_key(entry, place, known));
+    }
+    Ok(move |key: &str| entries.iter().find(|it| it.key == key))
+}

@@ -1,0 +1,221 @@
+//! What is run, in which order, and what is left out.
+//!
+//! Runs go in blocks: each block holds one run of every cell, in an order of its own, so that slow drift of the machine
+//! (heat, a filling disk, a neighbour) hits all cells alike and cancels in the ratio of a block. The order and the data
+//! come from the seed alone: the same experiment with the same seed is the same plan, on every machine.
+
+use fathom_stack::Capability;
+use serde::{Deserialize, Serialize};
+
+use crate::cell::Cell;
+use crate::experiment::{Cells, Experiment};
+use crate::rng::{SplitMix64, derive_seed};
+use crate::store::{CellRow, Results, RunStatus};
+
+/// What the plan's seeds are for; part of their derivation.
+const ORDER: u64 = 1;
+const DATA: u64 = 2;
+
+/// What this machine can do, for deciding which cells can run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Machine {
+    capabilities: Vec<Capability>,
+}
+
+impl Machine {
+    /// A machine with these capabilities: those of `fathom doctor` and one per file system. Where a name comes twice the
+    /// first holds.
+    #[must_use]
+    pub fn of(capabilities: Vec<Capability>) -> Machine {
+        Machine { capabilities }
+    }
+
+    /// Names of the file systems and other capabilities known.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.capabilities.iter().map(|it| it.name.as_str())
+    }
+
+    /// Why a cell cannot run here, and what to do; none where it can.
+    #[must_use]
+    pub fn why_not(&self, cell: &Cell) -> Option<String> {
+        let engine = cell.engine.as_ref().map_or("", |it| it.name.as_str());
+        let mut needed = Vec::new();
+        if cell.stack.filesystem != "dir" {
+            needed.push(cell.stack.filesystem.as_str());
+        }
+        // SQLite is built in.
+        if !engine.is_empty() && engine != "sqlite" {
+            needed.push(engine);
+        }
+        for name in needed {
+            match self.capabilities.iter().find(|it| it.name == name) {
+                Some(found) if found.present => {}
+                Some(absent) => {
+                    let remedy = match absent.remedy.as_str() {
+                        "" => String::new(),
+                        remedy => format!(" `{remedy}` brings it."),
+                    };
+                    let detail = absent.detail.trim_end_matches('.');
+                    return Some(format!("{name} is not here: {detail}.{remedy}"));
+                }
+                None => return Some(format!("{name} is not here: this machine knows nothing of it.")),
+            }
+        }
+        None
+    }
+}
+
+/// One cell of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedCell {
+    /// Its number, from 1, in the order of the matrix.
+    pub id: i64,
+    /// `ext4 wal`.
+    pub label: String,
+    /// What is run.
+    pub cell: Cell,
+    /// Why it is left out here, with the remedy.
+    pub skipped: Option<String>,
+}
+
+/// One run of one cell, to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    /// [`PlannedCell::id`].
+    pub cell: i64,
+    /// Block, from 0.
+    pub block: u32,
+    /// Place within the block, from 0.
+    pub position: u32,
+    /// Seed of the run's data: the same for all cells of a block, so that a block compares the same work.
+    pub seed: u64,
+}
+
+/// What is run and in which order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The experiment's name.
+    pub experiment: String,
+    /// Seed of order and data.
+    pub seed: u64,
+    /// Blocks.
+    pub repeats: u32,
+    /// `--quick`.
+    pub quick: bool,
+    /// All cells, skipped ones too.
+    pub cells: Vec<PlannedCell>,
+}
+
+/// Why results cannot be gone on with.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "these results are of another plan, so they cannot be gone on with: {difference}. \
+     Give the same experiment and options, or another `--out`"
+)]
+pub struct PlanDiffers {
+    /// What differs.
+    pub difference: String,
+}
+
+impl Plan {
+    /// Makes the plan of an experiment's cells on a machine.
+    #[must_use]
+    pub fn new(experiment: &Experiment, cells: &Cells, quick: bool, seed: u64, machine: &Machine) -> Plan {
+        let planned = (1..).zip(&cells.cells).map(|(id, (label, cell))| PlannedCell {
+            id,
+            label: label.clone(),
+            skipped: machine.why_not(cell),
+            cell: cell.clone(),
+        });
+        Plan {
+            experiment: experiment.name.clone(),
+            seed,
+            repeats: cells.repeats,
+            quick,
+            cells: planned.collect(),
+        }
+    }
+
+    /// Every run of the plan in the order in which it is made.
+    #[must_use]
+    pub fn turns(&self) -> Vec<Turn> {
+        let mut turns = Vec::new();
+        for block in 0..self.repeats {
+            // Over all cells, skipped ones too: what can run must not change the order of the rest.
+            let mut order: Vec<&PlannedCell> = self.cells.iter().collect();
+            SplitMix64::new(derive_seed(self.seed, &[ORDER, u64::from(block)])).shuffle(&mut order);
+            let seed = derive_seed(self.seed, &[DATA, u64::from(block)]);
+            let runnable = order.into_iter().filter(|cell| cell.skipped.is_none());
+            turns.extend((0..).zip(runnable).map(|(position, cell)| Turn {
+                cell: cell.id,
+                block,
+                position,
+                seed,
+            }));
+        }
+        turns
+    }
+
+    /// The runs that `results` lack: those never made and those that failed.
+    ///
+    /// # Errors
+    /// Results of another plan, with the first difference.
+    pub fn missing(&self, results: &Results) -> Result<Vec<Turn>, PlanDiffers> {
+        if let Some(difference) = self.difference(results) {
+            return Err(PlanDiffers { difference });
+        }
+        let done = |turn: &Turn| {
+            results
+                .runs
+                .iter()
+                .any(|run| run.cell == turn.cell && run.block == turn.block && run.status == RunStatus::Done)
+        };
+        Ok(self.turns().into_iter().filter(|turn| !done(turn)).collect())
+    }
+
+    fn difference(&self, results: &Results) -> Option<String> {
+        let there = &results.experiment;
+        if there.name != self.experiment {
+            return Some(format!("they are of the experiment {}, not {}", there.name, self.experiment));
+        }
+        if there.seed != self.seed {
+            return Some(format!("they were made with --seed {}, not {}", there.seed, self.seed));
+        }
+        if there.quick != self.quick {
+            let (was, is) = if there.quick { ("with", "without") } else { ("without", "with") };
+            return Some(format!("they were begun {was} --quick, this is {is}"));
+        }
+        if there.repeats != self.repeats {
+            return Some(format!("they have {} runs of each cell, not {}", there.repeats, self.repeats));
+        }
+        if results.cells.len() != self.cells.len() {
+            return Some(format!("they have {} cells, not {}", results.cells.len(), self.cells.len()));
+        }
+        let differing = results.cells.iter().zip(&self.cells).find(|(there, here)| {
+            there.id != here.id || there.label != here.label || there.spec != here.cell
+        });
+        differing.map(|(there, here)| {
+            if there.label == here.label {
+                format!("the settings of the cell \"{}\" differ", here.label)
+            } else {
+                format!("cell {} is \"{}\" there and \"{}\" here", here.id, there.label, here.label)
+            }
+        })
+    }
+
+    /// The cells as rows of a results file.
+    #[must_use]
+    pub fn rows(&self) -> Vec<CellRow> {
+        self.cells
+            .iter()
+            .map(|planned| CellRow {
+                id: planned.id,
+                label: planned.label.clone(),
+                axes: planned.cell.axes.clone(),
+                spec: planned.cell.clone(),
+                durability: None,
+                skipped: planned.skipped.clone(),
+            })
+            .collect()
+    }
+}
