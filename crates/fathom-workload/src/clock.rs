@@ -1,9 +1,9 @@
-//! The clocks of a timed execution: wall and thread CPU time, and what the probe saw of the calling thread's I/O.
+//! The clock of a timed execution: the probe's, with the moment at which it started.
 
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use fathom_probe::Split;
+use fathom_probe::{Split, StatementClock};
 
 /// Nanoseconds since the first use of the clock in this process, monotonic, the same for all threads.
 #[must_use]
@@ -23,15 +23,14 @@ pub fn thread_cpu_ns() -> u64 {
 /// A running stopwatch of the calling thread.
 pub struct Stopwatch {
     start_ns: u64,
-    cpu_ns: u64,
+    clock: StatementClock,
 }
 
 impl Stopwatch {
     /// Starts it.
     #[must_use]
     pub fn start() -> Self {
-        let cpu_ns = thread_cpu_ns();
-        Stopwatch { start_ns: now_ns(), cpu_ns }
+        Stopwatch { start_ns: now_ns(), clock: StatementClock::start() }
     }
 
     /// When it was started, on the scale of [`now_ns`].
@@ -40,11 +39,10 @@ impl Stopwatch {
         self.start_ns
     }
 
-    /// Stops it: where the time since the start went. Must be called on the thread that started it.
+    /// Stops it: where the time since the start went. What went through SQLite's VFS is divided by kind; all other work has
+    /// wall and CPU time only, and the rest is `other`.
     #[must_use]
     pub fn stop(self) -> Split {
-        let wall_ns = now_ns() - self.start_ns;
-        let cpu_ns = thread_cpu_ns().saturating_sub(self.cpu_ns).min(wall_ns);
-        Split { wall_ns, cpu_ns, other_ns: wall_ns - cpu_ns, ..Split::default() }
+        self.clock.stop()
     }
 }

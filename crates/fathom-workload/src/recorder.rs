@@ -13,7 +13,7 @@
 //! # Ok(()) }
 //! ```
 
-use fathom_probe::Split;
+use fathom_probe::{IoTable, Split, process_io};
 use hdrhistogram::Histogram;
 
 use crate::clock::{Stopwatch, now_ns};
@@ -50,6 +50,10 @@ pub struct Phase {
     unit: Unit,
     /// Intervals that count for nothing, on the scale of [`now_ns`].
     excluded: Vec<(u64, u64)>,
+    /// The process's VFS calls when the phase began.
+    io_before: IoTable,
+    /// VFS calls that count for nothing.
+    io_excluded: IoTable,
     io: Vec<IoRow>,
     lock_waits: u64,
     lock_wait_ns: u64,
@@ -131,6 +135,8 @@ impl Phase {
             x,
             unit,
             excluded: Vec::new(),
+            io_before: process_io(),
+            io_excluded: IoTable::default(),
             io: Vec::new(),
             lock_waits: 0,
             lock_wait_ns: 0,
@@ -145,8 +151,9 @@ impl Phase {
 
     /// Runs work that counts for nothing (a check, dropping caches) while no lane is timing.
     pub fn excluded<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        let start_ns = now_ns();
+        let (start_ns, io_before) = (now_ns(), process_io());
         let result = work();
+        self.io_excluded.add(&process_io().since(&io_before));
         self.excluded.push((start_ns, now_ns()));
         result
     }
@@ -165,6 +172,7 @@ impl Phase {
     /// Closes the phase and hands everything to the sink. Executions of all lanes are numbered in order of their start.
     /// A phase without executions gives nothing.
     pub fn end(self, lanes: Vec<Lane>, sink: &mut dyn Sink) {
+        let io = process_io().since(&self.io_before).since(&self.io_excluded);
         let mut split = Split::default();
         let mut first_ns = u64::MAX;
         let mut last_ns = 0;
@@ -215,7 +223,15 @@ impl Phase {
             });
         }
         sink.phase(summary);
-        for row in self.io {
+        let probed = io.iter().map(|(class, op, cell)| IoRow {
+            phase: self.name.clone(),
+            class: class.name().to_owned(),
+            op: op.name().to_owned(),
+            calls: cell.calls,
+            bytes: cell.bytes,
+            ns: cell.ns,
+        });
+        for row in probed.chain(self.io) {
             sink.io(row);
         }
     }
@@ -256,29 +272,8 @@ impl Latencies {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::tests::Kept;
     use proptest::prelude::*;
-
-    #[derive(Default)]
-    struct Kept {
-        samples: Vec<Sample>,
-        phases: Vec<PhaseSummary>,
-        rows: Vec<IoRow>,
-    }
-
-    impl Sink for Kept {
-        fn sample(&mut self, sample: Sample) {
-            self.samples.push(sample);
-        }
-        fn phase(&mut self, summary: PhaseSummary) {
-            self.phases.push(summary);
-        }
-        fn io(&mut self, row: IoRow) {
-            self.rows.push(row);
-        }
-        fn progress(&mut self, _: f64) {}
-        fn warning(&mut self, _: String) {}
-        fn verified(&mut self, _: String) {}
-    }
 
     fn split(wall_ns: u64) -> Split {
         Split { wall_ns, cpu_ns: wall_ns, ..Split::default() }

@@ -80,3 +80,41 @@ pub trait Sink {
     /// A check of the work that passed, e.g. `integrity_check ok`, `rows 1000000`.
     fn verified(&mut self, check: String);
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A sink that keeps everything, to be looked at.
+    #[derive(Debug, Default)]
+    pub(crate) struct Kept {
+        pub samples: Vec<Sample>,
+        pub phases: Vec<PhaseSummary>,
+        pub rows: Vec<IoRow>,
+        pub warnings: Vec<String>,
+        pub checks: Vec<String>,
+        pub done: f64,
+    }
+
+    impl Sink for Kept {
+        fn sample(&mut self, sample: Sample) {
+            self.samples.push(sample);
+        }
+        fn phase(&mut self, summary: PhaseSummary) {
+            self.phases.push(summary);
+        }
+        fn io(&mut self, row: IoRow) {
+            self.rows.push(row);
+        }
+        fn progress(&mut self, done: f64) {
+            assert!(done >= self.done && done <= 1.0, "progress goes from {} to {done}", self.done);
+            self.done = done;
+        }
+        fn warning(&mut self, text: String) {
+            self.warnings.push(text);
+        }
+        fn verified(&mut self, check: String) {
+            self.checks.push(check);
+        }
+    }
+}

@@ -7,6 +7,7 @@ mod sqlite;
 use std::path::Path;
 
 use crate::spec::{Durability, EngineSpec};
+pub use postgresql::postgresql_programs;
 pub use settings::{EngineKind, SettingError, check_settings, engines, settings_of};
 
 /// A value bound to a statement or read from a row.
@@ -117,6 +118,18 @@ pub trait Connection: Send {
     /// # Errors
     /// As [`Connection::execute`].
     fn drain(&mut self, statement: Statement, params: &[Value]) -> Result<(u64, u64), EngineError>;
+    /// Attaches the database called `name` (created if it is not there) as `schema`, with the cell's settings, each read
+    /// back; a transaction then commits in all of them or in none.
+    ///
+    /// # Errors
+    /// An engine that knows one database per connection; else as [`Engine::connect`].
+    fn attach(&mut self, name: &str, schema: &str) -> Result<(), EngineError> {
+        Err(EngineError {
+            what: format!("attaching {name} as {schema}"),
+            message: "this engine has one database per connection".into(),
+            code: 0,
+        })
+    }
     /// Waits for locks since the connection was opened: (number, ns).
     fn lock_waits(&self) -> (u64, u64);
     /// Closes the connection, statements first.
@@ -136,10 +149,19 @@ pub fn start_engine(spec: &EngineSpec, directory: &Path) -> Result<Box<dyn Engin
         message: error.to_string(),
         code: 0,
     })?;
-    let _ = (params, directory);
-    Err(EngineError {
-        what: format!("engine {}", spec.name),
-        message: "is not built into this program".into(),
-        code: 0,
-    })
+    match spec.name.as_str() {
+        "postgresql" => Ok(Box::new(postgresql::PostgresqlEngine::start(params, directory)?)),
+        _ => Ok(Box::new(sqlite::SqliteEngine::start(params, directory)?)),
+    }
+}
+
+/// A statement's beginning, on one line, for an error message.
+pub(crate) fn abridged(sql: &str) -> String {
+    const LETTERS_MAX: usize = 160;
+    let mut short: String = sql.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = short.char_indices().nth(LETTERS_MAX) {
+        short.truncate(end);
+        short.push('…');
+    }
+    short
 }

@@ -1,8 +1,22 @@
-//! SQLite: the bundled library, or any `libsqlite3.so` by its path.
+//! SQLite: the bundled library, or any `libsqlite3.so` by its path, opened through the probe's VFS.
 
+mod busy;
+mod connection;
+mod library;
 mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use connection::SqliteConnection;
+use library::SqliteLibrary;
+use settings::Applied;
 
 use super::settings::EngineKind;
+use super::{Connection, Dialect, Engine, EngineError, EngineInfo};
+use crate::params::Params;
+use crate::spec::Durability;
 
 /// SQLite as it is known by name.
 pub(super) static KIND: EngineKind = EngineKind {
@@ -10,3 +24,85 @@ pub(super) static KIND: EngineKind = EngineKind {
     summary: "SQLite in this process: the bundled release, or the libsqlite3.so at setting `library`",
     settings: settings::SETTINGS,
 };
+
+/// SQLite with its settings, working in one directory.
+#[derive(Debug)]
+pub(super) struct SqliteEngine {
+    library: &'static SqliteLibrary,
+    settings: Params,
+    directory: PathBuf,
+    applied: Applied,
+}
+
+impl SqliteEngine {
+    /// Loads the library and tries the settings on an empty database in `directory`, which is removed again.
+    ///
+    /// # Errors
+    /// A library that cannot be used, a directory that cannot be written, a setting that does not take.
+    pub fn start(settings: Params, directory: &Path) -> Result<Self, EngineError> {
+        let library = match settings.optional_text("library") {
+            Some(path) => SqliteLibrary::at(Path::new(path))?,
+            None => SqliteLibrary::bundled()?,
+        };
+        let trial = file_of(directory, "fathom-settings")?;
+        let opened = SqliteConnection::open(library, &trial, &settings)
+            .and_then(|(connection, applied)| Box::new(connection).close().map(|()| applied));
+        for suffix in ["", "-journal", "-wal", "-shm"] {
+            let mut file = trial.clone().into_os_string();
+            file.push(suffix);
+            // Most of them do not exist; one that cannot be removed is on a directory that no run can use either.
+            let _ = std::fs::remove_file(file);
+        }
+        Ok(SqliteEngine { library, settings, directory: directory.to_owned(), applied: opened? })
+    }
+}
+
+/// The file of the database called `name`.
+fn file_of(directory: &Path, name: &str) -> Result<PathBuf, EngineError> {
+    if name.is_empty() || name.contains(['/', '\0']) {
+        return Err(EngineError {
+            what: format!("database name {name:?}"),
+            message: "must be a plain file name".into(),
+            code: 0,
+        });
+    }
+    Ok(directory.join(format!("{name}.db")))
+}
+
+impl Engine for SqliteEngine {
+    fn connect(&self, name: &str) -> Result<Box<dyn Connection>, EngineError> {
+        let (connection, _) =
+            SqliteConnection::open(self.library, &file_of(&self.directory, name)?, &self.settings)?;
+        Ok(Box::new(connection))
+    }
+
+    fn info(&self) -> EngineInfo {
+        let mut settings = self.applied.clone();
+        if let Some(path) = &self.library.path {
+            settings.insert("library".into(), path.display().to_string());
+        }
+        EngineInfo {
+            name: KIND.name.into(),
+            version: self.library.version(),
+            build: self.library.build(),
+            settings,
+        }
+    }
+
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+
+    fn durability(&self) -> Durability {
+        settings::durability(&self.settings)
+    }
+
+    fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// SQLite caches per connection: closing it is all that is needed.
+    fn forget_caches(&self) -> Result<(), EngineError> {
+        Ok(())
+    }
+}

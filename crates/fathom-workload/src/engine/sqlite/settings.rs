@@ -3,7 +3,14 @@
 //! Where Fathom gives a default it is SQLite's own documented one, set all the same, because distributions build SQLite
 //! with other defaults. A setting without default is left to the library. All are read back and recorded.
 
-use crate::params::{Kind, Parameter, Preset};
+use std::collections::BTreeMap;
+
+use serde_json::Value as Json;
+
+use super::connection::SqliteConnection;
+use crate::engine::EngineError;
+use crate::params::{Kind, Parameter, Params, Preset};
+use crate::spec::Durability;
 
 /// Bytes: the largest mmap_size that SQLite's default build allows (SQLITE_MAX_MMAP_SIZE, 2 GiB less 64 KiB).
 const MMAP_SIZE_MAX: i64 = 0x7fff_0000;
@@ -117,8 +124,122 @@ pub(super) const SETTINGS: &[Parameter] = &[
     Parameter {
         name: "foreign_keys",
         kind: Kind::Boolean,
-        default: Preset::Unset,
+        default: Preset::Boolean(false),
         unit: "",
         description: "whether foreign keys are enforced",
     },
 ];
+
+/// Settings as read back, by name.
+pub(super) type Applied = BTreeMap<String, String>;
+
+/// A PRAGMA: how it is applied and how its answer is read.
+struct Pragma {
+    name: &'static str,
+    /// Words for the numbers 0, 1, 2 … that SQLite answers; empty where it answers with the value itself.
+    words: &'static [&'static str],
+    /// Whether it belongs to one database (else to the connection, and is not repeated for attached ones).
+    per_database: bool,
+}
+
+/// In the order in which they are applied. Page size and auto_vacuum hold only for a database without content, so they come
+/// before `journal_mode=wal`, which writes the first page. `locking_mode` comes before `journal_mode`, because a
+/// write-ahead log that is opened in exclusive mode needs no shared memory.
+const PRAGMAS: &[Pragma] = &[
+    Pragma { name: "page_size", words: &[], per_database: true },
+    Pragma { name: "auto_vacuum", words: &["none", "full", "incremental"], per_database: true },
+    Pragma { name: "cache_size", words: &[], per_database: true },
+    Pragma { name: "mmap_size", words: &[], per_database: true },
+    Pragma { name: "temp_store", words: &["default", "file", "memory"], per_database: false },
+    Pragma { name: "secure_delete", words: &["off", "on", "fast"], per_database: true },
+    Pragma { name: "fullfsync", words: &["false", "true"], per_database: false },
+    Pragma { name: "checkpoint_fullfsync", words: &["false", "true"], per_database: false },
+    Pragma { name: "foreign_keys", words: &["false", "true"], per_database: false },
+    Pragma { name: "locking_mode", words: &[], per_database: true },
+    Pragma { name: "journal_mode", words: &[], per_database: true },
+    Pragma { name: "synchronous", words: &["off", "normal", "full", "extra"], per_database: true },
+    Pragma { name: "wal_autocheckpoint", words: &[], per_database: false },
+    Pragma { name: "journal_size_limit", words: &[], per_database: true },
+];
+
+/// Applies the settings to the database attached as `schema` (`main` for the connection's own), and reads back all of
+/// them, also those left to the library.
+///
+/// # Errors
+/// A setting that reads back as something else.
+pub(super) fn apply(
+    connection: &mut SqliteConnection,
+    settings: &Params,
+    schema: &str,
+) -> Result<Applied, EngineError> {
+    let mut applied = Applied::new();
+    for pragma in PRAGMAS.iter().filter(|pragma| pragma.per_database || schema == "main") {
+        let name = pragma.name;
+        let asked = settings.all().get(name).map(|value| match value {
+            Json::String(word) => word.clone(),
+            other => other.to_string(),
+        });
+        if let Some(value) = &asked {
+            connection.ask(&format!("PRAGMA \"{schema}\".{name}={value}"))?;
+        }
+        let answer = connection.ask(&format!("PRAGMA \"{schema}\".{name}"))?;
+        let answer = answer.map(|answer| match answer.parse::<usize>() {
+            Ok(number) => pragma.words.get(number).map_or(answer, |&word| word.to_owned()),
+            Err(_) => answer,
+        });
+        if let Some(value) = asked
+            && answer.as_ref() != Some(&value)
+        {
+            let answer = answer.map_or("nothing".to_owned(), |answer| format!("`{answer}`"));
+            let message = format!("did not take: SQLite reads it back as {answer}{}", why(name, &value));
+            return Err(connection.refuse(&format!("setting {name}={value}"), message));
+        }
+        if let Some(answer) = answer {
+            applied.insert(name.to_owned(), answer);
+        }
+    }
+    if schema == "main" {
+        applied.insert("busy_timeout".into(), settings.count("busy_timeout").to_string());
+    }
+    Ok(applied)
+}
+
+/// The likely cause and what to do, where one is known.
+fn why(name: &str, value: &str) -> &'static str {
+    match (name, value) {
+        ("journal_mode", "wal") => {
+            "; a write-ahead log needs a file, and shared memory on its file system or locking_mode=exclusive"
+        }
+        ("journal_mode", _) => "; a database that others have open in WAL mode keeps it",
+        ("page_size" | "auto_vacuum", _) => "; it can only be chosen while the database has no content",
+        ("mmap_size", _) => "; the library may be built with a smaller SQLITE_MAX_MMAP_SIZE",
+        ("synchronous", "extra") => "; SQLite has it since version 3.12",
+        ("secure_delete", "fast") => "; SQLite has it since version 3.20",
+        _ => "",
+    }
+}
+
+/// What the settings promise, by <https://sqlite.org/pragma.html#pragma_synchronous>,
+/// <https://sqlite.org/pragma.html#pragma_journal_mode> and SQLite's `pager.c`. The device is taken to honour syncs.
+///
+/// - `journal_mode` off or memory: "if the application crashes in the middle of a transaction … the database file will very
+///   likely go corrupt", so nothing is promised.
+/// - `synchronous=off`: commits survive a crash of the application; "the database might become corrupted if the operating
+///   system crashes or the computer loses power".
+/// - `synchronous=normal` with a rollback journal: "a very small (though non-zero) chance that a power failure at just the
+///   wrong time could corrupt the database" (the journal's header and content are synced at once, so a device may keep the
+///   header without the content). That is no promise, so it counts as process crash, although it nearly always holds.
+/// - `synchronous=normal` with WAL: consistent, but commits since the last checkpoint can roll back.
+/// - `full` with `delete`: the directory is not synced after the journal was removed, so the journal can come back at a
+///   power cut and undo the last commit; `extra` syncs it. `truncate` and `persist` sync the journal after cutting or
+///   zeroing it (`zeroJournalHdr` and `pager_end_transaction`), so nothing can come back.
+pub(super) fn durability(settings: &Params) -> Durability {
+    match (settings.text("journal_mode"), settings.text("synchronous")) {
+        ("off" | "memory", _) => Durability::None,
+        (_, "off") => Durability::ProcessCrash,
+        ("wal", "normal") => Durability::PowerCutPrefix,
+        (_, "normal") => Durability::ProcessCrash,
+        ("delete", "full") => Durability::PowerCutAllButLast,
+        _ => Durability::PowerCut,
+    }
+}

@@ -1,0 +1,83 @@
+//! Waiting for a lock that another connection holds, counted and timed.
+
+use std::ffi::{c_int, c_void};
+use std::time::{Duration, Instant};
+
+/// The pauses between two attempts (ms), as in SQLite's own busy timeout (`sqliteDefaultBusyCallback` in `main.c`), so that
+/// an application that uses `sqlite3_busy_timeout` waits just so; the last one repeats.
+const PAUSES_MS: [u64; 12] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100];
+
+/// What one connection waited.
+#[derive(Debug)]
+pub(super) struct BusyWaits {
+    /// Longest wait for one lock.
+    timeout: Duration,
+    /// When the present wait began.
+    since: Instant,
+    /// Time in the waits before the present one, ns.
+    before_ns: u64,
+    /// Waits so far.
+    pub waits: u64,
+    /// Time in them from the first refused attempt to the last, ns.
+    pub wait_ns: u64,
+}
+
+impl BusyWaits {
+    pub fn new(timeout: Duration) -> Box<Self> {
+        Box::new(BusyWaits { timeout, since: Instant::now(), before_ns: 0, waits: 0, wait_ns: 0 })
+    }
+
+    /// Called before attempt number `attempt + 1` for the same lock: pauses, or says that it has been long enough.
+    fn pause(&mut self, attempt: usize) -> bool {
+        let now = Instant::now();
+        if attempt == 0 {
+            self.since = now;
+            self.before_ns = self.wait_ns;
+        }
+        let Some(left) = self.timeout.checked_sub(now - self.since).filter(|left| !left.is_zero()) else {
+            return false;
+        };
+        let pause = Duration::from_millis(PAUSES_MS[attempt.min(PAUSES_MS.len() - 1)]).min(left);
+        std::thread::sleep(pause);
+        self.waits += u64::from(attempt == 0);
+        self.wait_ns = self.before_ns + u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        true
+    }
+}
+
+/// The handler given to `sqlite3_busy_handler`.
+///
+/// # Safety
+/// `waits` must point to a live [`BusyWaits`] that nothing else uses during the call.
+pub(super) unsafe extern "C" fn on_busy(waits: *mut c_void, attempt: c_int) -> c_int {
+    // SAFETY: by the caller's promise: the connection owns it, and SQLite calls the handler only from within a call on
+    // that connection, which has the connection for itself.
+    let waits = unsafe { &mut *waits.cast::<BusyWaits>() };
+    c_int::from(waits.pause(usize::try_from(attempt).unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_until_the_timeout_and_no_longer() {
+        let mut waits = BusyWaits::new(Duration::from_millis(40));
+        let begin = Instant::now();
+        let attempts = (0..).take_while(|&attempt| waits.pause(attempt)).count();
+        let elapsed = begin.elapsed();
+        assert!(elapsed >= Duration::from_millis(40), "{elapsed:?}");
+        assert!((2..=7).contains(&attempts), "{attempts}");
+        assert_eq!(waits.waits, 1, "several attempts for one lock are one wait");
+        assert!(waits.wait_ns >= 40_000_000 && u128::from(waits.wait_ns) <= elapsed.as_nanos());
+        assert!(waits.pause(0), "a new lock has the whole timeout again");
+        assert_eq!(waits.waits, 2);
+    }
+
+    #[test]
+    fn a_timeout_of_nothing_never_waits() {
+        let mut waits = BusyWaits::new(Duration::ZERO);
+        assert!(!waits.pause(0));
+        assert_eq!((waits.waits, waits.wait_ns), (0, 0));
+    }
+}
