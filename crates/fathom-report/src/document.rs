@@ -1,0 +1,210 @@
+//! Everything the report says, worked out once from the results; the page, the terminal and the exports only lay it out.
+
+use fathom_lab::analysis::Analysis;
+use fathom_lab::stats::median_interval;
+use fathom_lab::store::{CellRow, Results, StoreError};
+use fathom_workload::spec::Durability;
+
+use crate::answer::asked;
+use crate::axis::{Axis, axes_of};
+use crate::figure::{Figure, figure};
+use crate::number;
+
+/// A report, ready to be laid out.
+pub struct Document<'a> {
+    /// Where it all comes from.
+    pub results: &'a Results,
+    /// The axes of the matrix.
+    pub axes: Vec<Axis>,
+    /// What the experiment asks.
+    pub question: Option<String>,
+    /// Cells × phases × abscissas.
+    pub analysis: Analysis,
+    /// The figures of the experiment.
+    pub figures: Vec<Figure>,
+    /// The comparisons of the experiment in words; the first three are the answer.
+    pub findings: Vec<String>,
+    /// What the answer rests on, one sentence.
+    pub rests_on: String,
+    /// What to be careful about.
+    pub cautions: Vec<Caution>,
+}
+
+/// Something to be careful about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caution {
+    /// In bold before the text, or empty.
+    pub about: String,
+    /// In words a reader can act on.
+    pub text: String,
+}
+
+impl<'a> Document<'a> {
+    /// Works everything out.
+    ///
+    /// # Errors
+    /// Results that cannot be read.
+    pub fn new(results: &'a Results) -> Result<Document<'a>, StoreError> {
+        let analysis = Analysis::of(results)?;
+        let asked = asked(results, &analysis);
+        let axes = axes_of(&results.cells, &asked.axes);
+        let mut figures = Vec::new();
+        for definition in &asked.figures {
+            let mut made = figure(definition, results, &axes, &analysis)?;
+            // Two figures of one name could not be told apart by `--figure` or in a file name.
+            while figures.iter().any(|f: &Figure| f.id == made.id) {
+                made.id.push('\'');
+            }
+            figures.push(made);
+        }
+        Ok(Document {
+            question: asked.question,
+            findings: asked.findings.into_iter().map(|finding| finding.sentence).collect(),
+            rests_on: rests_on(results),
+            cautions: cautions(results, &analysis, asked.trouble.as_deref()),
+            results,
+            axes,
+            analysis,
+            figures,
+        })
+    }
+}
+
+/// What a durability class promises, in the words of all tables.
+pub fn promise(durability: Option<Durability>) -> &'static str {
+    match durability {
+        None => "not known",
+        Some(Durability::None) => "nothing",
+        Some(Durability::ProcessCrash) => "process crash only",
+        Some(Durability::PowerCutPrefix) => "power cut, a prefix",
+        Some(Durability::PowerCutAllButLast) => "power cut, all but the last",
+        Some(Durability::PowerCut) => "power cut, all",
+    }
+}
+
+/// Joins words as a sentence does: `a, b and c`.
+pub fn joined(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+fn distinct(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all = Vec::new();
+    for word in words {
+        if !word.is_empty() && !all.contains(&word) {
+            all.push(word);
+        }
+    }
+    all
+}
+
+fn rests_on(results: &Results) -> String {
+    let good: Vec<_> = results.cells.iter().flat_map(|cell| results.good_runs(cell.id)).collect();
+    let cells = results.cells.iter().filter(|cell| results.good_runs(cell.id).next().is_some()).count();
+    let mut parts = vec![format!(
+        "{} {} of {cells} {}",
+        good.len(),
+        if good.len() == 1 { "run" } else { "runs" },
+        if cells == 1 { "cell" } else { "cells" }
+    )];
+    let engines = distinct(good.iter().filter_map(|run| run.engine.as_ref()).map(|e| {
+        let name = match e.name.as_str() {
+            "sqlite" => "SQLite",
+            "postgresql" => "PostgreSQL",
+            other => other,
+        };
+        format!("{name} {}", e.version)
+    }));
+    let stacks = distinct(good.iter().map(|run| run.stack.filesystem.clone()));
+    let devices = distinct(good.iter().map(|run| run.stack.device.clone()));
+    if !engines.is_empty() {
+        parts.push(joined(&engines));
+    }
+    if !stacks.is_empty() {
+        parts.push(format!("on {}", joined(&stacks)));
+    }
+    if let [device] = devices.as_slice() {
+        parts.push(format!("({device})"));
+    }
+    let mut text = parts.join(", ").replace(", on ", " on ").replace(", (", " (");
+    for key in ["kernel", "cpu", "cpu_model"] {
+        if let Some(value) = results.environment.get(key) {
+            text += &format!("; {value}");
+        }
+    }
+    text.push('.');
+    let floors: Vec<f64> = good.iter().filter_map(|run| run.floor_ns).map(|ns| ns as f64).collect();
+    if let Some(floor) = median_interval(&floors) {
+        text += &format!(
+            " Floor: one 4 KiB write with fdatasync takes {} {}.",
+            number::time(floor.median),
+            number::time_interval(floor.median, floor.low, floor.high)
+        );
+    }
+    let promises = distinct(
+        results.cells.iter().filter(|c| c.durability.is_some()).map(|c| promise(c.durability).into()),
+    );
+    match promises.as_slice() {
+        [] => {}
+        [one] => text += &format!(" All cells keep their commits at: {one}."),
+        many => {
+            text += &format!(
+                " The cells do not promise the same ({}): compare within a promise.",
+                many.join("; ")
+            )
+        }
+    }
+    text
+}
+
+fn cautions(results: &Results, analysis: &Analysis, trouble: Option<&str>) -> Vec<Caution> {
+    let caution = |about: String, text: &str| Caution { about, text: text.into() };
+    let mut all: Vec<Caution> = Vec::new();
+    if results.experiment.quick {
+        all.push(caution(
+            "Quick.".into(),
+            "Made with --quick: less work and fewer runs than the experiment asks for.",
+        ));
+    }
+    let said = fathom_lab::analysis::cautions(results, analysis);
+    all.extend(said.iter().map(|text| caution(String::new(), &sentence(text))));
+    // What the stack said of itself, unless the worker's warnings said it already.
+    let made = distinct(results.runs.iter().flat_map(|run| run.stack.warnings.iter().cloned()));
+    all.extend(
+        made.iter()
+            .filter(|w| !said.iter().any(|s| s.contains(*w)))
+            .map(|w| caution(String::new(), &sentence(w))),
+    );
+    for run in results.failed_runs() {
+        let label = results.cell(run.cell).map_or("", |cell| cell.label.as_str());
+        let message = run.message.as_deref().unwrap_or("no message");
+        all.push(caution(format!("{label}, run {} failed:", run.block + 1), &sentence(message)));
+    }
+    let reason = |cell: &CellRow| cell.skipped.clone().unwrap_or_default();
+    for why in distinct(results.cells.iter().map(reason)) {
+        let names: Vec<String> =
+            results.cells.iter().filter(|cell| reason(cell) == why).map(|cell| cell.label.clone()).collect();
+        all.push(caution(format!("Skipped: {}.", joined(&names)), &sentence(&why)));
+    }
+    if let Some(trouble) = trouble {
+        all.push(caution(
+            "The experiment file stored in the results cannot be read by this version,".into(),
+            &format!("so the figures are general ones and no comparison is made: {trouble}"),
+        ));
+    }
+    all
+}
+
+/// The text with a capital and a full stop.
+fn sentence(text: &str) -> String {
+    let mut chars = text.trim_end().chars();
+    let mut out: String = chars.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
+    out.push_str(chars.as_str());
+    if !out.ends_with(['.', '!', '?', ')', ':']) {
+        out.push('.');
+    }
+    out
+}

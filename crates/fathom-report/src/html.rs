@@ -1,0 +1,488 @@
+//! report.html: one file, no server, no network.
+//!
+//! The page works without its script (text, tables, environment); the script adds charts, filters and downloads. A content
+//! security policy forbids every request, so that "works offline" is enforced by the browser and not only intended. All
+//! text of the results goes through [`escape`] or, inside the JSON block, [`json_block`].
+
+use std::io::{self, Write};
+
+use fathom_lab::analysis::Measure;
+use fathom_lab::experiment::{FigureKind as Kind, Metric};
+use serde_json::json;
+
+use crate::axis::Axis;
+use crate::document::{Document, promise};
+use crate::figure::{Figure, Mark, parts_ns, value_text};
+use crate::number;
+use crate::palette::{FSYNC, PART_COLOURS, PARTS, VALUE_COLOURS};
+
+const CSS: &str = include_str!("page/page.css");
+const JS: &str = include_str!("page/page.js");
+const ECHARTS: &str = include_str!(concat!(env!("OUT_DIR"), "/echarts.min.js"));
+
+/// Text as HTML: markup characters become entities, and control characters that could reorder what is around them
+/// (bidirectional overrides) are isolated by the page's `<bdi>` where labels meet numbers.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\0' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A label from the results: escaped, and its direction kept to itself.
+fn label(text: &str) -> String {
+    format!("<bdi>{}</bdi>", escape(text))
+}
+
+/// JSON that can stand inside a `<script>` element: no `<`, so no end tag and no comment.
+fn json_block(value: &serde_json::Value) -> String {
+    value.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}
+
+/// Writes the page.
+pub fn write(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let experiment = &document.results.experiment;
+    write!(
+        out,
+        r##"<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="Fathom {version}">
+<link rel="icon" href="data:,">
+<title>{title} · Fathom</title>
+<style>{CSS}</style>
+</head>
+<body>
+<a class="skip" href="#answer">To the answer</a>
+<header class="page">
+<p class="brand"><strong>Fathom</strong> <span>{name}</span> <span>{when}</span></p>
+<h1>{title}</h1>
+"##,
+        version = escape(&experiment.fathom_version),
+        title = label(&experiment.title).replace("<bdi>", "").replace("</bdi>", ""),
+        name = label(&experiment.name),
+        when = number::moment(experiment.started_ms),
+    )?;
+    if let Some(question) = &document.question {
+        writeln!(out, "<p class=\"question\">{}</p>", escape(question))?;
+    }
+    writeln!(out, "</header>\n<main>")?;
+    answer(document, out)?;
+    writeln!(
+        out,
+        "<noscript><p class=\"no-script\">Without JavaScript the tables below hold every value; charts and filters need it.</p></noscript>"
+    )?;
+    filters(document, out)?;
+    writeln!(out, "<section aria-labelledby=\"h-figures\"><h2 id=\"h-figures\">Figures</h2>")?;
+    for (index, figure) in document.figures.iter().enumerate() {
+        figure_card(document, figure, index, out)?;
+    }
+    writeln!(out, "</section>")?;
+    careful(document, out)?;
+    cells(document, out)?;
+    environment(document, out)?;
+    writeln!(
+        out,
+        "</main>\n<footer class=\"page\"><p>Made by Fathom {}. Charts by Apache ECharts {} (Apache License 2.0, notice in this \
+         file). This file asks the network for nothing.</p></footer>",
+        escape(&experiment.fathom_version),
+        env!("FATHOM_ECHARTS_VERSION"),
+    )?;
+    writeln!(out, "<script type=\"application/json\" id=\"data\">{}</script>", json_block(&model(document)))?;
+    writeln!(out, "<script>{ECHARTS}</script>")?;
+    writeln!(out, "<script>{JS}</script>\n</body>\n</html>")
+}
+
+/// What the script works on.
+fn model(document: &Document<'_>) -> serde_json::Value {
+    let colour = |c: &crate::palette::Colour| json!({ "light": c.light, "dark": c.dark });
+    json!({
+        "name": document.results.experiment.name,
+        "axes": document.axes.iter().map(|a| json!({ "key": a.key, "label": a.label, "values": a.values })).collect::<Vec<_>>(),
+        "cells": document.results.cells.iter().filter(|c| c.skipped.is_none())
+            .map(|c| json!({ "id": c.id, "label": c.label, "axes": c.axes })).collect::<Vec<_>>(),
+        "parts": PARTS.iter().zip(&PART_COLOURS)
+            .map(|(name, c)| json!({ "name": name, "light": c.light, "dark": c.dark })).collect::<Vec<_>>(),
+        "colours": VALUE_COLOURS.iter().map(colour).collect::<Vec<_>>(),
+        "figures": document.figures,
+    })
+}
+
+fn answer(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "<section class=\"answer\" id=\"answer\" aria-labelledby=\"h-answer\"><h2 id=\"h-answer\">The answer</h2>"
+    )?;
+    let (answer, rest) = document.findings.split_at(document.findings.len().min(3));
+    for finding in answer {
+        writeln!(out, "<p class=\"finding\">{}</p>", escape(finding))?;
+    }
+    if answer.is_empty() {
+        writeln!(
+            out,
+            "<p class=\"finding\">No comparison could be made from these runs. The figures show what was measured.</p>"
+        )?;
+    }
+    if !rest.is_empty() {
+        writeln!(out, "<details class=\"rest\"><summary>{} more comparisons</summary><ul>", rest.len())?;
+        for finding in rest {
+            writeln!(out, "<li>{}</li>", escape(finding))?;
+        }
+        writeln!(out, "</ul></details>")?;
+    }
+    writeln!(out, "<p class=\"rests\">{}</p></section>", escape(&document.rests_on))
+}
+
+fn filters(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let axes: Vec<&Axis> = document.axes.iter().filter(|axis| axis.values.len() > 1).collect();
+    if axes.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "<nav class=\"filters\" aria-label=\"Filter all figures and tables\">")?;
+    for axis in axes {
+        write!(out, "<fieldset><legend>{}</legend>", label(&axis.label))?;
+        for value in &axis.values {
+            write!(out, "{}", chip(&axis.key, value, &label(value)))?;
+        }
+        writeln!(out, "</fieldset>")?;
+    }
+    writeln!(
+        out,
+        "<p class=\"status\"><span id=\"status\" role=\"status\"></span>\
+         <button type=\"button\" class=\"tool\" id=\"reset\" data-tool=\"reset\" hidden>Show all</button></p></nav>"
+    )
+}
+
+fn chip(axis: &str, value: &str, inner: &str) -> String {
+    format!(
+        "<button type=\"button\" class=\"chip\" aria-pressed=\"false\" data-axis=\"{}\" data-value=\"{}\">{inner}</button>",
+        escape(axis),
+        escape(value)
+    )
+}
+
+fn swatch(colour: &crate::palette::Colour) -> String {
+    format!("<span class=\"swatch\" style=\"--c:{};--d:{}\"></span>", colour.light, colour.dark)
+}
+
+fn figure_card(
+    document: &Document<'_>,
+    figure: &Figure,
+    index: usize,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    writeln!(
+        out,
+        "<figure class=\"figure\" id=\"figure-{index}\"><figcaption><h3>{}<span class=\"id\">{}</span></h3><p>{}</p></figcaption>",
+        label(&figure.title),
+        label(&figure.id),
+        escape(&figure.see)
+    )?;
+    write!(out, "<ul class=\"legend\">")?;
+    if figure.kind == Kind::Split {
+        for (name, colour) in PARTS.iter().zip(&PART_COLOURS) {
+            write!(out, "<li>{}{name}</li>", swatch(colour))?;
+        }
+    } else {
+        for series in figure.series.iter().enumerate().filter(|(i, _)| is_drawn(figure, *i)).map(|(_, s)| s) {
+            let inner = format!("{}{}", swatch(&VALUE_COLOURS[series.colour]), label(&series.name));
+            match (&figure.by, &series.value) {
+                (Some(axis), Some(value)) => write!(out, "<li>{}</li>", chip(axis, value, &inner))?,
+                _ => write!(out, "<li>{inner}</li>")?,
+            }
+        }
+    }
+    writeln!(out, "</ul>")?;
+    writeln!(
+        out,
+        "<div class=\"chart\" id=\"chart-{index}\" role=\"img\" aria-label=\"{}\"></div>",
+        escape(&figure.description)
+    )?;
+    if !figure.note.is_empty() {
+        writeln!(out, "<p class=\"note\">{}</p>", escape(&figure.note))?;
+    }
+    write!(out, "<div class=\"tools\">")?;
+    let toggle = |tool: &str, text: &str, on: bool| {
+        format!(
+            "<button type=\"button\" class=\"tool\" data-tool=\"{tool}\" data-figure=\"{index}\" aria-pressed=\"{on}\">{text}</button>"
+        )
+    };
+    if figure.kind == Kind::Split {
+        write!(out, "{}", toggle("share", "As shares", false))?;
+    } else {
+        write!(out, "{}", toggle("log", "Logarithmic axis", figure.log_y))?;
+    }
+    for (tool, text) in [("svg", "Download SVG"), ("csv", "Download CSV")] {
+        write!(
+            out,
+            "<button type=\"button\" class=\"tool\" data-tool=\"{tool}\" data-figure=\"{index}\">{text}</button>"
+        )?;
+    }
+    writeln!(out, "<details><summary>Show data</summary>")?;
+    data_table(document, figure, out)?;
+    writeln!(out, "</details></div></figure>")
+}
+
+/// Whether a figure has anything of this series.
+fn is_drawn(figure: &Figure, series: usize) -> bool {
+    figure.marks.iter().any(|m| m.series == series) || figure.lines.iter().any(|l| l.series == series)
+}
+
+fn data_table(document: &Document<'_>, figure: &Figure, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "<div class=\"scroll tall\" role=\"region\" tabindex=\"0\" aria-label=\"Data of {}\"><table>",
+        escape(&figure.title)
+    )?;
+    let name = |cell: i64| document.results.cell(cell).map_or_else(String::new, |c| label(&c.label));
+    if figure.kind == Kind::Series {
+        writeln!(
+            out,
+            "<thead><tr><th scope=\"col\">cell</th><th scope=\"col\" class=\"n\">run</th><th scope=\"col\" class=\"n\">executions</th><th scope=\"col\" class=\"n\">median</th><th scope=\"col\" class=\"n\">p99</th><th scope=\"col\" class=\"n\">maximum</th></tr></thead><tbody>"
+        )?;
+        for line in &figure.lines {
+            write!(
+                out,
+                "<tr data-cell=\"{}\"><th scope=\"row\">{}</th><td class=\"n\">{}</td><td class=\"n\">{}</td>",
+                line.cell,
+                name(line.cell),
+                line.run,
+                number::plain(line.total as f64)
+            )?;
+            for ns in line.percentiles {
+                write!(out, "<td class=\"n\">{}</td>", number::time(ns))?;
+            }
+            writeln!(out, "</tr>")?;
+        }
+    } else {
+        let has_x = figure.marks.iter().any(|m| m.x.is_some());
+        write!(out, "<thead><tr><th scope=\"col\">cell</th><th scope=\"col\">phase</th>")?;
+        if has_x {
+            write!(out, "<th scope=\"col\" class=\"n\">{}</th>", escape(&figure.abscissa))?;
+        }
+        write!(
+            out,
+            "<th scope=\"col\" class=\"n\">{}</th><th scope=\"col\" class=\"n\">95 % interval</th><th scope=\"col\" class=\"n\">runs</th>",
+            escape(&figure.quantity)
+        )?;
+        if figure.kind == Kind::Split {
+            for part in PARTS {
+                write!(out, "<th scope=\"col\" class=\"n\">{part}</th>")?;
+            }
+        }
+        writeln!(out, "</tr></thead><tbody>")?;
+        for mark in &figure.marks {
+            mark_row(figure, mark, &name(mark.cell), has_x, out)?;
+        }
+    }
+    writeln!(out, "</tbody></table></div>")
+}
+
+fn mark_row(figure: &Figure, mark: &Mark, name: &str, has_x: bool, out: &mut dyn Write) -> io::Result<()> {
+    write!(
+        out,
+        "<tr data-cell=\"{}\"><th scope=\"row\">{name}</th><td>{}</td>",
+        mark.cell,
+        label(&figure.groups[mark.group])
+    )?;
+    if has_x {
+        write!(out, "<td class=\"n\">{}</td>", mark.x.map_or_else(String::new, number::plain))?;
+    }
+    let interval = match figure.metric {
+        Metric::Rate => number::interval(mark.low, mark.high),
+        Metric::Time => number::time_interval(mark.mid, mark.low, mark.high),
+    };
+    write!(
+        out,
+        "<td class=\"n\">{}</td><td class=\"n\">{interval}</td><td class=\"n\">{}</td>",
+        value_text(figure.metric, mark.mid),
+        mark.runs
+    )?;
+    if let Some(parts) = mark.parts {
+        for ns in parts {
+            write!(out, "<td class=\"n\">{}</td>", number::time(ns))?;
+        }
+    }
+    writeln!(out, "</tr>")
+}
+
+fn careful(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "<section class=\"careful\" aria-labelledby=\"h-careful\"><h2 id=\"h-careful\">What to be careful about</h2><ul>"
+    )?;
+    for caution in &document.cautions {
+        let about = if caution.about.is_empty() {
+            String::new()
+        } else {
+            format!("<b>{}</b> ", label(&caution.about))
+        };
+        writeln!(out, "<li>{about}{}</li>", escape(&caution.text))?;
+    }
+    if document.cautions.is_empty() {
+        writeln!(
+            out,
+            "<li class=\"calm\">Nothing was noticed: no noise warnings, no failed run, no skipped cell.</li>"
+        )?;
+    }
+    writeln!(out, "</ul></section>")
+}
+
+fn cells(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "<section aria-labelledby=\"h-cells\"><h2 id=\"h-cells\">Every cell</h2>\
+         <p class=\"note\">Medians over the runs with their 95 % intervals. Percentiles are of single executions, median over the runs. \
+         The bar is the time of one execution: {}.</p>",
+        PARTS
+            .iter()
+            .zip(&PART_COLOURS)
+            .map(|(n, c)| format!("{} {n}", swatch(c)))
+            .collect::<Vec<_>>()
+            .join(", ")
+    )?;
+    writeln!(
+        out,
+        "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Every cell\"><table id=\"cells\"><thead><tr><th scope=\"col\">cell</th><th scope=\"col\">phase</th>"
+    )?;
+    let has_x = document.analysis.measures.iter().any(|s| s.x.is_some());
+    if has_x {
+        write!(out, "<th scope=\"col\" class=\"n\">size</th>")?;
+    }
+    for heading in ["per second", "p50", "p90", "p99", "p99.9", "max"] {
+        write!(out, "<th scope=\"col\" class=\"n\">{heading}</th>")?;
+    }
+    writeln!(
+        out,
+        "<th scope=\"col\">where the time goes</th><th scope=\"col\" class=\"n\">fsync</th><th scope=\"col\" class=\"n\">syncs</th><th scope=\"col\" class=\"n\">written</th><th scope=\"col\">kept at</th></tr></thead><tbody>"
+    )?;
+    for summary in &document.analysis.measures {
+        cell_row(document, summary, has_x, out)?;
+    }
+    writeln!(out, "</tbody></table></div>")?;
+    writeln!(
+        out,
+        "<details class=\"more\"><summary>Settings of every cell, as read back from the engine</summary><div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Settings\"><table><thead><tr><th scope=\"col\">cell</th><th scope=\"col\">runs</th><th scope=\"col\">engine</th><th scope=\"col\">settings</th><th scope=\"col\">workload</th><th scope=\"col\">file system</th><th scope=\"col\">mount</th><th scope=\"col\">device</th></tr></thead><tbody>"
+    )?;
+    for cell in &document.results.cells {
+        let Some(run) = document.results.good_runs(cell.id).next() else { continue };
+        let runs = document.results.good_runs(cell.id).count();
+        let words = |pairs: Vec<String>| escape(&pairs.join(", "));
+        let engine = run.engine.as_ref().map_or_else(String::new, |e| format!("{} {}", e.name, e.version));
+        let settings = run
+            .engine
+            .as_ref()
+            .map_or_else(Vec::new, |e| e.settings.iter().map(|(k, v)| format!("{k}={v}")).collect());
+        let parameters = run
+            .parameters
+            .iter()
+            .map(|(k, v)| format!("{k}={}", v.as_str().map_or_else(|| v.to_string(), str::to_string)))
+            .collect();
+        writeln!(
+            out,
+            "<tr data-cell=\"{}\"><th scope=\"row\">{}</th><td class=\"n\">{runs}</td><td>{}</td><td>{}</td><td>{} {}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            cell.id,
+            label(&cell.label),
+            escape(&engine),
+            words(settings),
+            label(&cell.spec.workload.name),
+            words(parameters),
+            label(&run.stack.filesystem),
+            label(&run.stack.mount),
+            label(&run.stack.device)
+        )?;
+    }
+    writeln!(out, "</tbody></table></div></details></section>")
+}
+
+fn cell_row(document: &Document<'_>, s: &Measure, has_x: bool, out: &mut dyn Write) -> io::Result<()> {
+    let cell = document.results.cell(s.cell);
+    write!(
+        out,
+        "<tr data-cell=\"{}\"><th scope=\"row\">{}</th><td>{}</td>",
+        s.cell,
+        cell.map_or_else(String::new, |c| label(&c.label)),
+        label(&s.phase)
+    )?;
+    if has_x {
+        write!(out, "<td class=\"n\">{}</td>", s.x.map_or_else(String::new, number::plain))?;
+    }
+    write!(
+        out,
+        "<td class=\"n\">{}<span class=\"iv\">{}</span></td>",
+        number::plain(s.rate.median),
+        number::interval(s.rate.low, s.rate.high)
+    )?;
+    for ns in &s.latency_ns[1..] {
+        write!(out, "<td class=\"n\">{}</td>", number::time(*ns))?;
+    }
+    let parts = parts_ns(s);
+    let total: f64 = parts.iter().sum();
+    write!(out, "<td><span class=\"split\" aria-hidden=\"true\">")?;
+    for (ns, colour) in parts.iter().zip(&PART_COLOURS) {
+        let share = if total > 0.0 { ns / total * 100.0 } else { 0.0 };
+        write!(out, "<i style=\"width:{share:.1}%;--c:{};--d:{}\"></i>", colour.light, colour.dark)?;
+    }
+    writeln!(
+        out,
+        "</span></td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>",
+        number::percent(if total > 0.0 { parts[FSYNC] / total } else { 0.0 }),
+        number::plain((s.each_ns(|split| split.sync_calls) * 100.0).round() / 100.0),
+        number::bytes(s.each_ns(|split| split.write_bytes).round()),
+        promise(cell.and_then(|c| c.durability))
+    )
+}
+
+fn environment(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let results = document.results;
+    writeln!(
+        out,
+        "<section aria-labelledby=\"h-environment\"><h2 id=\"h-environment\">Environment, and how to repeat it</h2>"
+    )?;
+    writeln!(
+        out,
+        "<pre class=\"command\" id=\"command\">{}</pre><button type=\"button\" class=\"tool copy\" data-tool=\"copy\">Copy</button>",
+        escape(&results.experiment.command)
+    )?;
+    writeln!(out, "<dl class=\"facts\">")?;
+    let fact = |out: &mut dyn Write, key: &str, value: &str| {
+        writeln!(out, "<dt>{}</dt><dd>{}</dd>", label(key), label(value))
+    };
+    fact(out, "experiment", &format!("{} ({})", results.experiment.name, results.experiment.source_name))?;
+    fact(out, "seed", &results.experiment.seed.to_string())?;
+    fact(out, "repeats", &results.experiment.repeats.to_string())?;
+    fact(out, "started", &number::moment(results.experiment.started_ms))?;
+    if let Some(finished) = results.experiment.finished_ms {
+        fact(out, "finished", &number::moment(finished))?;
+    }
+    fact(out, "Fathom", &results.experiment.fathom_version)?;
+    for (key, value) in &results.environment {
+        fact(out, &key.replace('_', " "), value)?;
+    }
+    let mut checks: Vec<&str> = results.verified.iter().map(|v| v.text.as_str()).collect();
+    checks.sort_unstable();
+    checks.dedup();
+    if !checks.is_empty() {
+        let more = if checks.len() > 8 { format!(" and {} more", checks.len() - 8) } else { String::new() };
+        fact(out, "verified in every run", &format!("{}{more}", checks[..checks.len().min(8)].join(", ")))?;
+    }
+    writeln!(out, "</dl>")?;
+    writeln!(
+        out,
+        "<details class=\"more\"><summary>The experiment file</summary><pre class=\"command\">{}</pre></details></section>",
+        escape(&results.experiment.source)
+    )
+}

@@ -1,0 +1,441 @@
+// The page's own behaviour: filters, charts from the figure model, downloads. Everything is drawn by ECharts (above); this
+// file turns Fathom's figure model into its options. No text of the results is ever used as HTML.
+(() => {
+  'use strict';
+  const data = JSON.parse(document.getElementById('data').textContent);
+  const byId = (id) => document.getElementById(id);
+  const THEMES = {
+    light: { ink: '#1b1f24', muted: '#59616b', line: '#e2e4e8', axis: '#9aa2ab', surface: '#ffffff', tip: '#ffffff' },
+    dark: { ink: '#e8eaed', muted: '#a7afb9', line: '#31373e', axis: '#5a626b', surface: '#1b1f24', tip: '#252b32' },
+  };
+  const FONT = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", Arial, sans-serif';
+  const FSYNC = 3;
+  const SYMBOLS = ['circle', 'rect', 'triangle', 'diamond', 'roundRect', 'emptyCircle', 'emptyRect'];
+  const DASHES = ['solid', [7, 3], [2, 3], [9, 3, 2, 3], 'solid', [7, 3], [2, 3]];
+
+  // ---- numbers: the rules of number.rs ----------------------------------------------------------------------------
+  function plain(value) {
+    if (!Number.isFinite(value)) return 'n/a';
+    const size = Math.abs(value);
+    let digits;
+    if (size >= 99.95 || size === 0 || Number.isInteger(size)) digits = 0;
+    else if (size >= 9.995) digits = 1;
+    else if (size >= 0.9995) digits = 2;
+    else digits = Math.min(9, Math.ceil(-Math.log10(size)) + 2);
+    const [whole, fraction] = value.toFixed(digits).split('.');
+    const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ',');
+    return fraction ? grouped + '.' + fraction : grouped;
+  }
+  function unitOf(ns) {
+    const size = Math.abs(ns);
+    if (size < 999.5) return [1, 'ns'];
+    if (size < 999.5e3) return [1e3, 'µs'];
+    if (size < 999.5e6) return [1e6, 'ms'];
+    return [1e9, 's'];
+  }
+  function time(ns) { const [divisor, unit] = unitOf(ns); return plain(ns / divisor) + ' ' + unit; }
+  function percent(share) { const p = share * 100; return p > 0 && p < 0.5 ? '<1 %' : p.toFixed(0) + ' %'; }
+  const amount = (figure, value) => (figure.metric === 'time' ? time(value) : plain(value) + ' per second');
+  function span(figure, mark) {
+    const divisor = figure.metric === 'time' ? unitOf(mark.mid)[0] : 1;
+    return '[' + plain(mark.low / divisor) + ', ' + plain(mark.high / divisor) + ']';
+  }
+  function tick(figure, value) {
+    if (value === 0) return '0';
+    if (figure.metric === 'time') { const [d, u] = unitOf(value); return trim(value / d) + ' ' + u; }
+    return value >= 1e6 ? trim(value / 1e6) + 'M' : value >= 1e4 ? trim(value / 1e3) + 'k' : plain(value);
+  }
+  const trim = (value) => String(Number(value.toPrecision(3)));
+  const count = (value) => (value >= 1e6 ? trim(value / 1e6) + 'M' : value >= 1e4 ? trim(value / 1e3) + 'k' : plain(value));
+
+  // ---- filters: axis → values that are shown; no entry = all -------------------------------------------------------
+  const filters = new Map();
+  const axisOf = (key) => data.axes.find((axis) => axis.key === key);
+
+  function readHash() {
+    filters.clear();
+    for (const part of location.hash.slice(1).split('&')) {
+      const [key, values] = part.split('=');
+      let axis;
+      try { axis = axisOf(decodeURIComponent(key)); } catch { continue; }
+      if (!axis || values === undefined) continue;
+      const known = values.split(',')
+        .map((v) => { try { return decodeURIComponent(v); } catch { return null; } })
+        .filter((v) => axis.values.includes(v));
+      if (known.length) filters.set(axis.key, new Set(known));
+    }
+  }
+  function writeHash() {
+    const parts = [...filters].map(([key, values]) =>
+      encodeURIComponent(key) + '=' + [...values].map(encodeURIComponent).join(','));
+    history.replaceState(null, '', parts.length ? '#' + parts.join('&') : location.pathname + location.search);
+  }
+  const shown = (cell) => [...filters].every(([key, values]) => values.has(cell.axes[key]));
+  function toggle(key, value) {
+    const axis = axisOf(key);
+    if (!axis) return;
+    const values = filters.get(key) || new Set();
+    if (values.has(value)) values.delete(value); else values.add(value);
+    if (values.size === 0 || values.size === axis.values.length) filters.delete(key); else filters.set(key, values);
+    writeHash();
+    apply();
+  }
+
+  // ---- from the figure model to ECharts ---------------------------------------------------------------------------
+  const dark = matchMedia('(prefers-color-scheme: dark)');
+  let printing = false;
+  const isDark = () => dark.matches && !printing;
+  const pick = (colour, night) => (night ? colour.dark : colour.light);
+  const settings = new Map(data.figures.map((f) => [f.id, { log: f.log_y, share: false }]));
+
+  // A round step and a maximum that is a multiple of it.
+  function scale(max) {
+    if (!(max > 0)) return { max: 1, interval: 1 };
+    const rough = max / 4;
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const interval = [1, 2, 2.5, 5, 10].map((m) => m * power).find((step) => step >= rough);
+    return { max: Math.ceil(max / interval - 1e-9) * interval, interval };
+  }
+  function valueAxis(figure, log, low, high, look) {
+    const common = {
+      axisLabel: { color: look.muted, fontSize: 11, formatter: (v) => tick(figure, v), hideOverlap: true },
+      axisLine: { show: false }, axisTick: { show: false },
+      splitLine: { lineStyle: { color: look.line } },
+    };
+    if (!log) return { type: 'value', min: 0, ...scale(high), ...common };
+    return { type: 'log', logBase: 10, min: 10 ** Math.floor(Math.log10(low)), max: 10 ** Math.ceil(Math.log10(high)), ...common };
+  }
+
+  function optionOf(figure, width, night, forFile) {
+    const look = THEMES[night ? 'dark' : 'light'];
+    const cells = new Set(data.cells.filter(shown).map((cell) => cell.id));
+    const marks = figure.marks.filter((mark) => cells.has(mark.cell));
+    const lines = figure.lines.filter((line) => cells.has(line.cell));
+    const used = [...marks, ...lines];
+    const panels = figure.panels.map((panel, index) => ({ ...panel, index })).filter((p) => used.some((m) => m.panel === p.index));
+    const series = figure.series.map((s, index) => ({ ...s, index })).filter((s) => used.some((m) => m.series === s.index));
+    const groups = figure.groups.map((name, index) => ({ name, index })).filter((g) => marks.some((m) => m.group === g.index));
+    const chosen = settings.get(figure.id);
+    const split = figure.kind === 'split';
+    const log = chosen.log && !split;
+    const share = chosen.share && split;
+
+    const option = {
+      animation: false, backgroundColor: forFile ? look.surface : 'transparent', textStyle: { fontFamily: FONT, color: look.ink },
+      grid: [], xAxis: [], yAxis: [], series: [], title: [],
+      tooltip: {
+        trigger: figure.kind === 'series' ? 'axis' : 'item', confine: true, appendTo: undefined, className: 'tip', padding: [8, 12],
+        backgroundColor: look.tip, borderColor: look.line, textStyle: { color: look.ink, fontSize: 13, fontFamily: FONT },
+        axisPointer: { type: 'line', lineStyle: { color: look.axis } }, transitionDuration: 0,
+      },
+    };
+    if (forFile) option.tooltip.show = false;
+
+    // One ruler for all panels: a panel that looks higher is higher.
+    const total = (mark) => mark.parts.reduce((a, b) => a + b, 0);
+    let low = Infinity, high = 0;
+    for (const mark of marks) { low = Math.min(low, mark.low); high = Math.max(high, split ? total(mark) : mark.high); }
+    for (const line of lines) for (const [, y] of line.points) { low = Math.min(low, y); high = Math.max(high, y); }
+    if (share) { low = 0; high = 1; }
+
+    // What a split's rows are labelled with: the share of fsync, or where there is none, of the largest part.
+    const told = marks.some((m) => m.parts && m.parts[FSYNC] > 0.005 * total(m)) ? () => FSYNC : (mark) => mark.parts.indexOf(Math.max(...mark.parts));
+    const tell = (mark) => percent(mark.parts[told(mark)] / total(mark)) + ' ' + data.parts[told(mark)].name;
+
+    // Panels side by side as the width allows.
+    const rowsOf = (panel) => groups.flatMap((g) => series.filter((s) => marks.some((m) => m.panel === panel.index && m.group === g.index && m.series === s.index)).map((s) => ({ g, s })));
+    const barsPerPanel = groups.length * series.length;
+    const names = split ? panels.flatMap((p) => rowsOf(p).map(({ g, s }) => rowName(g, s))) : [];
+    const nameWidth = 22 + 6.8 * Math.max(4, ...names.map((n) => n.length));
+    const least = split ? 300 + Math.min(150, nameWidth) : figure.kind === 'bars' ? Math.max(190, 60 + barsPerPanel * 17) : 340;
+    const columns = Math.max(1, Math.min(panels.length, Math.floor((width + 16) / (least + 16))));
+    const gap = 20;
+    const cellWidth = (width - gap * (columns - 1)) / columns;
+    const left = split ? Math.min(cellWidth * 0.38, nameWidth) : 58;
+    const right = split && !share ? 116 : split ? 76 : 10;
+    const legendHeight = forFile ? 22 * Math.ceil((split ? data.parts : series).reduce((sum, s) => sum + 34 + 7 * s.name.length, 0) / width) + 6 : 0;
+    const heading = forFile ? 34 : 0;
+    const rows = Math.ceil(panels.length / columns);
+    const tallest = split ? Math.max(1, ...panels.map((p) => rowsOf(p).length)) : 0;
+    const body = split ? tallest * 30 + 6 : figure.kind === 'series' ? 230 : columns === 1 && panels.length === 1 ? 250 : 190;
+    const hasTitles = panels.some((p) => p.title);
+    const above = hasTitles ? 24 : 4;
+    const below = figure.abscissa ? 46 : 30;
+    const caption = 22;
+    const quantity = figure.quantity + (share ? ', share' : '') + (log ? ', logarithmic axis' : '');
+
+    if (forFile) option.title.push({ text: figure.title, left: 0, top: 4, textStyle: { fontSize: 16, fontWeight: 600, color: look.ink, fontFamily: FONT } });
+    option.title.push({ text: quantity, left: 0, top: heading + legendHeight, padding: 0, textStyle: { fontSize: 12, fontWeight: 400, color: look.muted, fontFamily: FONT } });
+
+    function rowName(g, s) { return groups.length > 1 ? (series.length > 1 ? s.name + ', ' + g.name : g.name) : s.name; }
+
+    panels.forEach((panel, k) => {
+      const x = (k % columns) * (cellWidth + gap);
+      const y = heading + legendHeight + caption + Math.floor(k / columns) * (above + body + below);
+      option.grid.push({ left: x + left, top: y + above, width: Math.max(40, cellWidth - left - right), height: body, containLabel: false });
+      if (panel.title) option.title.push({ text: panel.title, left: x + (split ? 0 : left), top: y + 2, padding: 0, textStyle: { fontSize: 13, fontWeight: 600, color: look.ink, fontFamily: FONT, width: cellWidth - 60, overflow: 'truncate' } });
+      const at = { xAxisIndex: k, yAxisIndex: k };
+      const mine = marks.filter((m) => m.panel === panel.index);
+      const quiet = { axisTick: { show: false }, axisLine: { lineStyle: { color: look.axis } } };
+      const label = { color: look.muted, fontSize: 11 };
+
+      if (split) {
+        const rowsHere = rowsOf(panel);
+        option.yAxis.push({ type: 'category', gridIndex: k, inverse: true, data: rowsHere.map(({ g, s }) => rowName(g, s)), ...quiet, axisLabel: { color: look.ink, fontSize: 12, width: left - 14, overflow: 'truncate' } });
+        const ruler = share
+          ? { type: 'value', min: 0, max: 1, interval: 0.25, axisLabel: { ...label, formatter: (v) => percent(v) }, splitLine: { lineStyle: { color: look.line } }, axisLine: { show: false } }
+          : valueAxis(figure, false, 0, high, look);
+        option.xAxis.push({ ...ruler, gridIndex: k });
+        data.parts.forEach((part, p) => {
+          option.series.push({
+            type: 'bar', name: part.name, ...at, stack: 'panel' + k, barWidth: Math.min(20, 0.68 * body / rowsHere.length), cursor: 'pointer',
+            itemStyle: { color: pick(part, night), borderColor: look.surface, borderWidth: 0.6 }, emphasis: { disabled: true },
+            data: rowsHere.map(({ g, s }) => {
+              const mark = mine.find((m) => m.group === g.index && m.series === s.index);
+              const all = total(mark);
+              return { value: share ? mark.parts[p] / all : mark.parts[p], mark, part: p };
+            }),
+            label: p === data.parts.length - 1
+              ? { show: true, position: 'right', color: look.ink, fontSize: 11, formatter: (q) => (share ? '' : time(total(q.data.mark)) + ', ') + tell(q.data.mark) }
+              : { show: false },
+          });
+        });
+        return;
+      }
+
+      option.yAxis.push({ ...valueAxis(figure, log, low, high, look), gridIndex: k });
+      if (figure.kind === 'bars') {
+        // With one phase each bar has its own name below; with several the phases are the groups.
+        const single = groups.length <= 1;
+        const places = single ? series.filter((s) => mine.some((m) => m.series === s.index)) : groups;
+        option.xAxis.push({ type: 'category', gridIndex: k, data: places.map((p) => p.name), ...quiet, axisLabel: { ...label, color: look.ink, fontSize: 12, interval: 0, width: (cellWidth - left - right) / places.length - 4, overflow: 'break', hideOverlap: false } });
+        series.forEach((s, i) => {
+          const own = mine.filter((m) => m.series === s.index);
+          option.series.push({
+            type: 'custom', name: s.name, ...at, encode: { x: 0, y: [1, 2, 3] }, cursor: 'pointer', itemStyle: { color: pick(data.colours[s.colour], night) },
+            data: own.map((mark) => ({ value: [single ? places.findIndex((p) => p.index === s.index) : places.findIndex((p) => p.index === mark.group), mark.mid, mark.low, mark.high], mark })),
+            renderItem: (params, api) => bar(api, single ? 0 : i, single ? 1 : series.length, log, pick(data.colours[s.colour], night), look.ink),
+          });
+        });
+        return;
+      }
+      const numbers = figure.kind === 'range' ? mine.map((m) => m.x) : lines.flatMap((l) => [1, l.total]);
+      option.xAxis.push({
+        type: figure.log_x ? 'log' : 'value', gridIndex: k, min: figure.log_x ? 10 ** Math.floor(Math.log10(Math.min(...numbers))) : figure.kind === 'range' && Math.min(...numbers) < 3 ? 0 : 1,
+        max: figure.log_x ? 10 ** Math.ceil(Math.log10(Math.max(...numbers))) : Math.max(...numbers), name: figure.abscissa + (figure.log_x ? ', logarithmic axis' : ''), nameLocation: 'middle', nameGap: 26,
+        nameTextStyle: { color: look.muted, fontSize: 12 }, ...quiet, axisLabel: { ...label, formatter: count, hideOverlap: true, showMinLabel: true }, splitLine: { show: false },
+      });
+      for (const s of series) {
+        const colour = pick(data.colours[s.colour], night);
+        if (figure.kind === 'series') {
+          for (const line of lines.filter((l) => l.panel === panel.index && l.series === s.index)) {
+            option.series.push({
+              type: 'line', name: s.name, ...at, showSymbol: false, symbol: SYMBOLS[s.index % 7], lineStyle: { width: line.points.length > 400 ? 0.8 : 1.4, color: colour }, itemStyle: { color: colour },
+              emphasis: { disabled: true }, data: line.points, line,
+            });
+          }
+          continue;
+        }
+        const own = mine.filter((m) => m.series === s.index && m.x !== undefined).sort((a, b) => a.x - b.x);
+        option.series.push({
+          type: 'line', name: s.name, ...at, symbol: SYMBOLS[s.index % 7], symbolSize: 7, lineStyle: { width: 1.8, type: DASHES[s.index % 7], color: colour }, itemStyle: { color: colour },
+          emphasis: { scale: 1.4, lineStyle: { width: 1.8 } }, cursor: 'pointer', data: own.map((mark) => ({ value: [mark.x, mark.mid], mark })),
+        });
+        option.series.push({
+          type: 'custom', name: s.name, ...at, silent: true, tooltip: { show: false }, encode: { x: 0, y: [1, 2] }, data: own.map((m) => [m.x, m.low, m.high]), z: 1,
+          renderItem: (params, api) => whisker(api.coord([api.value(0), api.value(1)]), api.coord([api.value(0), api.value(2)]), 4, colour),
+        });
+      }
+    });
+    if (forFile) option.legend = { show: true, left: 0, top: heading - 4, itemWidth: 14, itemHeight: 10, padding: 0, selectedMode: false, textStyle: { color: look.ink, fontSize: 12 }, data: [...new Set((split ? data.parts : series).map((s) => s.name))].map((name) => ({ name, icon: figure.kind === 'range' || figure.kind === 'series' ? undefined : 'rect' })) };
+
+    option.tooltip.formatter = (params) => tip(figure, series, groups, params);
+    const height = heading + legendHeight + caption + rows * (above + body + below);
+    return { option, height, empty: used.length === 0 };
+  }
+
+  function whisker([x, y1], [, y2], half, colour) {
+    const style = { stroke: colour, lineWidth: 1.2, fill: undefined };
+    const stroke = (shape) => ({ type: 'line', shape, style, silent: true });
+    return { type: 'group', children: [
+      stroke({ x1: x, y1, x2: x, y2 }), stroke({ x1: x - half, y1, x2: x + half, y2: y1 }), stroke({ x1: x - half, y1: y2, x2: x + half, y2 }),
+    ] };
+  }
+  function bar(api, index, of, log, colour, ink) {
+    const place = api.value(0);
+    const [x, y] = api.coord([place, api.value(1)]);
+    const band = api.size([1, 0])[0];
+    const breadth = Math.min(38, (band * 0.8) / of);
+    const centre = x + (index - (of - 1) / 2) * breadth;
+    const low = api.coord([place, api.value(2)]), high = api.coord([place, api.value(3)]);
+    // A bar has a length, and on a logarithmic axis lengths say nothing: there it is a point.
+    const body = log
+      ? { type: 'circle', shape: { cx: centre, cy: y, r: Math.min(5, breadth / 2) }, style: { fill: colour } }
+      : { type: 'rect', shape: { x: centre - breadth / 2 + 0.75, y, width: breadth - 1.5, height: Math.max(0.5, api.coord([place, 0])[1] - y), r: [2, 2, 0, 0] }, style: { fill: colour } };
+    return { type: 'group', children: [body, whisker([centre, low[1]], [centre, high[1]], Math.min(5, breadth / 4), log ? colour : ink)] };
+  }
+
+  // ---- the exact values under the pointer -------------------------------------------------------------------------
+  const element = (tag, text) => { const node = document.createElement(tag); if (text !== undefined) node.textContent = text; return node; };
+  function tip(figure, series, groups, params) {
+    const box = element('div');
+    const list = Array.isArray(params) ? params : [params];
+    if (Array.isArray(params)) {
+      if (!list.length) return '';
+      box.append(element('b', figure.abscissa + ' ' + plain(list[0].value[0])));
+      const table = box.appendChild(element('table'));
+      for (const p of list) { const row = table.insertRow(); row.insertCell().textContent = p.seriesName; row.insertCell().textContent = time(p.value[1]); }
+      return box;
+    }
+    const mark = params.data && params.data.mark;
+    if (!mark) return '';
+    const words = [figure.series[mark.series].name, figure.panels[mark.panel].title, figure.groups[mark.group]];
+    box.append(element('b', [...new Set(words.filter(Boolean))].join(' · ')));
+    if (mark.x !== undefined) box.append(element('div', plain(mark.x) + ' ' + figure.abscissa));
+    box.append(element('div', amount(figure, mark.mid) + ' ' + span(figure, mark)));
+    box.append(element('div', 'median and 95 % interval of ' + mark.runs + (mark.runs === 1 ? ' run' : ' runs')));
+    if (mark.parts) {
+      const all = mark.parts.reduce((a, b) => a + b, 0);
+      const table = box.appendChild(element('table'));
+      data.parts.forEach((part, i) => {
+        const row = table.insertRow();
+        row.insertCell().textContent = part.name;
+        row.insertCell().textContent = time(mark.parts[i]);
+        row.insertCell().textContent = percent(mark.parts[i] / all);
+      });
+    }
+    return box;
+  }
+
+  // ---- drawing ----------------------------------------------------------------------------------------------------
+  const charts = new Map();
+  function draw(figure) {
+    const place = byId('chart-' + data.figures.indexOf(figure));
+    const width = printing ? 680 : Math.floor(place.clientWidth);
+    if (width < 40) return;
+    const { option, height, empty } = optionOf(figure, width, isDark(), false);
+    let chart = charts.get(figure.id);
+    place.style.height = (empty ? 80 : height) + 'px';
+    if (!chart) {
+      chart = echarts.init(place, null, { renderer: 'svg', width, height });
+      charts.set(figure.id, chart);
+      chart.on('click', (event) => {
+        const mark = event.data && event.data.mark;
+        const value = mark && figure.series[mark.series].value;
+        if (figure.by && value !== null && value !== undefined) toggle(figure.by, value);
+      });
+    } else {
+      chart.resize({ width, height: empty ? 80 : height, silent: true });
+    }
+    if (empty) option.title = [{ text: 'No cell passes the filter.', left: 'center', top: 'middle', textStyle: { fontSize: 14, fontWeight: 400, color: THEMES[isDark() ? 'dark' : 'light'].muted } }];
+    chart.setOption(option, { notMerge: true, lazyUpdate: false });
+    chart.getZr().flush();
+  }
+  const drawAll = () => data.figures.forEach(draw);
+
+  function apply() {
+    const visible = new Set(data.cells.filter(shown).map((cell) => cell.id));
+    for (const chip of document.querySelectorAll('.chip[data-axis]')) {
+      const values = filters.get(chip.dataset.axis);
+      chip.setAttribute('aria-pressed', String(Boolean(values && values.has(chip.dataset.value))));
+    }
+    for (const row of document.querySelectorAll('tr[data-cell]')) row.hidden = !visible.has(Number(row.dataset.cell));
+    const status = byId('status');
+    if (status) {
+      status.textContent = filters.size ? 'Showing ' + visible.size + ' of ' + data.cells.length + ' cells' : 'All ' + data.cells.length + ' cells';
+      byId('reset').hidden = filters.size === 0;
+    }
+    drawAll();
+  }
+
+  // ---- downloads --------------------------------------------------------------------------------------------------
+  function save(name, type, text) {
+    const link = document.createElement('a');
+    const url = URL.createObjectURL(new Blob([text], { type }));
+    link.href = url;
+    link.download = name;
+    document.body.append(link);
+    link.click();
+    link.remove();
+    setTimeout(() => URL.revokeObjectURL(url), 10000);
+  }
+  const fileName = (figure, ending) => (data.name + '-' + figure.id).replace(/[^A-Za-z0-9._-]+/g, '-') + '.' + ending;
+  function svgOf(figure) {
+    const { option, height } = optionOf(figure, 900, false, true);
+    const chart = echarts.init(null, null, { renderer: 'svg', ssr: true, width: 900, height });
+    chart.setOption(option);
+    const text = chart.renderToSVGString();
+    chart.dispose();
+    return text;
+  }
+  function csvOf(figure) {
+    const visible = new Map(data.cells.filter(shown).map((cell) => [cell.id, cell]));
+    // RFC 4180, and no field that a spreadsheet would run as a formula.
+    const field = (value) => {
+      let text = value === null || value === undefined ? '' : String(value);
+      if (typeof value === 'string' && /^[=+\-@\t\r]/.test(text)) text = "'" + text;
+      return /[",\r\n]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
+    };
+    const keys = data.axes.map((axis) => axis.key);
+    const unit = figure.metric === 'time' ? '_ns' : '_per_second';
+    const rows = [];
+    if (figure.kind === 'series') {
+      rows.push(['cell', ...keys, 'run', 'execution', 'wall_ns']);
+      for (const line of figure.lines) {
+        const cell = visible.get(line.cell);
+        if (cell) for (const [x, y] of line.points) rows.push([cell.label, ...keys.map((k) => cell.axes[k]), line.run, x, y]);
+      }
+    } else {
+      rows.push(['cell', ...keys, 'phase', 'x', 'median' + unit, 'low' + unit, 'high' + unit, 'runs', ...(figure.kind === 'split' ? data.parts.map((p) => p.name.toLowerCase() + '_ns') : [])]);
+      for (const mark of figure.marks) {
+        const cell = visible.get(mark.cell);
+        if (cell) rows.push([cell.label, ...keys.map((k) => cell.axes[k]), figure.groups[mark.group], mark.x, mark.mid, mark.low, mark.high, mark.runs, ...(mark.parts || [])]);
+      }
+    }
+    return rows.map((row) => row.map(field).join(',')).join('\r\n') + '\r\n';
+  }
+
+  // ---- wiring -----------------------------------------------------------------------------------------------------
+  document.addEventListener('click', (event) => {
+    const chip = event.target.closest('.chip[data-axis]');
+    if (chip) { toggle(chip.dataset.axis, chip.dataset.value); return; }
+    const tool = event.target.closest('[data-tool]');
+    if (!tool) return;
+    const figure = data.figures[Number(tool.dataset.figure)];
+    switch (tool.dataset.tool) {
+      case 'reset': filters.clear(); writeHash(); apply(); break;
+      case 'svg': save(fileName(figure, 'svg'), 'image/svg+xml', svgOf(figure)); break;
+      case 'csv': save(fileName(figure, 'csv'), 'text/csv', csvOf(figure)); break;
+      case 'log': case 'share': {
+        const chosen = settings.get(figure.id);
+        chosen[tool.dataset.tool] = !chosen[tool.dataset.tool];
+        tool.setAttribute('aria-pressed', String(chosen[tool.dataset.tool]));
+        draw(figure);
+        break;
+      }
+      case 'copy': {
+        const text = byId('command').textContent;
+        const done = () => { tool.textContent = 'Copied'; setTimeout(() => { tool.textContent = 'Copy'; }, 1500); };
+        const select = () => { getSelection().selectAllChildren(byId('command')); };
+        if (navigator.clipboard) navigator.clipboard.writeText(text).then(done, select); else select();
+        break;
+      }
+    }
+  });
+  addEventListener('hashchange', () => { readHash(); apply(); });
+  dark.addEventListener('change', drawAll);
+  let lastWidth = document.documentElement.clientWidth, pending = 0;
+  addEventListener('resize', () => {
+    if (document.documentElement.clientWidth === lastWidth) return;
+    lastWidth = document.documentElement.clientWidth;
+    clearTimeout(pending);
+    pending = setTimeout(drawAll, 80);
+  });
+  addEventListener('beforeprint', () => { printing = true; drawAll(); });
+  addEventListener('afterprint', () => { printing = false; drawAll(); });
+
+  readHash();
+  apply();
+  window.fathomReport = { plain, time, percent, svgOf, csvOf, figures: data.figures };
+  document.documentElement.dataset.ready = 'true';
+})();
