@@ -1,5 +1,6 @@
 //! The workloads of Fathom and the engines that execute them.
 
+pub mod chat;
 pub mod clock;
 pub mod engine;
 pub mod mobibench_file;
@@ -10,6 +11,9 @@ pub mod registry;
 pub mod sample;
 pub mod spec;
 pub mod suggest;
+#[cfg(test)]
+mod testing;
+pub mod update;
 pub mod workload;
 
 pub use engine::{engines, start_engine};

@@ -1,44 +1,9 @@
 //! The whole workload on a directory, and what happens when its data is broken or its parameters are wrong.
 
 use super::*;
-use crate::sample::{IoRow, PhaseSummary, Sample};
 use crate::spec::WorkloadSpec;
+use crate::testing::Kept;
 use serde_json::json;
-
-type Action = Box<dyn FnMut()>;
-
-/// Keeps what a run hands out.
-#[derive(Default)]
-struct Kept {
-    samples: Vec<Sample>,
-    phases: Vec<PhaseSummary>,
-    io: Vec<IoRow>,
-    verified: Vec<String>,
-    /// Done when this phase ends.
-    at_phase: Option<(&'static str, Action)>,
-}
-
-impl Sink for Kept {
-    fn sample(&mut self, sample: Sample) {
-        self.samples.push(sample);
-    }
-    fn phase(&mut self, summary: PhaseSummary) {
-        if let Some((name, action)) = &mut self.at_phase
-            && *name == summary.phase
-        {
-            action();
-        }
-        self.phases.push(summary);
-    }
-    fn io(&mut self, row: IoRow) {
-        self.io.push(row);
-    }
-    fn progress(&mut self, _: f64) {}
-    fn warning(&mut self, _: String) {}
-    fn verified(&mut self, check: String) {
-        self.verified.push(check);
-    }
-}
 
 fn workload(params: serde_json::Value) -> Result<Box<dyn Workload>, WorkloadError> {
     let params = params.as_object().expect("an object").clone().into_iter().collect();
@@ -154,24 +119,16 @@ fn a_read_of_wrong_data_fails_the_run() {
     let other_params = json!({"file_kib": 64, "sync": "none", "accesses": ["write"]});
     run(other_params, 2, &mut Kept::default(), other.path()).expect("runs");
     let (from, to) = (other.path().join("mobibench-file.0"), directory.path().join("mobibench-file.0"));
-    struct Swap<F: FnMut()>(F);
-    impl<F: FnMut()> Sink for Swap<F> {
-        fn sample(&mut self, _: Sample) {}
-        fn phase(&mut self, _: PhaseSummary) {}
-        fn io(&mut self, _: IoRow) {}
-        fn progress(&mut self, _: f64) {
-            (self.0)();
-        }
-        fn warning(&mut self, _: String) {}
-        fn verified(&mut self, _: String) {}
-    }
-    let mut swap = Swap(|| {
-        std::fs::copy(&from, &to).expect("copied");
-    });
+    let mut kept = Kept {
+        at_progress: Some(Box::new(move || {
+            std::fs::copy(&from, &to).expect("copied");
+        })),
+        ..Kept::default()
+    };
     let made =
         workload(json!({"file_kib": 64, "sync": "none", "accesses": ["write", "read"]})).expect("made");
     let context = Context { directory: directory.path(), engine: None, seed: 1 };
-    let error = made.run(&context, &mut swap).expect_err("the data is wrong");
+    let error = made.run(&context, &mut kept).expect_err("the data is wrong");
     assert!(error.to_string().contains("of another seed"), "{error}");
 }
 
