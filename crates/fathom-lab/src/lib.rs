@@ -2,9 +2,18 @@
 
 pub mod analysis;
 pub mod cell;
+pub mod conduct;
 pub mod event;
 pub mod experiment;
 pub mod plan;
 pub mod rng;
+pub mod schedule;
 pub mod stats;
 pub mod store;
+pub mod worker;
+
+/// Milliseconds since 1970 UTC.
+pub(crate) fn now_ms() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |it| i64::try_from(it.as_millis()).unwrap_or(i64::MAX))
+}

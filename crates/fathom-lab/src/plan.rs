@@ -30,6 +30,26 @@ impl Machine {
         Machine { capabilities }
     }
 
+    /// This machine, as far as `cells` need it: `fathom doctor` takes a second, and is asked only where a cell needs an
+    /// engine that is not built in.
+    #[must_use]
+    pub fn here(cells: &Cells) -> Machine {
+        let mut capabilities: Vec<Capability> = fathom_stack::available_filesystems()
+            .into_iter()
+            .map(|it| Capability {
+                name: it.filesystem,
+                present: it.present,
+                detail: it.detail,
+                remedy: it.remedy,
+            })
+            .collect();
+        let companions = |cell: &Cell| cell.engine.as_ref().is_some_and(|it| it.name != "sqlite");
+        if cells.cells.iter().any(|(_, cell)| companions(cell)) {
+            capabilities.extend(fathom_stack::doctor());
+        }
+        Machine { capabilities }
+    }
+
     /// Names of the file systems and other capabilities known.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.capabilities.iter().map(|it| it.name.as_str())

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::Analysis;
 use crate::experiment::Metric;
 use crate::stats::{Comparison, Interval, unpaired_ratio};
-use crate::store::Results;
+use crate::store::{Results, StoreError};
 
 /// One cell and phase that both files have.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -43,6 +43,15 @@ pub struct Changes {
     pub only_b: Vec<String>,
     /// What differs between the two and is not the cells: kernel, CPU, SQLite, experiment. Each as a sentence.
     pub cautions: Vec<String>,
+}
+
+/// As [`changes`], of the rates of two results files.
+///
+/// # Errors
+/// A results file that was damaged after it was opened.
+pub fn compare(a: &Results, b: &Results) -> Result<Changes, StoreError> {
+    let (analysis_a, analysis_b) = (Analysis::of(a)?, Analysis::of(b)?);
+    Ok(changes((a, &analysis_a), (b, &analysis_b), Metric::Rate))
 }
 
 /// Compares the cells that two files have in common, by their values on all axes.

@@ -13,7 +13,7 @@ mod measure;
 mod tests;
 
 pub use cautions::cautions;
-pub use change::{Change, Changes, changes};
+pub use change::{Change, Changes, changes, compare};
 pub use headline::{Finding, headlines};
 pub use measure::{Analysis, Measure, OfRun, Shares};
 

@@ -1,5 +1,7 @@
 //! The experiments that come with Fathom: files of the same form as a user's, embedded.
 
+use super::Experiment;
+
 /// A built-in experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builtin {
@@ -7,6 +9,20 @@ pub struct Builtin {
     pub name: &'static str,
     /// The file, whole: what `fathom list --show NAME` prints.
     pub source: &'static str,
+}
+
+impl Builtin {
+    /// Its title, as the file says.
+    #[must_use]
+    pub fn title(&self) -> String {
+        Experiment::parse("built-in", self.source).map_or_else(|_| self.name.to_owned(), |it| it.title)
+    }
+
+    /// The paper it reproduces, as the file says.
+    #[must_use]
+    pub fn paper(&self) -> Option<String> {
+        Experiment::parse("built-in", self.source).ok()?.paper
+    }
 }
 
 macro_rules! embedded {

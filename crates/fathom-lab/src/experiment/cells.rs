@@ -386,7 +386,7 @@ fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<Sta
         match name {
             "filesystem" => {
                 stack.filesystem = node.text(name)?;
-                let known = || vocabulary.filesystems.iter().map(String::as_str);
+                let known = || vocabulary.filesystems.iter().map(|(name, _)| name.as_str());
                 if !known().any(|it| it == stack.filesystem) {
                     let near = did_you_mean(nearest(&stack.filesystem, known()));
                     let hint = format!("{near}  `fathom list filesystems` shows what this machine can make");
@@ -416,15 +416,15 @@ fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<Sta
             }
         }
     }
-    check_combination(assembled, &stack)?;
+    check_combination(assembled, &stack, vocabulary)?;
     Ok(stack)
 }
 
-/// Smallest images that mkfs accepts (mkfs.xfs: 300 MB since xfsprogs 5.19; mkfs.btrfs: 109 MiB with its default profile,
-/// without room to work in).
-const SMALLEST_MIB: [(&str, u64); 2] = [("xfs", 300), ("btrfs", 128)];
-
-fn check_combination(assembled: &Assembled<'_>, stack: &StackSpec) -> Result<(), Problem> {
+fn check_combination(
+    assembled: &Assembled<'_>,
+    stack: &StackSpec,
+    vocabulary: &Vocabulary,
+) -> Result<(), Problem> {
     let filesystem = stack.filesystem.as_str();
     let impossible = |key: &str, message: String, hint: &str| match assembled.get(key) {
         Some(line) => Err(Problem::new(&line.node.span, message, hint)),
@@ -448,9 +448,8 @@ fn check_combination(assembled: &Assembled<'_>, stack: &StackSpec) -> Result<(),
         let message = format!("{filesystem} has no external log device");
         impossible("stack.log_mib", message, "xfs, ext3 and ext4 have one")?;
     }
-    if let Some((_, smallest)) =
-        SMALLEST_MIB.iter().find(|(name, smallest)| *name == filesystem && stack.size_mib < *smallest)
-    {
+    let known = vocabulary.filesystems.iter().find(|(name, _)| name == filesystem);
+    if let Some((_, smallest)) = known.filter(|(_, smallest)| stack.size_mib < *smallest) {
         let message = format!("an image of {} MiB is too small for {filesystem}", stack.size_mib);
         impossible("stack.size_mib", message, &format!("it needs at least {smallest} MiB"))?;
     }

@@ -10,26 +10,17 @@ pub struct Vocabulary {
     pub workloads: Vec<&'static WorkloadKind>,
     /// Engines with their settings.
     pub engines: Vec<&'static EngineKind>,
-    /// File systems, `dir` first. Whether this machine can make them is the plan's question, not the file's.
-    pub filesystems: Vec<String>,
+    /// File systems and the smallest image of each, MiB. Whether this machine can make them is the plan's question, not the
+    /// file's.
+    pub filesystems: Vec<(String, u64)>,
 }
 
-/// File systems that Fathom knows by name. A kernel may have more: they come from the machine.
-const FILESYSTEMS: [&str; 16] = [
-    "dir", "ext2", "ext3", "ext4", "xfs", "btrfs", "ntfs", "vfat", "exfat", "f2fs", "ntfs3", "nilfs2", "jfs",
-    "bcachefs", "udf", "minix",
-];
-
 impl Vocabulary {
-    /// What this Fathom has, with the file systems in `more` known too (those that this machine offers).
+    /// What this Fathom has.
     #[must_use]
-    pub fn here<'a>(more: impl IntoIterator<Item = &'a str>) -> Vocabulary {
-        let mut filesystems: Vec<String> = FILESYSTEMS.map(str::to_owned).to_vec();
-        for name in more {
-            if !filesystems.iter().any(|known| known == name) {
-                filesystems.push(name.to_owned());
-            }
-        }
+    pub fn here() -> Vocabulary {
+        let filesystems =
+            fathom_stack::available_filesystems().into_iter().map(|it| (it.filesystem, it.min_mib)).collect();
         Vocabulary { workloads: workloads().to_vec(), engines: engines().to_vec(), filesystems }
     }
 

@@ -303,6 +303,23 @@ impl Writer {
         Ok(run)
     }
 
+    /// Brings the cells' reasons for being skipped up to date: what was missing may have been installed since.
+    ///
+    /// # Errors
+    /// A full disk.
+    pub fn skips(&mut self, cells: &[CellRow]) -> Result<(), StoreError> {
+        let path = self.path.clone();
+        let mut write = || {
+            let transaction = self.db.transaction()?;
+            for cell in cells {
+                transaction
+                    .execute("UPDATE cell SET skipped = ? WHERE id = ?", params![cell.skipped, cell.id])?;
+            }
+            transaction.commit()
+        };
+        write().map_err(|error| StoreError::from_sqlite(&path, error))
+    }
+
     /// Adds warnings about the whole experiment; one that is there already is not repeated.
     ///
     /// # Errors

@@ -1,0 +1,193 @@
+//! `fathom run` as one call: from an experiment file to a filled results file.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::experiment::{Cells, Diagnostic, Experiment, Selection, Vocabulary};
+use crate::plan::{Machine, Plan, PlanDiffers};
+use crate::schedule::{Limits, Progress, Summary, World, carry_out, environment};
+use crate::store::{ExperimentRow, StoreError, Writer};
+
+/// Seed of experiments that name none.
+pub const DEFAULT_SEED: u64 = 1;
+
+/// What `fathom run` is asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Request {
+    /// What errors call the file: its path, or `built-in`.
+    pub source_name: String,
+    /// The experiment file, whole.
+    pub source: String,
+    /// `--quick`, `--repeat`, `--set`.
+    pub selection: Selection,
+    /// `--seed`; none = the file's, or [`DEFAULT_SEED`].
+    pub seed: Option<u64>,
+    /// Where stacks are made (`--dir`).
+    pub directory: PathBuf,
+    /// The results file (`--out`).
+    pub out: PathBuf,
+    /// `--resume`.
+    pub resume: bool,
+    /// Longest time of one run; none = the file's.
+    pub time_limit: Option<Duration>,
+    /// The exact command that repeats this, for the record.
+    pub command: String,
+}
+
+/// An experiment that is ready to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prepared {
+    /// The experiment.
+    pub experiment: Experiment,
+    /// Its cells.
+    pub cells: Cells,
+    /// What is run here and in which order.
+    pub plan: Plan,
+}
+
+/// Why an experiment did not run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The file or a `--set` is wrong.
+    #[error(transparent)]
+    Experiment(#[from] Diagnostic),
+    /// `--resume` with another plan.
+    #[error("{}: {source}", path.display())]
+    Differs {
+        /// The results file.
+        path: PathBuf,
+        /// What differs.
+        source: PlanDiffers,
+    },
+    /// `--resume` without results.
+    #[error("{}: there are no results to go on with; leave out `--resume` to begin", path.display())]
+    NothingToResume {
+        /// The results file.
+        path: PathBuf,
+    },
+    /// Every cell is skipped here.
+    #[error("nothing can be run: all {cells} cells are skipped here. {reason}")]
+    AllSkipped {
+        /// Their number.
+        cells: usize,
+        /// The first one's reason and remedy.
+        reason: String,
+    },
+    /// The results file cannot be made, read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl RunError {
+    /// Whether the user asked wrongly (exit code 2) or something failed (exit code 1).
+    #[must_use]
+    pub fn asked_wrongly(&self) -> bool {
+        match self {
+            RunError::Experiment(_) | RunError::Differs { .. } | RunError::NothingToResume { .. } => true,
+            RunError::Store(error) => matches!(error, StoreError::Exists { .. }),
+            RunError::AllSkipped { .. } => false,
+        }
+    }
+}
+
+/// Reads and checks the experiment and plans its runs on this machine. Nothing is made or written.
+///
+/// # Errors
+/// What is wrong with the file or a `--set`, with its place.
+pub fn prepare(request: &Request) -> Result<Prepared, RunError> {
+    let vocabulary = Vocabulary::here();
+    let experiment = Experiment::parse(&request.source_name, &request.source)?;
+    let cells = experiment.cells(&request.selection, &vocabulary)?;
+    // What --quick would make is checked too, so that a file that runs also runs quickly.
+    if !request.selection.quick {
+        experiment.cells(&Selection { quick: true, ..request.selection.clone() }, &vocabulary)?;
+    }
+    let seed = request.seed.or(experiment.seed).unwrap_or(DEFAULT_SEED);
+    let plan = Plan::new(&experiment, &cells, request.selection.quick, seed, &Machine::here(&cells));
+    Ok(Prepared { experiment, cells, plan })
+}
+
+/// Runs what was prepared and fills the results file.
+///
+/// A run that fails is recorded and does not stop the rest; see [`Summary::failed`]. When the user stops, finished runs are
+/// kept and [`Summary::interrupted`] is set: `--resume` goes on.
+///
+/// # Errors
+/// The results file: exists already, is of another plan, cannot be written, the disk is full. Nothing to run.
+pub fn run(
+    request: &Request,
+    prepared: &Prepared,
+    world: &mut dyn World,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Summary, RunError> {
+    let Prepared { experiment, cells, plan } = prepared;
+    let runnable = plan.cells.iter().filter(|cell| cell.skipped.is_none()).count();
+    if runnable == 0 {
+        let reason = plan.cells.iter().find_map(|cell| cell.skipped.clone()).unwrap_or_default();
+        return Err(RunError::AllSkipped { cells: plan.cells.len(), reason });
+    }
+    let environment = environment(&request.directory);
+    let (mut writer, turns) = if request.resume {
+        let (mut writer, results) = match Writer::resume(&request.out) {
+            Ok(opened) => opened,
+            Err(StoreError::Missing { path }) => return Err(RunError::NothingToResume { path }),
+            Err(error) => return Err(error.into()),
+        };
+        let turns = plan
+            .missing(&results)
+            .map_err(|source| RunError::Differs { path: request.out.clone(), source })?;
+        writer.skips(&plan.rows())?;
+        writer.warn(&moved(&results.environment, &environment))?;
+        (writer, turns)
+    } else {
+        let row = ExperimentRow {
+            name: experiment.name.clone(),
+            title: experiment.title.clone(),
+            source: experiment.source.clone(),
+            source_name: experiment.source_name.clone(),
+            command: request.command.clone(),
+            seed: plan.seed,
+            repeats: plan.repeats,
+            quick: plan.quick,
+            fathom_version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_ms: world.now_ms(),
+            finished_ms: None,
+        };
+        (Writer::create(&request.out, &row, &environment, &plan.rows())?, plan.turns())
+    };
+    let mut warnings = cells.warnings.clone();
+    warnings.extend(governor(environment.get("governor").map(String::as_str)));
+    writer.warn(&warnings)?;
+    let limits = Limits { run: request.time_limit.unwrap_or(Duration::from_secs(experiment.timeout_s)) };
+    let summary = carry_out(plan, &turns, limits, world, &mut writer, on_progress)?;
+    let finished = (summary.missing == 0).then(|| world.now_ms());
+    writer.close(finished)?;
+    Ok(summary)
+}
+
+fn governor(governor: Option<&str>) -> Option<String> {
+    let name = governor.filter(|it| *it != "performance")?;
+    Some(format!(
+        "the CPU governor is `{name}`: the clock's speed changes while runs are measured. \
+         `cpupower frequency-set -g performance` (root) keeps it steady"
+    ))
+}
+
+/// What changed about the machine between the beginning and the resumption.
+fn moved(
+    before: &std::collections::BTreeMap<String, String>,
+    now: &std::collections::BTreeMap<String, String>,
+) -> Vec<String> {
+    now.iter()
+        .filter_map(|(key, value)| {
+            let was = before.get(key).filter(|was| *was != value)?;
+            Some(format!("the experiment was resumed on a changed machine: {key} was {was} and is {value}"))
+        })
+        .collect()
+}
+
+/// Where `fathom run NAME` writes its results when `--out` does not say.
+#[must_use]
+pub fn default_out(name: &str) -> PathBuf {
+    Path::new("fathom-out").join(name).join("results.db")
+}

@@ -1,0 +1,161 @@
+//! The real world: this machine's clocks, stacks and processes.
+
+mod machine;
+mod process;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use fathom_stack::{Stack, StackSpec, floor_probe};
+
+pub use machine::environment;
+
+use super::{Mounted, Strain, WorkError, World};
+use crate::event::{Event, Order};
+use crate::plan::PlannedCell;
+
+/// Writes of one floor probe: enough for a steady median, and two seconds on a device that needs 20 ms for one.
+const FLOOR_WRITES: u32 = 100;
+
+/// Set when the user wants to stop: the lab ends the run that is going on, cleans up and keeps the finished ones.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// A flag that nobody has raised.
+    #[must_use]
+    pub fn new() -> Interrupt {
+        Interrupt::default()
+    }
+
+    /// Raises it.
+    pub fn raise(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it is raised.
+    #[must_use]
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// Raises it on SIGINT (Ctrl-C), SIGTERM and SIGHUP. A second signal ends the process at once, as if nobody had
+    /// asked: the stack's guard cleans up then.
+    ///
+    /// # Errors
+    /// The system refuses to install the handlers.
+    pub fn on_signals(&self) -> std::io::Result<()> {
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
+        {
+            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&self.0))?;
+            signal_hook::flag::register(signal, Arc::clone(&self.0))?;
+        }
+        Ok(())
+    }
+}
+
+/// This machine.
+#[derive(Debug)]
+pub struct Local {
+    origin: Instant,
+    /// Where stacks whose specification names no directory are made.
+    directory: PathBuf,
+    worker: Vec<std::ffi::OsString>,
+    interrupt: Interrupt,
+    stack: Option<Stack>,
+    cpus: Vec<usize>,
+}
+
+impl Local {
+    /// This machine, with stacks in `directory` and this program's own `worker` command as worker.
+    ///
+    /// # Errors
+    /// The program does not know its own path.
+    pub fn new(directory: PathBuf, interrupt: Interrupt) -> std::io::Result<Local> {
+        let program = std::env::current_exe()?;
+        Ok(Local::with_worker(directory, interrupt, vec![program.into(), "worker".into()]))
+    }
+
+    /// As [`Local::new`], with another worker: program and arguments.
+    #[must_use]
+    pub fn with_worker(directory: PathBuf, interrupt: Interrupt, worker: Vec<std::ffi::OsString>) -> Local {
+        let cpus = machine::usable_cpus();
+        Local { origin: Instant::now(), directory, worker, interrupt, stack: None, cpus }
+    }
+}
+
+impl World for Local {
+    fn now_ns(&mut self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn now_ms(&mut self) -> i64 {
+        crate::now_ms()
+    }
+
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<Mounted, String> {
+        let mut spec = spec.clone();
+        if spec.directory.as_os_str().is_empty() {
+            spec.directory.clone_from(&self.directory);
+        }
+        let stack = Stack::up(&spec, label).map_err(|error| error.to_string())?;
+        let mounted = Mounted { directory: stack.path().to_path_buf(), record: stack.record() };
+        self.stack = Some(stack);
+        Ok(mounted)
+    }
+
+    fn floor_ns(&mut self) -> Result<Option<u64>, String> {
+        let Some(stack) = &self.stack else { return Ok(None) };
+        let probe = floor_probe(stack.path(), FLOOR_WRITES).map_err(|error| error.to_string())?;
+        Ok(Some(probe.median_ns))
+    }
+
+    fn cpus(&mut self, cell: &PlannedCell) -> Vec<usize> {
+        let threads =
+            cell.cell.workload.params.get("threads").and_then(serde_json::Value::as_u64).unwrap_or(1);
+        // A server engine has processes of its own, which inherit the worker's CPUs.
+        let embedded = cell.cell.engine.as_ref().is_none_or(|it| it.name == "sqlite");
+        match self.cpus.as_slice() {
+            // The last CPU: interrupts and this process are more often on the first.
+            [_, .., last] if threads <= 1 && embedded => vec![*last],
+            all => all.to_vec(),
+        }
+    }
+
+    fn work(
+        &mut self,
+        order: &Order,
+        limit: Duration,
+        on_event: &mut dyn FnMut(Event),
+    ) -> Result<(), WorkError> {
+        let Some((program, arguments)) = self.worker.split_first() else {
+            return Err(WorkError::Failed("there is no worker to start".into()));
+        };
+        let mut command = Command::new(program);
+        command.args(arguments);
+        // This thread reads events while the worker works: not on the worker's CPU.
+        let here: Vec<usize> = match (order.cpus.as_slice(), self.cpus.len()) {
+            ([one], 2..) => self.cpus.iter().copied().filter(|cpu| cpu != one).collect(),
+            _ => Vec::new(),
+        };
+        machine::keep_to(&here);
+        let worked = process::run(command, order, limit, &self.interrupt, on_event);
+        machine::keep_to(&self.cpus);
+        worked
+    }
+
+    fn down(&mut self) -> Result<(), String> {
+        self.stack.take().map_or(Ok(()), |stack| stack.down().map_err(|error| error.to_string()))
+    }
+
+    fn strain(&mut self) -> Strain {
+        machine::strain(self.cpus.len())
+    }
+
+    fn interrupted(&mut self) -> bool {
+        self.interrupt.is_raised()
+    }
+}

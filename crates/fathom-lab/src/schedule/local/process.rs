@@ -1,0 +1,218 @@
+//! One worker process: started, listened to, and ended.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use super::Interrupt;
+use crate::event::{Event, Order};
+use crate::schedule::WorkError;
+
+/// Longest line a worker may write; an event has at most a few KiB (the build line of an engine).
+const LONGEST_LINE: u64 = 1 << 20;
+/// What is kept of the worker's stderr, for the message of a failed run.
+const STDERR_KEPT: usize = 4096;
+/// How often the flag and the clock are looked at.
+const GLANCE: Duration = Duration::from_millis(50);
+/// How long a worker may take to end after it was asked to (SIGTERM).
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What the reader of stdout says.
+enum Heard {
+    Event(Box<Event>),
+    Nonsense(String),
+    End,
+}
+
+/// Runs a worker to its end.
+pub(super) fn run(
+    mut command: Command,
+    order: &Order,
+    limit: Duration,
+    interrupt: &Interrupt,
+    on_event: &mut dyn FnMut(Event),
+) -> Result<(), WorkError> {
+    let failed = |message: String| Err(WorkError::Failed(message));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // A group of its own: Ctrl-C reaches the lab, and the lab decides when the worker ends.
+    command.process_group(0);
+    let deadline = Instant::now() + limit;
+    let child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            let program = command.get_program().to_string_lossy().into_owned();
+            return failed(format!("the worker {program} cannot be started: {error}"));
+        }
+    };
+    let mut worker = Worker { child, ended: false };
+    let (Some(mut stdin), Some(stdout), Some(stderr)) =
+        (worker.child.stdin.take(), worker.child.stdout.take(), worker.child.stderr.take())
+    else {
+        return failed("the worker has no pipes".into());
+    };
+    let text = match serde_json::to_vec(order) {
+        Ok(text) => text,
+        Err(error) => return failed(format!("the order cannot be written: {error}")),
+    };
+    // A worker that ends before it has read its order is judged by how it ended, not by the broken pipe.
+    let _ = stdin.write_all(&text);
+    drop(stdin);
+    let complaints = std::thread::spawn(move || last_words(stderr));
+    let (sender, heard) = channel();
+    std::thread::spawn(move || listen(stdout, &sender));
+
+    let listened = attend(&heard, deadline, limit, interrupt, on_event);
+    if listened.is_err() {
+        worker.end();
+    }
+    let status = worker.wait(deadline.max(Instant::now() + GRACE));
+    listened?;
+    let complaints = if status.is_some() { complaints.join().unwrap_or_default() } else { String::new() };
+    match status {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => failed(with_complaints(how_it_ended(status), &complaints)),
+        None => failed("the worker closed its output and did not end; it was killed".into()),
+    }
+}
+
+/// Hands on events until the worker's output ends.
+fn attend(
+    heard: &Receiver<Heard>,
+    deadline: Instant,
+    limit: Duration,
+    interrupt: &Interrupt,
+    on_event: &mut dyn FnMut(Event),
+) -> Result<(), WorkError> {
+    loop {
+        if interrupt.is_raised() {
+            return Err(WorkError::Interrupted);
+        }
+        if Instant::now() >= deadline {
+            return Err(WorkError::Failed(format!(
+                "the run took longer than its time limit of {} s and was ended; give more with `timeout_s` in the \
+                 experiment file, or less work",
+                limit.as_secs()
+            )));
+        }
+        match heard.recv_timeout(GLANCE) {
+            Ok(Heard::Event(event)) => on_event(*event),
+            Ok(Heard::Nonsense(text)) => {
+                return Err(WorkError::Failed(format!("the worker wrote what is no event: {text}")));
+            }
+            Ok(Heard::End) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+fn listen(stdout: impl Read, sender: &Sender<Heard>) {
+    let mut reader = BufReader::with_capacity(1 << 16, stdout);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let heard = match reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
+            Ok(0) => Heard::End,
+            Ok(_) => match serde_json::from_slice(&line) {
+                Ok(event) => Heard::Event(Box::new(event)),
+                Err(_) => Heard::Nonsense(excerpt(&line)),
+            },
+            Err(error) => Heard::Nonsense(format!("(its output cannot be read: {error})")),
+        };
+        let last = !matches!(heard, Heard::Event(_));
+        if sender.send(heard).is_err() || last {
+            return;
+        }
+    }
+}
+
+/// The beginning of a line, as text that can be shown.
+fn excerpt(line: &[u8]) -> String {
+    let text = String::from_utf8_lossy(line);
+    let short: String = text.trim_end().chars().take(80).collect();
+    format!("{short:?}{}", if text.trim_end().chars().count() > 80 { " …" } else { "" })
+}
+
+/// The end of what was written to stderr.
+fn last_words(mut stderr: impl Read) -> String {
+    let mut kept: Vec<u8> = Vec::new();
+    let mut buffer = [0_u8; 1024];
+    while let Ok(n) = stderr.read(&mut buffer) {
+        if n == 0 {
+            break;
+        }
+        kept.extend_from_slice(buffer.get(..n).unwrap_or_default());
+        let excess = kept.len().saturating_sub(STDERR_KEPT);
+        kept.drain(..excess);
+    }
+    String::from_utf8_lossy(&kept).trim().to_owned()
+}
+
+fn how_it_ended(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(9), _) => {
+            "the worker was killed (signal 9): by hand, or by the kernel because memory ran out (`dmesg` shows that)".into()
+        }
+        (Some(11), _) => "the worker crashed (signal 11, segmentation fault)".into(),
+        (Some(signal), _) => format!("the worker was ended by signal {signal}"),
+        (None, Some(code)) => format!("the worker ended with exit code {code}"),
+        (None, None) => "the worker ended".into(),
+    }
+}
+
+fn with_complaints(message: String, complaints: &str) -> String {
+    if complaints.is_empty() { message } else { format!("{message}; it said: {complaints}") }
+}
+
+/// A worker that is ended when nobody waits for it any more.
+struct Worker {
+    child: Child,
+    ended: bool,
+}
+
+impl Worker {
+    /// Asks it to end, and after a while makes it.
+    fn end(&mut self) {
+        self.signal(rustix::process::Signal::TERM);
+        if self.wait(Instant::now() + GRACE).is_none() {
+            self.signal(rustix::process::Signal::KILL);
+        }
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        // The group, so that what the worker started ends with it. An error means that it has ended already.
+        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw)
+            && !self.ended
+        {
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
+
+    /// Waits for its end, at most until `deadline`.
+    fn wait(&mut self, deadline: Instant) -> Option<ExitStatus> {
+        let mut pause = Duration::from_millis(1);
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => {
+                    self.ended = true;
+                    return Some(status);
+                }
+                Ok(None) if Instant::now() < deadline => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(GLANCE);
+                }
+                _ => return None,
+            }
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.signal(rustix::process::Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}

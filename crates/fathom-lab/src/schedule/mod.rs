@@ -1,0 +1,292 @@
+//! Carries out a plan: stack up, floor probe, worker, results, stack down, for one run after the other.
+//!
+//! What the schedule needs from the world — clocks, stacks, workers, the machine's state — it asks of a [`World`]. The
+//! real one ([`Local`]) mounts file systems and starts processes; the simulated one ([`crate::sim`]) has a virtual
+//! clock and device, so that the way from plan to comparison is tested in milliseconds and without noise of its own.
+
+mod local;
+mod record;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fathom_stack::{StackRecord, StackSpec};
+
+use crate::event::{Event, Order, PROTOCOL};
+use crate::plan::{Plan, PlannedCell, Turn};
+use crate::rng::derive_seed;
+use crate::store::{RunStatus, StoreError, Writer};
+
+pub use local::{Interrupt, Local, environment};
+use record::Collector;
+
+/// What the scheduler needs from the world around it.
+pub trait World {
+    /// Monotonic time, ns.
+    fn now_ns(&mut self) -> u64;
+    /// Milliseconds since 1970 UTC.
+    fn now_ms(&mut self) -> i64;
+    /// Makes a fresh stack; there is none up before.
+    ///
+    /// # Errors
+    /// Why it cannot be made, and what to do.
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<Mounted, String>;
+    /// Median of 4 KiB write + fdatasync on the stack that is up, ns; none where that means nothing.
+    ///
+    /// # Errors
+    /// What the system said.
+    fn floor_ns(&mut self) -> Result<Option<u64>, String>;
+    /// CPUs for a worker of this cell; empty = not pinned.
+    fn cpus(&mut self, cell: &PlannedCell) -> Vec<usize>;
+    /// Executes the order in a fresh worker and hands on its events as they come.
+    ///
+    /// # Errors
+    /// [`WorkError`].
+    fn work(
+        &mut self,
+        order: &Order,
+        limit: Duration,
+        on_event: &mut dyn FnMut(Event),
+    ) -> Result<(), WorkError>;
+    /// Takes the stack down.
+    ///
+    /// # Errors
+    /// What is left and what to do.
+    fn down(&mut self) -> Result<(), String>;
+    /// What the machine is doing just now.
+    fn strain(&mut self) -> Strain;
+    /// Whether the user wants to stop.
+    fn interrupted(&mut self) -> bool;
+}
+
+/// A stack that is up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mounted {
+    /// An empty directory on it, the worker's alone.
+    pub directory: PathBuf,
+    /// What was made.
+    pub record: StackRecord,
+}
+
+/// What the machine is doing. CPU times count from boot, over all CPUs, in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Strain {
+    /// 1-minute load average.
+    pub load: Option<f64>,
+    /// CPUs that can be used.
+    pub cpus: usize,
+    /// CPU time that the hypervisor gave to others.
+    pub steal_ticks: u64,
+    /// All CPU time.
+    pub total_ticks: u64,
+}
+
+/// Why a worker brought no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkError {
+    /// The user wants to stop; the run counts as not made.
+    Interrupted,
+    /// It was killed, timed out, crashed or talked nonsense: in words.
+    Failed(String),
+}
+
+/// How far the schedule is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// Runs finished, earlier ones of a resumed experiment included.
+    pub done: usize,
+    /// Runs of the plan.
+    pub total: usize,
+    /// Runs that failed, of those finished now.
+    pub failed: usize,
+    /// Label of the cell that runs.
+    pub label: String,
+    /// Block of the run, from 0.
+    pub block: u32,
+    /// Share of the current run that is done, 0 to 1.
+    pub share: f64,
+    /// Estimated from the finished runs; none before the first.
+    pub left: Option<Duration>,
+    /// The floor probe of the current run, ns.
+    pub floor_ns: Option<u64>,
+}
+
+/// How the schedule ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Runs that are good now.
+    pub done: usize,
+    /// Runs that failed now, with label and reason.
+    pub failed: Vec<(String, String)>,
+    /// Runs that are still missing because the user stopped.
+    pub missing: usize,
+    /// Whether the user stopped.
+    pub interrupted: bool,
+}
+
+/// Limits and extras of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// A run that takes longer has failed.
+    pub run: Duration,
+}
+
+/// Carries out `turns` of `plan` and writes each run to `writer` as soon as it is over. A failed run does not stop the rest.
+///
+/// # Errors
+/// The results file cannot be written (disk full): finished runs are in it.
+pub fn carry_out(
+    plan: &Plan,
+    turns: &[Turn],
+    limits: Limits,
+    world: &mut dyn World,
+    writer: &mut Writer,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Summary, StoreError> {
+    let total = plan.turns().len();
+    let before = total.saturating_sub(turns.len());
+    let mut summary = Summary::default();
+    let mut times = Times::default();
+    for (number, turn) in turns.iter().enumerate() {
+        if world.interrupted() {
+            summary.interrupted = true;
+        }
+        let Some(planned) = plan.cells.iter().find(|it| it.id == turn.cell) else { continue };
+        if summary.interrupted {
+            summary.missing = turns.len() - number;
+            break;
+        }
+        let mut progress = Progress {
+            done: before + number,
+            total,
+            failed: summary.failed.len(),
+            label: planned.label.clone(),
+            block: turn.block,
+            share: 0.0,
+            left: times.left(&turns[number..], 0.0),
+            floor_ns: None,
+        };
+        on_progress(&progress);
+        let start_ns = world.now_ns();
+        let mut collector = Collector::new(turn, world.now_ms());
+        let end = one_run(planned, turn, limits, world, &mut collector, &mut |share, floor_ns| {
+            progress.share = share;
+            progress.floor_ns = floor_ns;
+            progress.left = times.left(&turns[number..], share);
+            on_progress(&progress);
+        });
+        match end {
+            Err(WorkError::Interrupted) => {
+                summary.interrupted = true;
+                summary.missing = turns.len() - number;
+                break;
+            }
+            Err(WorkError::Failed(message)) => collector.fail(message),
+            Ok(()) => {}
+        }
+        let record = collector.finish();
+        match &record.row.message {
+            Some(message) => summary.failed.push((planned.label.clone(), message.clone())),
+            None => {
+                debug_assert_eq!(record.row.status, RunStatus::Done);
+                summary.done += 1;
+            }
+        }
+        writer.record(&record)?;
+        times.add(turn.cell, world.now_ns().saturating_sub(start_ns));
+    }
+    Ok(summary)
+}
+
+fn one_run(
+    planned: &PlannedCell,
+    turn: &Turn,
+    limits: Limits,
+    world: &mut dyn World,
+    collector: &mut Collector,
+    on_share: &mut dyn FnMut(f64, Option<u64>),
+) -> Result<(), WorkError> {
+    let stack = &planned.cell.stack;
+    let mounted = world.up(stack, &planned.label).map_err(WorkError::Failed)?;
+    collector.stack(&mounted.record);
+    let worked = on_stack(planned, turn, limits, world, &mounted, collector, on_share);
+    // The stack goes down whatever happened on it; what could not be undone is said, and fails the run.
+    let down = world.down();
+    match (worked, down) {
+        (Err(error), _) => Err(error),
+        (Ok(()), Err(message)) => Err(WorkError::Failed(message)),
+        (Ok(()), Ok(())) => Ok(()),
+    }
+}
+
+fn on_stack(
+    planned: &PlannedCell,
+    turn: &Turn,
+    limits: Limits,
+    world: &mut dyn World,
+    mounted: &Mounted,
+    collector: &mut Collector,
+    on_share: &mut dyn FnMut(f64, Option<u64>),
+) -> Result<(), WorkError> {
+    let floor_ns = world.floor_ns().map_err(WorkError::Failed)?;
+    collector.floor(floor_ns);
+    on_share(0.0, floor_ns);
+    let order = Order {
+        protocol: PROTOCOL,
+        cell: planned.cell.clone(),
+        seed: turn.seed,
+        directory: mounted.directory.clone(),
+        cpus: world.cpus(planned),
+    };
+    let before = world.strain();
+    collector.strain(before);
+    let start_ns = world.now_ns();
+    let worked = world.work(&order, limits.run, &mut |event| {
+        if let Event::Progress { done } = event {
+            on_share(done, floor_ns);
+        } else {
+            collector.event(event);
+        }
+    });
+    collector.elapsed(world.now_ns().saturating_sub(start_ns));
+    collector.stolen(before, world.strain());
+    worked?;
+    collector.complete().map_err(WorkError::Failed)
+}
+
+/// How long runs took, for the time that is left.
+#[derive(Debug, Default)]
+struct Times {
+    finished: Vec<(i64, u64)>,
+}
+
+impl Times {
+    fn add(&mut self, cell: i64, ns: u64) {
+        self.finished.push((cell, ns));
+    }
+
+    /// The time for `turns`, of the first of which `share` is done: each as long as its cell's finished runs took on
+    /// average, or as long as all did where its cell has none yet.
+    fn left(&self, turns: &[Turn], share: f64) -> Option<Duration> {
+        if self.finished.is_empty() {
+            return None;
+        }
+        let mean = |times: &mut dyn Iterator<Item = u64>| {
+            let (sum, n) = times.fold((0.0, 0.0), |(sum, n), ns| (sum + ns as f64, n + 1.0));
+            if n > 0.0 { Some(sum / n) } else { None }
+        };
+        let all = mean(&mut self.finished.iter().map(|it| it.1))?;
+        let of = |cell: i64| {
+            mean(&mut self.finished.iter().filter(|it| it.0 == cell).map(|it| it.1)).unwrap_or(all)
+        };
+        let first = turns.first().map_or(0.0, |turn| of(turn.cell) * share.clamp(0.0, 1.0));
+        let ns = turns.iter().map(|turn| of(turn.cell)).sum::<f64>() - first;
+        Some(Duration::from_secs_f64(ns.max(0.0) / 1e9))
+    }
+}
+
+/// A seed for what is random in a run beside its data.
+#[must_use]
+pub fn run_seed(turn: &Turn) -> u64 {
+    derive_seed(turn.seed, &[turn.cell.cast_unsigned()])
+}

@@ -1,0 +1,173 @@
+//! Gathers what one run brings.
+
+use std::collections::BTreeMap;
+
+use fathom_stack::StackRecord;
+
+use super::Strain;
+use crate::event::Event;
+use crate::plan::Turn;
+use crate::store::{RunRecord, RunRow, RunStatus};
+
+/// A floor below this (ns) is no device that waits for data to be safe: the fastest durable write of a drive with
+/// power-loss protection takes about 10 µs.
+const FLOOR_TOO_FAST_NS: u64 = 5_000;
+
+/// Load per CPU before a run above which others were working too.
+const BUSY_LOAD: f64 = 0.7;
+
+/// What one run has brought so far.
+#[derive(Debug)]
+pub(super) struct Collector {
+    record: RunRecord,
+    started: bool,
+    done: bool,
+    said: Option<String>,
+}
+
+impl Collector {
+    pub fn new(turn: &Turn, started_ms: i64) -> Collector {
+        let row = RunRow {
+            id: 0,
+            cell: turn.cell,
+            block: turn.block,
+            position: turn.position,
+            seed: turn.seed,
+            status: RunStatus::Done,
+            message: None,
+            started_ms,
+            elapsed_ns: 0,
+            engine: None,
+            parameters: BTreeMap::new(),
+            stack: StackRecord::default(),
+            floor_ns: None,
+            max_rss_bytes: None,
+            involuntary_switches: None,
+            steal_share: None,
+            load: None,
+        };
+        let record = RunRecord {
+            row,
+            durability: None,
+            phases: Vec::new(),
+            samples: Vec::new(),
+            io: Vec::new(),
+            verified: Vec::new(),
+            warnings: Vec::new(),
+        };
+        Collector { record, started: false, done: false, said: None }
+    }
+
+    pub fn stack(&mut self, record: &StackRecord) {
+        self.record.warnings.extend(record.warnings.iter().cloned());
+        self.record.row.stack = record.clone();
+        let tmpfs = record.filesystem == "tmpfs" || record.filesystem == "ramfs";
+        if tmpfs && !record.warnings.iter().any(|it| it.contains("tmpfs")) {
+            self.record.warnings.push(
+                "tmpfs: the files are in memory, so fsync costs nothing and nothing survives. Choose a directory on a disk \
+                 with --dir"
+                    .into(),
+            );
+        }
+    }
+
+    pub fn floor(&mut self, floor_ns: Option<u64>) {
+        self.record.row.floor_ns = floor_ns;
+        if let Some(ns) = floor_ns.filter(|ns| *ns < FLOOR_TOO_FAST_NS) {
+            self.record.warnings.push(format!(
+                "nothing here waits for a device: one 4 KiB write + fdatasync took {:.1} µs. The disk (or its virtual machine) \
+                 does not sync, or there is none; the times are those of memory, and a power cut may lose what was \
+                 acknowledged. Choose another --dir",
+                ns as f64 / 1e3
+            ));
+        }
+    }
+
+    pub fn strain(&mut self, strain: Strain) {
+        self.record.row.load = strain.load;
+        let per_cpu = strain.load.map(|load| load / strain.cpus.max(1) as f64);
+        // Our own worker of the run before keeps one CPU busy.
+        let allowed = BUSY_LOAD.max(1.3 / strain.cpus.max(1) as f64);
+        if let (Some(load), Some(per_cpu)) = (strain.load, per_cpu)
+            && per_cpu > allowed
+        {
+            self.record.warnings.push(format!(
+                "noisy machine: other programs were working when a run began (load average {load:.1} on {} CPUs). Stop them, \
+                 or run at a quieter time",
+                strain.cpus
+            ));
+        }
+    }
+
+    pub fn stolen(&mut self, before: Strain, after: Strain) {
+        let total = after.total_ticks.saturating_sub(before.total_ticks);
+        let steal = after.steal_ticks.saturating_sub(before.steal_ticks);
+        if total > 0 {
+            self.record.row.steal_share = Some(steal as f64 / total as f64);
+        }
+    }
+
+    pub fn elapsed(&mut self, ns: u64) {
+        self.record.row.elapsed_ns = ns;
+    }
+
+    pub fn event(&mut self, event: Event) {
+        match event {
+            Event::Started { engine, durability, parameters } => {
+                self.started = true;
+                let mmap = engine.as_ref().and_then(|it| it.settings.get("mmap_size")).map(String::as_str);
+                if mmap.is_some_and(|size| size != "0" && !size.is_empty()) {
+                    self.record.warnings.push(
+                        "mmap reads are not seen by the probe: with mmap_size above 0 page faults count as CPU time, not as \
+                         reads"
+                            .into(),
+                    );
+                }
+                // A workload on plain files has no engine and no class.
+                self.record.durability = engine.is_some().then_some(durability);
+                self.record.row.engine = engine;
+                self.record.row.parameters = parameters;
+            }
+            Event::Progress { .. } => {}
+            Event::Sample(sample) => self.record.samples.push(sample),
+            Event::Phase(phase) => self.record.phases.push(phase),
+            Event::Io(io) => self.record.io.push(io),
+            Event::Verified { check } => self.record.verified.push(check),
+            Event::Warning { text } => self.record.warnings.push(text),
+            Event::Done { max_rss_bytes, involuntary_switches } => {
+                self.done = true;
+                self.record.row.max_rss_bytes = Some(max_rss_bytes);
+                self.record.row.involuntary_switches = Some(involuntary_switches);
+            }
+            Event::Failed { message } => self.said = Some(message),
+        }
+    }
+
+    /// Whether the worker said all that a good run says.
+    pub fn complete(&mut self) -> Result<(), String> {
+        if let Some(message) = self.said.take() {
+            return Err(message);
+        }
+        if !self.started || !self.done {
+            return Err("the worker ended without saying that it was done".into());
+        }
+        if self.record.phases.is_empty() {
+            return Err("the worker measured nothing: no phase was reported".into());
+        }
+        Ok(())
+    }
+
+    /// Marks the run as failed. What the worker itself said comes first.
+    pub fn fail(&mut self, message: String) {
+        let message = match self.said.take() {
+            Some(said) if message != said => said,
+            _ => message,
+        };
+        self.record.row.status = RunStatus::Failed;
+        self.record.row.message = Some(message);
+    }
+
+    pub fn finish(self) -> RunRecord {
+        self.record
+    }
+}

@@ -1,0 +1,194 @@
+//! The worker: a fresh process that executes one cell once.
+//!
+//! It takes an [`Order`] as JSON on stdin and writes [`Event`]s, one JSON object a line, on stdout. All findings stay in
+//! memory until the work is done and verified: while something is timed, nothing is written but a progress line, at most
+//! four a second, and only when the workload reports between two executions. What else this process or a library prints on
+//! stdout goes to stderr, so that it cannot be taken for an event.
+//!
+//! The memory reported is the peak resident set of the whole process (`getrusage`): engine, workload, and the samples
+//! kept (about 150 bytes each). A server engine's own processes are not in it.
+
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Sink};
+use fathom_workload::spec::Durability;
+use fathom_workload::workload::Context;
+
+use crate::event::{Event, Order, PROTOCOL};
+
+/// Smallest time between two progress lines.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Runs the worker: order from stdin, events to stdout. Gives 0 for a good run and 1 for a failed one.
+#[must_use]
+pub fn main() -> ExitCode {
+    // The worker must not outlive the lab: nobody would read its events or end it.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let mut events = match take_stdout() {
+        Ok(file) => file,
+        Err(error) => {
+            eprintln!("worker: stdout: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut text = String::new();
+    let order = match std::io::stdin().read_to_string(&mut text) {
+        Ok(_) => serde_json::from_str::<Order>(&text).map_err(|error| {
+            format!("the order on stdin is not one: {error}. `fathom run` gives it; see `fathom run --help`")
+        }),
+        Err(error) => Err(format!("stdin: {error}")),
+    };
+    let outcome = order.and_then(|order| execute(&order, &mut events));
+    let last = match outcome {
+        Ok(last) => last,
+        Err(message) => Event::Failed { message },
+    };
+    let good = matches!(last, Event::Done { .. });
+    let written = write_event(&mut events, &last);
+    if good && written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Keeps stdout for events: what else is printed goes to stderr.
+fn take_stdout() -> std::io::Result<std::fs::File> {
+    let events: OwnedFd = rustix::io::dup(rustix::stdio::stdout())?;
+    rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
+    Ok(events.into())
+}
+
+fn write_event(to: &mut impl Write, event: &Event) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(event).map_err(std::io::Error::other)?;
+    line.push(b'\n');
+    to.write_all(&line)
+}
+
+/// Executes an order; everything but the last event is written to `events`.
+fn execute<W: Write>(order: &Order, events: &mut W) -> Result<Event, String> {
+    if order.protocol != PROTOCOL {
+        return Err(format!(
+            "the worker speaks protocol {PROTOCOL}, it was asked in protocol {}: use the same Fathom on both sides",
+            order.protocol
+        ));
+    }
+    pin(&order.cpus)?;
+    let mut memory = Memory { kept: Vec::new(), events, last_progress: Instant::now(), broken: None };
+    // A panic is a bug in a workload or engine; the run fails, and the lab goes on with the next.
+    let worked = catch_unwind(AssertUnwindSafe(|| work(order, &mut memory)));
+    let Memory { kept, events, broken, .. } = memory;
+    let started = match worked {
+        Ok(result) => result?,
+        Err(panic) => return Err(format!("the worker panicked: {}", words_of(&*panic))),
+    };
+    if let Some(error) = broken {
+        return Err(format!("progress could not be written: {error}"));
+    }
+    let mut buffered = std::io::BufWriter::with_capacity(1 << 16, events);
+    let write = |buffered: &mut std::io::BufWriter<_>| {
+        write_event(buffered, &started)?;
+        kept.iter().try_for_each(|event| write_event(buffered, event))?;
+        buffered.flush()
+    };
+    write(&mut buffered).map_err(|error| format!("the findings could not be written: {error}"))?;
+    let (max_rss_bytes, involuntary_switches) = usage();
+    Ok(Event::Done { max_rss_bytes, involuntary_switches })
+}
+
+/// Starts the engine, runs the workload, stops the engine; gives the event that opens the findings.
+fn work<W: Write>(order: &Order, memory: &mut Memory<'_, W>) -> Result<Event, String> {
+    let cell = &order.cell;
+    let workload = fathom_workload::create(&cell.workload).map_err(|error| error.to_string())?;
+    let engine = cell
+        .engine
+        .as_ref()
+        .map(|spec| fathom_workload::start_engine(spec, &order.directory))
+        .transpose()
+        .map_err(|error| error.to_string())?;
+    let context = Context { directory: &order.directory, engine: engine.as_deref(), seed: order.seed };
+    workload.run(&context, memory).map_err(|error| error.to_string())?;
+    Ok(Event::Started {
+        engine: engine.as_ref().map(|it| it.info()),
+        // Without an engine nothing is committed, so nothing is promised.
+        durability: engine.as_ref().map_or(Durability::None, |it| it.durability()),
+        parameters: workload.parameters(),
+    })
+}
+
+/// What a panic said.
+fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(words), _) => (*words).to_owned(),
+        (_, Some(words)) => words.clone(),
+        _ => "without words".to_owned(),
+    }
+}
+
+/// Lets this thread, and those it starts, run on `cpus` only; empty = wherever the kernel likes.
+fn pin(cpus: &[usize]) -> Result<(), String> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let mut set = rustix::thread::CpuSet::new();
+    for &cpu in cpus {
+        if cpu >= rustix::thread::CpuSet::MAX_CPU {
+            return Err(format!("there is no CPU {cpu}"));
+        }
+        set.set(cpu);
+    }
+    rustix::thread::sched_setaffinity(None, &set)
+        .map_err(|error| format!("the worker cannot be pinned to the CPUs {cpus:?}: {error}"))
+}
+
+/// Peak resident set (bytes) and involuntary context switches of this process.
+fn usage() -> (u64, u64) {
+    // SAFETY: getrusage fills the structure it is given, which is valid and writable; all-zero bytes are a valid rusage.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage
+    };
+    let count = |it: libc::c_long| u64::try_from(it).unwrap_or(0);
+    // Linux gives ru_maxrss in KiB (getrusage(2)).
+    (count(usage.ru_maxrss) * 1024, count(usage.ru_nivcsw))
+}
+
+/// The sink of a worker: keeps everything, and says only how far it is.
+struct Memory<'a, W: Write> {
+    kept: Vec<Event>,
+    events: &'a mut W,
+    last_progress: Instant,
+    broken: Option<std::io::Error>,
+}
+
+impl<W: Write> Sink for Memory<'_, W> {
+    fn sample(&mut self, sample: Sample) {
+        self.kept.push(Event::Sample(sample));
+    }
+
+    fn phase(&mut self, summary: PhaseSummary) {
+        self.kept.push(Event::Phase(summary));
+    }
+
+    fn io(&mut self, row: IoRow) {
+        self.kept.push(Event::Io(row));
+    }
+
+    fn progress(&mut self, done: f64) {
+        if self.last_progress.elapsed() >= PROGRESS_INTERVAL {
+            self.last_progress = Instant::now();
+            if let Err(error) = write_event(self.events, &Event::Progress { done: done.clamp(0.0, 1.0) }) {
+                self.broken.get_or_insert(error);
+            }
+        }
+    }
+
+    fn warning(&mut self, text: String) {
+        self.kept.push(Event::Warning { text });
+    }
+
+    fn verified(&mut self, check: String) {
+        self.kept.push(Event::Verified { check });
+    }
+}
