@@ -4,6 +4,7 @@ pub mod chat;
 pub mod clock;
 pub mod engine;
 pub mod mobibench_file;
+pub mod mobibench_sql;
 pub mod params;
 pub mod random;
 pub mod recorder;

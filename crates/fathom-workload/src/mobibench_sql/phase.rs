@@ -1,0 +1,373 @@
+//! One phase: connections opened and tables made (untimed), transactions by all threads (timed), connections closed.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::content::{Change, Content, write_value};
+use super::sql;
+use crate::engine::{Connection, Dialect, Engine, EngineError, Statement, Value};
+use crate::recorder::{Lane, Phase, Unit};
+use crate::sample::Sink;
+use crate::workload::WorkloadError;
+
+/// What a transaction does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Insert,
+    Update,
+    Delete,
+}
+
+impl Operation {
+    pub const ALL: [Operation; 3] = [Operation::Insert, Operation::Update, Operation::Delete];
+    pub const NAMES: &[&str] = &["insert", "update", "delete"];
+
+    /// The phase's name.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
+/// The parameters, as numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub transactions: u64,
+    pub rows: u64,
+    pub tables: u64,
+    pub databases: u64,
+    pub threads: u64,
+    pub shared: bool,
+    pub value_bytes: usize,
+    pub random_insert: bool,
+    pub prepared: bool,
+    pub interval: Duration,
+    pub checkpoint: bool,
+}
+
+impl Plan {
+    /// How many groups of databases there are: one shared by all threads, or one for each.
+    pub fn groups(&self) -> u64 {
+        if self.shared { 1 } else { self.threads }
+    }
+}
+
+/// What the threads of a phase share.
+struct Shared<'a> {
+    plan: &'a Plan,
+    operation: Operation,
+    checkpoint: Checkpoint,
+    /// All start together.
+    start: Barrier,
+    /// Threads that have not finished.
+    running: AtomicU64,
+    /// One has failed: the others need not go on.
+    failed: AtomicBool,
+}
+
+/// Who checkpoints at the end of the timed window.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Checkpoint {
+    /// Nobody: there is no write-ahead log, or it is switched off.
+    Nobody,
+    /// Each thread its own databases.
+    Each,
+    /// The last thread, for all.
+    Last,
+}
+
+/// One thread's means.
+struct Worker<'a> {
+    connection: Box<dyn Connection>,
+    content: &'a mut Content,
+    lane: Lane,
+    statements: Option<Statements>,
+    checkpoints: Vec<Statement>,
+    /// Log frames that a checkpoint left behind.
+    unfinished: Option<String>,
+    sql: String,
+}
+
+/// A transaction's prepared statements.
+struct Statements {
+    begin: Statement,
+    commit: Statement,
+    /// Per database and table.
+    changes: Vec<Statement>,
+    tables: usize,
+}
+
+/// Runs one phase on all threads and hands its figures to the sink.
+pub(super) fn run(
+    plan: &Plan,
+    engine: &dyn Engine,
+    operation: Operation,
+    contents: &mut [Content],
+    sink: &mut dyn Sink,
+) -> Result<(), WorkloadError> {
+    let checkpoint = checkpoint_by(plan, engine);
+    let mut prepared = Vec::new();
+    for content in contents {
+        prepared.push(open(plan, engine, operation, checkpoint, content)?);
+    }
+    let mut phase = Phase::begin(operation.name(), None, Unit::Transaction);
+    let workers: Vec<Worker<'_>> = prepared
+        .into_iter()
+        .map(|(connection, content, statements, checkpoints)| {
+            let thread = u32::try_from(content.thread()).unwrap_or(u32::MAX);
+            let lane = phase.lane(thread, content.transactions as usize);
+            let sql = String::with_capacity(plan.tables as usize * (plan.value_bytes + 64));
+            Worker { connection, content, lane, statements, checkpoints, unfinished: None, sql }
+        })
+        .collect();
+    let shared = Shared {
+        plan,
+        operation,
+        checkpoint,
+        start: Barrier::new(workers.len()),
+        running: AtomicU64::new(workers.len() as u64),
+        failed: AtomicBool::new(false),
+    };
+    let finished = run_workers(workers, &shared)?;
+    let mut lanes = Vec::new();
+    let mut connections = Vec::new();
+    let mut warnings = Vec::new();
+    for worker in finished {
+        let (waits, wait_ns) = worker.connection.lock_waits();
+        phase.add_lock_waits(waits, wait_ns);
+        lanes.push(worker.lane);
+        connections.push(worker.connection);
+        warnings.extend(worker.unfinished);
+    }
+    phase.end(lanes, sink);
+    warnings.into_iter().for_each(|text| sink.warning(text));
+    for connection in connections {
+        connection.close()?;
+    }
+    Ok(())
+}
+
+fn checkpoint_by(plan: &Plan, engine: &dyn Engine) -> Checkpoint {
+    let has_log = match engine.dialect() {
+        Dialect::Sqlite => engine.info().settings.get("journal_mode").is_some_and(|mode| mode == "wal"),
+        Dialect::Postgresql => true,
+    };
+    match engine.dialect() {
+        _ if !plan.checkpoint || !has_log => Checkpoint::Nobody,
+        Dialect::Sqlite if !plan.shared => Checkpoint::Each,
+        // A server has one log for all its databases.
+        _ => Checkpoint::Last,
+    }
+}
+
+type Opened<'a> = (Box<dyn Connection>, &'a mut Content, Option<Statements>, Vec<Statement>);
+
+/// Opens a thread's connection, makes and fills its tables, and prepares what is to be prepared: all untimed.
+fn open<'a>(
+    plan: &Plan,
+    engine: &dyn Engine,
+    operation: Operation,
+    checkpoint: Checkpoint,
+    content: &'a mut Content,
+) -> Result<Opened<'a>, WorkloadError> {
+    let group = if plan.shared { 0 } else { content.thread() };
+    let databases = plan.databases as usize;
+    let tables = plan.tables as usize;
+    let mut connection = engine.connect(&sql::database_name(group, 0))?;
+    for database in 1..databases {
+        connection.attach(&sql::database_name(group, database), &sql::schema(database))?;
+    }
+    let mut create = String::from("BEGIN;");
+    for (database, table) in pairs(databases, tables) {
+        create.push_str(&sql::create_table(engine.dialect(), database, table));
+        create.push(';');
+    }
+    connection.execute_script(&(create + "COMMIT;"))?;
+    if operation != Operation::Insert {
+        let missing = content.fill();
+        fill(plan, connection.as_mut(), &missing)?;
+    }
+    content.prepare(operation, plan.random_insert);
+    // As in the original, each table is read once before the clock starts.
+    for (database, table) in pairs(databases, tables) {
+        let count =
+            connection.prepare(&format!("SELECT count(*) FROM {}", sql::table_name(database, table)))?;
+        connection.drain(count, &[])?;
+    }
+    let statements = if plan.prepared { Some(prepare(plan, connection.as_mut(), operation)?) } else { None };
+    let checkpoints = match (checkpoint, engine.dialect()) {
+        (Checkpoint::Nobody, _) => Vec::new(),
+        (_, Dialect::Postgresql) => vec![connection.prepare("CHECKPOINT")?],
+        (_, Dialect::Sqlite) => {
+            let mut all = vec![connection.prepare("PRAGMA main.wal_checkpoint(PASSIVE)")?];
+            for database in 1..databases {
+                let schema = sql::schema(database);
+                all.push(connection.prepare(&format!("PRAGMA {schema}.wal_checkpoint(PASSIVE)"))?);
+            }
+            all
+        }
+    };
+    Ok((connection, content, statements, checkpoints))
+}
+
+fn pairs(databases: usize, tables: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..databases).flat_map(move |database| (0..tables).map(move |table| (database, table)))
+}
+
+/// Inserts rows, a thousand to a transaction.
+fn fill(plan: &Plan, connection: &mut dyn Connection, missing: &[Change]) -> Result<(), EngineError> {
+    for part in missing.chunks(1000) {
+        connection.execute_script("BEGIN")?;
+        for change in part {
+            let insert = connection.prepare(&sql::with_parameters(
+                Operation::Insert,
+                change.database,
+                change.table,
+            ))?;
+            let mut text = String::with_capacity(plan.value_bytes);
+            write_value(change.key, plan.value_bytes, &mut text);
+            connection.execute(insert, &[Value::Integer(change.id), Value::Text(text)])?;
+        }
+        connection.execute_script("COMMIT")?;
+    }
+    Ok(())
+}
+
+fn prepare(
+    plan: &Plan,
+    connection: &mut dyn Connection,
+    operation: Operation,
+) -> Result<Statements, EngineError> {
+    let tables = plan.tables as usize;
+    let changes = pairs(plan.databases as usize, tables)
+        .map(|(database, table)| connection.prepare(&sql::with_parameters(operation, database, table)))
+        .collect::<Result<_, _>>()?;
+    Ok(Statements {
+        begin: connection.prepare("BEGIN")?,
+        commit: connection.prepare("COMMIT")?,
+        changes,
+        tables,
+    })
+}
+
+/// Runs the workers: one on this thread, several each on its own.
+fn run_workers<'a>(
+    mut workers: Vec<Worker<'a>>,
+    shared: &Shared<'_>,
+) -> Result<Vec<Worker<'a>>, WorkloadError> {
+    if let [worker] = &mut workers[..] {
+        worker.run(shared)?;
+        return Ok(workers);
+    }
+    let results: Vec<Result<(), WorkloadError>> = std::thread::scope(|scope| {
+        let running: Vec<_> =
+            workers.iter_mut().map(|worker| scope.spawn(move || worker.run(shared))).collect();
+        running
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    results.into_iter().collect::<Result<Vec<()>, _>>()?;
+    Ok(workers)
+}
+
+impl Worker<'_> {
+    fn run(&mut self, shared: &Shared<'_>) -> Result<(), WorkloadError> {
+        shared.start.wait();
+        let result = self.transactions(shared);
+        if result.is_err() {
+            shared.failed.store(true, Ordering::Relaxed);
+        }
+        let last = shared.running.fetch_sub(1, Ordering::AcqRel) == 1;
+        result?;
+        if shared.checkpoint == Checkpoint::Each || (shared.checkpoint == Checkpoint::Last && last) {
+            self.checkpoint()?;
+        }
+        Ok(())
+    }
+
+    fn transactions(&mut self, shared: &Shared<'_>) -> Result<(), WorkloadError> {
+        let plan = shared.plan;
+        let mut changes = Vec::new();
+        for transaction in 0..self.content.transactions {
+            if shared.failed.load(Ordering::Relaxed) {
+                break;
+            }
+            self.content.change(shared.operation, transaction, &mut changes);
+            match &self.statements {
+                None => {
+                    sql::write_transaction(shared.operation, &changes, plan.value_bytes, &mut self.sql);
+                    let rows = changes.len() as u64;
+                    self.lane.time(|| self.connection.execute_script(&self.sql).map(|()| rows))?;
+                }
+                Some(statements) => {
+                    let bound: Vec<Vec<Value>> = changes
+                        .iter()
+                        .map(|change| bind(shared.operation, change, plan.value_bytes))
+                        .collect();
+                    self.lane.time(|| statements.run(self.connection.as_mut(), &changes, &bound))?;
+                }
+            }
+            if !plan.interval.is_zero() {
+                std::thread::sleep(plan.interval);
+            }
+        }
+        Ok(())
+    }
+
+    /// Checkpoints in the timed window, as part of the phase but of no transaction.
+    fn checkpoint(&mut self) -> Result<(), WorkloadError> {
+        for &statement in &self.checkpoints {
+            let mut answer = Vec::new();
+            self.lane.besides(|| self.connection.query(statement, &[], &mut |row| answer = row.to_vec()))?;
+            // SQLite answers: 1 if it could not begin, frames in the log, frames in the database. A server answers nothing.
+            if let [Value::Integer(busy), Value::Integer(log), Value::Integer(moved)] = answer[..]
+                && (busy != 0 || moved < log)
+            {
+                let text = format!("the checkpoint moved {moved} of {log} frames of the write-ahead log");
+                self.unfinished = Some(text);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A change's parameters, in the order in which its statement has them.
+fn bind(operation: Operation, change: &Change, value_bytes: usize) -> Vec<Value> {
+    let id = Value::Integer(change.id);
+    let value = || {
+        let mut text = String::with_capacity(value_bytes);
+        write_value(change.key, value_bytes, &mut text);
+        Value::Text(text)
+    };
+    match operation {
+        Operation::Insert => vec![id, value()],
+        Operation::Update => vec![value(), id],
+        Operation::Delete => vec![id],
+    }
+}
+
+impl Statements {
+    /// Runs a transaction; each statement must change one row.
+    fn run(
+        &self,
+        connection: &mut dyn Connection,
+        changes: &[Change],
+        bound: &[Vec<Value>],
+    ) -> Result<u64, WorkloadError> {
+        connection.execute(self.begin, &[])?;
+        for (change, params) in changes.iter().zip(bound) {
+            let statement = self.changes[change.database * self.tables + change.table];
+            let rows = connection.execute(statement, params)?;
+            if rows != 1 {
+                let table = sql::table_name(change.database, change.table);
+                return Err(WorkloadError::Verification(format!(
+                    "a statement on {table} for id {} changed {rows} rows instead of one",
+                    change.id
+                )));
+            }
+        }
+        connection.execute(self.commit, &[])?;
+        Ok(changes.len() as u64)
+    }
+}
