@@ -75,7 +75,7 @@ pub(crate) struct Claim {
     /// Undoes the stack should this process die.
     pub guard: Option<Guard>,
     /// Held locked while this process lives.
-    _owner: File,
+    owner: File,
 }
 
 impl Claim {
@@ -130,7 +130,7 @@ impl Claim {
             .map_err(io::Error::from)
             .map_err(StackError::io("lock", &path))?;
         entry.write(&home)?;
-        Ok(Claim { home, entry, guard: None, _owner: owner })
+        Ok(Claim { home, entry, guard: None, owner })
     }
 
     /// Where it is (to be) mounted.
@@ -160,6 +160,7 @@ impl Claim {
         if let Some(guard) = self.guard.take() {
             guard.dismiss();
         }
+        let_go(&self.owner);
         Ok(self.entry)
     }
 }
@@ -219,6 +220,13 @@ pub(crate) fn abandoned(home: &Path) -> Option<File> {
             None
         }
     }
+}
+
+/// Unlocks at once. Closing alone would not: a child that another thread is just starting has a copy of the descriptor
+/// until its exec.
+pub(crate) fn let_go(lock: &File) {
+    // An unlock of a valid descriptor does not fail; if it did, the lock would end with the descriptor's last copy.
+    let _ = rustix::fs::flock(lock, FlockOperation::Unlock);
 }
 
 /// Every entry's directory.
@@ -363,7 +371,10 @@ fn open_lock(path: &Path) -> io::Result<File> {
 
 fn gone(result: io::Result<()>, what: &'static str, path: &Path) -> Result<(), StackError> {
     match result {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StackError::io(what, path)(e)),
+        // A file system that is mounted read-only says so even of a name that does not exist.
+        Err(e) if e.kind() != io::ErrorKind::NotFound && path.symlink_metadata().is_ok() => {
+            Err(StackError::io(what, path)(e))
+        }
         _ => Ok(()),
     }
 }

@@ -120,6 +120,14 @@ pub enum StackError {
         /// Names that are up.
         up: Vec<String>,
     },
+    /// Another process is at work on the named stack.
+    #[error(
+        "stack {name:?} is just being brought up or taken down by another command: try again when that has ended"
+    )]
+    InProgress {
+        /// The name.
+        name: String,
+    },
     /// A name that cannot be a file's and a mount's name.
     #[error(
         "stack name {name:?}: use 1 to 32 letters, digits, '-', '_' or '.', beginning with a letter or digit"

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::claim::{self, Entry, Patience, abandoned, homes, lock_state, owner_in, start_time, undo};
+use crate::claim::{self, Entry, Patience, abandoned, homes, let_go, lock_state, owner_in, start_time, undo};
 use crate::error::StackError;
 use crate::loop_device;
 use crate::mountinfo::mounts;
@@ -59,8 +59,20 @@ impl Stacks {
     ///
     /// A busy mount of a dead owner is detached lazily after [`Stacks`]' patience, and the report says so.
     pub fn down_all(&self, only_dead: bool) -> Report {
+        self.take_down(self.found(), only_dead)
+    }
+
+    /// What each new stack does first: dead entries of this state directory only. A loop device that no entry knows might
+    /// belong to an owner in another process namespace, whose id means nothing here; that is for the user to decide.
+    pub(crate) fn sweep(&self) -> Report {
+        let mut found = self.found();
+        found.retain(|f| matches!(f, Found::Entry { .. }));
+        self.take_down(found, true)
+    }
+
+    fn take_down(&self, found: Vec<Found>, only_dead: bool) -> Report {
         let mut report = Report::default();
-        for found in self.found() {
+        for found in found {
             let leftover = described(&found);
             if only_dead && !leftover.dead {
                 continue;
@@ -94,7 +106,12 @@ impl Stacks {
                 Err(_) => continue,
             };
             // A kept stack has no owner, and its lock is for whoever takes it down.
-            let lock = lock.filter(|_| !entry.kept);
+            let lock = lock.filter(|lock| {
+                if entry.kept {
+                    let_go(lock);
+                }
+                !entry.kept
+            });
             all.push(Found::Entry { home, entry: Box::new(entry), lock });
         }
         drop(state);

@@ -101,7 +101,8 @@ impl Stacks {
             let _state = lock_state(&self.state)?;
             abandoned(&home)
         };
-        let (Some(_lock), Ok(entry)) = (lock, Entry::read(&home)) else { return Err(absent()) };
+        let Ok(entry) = Entry::read(&home) else { return Err(absent()) };
+        let Some(_lock) = lock else { return Err(StackError::InProgress { name: name.to_owned() }) };
         undo(&home, &entry, Patience { wait: self.patience, lazy: false })
     }
 }

@@ -58,6 +58,24 @@ impl Stacks {
         }
     }
 
+    /// Looks into these directories for mkfs and mount programs before `PATH`.
+    #[must_use]
+    pub fn with_tools(self, tools: Vec<PathBuf>) -> Stacks {
+        Stacks { tools, ..self }
+    }
+
+    /// Time limit of mkfs and mount (120 s unless told; mkfs has one second more for each 100 MiB).
+    #[must_use]
+    pub fn with_limit(self, limit: Duration) -> Stacks {
+        Stacks { limit, ..self }
+    }
+
+    /// How long a busy mount is tried again when going down (5 s unless told).
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Stacks {
+        Stacks { patience, ..self }
+    }
+
     /// As [`Stack::up`], with this state directory.
     ///
     /// # Errors
@@ -75,7 +93,7 @@ impl Stacks {
     ) -> Result<Stack, StackError> {
         let filesystem = self.checked(spec)?;
         // A leftover may hold the very space that is needed. What cannot be removed now is reported by `leftovers`.
-        self.down_all(true);
+        self.sweep();
         let mut claim = Claim::new(&self.state, label, name, spec)?;
         let mut warnings = Vec::new();
         match Guard::start(&claim.home, &claim.entry) {
@@ -240,6 +258,17 @@ impl Stacks {
         let driver = tool(program);
         filesystem.mount_command(&driver, &main.1.path, log_path, &point, &spec.mount).run(self.limit)?;
         let mount = self.mounted(&point, &main.1.path)?;
+        if program != "mount" {
+            let shown: Vec<&str> = mount.options.split(',').collect();
+            let unseen: Vec<&str> =
+                spec.mount.split(',').filter(|o| !o.is_empty() && !shown.contains(o)).collect();
+            if !unseen.is_empty() {
+                warnings.push(format!(
+                    "{program} was given the mount options {}, and does not tell whether it took them (it passes over unknown ones)",
+                    unseen.join(",")
+                ));
+            }
+        }
         let path = point.join("work");
         fs::create_dir(&path).map_err(StackError::io("make", &path))?;
 

@@ -2,7 +2,9 @@
 
 /// `; did you mean "ext4"?` for the nearest name, or empty when none is near.
 pub(crate) fn hint(asked: &str, names: &[&str]) -> String {
-    let near = names.iter().map(|name| (distance(asked, name), name)).min();
+    // Of equally near names the last: ext4 rather than ext2 for ext5.
+    let near =
+        names.iter().rev().map(|name| (distance(asked, name), name)).min_by_key(|(distance, _)| *distance);
     match near {
         Some((distance, name)) if distance <= 2 && distance < name.len() => {
             format!(" (did you mean {name:?}?)")
@@ -33,7 +35,7 @@ mod tests {
 
     #[test]
     fn a_slip_is_corrected_and_nonsense_is_not() {
-        let names = ["dir", "ext4", "xfs", "btrfs"];
+        let names = ["dir", "ext2", "ext4", "xfs", "btrfs"];
         assert_eq!(hint("ext5", &names), " (did you mean \"ext4\"?)");
         assert_eq!(hint("XFS", &names), " (did you mean \"xfs\"?)");
         assert_eq!(hint("reiserfs", &names), "");

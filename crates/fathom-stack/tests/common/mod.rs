@@ -1,0 +1,108 @@
+//! A state directory and an image directory of a test's own, and the assertion that nothing is left of either.
+
+#![allow(clippy::unwrap_used, dead_code, missing_docs, reason = "each test binary uses a part")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fathom_stack::{StackSpec, Stacks};
+
+pub struct Place {
+    /// Holds all of it, on the disk: tmpfs would let direct I/O and syncs go by untested.
+    pub root: tempfile::TempDir,
+    pub images: PathBuf,
+    pub state: PathBuf,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        let root = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let (images, state) = (root.path().join("images"), root.path().join("state"));
+        fs::create_dir(&images).unwrap();
+        Place { root, images, state }
+    }
+
+    pub fn stacks(&self) -> Stacks {
+        Stacks::at(&self.state)
+    }
+
+    pub fn spec(&self, filesystem: &str) -> StackSpec {
+        StackSpec {
+            filesystem: filesystem.into(),
+            size_mib: if filesystem == "xfs" { 300 } else { 128 },
+            directory: self.images.clone(),
+            ..StackSpec::default()
+        }
+    }
+
+    /// What of this place still exists: mounts, loop devices, image files, entries.
+    pub fn left(&self) -> Vec<String> {
+        let root = self.root.path().to_str().unwrap();
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let mut left: Vec<String> = mounts.lines().filter(|l| l.contains(root)).map(str::to_owned).collect();
+        for device in fs::read_dir("/sys/block").unwrap().flatten() {
+            let backing = fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
+            if backing.contains(root) {
+                left.push(format!("{}: {backing}", device.path().display()));
+            }
+        }
+        for directory in [&self.images, &self.state.join("stacks")] {
+            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+                left.push(entry.path().display().to_string());
+            }
+        }
+        left
+    }
+
+    #[track_caller]
+    pub fn assert_nothing_left(&self) {
+        assert_eq!(self.left(), Vec::<String>::new());
+    }
+
+    /// As [`Place::assert_nothing_left`], but it may take a moment (another process cleans up).
+    #[track_caller]
+    pub fn assert_nothing_left_within(&self, limit: Duration) {
+        wait_until(limit, || self.left().is_empty());
+        self.assert_nothing_left();
+    }
+}
+
+pub fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while !done() {
+        if start.elapsed() > limit {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
+
+/// Whether images can be mounted here; prints why not.
+pub fn can_mount() -> bool {
+    let ext4 = fathom_stack::available_filesystems().into_iter().find(|f| f.filesystem == "ext4").unwrap();
+    if !ext4.present {
+        println!("skipped: {}", ext4.detail);
+    }
+    ext4.present
+}
+
+pub fn available(filesystem: &str) -> bool {
+    let found = fathom_stack::available_filesystems().into_iter().find(|f| f.filesystem == filesystem);
+    match found {
+        Some(f) if f.present => true,
+        Some(f) => {
+            println!("skipped {filesystem}: {} ({})", f.detail, f.remedy);
+            false
+        }
+        None => panic!("{filesystem} is not known"),
+    }
+}
+
+/// A shell script under this name in a directory that is looked into for tools first.
+pub fn script(directory: &Path, name: &str, text: &str) {
+    let path = directory.join(name);
+    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+}

@@ -1,0 +1,395 @@
+//! Nothing leaks: after failure at any step, after a busy mount, after SIGINT, SIGTERM and kill -9.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests outside #[test] functions")]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use common::{Place, available, can_mount, script, wait_until};
+use fathom_stack::{StackError, StackSpec, Stacks};
+
+/// `down_all` also takes loop devices of dead owners that its state directory does not know, so the tests that make dead
+/// owners and those that call it take turns.
+static DEAD_OWNERS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    DEAD_OWNERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Steps that fail for real: mkfs by its words, mount by an option, log by mkfs, image by its size.
+#[test]
+fn a_failing_step_leaves_nothing_and_says_what_failed() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let spec = |filesystem: &str, mkfs: &[&str], mount: &str| StackSpec {
+        mkfs: mkfs.iter().map(|w| (*w).to_owned()).collect(),
+        mount: mount.into(),
+        ..place.spec(filesystem)
+    };
+    let cases = [
+        (spec("ext4", &["-O", "no_such_feature"], ""), vec!["mke2fs", "no_such_feature", "it said"]),
+        (spec("ext4", &[], "data=sideways"), vec!["mount", "data=sideways", "it said"]),
+        (spec("ext4", &[], "ro"), vec!["read-only"]),
+        (spec("ext4", &["-I", "3"], ""), vec!["mke2fs", "-I 3"]),
+        (StackSpec { size_mib: 16 << 20, ..spec("ext4", &[], "") }, vec!["no space", "smaller size_mib"]),
+        (
+            StackSpec { log_mib: Some(64), ..spec("ext4", &[], "no_such_option") },
+            vec!["mount", "no_such_option"],
+        ),
+    ];
+    for (spec, parts) in cases {
+        let error = place.stacks().up(&spec, "failing").unwrap_err().to_string();
+        println!("{error}\n");
+        for part in parts {
+            assert!(error.contains(part), "{part} in {error}");
+        }
+        place.assert_nothing_left();
+    }
+    if available("ntfs") {
+        let error = place
+            .stacks()
+            .up(&spec("ntfs", &[], "streams_interface=nonsense"), "failing")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("ntfs-3g"), "{error}");
+        place.assert_nothing_left();
+    }
+}
+
+/// Steps that hang or lie, with programs of our own in place of the system's.
+#[test]
+fn a_tool_that_hangs_lies_or_crashes_leaves_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let cases = [
+        ("mke2fs", "sleep 60", "did not end within"),
+        ("mke2fs", "echo dying >&2; kill -SEGV $$", "signal: 11"),
+        ("mke2fs", "exit 0", "mount"), // made nothing, so the mount must fail
+        ("mount", "sleep 60", "did not end within"),
+        ("mount", "exit 0", "nothing is mounted"),
+        ("mount", "/bin/mount \"$@\"; echo late failure >&2; exit 9", "late failure"), // mounted all the same
+    ];
+    for (tool, text, part) in cases {
+        let place = Place::new();
+        let tools = place.root.path().join("tools");
+        fs::create_dir(&tools).unwrap();
+        script(&tools, tool, text);
+        let stacks = place.stacks().with_tools(vec![tools]).with_limit(Duration::from_millis(500));
+        let error = stacks.up(&place.spec("ext4"), "tool").unwrap_err().to_string();
+        println!("{error}\n");
+        assert!(error.contains(part), "{part} in {error}");
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_panic_takes_the_stack_down() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let outcome = std::panic::catch_unwind(|| {
+        let _stack = place.stacks().up(&place.spec("ext4"), "panic").unwrap();
+        assert!(!place.left().is_empty());
+        panic!("on purpose");
+    });
+    assert!(outcome.is_err());
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_busy_mount_names_its_holder_and_is_detached_lazily() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let stacks = place.stacks().with_patience(Duration::from_millis(200));
+    let stack = stacks.up(&place.spec("ext4"), "busy").unwrap();
+    let mut holder = Command::new("sleep").arg("60").current_dir(stack.path()).spawn().unwrap();
+    let error = stack.down().unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, StackError::Busy { lazily: true, .. }), "{text}");
+    assert!(
+        text.contains("sleep") && text.contains(&holder.id().to_string()) && text.contains("lazily"),
+        "{text}"
+    );
+    // The loop device is still there, and is known for what it is.
+    let known = stacks.leftovers();
+    assert!(known.iter().any(|l| l.label.contains("busy") && !l.loops.is_empty()), "{known:?}");
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    place.assert_nothing_left_within(Duration::from_secs(5));
+}
+
+#[test]
+fn a_mount_that_is_busy_for_a_moment_is_waited_for() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let stack = place.stacks().up(&place.spec("ext4"), "moment").unwrap();
+    let mut holder = Command::new("sleep").arg("0.3").current_dir(stack.path()).spawn().unwrap();
+    let waiter = std::thread::spawn(move || holder.wait().unwrap());
+    stack.down().unwrap();
+    waiter.join().unwrap();
+    place.assert_nothing_left();
+}
+
+#[test]
+fn an_unmount_by_hand_frees_everything_and_down_is_content() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let stack = place.stacks().up(&place.spec("ext4"), "hand").unwrap();
+    assert!(Command::new("umount").arg(stack.path().parent().unwrap()).status().unwrap().success());
+    stack.down().unwrap();
+    place.assert_nothing_left();
+}
+
+/// Not a test: the child of the kill tests. Brings a stack up, tells where, and waits to be killed.
+#[test]
+#[ignore = "the child process of the kill tests"]
+fn child_that_holds_a_stack() {
+    let Ok(order) = std::env::var("FATHOM_TEST_HOLD") else { return };
+    let [state, images, filesystem, told] = order.split('|').collect::<Vec<_>>().try_into().unwrap();
+    let spec = StackSpec {
+        filesystem: filesystem.into(),
+        size_mib: 128,
+        directory: images.into(),
+        ..StackSpec::default()
+    };
+    let stack = Stacks::at(state).up(&spec, "killed").unwrap();
+    fs::write(stack.path().join("data"), vec![1; 1 << 20]).unwrap();
+    fs::write(format!("{told}.new"), stack.guard_pid().unwrap().to_string()).unwrap();
+    fs::rename(format!("{told}.new"), told).unwrap();
+    std::thread::sleep(Duration::from_secs(120));
+}
+
+/// A process that holds a stack, and the process id of its guard.
+fn holding(place: &Place, filesystem: &str) -> (Child, libc::pid_t) {
+    let told = place.root.path().join("told");
+    let _ = fs::remove_file(&told);
+    let show = |p: &Path| p.to_str().unwrap().to_owned();
+    let order = [show(&place.state), show(&place.images), filesystem.to_owned(), show(&told)].join("|");
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child_that_holds_a_stack", "--ignored", "--nocapture"])
+        .env("FATHOM_TEST_HOLD", order)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    assert!(wait_until(Duration::from_secs(60), || told.exists()), "the child brings its stack up");
+    (child, fs::read_to_string(told).unwrap().parse().unwrap())
+}
+
+fn kill(pid: libc::pid_t, signal: libc::c_int) {
+    // SAFETY: kill takes no pointers; the process is our child (or its guard) and has not been waited for.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+}
+
+/// Ctrl-C, SIGTERM and kill -9: the guard undoes it at once.
+#[test]
+fn a_killed_owner_leaves_nothing() {
+    let _alone = alone();
+    for filesystem in ["dir", "ext4", "ntfs"] {
+        if !available(filesystem) {
+            continue;
+        }
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGKILL] {
+            let place = Place::new();
+            let (mut child, _) = holding(&place, filesystem);
+            assert!(!place.left().is_empty());
+            let known = place.stacks().leftovers();
+            assert!(known.iter().any(|l| l.label == "killed" && !l.dead), "alive: {known:?}");
+            kill(child.id() as libc::pid_t, signal);
+            child.wait().unwrap();
+            place.assert_nothing_left_within(Duration::from_secs(10));
+        }
+    }
+}
+
+/// Even the guard is killed: the next stack sweeps what is left, and so does `down_all`.
+#[test]
+fn leftovers_of_a_killed_guard_are_swept() {
+    let _alone = alone();
+    for filesystem in ["dir", "ext4", "ntfs"] {
+        if !available(filesystem) {
+            continue;
+        }
+        for by_next_up in [false, true] {
+            let place = Place::new();
+            let (mut child, guard) = holding(&place, filesystem);
+            kill(guard, libc::SIGKILL);
+            kill(child.id() as libc::pid_t, libc::SIGKILL);
+            child.wait().unwrap();
+            std::thread::sleep(Duration::from_millis(300));
+            let known = place.stacks().leftovers();
+            let dead: Vec<_> = known.iter().filter(|l| l.label == "killed").collect();
+            assert!(dead.len() == 1 && dead[0].dead && dead[0].path.exists(), "{known:?}");
+            assert_eq!(dead[0].loops.len(), usize::from(filesystem != "dir"), "{known:?}");
+            if by_next_up {
+                place.stacks().up(&place.spec("dir"), "next").unwrap().down().unwrap();
+            } else {
+                let report = place.stacks().down_all(true);
+                assert!(
+                    report.removed.contains(&"killed".to_owned()) && report.failed.is_empty(),
+                    "{report:?}"
+                );
+            }
+            place.assert_nothing_left();
+        }
+    }
+}
+
+#[test]
+fn a_living_owner_is_not_swept() {
+    let _alone = alone();
+    let place = Place::new();
+    let stack = place.stacks().up(&place.spec("dir"), "alive").unwrap();
+    let report = place.stacks().down_all(true);
+    assert!(!report.removed.contains(&"alive".to_owned()) && stack.path().exists(), "{report:?}");
+    drop(stack);
+    place.assert_nothing_left();
+}
+
+/// The state directory is gone (`/run` was emptied): the image's name tells whose it is.
+#[test]
+fn a_stack_that_no_entry_knows_is_found_by_its_backing_file() {
+    let _alone = alone();
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let (mut child, guard) = holding(&place, "ext4");
+    kill(guard, libc::SIGKILL);
+    kill(child.id() as libc::pid_t, libc::SIGKILL);
+    child.wait().unwrap();
+    let elsewhere = Stacks::at(place.root.path().join("other-state"));
+    let known = elsewhere.leftovers();
+    let ours = |l: &&fathom_stack::Leftover| l.path.starts_with(place.root.path());
+    let found: Vec<_> = known.iter().filter(ours).collect();
+    assert!(found.len() == 1 && found[0].dead && found[0].label.contains("killed"), "{known:?}");
+    let report = elsewhere.down_all(true);
+    assert!(report.removed.iter().any(|l| l.contains("killed")), "{report:?}");
+    place.stacks().down_all(true);
+    place.assert_nothing_left();
+}
+
+/// The owner died while it wrote the entry.
+#[test]
+fn a_half_written_entry_is_swept() {
+    let _alone = alone();
+    let place = Place::new();
+    let home = place.state.join("stacks/fathom-half-1-2-3");
+    fs::create_dir_all(home.join("mnt")).unwrap();
+    fs::write(home.join("owner"), "").unwrap();
+    fs::write(home.join("entry.json"), "{ \"label\": ").unwrap();
+    let ownerless = place.state.join("stacks/fathom-half-1-2-4");
+    fs::create_dir_all(ownerless.join("mnt")).unwrap();
+    let report = place.stacks().down_all(true);
+    assert!(report.failed.is_empty(), "{report:?}");
+    place.assert_nothing_left();
+}
+
+#[test]
+fn many_at_once_do_not_meet() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    std::thread::scope(|scope| {
+        for number in 0..4 {
+            let place = &place;
+            scope.spawn(move || {
+                for _ in 0..2 {
+                    let spec = StackSpec { size_mib: 32, ..place.spec("ext4") };
+                    let stack = place.stacks().up(&spec, &format!("many {number}")).unwrap();
+                    fs::write(stack.path().join("mine"), number.to_string()).unwrap();
+                    assert_eq!(fs::read_to_string(stack.path().join("mine")).unwrap(), number.to_string());
+                    stack.down().unwrap();
+                }
+            });
+        }
+    });
+    place.assert_nothing_left();
+}
+
+#[test]
+fn named_stacks_outlive_their_maker_and_go_by_name() {
+    let _alone = alone();
+    let place = Place::new();
+    let stacks = place.stacks();
+    for filesystem in ["dir", "ext4"] {
+        if !available(filesystem) {
+            continue;
+        }
+        let named = stacks.named_up("mine", &place.spec(filesystem)).unwrap();
+        assert!(named.up && named.path.is_dir(), "{named:?}");
+        fs::write(named.path.join("kept"), "x").unwrap();
+        assert_eq!(stacks.named_list(), std::slice::from_ref(&named));
+        // Neither a sweep nor another `up` takes it, and its name is taken.
+        let report = stacks.down_all(true);
+        assert!(!report.removed.contains(&"mine".to_owned()), "{report:?}");
+        assert!(named.path.join("kept").exists());
+        let error = stacks.named_up("mine", &place.spec("dir")).unwrap_err().to_string();
+        assert!(error.contains("already up") && error.contains("fathom stack down mine"), "{error}");
+        // Busy: nothing is done, and the holder is named.
+        if filesystem != "dir" {
+            let open = fs::File::open(named.path.join("kept")).unwrap();
+            let impatient = place.stacks().with_patience(Duration::from_millis(100));
+            let error = impatient.named_down("mine").unwrap_err().to_string();
+            assert!(error.contains(&std::process::id().to_string()), "{error}");
+            assert!(named.path.join("kept").exists());
+            drop(open);
+        }
+        stacks.named_down("mine").unwrap();
+        assert_eq!(stacks.named_list(), []);
+        place.assert_nothing_left();
+    }
+    for (name, part) in
+        [("mine", "no stack named \"mine\""), ("../x", "letters"), ("", "letters"), ("a b", "letters")]
+    {
+        let error = stacks.named_down(name).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
+fn a_named_stack_that_fails_frees_its_name() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let bad = StackSpec { mount: "data=sideways".into(), ..place.spec("ext4") };
+    place.stacks().named_up("again", &bad).unwrap_err();
+    place.assert_nothing_left();
+    place.stacks().named_up("again", &place.spec("ext4")).unwrap();
+    place.stacks().named_down("again").unwrap();
+    place.assert_nothing_left();
+}
+
+#[test]
+fn paths_with_spaces_work() {
+    let place = Place::new();
+    let odd: PathBuf = place.root.path().join("a b'c");
+    fs::create_dir(&odd).unwrap();
+    for filesystem in ["dir", "ext4"] {
+        if !available(filesystem) {
+            continue;
+        }
+        let stacks = Stacks::at(odd.join("state dir"));
+        let stack =
+            stacks.up(&StackSpec { directory: odd.clone(), ..place.spec(filesystem) }, "odd").unwrap();
+        fs::write(stack.path().join("x"), "x").unwrap();
+        stack.down().unwrap();
+        assert!(stacks.leftovers().iter().all(|l| !l.path.starts_with(&odd)));
+    }
+    place.assert_nothing_left();
+}
