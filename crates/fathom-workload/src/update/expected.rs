@@ -6,18 +6,21 @@ use crate::engine::Value;
 /// The table as it must be: the loaded records, some with raises, some deleted.
 pub struct Expected {
     seed: u64,
-    /// For id `i`, at `i - 1`: its bonus, and by how much its salary was raised.
+    /// For id `i`, at `i - 1`.
     rows: Vec<Row>,
 }
 
+/// What the totals need of a record, and what was done to it.
 #[derive(Clone, Copy)]
 struct Row {
     bonus: u32,
+    /// The whole part of the salary as it was loaded; the other part is a quarter.
+    salary: u32,
     raises: u32,
 }
 
-/// Number of rows and the sums of two columns: what one quick query can tell of a table's content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Number of rows and the sums of three columns: what one quick query can tell of a table's content.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Totals {
     /// Number of rows.
     pub rows: i64,
@@ -25,6 +28,8 @@ pub struct Totals {
     pub ids: i64,
     /// Sum of `bonus`.
     pub bonuses: i64,
+    /// Sum of `salary`: a multiple of a quarter below 2^51, so exact in a double in whatever order it is added up.
+    pub salaries: f64,
 }
 
 impl Expected {
@@ -36,7 +41,7 @@ impl Expected {
     /// The next record to insert.
     pub fn append(&mut self) -> [Value; FIELDS] {
         let record = Record::of(self.seed, self.rows.len() as i64 + 1);
-        self.rows.push(Row { bonus: record.bonus as u32, raises: 0 });
+        self.rows.push(Row { bonus: record.bonus as u32, salary: record.salary as u32, raises: 0 });
         record.values()
     }
 
@@ -55,12 +60,14 @@ impl Expected {
 
     /// The totals of the ids `first..=last`.
     pub fn totals(&self, first: i64, last: i64) -> Totals {
-        let bonuses =
-            self.rows[first as usize - 1..last as usize].iter().map(|row| i64::from(row.bonus)).sum();
+        let rows = &self.rows[first as usize - 1..last as usize];
+        let bonuses = rows.iter().map(|row| i64::from(row.bonus)).sum();
+        let whole: u64 = rows.iter().map(|row| u64::from(row.salary) + u64::from(row.raises)).sum();
+        let salaries = whole as f64 + 0.25 * rows.len() as f64;
         // The even one of the two factors is halved, so that nothing overflows and nothing is rounded.
         let (count, both) = (last - first + 1, first + last);
         let ids = if count % 2 == 0 { count / 2 * both } else { both / 2 * count };
-        Totals { rows: count, ids, bonuses }
+        Totals { rows: count, ids, bonuses, salaries }
     }
 
     /// The totals of the whole table.
@@ -89,6 +96,7 @@ impl Totals {
             rows: self.rows - other.rows,
             ids: self.ids - other.ids,
             bonuses: self.bonuses - other.bonuses,
+            salaries: self.salaries - other.salaries,
         }
     }
 }
@@ -111,6 +119,9 @@ mod tests {
             prop_assert_eq!(totals.rows, records.len() as i64);
             prop_assert_eq!(totals.ids, records.iter().map(|record| record.id).sum::<i64>());
             prop_assert_eq!(totals.bonuses, records.iter().map(|record| record.bonus).sum::<i64>());
+            prop_assert_eq!(totals.salaries, records.iter().map(|record| record.salary).sum::<f64>());
+            expected.raise(first, last);
+            prop_assert_eq!(expected.totals(first, last).salaries, totals.salaries + totals.rows as f64);
             let rest = expected.all().without(totals);
             prop_assert_eq!(rest.rows, rows - totals.rows);
         }
@@ -126,7 +137,7 @@ mod tests {
             Value::Real(salary) => salary,
             ref other => panic!("{other:?}"),
         };
-        let base = Expected { seed: 1, rows: vec![Row { bonus: 0, raises: 0 }; 4] };
+        let base = Expected { seed: 1, rows: vec![Row { bonus: 0, salary: 0, raises: 0 }; 4] };
         let raised: Vec<f64> = (0..4).map(|p| salary(&expected, p) - salary(&base, p)).collect();
         assert_eq!(raised, [0.0, 1.0, 2.0, 0.0]);
         expected.reset(3);

@@ -49,6 +49,12 @@ impl Prepared {
         }
     }
 
+    /// Whether an UPDATE makes the table another one to work on, so that it must be put back before the next: PostgreSQL
+    /// keeps the old versions of rows in the table, SQLite does not.
+    pub fn is_worn_by_updates(&self) -> bool {
+        matches!(self, Prepared::Table)
+    }
+
     /// Puts the table back as it was loaded. No connection may be open, and none is afterwards.
     pub fn restore(&self, engine: &dyn Engine) -> Result<(), WorkloadError> {
         match self {

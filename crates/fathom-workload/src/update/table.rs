@@ -100,12 +100,15 @@ fn insert_of(name: &str, count: usize) -> String {
 /// Checks number of rows and sums against what must be there.
 pub fn check_totals(connection: &mut dyn Connection, must: Totals) -> Result<(), WorkloadError> {
     let statement = connection.prepare(
-        "SELECT count(*), CAST(coalesce(sum(id), 0) AS BIGINT), CAST(coalesce(sum(bonus), 0) AS BIGINT) FROM records",
+        "SELECT count(*), CAST(coalesce(sum(id), 0) AS BIGINT), CAST(coalesce(sum(bonus), 0) AS BIGINT),
+                CAST(coalesce(sum(salary), 0) AS DOUBLE PRECISION) FROM records",
     )?;
     let mut found = None;
     connection.query(statement, &[], &mut |row| {
-        if let [Value::Integer(rows), Value::Integer(ids), Value::Integer(bonuses)] = *row {
-            found = Some(Totals { rows, ids, bonuses });
+        if let [Value::Integer(rows), Value::Integer(ids), Value::Integer(bonuses), Value::Real(salaries)] =
+            *row
+        {
+            found = Some(Totals { rows, ids, bonuses, salaries });
         }
     })?;
     if found == Some(must) {
