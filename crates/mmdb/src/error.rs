@@ -1,0 +1,169 @@
+//! What can go wrong, in words that name the table, key and constraint, or the file and offset.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The result of every fallible call of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a call failed.
+///
+/// [`Error::is_retryable`] tells which errors go away when the transaction is run again;
+/// [`crate::Database::run`] does that by itself.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The named table does not exist, or was dropped after the handle was made.
+    #[error("table {table}: no such table")]
+    NoSuchTable {
+        /// Table name.
+        table: String,
+    },
+    /// A table of that name is already there.
+    #[error("table {table}: already exists")]
+    TableExists {
+        /// Table name.
+        table: String,
+    },
+    /// The table has no such column.
+    #[error("table {table}: no column {column}")]
+    NoSuchColumn {
+        /// Table name.
+        table: String,
+        /// Column name or position.
+        column: String,
+    },
+    /// The table has no such index.
+    #[error("table {table}: no index {index}")]
+    NoSuchIndex {
+        /// Table name.
+        table: String,
+        /// Index name.
+        index: String,
+    },
+    /// The schema or the request contradicts itself or exceeds a limit.
+    #[error("table {table}: {reason}")]
+    Schema {
+        /// Table name.
+        table: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A unique constraint would be violated.
+    #[error("table {table}, constraint {constraint}: key {key} is already present")]
+    DuplicateKey {
+        /// Table name.
+        table: String,
+        /// Name of the unique index, `primary` for the primary key.
+        constraint: String,
+        /// The key, as text.
+        key: String,
+    },
+    /// A value does not fit its column.
+    #[error("table {table}, column {column}: {reason}")]
+    Value {
+        /// Table name.
+        table: String,
+        /// Column name.
+        column: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Wait-die chose this transaction as the victim, or the lock policy forbids waiting. Run it again.
+    #[error("table {table}, key {key}: lock held by another transaction; run the transaction again")]
+    Deadlock {
+        /// Table name.
+        table: String,
+        /// What was to be locked, as text.
+        key: String,
+    },
+    /// A row of a table without locking changed between the operation and the commit. Run it again.
+    #[error("table {table}, key {key}: changed by another transaction; run the transaction again")]
+    Conflict {
+        /// Table name.
+        table: String,
+        /// The key, as text.
+        key: String,
+    },
+    /// One transaction's frame is larger than a log segment can hold.
+    #[error("transaction of {bytes} log bytes exceeds the {max} that a segment holds")]
+    TransactionTooLarge {
+        /// Size of the frame, bytes.
+        bytes: u64,
+        /// Largest frame possible, bytes.
+        max: u64,
+    },
+    /// The memory limit is reached; nothing was changed.
+    #[error("table {table}: memory limit of {limit} bytes reached ({used} in use)")]
+    MemoryLimit {
+        /// Table that asked for memory.
+        table: String,
+        /// Bytes in use.
+        used: u64,
+        /// The limit, bytes.
+        limit: u64,
+    },
+    /// No log segment is ready. The commit was refused before it got a number; nothing was changed.
+    #[error("log directory {}: no segment ready ({cause})", .dir.display())]
+    LogFull {
+        /// Directory of the stream.
+        dir: PathBuf,
+        /// Why none is ready: `disk full` and the like.
+        cause: String,
+    },
+    /// An earlier write or sync failed. Nothing is acknowledged any more: close and open again.
+    #[error("database is poisoned by an earlier failure: {cause}; reopen to recover")]
+    Poisoned {
+        /// The failure.
+        cause: String,
+    },
+    /// The commit may or may not survive: its flush failed. Reopening decides.
+    #[error("commit {gsn}: outcome unknown, its flush failed: {cause}; reopen to recover")]
+    Indeterminate {
+        /// Number of the commit.
+        gsn: u64,
+        /// The failure.
+        cause: String,
+    },
+    /// Data that was acknowledged is missing or damaged. The database refuses to open; see [`crate::salvage`].
+    #[error("{} is corrupt at offset {offset}: {what}", .file.display())]
+    Corrupt {
+        /// The file.
+        file: PathBuf,
+        /// Byte offset in the file.
+        offset: u64,
+        /// What was found.
+        what: String,
+    },
+    /// A call to the operating system failed.
+    #[error("{op} {}: {source}", .file.display())]
+    Io {
+        /// What was tried.
+        op: &'static str,
+        /// On which file.
+        file: PathBuf,
+        /// Its answer.
+        source: Arc<io::Error>,
+    },
+    /// The database is being closed.
+    #[error("database is closed")]
+    Closed,
+}
+
+impl Error {
+    /// True if the same transaction, run again from its start, may succeed.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Error::Deadlock { .. } | Error::Conflict { .. })
+    }
+
+    pub(crate) fn io(op: &'static str, file: &Path) -> impl FnOnce(io::Error) -> Error {
+        let file = file.to_path_buf();
+        move |e| Error::Io { op, file, source: Arc::new(e) }
+    }
+
+    pub(crate) fn corrupt(file: &Path, offset: u64, what: impl Into<String>) -> Error {
+        Error::Corrupt { file: file.to_path_buf(), offset, what: what.into() }
+    }
+}

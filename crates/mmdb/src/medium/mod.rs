@@ -1,0 +1,107 @@
+//! The seam between the engine and the disk.
+//!
+//! Everything the engine asks of a disk is one of the few calls of [`Medium`] and [`MediumFile`]. Three
+//! implementations: [`FileMedium`] (a real file system), [`MemoryMedium`] (nothing survives the process) and
+//! [`CrashMedium`] (a seeded, adversarial disk for tests).
+//!
+//! What the engine assumes of a medium, and nothing more: bytes written are durable only after `sync` of that
+//! file returned; a name is durable only after `sync_dir` of its directory returned; `rename` is atomic; a sector of
+//! 512 bytes may be torn from its neighbours, in any order; after a failed `sync` the bytes may be lost for good.
+
+mod crash;
+mod file;
+mod memory;
+
+pub use crash::{CrashKind, CrashMedium, Faults};
+pub use file::FileMedium;
+pub use memory::MemoryMedium;
+
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A place that holds directories of files.
+///
+/// ```
+/// use mmdb::medium::{Medium, MemoryMedium};
+/// use std::path::Path;
+/// let m = MemoryMedium::new();
+/// let f = m.create(Path::new("/d/a"))?;
+/// f.write_at(0, b"hello")?;
+/// f.sync()?;
+/// m.sync_dir(Path::new("/d"))?;
+/// assert_eq!(m.list(Path::new("/d"))?, ["a"]);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub trait Medium: Send + Sync + Debug {
+    /// Opens an existing file for reading and writing; `NotFound` if there is none.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>>;
+    /// Creates an empty file, replacing one of that name.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>>;
+    /// Creates a directory and its parents; fine if it is there.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Renames a file within one directory, atomically, replacing the target.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Names of the files in a directory, sorted; empty if the directory does not exist.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Takes the exclusive right to use a database; `WouldBlock` if another holds it. Dropping gives it back.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
+}
+
+/// An open file of a [`Medium`].
+pub trait MediumFile: Send + Sync + Debug {
+    /// Length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// True if the length is 0.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+    /// Reads up to `buf.len()` bytes at `offset`; fewer only at the end of the file.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
+    /// Writes all of `data` at `offset`, extending the file if need be.
+    fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()>;
+    /// Makes everything written so far durable (`fdatasync`).
+    fn sync(&self) -> io::Result<()>;
+    /// Extends the file to `len` bytes of written zeros, so that later writes change no metadata, and syncs it.
+    fn preallocate(&self, len: u64) -> io::Result<()>;
+    /// Forgets cached pages, so that what is read next comes from the device. A hint; the default does nothing.
+    fn drop_cache(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads a whole file.
+pub(crate) fn read_all(file: &dyn MediumFile) -> io::Result<Vec<u8>> {
+    let len = usize::try_from(file.len()?).map_err(|_| io::Error::other("file too large"))?;
+    let mut buf = vec![0; len];
+    let n = file.read_at(0, &mut buf)?;
+    buf.truncate(n);
+    Ok(buf)
+}
+
+/// Writes a file whole and durable, name and all: temporary file, sync, rename, sync of the directory. An error comes
+/// with whether the new file may have taken the name already.
+pub(crate) fn replace(
+    medium: &dyn Medium,
+    dir: &Path,
+    name: &str,
+    data: &[u8],
+) -> std::result::Result<(), (bool, io::Error)> {
+    let tmp = dir.join(format!("{name}.tmp"));
+    (|| {
+        let file = medium.create(&tmp)?;
+        file.write_at(0, data)?;
+        file.sync()
+    })()
+    .map_err(|e| (false, e))?;
+    (|| {
+        medium.rename(&tmp, &dir.join(name))?;
+        medium.sync_dir(dir)
+    })()
+    .map_err(|e| (true, e))
+}
