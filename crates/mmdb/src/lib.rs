@@ -1,1 +1,64 @@
 //! An embedded main-memory DBMS with parallel differential logging.
+//!
+//! Tables live in memory; every commit that is acknowledged survives a power cut; the log is the only disk I/O in
+//! normal operation. A commit writes one frame, the XOR of what changed, to one of several log streams, and its ticket
+//! resolves once everything up to it is on the disk.
+//!
+//! ```
+//! use mmdb::{ColumnType, Database, Schema};
+//! let db = Database::in_memory()?;                                   // or Database::open("dir", Options::default())
+//! let messages = db.create_table(
+//!     Schema::new("message").column("id", ColumnType::Int64).column("body", ColumnType::VarText(160)).primary_key(&["id"]),
+//! )?;
+//! let mut tx = db.begin()?;                                          // serializable
+//! tx.insert(&messages, &[1.into(), "hello".into()])?;
+//! let ticket = tx.commit()?;                                         // applied, in the log buffer, locks free
+//! ticket.wait()?;                                                    // durable
+//! assert_eq!(db.begin()?.get(&messages, &[1.into()])?.and_then(|r| r.at(1).as_text().map(String::from)), Some("hello".into()));
+//! # Ok::<(), mmdb::Error>(())
+//! ```
+//!
+//! The formats are in `docs/design.md`, the rules of recovery in `docs/recovery.md`. Linux only (futexes).
+
+mod append_list;
+mod backup;
+mod checkpoint;
+mod codec;
+mod container;
+mod database;
+mod engine;
+mod error;
+mod index;
+mod key;
+mod lock;
+mod log;
+mod manifest;
+pub mod medium;
+mod options;
+mod recovery;
+mod row;
+mod salvage;
+mod schema;
+mod stats;
+mod table;
+mod tx;
+mod value;
+
+pub use backup::restore;
+pub use checkpoint::CheckpointStats;
+#[doc(hidden)]
+pub use checkpoint::Stepwise;
+pub use database::Database;
+pub use error::{Error, Result};
+#[doc(hidden)]
+pub use log::Sabotage;
+pub use log::Ticket;
+pub use options::{Durability, LogKind, Options};
+pub use recovery::RecoveryReport;
+pub use row::Row;
+pub use salvage::{LoggedChange, LoggedFrame, Salvaged, Snapshot, read_log, salvage};
+pub use schema::{Column, ColumnType, IndexDef, IndexKind, Locking, Logging, MAX_COLUMNS, Schema};
+pub use stats::{Stats, TableStats};
+pub use table::Table;
+pub use tx::{Cursor, Transaction};
+pub use value::Value;

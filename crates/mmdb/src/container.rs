@@ -1,0 +1,173 @@
+//! Containers: the unit of allocation, of latching and of checkpointing.
+//!
+//! A container is a run of equal slots. A slot is `version u64 | meta u32 | row bytes | zeros`; `meta` holds the row's
+//! length (low 16 bits) and whether it is live (bit 31). Version counts the changes the slot has seen. Everything
+//! behind the version is the *body*, which is what the log takes differences of.
+
+use crate::codec::{u32_at, u64_at};
+use parking_lot::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes of a slot before the row: version and meta.
+pub(crate) const SLOT_HEAD: usize = 12;
+/// Offset of the body in a slot.
+pub(crate) const BODY: usize = 8;
+/// Bytes of meta at the start of a body.
+pub(crate) const META: usize = 4;
+/// Set in `meta` while the row exists.
+pub(crate) const LIVE: u32 = 1 << 31;
+/// Lock unit of [`crate::Locking::Page`], bytes.
+pub(crate) const PAGE: usize = 4096;
+
+/// Slot sizes, bytes. A row lives in the smallest class that holds it.
+pub(crate) const CLASSES: [usize; 24] = [
+    32, 48, 64, 80, 96, 128, 160, 192, 256, 320, 384, 512, 640, 768, 1024, 1536, 2048, 3072, 4096, 8192,
+    16384, 32768, 49152, 65536,
+];
+
+/// The class for a row of `len` bytes in containers of `container` bytes.
+pub(crate) fn class_of(len: usize, container: usize) -> Option<u8> {
+    let need = len + SLOT_HEAD;
+    if len > 0xffff {
+        return None;
+    }
+    let c = CLASSES.iter().position(|&s| s >= need)?;
+    (CLASSES[c] <= container).then_some(c as u8)
+}
+
+/// Place of a row: container of its table, slot in it. Stable until the row outgrows its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Rid(pub(crate) u64);
+
+impl Rid {
+    pub(crate) fn new(container: u32, slot: u16) -> Rid {
+        Rid(u64::from(container) << 16 | u64::from(slot))
+    }
+
+    #[inline]
+    pub(crate) fn container(self) -> u32 {
+        (self.0 >> 16) as u32
+    }
+
+    #[inline]
+    pub(crate) fn slot(self) -> u16 {
+        self.0 as u16
+    }
+}
+
+/// A run of slots of one class, under one latch.
+#[derive(Debug)]
+pub(crate) struct Container {
+    pub(crate) class: u8,
+    pub(crate) slot_size: usize,
+    /// Position of this container's image in the files of both checkpoint sides.
+    pub(crate) image: u32,
+    /// Per side: changed since that side's last checkpoint.
+    pub(crate) dirty: [AtomicBool; 2],
+    pub(crate) bytes: RwLock<Box<[u8]>>,
+}
+
+impl Container {
+    pub(crate) fn new(class: u8, image: u32, bytes: Box<[u8]>) -> Container {
+        Container {
+            class,
+            slot_size: CLASSES[usize::from(class) % CLASSES.len()],
+            image,
+            dirty: [AtomicBool::new(true), AtomicBool::new(true)],
+            bytes: RwLock::new(bytes),
+        }
+    }
+
+    pub(crate) fn slots(&self, container_size: usize) -> u16 {
+        (container_size / self.slot_size) as u16
+    }
+
+    pub(crate) fn mark_dirty(&self) {
+        for d in &self.dirty {
+            // Reading first keeps the line shared between cores while it is set already.
+            if !d.load(Ordering::Relaxed) {
+                d.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn range(&self, slot: u16) -> std::ops::Range<usize> {
+        let at = usize::from(slot) * self.slot_size;
+        at..at + self.slot_size
+    }
+}
+
+/// A slot's bytes, read.
+#[derive(Clone, Copy)]
+pub(crate) struct Slot<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Slot<'a> {
+    pub(crate) fn version(self) -> u64 {
+        u64_at(self.0, 0)
+    }
+
+    pub(crate) fn meta(self) -> u32 {
+        u32_at(self.0, BODY)
+    }
+
+    pub(crate) fn is_live(self) -> bool {
+        self.meta() & LIVE != 0
+    }
+
+    /// Length of the row bytes present, live or not.
+    pub(crate) fn len(self) -> usize {
+        ((self.meta() & 0xffff) as usize).min(self.0.len() - SLOT_HEAD)
+    }
+
+    /// The row, if live.
+    pub(crate) fn row(self) -> Option<&'a [u8]> {
+        self.is_live().then(|| &self.0[SLOT_HEAD..SLOT_HEAD + self.len()])
+    }
+
+    pub(crate) fn body(self) -> &'a [u8] {
+        &self.0[BODY..]
+    }
+}
+
+/// Makes `row` the live content of the slot (its body as seen by [`body_after`]) and counts the change.
+pub(crate) fn write_slot(slot: &mut [u8], row: &[u8]) {
+    let old = Slot(slot).len();
+    let version = Slot(slot).version() + 1;
+    slot[..8].copy_from_slice(&version.to_le_bytes());
+    slot[8..12].copy_from_slice(&(LIVE | row.len() as u32).to_le_bytes());
+    slot[SLOT_HEAD..SLOT_HEAD + row.len()].copy_from_slice(row);
+    if old > row.len() {
+        slot[SLOT_HEAD + row.len()..SLOT_HEAD + old].fill(0);
+    }
+}
+
+/// Marks the slot's row as gone and counts the change; `scrub` also zeroes the row.
+pub(crate) fn clear_slot(slot: &mut [u8], scrub: bool) {
+    let version = Slot(slot).version() + 1;
+    let (len, meta) = (Slot(slot).len(), Slot(slot).meta());
+    slot[..8].copy_from_slice(&version.to_le_bytes());
+    if scrub {
+        slot[8..SLOT_HEAD + len].fill(0);
+    } else {
+        slot[8..12].copy_from_slice(&(meta & !LIVE).to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_keeps_zeros_behind_its_row() {
+        let mut s = vec![0; 64];
+        write_slot(&mut s, &[1; 40]);
+        write_slot(&mut s, &[2; 10]);
+        assert_eq!(Slot(&s).row(), Some(&[2u8; 10][..]));
+        assert!(s[SLOT_HEAD + 10..].iter().all(|&b| b == 0));
+        clear_slot(&mut s, false);
+        assert_eq!((Slot(&s).row(), Slot(&s).len(), Slot(&s).version()), (None, 10, 3));
+        clear_slot(&mut s, true);
+        assert!(s[BODY..].iter().all(|&b| b == 0));
+    }
+}

@@ -1,0 +1,347 @@
+//! The handle on an open database.
+
+use crate::checkpoint::{CheckpointStats, Stepwise};
+use crate::engine::{Engine, name, stripe};
+use crate::error::{Error, Result};
+use crate::lock::Mode;
+use crate::log::{Log, Ticket};
+use crate::options::{Durability, Options};
+use crate::recovery;
+use crate::schema::Schema;
+use crate::stats::Stats;
+use crate::table::{Table, TableInner};
+use crate::tx::Transaction;
+use parking_lot::Mutex;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// An open database. Clones share it; dropping the last one flushes and closes it.
+///
+/// ```
+/// use mmdb::{ColumnType, Database, Schema, Value};
+/// let db = Database::in_memory()?;
+/// let accounts = db.create_table(
+///     Schema::new("account").column("id", ColumnType::Int64).column("balance", ColumnType::Int64).primary_key(&["id"]),
+/// )?;
+/// db.run(|tx| {
+///     tx.insert(&accounts, &[1.into(), 100.into()])?;
+///     tx.insert(&accounts, &[2.into(), 0.into()])
+/// })?;
+/// db.run(|tx| {
+///     tx.update(&accounts, &[1.into()], &[("balance", 60.into())])?;
+///     tx.update(&accounts, &[2.into()], &[("balance", 40.into())])
+/// })?;
+/// let mut tx = db.begin()?;
+/// assert_eq!(tx.get(&accounts, &[2.into()])?.map(|r| r.at(1) == Value::Int(40)), Some(true));
+/// # Ok::<(), mmdb::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Database(pub(crate) Arc<Inner>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) engine: Arc<Engine>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let log = &self.engine.log;
+        // Best effort: what is not acknowledged may be lost anyway.
+        let _ = log.flush_all();
+        log.stop();
+        for t in self.threads.lock().drain(..) {
+            let _ = t.join();
+        }
+    }
+}
+
+impl Database {
+    /// Opens the database in directory `path`, creating it if there is none, and recovers what was acknowledged.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] names the file and offset if acknowledged data is missing or damaged: nothing is changed, and
+    /// [`crate::salvage`] can save what is readable. [`Error::Io`] with `WouldBlock` if the database is open elsewhere.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
+        let engine = Arc::new(recovery::open(path.as_ref(), options)?);
+        let mut threads = Vec::new();
+        let failed = |e| Error::io("start thread for", &engine.path)(e);
+        if engine.options.background && !engine.options.reference {
+            for i in 0..engine.log.streams.len() {
+                let (log, lazy) = (engine.log.clone(), engine.options.lazy_interval);
+                let t = std::thread::Builder::new().name(format!("mmdb-log-{i}"));
+                threads.push(t.spawn(move || log.run_flusher(i, lazy)).map_err(failed)?);
+            }
+            let log = engine.log.clone();
+            let t = std::thread::Builder::new().name("mmdb-segments".into());
+            threads.push(t.spawn(move || run_preparer(&log)).map_err(failed)?);
+            if engine.options.checkpoint_log_bytes > 0 {
+                let weak = Arc::downgrade(&engine);
+                let log = engine.log.clone();
+                let t = std::thread::Builder::new().name("mmdb-checkpoint".into());
+                let run = move || {
+                    while !log.is_stopping() {
+                        std::thread::park_timeout(Duration::from_millis(50));
+                        let Some(engine) = weak.upgrade() else { return };
+                        let bytes: u64 = engine.log.streams.iter().map(|s| s.extent().1).sum();
+                        if bytes > engine.options.checkpoint_log_bytes && !log.is_stopping() {
+                            // A failure is either poison, which everybody sees, or lack of space, which the log
+                            // reports when it matters.
+                            let _ = engine.checkpoint();
+                        }
+                    }
+                };
+                threads.push(t.spawn(run).map_err(failed)?);
+            }
+        }
+        Ok(Database(Arc::new(Inner { engine, threads: Mutex::new(threads) })))
+    }
+
+    /// A new database on a medium in memory.
+    ///
+    /// # Errors
+    /// None in practice.
+    pub fn in_memory() -> Result<Database> {
+        Database::open("/mmdb", Options::in_memory())
+    }
+
+    /// Creates a table. When this returns, the table survives a crash.
+    ///
+    /// # Errors
+    /// [`Error::TableExists`], or [`Error::Schema`] if the schema contradicts itself.
+    pub fn create_table(&self, schema: Schema) -> Result<Table> {
+        let e = &self.0.engine;
+        schema.validate()?;
+        e.log.check()?;
+        let mut admin = e.admin.lock();
+        if e.names.read().contains_key(&schema.name) {
+            return Err(Error::TableExists { table: schema.name });
+        }
+        let id = admin.next_table;
+        let table = Arc::new(TableInner::new(id, schema, e.space.clone(), e.options.reference));
+        admin.next_table += 1;
+        admin.schemas.push((id, table.schema.clone()));
+        if !e.options.reference
+            && let Err(err) = e.store_manifest(&mut admin)
+        {
+            admin.schemas.retain(|s| s.0 != id);
+            return Err(err);
+        }
+        e.names.write().insert(table.schema.name.clone(), id);
+        if !e.tables.put(id, table.clone()) {
+            return Err(Error::TableExists { table: table.schema.name.clone() });
+        }
+        Ok(Table(table))
+    }
+
+    /// The named table.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`].
+    pub fn table(&self, name: &str) -> Result<Table> {
+        let e = &self.0.engine;
+        let id = e.names.read().get(name).copied();
+        let found = id.and_then(|id| e.tables.get(id)).filter(|t| !t.dropped.load(Ordering::Acquire));
+        found.map(|t| Table(t.clone())).ok_or_else(|| Error::NoSuchTable { table: name.to_owned() })
+    }
+
+    /// All tables, in order of creation.
+    #[must_use]
+    pub fn tables(&self) -> Vec<Table> {
+        self.0.engine.live_tables().map(|t| Table(t.clone())).collect()
+    }
+
+    /// Drops a table and its rows, durably. Waits for transactions that use it.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`] if the table stays busy; [`Error::NoSuchTable`].
+    pub fn drop_table(&self, table: &Table) -> Result<()> {
+        let e = &self.0.engine;
+        table.0.alive()?;
+        let mut tx = self.begin()?;
+        tx.lock_table(&table.0, Mode::Exclusive)?;
+        let mut admin = e.admin.lock();
+        // Commits that are numbered must be durable before their records may become unreadable.
+        e.log.flush_all()?;
+        let before = admin.schemas.clone();
+        admin.schemas.retain(|s| s.0 != table.0.id);
+        admin.forget_table(table.0.id);
+        if !e.options.reference
+            && let Err(err) = e.store_manifest(&mut admin)
+        {
+            admin.schemas = before;
+            return Err(err);
+        }
+        table.0.dropped.store(true, Ordering::Release);
+        e.names.write().remove(table.name());
+        for (_, c) in table.0.containers.iter() {
+            *c.bytes.write() = Box::default();
+            e.space.give_image(c.image);
+            e.space.containers.fetch_sub(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Starts a serializable transaction. Waits here, holding nothing, while the log device is behind.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] after a failed write or sync.
+    pub fn begin(&self) -> Result<Transaction<'_>> {
+        self.begin_aged(self.0.engine.ages.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn begin_aged(&self, age: u64) -> Result<Transaction<'_>> {
+        let e = &self.0.engine;
+        let stripe = stripe();
+        if !e.options.reference {
+            e.log.check()?;
+            let s = &e.log.streams[stripe % e.log.streams.len()];
+            s.throttle(&e.log)?;
+        }
+        Ok(Transaction::new(e, age, stripe))
+    }
+
+    /// Runs a transaction until it commits, and waits until it is durable. Errors that running again may cure are
+    /// cured that way; the transaction keeps its age, so it gets its turn.
+    ///
+    /// # Errors
+    /// Whatever `f` or the commit returns that [`Error::is_retryable`] does not cover.
+    pub fn run<T>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
+        let (value, ticket) = self.run_with(Durability::Durable, f)?;
+        ticket.wait()?;
+        Ok(value)
+    }
+
+    /// As [`Database::run`], but hands out the ticket instead of waiting.
+    ///
+    /// # Errors
+    /// As [`Database::run`].
+    pub fn run_with<T>(
+        &self,
+        durability: Durability,
+        mut f: impl FnMut(&mut Transaction<'_>) -> Result<T>,
+    ) -> Result<(T, Ticket)> {
+        let age = self.0.engine.ages.fetch_add(1, Ordering::Relaxed);
+        let mut tries = 0u32;
+        loop {
+            let mut tx = self.begin_aged(age)?;
+            let done = match f(&mut tx) {
+                Ok(v) => tx.commit_with(durability).map(|t| (v, t)),
+                Err(e) => {
+                    drop(tx);
+                    Err(e)
+                }
+            };
+            match done {
+                Err(e) if e.is_retryable() => {
+                    tries += 1;
+                    // Whoever is in the way holds its locks for microseconds, unless it was preempted.
+                    if tries < 8 {
+                        std::thread::yield_now();
+                    } else {
+                        std::thread::sleep(Duration::from_micros(u64::from(tries.min(100)) * 5));
+                    }
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Number of the last commit such that it and all before it are durable.
+    #[must_use]
+    pub fn horizon(&self) -> u64 {
+        self.0.engine.log.horizon()
+    }
+
+    /// Makes all commits so far durable.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] or [`Error::Io`].
+    pub fn flush(&self) -> Result<()> {
+        self.0.engine.log.flush_all()
+    }
+
+    /// Takes a checkpoint while transactions go on, and recycles the log that it makes superfluous.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; the last good checkpoint stays.
+    pub fn checkpoint(&self) -> Result<CheckpointStats> {
+        self.0.engine.checkpoint()
+    }
+
+    /// A checkpoint in steps, so that tests can do things in between.
+    #[doc(hidden)]
+    pub fn checkpoint_stepwise(&self) -> Result<Stepwise<'_>> {
+        Stepwise::begin(&self.0.engine)
+    }
+
+    /// Copies the database into the empty directory `to` (on the same medium) while transactions go on. The copy holds
+    /// every commit that was durable when this was called; it can be opened as it is.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<()> {
+        self.0.engine.backup(to.as_ref())
+    }
+
+    /// What the database is doing: sizes, counters, positions.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats::collect(&self.0.engine)
+    }
+
+    /// What opening read and how long it took.
+    #[must_use]
+    pub fn recovery(&self) -> recovery::RecoveryReport {
+        *self.0.engine.recovered.lock()
+    }
+
+    /// Flushes and closes. Other clones of the handle keep the database open.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] or [`Error::Io`] if the last flush fails.
+    pub fn close(self) -> Result<()> {
+        self.flush()
+    }
+
+    /// Locks on a table name exist only while somebody holds them; for tests of leaks.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn locks_held(&self) -> usize {
+        self.0.engine.locks.len()
+    }
+
+    /// Checks the indexes against the rows.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] on the first contradiction. Only meaningful while no transaction runs.
+    #[doc(hidden)]
+    pub fn verify(&self) -> Result<()> {
+        recovery::verify(&self.0.engine)
+    }
+}
+
+/// The body of the thread that keeps segments ready.
+fn run_preparer(log: &Arc<Log>) {
+    while !log.is_stopping() {
+        for s in &log.streams {
+            s.prepare();
+        }
+        let mut hungry = log.hungry.0.lock();
+        if !*hungry {
+            // Wakes by itself too: a full disk may have got space, a segment may have been used up.
+            log.hungry.1.wait_for(&mut hungry, Duration::from_millis(20));
+        }
+        *hungry = false;
+    }
+}
+
+impl Engine {
+    /// Takes `table` in every stripe.
+    pub(crate) fn table_names(table: u32) -> impl Iterator<Item = u64> {
+        (0..crate::engine::GATES).map(move |s| name::table(table, s))
+    }
+}

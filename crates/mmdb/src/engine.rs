@@ -1,0 +1,139 @@
+//! What all parts of an open database share.
+
+use crate::append_list::AppendList;
+use crate::checkpoint::Admin;
+use crate::error::{Error, Result};
+use crate::key::mix;
+use crate::lock::LockManager;
+use crate::log::Log;
+use crate::options::Options;
+use crate::recovery::RecoveryReport;
+use crate::table::{Space, TableInner};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Stripes of the gate and of table locks: readers on different stripes do not meet.
+pub(crate) const GATES: usize = 8;
+
+#[repr(align(64))]
+pub(crate) struct Gate(RwLock<()>);
+
+/// Counters of the engine, for [`crate::Stats`].
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) commits: [Striped; GATES],
+    pub(crate) aborts: AtomicU64,
+    pub(crate) checkpoints: AtomicU64,
+    pub(crate) checkpoint_containers: AtomicU64,
+    pub(crate) recycled: AtomicU64,
+}
+
+/// A counter alone on its cache line.
+#[derive(Default)]
+#[repr(align(64))]
+pub(crate) struct Striped(pub(crate) AtomicU64);
+
+pub(crate) struct Engine {
+    pub(crate) path: PathBuf,
+    pub(crate) options: Options,
+    pub(crate) log: Arc<Log>,
+    pub(crate) locks: LockManager,
+    pub(crate) space: Arc<Space>,
+    pub(crate) tables: AppendList<Arc<TableInner>>,
+    pub(crate) names: RwLock<HashMap<String, u32>>,
+    /// Commits pass it shared from their append to the end of their application; closing it for a moment gives a
+    /// commit number up to which everything is applied.
+    gates: [Gate; GATES],
+    pub(crate) ages: AtomicU64,
+    /// Checkpoints, schema changes and backups, one at a time.
+    pub(crate) admin: Mutex<Admin>,
+    pub(crate) counters: Counters,
+    pub(crate) recovered: Mutex<RecoveryReport>,
+    /// Held while the database is open.
+    pub(crate) _lock: Option<Box<dyn Send + Sync>>,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Engine({}, {:?})", self.path.display(), self.log)
+    }
+}
+
+/// A small number for this thread, for choosing stripes.
+pub(crate) fn stripe() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static MINE: usize = NEXT.fetch_add(1, Ordering::Relaxed));
+    MINE.with(|m| *m)
+}
+
+/// Names of locks. Two names that collide only exclude more than needed.
+pub(crate) mod name {
+    use super::{GATES, mix};
+
+    pub(crate) fn key(table: u32, index: usize, hash: u64) -> u64 {
+        mix(u64::from(table) << 16 | index as u64, hash)
+    }
+
+    pub(crate) fn page(table: u32, container: u32, page: usize) -> u64 {
+        mix(u64::from(table) << 16 | 0xfffe, u64::from(container) << 8 | page as u64)
+    }
+
+    pub(crate) fn container(table: u32, container: u32) -> u64 {
+        mix(u64::from(table) << 16 | 0xfffd, u64::from(container))
+    }
+
+    pub(crate) fn table(table: u32, stripe: usize) -> u64 {
+        mix(u64::from(table) << 16 | 0xfffc, (stripe % GATES) as u64)
+    }
+}
+
+impl Engine {
+    pub(crate) fn new(
+        path: PathBuf,
+        options: Options,
+        log: Arc<Log>,
+        space: Arc<Space>,
+        admin: Admin,
+        lock: Option<Box<dyn Send + Sync>>,
+    ) -> Engine {
+        Engine {
+            path,
+            locks: LockManager::new(options.background),
+            options,
+            log,
+            space,
+            tables: AppendList::new(),
+            names: RwLock::new(HashMap::new()),
+            gates: [const { Gate(RwLock::new(())) }; GATES],
+            ages: AtomicU64::new(1),
+            admin: Mutex::new(admin),
+            counters: Counters::default(),
+            recovered: Mutex::new(RecoveryReport::default()),
+            _lock: lock,
+        }
+    }
+
+    pub(crate) fn enter(&self, stripe: usize) -> RwLockReadGuard<'_, ()> {
+        self.gates[stripe % GATES].0.read()
+    }
+
+    /// A commit number such that everything up to it is applied.
+    pub(crate) fn quiesce(&self) -> u64 {
+        let closed: Vec<RwLockWriteGuard<'_, ()>> = self.gates.iter().map(|g| g.0.write()).collect();
+        let g = self.log.last();
+        drop(closed);
+        g
+    }
+
+    pub(crate) fn table(&self, id: u32) -> Result<&Arc<TableInner>> {
+        self.tables.get(id).ok_or_else(|| Error::NoSuchTable { table: format!("number {id}") })
+    }
+
+    /// Tables that exist.
+    pub(crate) fn live_tables(&self) -> impl Iterator<Item = &Arc<TableInner>> {
+        self.tables.iter().map(|(_, t)| t).filter(|t| !t.dropped.load(Ordering::Acquire))
+    }
+}

@@ -1,0 +1,99 @@
+//! Volatile indexes, rebuilt at start: hash for points, ordered for ranges.
+
+mod hash;
+mod ordered;
+
+use crate::container::Rid;
+use crate::key::KeyBuf;
+use crate::schema::{IndexDef, IndexKind};
+use hash::HashIndex;
+use ordered::OrderedIndex;
+use std::ops::Bound;
+
+/// An index of a table: its definition and its entries.
+#[derive(Debug)]
+pub(crate) struct Index {
+    pub(crate) def: IndexDef,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Hash(HashIndex),
+    Ordered(OrderedIndex),
+}
+
+impl Index {
+    pub(crate) fn new(def: &IndexDef) -> Index {
+        let body = match def.kind {
+            IndexKind::Hash => Body::Hash(HashIndex::new()),
+            IndexKind::Ordered => Body::Ordered(OrderedIndex::new(def.unique)),
+        };
+        Index { def: def.clone(), body }
+    }
+
+    pub(crate) fn insert(&self, key: &[u8], hash: u64, rid: Rid) {
+        match &self.body {
+            Body::Hash(h) => h.insert(key, hash, rid),
+            Body::Ordered(o) => o.insert(key, rid),
+        }
+    }
+
+    pub(crate) fn remove(&self, key: &[u8], hash: u64, rid: Rid) {
+        match &self.body {
+            Body::Hash(h) => h.remove(key, hash, rid),
+            Body::Ordered(o) => o.remove(key, rid),
+        }
+    }
+
+    /// Some row with this key.
+    pub(crate) fn find(&self, key: &[u8], hash: u64) -> Option<Rid> {
+        match &self.body {
+            Body::Hash(h) => h.find(key, hash),
+            Body::Ordered(o) => o.find(key),
+        }
+    }
+
+    /// All rows with this key, in order of place.
+    pub(crate) fn find_all(&self, key: &[u8], hash: u64, out: &mut Vec<Rid>) {
+        match &self.body {
+            Body::Hash(h) => h.find_all(key, hash, out),
+            Body::Ordered(o) => o.find_all(key, out),
+        }
+    }
+
+    /// Up to `limit` entries in order within the bounds; `None` from a hash index.
+    pub(crate) fn scan(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        limit: usize,
+        reverse: bool,
+    ) -> Option<Vec<(KeyBuf, Rid)>> {
+        match &self.body {
+            Body::Hash(_) => None,
+            Body::Ordered(o) => Some(o.scan(from, to, limit, reverse)),
+        }
+    }
+
+    /// Entries present.
+    pub(crate) fn len(&self) -> usize {
+        match &self.body {
+            Body::Hash(h) => h.len(),
+            Body::Ordered(o) => o.len(),
+        }
+    }
+
+    /// Fills an empty index from unsorted entries on several threads. False if a unique key occurs twice.
+    pub(crate) fn build(&self, entries: Vec<Vec<(KeyBuf, Rid)>>, threads: usize) -> bool {
+        match &self.body {
+            Body::Hash(h) => h.build(&entries, self.def.unique, threads),
+            Body::Ordered(o) => o.build(entries.into_iter().flatten().collect()),
+        }
+    }
+
+    /// A rough size in bytes: what an entry of this many bytes costs, times the entries.
+    pub(crate) fn memory(&self) -> u64 {
+        self.len() as u64 * 64
+    }
+}

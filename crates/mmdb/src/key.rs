@@ -1,0 +1,85 @@
+//! Encoded keys, up to 22 bytes without an allocation.
+
+use foldhash::fast::FixedState;
+use std::cmp::Ordering;
+use std::hash::{BuildHasher, Hasher};
+
+const INLINE: usize = 22;
+
+/// An encoded key as an index keeps it.
+#[derive(Debug, Clone)]
+pub(crate) enum KeyBuf {
+    Inline(u8, [u8; INLINE]),
+    Heap(Box<[u8]>),
+}
+
+impl KeyBuf {
+    pub(crate) fn new(b: &[u8]) -> KeyBuf {
+        if b.len() <= INLINE {
+            let mut a = [0; INLINE];
+            a[..b.len()].copy_from_slice(b);
+            KeyBuf::Inline(b.len() as u8, a)
+        } else {
+            KeyBuf::Heap(b.into())
+        }
+    }
+
+    #[inline]
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        match self {
+            KeyBuf::Inline(n, a) => &a[..usize::from(*n).min(INLINE)],
+            KeyBuf::Heap(b) => b,
+        }
+    }
+}
+
+impl PartialEq for KeyBuf {
+    fn eq(&self, o: &KeyBuf) -> bool {
+        self.as_slice() == o.as_slice()
+    }
+}
+
+impl Eq for KeyBuf {}
+
+impl PartialOrd for KeyBuf {
+    fn partial_cmp(&self, o: &KeyBuf) -> Option<Ordering> {
+        Some(self.cmp(o))
+    }
+}
+
+impl Ord for KeyBuf {
+    fn cmp(&self, o: &KeyBuf) -> Ordering {
+        self.as_slice().cmp(o.as_slice())
+    }
+}
+
+/// Lets maps of keys be searched with plain slices; the orders agree.
+impl std::borrow::Borrow<[u8]> for KeyBuf {
+    fn borrow(&self) -> &[u8] {
+        self.as_slice()
+    }
+}
+
+/// The hash of an encoded key; shards, hash tables and lock names all use this one.
+#[inline]
+pub(crate) fn hash(key: &[u8]) -> u64 {
+    // A fixed seed: keys come from the program that embeds us, and the same hash makes runs repeatable.
+    let mut h = FixedState::with_seed(0x6d6d_6462).build_hasher();
+    h.write(key);
+    h.finish()
+}
+
+/// Mixes two numbers into a lock name.
+#[inline]
+pub(crate) fn mix(a: u64, b: u64) -> u64 {
+    let m = u128::from(a ^ 0x9e37_79b9_7f4a_7c15) * u128::from(b ^ 0xd1b5_4a32_d192_ed03);
+    (m as u64) ^ ((m >> 64) as u64)
+}
+
+/// The least key above every key that begins with `prefix`; `None` if there is none.
+pub(crate) fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&b| b != 0xff)?;
+    let mut v = prefix[..=last].to_vec();
+    v[last] += 1;
+    Some(v)
+}

@@ -1,0 +1,256 @@
+//! The log: versioned differential frames on parallel streams, flushed in groups.
+
+pub(crate) mod frame;
+pub(crate) mod record;
+pub(crate) mod segment;
+pub(crate) mod stream;
+mod ticket;
+
+pub use ticket::Ticket;
+
+use crate::error::{Error, Result};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use stream::Stream;
+use ticket::Cell;
+
+/// Counters of the log, for [`crate::Stats`].
+#[derive(Debug, Default)]
+pub(crate) struct LogCounters {
+    pub(crate) flushes: AtomicU64,
+    pub(crate) flushed_bytes: AtomicU64,
+    pub(crate) frames: AtomicU64,
+    pub(crate) max_batch: AtomicU64,
+    pub(crate) flush_ns: AtomicU64,
+}
+
+/// Behaviours that tests switch off to see that the tests notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[doc(hidden)]
+pub enum Sabotage {
+    /// Everything as designed.
+    #[default]
+    None,
+    /// Recovery applies a change whatever version the slot has.
+    NoVersionFilter,
+    /// Recovery applies frames behind a missing one.
+    NoGapFreeCut,
+    /// A checkpoint is published before its changes are durable.
+    NoPublishRule,
+    /// Commits are acknowledged before the sync.
+    NoSync,
+    /// Recovery keeps the salt, so that frames behind the cut come back.
+    NoNewSalt,
+    /// Recovery does not make durable what it found in the page cache.
+    NoRecoverySync,
+}
+
+/// The log of a database: its streams, the commit counter and the durable horizon.
+pub(crate) struct Log {
+    pub(crate) streams: Vec<Stream>,
+    /// Last commit number given out. Only moved inside some stream's critical section.
+    pub(crate) last: AtomicU64,
+    /// Every commit up to here is durable.
+    horizon: AtomicU64,
+    /// Batches on the medium whose tickets wait for other streams.
+    lagging: Mutex<Vec<(u64, Arc<Cell>)>>,
+    poison: Mutex<Option<String>>,
+    poisoned: AtomicBool,
+    pub(crate) sabotage: Sabotage,
+    /// Flushes by background threads; else whoever waits does all the work.
+    pub(crate) background: bool,
+    /// Flushes one frame at a time: group commit off, to measure what it is worth.
+    pub(crate) single: bool,
+    pub(crate) counters: LogCounters,
+    stopping: AtomicBool,
+    /// Streams that need a segment prepared.
+    pub(crate) hungry: (Mutex<bool>, Condvar),
+}
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Log(last {}, horizon {})", self.last.load(Ordering::Relaxed), self.horizon())
+    }
+}
+
+impl Log {
+    pub(crate) fn new(
+        streams: Vec<Stream>,
+        last: u64,
+        background: bool,
+        single: bool,
+        sabotage: Sabotage,
+    ) -> Log {
+        Log {
+            streams,
+            last: AtomicU64::new(last),
+            horizon: AtomicU64::new(last),
+            lagging: Mutex::new(Vec::new()),
+            poison: Mutex::new(None),
+            poisoned: AtomicBool::new(false),
+            sabotage,
+            background,
+            single,
+            counters: LogCounters::default(),
+            stopping: AtomicBool::new(false),
+            hungry: (Mutex::new(false), Condvar::new()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn horizon(&self) -> u64 {
+        self.horizon.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn last(&self) -> u64 {
+        self.last.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Makes every background thread of the log return.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        for s in &self.streams {
+            s.kick(true);
+        }
+        self.wake_preparer();
+    }
+
+    pub(crate) fn wake_preparer(&self) {
+        *self.hungry.0.lock() = true;
+        self.hungry.1.notify_all();
+    }
+
+    #[inline]
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.poisoned.load(Ordering::Acquire) {
+            return Err(Error::Poisoned { cause: self.cause() });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn cause(&self) -> String {
+        self.poison.lock().clone().unwrap_or_default()
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::Acquire)
+    }
+
+    /// After this nothing is acknowledged any more and every waiter learns that it cannot know.
+    pub(crate) fn poison(&self, cause: &str) {
+        {
+            let mut p = self.poison.lock();
+            p.get_or_insert_with(|| cause.to_owned());
+        }
+        self.poisoned.store(true, Ordering::Release);
+        for s in &self.streams {
+            s.fail_cells();
+        }
+        for (_, cell) in self.lagging.lock().drain(..) {
+            cell.resolve();
+        }
+    }
+
+    /// Puts a flushed batch in line and moves the horizon as far as all streams allow.
+    ///
+    /// The counter is read before the streams: a number up to it was taken inside a stream's critical section, so
+    /// locking that stream afterwards shows the frame if it is not durable yet.
+    fn advance(&self, batch: Vec<(u64, Arc<Cell>)>) {
+        let mut lagging = self.lagging.lock();
+        lagging.extend(batch);
+        let mut h = self.last();
+        for s in &self.streams {
+            if let Some(oldest) = s.oldest_undurable() {
+                h = h.min(oldest - 1);
+            }
+        }
+        if self.is_poisoned() {
+            // The horizon stays: a failed flush's frames are never durable in this life.
+            lagging.drain(..).for_each(|(_, c)| c.resolve());
+            return;
+        }
+        self.horizon.fetch_max(h, Ordering::AcqRel);
+        let h = self.horizon();
+        let mut done = Vec::new();
+        lagging.retain(|(max, cell)| {
+            if *max <= h {
+                done.push(cell.clone());
+            }
+            *max > h
+        });
+        drop(lagging);
+        done.iter().for_each(|c| c.resolve());
+    }
+
+    /// Flushes stream `i` once if nobody else does. True if this call did a flush.
+    pub(crate) fn flush(&self, i: usize) -> Result<bool> {
+        self.check()?;
+        let Some(batch) = self.streams[i].begin_flush(self.single) else { return Ok(false) };
+        let started = std::time::Instant::now();
+        let done = self.streams[i].write_batch(&batch, self.sabotage != Sabotage::NoSync);
+        match done {
+            Ok(()) => {
+                let c = &self.counters;
+                c.flushes.fetch_add(1, Ordering::Relaxed);
+                c.flushed_bytes.fetch_add(batch.bytes(), Ordering::Relaxed);
+                c.frames.fetch_add(batch.frames, Ordering::Relaxed);
+                c.max_batch.fetch_max(batch.frames, Ordering::Relaxed);
+                c.flush_ns.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+                let more = self.streams[i].end_flush(&batch);
+                // The device is free: let the next flush begin before this one's waiters are woken.
+                if more && self.background {
+                    self.streams[i].kick(false);
+                }
+                self.advance(Stream::cells(&batch));
+                self.streams[i].recycle_buffers(batch);
+                Ok(true)
+            }
+            Err(e) => {
+                self.poison(&e.to_string());
+                // The batch never ends, so the horizon can never pass it.
+                Stream::cells(&batch).iter().for_each(|(_, c)| c.resolve());
+                Err(e)
+            }
+        }
+    }
+
+    /// Makes everything up to the present durable.
+    pub(crate) fn flush_all(&self) -> Result<()> {
+        let target = self.last();
+        while self.horizon() < target {
+            let mut did = false;
+            for i in 0..self.streams.len() {
+                did |= self.flush(i)?;
+            }
+            if !did {
+                self.check()?;
+                if self.horizon() < target {
+                    std::thread::yield_now();
+                    self.advance(Vec::new());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Flushes as the device gets free until told to stop; the body of a stream's thread.
+    pub(crate) fn run_flusher(&self, i: usize, lazy: std::time::Duration) {
+        loop {
+            let stop = self.is_stopping();
+            match self.flush(i) {
+                Ok(true) if self.streams[i].is_urgent() => continue,
+                Ok(_) => {}
+                Err(_) => return,
+            }
+            if stop {
+                return;
+            }
+            self.streams[i].wait_for_work(lazy);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Segments: fixed-size, zero-filled files that a stream writes from front to back and uses again.
+//!
+//! ```text
+//! offset size
+//!      0    8  magic "MMDBSEG1"
+//!      8    4  epoch        (which life of the database wrote it)
+//!     12    4  stream
+//!     16    8  number of the segment in its stream
+//!     24    4  CRC32C of bytes 0..24
+//!   4096       frames; every flush begins at a multiple of 4096
+//! ```
+//! The header tells people and tools what the file is, and recovery which salt to try first. If it is damaged,
+//! recovery tries every salt of the manifest, because the name alone and a salt make the seed.
+
+use crate::codec::{put_u32, put_u64, u32_at, u64_at};
+use crate::error::{Error, Result};
+use crate::log::frame::Seed;
+use crate::medium::{Medium, MediumFile};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Unit of a flush and size of the header, bytes: no block that holds acknowledged frames is written again.
+pub(crate) const BLOCK: usize = 4096;
+const MAGIC: &[u8; 8] = b"MMDBSEG1";
+
+/// A segment ready to be written.
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    pub(crate) number: u64,
+    pub(crate) path: PathBuf,
+    pub(crate) file: Arc<dyn MediumFile>,
+    pub(crate) seed: Seed,
+}
+
+/// The identity that a segment's header states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) epoch: u32,
+    pub(crate) stream: u32,
+    pub(crate) number: u64,
+}
+
+/// The name of segment `number`.
+pub(crate) fn name(number: u64) -> String {
+    format!("segment-{number:010}")
+}
+
+/// The number in a segment's name.
+pub(crate) fn number_of(name: &str) -> Option<u64> {
+    name.strip_prefix("segment-")?.parse().ok()
+}
+
+pub(crate) fn read_header(bytes: &[u8]) -> Option<Header> {
+    let b = bytes.get(..28)?;
+    let whole = &b[..8] == MAGIC && crc32c::crc32c(&b[..24]) == u32_at(b, 24);
+    whole.then(|| Header { epoch: u32_at(b, 8), stream: u32_at(b, 12), number: u64_at(b, 16) })
+}
+
+fn header_block(h: Header) -> Vec<u8> {
+    let mut b = MAGIC.to_vec();
+    put_u32(&mut b, h.epoch);
+    put_u32(&mut b, h.stream);
+    put_u64(&mut b, h.number);
+    let crc = crc32c::crc32c(&b);
+    put_u32(&mut b, crc);
+    b.resize(BLOCK, 0);
+    b
+}
+
+/// Makes segment `number` ready, out of `old` if there is one: named, of full size, headed and durable.
+pub(crate) fn prepare(
+    medium: &dyn Medium,
+    dir: &Path,
+    h: Header,
+    salt: u64,
+    size: u64,
+    old: Option<&str>,
+) -> Result<Segment> {
+    let path = dir.join(name(h.number));
+    let file = match old {
+        Some(old) => {
+            let from = dir.join(old);
+            medium.rename(&from, &path).map_err(Error::io("rename", &from))?;
+            medium.open(&path).map_err(Error::io("open", &path))?
+        }
+        None => medium.create(&path).map_err(Error::io("create", &path))?,
+    };
+    let ready = (|| {
+        file.preallocate(size)?;
+        // The name first: a header that contradicts the name would be read as damage.
+        medium.sync_dir(dir)?;
+        file.write_at(0, &header_block(h))?;
+        file.sync()
+    })();
+    if let Err(e) = ready {
+        // A half-made segment only takes the space that is missing.
+        let _ = medium.remove(&path);
+        return Err(Error::io("prepare", &path)(e));
+    }
+    Ok(Segment { number: h.number, path, file, seed: Seed::new(salt, h.stream, h.number) })
+}

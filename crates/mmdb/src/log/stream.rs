@@ -1,0 +1,488 @@
+//! A stream: one directory of segments, one buffer, one flush at a time.
+
+use super::Log;
+use super::frame::{self, frame_len};
+use super::segment::{self, BLOCK, Header, Segment};
+use super::ticket::Cell;
+use crate::error::{Error, Result};
+use crate::medium::Medium;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Segments kept ready ahead of the writer.
+const READY: usize = 2;
+/// New transactions wait while this much is not flushed yet, bytes.
+const MAX_PENDING: u64 = 16 << 20;
+
+/// What identifies a stream and its place on the medium.
+pub(crate) struct Place {
+    pub(crate) medium: Arc<dyn Medium>,
+    pub(crate) dir: PathBuf,
+    pub(crate) index: u32,
+    pub(crate) epoch: u32,
+    pub(crate) salt: u64,
+    pub(crate) segment_size: u64,
+}
+
+/// A full segment that may still be needed for recovery.
+#[derive(Clone, Debug)]
+pub(crate) struct Closed {
+    pub(crate) number: u64,
+    pub(crate) max_gsn: u64,
+}
+
+/// Frames for one place of one segment, and who waits for them.
+struct Chunk {
+    segment: Segment,
+    at: u64,
+    bytes: Vec<u8>,
+    first: u64,
+    last: u64,
+    frames: u64,
+    cell: Arc<Cell>,
+}
+
+/// What one flush takes to the medium.
+pub(crate) struct Batch {
+    chunks: Vec<Chunk>,
+    pub(crate) frames: u64,
+}
+
+impl Batch {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.chunks.iter().map(|c| c.bytes.len() as u64).sum()
+    }
+}
+
+struct State {
+    segment: Option<Segment>,
+    /// Where `buf` will stand in the segment.
+    at: u64,
+    buf: Vec<u8>,
+    /// First and last commit in `buf`; no frames if `frames` is 0.
+    first: u64,
+    last: u64,
+    frames: u64,
+    cell: Arc<Cell>,
+    sealed: VecDeque<Chunk>,
+    inflight: Option<(u64, Arc<Cell>)>,
+    flushing: bool,
+    urgent: bool,
+    kicked: bool,
+    idle: bool,
+    ready: VecDeque<Segment>,
+    next_number: u64,
+    closed: Vec<Closed>,
+    free: Vec<String>,
+    /// Why no segment could be prepared.
+    problem: Option<String>,
+    buffers: Vec<Vec<u8>>,
+}
+
+pub(crate) struct Stream {
+    place: Place,
+    state: Mutex<State>,
+    work: Condvar,
+    drained: Condvar,
+    pending: AtomicU64,
+    /// A flush is under way or asked for: polling need not ask again.
+    busy: AtomicBool,
+}
+
+impl Stream {
+    /// A stream that continues after `closed` and writes its first segment as number `next`.
+    pub(crate) fn new(place: Place, closed: Vec<Closed>, free: Vec<String>, next: u64) -> Stream {
+        Stream {
+            place,
+            state: Mutex::new(State {
+                segment: None,
+                at: 0,
+                buf: Vec::new(),
+                first: 0,
+                last: 0,
+                frames: 0,
+                cell: Cell::new(),
+                sealed: VecDeque::new(),
+                inflight: None,
+                flushing: false,
+                urgent: false,
+                kicked: false,
+                idle: false,
+                ready: VecDeque::new(),
+                next_number: next,
+                closed,
+                free,
+                problem: None,
+                buffers: Vec::new(),
+            }),
+            work: Condvar::new(),
+            drained: Condvar::new(),
+            pending: AtomicU64::new(0),
+            busy: AtomicBool::new(false),
+        }
+    }
+
+    /// Largest body a frame can have here, bytes.
+    pub(crate) fn max_body(&self) -> u64 {
+        self.place.segment_size - BLOCK as u64 - frame::HEAD as u64 - frame::ALIGN as u64
+    }
+
+    pub(crate) fn dir(&self) -> &PathBuf {
+        &self.place.dir
+    }
+
+    pub(crate) fn pending(&self) -> u64 {
+        self.pending.load(Ordering::Relaxed)
+    }
+
+    /// Puts a frame into the buffer under the next commit number, which it returns with the batch's cell.
+    pub(crate) fn append(
+        &self,
+        log: &Log,
+        body: &[u8],
+        body_crc: u32,
+        urgent: bool,
+    ) -> Result<(u64, Arc<Cell>)> {
+        let len = frame_len(body.len()) as u64;
+        if body.len() as u64 > self.max_body() {
+            return Err(Error::TransactionTooLarge { bytes: body.len() as u64, max: self.max_body() });
+        }
+        let mut st = self.state.lock();
+        log.check()?;
+        let fits = |st: &State| {
+            st.segment.is_some()
+                && (st.at + st.buf.len() as u64 + len).next_multiple_of(BLOCK as u64)
+                    <= self.place.segment_size
+        };
+        while !fits(&st) {
+            if st.ready.is_empty() {
+                st = self.await_segment(log, st)?;
+                continue;
+            }
+            self.roll(&mut st);
+        }
+        let Some(seed) = st.segment.as_ref().map(|s| s.seed) else { return Err(Error::Closed) };
+        // From here to the end nothing can fail: a number once taken has its frame.
+        let gsn = log.last.fetch_add(1, Ordering::AcqRel) + 1;
+        let offset = st.at + st.buf.len() as u64;
+        let State { buf, .. } = &mut *st;
+        frame::put_frame(buf, seed, offset, gsn, log.horizon(), body, body_crc);
+        if st.frames == 0 {
+            st.first = gsn;
+        }
+        st.last = gsn;
+        st.frames += 1;
+        st.urgent |= urgent;
+        self.pending.fetch_add(len, Ordering::Relaxed);
+        let cell = st.cell.clone();
+        if log.single {
+            Self::seal(&mut st);
+        }
+        Ok((gsn, cell))
+    }
+
+    /// Gets a segment ready: on this thread without background threads, else by waiting for the preparer.
+    fn await_segment<'a>(
+        &'a self,
+        log: &Log,
+        mut st: MutexGuard<'a, State>,
+    ) -> Result<MutexGuard<'a, State>> {
+        if !log.background {
+            let number = st.next_number;
+            let old = st.free.pop();
+            let made = self.make(number, old.as_deref());
+            return match made {
+                Ok(s) => {
+                    st.next_number += 1;
+                    st.ready.push_back(s);
+                    Ok(st)
+                }
+                Err(e) => Err(self.full(e.to_string())),
+            };
+        }
+        if let Some(p) = &st.problem {
+            return Err(self.full(p.clone()));
+        }
+        log.check()?;
+        if log.is_stopping() {
+            return Err(Error::Closed);
+        }
+        // The preparer takes this lock to deliver, so it must be told without it.
+        MutexGuard::unlocked(&mut st, || log.wake_preparer());
+        if st.ready.is_empty() {
+            self.drained.wait_for(&mut st, Duration::from_millis(100));
+        }
+        Ok(st)
+    }
+
+    fn full(&self, cause: String) -> Error {
+        Error::LogFull { dir: self.place.dir.clone(), cause }
+    }
+
+    fn make(&self, number: u64, old: Option<&str>) -> Result<Segment> {
+        let p = &self.place;
+        let header = Header { epoch: p.epoch, stream: p.index, number };
+        segment::prepare(&*p.medium, &p.dir, header, p.salt, p.segment_size, old)
+    }
+
+    /// Makes segments until enough are ready. True if there was something to do.
+    pub(crate) fn prepare(&self) -> bool {
+        let mut did = false;
+        loop {
+            let (number, old) = {
+                let mut st = self.state.lock();
+                if st.ready.len() >= READY {
+                    return did;
+                }
+                (st.next_number, st.free.pop())
+            };
+            did = true;
+            // Only the preparer calls this, so the number is not taken meanwhile.
+            let made = self.make(number, old.as_deref());
+            let mut st = self.state.lock();
+            let failed = made.is_err();
+            match made {
+                Ok(s) => {
+                    st.next_number += 1;
+                    st.ready.push_back(s);
+                    st.problem = None;
+                }
+                Err(e) => st.problem = Some(e.to_string()),
+            }
+            self.drained.notify_all();
+            if failed {
+                return did;
+            }
+        }
+    }
+
+    /// Ends the current chunk; what follows begins at a new block.
+    fn seal(st: &mut State) {
+        if st.frames == 0 {
+            return;
+        }
+        let Some(segment) = st.segment.clone() else { return };
+        let spare = st.buffers.pop().unwrap_or_default();
+        let mut bytes = std::mem::replace(&mut st.buf, spare);
+        bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
+        let at = st.at;
+        st.at += bytes.len() as u64;
+        let cell = std::mem::replace(&mut st.cell, Cell::new());
+        let chunk = Chunk { segment, at, bytes, first: st.first, last: st.last, frames: st.frames, cell };
+        st.frames = 0;
+        st.sealed.push_back(chunk);
+    }
+
+    /// Goes on in the next segment, which must be ready.
+    fn roll(&self, st: &mut State) {
+        Self::seal(st);
+        if let Some(old) = st.segment.take() {
+            st.closed.push(Closed { number: old.number, max_gsn: st.last });
+        }
+        st.segment = st.ready.pop_front();
+        st.at = BLOCK as u64;
+    }
+
+    /// Oldest commit here that is not durable.
+    pub(crate) fn oldest_undurable(&self) -> Option<u64> {
+        let st = self.state.lock();
+        if let Some((first, _)) = &st.inflight {
+            return Some(*first);
+        }
+        if let Some(c) = st.sealed.front() {
+            return Some(c.first);
+        }
+        (st.frames > 0).then_some(st.first)
+    }
+
+    /// True if a commit up to `gsn` is here and not durable.
+    pub(crate) fn needs_flush(&self, gsn: u64) -> bool {
+        self.oldest_undurable().is_some_and(|o| o <= gsn)
+    }
+
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.state.lock().urgent
+    }
+
+    /// The cell that resolves once what is undurable here up to `gsn` is durable.
+    pub(crate) fn cell_for(&self, gsn: u64) -> Option<Arc<Cell>> {
+        let st = self.state.lock();
+        if st.frames > 0 && st.first <= gsn {
+            return Some(st.cell.clone());
+        }
+        if let Some(c) = st.sealed.iter().rev().find(|c| c.first <= gsn) {
+            return Some(c.cell.clone());
+        }
+        st.inflight.as_ref().filter(|(first, _)| *first <= gsn).map(|(_, c)| c.clone())
+    }
+
+    /// Takes what is there, if nobody is flushing. With `single`, one chunk only.
+    pub(crate) fn begin_flush(&self, single: bool) -> Option<Batch> {
+        let mut st = self.state.lock();
+        if st.flushing {
+            return None;
+        }
+        Self::seal(&mut st);
+        let n = if single { st.sealed.len().min(1) } else { st.sealed.len() };
+        let chunks: Vec<Chunk> = st.sealed.drain(..n).collect();
+        let (Some(first), Some(last)) = (chunks.first(), chunks.last()) else {
+            self.busy.store(false, Ordering::Relaxed);
+            return None;
+        };
+        let batch_first = first.first;
+        let frames = chunks.iter().map(|c| c.frames).sum();
+        let cell = last.cell.clone();
+        if st.sealed.is_empty() {
+            st.urgent = false;
+        }
+        st.flushing = true;
+        st.kicked = false;
+        st.inflight = Some((batch_first, cell));
+        self.busy.store(true, Ordering::Relaxed);
+        Some(Batch { chunks, frames })
+    }
+
+    /// Writes a batch and makes it durable: one write per chunk, one sync per segment.
+    pub(crate) fn write_batch(&self, batch: &Batch, sync: bool) -> Result<()> {
+        for (i, c) in batch.chunks.iter().enumerate() {
+            c.segment.file.write_at(c.at, &c.bytes).map_err(Error::io("write", &c.segment.path))?;
+            let next_same = batch.chunks.get(i + 1).is_some_and(|n| n.segment.number == c.segment.number);
+            if sync && !next_same {
+                c.segment.file.sync().map_err(Error::io("sync", &c.segment.path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks the batch as durable here. True if frames that somebody wants are waiting for the next flush.
+    pub(crate) fn end_flush(&self, batch: &Batch) -> bool {
+        let mut st = self.state.lock();
+        st.flushing = false;
+        st.inflight = None;
+        self.busy.store(st.urgent, Ordering::Relaxed);
+        let len: u64 = batch.chunks.iter().map(|c| c.bytes.len() as u64).sum();
+        let before = self.pending.load(Ordering::Relaxed);
+        // Padding was not counted when the frames came in, so recount from what is left.
+        let left: u64 = st.buf.len() as u64 + st.sealed.iter().map(|c| c.bytes.len() as u64).sum::<u64>();
+        self.pending.store(left, Ordering::Relaxed);
+        if before > MAX_PENDING || len > MAX_PENDING {
+            self.drained.notify_all();
+        }
+        st.urgent
+    }
+
+    /// Keeps a batch's buffers for later.
+    pub(crate) fn recycle_buffers(&self, batch: Batch) {
+        let mut st = self.state.lock();
+        for mut c in batch.chunks {
+            if st.buffers.len() < 3 && c.bytes.capacity() < 4 << 20 {
+                c.bytes.clear();
+                st.buffers.push(c.bytes);
+            }
+        }
+    }
+
+    /// The cells of a batch, each with the last commit it stands for.
+    pub(crate) fn cells(batch: &Batch) -> Vec<(u64, Arc<Cell>)> {
+        batch.chunks.iter().map(|c| (c.last, c.cell.clone())).collect()
+    }
+
+    /// Asks the stream's thread for a flush. `force` wakes it even if it is told already.
+    pub(crate) fn kick(&self, force: bool) {
+        self.busy.store(true, Ordering::Relaxed);
+        let mut st = self.state.lock();
+        st.kicked = true;
+        if st.idle || force {
+            self.work.notify_one();
+        }
+    }
+
+    /// Lets a poller skip the lock: true if a flush is on its way.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn wait_for_work(&self, at_most: Duration) {
+        let mut st = self.state.lock();
+        if !st.kicked {
+            st.idle = true;
+            self.work.wait_for(&mut st, at_most);
+            st.idle = false;
+        }
+        st.kicked = false;
+    }
+
+    /// After poisoning: everybody who waits here looks again.
+    pub(crate) fn fail_cells(&self) {
+        let st = self.state.lock();
+        st.cell.resolve();
+        st.sealed.iter().for_each(|c| c.cell.resolve());
+        if let Some((_, c)) = &st.inflight {
+            c.resolve();
+        }
+        self.drained.notify_all();
+        self.work.notify_all();
+    }
+
+    /// Holds a new transaction back while the device is behind. No locks are held here.
+    pub(crate) fn throttle(&self, log: &Log) -> Result<()> {
+        while self.pending.load(Ordering::Relaxed) > MAX_PENDING {
+            log.check()?;
+            if !log.background {
+                return log.flush_all();
+            }
+            self.kick(false);
+            let mut st = self.state.lock();
+            if self.pending.load(Ordering::Relaxed) > MAX_PENDING {
+                self.drained.wait_for(&mut st, Duration::from_millis(20));
+            }
+        }
+        Ok(())
+    }
+
+    /// Releases segments whose commits are all at or below `upto`: kept for reuse or removed. Returns how many.
+    pub(crate) fn recycle(&self, upto: u64) -> Result<usize> {
+        let mut gone = Vec::new();
+        let n = {
+            let mut st = self.state.lock();
+            let (old, kept): (Vec<_>, Vec<_>) = st.closed.drain(..).partition(|c| c.max_gsn <= upto);
+            st.closed = kept;
+            let n = old.len();
+            for c in old {
+                if st.free.len() + st.ready.len() < 2 * READY {
+                    st.free.push(segment::name(c.number));
+                } else {
+                    gone.push(segment::name(c.number));
+                }
+            }
+            n
+        };
+        for name in gone {
+            let path = self.place.dir.join(name);
+            self.place.medium.remove(&path).map_err(Error::io("remove", &path))?;
+        }
+        Ok(n)
+    }
+
+    /// Number of the oldest segment that recovery needs, and bytes of all that it needs.
+    pub(crate) fn extent(&self) -> (u64, u64) {
+        let st = self.state.lock();
+        let first = st.closed.iter().map(|c| c.number).min();
+        let current = st.segment.as_ref().map(|s| s.number);
+        let bytes =
+            st.closed.len() as u64 * self.place.segment_size + if current.is_some() { st.at } else { 0 };
+        (first.or(current).unwrap_or(st.next_number), bytes)
+    }
+
+    /// Numbers of the segments that hold frames now.
+    pub(crate) fn live_segments(&self) -> Vec<u64> {
+        let st = self.state.lock();
+        let mut v: Vec<u64> = st.closed.iter().map(|c| c.number).collect();
+        v.extend(st.segment.as_ref().map(|s| s.number));
+        v
+    }
+}

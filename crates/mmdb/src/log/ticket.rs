@@ -1,0 +1,234 @@
+//! Tickets: how a commit learns that it is durable.
+
+use super::Log;
+use crate::error::{Error, Result};
+use parking_lot::Mutex;
+use rustix::thread::futex;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Waker};
+
+/// Who waits for one batch: a futex word for threads, wakers for futures. One wake per flush serves them all.
+pub(crate) struct Cell {
+    done: AtomicU32,
+    waiting: AtomicU32,
+    wakers: Mutex<Vec<Waker>>,
+}
+
+impl Cell {
+    pub(crate) fn new() -> Arc<Cell> {
+        Arc::new(Cell { done: AtomicU32::new(0), waiting: AtomicU32::new(0), wakers: Mutex::new(Vec::new()) })
+    }
+
+    /// Wakes everybody; they look at the horizon themselves.
+    pub(crate) fn resolve(&self) {
+        self.done.store(1, Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            // Fails only for a bad address, which a live atomic is not.
+            let _ = futex::wake(&self.done, futex::Flags::PRIVATE, i32::MAX as u32);
+        }
+        for w in self.wakers.lock().drain(..) {
+            w.wake();
+        }
+    }
+
+    pub(crate) fn is_resolved(&self) -> bool {
+        self.done.load(Ordering::Acquire) != 0
+    }
+
+    fn wait(&self) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        while self.done.load(Ordering::SeqCst) == 0 {
+            // Returns at once if the word changed; spurious and interrupted returns go round the loop.
+            let _ = futex::wait(&self.done, futex::Flags::PRIVATE, 0, None);
+        }
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// False if the cell was resolved before the waker got in.
+    fn register(&self, w: &Waker) -> bool {
+        let mut wakers = self.wakers.lock();
+        if self.is_resolved() {
+            return false;
+        }
+        if !wakers.iter().any(|x| x.will_wake(w)) {
+            wakers.push(w.clone());
+        }
+        true
+    }
+}
+
+/// A promise that a commit becomes durable: wait for it, poll it or await it.
+///
+/// The commit's effects are visible to other transactions already. A ticket that is neither waited for nor polled is
+/// flushed within [`crate::Options::lazy_interval`] all the same. Dropping it loses nothing but the answer.
+///
+/// ```
+/// use mmdb::{ColumnType, Database, Schema};
+/// let db = Database::in_memory()?;
+/// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+/// let mut tx = db.begin()?;
+/// tx.insert(&t, &[1.into()])?;
+/// let ticket = tx.commit()?;
+/// let gsn = ticket.wait()?;
+/// assert!(db.horizon() >= gsn);
+/// # Ok::<(), mmdb::Error>(())
+/// ```
+#[must_use = "a commit is durable only once its ticket says so"]
+pub struct Ticket {
+    log: Arc<Log>,
+    cell: Option<Arc<Cell>>,
+    stream: usize,
+    gsn: u64,
+    lazy: bool,
+}
+
+impl std::fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Ticket(commit {})", self.gsn)
+    }
+}
+
+impl Ticket {
+    pub(crate) fn new(log: Arc<Log>, cell: Option<Arc<Cell>>, stream: usize, gsn: u64, lazy: bool) -> Ticket {
+        Ticket { log, cell, stream, gsn, lazy }
+    }
+
+    /// Number of the commit; commits are numbered in serial order. For a read-only transaction, that of the last
+    /// commit it may have seen.
+    #[must_use]
+    pub fn gsn(&self) -> u64 {
+        self.gsn
+    }
+
+    fn failed(&self) -> Error {
+        Error::Indeterminate { gsn: self.gsn, cause: self.log.cause() }
+    }
+
+    /// Blocks until the commit is durable and returns its number. Returns at once for a lazy commit.
+    ///
+    /// # Errors
+    /// [`Error::Indeterminate`] if the flush failed: reopening decides whether the commit survived.
+    pub fn wait(&self) -> Result<u64> {
+        if self.lazy {
+            return Ok(self.gsn);
+        }
+        self.wait_durable()
+    }
+
+    /// Blocks until the commit is durable, lazy or not.
+    ///
+    /// # Errors
+    /// [`Error::Indeterminate`] if the flush failed.
+    pub fn wait_durable(&self) -> Result<u64> {
+        loop {
+            if self.log.horizon() >= self.gsn {
+                return Ok(self.gsn);
+            }
+            if self.log.is_poisoned() {
+                return Err(self.failed());
+            }
+            if !self.log.background {
+                self.log.flush_all().map_err(|_| self.failed())?;
+                continue;
+            }
+            // Whoever waits first is the one who flushes: one hand-over less than asking a thread to.
+            let Some(cell) = &self.cell else {
+                self.wait_all();
+                continue;
+            };
+            if self.log.streams[self.stream].needs_flush(self.gsn)
+                && self.log.flush(self.stream).map_err(|_| self.failed())?
+            {
+                continue;
+            }
+            self.kick_others();
+            if !cell.is_resolved() {
+                cell.wait();
+            } else if self.log.horizon() < self.gsn && !self.log.is_poisoned() {
+                // Resolved means horizon or poison; both are visible by now.
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// A read-only transaction has no frame: it waits for every stream.
+    fn wait_all(&self) {
+        for i in 0..self.log.streams.len() {
+            let s = &self.log.streams[i];
+            if s.needs_flush(self.gsn) {
+                match self.log.flush(i) {
+                    Ok(true) => {}
+                    Ok(false) => {
+                        if let Some(cell) = s.cell_for(self.gsn) {
+                            s.kick(false);
+                            cell.wait();
+                        }
+                    }
+                    Err(_) => return,
+                }
+            }
+        }
+        if self.log.horizon() < self.gsn {
+            std::thread::yield_now();
+        }
+    }
+
+    fn kick_others(&self) {
+        if self.log.streams.len() > 1 {
+            for (i, s) in self.log.streams.iter().enumerate() {
+                if i != self.stream && s.needs_flush(self.gsn) {
+                    s.kick(false);
+                }
+            }
+        }
+    }
+
+    /// Whether the commit is durable, without blocking. Sees to it that a flush is under way.
+    ///
+    /// # Errors
+    /// [`Error::Indeterminate`] if the flush failed.
+    pub fn poll(&self) -> Result<bool> {
+        if self.lazy || self.log.horizon() >= self.gsn {
+            return Ok(true);
+        }
+        if self.log.is_poisoned() {
+            return Err(self.failed());
+        }
+        if !self.log.background {
+            self.log.flush_all().map_err(|_| self.failed())?;
+            return Ok(self.log.horizon() >= self.gsn);
+        }
+        for s in &self.log.streams {
+            if !s.is_busy() && s.needs_flush(self.gsn) {
+                s.kick(false);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Future for Ticket {
+    type Output = Result<u64>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<u64>> {
+        loop {
+            match Ticket::poll(&self) {
+                Ok(true) => return Poll::Ready(Ok(self.gsn)),
+                Err(e) => return Poll::Ready(Err(e)),
+                Ok(false) => {}
+            }
+            let s = &self.log.streams[self.stream];
+            match self.cell.clone().or_else(|| s.cell_for(self.gsn)) {
+                Some(cell) if cell.register(cx.waker()) => return Poll::Pending,
+                Some(_) if self.log.horizon() >= self.gsn || self.log.is_poisoned() => {}
+                _ => {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+}

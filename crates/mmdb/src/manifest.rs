@@ -1,0 +1,232 @@
+//! The manifest: what is where. Replaced whole and atomically; everything else is found through it.
+//!
+//! ```text
+//! magic "MMDBMAN1" | format u32 = 1 | container size u32 | streams u32 | log kind u8 | horizon u64
+//! epochs varint, each: number u32, salt u64, cut u64 (all ones while open)
+//! next table u32 | tables varint, each: id u32, schema
+//! checkpoint u8 (0 none, 1 side a, 2 side b); if any: G0 u64, G1 u64, containers varint,
+//!   each: table u32, number u32, class u8, image u32, CRC32C u32
+//! CRC32C u32 of all before
+//! ```
+
+use crate::codec::{Reader, put_u32, put_u64, put_varint, u32_at};
+use crate::error::{Error, Result};
+use crate::medium::{self, Medium};
+use crate::options::LogKind;
+use crate::schema::Schema;
+use std::io;
+use std::path::Path;
+
+pub(crate) const NAME: &str = "MANIFEST";
+const MAGIC: &[u8; 8] = b"MMDBMAN1";
+const FORMAT: u32 = 1;
+
+/// One life of the database: from an opening to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Epoch {
+    pub(crate) number: u32,
+    pub(crate) salt: u64,
+    /// Last commit of this life that counts.
+    pub(crate) cut: u64,
+}
+
+/// Where the image of a container is, and its checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Image {
+    pub(crate) table: u32,
+    pub(crate) number: u32,
+    pub(crate) class: u8,
+    pub(crate) image: u32,
+    pub(crate) crc: u32,
+}
+
+/// The last good checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Published {
+    pub(crate) side: usize,
+    pub(crate) g0: u64,
+    pub(crate) g1: u64,
+    pub(crate) images: Vec<Image>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Manifest {
+    pub(crate) container_size: u32,
+    pub(crate) streams: u32,
+    pub(crate) kind: LogKind,
+    /// Every commit up to this was durable when the manifest was written.
+    pub(crate) horizon: u64,
+    pub(crate) epochs: Vec<Epoch>,
+    pub(crate) next_table: u32,
+    pub(crate) tables: Vec<(u32, Schema)>,
+    pub(crate) checkpoint: Option<Published>,
+}
+
+impl Manifest {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut b = MAGIC.to_vec();
+        put_u32(&mut b, FORMAT);
+        put_u32(&mut b, self.container_size);
+        put_u32(&mut b, self.streams);
+        b.push(u8::from(self.kind == LogKind::AfterImage));
+        put_u64(&mut b, self.horizon);
+        put_varint(&mut b, self.epochs.len() as u64);
+        for e in &self.epochs {
+            put_u32(&mut b, e.number);
+            put_u64(&mut b, e.salt);
+            put_u64(&mut b, e.cut);
+        }
+        put_u32(&mut b, self.next_table);
+        put_varint(&mut b, self.tables.len() as u64);
+        for (id, schema) in &self.tables {
+            put_u32(&mut b, *id);
+            schema.encode(&mut b);
+        }
+        match &self.checkpoint {
+            None => b.push(0),
+            Some(c) => {
+                b.push(c.side as u8 + 1);
+                put_u64(&mut b, c.g0);
+                put_u64(&mut b, c.g1);
+                put_varint(&mut b, c.images.len() as u64);
+                for i in &c.images {
+                    put_u32(&mut b, i.table);
+                    put_u32(&mut b, i.number);
+                    b.push(i.class);
+                    put_u32(&mut b, i.image);
+                    put_u32(&mut b, i.crc);
+                }
+            }
+        }
+        let crc = crc32c::crc32c(&b);
+        put_u32(&mut b, crc);
+        b
+    }
+
+    fn decode(b: &[u8]) -> Option<Manifest> {
+        let mut r = Reader::new(b);
+        if r.take(8)? != MAGIC || r.u32()? != FORMAT {
+            return None;
+        }
+        let (container_size, streams) = (r.u32()?, r.u32()?);
+        let kind = if r.u8()? == 0 { LogKind::Differential } else { LogKind::AfterImage };
+        let horizon = r.u64()?;
+        let mut epochs = Vec::new();
+        for _ in 0..r.varint()? {
+            epochs.push(Epoch { number: r.u32()?, salt: r.u64()?, cut: r.u64()? });
+        }
+        let next_table = r.u32()?;
+        let mut tables = Vec::new();
+        for _ in 0..r.varint()? {
+            tables.push((r.u32()?, Schema::decode(&mut r)?));
+        }
+        let checkpoint = match r.u8()? {
+            0 => None,
+            side @ (1 | 2) => {
+                let (g0, g1) = (r.u64()?, r.u64()?);
+                let mut images = Vec::new();
+                for _ in 0..r.varint()? {
+                    images.push(Image {
+                        table: r.u32()?,
+                        number: r.u32()?,
+                        class: r.u8()?,
+                        image: r.u32()?,
+                        crc: r.u32()?,
+                    });
+                }
+                Some(Published { side: usize::from(side) - 1, g0, g1, images })
+            }
+            _ => return None,
+        };
+        let sane =
+            (4096..=65536).contains(&container_size) && container_size.is_power_of_two() && streams > 0;
+        (r.is_empty() && sane).then_some(Manifest {
+            container_size,
+            streams,
+            kind,
+            horizon,
+            epochs,
+            next_table,
+            tables,
+            checkpoint,
+        })
+    }
+
+    /// Reads the manifest of a database; `None` if there is none.
+    pub(crate) fn load(medium: &dyn Medium, dir: &Path) -> Result<Option<Manifest>> {
+        let path = dir.join(NAME);
+        let file = match medium.open(&path) {
+            Ok(f) => f,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::io("open", &path)(e)),
+        };
+        let b = medium::read_all(&*file).map_err(Error::io("read", &path))?;
+        let n = b.len().saturating_sub(4);
+        if crc32c::crc32c(&b[..n]) != u32_at(&b, n) || n == 0 {
+            return Err(Error::corrupt(&path, 0, "the checksum of the manifest does not match"));
+        }
+        let m = Manifest::decode(&b[..n]);
+        m.map(Some).ok_or_else(|| Error::corrupt(&path, 0, "not a manifest of a format this version reads"))
+    }
+
+    /// Replaces the stored manifest. An error comes with whether the new one may be in place.
+    pub(crate) fn store(&self, medium: &dyn Medium, dir: &Path) -> std::result::Result<(), (bool, Error)> {
+        let done = medium::replace(medium, dir, NAME, &self.encode());
+        done.map_err(|(maybe, e)| (maybe, Error::io("replace", &dir.join(NAME))(e)))
+    }
+}
+
+/// The file that holds the images of one checkpoint side.
+pub(crate) fn image_name(side: usize) -> &'static str {
+    if side == 0 { "images-a" } else { "images-b" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::ColumnType;
+
+    fn sample() -> Manifest {
+        let schema = Schema::new("t").column("a", ColumnType::VarText(9)).primary_key(&["a"]);
+        let image = Image { table: 3, number: 4, class: 5, image: 6, crc: 7 };
+        Manifest {
+            container_size: 8192,
+            streams: 2,
+            kind: LogKind::AfterImage,
+            horizon: 9,
+            epochs: vec![Epoch { number: 1, salt: 2, cut: u64::MAX }],
+            next_table: 4,
+            tables: vec![(3, schema)],
+            checkpoint: Some(Published { side: 1, g0: 1, g1: 2, images: vec![image] }),
+        }
+    }
+
+    #[test]
+    fn a_manifest_reads_back_and_notices_every_flipped_bit() {
+        let m = crate::medium::MemoryMedium::new();
+        let dir = Path::new("/d");
+        assert!(Manifest::load(&m, dir).unwrap().is_none());
+        sample().store(&m, dir).unwrap();
+        assert_eq!(Manifest::load(&m, dir).unwrap(), Some(sample()));
+        let good = sample().encode();
+        for bit in 0..good.len() * 8 {
+            let mut bad = good.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            m.create(&dir.join(NAME)).unwrap().write_at(0, &bad).unwrap();
+            assert!(matches!(Manifest::load(&m, dir), Err(Error::Corrupt { .. })), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_decoding_panic() {
+        let good = sample().encode();
+        for at in 0..good.len() {
+            for v in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut bad = good.clone();
+                bad[at] = v;
+                Manifest::decode(&bad);
+                Manifest::decode(&bad[..at]);
+            }
+        }
+    }
+}

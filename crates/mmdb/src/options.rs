@@ -1,0 +1,112 @@
+//! How a database is opened.
+
+use crate::log::Sabotage;
+use crate::medium::{FileMedium, Medium};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a log record holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LogKind {
+    /// The packed XOR of before and after.
+    #[default]
+    Differential,
+    /// The whole row after the change.
+    AfterImage,
+}
+
+/// When a commit counts as done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Its ticket resolves once a power cut cannot take it back.
+    #[default]
+    Durable,
+    /// Its ticket is resolved from the start; it becomes durable within [`Options::lazy_interval`]. A crash may take
+    /// it back, but only together with every later commit.
+    Lazy,
+}
+
+/// Settings of an open database. Take the default and change fields.
+///
+/// ```
+/// use mmdb::{Database, Options};
+/// let options = Options { streams: 2, memory_limit: 1 << 30, ..Options::in_memory() };
+/// let db = Database::open("/db", options)?;
+/// # Ok::<(), mmdb::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where files live. Default: the file system.
+    pub medium: Arc<dyn Medium>,
+    /// Number of log streams, at least 1. Several pay with several devices. Default 1.
+    pub streams: usize,
+    /// Directory of each stream; those not given are `log-N` in the database's directory.
+    pub stream_dirs: Vec<PathBuf>,
+    /// Size of a log segment, bytes; a multiple of 4096, at least 16 KiB. Default 64 MiB.
+    pub segment_bytes: u64,
+    /// Size of a container for a new database, bytes: a power of two from 4 KiB to 64 KiB. A row is at most 12 bytes
+    /// smaller. Default 64 KiB.
+    pub container_bytes: usize,
+    /// What log records hold. Default: differences.
+    pub log_kind: LogKind,
+    /// Whether a delete zeroes the row in memory and on disk. Default: false, only its flag changes.
+    pub scrub: bool,
+    /// Memory for containers and indexes, bytes, beyond which inserts fail. Default: no limit.
+    pub memory_limit: u64,
+    /// A checkpoint starts by itself once the log holds this many bytes; 0 for never. Default 1 GiB.
+    pub checkpoint_log_bytes: u64,
+    /// Longest time until a lazy commit's flush begins. Default 10 ms.
+    pub lazy_interval: Duration,
+    /// Whether one flush serves all commits waiting. False is for measuring what that is worth. Default true.
+    pub group_commit: bool,
+    /// No locking and no logging at all, whatever the tables say: the reference of what transactions cost. Nothing
+    /// is read or written. Default false.
+    pub reference: bool,
+    /// Threads that load, replay and index at start. Default: the machine's parallelism.
+    pub recovery_threads: usize,
+    /// False runs everything on the callers' threads and refuses instead of waiting: repeatable tests.
+    #[doc(hidden)]
+    pub background: bool,
+    /// A defect for tests to find.
+    #[doc(hidden)]
+    pub sabotage: Sabotage,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            medium: Arc::new(FileMedium),
+            streams: 1,
+            stream_dirs: Vec::new(),
+            segment_bytes: 64 << 20,
+            container_bytes: 64 << 10,
+            log_kind: LogKind::default(),
+            scrub: false,
+            memory_limit: u64::MAX,
+            checkpoint_log_bytes: 1 << 30,
+            lazy_interval: Duration::from_millis(10),
+            group_commit: true,
+            reference: false,
+            recovery_threads: std::thread::available_parallelism().map_or(2, usize::from),
+            background: true,
+            sabotage: Sabotage::None,
+        }
+    }
+}
+
+impl Options {
+    /// Defaults on a medium in memory, with small segments: for tests and examples.
+    #[must_use]
+    pub fn in_memory() -> Options {
+        Options {
+            medium: Arc::new(crate::medium::MemoryMedium::new()),
+            segment_bytes: 1 << 20,
+            ..Options::default()
+        }
+    }
+
+    pub(crate) fn stream_dir(&self, path: &std::path::Path, i: usize) -> PathBuf {
+        self.stream_dirs.get(i).cloned().unwrap_or_else(|| path.join(format!("log-{i}")))
+    }
+}

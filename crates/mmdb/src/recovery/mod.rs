@@ -1,0 +1,696 @@
+//! Opening: images, then the log, then the indexes. The rules are numbered in `docs/recovery.md`.
+
+pub(crate) mod replay;
+pub(crate) mod scan;
+
+use crate::checkpoint::Admin;
+use crate::container::{CLASSES, Container, Rid, Slot};
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::key::{self, KeyBuf};
+use crate::log::stream::{Closed, Place, Stream};
+use crate::log::{Log, Sabotage, segment};
+use crate::manifest::{self, Epoch, Manifest};
+use crate::options::Options;
+use crate::schema::Logging;
+use crate::table::{Space, TableInner};
+use replay::{Work, Worker};
+use scan::Scanned;
+use std::collections::HashSet;
+use std::hash::{BuildHasher, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What the last opening read and how long it took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Containers loaded from checkpoint images.
+    pub images: u64,
+    /// Frames found that count, those of commits in the images included.
+    pub frames: u64,
+    /// Records applied or found in the images already.
+    pub records: u64,
+    /// Bytes of log frames.
+    pub log_bytes: u64,
+    /// Last commit recovered.
+    pub cut: u64,
+    /// Frames behind the cut, dropped: never acknowledged.
+    pub dropped: u64,
+    /// Time to load the images.
+    pub image_time: Duration,
+    /// Time to read, check and apply the log.
+    pub replay_time: Duration,
+    /// Time to build the indexes.
+    pub index_time: Duration,
+}
+
+/// What is known of a segment after recovery.
+struct Seen {
+    number: u64,
+    /// Last commit in it that counts.
+    max_gsn: Option<u64>,
+}
+
+/// A database read into memory, nothing changed on disk.
+pub(crate) struct Loaded {
+    manifest: Manifest,
+    tables: Vec<Option<Arc<TableInner>>>,
+    space: Arc<Space>,
+    streams: Vec<Vec<Seen>>,
+    lock: Box<dyn Send + Sync>,
+    pub(crate) report: RecoveryReport,
+    /// Only when salvaging: what could not be read.
+    pub(crate) problems: Vec<String>,
+    epochs_used: HashSet<u32>,
+}
+
+fn check_options(o: &Options) -> Result<()> {
+    let bad = |reason: &str| Err(Error::Schema { table: "(options)".into(), reason: reason.into() });
+    if o.streams == 0 || o.streams > 256 {
+        return bad("streams must be 1 to 256");
+    }
+    if o.segment_bytes < 16384 || !o.segment_bytes.is_multiple_of(4096) || o.segment_bytes > 1 << 32 {
+        return bad("segment_bytes must be a multiple of 4096 from 16 KiB to 4 GiB");
+    }
+    if !o.container_bytes.is_power_of_two() || !(4096..=65536).contains(&o.container_bytes) {
+        return bad("container_bytes must be a power of two from 4 KiB to 64 KiB");
+    }
+    Ok(())
+}
+
+/// Opens or creates the database at `path`.
+pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
+    check_options(&options)?;
+    if options.reference {
+        let space = Arc::new(Space::new(options.container_bytes, options.memory_limit));
+        let log = Arc::new(Log::new(Vec::new(), 0, true, false, Sabotage::None));
+        return Ok(Engine::new(path.to_path_buf(), options, log, space, Admin::default(), None));
+    }
+    let medium = options.medium.clone();
+    medium.create_dir(path).map_err(Error::io("create directory", path))?;
+    for i in 0..options.streams {
+        let dir = options.stream_dir(path, i);
+        medium.create_dir(&dir).map_err(Error::io("create directory", &dir))?;
+    }
+    let loaded = match load(path, &options, false)? {
+        Some(l) => l,
+        None => fresh(path, &options)?,
+    };
+    start(path, options, loaded)
+}
+
+fn take_lock(path: &Path, options: &Options) -> Result<Box<dyn Send + Sync>> {
+    let file = path.join("LOCK");
+    options.medium.lock(&file).map_err(Error::io("lock", &file))
+}
+
+/// The state of a database that does not exist yet.
+fn fresh(path: &Path, options: &Options) -> Result<Loaded> {
+    Ok(Loaded {
+        manifest: Manifest {
+            container_size: options.container_bytes as u32,
+            streams: options.streams as u32,
+            kind: options.log_kind,
+            horizon: 0,
+            epochs: Vec::new(),
+            next_table: 1,
+            tables: Vec::new(),
+            checkpoint: None,
+        },
+        tables: Vec::new(),
+        space: Arc::new(Space::new(options.container_bytes, options.memory_limit)),
+        streams: (0..options.streams).map(|_| Vec::new()).collect(),
+        lock: take_lock(path, options)?,
+        report: RecoveryReport::default(),
+        problems: Vec::new(),
+        epochs_used: HashSet::new(),
+    })
+}
+
+fn salt() -> u64 {
+    // The standard library's hash keys come from the system's random numbers.
+    let mut h = std::collections::hash_map::RandomState::new().build_hasher();
+    h.write_u32(std::process::id());
+    h.finish()
+}
+
+/// Begins a new life on top of what was loaded: new salt, new segments.
+fn start(path: &Path, options: Options, l: Loaded) -> Result<Engine> {
+    let medium = options.medium.clone();
+    let old = &l.manifest;
+    let fresh = old.epochs.is_empty() && old.next_table == 1;
+    let reshaped = !fresh && (old.streams as usize != options.streams || old.kind != options.log_kind);
+    // Frames that a kill left in the page cache were just read; commits will build on them, so they must be durable.
+    for (i, seen) in l.streams.iter().enumerate().filter(|_| options.sabotage != Sabotage::NoRecoverySync) {
+        let dir = options.stream_dir(path, i);
+        for s in seen.iter().filter(|s| s.max_gsn.is_some()) {
+            let p = dir.join(segment::name(s.number));
+            let file = medium.open(&p).map_err(Error::io("open", &p))?;
+            file.sync().map_err(Error::io("sync", &p))?;
+        }
+        if !seen.is_empty() {
+            medium.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
+        }
+    }
+    let cut = l.report.cut;
+    let mut epochs: Vec<Epoch> =
+        old.epochs.iter().copied().filter(|e| l.epochs_used.contains(&e.number)).collect();
+    if let Some(e) = epochs.iter_mut().find(|e| e.cut == u64::MAX) {
+        e.cut = cut;
+    }
+    let last = old.epochs.last().copied();
+    let now = match last {
+        Some(e) if options.sabotage == Sabotage::NoNewSalt => {
+            epochs.retain(|x| x.number != e.number);
+            e
+        }
+        _ => Epoch { number: last.map_or(1, |e| e.number + 1), salt: salt(), cut: u64::MAX },
+    };
+    epochs.push(now);
+    let g0 = old.checkpoint.as_ref().map_or(0, |c| c.g0);
+    let mut streams = Vec::new();
+    for i in 0..options.streams {
+        let dir = options.stream_dir(path, i);
+        let seen = l.streams.get(i).map_or(&[][..], |s| s);
+        let needed = |s: &&Seen| s.max_gsn.is_some_and(|m| m > g0);
+        let closed: Vec<Closed> = seen
+            .iter()
+            .filter(needed)
+            .map(|s| Closed { number: s.number, max_gsn: s.max_gsn.unwrap_or(0).min(cut) })
+            .collect();
+        let free = seen.iter().filter(|s| !needed(s)).map(|s| segment::name(s.number)).collect();
+        let next = seen.iter().map(|s| s.number + 1).max().unwrap_or(1);
+        let place = Place {
+            medium: medium.clone(),
+            dir,
+            index: i as u32,
+            epoch: now.number,
+            salt: now.salt,
+            segment_size: options.segment_bytes,
+        };
+        streams.push(Stream::new(place, closed, free, next));
+    }
+    let mut admin = Admin {
+        next_table: old.next_table,
+        schemas: old.tables.clone(),
+        epochs,
+        published: old.checkpoint.clone(),
+        crcs: Default::default(),
+    };
+    if let Some(c) = &old.checkpoint {
+        admin.crcs[c.side] = c.images.iter().map(|i| ((i.table, i.number), i.crc)).collect();
+    }
+    let log = Log::new(streams, cut, options.background, !options.group_commit, options.sabotage);
+    let loaded_streams = l.streams.len();
+    let engine = Engine::new(path.to_path_buf(), options, Arc::new(log), l.space, admin, Some(l.lock));
+    for t in l.tables.iter().flatten() {
+        engine.names.write().insert(t.schema.name.clone(), t.id);
+        engine.tables.put(t.id, t.clone());
+    }
+    *engine.recovered.lock() = l.report;
+    {
+        let mut admin = engine.admin.lock();
+        // Before the first commit of this life: a crash in between just recovers again. When the shape of the log
+        // changes, the manifest must still describe the old one until the checkpoint has made it superfluous.
+        let mut m = engine.manifest(&admin);
+        if reshaped {
+            (m.streams, m.kind) = (l.manifest.streams.max(m.streams), l.manifest.kind);
+        }
+        m.store(&*medium, path).map_err(|e| e.1)?;
+        admin.epochs.shrink_to_fit();
+    }
+    if reshaped {
+        engine.checkpoint()?;
+        for i in engine.options.streams..loaded_streams {
+            let dir = engine.options.stream_dir(path, i);
+            for n in scan::numbers(&*medium, &dir)? {
+                let p = dir.join(segment::name(n));
+                medium.remove(&p).map_err(Error::io("remove", &p))?;
+            }
+        }
+    }
+    Ok(engine)
+}
+
+/// Reads a database without changing it. `None` if there is none. `salvage` takes what it can instead of refusing.
+pub(crate) fn load(path: &Path, options: &Options, salvage: bool) -> Result<Option<Loaded>> {
+    let medium = &*options.medium;
+    let lock = take_lock(path, options)?;
+    let Some(manifest) = Manifest::load(medium, path)? else {
+        drop(lock);
+        for i in 0..options.streams {
+            let dir = options.stream_dir(path, i);
+            if let Some(n) = scan::numbers(medium, &dir)?.first() {
+                let what = "there is a log but no MANIFEST";
+                return Err(Error::corrupt(&dir.join(segment::name(*n)), 0, what));
+            }
+        }
+        return Ok(None);
+    };
+    let space = Arc::new(Space::new(manifest.container_size as usize, options.memory_limit));
+    let mut tables: Vec<Option<Arc<TableInner>>> = (0..manifest.next_table).map(|_| None).collect();
+    for (id, schema) in &manifest.tables {
+        let t = Arc::new(TableInner::new(*id, schema.clone(), space.clone(), false));
+        let path = path.join(manifest::NAME);
+        *tables
+            .get_mut(*id as usize)
+            .ok_or_else(|| Error::corrupt(&path, 0, "table number out of range"))? = Some(t);
+    }
+    let mut report = RecoveryReport::default();
+    let mut problems = Vec::new();
+    let began = Instant::now();
+    load_images(path, options, &manifest, &tables, &space, salvage.then_some(&mut problems))?;
+    report.images = space.containers.load(Ordering::Relaxed);
+    report.image_time = began.elapsed();
+
+    let began = Instant::now();
+    let mut replay = Replay::new(path, options, &manifest, &tables, salvage);
+    if salvage {
+        // First find how far an unbroken log goes; only that much is applied.
+        replay.run(false)?;
+        let limit = replay.cut();
+        replay = Replay::new(path, options, &manifest, &tables, salvage);
+        replay.limit = Some(limit);
+    }
+    replay.run(true)?;
+    replay.finish(&mut report, &mut problems)?;
+    let (streams, epochs_used) = (replay.streams, replay.epochs_used);
+    report.replay_time = began.elapsed();
+
+    let began = Instant::now();
+    for t in tables.iter().flatten() {
+        build_indexes(t, options.recovery_threads, salvage.then_some(&mut problems))?;
+    }
+    report.index_time = began.elapsed();
+    Ok(Some(Loaded { manifest, tables, space, streams, lock, report, problems, epochs_used }))
+}
+
+fn load_images(
+    path: &Path,
+    options: &Options,
+    manifest: &Manifest,
+    tables: &[Option<Arc<TableInner>>],
+    space: &Space,
+    problems: Option<&mut Vec<String>>,
+) -> Result<()> {
+    let Some(c) = &manifest.checkpoint else { return Ok(()) };
+    let file_path = path.join(manifest::image_name(c.side));
+    let taken: Vec<u32> = c.images.iter().map(|i| i.image).collect();
+    space.set_images(&taken);
+    if c.images.is_empty() {
+        return Ok(());
+    }
+    let file = options.medium.open(&file_path).map_err(Error::io("open", &file_path))?;
+    let size = space.container_size;
+    let next = AtomicUsize::new(0);
+    let failed: Mutex<Vec<Error>> = Mutex::new(Vec::new());
+    let give_up = problems.is_none();
+    let load = || {
+        while let Some(i) = c.images.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let done = (|| {
+                let at = u64::from(i.image) * size as u64;
+                let mut b = vec![0; size];
+                let n = file.read_at(at, &mut b).map_err(Error::io("read", &file_path))?;
+                if n < size || crc32c::crc32c(&b) != i.crc {
+                    let what = format!("the image of container {} of table {} is damaged", i.number, i.table);
+                    return Err(Error::corrupt(&file_path, at, what));
+                }
+                let Some(Some(t)) = tables.get(i.table as usize) else { return Ok(()) };
+                // Not kept in a checkpoint any more (the schema cannot change, so: written by an older version).
+                if t.logging == Logging::Volatile {
+                    return Ok(());
+                }
+                if CLASSES.get(usize::from(i.class)).is_none_or(|&s| s > size) {
+                    return Err(Error::corrupt(&path.join(manifest::NAME), 0, "unknown slot class"));
+                }
+                let container = Container::new(i.class, i.image, b.into());
+                container.dirty[c.side].store(false, Ordering::Relaxed);
+                t.containers.put(i.number, container);
+                space.containers.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            })();
+            if let (Err(e), Ok(mut f)) = (done, failed.lock()) {
+                f.push(e);
+                if give_up {
+                    return;
+                }
+            }
+        }
+    };
+    std::thread::scope(|s| {
+        for _ in 1..options.recovery_threads.min(c.images.len()) {
+            s.spawn(load);
+        }
+        load();
+    });
+    let failed = failed.into_inner().unwrap_or_default();
+    match problems {
+        None => failed.into_iter().next().map_or(Ok(()), Err),
+        Some(p) => {
+            p.extend(failed.iter().map(ToString::to_string));
+            Ok(())
+        }
+    }
+}
+
+/// Which commit numbers have been seen.
+#[derive(Default)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn set(&mut self, i: u64) {
+        let word = (i / 64) as usize;
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (i % 64);
+    }
+
+    /// The first number not seen.
+    fn first_gap(&self) -> u64 {
+        match self.0.iter().position(|&w| w != u64::MAX) {
+            Some(w) => w as u64 * 64 + u64::from(self.0[w].trailing_ones()),
+            None => self.0.len() as u64 * 64,
+        }
+    }
+}
+
+/// The state of reading the log.
+struct Replay<'a> {
+    path: &'a Path,
+    options: &'a Options,
+    manifest: &'a Manifest,
+    salvage: bool,
+    /// Nothing behind this commit is applied.
+    limit: Option<u64>,
+    g0: u64,
+    seen: Bits,
+    /// Greatest horizon that a frame or the manifest states: up to here everything must be there.
+    horizon: u64,
+    max_gsn: u64,
+    pending: Vec<Work>,
+    workers: Vec<Worker<'a>>,
+    damage: Option<(PathBuf, u64)>,
+    last_end: Option<(PathBuf, u64)>,
+    streams: Vec<Vec<Seen>>,
+    epochs_used: HashSet<u32>,
+    frames: u64,
+    log_bytes: u64,
+}
+
+impl<'a> Replay<'a> {
+    fn new(
+        path: &'a Path,
+        options: &'a Options,
+        manifest: &'a Manifest,
+        tables: &'a [Option<Arc<TableInner>>],
+        salvage: bool,
+    ) -> Replay<'a> {
+        let n = options.recovery_threads.clamp(1, 64);
+        let count = options.streams.max(manifest.streams as usize);
+        let g1 = manifest.checkpoint.as_ref().map_or(0, |c| c.g1);
+        Replay {
+            path,
+            options,
+            manifest,
+            salvage,
+            limit: None,
+            g0: manifest.checkpoint.as_ref().map_or(0, |c| c.g0),
+            seen: Bits::default(),
+            horizon: manifest.horizon.max(g1),
+            max_gsn: 0,
+            pending: Vec::new(),
+            workers: (0..n).map(|i| Worker::new(i, n, tables, options.sabotage)).collect(),
+            damage: None,
+            last_end: None,
+            streams: (0..count).map(|_| Vec::new()).collect(),
+            epochs_used: HashSet::new(),
+            frames: 0,
+            log_bytes: 0,
+        }
+    }
+
+    /// The last commit before the first missing one.
+    fn cut(&self) -> u64 {
+        self.g0 + self.seen.first_gap()
+    }
+
+    /// Reads all segments: one thread per stream reads ahead while the workers apply.
+    fn run(&mut self, apply: bool) -> Result<()> {
+        let (options, manifest, path) = (self.options, self.manifest, self.path);
+        let count = self.streams.len();
+        std::thread::scope(|scope| {
+            let (tx, rx) = sync_channel::<Result<Scanned>>(1);
+            for i in 0..count {
+                let tx = tx.clone();
+                scope.spawn(move || {
+                    let medium = &*options.medium;
+                    let dir = options.stream_dir(path, i);
+                    let numbers = match scan::numbers(medium, &dir) {
+                        Ok(n) => n,
+                        Err(e) => {
+                            // The receiver is gone only if it has failed already.
+                            let _ = tx.send(Err(e));
+                            return;
+                        }
+                    };
+                    for n in numbers {
+                        if tx.send(scan::read(medium, &dir, i, n, &manifest.epochs)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(tx);
+            for s in rx {
+                self.take(s?);
+                if apply {
+                    // Everything up to the horizon must come, so it may be applied as it comes.
+                    self.apply_up_to(self.limit.unwrap_or(self.horizon))?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn take(&mut self, s: Scanned) {
+        let max_gsn = s.max_gsn();
+        self.streams[s.stream].push(Seen { number: s.number, max_gsn });
+        if let (Some(at), None) = (s.damage, &self.damage) {
+            self.damage = Some((s.path.clone(), at));
+        }
+        let Some(epoch) = s.epoch else { return };
+        let mut frames = Vec::with_capacity(s.frames.len());
+        for f in s.frames.iter().filter(|f| f.gsn <= epoch.cut) {
+            self.frames += 1;
+            self.log_bytes += f.len as u64;
+            self.horizon = self.horizon.max(f.horizon);
+            self.max_gsn = self.max_gsn.max(f.gsn);
+            if f.gsn > self.g0 {
+                self.seen.set(f.gsn - self.g0 - 1);
+                frames.push(*f);
+            }
+        }
+        if max_gsn.is_some_and(|m| m > self.g0) {
+            self.epochs_used.insert(epoch.number);
+            self.last_end = Some((s.path.clone(), s.end));
+        }
+        if !frames.is_empty() {
+            self.pending.push(Work { segment: Arc::new(s), frames });
+        }
+    }
+
+    fn apply_up_to(&mut self, limit: u64) -> Result<()> {
+        let mut now = Vec::new();
+        let mut later = Vec::new();
+        for w in std::mem::take(&mut self.pending) {
+            // Within a segment frames come in order of their commits.
+            let n = w.frames.partition_point(|f| f.gsn <= limit);
+            let (a, b) = w.frames.split_at(n);
+            if !b.is_empty() {
+                later.push(Work { segment: w.segment.clone(), frames: b.to_vec() });
+            }
+            if !a.is_empty() {
+                now.push(Work { segment: w.segment, frames: a.to_vec() });
+            }
+        }
+        self.pending = later;
+        if now.is_empty() {
+            return Ok(());
+        }
+        let now = &now;
+        std::thread::scope(|s| {
+            let handles: Vec<_> = self.workers.iter_mut().map(|w| s.spawn(move || w.apply(now))).collect();
+            let mut done = Ok(());
+            for h in handles {
+                done = done.and(h.join().unwrap_or(Err(Error::Closed)));
+            }
+            done
+        })
+    }
+
+    fn finish(&mut self, report: &mut RecoveryReport, problems: &mut Vec<String>) -> Result<()> {
+        let mut cut = self.cut();
+        if self.options.sabotage == Sabotage::NoGapFreeCut {
+            cut = cut.max(self.max_gsn);
+        }
+        if cut < self.horizon {
+            let what = format!(
+                "commit {} is missing although all up to {} were acknowledged or are in the checkpoint",
+                cut + 1,
+                self.horizon
+            );
+            if !self.salvage {
+                let (file, at) = self
+                    .damage
+                    .clone()
+                    .or_else(|| self.last_end.clone())
+                    .unwrap_or_else(|| (self.options.stream_dir(self.path, 0), 0));
+                return Err(Error::corrupt(&file, at, what));
+            }
+            problems.push(what);
+            if let Some((file, at)) = &self.damage {
+                problems.push(format!("{} is damaged at offset {at}", file.display()));
+            }
+        }
+        self.apply_up_to(self.limit.map_or(cut, |l| l.min(cut)))?;
+        report.dropped = self.pending.iter().map(|w| w.frames.len() as u64).sum();
+        self.pending.clear();
+        for w in &mut self.workers {
+            w.finish(self.salvage.then_some(&mut *problems))?;
+            report.records += w.records;
+        }
+        report.frames = self.frames;
+        report.log_bytes = self.log_bytes;
+        report.cut = cut;
+        Ok(())
+    }
+}
+
+type Entries = Vec<Vec<(KeyBuf, Rid)>>;
+
+/// Fills the indexes and the free lists of a table from its containers.
+fn build_indexes(t: &TableInner, threads: usize, problems: Option<&mut Vec<String>>) -> Result<()> {
+    let threads = threads.clamp(1, 64).min(t.containers.len().max(1) as usize);
+    let next = AtomicU32::new(0);
+    let bad: Mutex<Vec<(u32, u16)>> = Mutex::new(Vec::new());
+    let collect = || {
+        let mut entries: Entries = t.indexes.iter().map(|_| Vec::new()).collect();
+        let mut k = Vec::new();
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            if n >= t.containers.len() {
+                return entries;
+            }
+            let Some(c) = t.containers.get(n) else { continue };
+            let bytes = c.bytes.read();
+            for slot in 0..c.slots(t.space.container_size) {
+                let Some(row) = Slot(&bytes[c.range(slot)]).row() else { continue };
+                if !t.layout.valid(row) {
+                    if let Ok(mut b) = bad.lock() {
+                        b.push((n, slot));
+                    }
+                    continue;
+                }
+                for (index, list) in t.indexes.iter().zip(&mut entries) {
+                    k.clear();
+                    t.layout.row_key(row, &index.def.columns, &mut k);
+                    list.push((KeyBuf::new(&k), Rid::new(n, slot)));
+                }
+            }
+        }
+    };
+    let mut parts: Vec<Entries> = std::thread::scope(|s| {
+        let others: Vec<_> = (1..threads).map(|_| s.spawn(collect)).collect();
+        let mut all = vec![collect()];
+        all.extend(others.into_iter().filter_map(|h| h.join().ok()));
+        all
+    });
+    let name: &Path = t.schema.name.as_ref();
+    let bad = bad.into_inner().unwrap_or_default();
+    match problems {
+        None => {
+            if let Some((n, slot)) = bad.first() {
+                let what = format!("the row in container {n}, slot {slot} does not fit the schema");
+                return Err(Error::corrupt(name, 0, what));
+            }
+        }
+        Some(p) => {
+            for (n, slot) in bad {
+                p.push(format!("table {}: unreadable row in container {n}, slot {slot}", t.schema.name));
+                if let Some(c) = t.containers.get(n) {
+                    c.bytes.write()[c.range(slot)].fill(0);
+                }
+            }
+        }
+    }
+    for (i, index) in t.indexes.iter().enumerate() {
+        let lists = parts.iter_mut().map(|p| std::mem::take(&mut p[i])).collect();
+        if !index.build(lists, threads) {
+            return Err(Error::corrupt(name, 0, format!("two rows share a key of index {}", index.def.name)));
+        }
+    }
+    t.collect_free();
+    Ok(())
+}
+
+/// Checks that every row is in every index once, and nothing else is.
+pub(crate) fn verify(e: &Engine) -> Result<()> {
+    e.live_tables().try_for_each(|t| verify_table(t))
+}
+
+fn verify_table(t: &TableInner) -> Result<()> {
+    let name: &Path = t.schema.name.as_ref();
+    let mut rows = 0;
+    let mut k = Vec::new();
+    for (n, c) in t.containers.iter() {
+        let bytes = c.bytes.read();
+        for slot in 0..c.slots(t.space.container_size) {
+            let bytes = &bytes[c.range(slot)];
+            if !crate::log::record::is_canonical(bytes) {
+                let what = format!("container {n}, slot {slot} has bytes behind its row");
+                return Err(Error::corrupt(name, 0, what));
+            }
+            let Some(row) = Slot(bytes).row() else { continue };
+            rows += 1;
+            for index in &t.indexes {
+                k.clear();
+                t.layout.row_key(row, &index.def.columns, &mut k);
+                let mut rids = Vec::new();
+                index.find_all(&k, key::hash(&k), &mut rids);
+                if !rids.contains(&Rid::new(n, slot)) {
+                    let what = format!("container {n}, slot {slot} is not in index {}", index.def.name);
+                    return Err(Error::corrupt(name, 0, what));
+                }
+            }
+        }
+    }
+    for index in &t.indexes {
+        let mut total = index.len();
+        if !index.def.unique && index.def.kind == crate::schema::IndexKind::Hash {
+            total = rows;
+        }
+        if total != rows {
+            let what = format!("index {} has {total} entries for {rows} rows", index.def.name);
+            return Err(Error::corrupt(name, 0, what));
+        }
+    }
+    Ok(())
+}
+
+impl Loaded {
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableInner>> {
+        self.tables.iter().flatten()
+    }
+
+    pub(crate) fn verify(&self) -> Result<()> {
+        self.tables().try_for_each(|t| verify_table(t))
+    }
+
+    pub(crate) fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+}

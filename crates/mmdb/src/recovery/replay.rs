@@ -1,0 +1,154 @@
+//! Applying the log to the images, in parallel and in any order.
+//!
+//! Differences commute, so frames need no order between streams. Each worker owns the containers whose number falls to
+//! it. Per slot it keeps the image's version: changes at or below it are in the image already (the version filter),
+//! each of the others must come exactly once (the self-check).
+
+use super::scan::Scanned;
+use crate::codec::Reader;
+use crate::container::{BODY, CLASSES, Container, Slot};
+use crate::error::{Error, Result};
+use crate::log::record::{self, Kind};
+use crate::log::{Sabotage, frame::Frame};
+use crate::schema::Logging;
+use crate::table::TableInner;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Frames of one segment that are to be applied.
+pub(crate) struct Work {
+    pub(crate) segment: Arc<Scanned>,
+    pub(crate) frames: Vec<Frame>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct SlotState {
+    /// Version in the image.
+    base: u64,
+    /// Highest version applied, and how many changes.
+    max: u64,
+    seen: u64,
+}
+
+/// One thread's share of the containers.
+pub(crate) struct Worker<'a> {
+    part: u32,
+    parts: u32,
+    tables: &'a [Option<Arc<TableInner>>],
+    sabotage: Sabotage,
+    slots: Vec<Vec<Option<Box<[SlotState]>>>>,
+    pub(crate) records: u64,
+}
+
+impl<'a> Worker<'a> {
+    pub(crate) fn new(
+        part: usize,
+        parts: usize,
+        tables: &'a [Option<Arc<TableInner>>],
+        sabotage: Sabotage,
+    ) -> Self {
+        let slots = tables.iter().map(|_| Vec::new()).collect();
+        Worker { part: part as u32, parts: parts as u32, tables, sabotage, slots, records: 0 }
+    }
+
+    pub(crate) fn apply(&mut self, work: &[Work]) -> Result<()> {
+        for w in work {
+            for f in &w.frames {
+                let mut r = Reader::new(&w.segment.bytes[f.body()]);
+                while !r.is_empty() {
+                    let at = f.body().start + r.at();
+                    let bad = |what: String| Error::corrupt(&w.segment.path, at as u64, what);
+                    let rec = record::next(&mut r)
+                        .ok_or_else(|| bad(format!("commit {} has an unreadable record", f.gsn)))?;
+                    if rec.target.container.wrapping_add(rec.target.table) % self.parts == self.part {
+                        self.records += 1;
+                        self.one(rec).map_err(|what| bad(format!("commit {}: {what}", f.gsn)))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, rec: record::Record<'_>) -> std::result::Result<(), String> {
+        let t = rec.target;
+        let table = self.tables.get(t.table as usize).ok_or_else(|| format!("unknown table {}", t.table))?;
+        // Dropped since, or not logged any more.
+        let Some(table) = table.as_ref().filter(|x| x.logging == Logging::Logged) else { return Ok(()) };
+        let size = table.space.container_size;
+        if table.containers.get(t.container).is_none() {
+            let slot_size = CLASSES.get(usize::from(t.class)).filter(|&&s| s <= size);
+            slot_size.ok_or_else(|| format!("unknown slot class {}", t.class))?;
+            if t.container >= 1 << 26 {
+                return Err(format!("container {} is out of range", t.container));
+            }
+            let c = Container::new(t.class, table.space.take_image(), vec![0; size].into());
+            table.containers.put(t.container, c);
+            table.space.containers.fetch_add(1, Ordering::Relaxed);
+        }
+        let c = table.containers.get(t.container).ok_or("container cannot be made")?;
+        if c.class != t.class || t.slot >= c.slots(size) {
+            return Err(format!("container {} has no slot {} of class {}", t.container, t.slot, t.class));
+        }
+        let mut bytes = c.bytes.write();
+        let slot = &mut bytes[c.range(t.slot)];
+        let containers = &mut self.slots[t.table as usize];
+        let n = t.container as usize;
+        if containers.len() <= n {
+            containers.resize_with(n + 1, || None);
+        }
+        let state = containers[n].get_or_insert_with(|| {
+            vec![SlotState { base: u64::MAX, max: 0, seen: 0 }; c.slots(size).into()].into()
+        });
+        let s = &mut state[usize::from(t.slot)];
+        if s.base == u64::MAX {
+            let base = Slot(slot).version();
+            *s = SlotState { base, max: base, seen: 0 };
+        }
+        if t.version <= s.base && self.sabotage != Sabotage::NoVersionFilter {
+            return Ok(());
+        }
+        let fits = match rec.kind {
+            Kind::Difference => record::apply_difference(&mut slot[BODY..], rec.payload),
+            Kind::After if t.version < s.max => true,
+            Kind::After => record::apply_after(&mut slot[BODY..], rec.payload),
+        };
+        if !fits {
+            return Err(format!("the change does not fit slot {} of container {}", t.slot, t.container));
+        }
+        s.max = s.max.max(t.version);
+        s.seen += 1;
+        Ok(())
+    }
+
+    /// Checks every touched slot and gives it its version. With `broken`, bad slots are emptied and reported there.
+    pub(crate) fn finish(&mut self, mut broken: Option<&mut Vec<String>>) -> Result<()> {
+        for (id, containers) in self.slots.iter().enumerate() {
+            let Some(table) = self.tables.get(id).and_then(Option::as_ref) else { continue };
+            for (n, states) in containers.iter().enumerate() {
+                let (Some(states), Some(c)) = (states, table.containers.get(n as u32)) else { continue };
+                let mut bytes = c.bytes.write();
+                for (i, s) in states.iter().enumerate().filter(|(_, s)| s.seen > 0) {
+                    let slot = &mut bytes[c.range(i as u16)];
+                    let whole = s.seen == s.max - s.base || self.sabotage == Sabotage::NoVersionFilter;
+                    if !whole || !record::is_canonical(slot) {
+                        let what = format!(
+                            "table {}, container {n}, slot {i}: {} changes lead from version {} to {}",
+                            table.schema.name, s.seen, s.base, s.max
+                        );
+                        match &mut broken {
+                            None => return Err(Error::corrupt(table.schema.name.as_ref(), 0, what)),
+                            Some(list) => {
+                                list.push(what);
+                                slot[BODY..].fill(0);
+                            }
+                        }
+                    }
+                    slot[..8].copy_from_slice(&s.max.to_le_bytes());
+                }
+                c.mark_dirty();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,167 @@
+//! Reading a segment: every valid frame in it, and where it is damaged.
+
+use crate::codec::u32_at;
+use crate::error::{Error, Result};
+use crate::log::frame::{self, ALIGN, Frame, Seed};
+use crate::log::segment::{self, BLOCK};
+use crate::manifest::Epoch;
+use crate::medium::{self, Medium};
+use std::path::{Path, PathBuf};
+
+/// A segment that has been read.
+#[derive(Debug)]
+pub(crate) struct Scanned {
+    pub(crate) path: PathBuf,
+    pub(crate) stream: usize,
+    pub(crate) number: u64,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) frames: Vec<Frame>,
+    /// The life that wrote the frames.
+    pub(crate) epoch: Option<Epoch>,
+    /// First place where neither a frame nor padding is, and frames follow.
+    pub(crate) damage: Option<u64>,
+    /// End of the last valid frame.
+    pub(crate) end: u64,
+}
+
+impl Scanned {
+    /// The last commit here that counts.
+    pub(crate) fn max_gsn(&self) -> Option<u64> {
+        let cut = self.epoch?.cut;
+        self.frames.iter().map(|f| f.gsn).filter(|&g| g <= cut).max()
+    }
+}
+
+/// Segment numbers in a directory, in order.
+pub(crate) fn numbers(medium: &dyn Medium, dir: &Path) -> Result<Vec<u64>> {
+    let names = medium.list(dir).map_err(Error::io("list", dir))?;
+    let mut numbers: Vec<u64> = names.iter().filter_map(|n| segment::number_of(n)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+pub(crate) fn read(
+    medium: &dyn Medium,
+    dir: &Path,
+    stream: usize,
+    number: u64,
+    epochs: &[Epoch],
+) -> Result<Scanned> {
+    let path = dir.join(segment::name(number));
+    let file = medium.open(&path).map_err(Error::io("open", &path))?;
+    // After a failed sync the cache may hold what the device does not.
+    file.drop_cache().map_err(Error::io("drop cache of", &path))?;
+    let bytes = medium::read_all(&*file).map_err(Error::io("read", &path))?;
+    Ok(scan(path, stream, number, bytes, epochs))
+}
+
+/// Finds the frames in a segment's bytes.
+pub(crate) fn scan(path: PathBuf, stream: usize, number: u64, bytes: Vec<u8>, epochs: &[Epoch]) -> Scanned {
+    let mut s = Scanned {
+        path,
+        stream,
+        number,
+        bytes,
+        frames: Vec::new(),
+        epoch: None,
+        damage: None,
+        end: BLOCK as u64,
+    };
+    let header = segment::read_header(&s.bytes).filter(|h| h.stream as usize == stream && h.number == number);
+    for e in epochs {
+        // A whole header says which life wrote the segment; a damaged one leaves them all possible.
+        if header.is_some_and(|h| h.epoch != e.number) {
+            continue;
+        }
+        let seed = Seed::new(e.salt, stream as u32, number);
+        let (frames, damage) = frames(&s.bytes, seed);
+        if let Some(last) = frames.last() {
+            s.end = (last.at + last.len) as u64;
+            s.frames = frames;
+            s.damage = damage;
+            s.epoch = Some(*e);
+            break;
+        }
+    }
+    s
+}
+
+fn frames(bytes: &[u8], seed: Seed) -> (Vec<Frame>, Option<u64>) {
+    let mut found = Vec::new();
+    let mut damage = None;
+    let mut at = BLOCK;
+    loop {
+        while let Some(f) = frame::parse(bytes, at, seed) {
+            at = f.at + f.len;
+            found.push(f);
+        }
+        // Padding to the next block, the end, or damage: look for the next frame.
+        let gap = at;
+        let Some(next) = next_frame(bytes, at, seed) else { return (found, damage) };
+        let padding =
+            next.is_multiple_of(BLOCK) && next - gap < BLOCK && bytes[gap..next].iter().all(|&b| b == 0);
+        if !padding {
+            damage.get_or_insert(gap as u64);
+        }
+        at = next;
+    }
+}
+
+fn next_frame(bytes: &[u8], after: usize, seed: Seed) -> Option<usize> {
+    let mut at = after.next_multiple_of(ALIGN);
+    while at + ALIGN <= bytes.len() {
+        // Unwritten space is long runs of zeros.
+        if let Some(block) = bytes.get(at..at + 512)
+            && block == [0; 512]
+        {
+            at += 512;
+            continue;
+        }
+        if u32_at(bytes, at) == frame::MAGIC && frame::parse(bytes, at, seed).is_some() {
+            return Some(at);
+        }
+        at += ALIGN;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> (Vec<u8>, Epoch) {
+        let e = Epoch { number: 3, salt: 77, cut: u64::MAX };
+        let seed = Seed::new(e.salt, 1, 9);
+        let mut b = vec![0; BLOCK];
+        for gsn in 1..=6u64 {
+            let body = vec![gsn as u8; 700];
+            let at = b.len() as u64;
+            frame::put_frame(&mut b, seed, at, gsn, 0, &body, crc32c::crc32c(&body));
+            if gsn % 2 == 0 {
+                b.resize(b.len().next_multiple_of(BLOCK), 0);
+            }
+        }
+        b.resize(BLOCK * 8, 0);
+        (b, e)
+    }
+
+    #[test]
+    fn padding_is_not_damage_and_a_flipped_bit_is() {
+        let (good, e) = sample();
+        let s = scan("x".into(), 1, 9, good.clone(), &[e]);
+        assert_eq!((s.frames.len(), s.damage), (6, None));
+        let mut bad = good;
+        bad[BLOCK + 100] ^= 4;
+        let s = scan("x".into(), 1, 9, bad, &[e]);
+        assert_eq!((s.frames.len(), s.damage), (5, Some(BLOCK as u64)));
+    }
+
+    #[test]
+    fn a_frame_of_another_life_stream_or_segment_is_not_seen() {
+        let (good, e) = sample();
+        for (stream, number, salt) in [(0, 9, 77), (1, 8, 77), (1, 9, 78)] {
+            let s = scan("x".into(), stream, number, good.clone(), &[Epoch { salt, ..e }]);
+            assert_eq!(s.frames.len(), 0);
+        }
+    }
+}

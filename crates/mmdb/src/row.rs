@@ -1,0 +1,402 @@
+//! Rows as bytes: `null bitmap | fixed columns | end offsets of the variable columns | their bytes`.
+
+use crate::codec::{put_u16, u16_at};
+use crate::error::{Error, Result};
+use crate::schema::{ColumnType, Schema};
+use crate::value::Value;
+use std::fmt;
+use std::sync::Arc;
+
+/// Where each column lies in an encoded row.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    pub(crate) table: String,
+    pub(crate) columns: Vec<ColumnLayout>,
+    /// Bytes before the variable part.
+    head: usize,
+    /// Offset of the table of end offsets.
+    ends: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct ColumnLayout {
+    pub(crate) name: String,
+    pub(crate) kind: ColumnType,
+    nullable: bool,
+    /// Byte offset of a fixed column, ordinal of a variable one.
+    at: usize,
+}
+
+impl Layout {
+    pub(crate) fn new(schema: &Schema) -> Layout {
+        let mut at = schema.columns.len().div_ceil(8);
+        let mut vars = 0;
+        let mut columns = Vec::with_capacity(schema.columns.len());
+        for c in &schema.columns {
+            let place = match c.kind {
+                ColumnType::VarBytes(_) | ColumnType::VarText(_) => {
+                    vars += 1;
+                    vars - 1
+                }
+                k => {
+                    let here = at;
+                    at += match k {
+                        ColumnType::Int16 => 2,
+                        ColumnType::Int32 => 4,
+                        ColumnType::Int64 | ColumnType::Time => 8,
+                        ColumnType::FixedBytes(n) => n as usize,
+                        ColumnType::FixedText(n) => n as usize + 2,
+                        ColumnType::VarBytes(_) | ColumnType::VarText(_) => 0,
+                    };
+                    here
+                }
+            };
+            columns.push(ColumnLayout {
+                name: c.name.clone(),
+                kind: c.kind,
+                nullable: c.nullable,
+                at: place,
+            });
+        }
+        Layout { table: schema.name.clone(), columns, head: at + 2 * vars, ends: at }
+    }
+
+    fn bad(&self, col: usize, reason: String) -> Error {
+        Error::Value { table: self.table.clone(), column: self.columns[col].name.clone(), reason }
+    }
+
+    /// Checks that `v` may stand in column `col` (which must exist).
+    pub(crate) fn check(&self, col: usize, v: Value<'_>) -> Result<()> {
+        let c = &self.columns[col];
+        let long = |n: usize, max: u16| {
+            if n > max as usize {
+                return Err(self.bad(col, format!("{n} bytes exceed the {max} declared")));
+            }
+            Ok(())
+        };
+        match (c.kind, v) {
+            (_, Value::Null) if c.nullable => Ok(()),
+            (_, Value::Null) => Err(self.bad(col, "NULL is not allowed".into())),
+            (ColumnType::Int16, Value::Int(i)) if i16::try_from(i).is_ok() => Ok(()),
+            (ColumnType::Int32, Value::Int(i)) if i32::try_from(i).is_ok() => Ok(()),
+            (ColumnType::Int16 | ColumnType::Int32, Value::Int(i)) => {
+                Err(self.bad(col, format!("{i} is out of range")))
+            }
+            (ColumnType::Int64, Value::Int(_)) | (ColumnType::Time, Value::Time(_)) => Ok(()),
+            (ColumnType::FixedBytes(n), Value::Bytes(b)) if b.len() != n as usize => {
+                Err(self.bad(col, format!("{} bytes where {n} are declared", b.len())))
+            }
+            (ColumnType::FixedBytes(_), Value::Bytes(_)) => Ok(()),
+            (ColumnType::FixedText(n) | ColumnType::VarText(n), Value::Text(t)) => long(t.len(), n),
+            (ColumnType::VarBytes(n), Value::Bytes(b)) => long(b.len(), n),
+            (k, v) => Err(self.bad(col, format!("{} where {k:?} is declared", v.kind()))),
+        }
+    }
+
+    /// Appends the encoding of `values`, which are checked, to `out`.
+    pub(crate) fn encode(&self, values: &[Value<'_>], out: &mut Vec<u8>) -> Result<()> {
+        if values.len() != self.columns.len() {
+            return Err(Error::Schema {
+                table: self.table.clone(),
+                reason: format!("{} values for {} columns", values.len(), self.columns.len()),
+            });
+        }
+        let start = out.len();
+        out.resize(start + self.head, 0);
+        for (i, v) in values.iter().enumerate() {
+            self.check(i, *v)?;
+            let c = &self.columns[i];
+            let at = start + c.at;
+            match (c.kind, *v) {
+                (ColumnType::VarBytes(_) | ColumnType::VarText(_), v) => {
+                    if let Some(b) = v.as_bytes() {
+                        out.extend_from_slice(b);
+                    } else {
+                        out[start + i / 8] |= 1 << (i % 8);
+                    }
+                    let end = u16::try_from(out.len() - start).map_err(|_| Error::Schema {
+                        table: self.table.clone(),
+                        reason: "the row exceeds 64 KiB".into(),
+                    })?;
+                    let slot = start + self.ends + 2 * c.at;
+                    out[slot..slot + 2].copy_from_slice(&end.to_le_bytes());
+                }
+                (_, Value::Null) => out[start + i / 8] |= 1 << (i % 8),
+                (ColumnType::Int16, Value::Int(x)) => {
+                    out[at..at + 2].copy_from_slice(&(x as i16).to_le_bytes());
+                }
+                (ColumnType::Int32, Value::Int(x)) => {
+                    out[at..at + 4].copy_from_slice(&(x as i32).to_le_bytes());
+                }
+                (_, Value::Int(x) | Value::Time(x)) => out[at..at + 8].copy_from_slice(&x.to_le_bytes()),
+                (ColumnType::FixedBytes(_), Value::Bytes(b)) => out[at..at + b.len()].copy_from_slice(b),
+                (_, Value::Text(t)) => {
+                    out[at..at + 2].copy_from_slice(&(t.len() as u16).to_le_bytes());
+                    out[at + 2..at + 2 + t.len()].copy_from_slice(t.as_bytes());
+                }
+                // `check` has refused every other pair.
+                (_, Value::Bytes(_)) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of column `col` of the encoded row `b`. Rows that [`Layout::valid`] refuses give NULLs, not panics.
+    pub(crate) fn get<'a>(&self, b: &'a [u8], col: usize) -> Value<'a> {
+        self.try_get(b, col).unwrap_or(Value::Null)
+    }
+
+    fn try_get<'a>(&self, b: &'a [u8], col: usize) -> Option<Value<'a>> {
+        let c = self.columns.get(col)?;
+        if b.get(col / 8)? & (1 << (col % 8)) != 0 {
+            return Some(Value::Null);
+        }
+        let at = c.at;
+        Some(match c.kind {
+            ColumnType::Int16 => Value::Int(i16::from_le_bytes(b.get(at..at + 2)?.try_into().ok()?).into()),
+            ColumnType::Int32 => Value::Int(i32::from_le_bytes(b.get(at..at + 4)?.try_into().ok()?).into()),
+            ColumnType::Int64 => Value::Int(i64::from_le_bytes(b.get(at..at + 8)?.try_into().ok()?)),
+            ColumnType::Time => Value::Time(i64::from_le_bytes(b.get(at..at + 8)?.try_into().ok()?)),
+            ColumnType::FixedBytes(n) => Value::Bytes(b.get(at..at + n as usize)?),
+            ColumnType::FixedText(n) => {
+                let len = u16_at(b, at).min(n) as usize;
+                Value::Text(std::str::from_utf8(b.get(at + 2..at + 2 + len)?).ok()?)
+            }
+            ColumnType::VarBytes(_) | ColumnType::VarText(_) => {
+                let end = u16_at(b, self.ends + 2 * at) as usize;
+                let start = if at == 0 { self.head } else { u16_at(b, self.ends + 2 * at - 2) as usize };
+                let s = b.get(start..end)?;
+                match c.kind {
+                    ColumnType::VarText(_) => Value::Text(std::str::from_utf8(s).ok()?),
+                    _ => Value::Bytes(s),
+                }
+            }
+        })
+    }
+
+    /// True if every column of `b` can be read.
+    pub(crate) fn valid(&self, b: &[u8]) -> bool {
+        b.len() >= self.head && (0..self.columns.len()).all(|c| self.try_get(b, c).is_some())
+    }
+
+    /// Appends the order-preserving encoding of one key part: comparing the bytes compares the values.
+    pub(crate) fn key_part(&self, col: usize, v: Value<'_>, out: &mut Vec<u8>) {
+        if self.columns[col].nullable {
+            out.push(u8::from(!v.is_null()));
+        }
+        match v {
+            Value::Null => {}
+            Value::Int(x) => match self.columns[col].kind {
+                ColumnType::Int16 => out.extend_from_slice(&((x as u16) ^ 0x8000).to_be_bytes()),
+                ColumnType::Int32 => out.extend_from_slice(&((x as u32) ^ 0x8000_0000).to_be_bytes()),
+                _ => out.extend_from_slice(&((x as u64) ^ (1 << 63)).to_be_bytes()),
+            },
+            Value::Time(x) => out.extend_from_slice(&((x as u64) ^ (1 << 63)).to_be_bytes()),
+            Value::Bytes(b) if matches!(self.columns[col].kind, ColumnType::FixedBytes(_)) => {
+                out.extend_from_slice(b);
+            }
+            Value::Bytes(b) => escape(b, out),
+            Value::Text(t) => escape(t.as_bytes(), out),
+        }
+    }
+
+    /// Appends the key that the row `b` has in the columns `cols`.
+    pub(crate) fn row_key(&self, b: &[u8], cols: &[usize], out: &mut Vec<u8>) {
+        for &c in cols {
+            self.key_part(c, self.get(b, c), out);
+        }
+    }
+
+    /// Appends the key made of `values`, which may be fewer than `cols` if `prefix`.
+    pub(crate) fn user_key(
+        &self,
+        values: &[Value<'_>],
+        cols: &[usize],
+        prefix: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        if values.len() > cols.len() || (!prefix && values.len() != cols.len()) {
+            return Err(Error::Schema {
+                table: self.table.clone(),
+                reason: format!("a key of {} values where {} columns are declared", values.len(), cols.len()),
+            });
+        }
+        for (&c, v) in cols.iter().zip(values) {
+            self.check(c, *v)?;
+            self.key_part(c, *v, out);
+        }
+        Ok(())
+    }
+
+    /// The key of `b` in the columns `cols` as text, for messages.
+    pub(crate) fn key_text(&self, b: &[u8], cols: &[usize]) -> String {
+        let parts: Vec<String> = cols.iter().map(|&c| self.get(b, c).to_string()).collect();
+        format!("({})", parts.join(", "))
+    }
+}
+
+/// `0x00` becomes `0x00 0xff`, the end is `0x00 0x00`: shorter strings sort first.
+fn escape(b: &[u8], out: &mut Vec<u8>) {
+    for &x in b {
+        out.push(x);
+        if x == 0 {
+            out.push(0xff);
+        }
+    }
+    put_u16(out, 0);
+}
+
+/// The values of a key as text, for messages.
+pub(crate) fn values_text(values: &[Value<'_>]) -> String {
+    let parts: Vec<String> = values.iter().map(ToString::to_string).collect();
+    format!("({})", parts.join(", "))
+}
+
+/// A copy of one row, as the transaction saw it.
+///
+/// ```
+/// use mmdb::{ColumnType, Database, Schema, Value};
+/// let db = Database::in_memory()?;
+/// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+/// let mut tx = db.begin()?;
+/// tx.insert(&t, &[7.into()])?;
+/// let row = tx.get(&t, &[7.into()])?.expect("just inserted");
+/// assert_eq!(row.get("id"), Some(Value::Int(7)));
+/// assert_eq!(row.at(0), Value::Int(7));
+/// # Ok::<(), mmdb::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Row {
+    pub(crate) bytes: Box<[u8]>,
+    pub(crate) layout: Arc<Layout>,
+}
+
+impl Row {
+    /// The value of the column at position `col`; NULL if there is no such column.
+    #[must_use]
+    pub fn at(&self, col: usize) -> Value<'_> {
+        self.layout.get(&self.bytes, col)
+    }
+
+    /// The value of the named column; `None` if there is no such column.
+    #[must_use]
+    pub fn get(&self, column: &str) -> Option<Value<'_>> {
+        let col = self.layout.columns.iter().position(|c| c.name == column)?;
+        Some(self.at(col))
+    }
+
+    /// All values in order of the columns.
+    #[must_use]
+    pub fn values(&self) -> Vec<Value<'_>> {
+        (0..self.layout.columns.len()).map(|c| self.at(c)).collect()
+    }
+
+    /// The row as one JSON object, columns in order.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let mut s = String::from("{");
+        for (i, c) in self.layout.columns.iter().enumerate() {
+            if i > 0 {
+                s.push(',');
+            }
+            // Writing to a String cannot fail.
+            let _ = crate::value::write_json_text(&mut s, &c.name);
+            s.push(':');
+            s.push_str(&self.at(i).to_string());
+        }
+        s.push('}');
+        s
+    }
+}
+
+impl PartialEq for Row {
+    fn eq(&self, other: &Row) -> bool {
+        self.values() == other.values()
+    }
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_json())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn layout() -> Layout {
+        Layout::new(
+            &Schema::new("t")
+                .column("a", ColumnType::Int16)
+                .nullable("b", ColumnType::VarText(300))
+                .nullable("c", ColumnType::Int64)
+                .column("d", ColumnType::FixedText(9))
+                .nullable("e", ColumnType::VarBytes(300))
+                .column("f", ColumnType::FixedBytes(3))
+                .nullable("g", ColumnType::Time),
+        )
+    }
+
+    type Raw = (i16, Option<String>, Option<i64>, String, Option<Vec<u8>>, [u8; 3], Option<i64>);
+
+    fn values(r: &Raw) -> [Value<'_>; 7] {
+        [
+            Value::Int(r.0.into()),
+            r.1.as_ref().map_or(Value::Null, |t| Value::Text(t)),
+            r.2.into(),
+            Value::Text(&r.3),
+            r.4.as_ref().map_or(Value::Null, |t| Value::Bytes(t)),
+            Value::Bytes(&r.5),
+            r.6.map_or(Value::Null, Value::Time),
+        ]
+    }
+
+    fn raw() -> impl Strategy<Value = Raw> {
+        let text = proptest::option::of("[a-c\\x00]{0,4}");
+        let bytes = proptest::option::of(proptest::collection::vec(0u8..3, 0..4));
+        (
+            any::<i16>(),
+            text,
+            any::<Option<i64>>(),
+            "[a-d]{0,9}",
+            bytes,
+            any::<[u8; 3]>(),
+            any::<Option<i64>>(),
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_row_reads_back(r in raw()) {
+            let l = layout();
+            let mut b = vec![1, 2, 3];
+            l.encode(&values(&r), &mut b).unwrap();
+            prop_assert!(l.valid(&b[3..]));
+            for (i, v) in values(&r).iter().enumerate() {
+                prop_assert_eq!(l.get(&b[3..], i), *v);
+            }
+        }
+
+        #[test]
+        fn keys_sort_as_their_values(a in raw(), b in raw()) {
+            let l = layout();
+            let (va, vb) = (values(&a), values(&b));
+            let (mut ka, mut kb) = (Vec::new(), Vec::new());
+            let cols = [0, 1, 2, 3, 4, 5, 6];
+            l.user_key(&va, &cols, false, &mut ka).unwrap();
+            l.user_key(&vb, &cols, false, &mut kb).unwrap();
+            prop_assert_eq!(ka.cmp(&kb), va.cmp(&vb));
+        }
+
+        #[test]
+        fn no_bytes_make_a_row_panic(b: Vec<u8>) {
+            let l = layout();
+            for c in 0..8 {
+                l.get(&b, c);
+            }
+            l.valid(&b);
+        }
+    }
+}

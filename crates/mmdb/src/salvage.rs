@@ -1,0 +1,218 @@
+//! Explicit salvage of a database that refuses to open, and read-only inspection.
+
+use crate::backup::require_empty;
+use crate::error::{Error, Result};
+use crate::log::record::{self, Kind};
+use crate::manifest::{self, Image, Manifest, Published};
+use crate::options::Options;
+use crate::recovery::{self, Loaded, RecoveryReport, scan};
+use crate::row::Row;
+use crate::schema::{Logging, Schema};
+use crate::{codec::Reader, container::Slot};
+use std::path::Path;
+
+/// What [`salvage`] saved and what it could not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Salvaged {
+    /// The copy holds every commit up to this one, except for what `problems` names.
+    pub cut: u64,
+    /// Rows saved, over all tables.
+    pub rows: u64,
+    /// What was lost, in words with file and offset.
+    pub problems: Vec<String>,
+}
+
+/// Saves what can be read of the damaged database `from` into a new database in the empty directory `to`: the images
+/// that are whole and the log up to its first missing commit. `from` is not changed.
+///
+/// # Errors
+/// [`Error::Corrupt`] if the manifest itself is unreadable; [`Error::Io`].
+pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &Options) -> Result<Salvaged> {
+    let (from, to, medium) = (from.as_ref(), to.as_ref(), &*options.medium);
+    let loaded = recovery::load(from, options, true)?
+        .ok_or_else(|| Error::corrupt(&from.join(manifest::NAME), 0, "there is no manifest"))?;
+    require_empty(medium, to)?;
+    let cut = loaded.report.cut;
+    let path = to.join(manifest::image_name(0));
+    let file = medium.create(&path).map_err(Error::io("create", &path))?;
+    let mut images = Vec::new();
+    let mut rows = 0;
+    for t in loaded.tables().filter(|t| t.logging != Logging::Volatile) {
+        rows += t.rows();
+        for (number, c) in t.containers.iter() {
+            let bytes = c.bytes.read();
+            let image = images.len() as u32;
+            file.write_at(u64::from(image) * bytes.len() as u64, &bytes)
+                .map_err(Error::io("write", &path))?;
+            images.push(Image { table: t.id, number, class: c.class, image, crc: crc32c::crc32c(&bytes) });
+        }
+    }
+    file.sync().map_err(Error::io("sync", &path))?;
+    medium.sync_dir(to).map_err(Error::io("sync", to))?;
+    let m = Manifest {
+        horizon: cut,
+        epochs: Vec::new(),
+        checkpoint: Some(Published { side: 0, g0: cut, g1: cut, images }),
+        ..loaded.manifest().clone()
+    };
+    m.store(medium, to).map_err(|e| e.1)?;
+    Ok(Salvaged { cut, rows, problems: loaded.problems })
+}
+
+/// A database read into memory without changing anything on disk: for checking and dumping.
+///
+/// ```
+/// use mmdb::{ColumnType, Database, Options, Schema, Snapshot};
+/// let options = Options::in_memory();
+/// let db = Database::open("/db", options.clone())?;
+/// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+/// db.run(|tx| tx.insert(&t, &[7.into()]))?;
+/// db.close()?;
+/// let s = Snapshot::load("/db", &options)?;
+/// s.check()?;
+/// let mut lines = Vec::new();
+/// s.rows("t", |row| lines.push(row.to_json()))?;
+/// assert_eq!(lines, [r#"{"id":7}"#]);
+/// # Ok::<(), mmdb::Error>(())
+/// ```
+pub struct Snapshot(Loaded);
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Snapshot({:?})", self.0.report)
+    }
+}
+
+impl Snapshot {
+    /// Reads the database in directory `path`.
+    ///
+    /// # Errors
+    /// As [`crate::Database::open`]; `NotFound` if there is no database.
+    pub fn load(path: impl AsRef<Path>, options: &Options) -> Result<Snapshot> {
+        let path = path.as_ref();
+        let missing = || {
+            let e = std::io::Error::from(std::io::ErrorKind::NotFound);
+            Error::io("open", &path.join(manifest::NAME))(e)
+        };
+        recovery::load(path, options, false)?.map(Snapshot).ok_or_else(missing)
+    }
+
+    /// What was read.
+    #[must_use]
+    pub fn report(&self) -> RecoveryReport {
+        self.0.report
+    }
+
+    /// The tables' definitions and numbers of rows.
+    #[must_use]
+    pub fn tables(&self) -> Vec<(Schema, u64)> {
+        self.0.tables().map(|t| (t.schema.clone(), t.rows())).collect()
+    }
+
+    /// Checks indexes against rows and rows against schemas.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] on the first contradiction.
+    pub fn check(&self) -> Result<()> {
+        self.0.verify()
+    }
+
+    /// Gives every row of a table to `f`, in order of place.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`].
+    pub fn rows(&self, table: &str, mut f: impl FnMut(&Row)) -> Result<()> {
+        let t = self.0.tables().find(|t| t.schema.name == table);
+        let t = t.ok_or_else(|| Error::NoSuchTable { table: table.to_owned() })?;
+        for (_, c) in t.containers.iter() {
+            let bytes = c.bytes.read();
+            for slot in 0..c.slots(t.space.container_size) {
+                if let Some(row) = bytes.get(c.range(slot)).and_then(|s| Slot(s).row()) {
+                    f(&Row { bytes: row.into(), layout: t.layout.clone() });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A record of a frame, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedChange {
+    /// Number of the table.
+    pub table: u32,
+    /// Container and slot of the row.
+    pub place: (u32, u16),
+    /// Version of the slot after the change.
+    pub version: u64,
+    /// True for a difference, false for an after-image.
+    pub differential: bool,
+    /// Bytes of the payload.
+    pub bytes: usize,
+}
+
+/// A frame of the log, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedFrame {
+    /// File of the segment.
+    pub file: std::path::PathBuf,
+    /// Offset in it, bytes.
+    pub offset: u64,
+    /// Length with header and padding, bytes.
+    pub len: u64,
+    /// Number of the commit.
+    pub gsn: u64,
+    /// Durable horizon when it was written.
+    pub horizon: u64,
+    /// False if it lies behind the cut of its life: recovery ignores it.
+    pub counts: bool,
+    /// What changed.
+    pub changes: Vec<LoggedChange>,
+}
+
+/// Gives every valid frame of a database's log to `f`, stream by stream, in order. Returns the damaged places found.
+///
+/// # Errors
+/// [`Error::Corrupt`] if the manifest is unreadable; [`Error::Io`].
+pub fn read_log(
+    path: impl AsRef<Path>,
+    options: &Options,
+    mut f: impl FnMut(&LoggedFrame),
+) -> Result<Vec<String>> {
+    let (path, medium) = (path.as_ref(), &*options.medium);
+    let m = Manifest::load(medium, path)?
+        .ok_or_else(|| Error::corrupt(&path.join(manifest::NAME), 0, "there is no manifest"))?;
+    let mut damaged = Vec::new();
+    for i in 0..m.streams as usize {
+        let dir = options.stream_dir(path, i);
+        for n in scan::numbers(medium, &dir)? {
+            let s = scan::read(medium, &dir, i, n, &m.epochs)?;
+            if let Some(at) = s.damage {
+                damaged.push(format!("{} is damaged at offset {at}", s.path.display()));
+            }
+            for frame in &s.frames {
+                let mut r = Reader::new(&s.bytes[frame.body()]);
+                let mut changes = Vec::new();
+                while let Some(c) = record::next(&mut r) {
+                    changes.push(LoggedChange {
+                        table: c.target.table,
+                        place: (c.target.container, c.target.slot),
+                        version: c.target.version,
+                        differential: c.kind == Kind::Difference,
+                        bytes: c.payload.len(),
+                    });
+                }
+                f(&LoggedFrame {
+                    file: s.path.clone(),
+                    offset: frame.at as u64,
+                    len: frame.len as u64,
+                    gsn: frame.gsn,
+                    horizon: frame.horizon,
+                    counts: s.epoch.is_some_and(|e| frame.gsn <= e.cut),
+                    changes,
+                });
+            }
+        }
+    }
+    Ok(damaged)
+}

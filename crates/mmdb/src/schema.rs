@@ -1,0 +1,338 @@
+//! What a table looks like and how it is locked and logged.
+
+use crate::codec::{Reader, put_bytes, put_u16, put_varint};
+use crate::error::{Error, Result};
+
+/// Largest number of columns of a table.
+pub const MAX_COLUMNS: usize = 1024;
+
+/// The type of a column. Lengths are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnType {
+    /// A signed integer of 2 bytes.
+    Int16,
+    /// A signed integer of 4 bytes.
+    Int32,
+    /// A signed integer of 8 bytes.
+    Int64,
+    /// Microseconds since 1970-01-01 00:00 UTC, 8 bytes.
+    Time,
+    /// Exactly this many bytes.
+    FixedBytes(u16),
+    /// Text of at most this many bytes, stored in place: an update never moves the columns behind it.
+    FixedText(u16),
+    /// At most this many bytes.
+    VarBytes(u16),
+    /// Text of at most this many bytes.
+    VarText(u16),
+}
+
+impl ColumnType {
+    fn code(self) -> (u8, u16) {
+        match self {
+            ColumnType::Int16 => (1, 0),
+            ColumnType::Int32 => (2, 0),
+            ColumnType::Int64 => (3, 0),
+            ColumnType::Time => (4, 0),
+            ColumnType::FixedBytes(n) => (5, n),
+            ColumnType::FixedText(n) => (6, n),
+            ColumnType::VarBytes(n) => (7, n),
+            ColumnType::VarText(n) => (8, n),
+        }
+    }
+
+    fn from_code(code: u8, n: u16) -> Option<Self> {
+        Some(match code {
+            1 => ColumnType::Int16,
+            2 => ColumnType::Int32,
+            3 => ColumnType::Int64,
+            4 => ColumnType::Time,
+            5 => ColumnType::FixedBytes(n),
+            6 => ColumnType::FixedText(n),
+            7 => ColumnType::VarBytes(n),
+            8 => ColumnType::VarText(n),
+            _ => return None,
+        })
+    }
+}
+
+/// A column of a [`Schema`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    /// Name, unique in the table.
+    pub name: String,
+    /// Type.
+    pub kind: ColumnType,
+    /// Whether NULL is allowed.
+    pub nullable: bool,
+}
+
+/// How an index finds its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexKind {
+    /// Point reads only.
+    Hash,
+    /// Point and range reads, in order.
+    Ordered,
+}
+
+/// An index of a [`Schema`]. In a unique index NULL equals NULL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexDef {
+    /// Name, unique in the table; the primary key's is `primary`.
+    pub name: String,
+    /// Positions of the key's columns, most significant first.
+    pub columns: Vec<usize>,
+    /// Kind.
+    pub kind: IndexKind,
+    /// Whether two rows may not share a key.
+    pub unique: bool,
+}
+
+/// What a transaction locks when it touches a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Locking {
+    /// The row.
+    #[default]
+    Record,
+    /// All rows on the row's 4 KiB page.
+    Page,
+    /// All rows in the row's container.
+    Container,
+    /// Nothing: no isolation between transactions. Single operations and commits stay whole.
+    None,
+}
+
+/// What comes back after a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Logging {
+    /// Every acknowledged commit.
+    #[default]
+    Logged,
+    /// Each row as some moment of the last checkpoint had it; rows are whole, transactions need not be.
+    Checkpointed,
+    /// Nothing: the table is empty.
+    Volatile,
+}
+
+/// The definition of a table, built by chaining.
+///
+/// ```
+/// use mmdb::{ColumnType, Locking, Schema};
+/// let schema = Schema::new("message")
+///     .column("id", ColumnType::Int64)
+///     .column("receiver", ColumnType::VarText(20))
+///     .nullable("due", ColumnType::Time)
+///     .primary_key(&["id"])
+///     .ordered_index("by_due", &["due", "id"])
+///     .locking(Locking::Record);
+/// assert_eq!(schema.columns.len(), 3);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schema {
+    /// Table name.
+    pub name: String,
+    /// Columns in order.
+    pub columns: Vec<Column>,
+    /// Indexes; the first is the primary key once the schema is complete.
+    pub indexes: Vec<IndexDef>,
+    /// Lock granularity.
+    pub locking: Locking,
+    /// What survives a restart.
+    pub logging: Logging,
+    /// Names that no column has, kept until [`crate::Database::create_table`] can report them.
+    pub(crate) unknown: Vec<String>,
+}
+
+impl Schema {
+    /// A table without columns.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Schema {
+            name: name.to_owned(),
+            columns: Vec::new(),
+            indexes: Vec::new(),
+            locking: Locking::default(),
+            logging: Logging::default(),
+            unknown: Vec::new(),
+        }
+    }
+
+    /// Adds a column that is never NULL.
+    #[must_use]
+    pub fn column(mut self, name: &str, kind: ColumnType) -> Self {
+        self.columns.push(Column { name: name.to_owned(), kind, nullable: false });
+        self
+    }
+
+    /// Adds a column that may be NULL.
+    #[must_use]
+    pub fn nullable(mut self, name: &str, kind: ColumnType) -> Self {
+        self.columns.push(Column { name: name.to_owned(), kind, nullable: true });
+        self
+    }
+
+    /// Declares the primary key, found by hash. Its columns must be declared before.
+    #[must_use]
+    pub fn primary_key(self, columns: &[&str]) -> Self {
+        self.index(0, "primary", columns, IndexKind::Hash, true)
+    }
+
+    /// Declares the primary key, kept in order.
+    #[must_use]
+    pub fn ordered_primary_key(self, columns: &[&str]) -> Self {
+        self.index(0, "primary", columns, IndexKind::Ordered, true)
+    }
+
+    /// Adds an index for point reads.
+    #[must_use]
+    pub fn hash_index(self, name: &str, columns: &[&str]) -> Self {
+        self.index(usize::MAX, name, columns, IndexKind::Hash, false)
+    }
+
+    /// Adds a constraint that no two rows share these columns, with point reads.
+    #[must_use]
+    pub fn unique_hash_index(self, name: &str, columns: &[&str]) -> Self {
+        self.index(usize::MAX, name, columns, IndexKind::Hash, true)
+    }
+
+    /// Adds an index for ranges.
+    #[must_use]
+    pub fn ordered_index(self, name: &str, columns: &[&str]) -> Self {
+        self.index(usize::MAX, name, columns, IndexKind::Ordered, false)
+    }
+
+    /// Adds a constraint that no two rows share these columns, with ranges.
+    #[must_use]
+    pub fn unique_ordered_index(self, name: &str, columns: &[&str]) -> Self {
+        self.index(usize::MAX, name, columns, IndexKind::Ordered, true)
+    }
+
+    /// Sets the lock granularity.
+    #[must_use]
+    pub fn locking(mut self, locking: Locking) -> Self {
+        self.locking = locking;
+        self
+    }
+
+    /// Sets what survives a restart.
+    #[must_use]
+    pub fn logging(mut self, logging: Logging) -> Self {
+        self.logging = logging;
+        self
+    }
+
+    fn index(mut self, at: usize, name: &str, columns: &[&str], kind: IndexKind, unique: bool) -> Self {
+        let mut positions = Vec::new();
+        for c in columns {
+            match self.columns.iter().position(|d| d.name == *c) {
+                Some(p) => positions.push(p),
+                None => self.unknown.push((*c).to_owned()),
+            }
+        }
+        let at = at.min(self.indexes.len());
+        self.indexes.insert(at, IndexDef { name: name.to_owned(), columns: positions, kind, unique });
+        self
+    }
+
+    /// Checks that the schema is one a table can have.
+    pub(crate) fn validate(&self) -> Result<()> {
+        let bad = |reason: String| Err(Error::Schema { table: self.name.clone(), reason });
+        if self.name.is_empty() {
+            return bad("the name is empty".into());
+        }
+        if let Some(c) = self.unknown.first() {
+            return Err(Error::NoSuchColumn { table: self.name.clone(), column: c.clone() });
+        }
+        if self.columns.is_empty() || self.columns.len() > MAX_COLUMNS {
+            return bad(format!("{} columns; 1 to {MAX_COLUMNS} are possible", self.columns.len()));
+        }
+        for (i, c) in self.columns.iter().enumerate() {
+            if self.columns[..i].iter().any(|d| d.name == c.name) {
+                return bad(format!("column {} is declared twice", c.name));
+            }
+        }
+        match self.indexes.first() {
+            Some(p) if p.name == "primary" => {
+                if let Some(c) = p.columns.iter().map(|&c| &self.columns[c]).find(|c| c.nullable) {
+                    return bad(format!("column {} of the primary key may be NULL", c.name));
+                }
+            }
+            _ => return bad("no primary key".into()),
+        }
+        for (i, ix) in self.indexes.iter().enumerate() {
+            if self.indexes[..i].iter().any(|d| d.name == ix.name) {
+                return bad(format!("index {} is declared twice", ix.name));
+            }
+            if ix.columns.is_empty() {
+                return bad(format!("index {} has no columns", ix.name));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_bytes(out, self.name.as_bytes());
+        out.push(match self.locking {
+            Locking::Record => 0,
+            Locking::Page => 1,
+            Locking::Container => 2,
+            Locking::None => 3,
+        });
+        out.push(match self.logging {
+            Logging::Logged => 0,
+            Logging::Checkpointed => 1,
+            Logging::Volatile => 2,
+        });
+        put_varint(out, self.columns.len() as u64);
+        for c in &self.columns {
+            put_bytes(out, c.name.as_bytes());
+            let (code, n) = c.kind.code();
+            out.push(code);
+            put_u16(out, n);
+            out.push(c.nullable.into());
+        }
+        put_varint(out, self.indexes.len() as u64);
+        for i in &self.indexes {
+            put_bytes(out, i.name.as_bytes());
+            out.push(u8::from(i.unique) | u8::from(i.kind == IndexKind::Ordered) << 1);
+            put_varint(out, i.columns.len() as u64);
+            i.columns.iter().for_each(|&c| put_varint(out, c as u64));
+        }
+    }
+
+    pub(crate) fn decode(r: &mut Reader<'_>) -> Option<Schema> {
+        let mut s = Schema::new(&r.text()?);
+        s.locking = match r.u8()? {
+            0 => Locking::Record,
+            1 => Locking::Page,
+            2 => Locking::Container,
+            3 => Locking::None,
+            _ => return None,
+        };
+        s.logging = match r.u8()? {
+            0 => Logging::Logged,
+            1 => Logging::Checkpointed,
+            2 => Logging::Volatile,
+            _ => return None,
+        };
+        for _ in 0..r.varint()? {
+            let name = r.text()?;
+            let (code, n) = (r.u8()?, r.u16()?);
+            s.columns.push(Column { name, kind: ColumnType::from_code(code, n)?, nullable: r.u8()? != 0 });
+        }
+        for _ in 0..r.varint()? {
+            let name = r.text()?;
+            let flags = r.u8()?;
+            let mut columns = Vec::new();
+            for _ in 0..r.varint()? {
+                let c = r.varint()? as usize;
+                columns.push((c < s.columns.len()).then_some(c)?);
+            }
+            let kind = if flags & 2 == 0 { IndexKind::Hash } else { IndexKind::Ordered };
+            s.indexes.push(IndexDef { name, columns, kind, unique: flags & 1 != 0 });
+        }
+        s.validate().ok()?;
+        Some(s)
+    }
+}

@@ -1,0 +1,103 @@
+//! Introspection: what the database is doing, for people and metrics.
+
+use crate::engine::Engine;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Figures of one table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableStats {
+    /// Name.
+    pub name: String,
+    /// Rows committed.
+    pub rows: u64,
+    /// Containers allocated.
+    pub containers: u64,
+    /// Bytes of containers and, roughly, of indexes.
+    pub bytes: u64,
+}
+
+/// A snapshot of counters and positions. Counters start at 0 when the database is opened.
+///
+/// ```
+/// let db = mmdb::Database::in_memory()?;
+/// let s = db.stats();
+/// assert_eq!((s.commits, s.horizon, s.tables.len()), (0, 0, 0));
+/// # Ok::<(), mmdb::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// Per table.
+    pub tables: Vec<TableStats>,
+    /// Transactions committed.
+    pub commits: u64,
+    /// Transactions that ended otherwise.
+    pub aborts: u64,
+    /// Number of the last commit.
+    pub last_gsn: u64,
+    /// Every commit up to this number is durable.
+    pub horizon: u64,
+    /// Times a transaction waited for a lock.
+    pub lock_waits: u64,
+    /// Times a transaction was refused a lock and had to run again.
+    pub lock_deaths: u64,
+    /// Locks held now.
+    pub locks: u64,
+    /// Flushes done.
+    pub flushes: u64,
+    /// Bytes written by flushes, with padding.
+    pub flushed_bytes: u64,
+    /// Frames that flushes carried: divided by `flushes`, the mean batch.
+    pub frames: u64,
+    /// Largest number of frames in one flush.
+    pub max_batch: u64,
+    /// Time spent in flushes, nanoseconds, over all streams.
+    pub flush_ns: u64,
+    /// Bytes appended and not yet flushed.
+    pub pending_bytes: u64,
+    /// Bytes of log that recovery would read.
+    pub log_bytes: u64,
+    /// Checkpoints published.
+    pub checkpoints: u64,
+    /// Containers that checkpoints copied.
+    pub checkpoint_containers: u64,
+    /// Log segments released by checkpoints.
+    pub segments_recycled: u64,
+    /// Bytes of containers of all tables.
+    pub memory_bytes: u64,
+    /// True after a failed write or sync.
+    pub poisoned: bool,
+}
+
+impl Stats {
+    pub(crate) fn collect(e: &Engine) -> Stats {
+        let tables = e.live_tables().map(|t| TableStats {
+            name: t.schema.name.clone(),
+            rows: t.rows(),
+            containers: t.containers.iter().count() as u64,
+            bytes: t.memory(),
+        });
+        let c = &e.log.counters;
+        Stats {
+            tables: tables.collect(),
+            commits: e.counters.commits.iter().map(|c| c.0.load(Relaxed)).sum(),
+            aborts: e.counters.aborts.load(Relaxed),
+            last_gsn: e.log.last(),
+            horizon: e.log.horizon(),
+            lock_waits: e.locks.waits.load(Relaxed),
+            lock_deaths: e.locks.deaths.load(Relaxed),
+            locks: e.locks.len() as u64,
+            flushes: c.flushes.load(Relaxed),
+            flushed_bytes: c.flushed_bytes.load(Relaxed),
+            frames: c.frames.load(Relaxed),
+            max_batch: c.max_batch.load(Relaxed),
+            flush_ns: c.flush_ns.load(Relaxed),
+            pending_bytes: e.log.streams.iter().map(|s| s.pending()).sum(),
+            log_bytes: e.log.streams.iter().map(|s| s.extent().1).sum(),
+            checkpoints: e.counters.checkpoints.load(Relaxed),
+            checkpoint_containers: e.counters.checkpoint_containers.load(Relaxed),
+            segments_recycled: e.counters.recycled.load(Relaxed),
+            memory_bytes: e.space.bytes(),
+            poisoned: e.log.is_poisoned(),
+        }
+    }
+}

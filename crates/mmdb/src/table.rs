@@ -1,0 +1,233 @@
+//! Tables: containers, free slots and indexes.
+
+use crate::append_list::AppendList;
+use crate::container::{CLASSES, Container, Rid, Slot};
+use crate::error::{Error, Result};
+use crate::index::Index;
+use crate::row::Layout;
+use crate::schema::{Locking, Logging, Schema};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Free slots are kept per stripe, so that threads allocate from different containers.
+pub(crate) const STRIPES: usize = 4;
+
+/// Memory and image places, shared by all tables of a database.
+#[derive(Debug)]
+pub(crate) struct Space {
+    pub(crate) container_size: usize,
+    pub(crate) limit: u64,
+    pub(crate) containers: AtomicU64,
+    images: Mutex<(u32, Vec<u32>)>,
+}
+
+impl Space {
+    pub(crate) fn new(container_size: usize, limit: u64) -> Space {
+        Space { container_size, limit, containers: AtomicU64::new(0), images: Mutex::new((0, Vec::new())) }
+    }
+
+    /// A place in the checkpoint files that no container has.
+    pub(crate) fn take_image(&self) -> u32 {
+        let mut i = self.images.lock();
+        if let Some(n) = i.1.pop() {
+            return n;
+        }
+        i.0 += 1;
+        i.0 - 1
+    }
+
+    /// Makes `taken` the places in use, at recovery.
+    pub(crate) fn set_images(&self, taken: &[u32]) {
+        let next = taken.iter().max().map_or(0, |m| m + 1);
+        let mut used = vec![false; next as usize];
+        taken.iter().for_each(|&t| used[t as usize] = true);
+        let free = (0..next).filter(|&i| !used[i as usize]).collect();
+        *self.images.lock() = (next, free);
+    }
+
+    pub(crate) fn give_image(&self, n: u32) {
+        self.images.lock().1.push(n);
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.containers.load(Ordering::Relaxed) * self.container_size as u64
+    }
+}
+
+/// The inside of a table.
+#[derive(Debug)]
+pub(crate) struct TableInner {
+    pub(crate) id: u32,
+    pub(crate) schema: Schema,
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) locking: Locking,
+    pub(crate) logging: Logging,
+    pub(crate) containers: AppendList<Container>,
+    pub(crate) indexes: Vec<Index>,
+    pub(crate) space: Arc<Space>,
+    pub(crate) dropped: AtomicBool,
+    free: Vec<[Mutex<Vec<Rid>>; STRIPES]>,
+    growing: Mutex<()>,
+}
+
+impl TableInner {
+    /// `reference` turns locking and logging off, whatever the schema says.
+    pub(crate) fn new(id: u32, schema: Schema, space: Arc<Space>, reference: bool) -> TableInner {
+        TableInner {
+            id,
+            layout: Arc::new(Layout::new(&schema)),
+            locking: if reference { Locking::None } else { schema.locking },
+            logging: if reference { Logging::Volatile } else { schema.logging },
+            containers: AppendList::new(),
+            indexes: schema.indexes.iter().map(Index::new).collect(),
+            free: CLASSES.iter().map(|_| Default::default()).collect(),
+            space,
+            dropped: AtomicBool::new(false),
+            growing: Mutex::new(()),
+            schema,
+        }
+    }
+
+    pub(crate) fn alive(&self) -> Result<()> {
+        if self.dropped.load(Ordering::Acquire) {
+            return Err(Error::NoSuchTable { table: self.schema.name.clone() });
+        }
+        Ok(())
+    }
+
+    /// A free slot of a class, from the caller's stripe if it has one.
+    pub(crate) fn allocate(&self, class: u8, stripe: usize) -> Result<Rid> {
+        let free = &self.free[usize::from(class) % CLASSES.len()];
+        let mine = &free[stripe % STRIPES];
+        loop {
+            if let Some(rid) = mine.lock().pop() {
+                return Ok(rid);
+            }
+            // What another stripe has in plenty is taken over, or a stripe that only frees would hoard. A container's
+            // worth is left to it, so that stripes stay in different containers, unless memory is nearly gone.
+            let plenty = self.space.container_size / CLASSES[usize::from(class) % CLASSES.len()];
+            let leave = if self.space.bytes() < self.space.limit / 2 { plenty } else { 0 };
+            let mut taken = Vec::new();
+            for other in (1..STRIPES).map(|i| &free[(stripe + i) % STRIPES]) {
+                let mut other = other.lock();
+                if other.len() > leave {
+                    let keep = other.len() - (other.len() - leave).min(plenty);
+                    taken = other.split_off(keep);
+                    break;
+                }
+            }
+            if taken.is_empty() {
+                self.grow(class, stripe)?;
+            } else {
+                mine.lock().append(&mut taken);
+            }
+        }
+    }
+
+    /// Enters every slot that holds no row as free, at recovery.
+    pub(crate) fn collect_free(&self) {
+        for (n, c) in self.containers.iter() {
+            let bytes = c.bytes.read();
+            let slots = (0..c.slots(self.space.container_size)).rev();
+            let free = slots.filter(|&s| !Slot(&bytes[c.range(s)]).is_live()).map(|s| Rid::new(n, s));
+            self.free[usize::from(c.class) % CLASSES.len()][n as usize % STRIPES].lock().extend(free);
+        }
+    }
+
+    pub(crate) fn release(&self, class: u8, rid: Rid, stripe: usize) {
+        self.free[usize::from(class) % CLASSES.len()][stripe % STRIPES].lock().push(rid);
+    }
+
+    /// Adds a container of free slots.
+    fn grow(&self, class: u8, stripe: usize) -> Result<()> {
+        let _one = self.growing.lock();
+        let size = self.space.container_size;
+        let full = || Error::MemoryLimit {
+            table: self.schema.name.clone(),
+            used: self.memory(),
+            limit: self.space.limit,
+        };
+        let index: u64 = self.indexes.iter().map(Index::memory).sum();
+        if self.space.bytes() + size as u64 + index > self.space.limit {
+            return Err(full());
+        }
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(size).map_err(|_| full())?;
+        bytes.resize(size, 0);
+        let i = self.containers.len();
+        let container = Container::new(class, self.space.take_image(), bytes.into_boxed_slice());
+        let slots = container.slots(size);
+        if !self.containers.put(i, container) {
+            return Err(full());
+        }
+        self.space.containers.fetch_add(1, Ordering::Relaxed);
+        let mut free = self.free[usize::from(class) % CLASSES.len()][stripe % STRIPES].lock();
+        free.extend((0..slots).rev().map(|s| Rid::new(i, s)));
+        Ok(())
+    }
+
+    pub(crate) fn container(&self, rid: Rid) -> Result<&Container> {
+        self.containers.get(rid.container()).ok_or_else(|| Error::Schema {
+            table: self.schema.name.clone(),
+            reason: format!("no container {} (a defect of this crate)", rid.container()),
+        })
+    }
+
+    /// Appends the row at `rid` to `out` and returns its version; `None` if the slot is free.
+    pub(crate) fn read(&self, rid: Rid, out: &mut Vec<u8>) -> Result<Option<u64>> {
+        let c = self.container(rid)?;
+        let bytes = c.bytes.read();
+        // A dropped table has no bytes.
+        let Some(slot) = bytes.get(c.range(rid.slot())).map(Slot) else { return Ok(None) };
+        Ok(slot.row().map(|row| {
+            out.extend_from_slice(row);
+            slot.version()
+        }))
+    }
+
+    /// Bytes of containers and (roughly) of indexes.
+    pub(crate) fn memory(&self) -> u64 {
+        let containers = self.containers.iter().count() as u64 * self.space.container_size as u64;
+        containers + self.indexes.iter().map(Index::memory).sum::<u64>()
+    }
+
+    pub(crate) fn rows(&self) -> u64 {
+        self.indexes.first().map_or(0, |i| i.len() as u64)
+    }
+}
+
+/// A handle on a table of an open database. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Table(pub(crate) Arc<TableInner>);
+
+impl Table {
+    /// The table's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.schema.name
+    }
+
+    /// The table's definition.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.0.schema
+    }
+
+    pub(crate) fn index(&self, name: &str) -> Result<usize> {
+        self.0
+            .indexes
+            .iter()
+            .position(|i| i.def.name == name)
+            .ok_or_else(|| Error::NoSuchIndex { table: self.name().to_owned(), index: name.to_owned() })
+    }
+
+    pub(crate) fn column(&self, name: &str) -> Result<usize> {
+        self.0
+            .schema
+            .columns
+            .iter()
+            .position(|c| c.name == name)
+            .ok_or_else(|| Error::NoSuchColumn { table: self.name().to_owned(), column: name.to_owned() })
+    }
+}

@@ -1,0 +1,690 @@
+//! Transactions.
+
+mod commit;
+mod cursor;
+mod write_set;
+
+pub use cursor::Cursor;
+
+use crate::container::{Rid, SLOT_HEAD, class_of};
+use crate::engine::{Engine, name};
+use crate::error::{Error, Result};
+use crate::key;
+use crate::lock::{Held, Mode, Refused};
+use crate::log::Ticket;
+use crate::options::Durability;
+use crate::row::{Row, values_text};
+use crate::schema::Locking;
+use crate::table::{Table, TableInner};
+use crate::value::Value;
+use std::cell::RefCell;
+use std::ops::{Bound, Range, RangeBounds};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use write_set::{Change, Write, WriteSet};
+
+/// Buffers that a thread's transactions use again and again.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    locks: Vec<u64>,
+    intents: Vec<(u32, Mode)>,
+    writes: WriteSet,
+    arena: Vec<u8>,
+    key: Vec<u8>,
+    body: Vec<u8>,
+    old: Vec<u8>,
+    names: Vec<u64>,
+}
+
+thread_local!(static SPARE: RefCell<Option<Box<Scratch>>> = const { RefCell::new(None) });
+
+/// A serializable transaction. It sees its own changes; others see them once it has committed. Dropping it undoes it.
+///
+/// ```
+/// use mmdb::{ColumnType, Database, Schema};
+/// let db = Database::in_memory()?;
+/// let t = db.create_table(
+///     Schema::new("t").column("id", ColumnType::Int64).column("state", ColumnType::Int16).primary_key(&["id"]),
+/// )?;
+/// let mut tx = db.begin()?;
+/// tx.insert(&t, &[1.into(), 0.into()])?;
+/// assert!(tx.update(&t, &[1.into()], &[("state", 2.into())])?);
+/// assert!(tx.delete(&t, &[1.into()])?);
+/// assert!(tx.get(&t, &[1.into()])?.is_none());
+/// tx.commit()?.wait()?;
+/// # Ok::<(), mmdb::Error>(())
+/// ```
+pub struct Transaction<'db> {
+    db: &'db Engine,
+    age: u64,
+    stripe: usize,
+    s: Box<Scratch>,
+    open: bool,
+}
+
+/// Where a row that an operation looks for is.
+#[derive(Clone, Copy)]
+enum Found {
+    /// Committed, at this place.
+    There(Rid),
+    /// Written by this transaction: number in the write set.
+    Own(usize),
+}
+
+impl std::fmt::Debug for Transaction<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Transaction({} changes)", self.s.writes.len())
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        if self.open {
+            self.undo();
+            self.db.counters.aborts.fetch_add(1, Ordering::Relaxed);
+        }
+        let mut s = std::mem::take(&mut self.s);
+        s.arena.clear();
+        s.intents.clear();
+        s.writes.clear();
+        // One large transaction must not keep its memory for good.
+        if s.arena.capacity() <= 1 << 20 && s.body.capacity() <= 1 << 20 {
+            // The thread may be ending; then the buffers go with it.
+            let _ = SPARE.try_with(|spare| *spare.borrow_mut() = Some(s));
+        }
+    }
+}
+
+impl<'db> Transaction<'db> {
+    pub(crate) fn new(db: &'db Engine, age: u64, stripe: usize) -> Self {
+        let s = SPARE.try_with(|spare| spare.borrow_mut().take()).ok().flatten().unwrap_or_default();
+        Transaction { db, age, stripe, s, open: true }
+    }
+
+    /// Gives back fresh slots and locks.
+    fn undo(&mut self) {
+        for i in 0..self.s.writes.len() {
+            let w = &self.s.writes[i];
+            if let (true, Ok(t)) = (w.fresh, self.db.table(w.table)) {
+                t.release(w.class, w.rid, self.stripe);
+            }
+        }
+        self.unlock();
+        self.open = false;
+    }
+
+    fn unlock(&mut self) {
+        for name in self.s.locks.drain(..) {
+            self.db.locks.release(name, self.age);
+        }
+    }
+
+    /// Gives up. Dropping does the same.
+    pub fn abort(self) {}
+
+    /// Applies the changes, hands them to the log and returns a ticket for their durability. The locks are free when
+    /// this returns; nothing here waits for the disk.
+    ///
+    /// # Errors
+    /// [`Error::LogFull`], [`Error::TransactionTooLarge`], [`Error::Poisoned`], and for tables without locking
+    /// [`Error::Conflict`] and [`Error::DuplicateKey`]. Nothing is changed then.
+    pub fn commit(self) -> Result<Ticket> {
+        self.commit_with(Durability::Durable)
+    }
+
+    /// The table inside a handle, if it is one of this database and not dropped.
+    fn table(&self, t: &Table) -> Result<&'db TableInner> {
+        let mine = self.db.table(t.0.id)?;
+        if !Arc::ptr_eq(mine, &t.0) {
+            return Err(Error::NoSuchTable { table: t.name().to_owned() });
+        }
+        mine.alive()?;
+        Ok(mine)
+    }
+
+    fn lock(&mut self, t: &TableInner, name: u64, mode: Mode, what: impl FnOnce() -> String) -> Result<()> {
+        match self.db.locks.acquire(name, mode, self.age) {
+            Ok(Held::New) => self.s.locks.push(name),
+            Ok(Held::Already) => {}
+            Err(Refused) => {
+                return Err(Error::Deadlock { table: t.schema.name.clone(), key: what() });
+            }
+        }
+        // A drop may have gone before while this waited.
+        t.alive()
+    }
+
+    /// Announces reads or writes below the table, or takes it whole.
+    pub(crate) fn lock_table(&mut self, t: &TableInner, mode: Mode) -> Result<()> {
+        if t.locking == Locking::None && mode != Mode::Exclusive {
+            return Ok(());
+        }
+        let have = self.s.intents.iter().position(|i| i.0 == t.id);
+        let joined = have.map_or(mode, |i| self.s.intents[i].1.join(mode));
+        if have.is_some_and(|i| self.s.intents[i].1 == joined) {
+            return Ok(());
+        }
+        let whole = !matches!(joined, Mode::IntentShared | Mode::IntentExclusive);
+        if whole {
+            for n in Engine::table_names(t.id) {
+                self.lock(t, n, joined, || "(all rows)".into())?;
+            }
+        } else {
+            self.lock(t, name::table(t.id, self.stripe), joined, || "(all rows)".into())?;
+        }
+        match have {
+            Some(i) => self.s.intents[i].1 = joined,
+            None => self.s.intents.push((t.id, joined)),
+        }
+        Ok(())
+    }
+
+    fn has_whole_table(&self, t: &TableInner) -> bool {
+        let mode = self.s.intents.iter().find(|i| i.0 == t.id).map(|i| i.1);
+        matches!(mode, Some(Mode::Shared | Mode::SharedIntent | Mode::Exclusive))
+    }
+
+    /// The lock that covers the row at `rid`, if it is not that of its primary key.
+    fn unit(t: &TableInner, rid: Rid) -> Result<Option<u64>> {
+        Ok(match t.locking {
+            Locking::Record | Locking::None => None,
+            Locking::Page => {
+                let at = usize::from(rid.slot()) * t.container(rid)?.slot_size;
+                Some(name::page(t.id, rid.container(), at / crate::container::PAGE))
+            }
+            Locking::Container => Some(name::container(t.id, rid.container())),
+        })
+    }
+
+    /// The row with this key in index `ix`, own changes included. Takes no locks.
+    fn find(&self, t: &TableInner, ix: usize, key: &[u8], hash: u64) -> Option<Found> {
+        if let Some(i) = self.s.writes.by_key(t, ix, key, &self.s.arena) {
+            return Some(Found::Own(i));
+        }
+        let rid = t.indexes[ix].find(key, hash)?;
+        // This transaction deleted it or gave it another key.
+        if self.s.writes.by_rid(t.id, rid).is_some() {
+            return None;
+        }
+        Some(Found::There(rid))
+    }
+
+    /// The row with the primary key `key`, locked in `mode` whether it exists or not.
+    fn locate(&mut self, t: &TableInner, key: &[u8], hash: u64, mode: Mode) -> Result<Option<Found>> {
+        let text = || format!("{:02x?}", key);
+        let exclusive = mode == Mode::Exclusive;
+        self.lock_table(t, if exclusive { Mode::IntentExclusive } else { Mode::IntentShared })?;
+        let covered = !exclusive && self.has_whole_table(t);
+        match t.locking {
+            Locking::None => Ok(self.find(t, 0, key, hash)),
+            _ if covered => Ok(self.find(t, 0, key, hash)),
+            Locking::Record => {
+                self.lock(t, name::key(t.id, 0, hash), mode, text)?;
+                Ok(self.find(t, 0, key, hash))
+            }
+            Locking::Page | Locking::Container => {
+                // The place may change until its unit is locked; absence is pinned by the lock of the key.
+                let mut pinned = None;
+                let mut absent = false;
+                loop {
+                    match self.find(t, 0, key, hash) {
+                        Some(Found::There(rid)) if pinned != Some(rid) => {
+                            if let Some(unit) = Self::unit(t, rid)? {
+                                self.lock(t, unit, mode, text)?;
+                            }
+                            pinned = Some(rid);
+                        }
+                        None if !absent => {
+                            self.lock(t, name::key(t.id, 0, hash), mode, text)?;
+                            absent = true;
+                        }
+                        found => return Ok(found),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Appends the bytes of a found row to the arena. `None` if it went away (tables without locking only).
+    fn fetch(&mut self, t: &TableInner, f: Found) -> Result<Option<Range<usize>>> {
+        match f {
+            Found::Own(i) => Ok(Some(self.s.writes[i].after.clone())),
+            Found::There(rid) => {
+                let start = self.s.arena.len();
+                let there = t.read(rid, &mut self.s.arena)?;
+                Ok(there.map(|_| start..self.s.arena.len()))
+            }
+        }
+    }
+
+    fn row(&self, t: &TableInner, r: Range<usize>) -> Row {
+        Row { bytes: self.s.arena[r].into(), layout: t.layout.clone() }
+    }
+
+    /// Encodes a user's full key of index `ix`; the buffer must be given back to `self.s.key`.
+    fn user_key(&mut self, t: &TableInner, ix: usize, key: &[Value<'_>]) -> Result<(Vec<u8>, u64)> {
+        let mut k = std::mem::take(&mut self.s.key);
+        k.clear();
+        t.layout.user_key(key, &t.indexes[ix].def.columns, false, &mut k)?;
+        let h = key::hash(&k);
+        Ok((k, h))
+    }
+
+    /// The row with this primary key.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`]; [`Error::Value`] or [`Error::Schema`] if the key does not fit the primary key.
+    pub fn get(&mut self, table: &Table, key: &[Value<'_>]) -> Result<Option<Row>> {
+        let t = self.table(table)?;
+        let (k, h) = self.user_key(t, 0, key)?;
+        let found = self.locate(t, &k, h, Mode::Shared);
+        let mut out = None;
+        if let Some(f) = found?
+            && let Some(r) = self.fetch(t, f)?
+        {
+            // Without locks the slot may have got another row meanwhile.
+            let mut again = Vec::new();
+            if t.locking == Locking::None {
+                t.layout.row_key(&self.s.arena[r.clone()], &t.indexes[0].def.columns, &mut again);
+            }
+            if t.locking != Locking::None || again == k {
+                out = Some(self.row(t, r.clone()));
+            }
+            if matches!(f, Found::There(_)) {
+                self.s.arena.truncate(r.start);
+            }
+        }
+        self.s.key = k;
+        Ok(out)
+    }
+
+    /// All rows with this key in the named index, in no particular order.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`], and [`Error::NoSuchIndex`].
+    pub fn get_by(&mut self, table: &Table, index: &str, key: &[Value<'_>]) -> Result<Vec<Row>> {
+        let t = self.table(table)?;
+        let ix = table.index(index)?;
+        if ix == 0 {
+            return Ok(self.get(table, key)?.into_iter().collect());
+        }
+        let (k, h) = self.user_key(t, ix, key)?;
+        self.lock_table(t, Mode::IntentShared)?;
+        let locking = t.locking != Locking::None && !self.has_whole_table(t);
+        if locking {
+            self.lock(t, name::key(t.id, ix, h), Mode::Shared, || values_text(key))?;
+        }
+        let mut rids = Vec::new();
+        // Nobody gives or takes this key any more, but a row may move until it is locked.
+        loop {
+            let mut now = Vec::new();
+            t.indexes[ix].find_all(&k, h, &mut now);
+            now.retain(|r| self.s.writes.by_rid(t.id, *r).is_none());
+            if !locking || now == rids {
+                rids = now;
+                break;
+            }
+            for &rid in &now {
+                let n = match Self::unit(t, rid)? {
+                    Some(n) => n,
+                    None => {
+                        let start = self.s.arena.len();
+                        if t.read(rid, &mut self.s.arena)?.is_none() {
+                            continue;
+                        }
+                        let mut pk = Vec::new();
+                        t.layout.row_key(&self.s.arena[start..], &t.indexes[0].def.columns, &mut pk);
+                        self.s.arena.truncate(start);
+                        name::key(t.id, 0, key::hash(&pk))
+                    }
+                };
+                self.lock(t, n, Mode::Shared, || values_text(key))?;
+            }
+            rids = now;
+        }
+        let mut rows = Vec::new();
+        for rid in rids {
+            let start = self.s.arena.len();
+            if t.read(rid, &mut self.s.arena)?.is_some() {
+                let mut again = Vec::new();
+                t.layout.row_key(&self.s.arena[start..], &t.indexes[ix].def.columns, &mut again);
+                if again == k {
+                    rows.push(self.row(t, start..self.s.arena.len()));
+                }
+            }
+            self.s.arena.truncate(start);
+        }
+        for i in self.s.writes.all_by_key(t, ix, &k, &self.s.arena) {
+            rows.push(self.row(t, self.s.writes[i].after.clone()));
+        }
+        self.s.key = k;
+        Ok(rows)
+    }
+
+    /// Rows in order of the named ordered index, within bounds on its leading columns. A bound may give fewer columns
+    /// than the index has: `[5]..=[5]` is every row whose first column is 5. The table is locked against writers.
+    ///
+    /// ```
+    /// use mmdb::{ColumnType, Database, Schema, Value};
+    /// let db = Database::in_memory()?;
+    /// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).ordered_primary_key(&["id"]))?;
+    /// let mut tx = db.begin()?;
+    /// (0..10).try_for_each(|i| tx.insert(&t, &[i.into()]))?;
+    /// let some: Vec<_> = tx.range(&t, "primary", [Value::Int(3)]..[Value::Int(6)])?.collect::<Result<_, _>>()?;
+    /// assert_eq!(some.iter().map(|r| r.at(0)).collect::<Vec<_>>(), [3.into(), 4.into(), 5.into()]);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::get`], [`Error::NoSuchIndex`], [`Error::Schema`] for a hash index.
+    pub fn range<'v, K: AsRef<[Value<'v>]>>(
+        &mut self,
+        table: &Table,
+        index: &str,
+        bounds: impl RangeBounds<K>,
+    ) -> Result<Cursor<'_, 'db>> {
+        let t = self.table(table)?;
+        let ix = table.index(index)?;
+        let def = &t.indexes[ix].def;
+        let encode = |k: &K| {
+            let mut b = Vec::new();
+            t.layout.user_key(k.as_ref(), &def.columns, true, &mut b).map(|()| b)
+        };
+        // A partial key stands for all keys that begin with it.
+        let lower = match bounds.start_bound() {
+            Bound::Unbounded => Bound::Unbounded,
+            Bound::Included(k) => Bound::Included(encode(k)?),
+            Bound::Excluded(k) => match key::successor(&encode(k)?) {
+                Some(b) => Bound::Included(b),
+                None => return Ok(Cursor::empty(self, t)),
+            },
+        };
+        let upper = match bounds.end_bound() {
+            Bound::Unbounded => Bound::Unbounded,
+            Bound::Excluded(k) => Bound::Excluded(encode(k)?),
+            Bound::Included(k) => key::successor(&encode(k)?).map_or(Bound::Unbounded, Bound::Excluded),
+        };
+        self.lock_table(t, Mode::Shared)?;
+        Cursor::ordered(self, t, ix, lower, upper)
+    }
+
+    /// All rows: in order of the primary key if that is ordered, else in no particular order. The table is locked
+    /// against writers.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`].
+    pub fn scan(&mut self, table: &Table) -> Result<Cursor<'_, 'db>> {
+        let t = self.table(table)?;
+        self.lock_table(t, Mode::Shared)?;
+        Cursor::all(self, t)
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// [`Error::DuplicateKey`] names the constraint; [`Error::Value`] the column; [`Error::MemoryLimit`];
+    /// [`Error::Deadlock`]. The transaction goes on after all but the last.
+    pub fn insert(&mut self, table: &Table, values: &[Value<'_>]) -> Result<()> {
+        let t = self.table(table)?;
+        self.index_writes();
+        let start = self.s.arena.len();
+        t.layout.encode(values, &mut self.s.arena)?;
+        let row = start..self.s.arena.len();
+        self.insert_row(t, row)
+    }
+
+    fn insert_row(&mut self, t: &TableInner, row: Range<usize>) -> Result<()> {
+        let class = self.class(t, row.len())?;
+        let mut k = std::mem::take(&mut self.s.key);
+        k.clear();
+        t.layout.row_key(&self.s.arena[row.clone()], &t.indexes[0].def.columns, &mut k);
+        let h = key::hash(&k);
+        let found = self.locate(t, &k, h, Mode::Exclusive);
+        self.s.key = k;
+        if found?.is_some() {
+            return Err(self.duplicate(t, 0, row));
+        }
+        self.claim_keys(t, row.clone(), None, None)?;
+        let rid = self.allocate(t, class)?;
+        self.s.writes.push(
+            t,
+            Write { table: t.id, rid, class, change: Change::Insert, after: row, fresh: true },
+            &self.s.arena,
+        );
+        Ok(())
+    }
+
+    fn duplicate(&self, t: &TableInner, ix: usize, row: Range<usize>) -> Error {
+        let def = &t.indexes[ix].def;
+        Error::DuplicateKey {
+            table: t.schema.name.clone(),
+            constraint: def.name.clone(),
+            key: t.layout.key_text(&self.s.arena[row], &def.columns),
+        }
+    }
+
+    fn class(&self, t: &TableInner, len: usize) -> Result<u8> {
+        class_of(len, self.db.space.container_size).ok_or_else(|| Error::Schema {
+            table: t.schema.name.clone(),
+            reason: format!("a row of {len} bytes exceeds {}", self.db.space.container_size - SLOT_HEAD),
+        })
+    }
+
+    /// A fresh slot under a locked unit.
+    fn allocate(&mut self, t: &TableInner, class: u8) -> Result<Rid> {
+        let rid = t.allocate(class, self.stripe)?;
+        let locked = match Self::unit(t, rid) {
+            Ok(Some(unit)) => self.lock(t, unit, Mode::Exclusive, || "(free slot)".into()),
+            Ok(None) => Ok(()),
+            Err(e) => Err(e),
+        };
+        if let Err(e) = locked {
+            t.release(class, rid, self.stripe);
+            return Err(e);
+        }
+        Ok(rid)
+    }
+
+    /// Locks the secondary keys of a row that appears, changes (`old` to `new`) or goes, and checks unique ones.
+    /// `own` is the write-set entry that holds the row already.
+    fn claim_keys(
+        &mut self,
+        t: &TableInner,
+        new: Range<usize>,
+        old: Option<Range<usize>>,
+        committed: Option<Rid>,
+    ) -> Result<()> {
+        for ix in 1..t.indexes.len() {
+            let def = &t.indexes[ix].def;
+            let mut k = std::mem::take(&mut self.s.key);
+            k.clear();
+            t.layout.row_key(&self.s.arena[new.clone()], &def.columns, &mut k);
+            let h = key::hash(&k);
+            let mut before = std::mem::take(&mut self.s.old);
+            before.clear();
+            let mut same = false;
+            if let Some(old) = &old {
+                t.layout.row_key(&self.s.arena[old.clone()], &def.columns, &mut before);
+                same = before == k;
+            }
+            let old_hash = key::hash(&before);
+            self.s.old = before;
+            let mut done = Ok(());
+            if !same {
+                // Writers of one non-unique key do not exclude each other, only its readers.
+                let mode = if def.unique { Mode::Exclusive } else { Mode::IntentExclusive };
+                if t.locking != Locking::None {
+                    if old.is_some() {
+                        done = self.lock(t, name::key(t.id, ix, old_hash), mode, || "(old key)".into());
+                    }
+                    if done.is_ok() {
+                        done = self.lock(t, name::key(t.id, ix, h), mode, || "(new key)".into());
+                    }
+                }
+                if done.is_ok() && def.unique {
+                    match self.find(t, ix, &k, h) {
+                        Some(Found::There(rid)) if Some(rid) == committed => {}
+                        Some(_) => done = Err(self.duplicate(t, ix, new.clone())),
+                        None => {}
+                    }
+                }
+            }
+            self.s.key = k;
+            done?;
+        }
+        Ok(())
+    }
+
+    /// Changes some columns of the row with this primary key. False if there is no such row. Columns of the primary
+    /// key cannot be changed; delete and insert instead.
+    ///
+    /// # Errors
+    /// As [`Transaction::insert`], and [`Error::NoSuchColumn`].
+    pub fn update(&mut self, table: &Table, key: &[Value<'_>], set: &[(&str, Value<'_>)]) -> Result<bool> {
+        let t = self.table(table)?;
+        let mut columns = [(0usize, Value::Null); 16];
+        let mut many = Vec::new();
+        for (i, (c, v)) in set.iter().enumerate() {
+            let col = table.column(c)?;
+            if t.indexes[0].def.columns.contains(&col) {
+                return Err(Error::Schema {
+                    table: t.schema.name.clone(),
+                    reason: format!("column {c} belongs to the primary key and cannot be updated"),
+                });
+            }
+            match columns.get_mut(i) {
+                Some(place) => *place = (col, *v),
+                None => many.push((col, *v)),
+            }
+        }
+        self.index_writes();
+        let (k, h) = self.user_key(t, 0, key)?;
+        let found = self.locate(t, &k, h, Mode::Exclusive);
+        self.s.key = k;
+        let Some(found) = found? else { return Ok(false) };
+        let Some(old) = self.fetch(t, found)? else { return Ok(false) };
+        let old_bytes = self.s.arena[old.clone()].to_vec();
+        let mut values: Vec<Value<'_>> =
+            (0..t.schema.columns.len()).map(|c| t.layout.get(&old_bytes, c)).collect();
+        for (col, v) in columns.iter().take(set.len()).chain(&many) {
+            values[*col] = *v;
+        }
+        let start = self.s.arena.len();
+        t.layout.encode(&values, &mut self.s.arena)?;
+        let new = start..self.s.arena.len();
+        self.replace(t, found, old, new)?;
+        Ok(true)
+    }
+
+    /// Gives a located row a new content with the same primary key.
+    fn replace(&mut self, t: &TableInner, found: Found, old: Range<usize>, new: Range<usize>) -> Result<()> {
+        let class = self.class(t, new.len())?;
+        let committed = match found {
+            Found::There(rid) => Some(rid),
+            Found::Own(i) => (!self.s.writes[i].fresh).then(|| self.s.writes[i].rid),
+        };
+        self.claim_keys(t, new.clone(), Some(old), committed)?;
+        let rid = match found {
+            Found::There(rid) => rid,
+            Found::Own(i) => self.s.writes[i].rid,
+        };
+        let have = t.container(rid)?.class;
+        let fits = class <= have;
+        match found {
+            Found::There(rid) if fits => {
+                let w =
+                    Write { table: t.id, rid, class: have, change: Change::Update, after: new, fresh: false };
+                self.s.writes.push(t, w, &self.s.arena);
+            }
+            Found::Own(i) if fits => self.s.writes.set_after(t, i, new, &self.s.arena),
+            _ => {
+                // The row moves to a larger slot: it goes here and appears there.
+                let to = self.allocate(t, class)?;
+                match found {
+                    Found::Own(i) if self.s.writes[i].fresh => {
+                        self.s.writes.kill(t, i, &self.s.arena);
+                    }
+                    Found::Own(i) => self.s.writes.make_delete(t, i, &self.s.arena),
+                    Found::There(rid) => {
+                        let after = 0..0;
+                        let w = Write {
+                            table: t.id,
+                            rid,
+                            class: have,
+                            change: Change::Delete,
+                            after,
+                            fresh: false,
+                        };
+                        self.s.writes.push(t, w, &self.s.arena);
+                    }
+                }
+                let w =
+                    Write { table: t.id, rid: to, class, change: Change::Insert, after: new, fresh: true };
+                self.s.writes.push(t, w, &self.s.arena);
+            }
+        }
+        Ok(())
+    }
+
+    /// Inserts the row, or replaces the one with the same primary key. True if there was one.
+    ///
+    /// # Errors
+    /// As [`Transaction::insert`]; never [`Error::DuplicateKey`] of the primary key.
+    pub fn upsert(&mut self, table: &Table, values: &[Value<'_>]) -> Result<bool> {
+        let t = self.table(table)?;
+        self.index_writes();
+        let start = self.s.arena.len();
+        t.layout.encode(values, &mut self.s.arena)?;
+        let new = start..self.s.arena.len();
+        let mut k = std::mem::take(&mut self.s.key);
+        k.clear();
+        t.layout.row_key(&self.s.arena[new.clone()], &t.indexes[0].def.columns, &mut k);
+        let h = key::hash(&k);
+        let found = self.locate(t, &k, h, Mode::Exclusive);
+        self.s.key = k;
+        if let Some(found) = found?
+            && let Some(old) = self.fetch(t, found)?
+        {
+            self.replace(t, found, old, new)?;
+            return Ok(true);
+        }
+        self.insert_row(t, new)?;
+        Ok(false)
+    }
+
+    /// Removes the row with this primary key. False if there is none.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn delete(&mut self, table: &Table, key: &[Value<'_>]) -> Result<bool> {
+        let t = self.table(table)?;
+        self.index_writes();
+        let (k, h) = self.user_key(t, 0, key)?;
+        let found = self.locate(t, &k, h, Mode::Exclusive);
+        self.s.key = k;
+        let Some(found) = found? else { return Ok(false) };
+        if t.indexes.len() > 1 && t.locking != Locking::None {
+            let Some(old) = self.fetch(t, found)? else { return Ok(false) };
+            for ix in 1..t.indexes.len() {
+                let def = &t.indexes[ix].def;
+                let mut k = std::mem::take(&mut self.s.key);
+                k.clear();
+                t.layout.row_key(&self.s.arena[old.clone()], &def.columns, &mut k);
+                let mode = if def.unique { Mode::Exclusive } else { Mode::IntentExclusive };
+                let locked = self.lock(t, name::key(t.id, ix, key::hash(&k)), mode, || values_text(key));
+                self.s.key = k;
+                locked?;
+            }
+        }
+        match found {
+            Found::Own(i) if self.s.writes[i].fresh => self.s.writes.kill(t, i, &self.s.arena),
+            Found::Own(i) => self.s.writes.make_delete(t, i, &self.s.arena),
+            Found::There(rid) => {
+                let class = t.container(rid)?.class;
+                let w = Write { table: t.id, rid, class, change: Change::Delete, after: 0..0, fresh: false };
+                self.s.writes.push(t, w, &self.s.arena);
+            }
+        }
+        Ok(true)
+    }
+}
