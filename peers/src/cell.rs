@@ -1,0 +1,249 @@
+//! One cell: one peer, one mode, one number of clients. It runs in a process of its own, which ends by being killed;
+//! a second process opens what is left, times that, and checks every row.
+
+use crate::catalog::{self, Mode};
+use crate::message::{Digest, Messages};
+use crate::peer::{Peer, Transaction};
+use crate::usage::{self, Usage};
+use anyhow::{Context, Result, anyhow, ensure};
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+/// What to run.
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub struct CellSpec {
+    /// Name of the peer in the catalog.
+    pub peer: String,
+    /// Blocking or asynchronous.
+    pub mode: Mode,
+    /// Threads, each with its own client.
+    pub clients: usize,
+    /// Transactions that one client has under way at most.
+    pub window: usize,
+    /// Length of the receive phase, s.
+    pub receive_s: f64,
+    /// Length of the deliver phase, s; it ends earlier when all is delivered. 0 leaves it out.
+    pub deliver_s: f64,
+    /// Directory of the store.
+    pub dir: PathBuf,
+}
+
+/// One measured phase.
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub struct Phase {
+    /// Receive or deliver.
+    pub transaction: Transaction,
+    /// Durable transactions.
+    pub count: u64,
+    /// From the start of all clients to the last acknowledgement.
+    pub seconds: f64,
+    /// Latency from submission to acknowledgement, µs.
+    pub p50_us: f64,
+    /// 99th percentile, µs.
+    pub p99_us: f64,
+    /// Greatest, µs.
+    pub max_us: f64,
+    /// Bytes of log for one transaction (see `Peer::log_bytes`).
+    pub log_bytes: f64,
+    /// Bytes that the device wrote, for one transaction; file system and others' writes included.
+    pub disk_bytes: Option<f64>,
+    /// Processor time of clients and store, µs for one transaction.
+    pub cpu_us: f64,
+}
+
+/// What the first process reports before it is killed.
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub struct Measured {
+    /// Receive, and deliver if it was run.
+    pub phases: Vec<Phase>,
+    /// Messages received by each client.
+    pub received: Vec<u64>,
+    /// Messages delivered by each client.
+    pub delivered: Vec<u64>,
+}
+
+/// What the second process reports.
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub struct Reopened {
+    /// From the start of opening (or of the server) until the store answers, s.
+    pub recovery_s: f64,
+    /// What the store holds.
+    pub digest: Digest,
+}
+
+/// Opens the store, runs the phases. The caller reports, and is then killed with the store.
+pub fn measure(spec: &CellSpec) -> Result<(Box<dyn Peer>, Measured)> {
+    let peer = catalog::open(spec)?;
+    let messages = Messages::new(spec.clients);
+    // What opening wrote is no part of the run.
+    sync_all();
+    let none = vec![0; spec.clients];
+    let (phase, received) = run_phase(&*peer, spec, &messages, Transaction::Receive, spec.receive_s, None)?;
+    let mut measured = Measured { phases: vec![phase], received, delivered: none };
+    if spec.deliver_s > 0.0 {
+        let limits = Some(&measured.received[..]);
+        let (phase, delivered) =
+            run_phase(&*peer, spec, &messages, Transaction::Deliver, spec.deliver_s, limits)?;
+        measured.phases.push(phase);
+        measured.delivered = delivered;
+    }
+    Ok((peer, measured))
+}
+
+/// Opens what the first process left, and reads all of it.
+pub fn reopen(spec: &CellSpec) -> Result<(Box<dyn Peer>, Reopened)> {
+    let begin = Instant::now();
+    let peer = catalog::open(spec)?;
+    let recovery_s = begin.elapsed().as_secs_f64();
+    let mut digest = Digest::default();
+    peer.scan(&mut digest)?;
+    Ok((peer, Reopened { recovery_s, digest }))
+}
+
+/// Says where two digests differ.
+pub fn check(found: &Digest, measured: &Measured) -> Result<()> {
+    let expected = Digest::expected(&measured.received, &measured.delivered);
+    ensure!(
+        *found == expected,
+        "after the crash the store holds {found:?}, but acknowledged were {expected:?}"
+    );
+    Ok(())
+}
+
+fn sync_all() {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::sync() }
+}
+
+/// Runs one phase with all clients; returns it with the number of transactions of each client.
+fn run_phase(
+    peer: &dyn Peer,
+    spec: &CellSpec,
+    messages: &Messages,
+    transaction: Transaction,
+    seconds: f64,
+    limits: Option<&[u64]>,
+) -> Result<(Phase, Vec<u64>)> {
+    let barrier = Barrier::new(spec.clients + 1);
+    let length = Duration::from_secs_f64(seconds);
+    let (results, begin, before, log_before, disk_before) = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..spec.clients)
+            .map(|client| {
+                let barrier = &barrier;
+                let limit = limits.map_or(u64::MAX, |l| l[client]);
+                scope.spawn(move || {
+                    let connected = peer.client();
+                    barrier.wait();
+                    // Those that wait here see the start only when the main thread has read its counters.
+                    barrier.wait();
+                    let mut connected = connected?;
+                    let mut driver = Driver::new(Instant::now() + length, limit, spec.window)?;
+                    driver.run(
+                        &mut *connected,
+                        |sequence| messages.message(client, sequence),
+                        transaction,
+                    )?;
+                    Ok::<_, anyhow::Error>((driver, Instant::now()))
+                })
+            })
+            .collect();
+        barrier.wait();
+        let before = Usage::now(peer.server());
+        let log_before = peer.log_bytes();
+        let disk_before = usage::device_written(&spec.dir);
+        let begin = Instant::now();
+        barrier.wait();
+        let results: Vec<_> = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("a client thread panicked"))))
+            .collect();
+        (results, begin, before, log_before, disk_before)
+    });
+    let disk_after = usage::device_written(&spec.dir);
+    let log_bytes = peer.log_bytes()?.saturating_sub(log_before?);
+    let usage = Usage::now(peer.server())?.since(before?);
+    let mut latency = new_histogram()?;
+    let mut counts = Vec::with_capacity(spec.clients);
+    let mut end = begin;
+    for result in results {
+        let (driver, last) = result?;
+        latency.add(&driver.latency).context("adding histograms")?;
+        counts.push(driver.done);
+        end = end.max(last);
+    }
+    let count: u64 = counts.iter().sum();
+    ensure!(count > 0, "no transaction finished");
+    let each = |sum: u64| sum as f64 / count as f64;
+    let us = |ns: u64| ns as f64 / 1000.0;
+    let phase = Phase {
+        transaction,
+        count,
+        seconds: (end - begin).as_secs_f64(),
+        p50_us: us(latency.value_at_quantile(0.5)),
+        p99_us: us(latency.value_at_quantile(0.99)),
+        max_us: us(latency.max()),
+        log_bytes: each(log_bytes),
+        disk_bytes: disk_before.zip(disk_after).map(|(before, after)| each(after - before)),
+        cpu_us: each(usage.cpu_us),
+    };
+    Ok((phase, counts))
+}
+
+/// Nanoseconds up to 100 s, three digits.
+fn new_histogram() -> Result<Histogram<u64>> {
+    Histogram::new_with_bounds(1, 100_000_000_000, 3).context("histogram")
+}
+
+/// The loop of one client.
+struct Driver {
+    deadline: Instant,
+    limit: u64,
+    window: usize,
+    latency: Histogram<u64>,
+    done: u64,
+}
+
+impl Driver {
+    fn new(deadline: Instant, limit: u64, window: usize) -> Result<Driver> {
+        Ok(Driver { deadline, limit, window, latency: new_histogram()?, done: 0 })
+    }
+
+    /// Keeps the window full until the deadline or the limit, then waits for what is under way.
+    fn run(
+        &mut self,
+        client: &mut dyn crate::peer::Client,
+        message: impl Fn(u64) -> crate::message::Message,
+        transaction: Transaction,
+    ) -> Result<()> {
+        let mut under_way: VecDeque<Instant> = VecDeque::with_capacity(self.window);
+        let mut sequence = 0;
+        let mut open = true;
+        loop {
+            while open && under_way.len() < self.window {
+                let message = message(sequence);
+                let now = Instant::now();
+                if sequence >= self.limit || now >= self.deadline {
+                    open = false;
+                    break;
+                }
+                client.submit(transaction, &message)?;
+                under_way.push_back(now);
+                sequence += 1;
+            }
+            if under_way.is_empty() {
+                return Ok(());
+            }
+            let settled = client.settle()?;
+            let now = Instant::now();
+            ensure!(settled <= under_way.len(), "the peer acknowledges more than was submitted");
+            for began in under_way.drain(..settled) {
+                self.latency.saturating_record((now - began).as_nanos() as u64);
+                self.done += 1;
+            }
+        }
+    }
+}
