@@ -8,6 +8,7 @@ pub mod experiment;
 pub mod plan;
 pub mod rng;
 pub mod schedule;
+pub mod sim;
 pub mod stats;
 pub mod store;
 pub mod worker;
