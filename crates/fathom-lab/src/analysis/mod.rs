@@ -9,9 +9,6 @@ mod change;
 mod headline;
 mod measure;
 
-#[cfg(test)]
-mod tests;
-
 pub use cautions::cautions;
 pub use change::{Change, Changes, changes, compare};
 pub use headline::{Finding, headlines};

@@ -14,9 +14,6 @@ mod parse;
 mod units;
 mod vocabulary;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};

@@ -348,6 +348,7 @@ impl AxisReader<'_> {
             let names = || self.axes.iter().map(|axis| axis.name.as_str());
             let hint = match nearest(name, names()) {
                 Some(near) => did_you_mean(Some(near)),
+                None if self.axes.is_empty() => "there is no [matrix]".into(),
                 None => format!("the matrix has: {}", names().collect::<Vec<_>>().join(", ")),
             };
             Problem::new(span, format!("\"{name}\" is no axis of the matrix"), hint)

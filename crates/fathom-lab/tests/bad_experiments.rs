@@ -1,0 +1,68 @@
+//! Experiment files and `--set`s that are wrong, each with the exact text of its error: `bad-experiments.txt` beside this file.
+//!
+//! A case is `### name`, the file, `--- ` with the command line's part (or nothing), and the expected text. With `BLESS=1` the
+//! test writes what it found instead; read the difference before committing it.
+
+use std::path::Path;
+
+use fathom_lab::experiment::{Experiment, Selection, Vocabulary};
+use fathom_workload::engine::engines;
+use fathom_workload::registry::workloads;
+
+/// The real workloads and engines; the file systems are fixed, so that no text depends on the machine.
+fn vocabulary() -> Vocabulary {
+    let filesystems =
+        [("dir", 0), ("ext2", 16), ("ext4", 16), ("xfs", 300), ("btrfs", 128), ("ntfs", 16), ("vfat", 16)];
+    Vocabulary {
+        workloads: workloads().to_vec(),
+        engines: engines().to_vec(),
+        filesystems: filesystems.map(|(name, min)| (name.to_owned(), min)).to_vec(),
+    }
+}
+
+/// Checks a file as `fathom run` does: itself, its cells, and its cells with --quick.
+fn verdict(source: &str, sets: &[String]) -> String {
+    let selection = |quick| Selection { quick, repeat: None, sets: sets.to_vec() };
+    let checked = Experiment::parse("mine.toml", source).and_then(|experiment| {
+        let cells = experiment.cells(&selection(false), &vocabulary())?;
+        experiment.cells(&selection(true), &vocabulary())?;
+        Ok(cells)
+    });
+    match checked {
+        Ok(cells) => {
+            let warnings: String = cells.warnings.iter().map(|it| format!("\nwarning: {it}")).collect();
+            format!("good: {} cells{warnings}", cells.cells.len())
+        }
+        Err(error) => format!("error: {error}"),
+    }
+}
+
+#[test]
+fn every_mistake_is_told_with_its_place_and_its_remedy() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bad-experiments.txt");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut written = String::new();
+    let mut wrong = Vec::new();
+    let mut cases = 0;
+    let mut blocks = text.split("### ");
+    written.push_str(blocks.next().unwrap());
+    for block in blocks {
+        let (name, rest) = block.split_once('\n').unwrap();
+        let (source, rest) = rest.split_once("\n---").unwrap_or_else(|| panic!("{name}: no ---"));
+        let (arguments, expected) = rest.split_once('\n').unwrap_or((rest, ""));
+        let sets: Vec<String> =
+            arguments.split("--set ").skip(1).map(|it| it.trim().trim_matches('\'').to_owned()).collect();
+        let found = verdict(&format!("{source}\n"), &sets);
+        cases += 1;
+        if found.trim_end() != expected.trim_end() {
+            wrong.push(format!("### {name}\nexpected:\n{}\nfound:\n{found}\n", expected.trim_end()));
+        }
+        written.push_str(&format!("### {name}\n{source}\n---{arguments}\n{found}\n\n"));
+    }
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, written.trim_end().to_owned() + "\n").unwrap();
+        return;
+    }
+    assert!(cases >= 40, "only {cases} cases");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

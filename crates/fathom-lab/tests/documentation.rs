@@ -1,0 +1,64 @@
+//! What the documentation and the built-in experiments say is true.
+
+use fathom_lab::experiment::{Experiment, Selection, Vocabulary, builtin};
+
+fn check(name: &str, source: &str) -> usize {
+    let vocabulary = Vocabulary::here();
+    let experiment = Experiment::parse(name, source).unwrap_or_else(|error| panic!("{error}"));
+    let cells = |quick| {
+        let selection = Selection { quick, ..Selection::default() };
+        experiment.cells(&selection, &vocabulary).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let (full, quick) = (cells(false), cells(true));
+    assert_eq!(full.cells.len(), quick.cells.len(), "{name}");
+    assert_eq!(full.warnings, Vec::<String>::new(), "{name}");
+    full.cells.len()
+}
+
+#[test]
+fn every_builtin_experiment_is_right() {
+    assert!(builtin().len() >= 5);
+    for it in builtin() {
+        let cells = check(it.name, it.source);
+        println!("{}: {cells} cells", it.name);
+        let experiment = Experiment::parse(it.name, it.source).unwrap();
+        assert_eq!(experiment.name, it.name);
+        assert!(!experiment.headlines.is_empty() && !experiment.figures.is_empty(), "{}", it.name);
+        assert!(experiment.repeats >= 5, "{}", it.name);
+        assert_eq!(it.title(), experiment.title);
+    }
+}
+
+#[test]
+fn every_example_of_the_documentation_is_right() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/experiment-files.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let examples: Vec<&str> =
+        text.split("```toml\n").skip(1).map(|it| it.split("```").next().unwrap()).collect();
+    assert_eq!(examples.len(), 2);
+    assert_eq!(check("first example", examples[0]), 5);
+    assert_eq!(check("second example", examples[1]), 2);
+}
+
+#[test]
+fn every_key_is_documented() {
+    let text =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/experiment-files.md"))
+            .unwrap();
+    // The lists of known keys are what the errors of an experiment with a strange key print.
+    for (table, strange) in [
+        ("", "zzzzzzzzz = 1\nname = \"a\""),
+        ("headline", "name = \"a\"\nworkload = { name = \"update\" }\n[[headline]]\nzzzzzzzzz = 1"),
+        ("figure", "name = \"a\"\nworkload = { name = \"update\" }\n[[figure]]\nzzzzzzzzz = 1"),
+    ] {
+        let error = Experiment::parse("a.toml", strange).unwrap_err();
+        let known = error.hint.strip_prefix("known here: ").unwrap();
+        for key in known.split(", ") {
+            let told = [format!("`{key}`"), format!("`[{key}]`"), format!("`[[{key}]]`")];
+            assert!(
+                told.iter().any(|it| text.contains(it.as_str())),
+                "`{key}` of [{table}] is not documented"
+            );
+        }
+    }
+}

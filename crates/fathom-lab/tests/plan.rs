@@ -1,0 +1,221 @@
+//! The plan: the same seed is the same plan, every block holds every cell, and what is broken off can be gone on with.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use fathom_lab::experiment::{Cells, Experiment, Selection, Vocabulary};
+use fathom_lab::plan::{Machine, Plan, Turn};
+use fathom_lab::schedule::{Limits, Progress, Summary, WorkError, carry_out};
+use fathom_lab::sim::{KIND, Noise, VirtualLab};
+use fathom_lab::store::{ExperimentRow, Results, RunStatus, Writer};
+use fathom_stack::Capability;
+use proptest::prelude::*;
+
+const LIMITS: Limits = Limits { run: Duration::from_secs(60) };
+
+fn experiment(cells: usize, repeats: u32) -> (Experiment, Cells) {
+    let copies: Vec<String> = (0..cells).map(|it| it.to_string()).collect();
+    let source = format!(
+        "name = \"planned\"\nrepeats = {repeats}\n[workload]\nname = \"sim\"\ntransactions = 3\n[matrix]\n\"workload.copy\" = [{}]",
+        copies.join(", ")
+    );
+    let vocabulary = Vocabulary {
+        workloads: vec![&KIND],
+        engines: Vec::new(),
+        filesystems: vec![("dir".into(), 0), ("ext4".into(), 1)],
+    };
+    let experiment = Experiment::parse("planned.toml", &source).unwrap();
+    let cells = experiment.cells(&Selection::default(), &vocabulary).unwrap();
+    (experiment, cells)
+}
+
+fn plan(cells: usize, repeats: u32, seed: u64) -> Plan {
+    let (experiment, cells) = experiment(cells, repeats);
+    Plan::new(&experiment, &cells, false, seed, &Machine::default())
+}
+
+proptest! {
+    #[test]
+    fn every_block_holds_every_cell_once_and_the_seed_decides(
+        cells in 1..9_usize, repeats in 1..8_u32, seed in any::<u64>(),
+    ) {
+        let one = plan(cells, repeats, seed);
+        let turns = one.turns();
+        prop_assert_eq!(&turns, &plan(cells, repeats, seed).turns());
+        prop_assert_eq!(turns.len(), cells * repeats as usize);
+        for (block, turns) in (0..).zip(turns.chunks(cells)) {
+            let ids: BTreeSet<i64> = turns.iter().map(|it| it.cell).collect();
+            prop_assert_eq!(ids.len(), cells);
+            prop_assert!(turns.iter().all(|it| it.block == block));
+            prop_assert!(turns.iter().enumerate().all(|(place, it)| it.position as usize == place));
+            // One data seed a block, another in every block.
+            prop_assert!(turns.iter().all(|it| it.seed == turns[0].seed));
+        }
+        let seeds: BTreeSet<u64> = turns.iter().map(|it| it.seed).collect();
+        prop_assert_eq!(seeds.len(), repeats as usize);
+    }
+
+    #[test]
+    fn a_longer_plan_begins_as_the_shorter_one(cells in 1..9_usize, repeats in 1..6_u32, seed in any::<u64>()) {
+        let (short, long) = (plan(cells, repeats, seed).turns(), plan(cells, repeats + 2, seed).turns());
+        prop_assert_eq!(&short[..], &long[..short.len()]);
+    }
+
+    #[test]
+    fn a_skipped_cell_does_not_change_the_order_of_the_rest(cells in 2..9_usize, seed in any::<u64>()) {
+        let whole = plan(cells, 3, seed);
+        let mut less = whole.clone();
+        less.cells[0].skipped = Some("not here".into());
+        let order = |plan: &Plan| -> Vec<(u32, i64)> {
+            plan.turns().iter().filter(|it| it.cell != 1).map(|it| (it.block, it.cell)).collect()
+        };
+        prop_assert_eq!(order(&whole), order(&less));
+        prop_assert!(less.turns().iter().all(|it| it.cell != 1));
+    }
+}
+
+#[test]
+fn seeds_give_different_orders() {
+    let orders: BTreeSet<Vec<i64>> =
+        (0..50).map(|seed| plan(5, 1, seed).turns().iter().map(|it| it.cell).collect()).collect();
+    // 120 orders of five: fifty draws give about forty different ones.
+    assert!(orders.len() > 30, "{}", orders.len());
+}
+
+#[test]
+fn a_cell_that_cannot_run_says_why_and_what_brings_it() {
+    let (experiment, mut cells) = experiment(2, 1);
+    cells.cells[1].1.stack.filesystem = "ext4".into();
+    let absent = Capability {
+        name: "ext4".into(),
+        present: false,
+        detail: "mkfs.ext4 is not installed.".into(),
+        remedy: "apt install e2fsprogs".into(),
+    };
+    let skipped = |capabilities| {
+        Plan::new(&experiment, &cells, false, 1, &Machine::of(capabilities)).cells[1].skipped.clone()
+    };
+    assert_eq!(
+        skipped(vec![absent.clone()]).as_deref(),
+        Some("ext4 is not here: mkfs.ext4 is not installed. `apt install e2fsprogs` brings it.")
+    );
+    assert_eq!(skipped(vec![]).as_deref(), Some("ext4 is not here: this machine knows nothing of it."));
+    assert_eq!(skipped(vec![Capability { present: true, ..absent }]), None);
+}
+
+struct Bench {
+    _directory: tempfile::TempDir,
+    path: std::path::PathBuf,
+    plan: Plan,
+}
+
+fn bench(plan: Plan) -> (Bench, Writer) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results.db");
+    let row = ExperimentRow {
+        name: plan.experiment.clone(),
+        title: String::new(),
+        source: String::new(),
+        source_name: String::new(),
+        command: String::new(),
+        seed: plan.seed,
+        repeats: plan.repeats,
+        quick: plan.quick,
+        fathom_version: "0".into(),
+        started_ms: 0,
+        finished_ms: None,
+    };
+    let writer = Writer::create(&path, &row, &Default::default(), &plan.rows()).unwrap();
+    (Bench { _directory: directory, path, plan }, writer)
+}
+
+impl Bench {
+    fn go(&self, mut writer: Writer, turns: &[Turn], mut lab: VirtualLab) -> (Summary, Vec<Progress>) {
+        let mut seen = Vec::new();
+        let summary =
+            carry_out(&self.plan, turns, LIMITS, &mut lab, &mut writer, &mut |it| seen.push(it.clone()))
+                .unwrap();
+        writer.close(None).unwrap();
+        (summary, seen)
+    }
+}
+
+#[test]
+fn a_failed_run_does_not_stop_the_rest_and_resume_repeats_it() {
+    let (bench, writer) = bench(plan(3, 3, 5));
+    let mut lab = VirtualLab::new(1, Noise::default());
+    lab.breaks.insert(4, WorkError::Failed("the worker was killed".into()));
+    let (summary, seen) = bench.go(writer, &bench.plan.turns(), lab);
+    assert_eq!((summary.done, summary.missing, summary.interrupted), (8, 0, false));
+    let label = bench.plan.cells.iter().find(|it| it.id == bench.plan.turns()[4].cell).unwrap().label.clone();
+    assert_eq!(summary.failed, [(label, "the worker was killed".to_owned())]);
+    // Progress counts up, and knows the time that is left after the first run.
+    assert!(seen.windows(2).all(|it| it[0].done <= it[1].done));
+    assert_eq!((seen[0].left, seen.last().unwrap().total), (None, 9));
+    assert!(seen.iter().filter(|it| it.done > 0).all(|it| it.left.is_some()));
+
+    let (writer, results) = Writer::resume(&bench.path).unwrap();
+    assert_eq!(results.failed_runs().count(), 1);
+    let missing = bench.plan.missing(&results).unwrap();
+    assert_eq!(missing, [bench.plan.turns()[4]]);
+    drop(results);
+    let (summary, _) = bench.go(writer, &missing, VirtualLab::new(1, Noise::default()));
+    assert_eq!((summary.done, summary.failed.len()), (1, 0));
+    let results = Results::load(&bench.path).unwrap();
+    assert!(results.runs.iter().all(|it| it.status == RunStatus::Done));
+    assert_eq!(bench.plan.missing(&results).unwrap(), []);
+}
+
+#[test]
+fn stopping_keeps_finished_runs_and_resume_makes_the_others() {
+    let (bench, writer) = bench(plan(3, 3, 5));
+    let mut lab = VirtualLab::new(1, Noise::default());
+    lab.breaks.insert(5, WorkError::Interrupted);
+    let (summary, _) = bench.go(writer, &bench.plan.turns(), lab);
+    assert_eq!((summary.done, summary.missing, summary.interrupted), (5, 4, true));
+    assert_eq!(summary.failed, []);
+    let (writer, results) = Writer::resume(&bench.path).unwrap();
+    let missing = bench.plan.missing(&results).unwrap();
+    assert_eq!(missing, bench.plan.turns()[5..]);
+    drop(results);
+    let (summary, seen) = bench.go(writer, &missing, VirtualLab::new(1, Noise::default()));
+    assert_eq!((summary.done, summary.missing, summary.interrupted), (4, 0, false));
+    assert_eq!((seen[0].done, seen[0].total), (5, 9));
+}
+
+#[test]
+fn stopping_between_runs_makes_no_further_one() {
+    let (bench, writer) = bench(plan(2, 2, 5));
+    let mut lab = VirtualLab::new(1, Noise::default());
+    lab.stop_before = Some(1);
+    let (summary, _) = bench.go(writer, &bench.plan.turns(), lab);
+    assert_eq!((summary.done, summary.missing, summary.interrupted), (1, 3, true));
+}
+
+#[test]
+fn another_plan_is_refused_and_the_difference_told() {
+    let (bench, writer) = bench(plan(2, 2, 5));
+    writer.close(None).unwrap();
+    let results = Results::load(&bench.path).unwrap();
+    let told = |plan: Plan| plan.missing(&results).unwrap_err().difference;
+    assert_eq!(told(plan(2, 2, 6)), "they were made with --seed 5, not 6");
+    assert_eq!(told(plan(2, 3, 5)), "they have 2 runs of each cell, not 3");
+    assert_eq!(told(plan(3, 2, 5)), "they have 2 cells, not 3");
+    let changed = |change: &dyn Fn(&mut Plan)| {
+        let mut plan = plan(2, 2, 5);
+        change(&mut plan);
+        told(plan)
+    };
+    assert_eq!(changed(&|it| it.quick = true), "they were begun without --quick, this is with");
+    assert_eq!(
+        changed(&|it| it.experiment = "other".into()),
+        "they are of the experiment planned, not other"
+    );
+    assert_eq!(changed(&|it| it.cells[1].label = "7".into()), "cell 2 is \"1\" there and \"7\" here");
+    assert_eq!(
+        changed(&|it| it.cells[0].cell.stack.mount = "noatime".into()),
+        "the settings of the cell \"0\" differ"
+    );
+    let text = plan(2, 3, 5).missing(&results).unwrap_err().to_string();
+    assert!(text.ends_with("Give the same experiment and options, or another `--out`"), "{text}");
+}
