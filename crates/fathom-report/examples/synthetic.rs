@@ -21,9 +21,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         make(&db);
         let results = fathom_lab::store::Results::load(&db)?;
-        let mut page =
-            std::io::BufWriter::new(std::fs::File::create(directory.join(format!("{name}.html")))?);
-        fathom_report::html(&results, &mut page)?;
+        fathom_report::write_whole(&directory.join(format!("{name}.html")), |out| {
+            fathom_report::html(&results, out)
+        })?;
+        for (id, _) in fathom_report::figures(&results)? {
+            let svg = fathom_report::figure_svg(&results, &id)?;
+            std::fs::write(directory.join(format!("{name}-{id}.svg")), svg)?;
+        }
+        let style = fathom_report::Style { width: 110, unicode: true, colour: false };
+        println!("== {name}\n{}", fathom_report::terminal(&results, &style)?);
     }
     Ok(())
 }

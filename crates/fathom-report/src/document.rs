@@ -9,6 +9,7 @@ use crate::answer::asked;
 use crate::axis::{Axis, axes_of};
 use crate::figure::{Figure, figure};
 use crate::number;
+use crate::recommend::advice;
 
 /// A report, ready to be laid out.
 pub struct Document<'a> {
@@ -22,8 +23,10 @@ pub struct Document<'a> {
     pub analysis: Analysis,
     /// The figures of the experiment.
     pub figures: Vec<Figure>,
-    /// The comparisons of the experiment in words; the first three are the answer.
+    /// The advice, where the experiment asks for one, then its comparisons in words; the first three are the answer.
     pub findings: Vec<String>,
+    /// The phases that are compared.
+    pub compared_phases: Vec<String>,
     /// What the answer rests on, one sentence.
     pub rests_on: String,
     /// What to be careful about.
@@ -57,9 +60,21 @@ impl<'a> Document<'a> {
             }
             figures.push(made);
         }
+        let mut compared_phases: Vec<String> = Vec::new();
+        for finding in &asked.findings {
+            for phase in [&finding.phase, &finding.baseline_phase] {
+                if !compared_phases.contains(phase) {
+                    compared_phases.push(phase.clone());
+                }
+            }
+        }
+        let main = compared_phases.first().or(analysis.measures.first().map(|m| &m.phase));
+        let mut findings = main.map(|phase| advice(results, &analysis, phase)).unwrap_or_default();
+        findings.extend(asked.findings.into_iter().map(|finding| finding.sentence));
         Ok(Document {
             question: asked.question,
-            findings: asked.findings.into_iter().map(|finding| finding.sentence).collect(),
+            findings,
+            compared_phases,
             rests_on: rests_on(results),
             cautions: cautions(results, &analysis, asked.trouble.as_deref()),
             results,

@@ -353,7 +353,8 @@ fn series_for(
         colour: by
             .zip(value)
             .and_then(|(axis, value)| axis.position(value).map(|i| axis.colours[i]))
-            .unwrap_or(palette::VALUE_COLOURS.len() - 1),
+            // Without an axis that tells them apart, cells take the colours in turn.
+            .unwrap_or((cell.id.max(1) - 1) as usize % palette::VALUE_COLOURS.len()),
     }
 }
 

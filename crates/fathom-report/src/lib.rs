@@ -1,17 +1,35 @@
 //! Tables, figures, the HTML report and the exports of Fathom.
+//!
+//! Everything starts from a [`Results`] file that the lab has read. [`terminal`] gives what a person reads after a run,
+//! [`html`] the self-contained page, [`figure_svg`] a figure for print, [`csv`] and [`json`] what other programs read,
+//! [`compare_terminal`] what changed between two files. [`write_whole`] puts any of them into a file that appears whole or
+//! not at all. The same model feeds all of them, so no two can disagree.
 
 mod answer;
 mod axis;
+mod compare;
 mod decimate;
 mod document;
+mod export;
 mod figure;
 mod html;
 mod number;
 mod palette;
+mod recommend;
+mod style;
+mod svg;
+mod terminal;
+mod whole;
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use fathom_lab::store::{Results, StoreError};
+
+use document::Document;
+
+pub use style::Style;
+pub use whole::write_whole;
 
 /// What can go wrong while a report is made.
 #[derive(Debug, thiserror::Error)]
@@ -19,16 +37,86 @@ pub enum ReportError {
     /// The results cannot be read.
     #[error(transparent)]
     Results(#[from] StoreError),
-    /// The report cannot be written.
+    /// The stream that was given cannot be written.
     #[error("the report cannot be written: {0}")]
     Io(#[from] std::io::Error),
+    /// The file cannot be written.
+    #[error("{}: cannot be written: {source}", path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+    /// There is no figure of this name.
+    #[error("no figure {asked:?} in these results; there are: {}", known.join(", "))]
+    NoSuchFigure {
+        /// What was asked for.
+        asked: String,
+        /// What there is.
+        known: Vec<String>,
+    },
 }
 
-/// Writes the whole report as one HTML page.
+/// Writes the whole report as one HTML page that needs no server and no network.
 ///
 /// # Errors
 /// Samples that cannot be read; what `out` says.
 pub fn html(results: &Results, out: &mut dyn Write) -> Result<(), ReportError> {
-    let document = document::Document::new(results)?;
-    Ok(html::write(&document, out)?)
+    Ok(html::write(&Document::new(results)?, out)?)
+}
+
+/// The tables, the findings and the warnings for a terminal.
+///
+/// # Errors
+/// Samples that cannot be read.
+pub fn terminal(results: &Results, style: &Style) -> Result<String, ReportError> {
+    Ok(terminal::text(&Document::new(results)?, style))
+}
+
+/// Writes every cell, phase and size as CSV; `docs` of the columns are in `README.md`.
+///
+/// # Errors
+/// Samples that cannot be read; what `out` says.
+pub fn csv(results: &Results, out: &mut dyn Write) -> Result<(), ReportError> {
+    Ok(export::csv(&Document::new(results)?, out)?)
+}
+
+/// Writes experiment, environment, findings and every cell as JSON; with `samples` every single execution too.
+///
+/// # Errors
+/// Samples that cannot be read; what `out` says.
+pub fn json(results: &Results, samples: bool, out: &mut dyn Write) -> Result<(), ReportError> {
+    export::json(&Document::new(results)?, samples, out)
+}
+
+/// The names of the figures, in the order of the report, each with its title.
+///
+/// # Errors
+/// Samples that cannot be read.
+pub fn figures(results: &Results) -> Result<Vec<(String, String)>, ReportError> {
+    Ok(Document::new(results)?.figures.into_iter().map(|f| (f.id, f.title)).collect())
+}
+
+/// One figure as a static SVG for print, on white, without a browser.
+///
+/// # Errors
+/// A name that no figure has; samples that cannot be read.
+pub fn figure_svg(results: &Results, id: &str) -> Result<String, ReportError> {
+    let document = Document::new(results)?;
+    match document.figures.iter().find(|figure| figure.id == id) {
+        Some(figure) => Ok(svg::draw(figure)),
+        None => Err(ReportError::NoSuchFigure {
+            asked: id.into(),
+            known: document.figures.into_iter().map(|figure| figure.id).collect(),
+        }),
+    }
+}
+
+/// What changed from `a` to `b`: medians with intervals, `~` where nothing is proven.
+///
+/// # Errors
+/// Samples that cannot be read.
+pub fn compare_terminal(a: &Results, b: &Results, style: &Style) -> Result<String, ReportError> {
+    compare::text(a, b, style)
 }

@@ -1,0 +1,183 @@
+//! CSV and JSON: every cell, phase and size with medians and intervals; raw samples on request (JSON).
+//!
+//! # Columns of the CSV
+//! `experiment`, `cell` (number in the plan), `label`, one column per axis (its key), `durability`, `phase`, `x` (the
+//! abscissa, empty without one), `unit`, `runs`, `executions` (over all runs); `rate_per_s`, `rate_low`, `rate_high` (median
+//! over runs with its 95 % interval); `time_ns`, `time_low_ns`, `time_high_ns` (mean time of one execution, likewise);
+//! `interval_coverage` (how often such an interval of so few runs holds the true median); `min_ns`, `p50_ns`, `p90_ns`,
+//! `p99_ns`, `p999_ns`, `max_ns` (of single executions; percentiles are medians over runs, the extremes over all runs);
+//! `trimmed_mean_ns` (highest and lowest execution dropped; empty without samples); `cpu_ns`, `read_ns`, `write_ns`,
+//! `sync_ns`, `other_ns`, `read_bytes`, `write_bytes`, `read_calls`, `write_calls`, `sync_calls`, `other_calls` (means of one
+//! execution); `lock_waits`, `lock_wait_ns` (sums over all runs).
+//!
+//! The JSON has the same names, nested: experiment, environment, findings, cautions, cells with their measures.
+
+use std::io::{self, Write};
+
+use fathom_lab::analysis::Measure;
+use fathom_lab::store::StoreError;
+use serde_json::{Value, json};
+
+use crate::ReportError;
+use crate::document::Document;
+use crate::figure::{parts_ns, significant};
+use crate::palette;
+
+/// The numbers of one measure, in the order of the CSV's columns.
+fn numbers(measure: &Measure) -> Vec<(&'static str, Value)> {
+    let number = |value: f64| json!(significant(value));
+    let mut all = vec![
+        ("runs", json!(measure.runs.len())),
+        ("executions", json!(measure.count)),
+        ("rate_per_s", number(measure.rate.median)),
+        ("rate_low", number(measure.rate.low)),
+        ("rate_high", number(measure.rate.high)),
+        ("time_ns", number(measure.time_ns.median)),
+        ("time_low_ns", number(measure.time_ns.low)),
+        ("time_high_ns", number(measure.time_ns.high)),
+        ("interval_coverage", json!(measure.rate.coverage)),
+    ];
+    let names = ["min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
+    all.extend(names.into_iter().zip(measure.latency_ns.map(number)));
+    all.push(("trimmed_mean_ns", measure.trimmed_mean_ns.map_or(Value::Null, number)));
+    let names = ["cpu_ns", "read_ns", "write_ns", "sync_ns", "other_ns"];
+    all.extend(names.into_iter().zip(parts_ns(measure).map(number)));
+    all.extend([
+        ("read_bytes", number(measure.each_ns(|s| s.read_bytes))),
+        ("write_bytes", number(measure.each_ns(|s| s.write_bytes))),
+        ("read_calls", number(measure.each_ns(|s| s.read_calls))),
+        ("write_calls", number(measure.each_ns(|s| s.write_calls))),
+        ("sync_calls", number(measure.each_ns(|s| s.sync_calls))),
+        ("other_calls", number(measure.each_ns(|s| s.other_calls))),
+        ("lock_waits", json!(measure.lock_waits)),
+        ("lock_wait_ns", json!(measure.lock_wait_ns)),
+    ]);
+    all
+}
+
+fn durability(cell: Option<&fathom_lab::store::CellRow>) -> Value {
+    cell.and_then(|c| c.durability).map_or(Value::Null, |d| json!(d))
+}
+
+/// Writes the CSV (RFC 4180). A text that a spreadsheet would run as a formula gets an apostrophe before it.
+pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let mut head = vec!["experiment".to_string(), "cell".into(), "label".into()];
+    head.extend(document.axes.iter().map(|axis| axis.key.clone()));
+    head.extend(["durability", "phase", "x", "unit"].map(String::from));
+    if let Some(first) = document.analysis.measures.first() {
+        head.extend(numbers(first).iter().map(|(name, _)| name.to_string()));
+    }
+    line(&head, out)?;
+    for measure in &document.analysis.measures {
+        let cell = document.results.cell(measure.cell);
+        let mut fields = vec![
+            document.results.experiment.name.clone(),
+            measure.cell.to_string(),
+            cell.map_or_else(String::new, |c| c.label.clone()),
+        ];
+        fields.extend(
+            document
+                .axes
+                .iter()
+                .map(|axis| cell.and_then(|c| c.axes.get(&axis.key)).cloned().unwrap_or_default()),
+        );
+        fields.push(durability(cell).as_str().unwrap_or_default().to_string());
+        fields.push(measure.phase.clone());
+        fields.push(measure.x.map_or_else(String::new, |x| x.to_string()));
+        fields.push(measure.unit.clone());
+        fields.extend(numbers(measure).into_iter().map(|(_, value)| match value {
+            Value::Null => String::new(),
+            other => other.to_string(),
+        }));
+        line(&fields, out)?;
+    }
+    Ok(())
+}
+
+fn line(fields: &[String], out: &mut dyn Write) -> io::Result<()> {
+    let quoted: Vec<String> = fields.iter().map(|field| quote(field)).collect();
+    write!(out, "{}\r\n", quoted.join(","))
+}
+
+fn quote(field: &str) -> String {
+    let formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']) && field.parse::<f64>().is_err();
+    let text = if formula { format!("'{field}") } else { field.to_string() };
+    if text.contains(['"', ',', '\r', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+}
+
+/// Writes the JSON; with `samples` every single execution too, as arrays in the order of `sample_columns`.
+pub fn json(document: &Document<'_>, samples: bool, out: &mut dyn Write) -> Result<(), ReportError> {
+    let results = document.results;
+    let cells = results.cells.iter().map(|cell| {
+        let measures = document.analysis.measures.iter().filter(|m| m.cell == cell.id).map(|m| {
+            let mut object = serde_json::Map::new();
+            object.insert("phase".into(), json!(m.phase));
+            object.insert("x".into(), json!(m.x));
+            object.insert("unit".into(), json!(m.unit));
+            object.extend(numbers(m).into_iter().map(|(name, value)| (name.to_string(), value)));
+            Value::Object(object)
+        });
+        let mut object = json!({
+            "cell": cell.id,
+            "label": cell.label,
+            "axes": cell.axes,
+            "durability": durability(Some(cell)),
+            "skipped": cell.skipped,
+            "spec": cell.spec,
+            "measures": measures.collect::<Vec<Value>>(),
+        });
+        if samples {
+            object["samples"] = samples_of(document, cell.id)?;
+        }
+        Ok::<Value, StoreError>(object)
+    });
+    let cells = cells.collect::<Result<Vec<Value>, StoreError>>()?;
+    let whole = json!({
+        "format": "fathom-results",
+        "version": 1,
+        "experiment": results.experiment,
+        "environment": results.environment,
+        "findings": document.findings,
+        "cautions": document.cautions.iter()
+            .map(|c| format!("{} {}", c.about, c.text).trim().to_string()).collect::<Vec<_>>(),
+        "parts": palette::PARTS,
+        "sample_columns": if samples { json!(["run", "phase", "x", "seq", "thread", "rows", "wall_ns", "cpu_ns", "read_ns", "write_ns", "sync_ns", "other_ns"]) } else { Value::Null },
+        "cells": cells,
+    });
+    serde_json::to_writer_pretty(&mut *out, &whole).map_err(io::Error::from)?;
+    Ok(writeln!(out)?)
+}
+
+fn samples_of(document: &Document<'_>, cell: i64) -> Result<Value, StoreError> {
+    let mut phases: Vec<&str> =
+        document.analysis.measures.iter().filter(|m| m.cell == cell).map(|m| m.phase.as_str()).collect();
+    phases.dedup();
+    phases.sort_unstable();
+    phases.dedup();
+    let mut all = Vec::new();
+    for run in document.results.good_runs(cell) {
+        for phase in &phases {
+            for s in document.results.samples(run.id, phase)? {
+                let p = &s.split;
+                all.push(json!([
+                    run.id, s.phase, s.x, s.seq, s.thread, s.rows, p.wall_ns, p.cpu_ns, p.read_ns,
+                    p.write_ns, p.sync_ns, p.other_ns
+                ]));
+            }
+        }
+    }
+    Ok(Value::Array(all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_quoted_and_formulas_defused() {
+        assert_eq!(quote("a,b\"c"), "\"a,b\"\"c\"");
+        assert_eq!(quote("=1+1"), "'=1+1");
+        assert_eq!(quote("-3.5"), "-3.5");
+        assert_eq!(quote("plain"), "plain");
+    }
+}

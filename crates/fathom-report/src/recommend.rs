@@ -1,0 +1,128 @@
+//! "Which setting should I use here?", answered from the data.
+//!
+//! Applies where SQLite's journal mode and synchronous setting are what the cells differ in. The answer is built from
+//! three comparisons, each paired by block with its interval: the fastest cell that promises at least what SQLite's default
+//! (DELETE, FULL) promises, against that default; what the next weaker promise would add; what giving up power cuts would
+//! add. A difference that is not proven is said to be none.
+
+use fathom_lab::analysis::{Analysis, Measure};
+use fathom_lab::experiment::Metric;
+use fathom_lab::stats::Comparison;
+use fathom_lab::store::{CellRow, Results};
+use fathom_workload::spec::Durability;
+
+use crate::number;
+
+/// SQLite's journal mode and synchronous setting of a cell, lower case.
+pub fn setting(cell: &CellRow) -> Option<(String, String)> {
+    let engine = cell.spec.engine.as_ref().filter(|engine| engine.name == "sqlite")?;
+    let read = |key: &str, default: &str| {
+        engine.settings.get(key).and_then(|v| v.as_str()).unwrap_or(default).to_lowercase()
+    };
+    Some((read("journal_mode", "delete"), read("synchronous", "full")))
+}
+
+/// Whether the cells differ in journal mode and synchronous setting and in nothing else.
+pub fn applies(results: &Results) -> bool {
+    let mut settings = Vec::new();
+    for cell in &results.cells {
+        let Some(own) = setting(cell) else { return false };
+        if settings.contains(&own) || cell.spec.stack != results.cells[0].spec.stack {
+            return false;
+        }
+        settings.push(own);
+    }
+    settings.iter().any(|s| s.0 != settings[0].0) && settings.iter().any(|s| s.1 != settings[0].1)
+}
+
+struct Candidate<'a> {
+    cell: &'a CellRow,
+    measure: &'a Measure,
+    durability: Durability,
+    name: String,
+}
+
+/// The advice in one to three sentences; none where the question does not arise or the default was not measured.
+pub fn advice(results: &Results, analysis: &Analysis, phase: &str) -> Vec<String> {
+    if !applies(results) {
+        return Vec::new();
+    }
+    let candidates: Vec<Candidate<'_>> = results
+        .cells
+        .iter()
+        .filter_map(|cell| {
+            let (journal, synchronous) = setting(cell)?;
+            Some(Candidate {
+                cell,
+                measure: analysis.get(cell.id, phase, None)?,
+                durability: cell.durability?,
+                name: format!("{} with {}", journal.to_uppercase(), synchronous.to_uppercase()),
+            })
+        })
+        .collect();
+    let Some(default) = candidates.iter().find(|c| c.name == "DELETE with FULL") else { return Vec::new() };
+    let fastest = |allowed: &dyn Fn(Durability) -> bool| {
+        candidates
+            .iter()
+            .filter(|c| allowed(c.durability))
+            .max_by(|a, b| a.measure.rate.median.total_cmp(&b.measure.rate.median))
+    };
+    let Some(best) = fastest(&|d| d >= default.durability) else { return Vec::new() };
+    let mut sentences = vec![best_of_its_promise(best, default)];
+    if let Some(weaker) = fastest(&|d| d == Durability::PowerCutPrefix) {
+        sentences.extend(more(weaker, best, "may lose the last commits at a power cut, never the database"));
+    }
+    if let Some(weakest) = fastest(&|d| d == Durability::ProcessCrash) {
+        sentences.extend(more(weakest, best, "a power cut can lose or corrupt the database"));
+    }
+    sentences
+}
+
+fn best_of_its_promise(best: &Candidate<'_>, default: &Candidate<'_>) -> String {
+    let promise =
+        if best.durability > default.durability { "a stronger promise" } else { "the same promise" };
+    match best.measure.faster_than(default.measure, Metric::Rate) {
+        _ if best.cell.id == default.cell.id => {
+            format!("Keep {}: nothing measured here commits faster with the same promise.", default.name)
+        }
+        Some(faster) if faster.proven && faster.ratio > 1.0 => format!(
+            "Use {}. Here it commits {} faster than {} with {promise}.",
+            best.name,
+            times(&faster),
+            default.name
+        ),
+        Some(faster) => format!(
+            "No setting is proven to commit faster than {} with the same promise: {} comes nearest, ~ {}.",
+            default.name,
+            best.name,
+            times(&faster)
+        ),
+        None => {
+            format!("{} was never measured in one block with {}: nothing is proven.", best.name, default.name)
+        }
+    }
+}
+
+fn more(weaker: &Candidate<'_>, best: &Candidate<'_>, price: &str) -> Option<String> {
+    let faster = weaker.measure.faster_than(best.measure, Metric::Rate)?;
+    Some(if faster.proven && faster.ratio > 1.0 {
+        format!("{} gives {} as many commits again; {price}.", weaker.name, times(&faster))
+    } else {
+        format!(
+            "{} is not proven faster than that (~ {}), and {price}: it buys nothing here.",
+            weaker.name,
+            times(&faster)
+        )
+    })
+}
+
+/// `4.2x [4.0, 4.3]`.
+pub fn times(comparison: &Comparison) -> String {
+    let digits = |value: f64| match value {
+        v if !v.is_finite() => "unbounded".to_string(),
+        v if v < 1.2 => format!("{v:.2}"),
+        v if v < 10.0 => format!("{v:.1}"),
+        v => number::plain(v.round()),
+    };
+    format!("{}x [{}, {}]", digits(comparison.ratio), digits(comparison.low), digits(comparison.high))
+}

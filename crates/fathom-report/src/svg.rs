@@ -1,0 +1,423 @@
+//! A figure as a static SVG: for papers, for machines without a browser, for `fathom report --figure ID --svg FILE`.
+//!
+//! Drawn by hand from the figure model (rectangles, lines, circles and text; a plotting crate would bring more code than
+//! this file has), on white, in the light colours of the page, 720 units wide; text is text, so it can be searched and set
+//! in another font. Axes start at zero unless they are logarithmic, and then say so.
+
+use std::fmt::Write;
+
+use fathom_lab::experiment::{FigureKind as Kind, Metric};
+
+use crate::figure::{Figure, Mark};
+use crate::html::escape;
+use crate::number;
+use crate::palette::{FSYNC, PART_COLOURS, PARTS, VALUE_COLOURS};
+
+const WIDTH: f64 = 720.0;
+const INK: &str = "#1b1f24";
+const MUTED: &str = "#59616b";
+const RULE: &str = "#dcdfe3";
+const DASHES: [&str; 5] = ["", "6 3", "2 3", "8 3 2 3", "1 2"];
+
+/// Draws the figure.
+pub fn draw(figure: &Figure) -> String {
+    let mut body = Canvas::default();
+    let panels: Vec<usize> = (0..figure.panels.len())
+        .filter(|p| figure.marks.iter().any(|m| m.panel == *p) || figure.lines.iter().any(|l| l.panel == *p))
+        .collect();
+    let mut y = 20.0;
+    body.text(0.0, y, &figure.title, "start", INK, 15, true);
+    y = legend(figure, &mut body, y + 12.0);
+    let log = if figure.log_y { ", logarithmic axis" } else { "" };
+    body.text(0.0, y + 14.0, &format!("{}{log}", figure.quantity), "start", MUTED, 11, false);
+    y += 24.0;
+    if panels.is_empty() {
+        body.text(0.0, y + 20.0, "Nothing was measured for this figure.", "start", MUTED, 12, false);
+        y += 40.0;
+    }
+    let wide = matches!(figure.kind, Kind::Split | Kind::Range | Kind::Series);
+    let columns = panels.len().clamp(1, if wide { 2 } else { 3 });
+    let gap = 18.0;
+    let width = (WIDTH - gap * (columns as f64 - 1.0)) / columns as f64;
+    let rows: Vec<Vec<(usize, usize)>> = panels.iter().map(|p| rows_of(figure, *p)).collect();
+    let tallest = rows.iter().map(Vec::len).max().unwrap_or(1) as f64;
+    let height = if figure.kind == Kind::Split { tallest * 24.0 + 6.0 } else { 170.0 };
+    let heading = if panels.iter().any(|p| !figure.panels[*p].title.is_empty()) { 20.0 } else { 4.0 };
+    let below = if figure.abscissa.is_empty() { 26.0 } else { 40.0 };
+    let ruler = Ruler::of_values(figure);
+    for (k, panel) in panels.iter().enumerate() {
+        let left = (k % columns) as f64 * (width + gap);
+        let top = y + (k / columns) as f64 * (heading + height + below);
+        let frame = Frame { left, top: top + heading, width, height };
+        body.text(left, top + 12.0, &figure.panels[*panel].title, "start", INK, 12, true);
+        match figure.kind {
+            Kind::Split => split(figure, *panel, &rows[k], &frame, &ruler, &mut body),
+            Kind::Bars => bars(figure, *panel, &frame, &ruler, &mut body),
+            Kind::Range | Kind::Series => curves(figure, *panel, &frame, &ruler, &mut body),
+        }
+    }
+    let total = y + panels.len().div_ceil(columns) as f64 * (heading + height + below) + 4.0;
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {total:.0}\" width=\"{WIDTH}\" height=\"{total:.0}\" \
+         role=\"img\" font-family=\"Helvetica Neue, Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif\">\n\
+         <title>{}</title>\n<desc>{}</desc>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{}</svg>\n",
+        xml(&figure.title),
+        xml(&figure.description),
+        body.0
+    )
+}
+
+/// Text for XML: escaped, and without the control characters that XML forbids.
+fn xml(text: &str) -> String {
+    escape(
+        &text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect::<String>(),
+    )
+}
+
+/// The inside of the SVG.
+#[derive(Default)]
+struct Canvas(String);
+
+impl Canvas {
+    fn put(&mut self, element: std::fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        let _ = self.0.write_fmt(element);
+        self.0.push('\n');
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn text(&mut self, x: f64, y: f64, text: &str, anchor: &str, fill: &str, size: u32, bold: bool) {
+        if !text.is_empty() {
+            let weight = if bold { " font-weight=\"600\"" } else { "" };
+            self.put(format_args!(
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" text-anchor=\"{anchor}\" fill=\"{fill}\"{weight}>{}</text>",
+                xml(text)
+            ));
+        }
+    }
+
+    fn line(&mut self, x1: f64, y1: f64, x2: f64, y2: f64, stroke: &str, width: f64) {
+        self.put(format_args!(
+            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{stroke}\" stroke-width=\"{width}\"/>"
+        ));
+    }
+
+    fn rect(&mut self, x: f64, y: f64, width: f64, height: f64, fill: &str) {
+        self.put(format_args!(
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{fill}\" stroke=\"#ffffff\" stroke-width=\"0.5\"/>",
+            width.max(0.3),
+            height.max(0.3)
+        ));
+    }
+
+    fn whisker(&mut self, x: f64, low: f64, high: f64, half: f64, stroke: &str) {
+        self.line(x, low, x, high, stroke, 1.0);
+        self.line(x - half, low, x + half, low, stroke, 1.0);
+        self.line(x - half, high, x + half, high, stroke, 1.0);
+    }
+
+    /// A mark whose shape, too, tells the series.
+    fn symbol(&mut self, index: usize, x: f64, y: f64, fill: &str) {
+        match index % 4 {
+            0 => self.put(format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{fill}\"/>")),
+            1 => self.put(format_args!(
+                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"5.6\" height=\"5.6\" fill=\"{fill}\"/>",
+                x - 2.8,
+                y - 2.8
+            )),
+            2 => self.put(format_args!("<path d=\"M{x:.1} {:.1}l3.6 6.2h-7.2z\" fill=\"{fill}\"/>", y - 3.8)),
+            _ => self.put(format_args!(
+                "<path d=\"M{x:.1} {:.1}l3.8 3.8l-3.8 3.8l-3.8 -3.8z\" fill=\"{fill}\"/>",
+                y - 3.8
+            )),
+        }
+    }
+}
+
+/// Where a panel is.
+struct Frame {
+    left: f64,
+    top: f64,
+    width: f64,
+    height: f64,
+}
+
+/// An axis of numbers: its range, its ticks, and where a number lies on it (0 to 1).
+struct Ruler {
+    log: bool,
+    low: f64,
+    high: f64,
+    ticks: Vec<f64>,
+}
+
+impl Ruler {
+    fn of_values(figure: &Figure) -> Ruler {
+        let parts = |m: &Mark| m.parts.map_or(m.high, |p| p.iter().sum());
+        let marks = figure
+            .marks
+            .iter()
+            .flat_map(|m| [m.low, if figure.kind == Kind::Split { parts(m) } else { m.high }]);
+        let lines = figure.lines.iter().flat_map(|l| l.points.iter().map(|p| p.1));
+        Ruler::new(figure.log_y, marks.chain(lines), 4.0)
+    }
+
+    fn new(log: bool, values: impl Iterator<Item = f64>, steps: f64) -> Ruler {
+        let (mut low, mut high) = (f64::INFINITY, 0.0f64);
+        for value in values.filter(|v| v.is_finite() && *v > 0.0) {
+            low = low.min(value);
+            high = high.max(value);
+        }
+        if high <= 0.0 {
+            (low, high) = (1.0, 1.0);
+        }
+        if log {
+            let (from, to) = (low.log10().floor(), high.log10().ceil().max(low.log10().floor() + 1.0));
+            let ticks = (from as i32..=to as i32).map(|p| 10f64.powi(p)).collect();
+            return Ruler { log, low: 10f64.powf(from), high: 10f64.powf(to), ticks };
+        }
+        let rough = high / steps;
+        let power = 10f64.powf(rough.log10().floor());
+        let step =
+            [1.0, 2.0, 2.5, 5.0, 10.0].map(|m| m * power).into_iter().find(|s| *s >= rough * 0.999_999);
+        let step = step.unwrap_or(rough);
+        let count = (high / step - 1e-9).ceil().max(1.0);
+        Ruler {
+            log,
+            low: 0.0,
+            high: step * count,
+            ticks: (0..=count as usize).map(|i| i as f64 * step).collect(),
+        }
+    }
+
+    fn at(&self, value: f64) -> f64 {
+        if self.log {
+            (value.max(self.low).log10() - self.low.log10()) / (self.high.log10() - self.low.log10())
+        } else {
+            (value - self.low) / (self.high - self.low)
+        }
+    }
+}
+
+fn tick(metric: Metric, value: f64) -> String {
+    match metric {
+        _ if value == 0.0 => "0".into(),
+        Metric::Time => number::time(value).replace(".00 ", " ").replace(".0 ", " "),
+        Metric::Rate => short(value),
+    }
+}
+
+/// `1k`, `2.5M`.
+fn short(value: f64) -> String {
+    let trim = |v: f64| format!("{v:.1}").trim_end_matches(".0").to_string();
+    match value {
+        v if v >= 1e6 => format!("{}M", trim(v / 1e6)),
+        v if v >= 1e4 => format!("{}k", trim(v / 1e3)),
+        v => number::plain(v),
+    }
+}
+
+/// Names with their colours, in lines; gives the y below them.
+fn legend(figure: &Figure, canvas: &mut Canvas, top: f64) -> f64 {
+    let entries: Vec<(String, &str)> = if figure.kind == Kind::Split {
+        PARTS.iter().zip(&PART_COLOURS).map(|(name, c)| (name.to_string(), c.light)).collect()
+    } else {
+        let drawn = |i: usize| {
+            figure.marks.iter().any(|m| m.series == i) || figure.lines.iter().any(|l| l.series == i)
+        };
+        figure
+            .series
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| drawn(*i))
+            .map(|(_, s)| (s.name.clone(), VALUE_COLOURS[s.colour].light))
+            .collect()
+    };
+    let (mut x, mut y) = (0.0, top + 10.0);
+    for (name, colour) in entries {
+        let width = 30.0 + 6.2 * name.chars().count() as f64;
+        if x > 0.0 && x + width > WIDTH {
+            (x, y) = (0.0, y + 18.0);
+        }
+        canvas.rect(x, y - 9.0, 10.0, 10.0, colour);
+        canvas.text(x + 14.0, y, &name, "start", INK, 11, false);
+        x += width;
+    }
+    y + 4.0
+}
+
+/// The (group, series) pairs that a panel of a split has, in order.
+fn rows_of(figure: &Figure, panel: usize) -> Vec<(usize, usize)> {
+    let mut rows: Vec<(usize, usize)> =
+        figure.marks.iter().filter(|m| m.panel == panel).map(|m| (m.group, m.series)).collect();
+    rows.sort_unstable();
+    rows.dedup();
+    rows
+}
+
+fn split(
+    figure: &Figure,
+    panel: usize,
+    rows: &[(usize, usize)],
+    frame: &Frame,
+    ruler: &Ruler,
+    canvas: &mut Canvas,
+) {
+    let several = figure.marks.iter().any(|m| m.group != figure.marks[0].group);
+    let name = |group: usize, series: usize| match (several, figure.series.len() > 1) {
+        (true, true) => format!("{}, {}", figure.series[series].name, figure.groups[group]),
+        (true, false) => figure.groups[group].clone(),
+        _ => figure.series[series].name.clone(),
+    };
+    let longest = rows.iter().map(|(g, s)| name(*g, *s).chars().count()).max().unwrap_or(4) as f64;
+    let left = (longest * 5.8 + 8.0).clamp(40.0, frame.width * 0.42);
+    let width = frame.width - left - 100.0;
+    let bottom = frame.top + frame.height;
+    let mut last = f64::NEG_INFINITY;
+    for value in &ruler.ticks {
+        let x = frame.left + left + ruler.at(*value) * width;
+        canvas.line(x, frame.top, x, bottom, RULE, 1.0);
+        // A label that would touch the one before it is left out; its rule stays.
+        if x - last > 44.0 {
+            canvas.text(x, bottom + 14.0, &tick(Metric::Time, *value), "middle", MUTED, 10, false);
+            last = x;
+        }
+    }
+    for (i, (group, series)) in rows.iter().enumerate() {
+        let find = |m: &&Mark| m.panel == panel && m.group == *group && m.series == *series;
+        let Some(parts) = figure.marks.iter().find(find).and_then(|m| m.parts) else { continue };
+        let middle = frame.top + 3.0 + (i as f64 + 0.5) * 24.0;
+        canvas.text(frame.left + left - 6.0, middle + 4.0, &name(*group, *series), "end", INK, 11, false);
+        let mut x = frame.left + left;
+        for (part, colour) in parts.iter().zip(&PART_COLOURS) {
+            let length = ruler.at(*part) * width;
+            if *part > 0.0 {
+                canvas.rect(x, middle - 8.0, length, 16.0, colour.light);
+            }
+            x += length;
+        }
+        let total: f64 = parts.iter().sum();
+        let told =
+            if figure.marks.iter().any(|m| m.parts.is_some_and(|p| p[FSYNC] > 0.005 * p.iter().sum::<f64>()))
+            {
+                FSYNC
+            } else {
+                (0..5).max_by(|a, b| parts[*a].total_cmp(&parts[*b])).unwrap_or(FSYNC)
+            };
+        let label = format!(
+            "{}, {} {}",
+            number::time(total),
+            number::percent(parts[told] / total.max(1.0)),
+            PARTS[told]
+        );
+        canvas.text(x + 5.0, middle + 4.0, &label, "start", INK, 10, false);
+    }
+    canvas.line(frame.left + left, frame.top, frame.left + left, bottom, MUTED, 1.0);
+}
+
+/// The horizontal rules of an axis of values; gives the left edge of what is drawn.
+fn values_axis(figure: &Figure, frame: &Frame, ruler: &Ruler, canvas: &mut Canvas) -> f64 {
+    let left = frame.left + 46.0;
+    for value in &ruler.ticks {
+        let y = frame.top + (1.0 - ruler.at(*value)) * frame.height;
+        canvas.line(left, y, frame.left + frame.width, y, RULE, 1.0);
+        canvas.text(left - 5.0, y + 3.5, &tick(figure.metric, *value), "end", MUTED, 10, false);
+    }
+    left
+}
+
+fn bars(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &mut Canvas) {
+    let left = values_axis(figure, frame, ruler, canvas);
+    let width = frame.left + frame.width - left;
+    let mine: Vec<&Mark> = figure.marks.iter().filter(|m| m.panel == panel).collect();
+    let used = |of: &dyn Fn(&Mark) -> usize| {
+        let mut all: Vec<usize> = figure.marks.iter().map(of).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    };
+    let (groups, series) = (used(&|m| m.group), used(&|m| m.series));
+    let single = groups.len() == 1;
+    let places = if single { &series } else { &groups };
+    let band = width / places.len().max(1) as f64;
+    let side = if single { 1.0 } else { series.len() as f64 };
+    let breadth = (band * 0.8 / side).min(30.0);
+    let y = |value: f64| frame.top + (1.0 - ruler.at(value)) * frame.height;
+    let bottom = frame.top + frame.height;
+    for mark in mine {
+        let place =
+            places.iter().position(|p| *p == if single { mark.series } else { mark.group }).unwrap_or(0);
+        let offset = if single {
+            0.0
+        } else {
+            series.iter().position(|s| *s == mark.series).unwrap_or(0) as f64 - (side - 1.0) / 2.0
+        };
+        let x = left + (place as f64 + 0.5) * band + offset * breadth;
+        let colour = VALUE_COLOURS[figure.series[mark.series].colour].light;
+        if figure.log_y {
+            canvas.symbol(mark.series, x, y(mark.mid), colour);
+        } else {
+            canvas.rect(x - breadth / 2.0 + 0.5, y(mark.mid), breadth - 1.0, bottom - y(mark.mid), colour);
+        }
+        let ink = if figure.log_y { colour } else { INK };
+        canvas.whisker(x, y(mark.low), y(mark.high), (breadth / 4.0).min(4.0), ink);
+    }
+    canvas.line(left, bottom, frame.left + frame.width, bottom, MUTED, 1.0);
+    for (i, place) in places.iter().enumerate() {
+        let name = if single { &figure.series[*place].name } else { &figure.groups[*place] };
+        canvas.text(left + (i as f64 + 0.5) * band, bottom + 14.0, name, "middle", INK, 10, false);
+    }
+}
+
+fn curves(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &mut Canvas) {
+    let left = values_axis(figure, frame, ruler, canvas);
+    let width = frame.left + frame.width - left - 12.0;
+    let bottom = frame.top + frame.height;
+    let numbers = figure.marks.iter().filter_map(|m| m.x).chain(figure.lines.iter().map(|l| l.total as f64));
+    let across = Ruler::new(figure.log_x, numbers, 5.0);
+    let x = |value: f64| left + across.at(value) * width;
+    let y = |value: f64| frame.top + (1.0 - ruler.at(value)) * frame.height;
+    canvas.line(left, bottom, frame.left + frame.width, bottom, MUTED, 1.0);
+    for value in &across.ticks {
+        canvas.text(x(*value), bottom + 14.0, &short(*value), "middle", MUTED, 10, false);
+    }
+    let log = if figure.log_x { ", logarithmic axis" } else { "" };
+    canvas.text(
+        left + width / 2.0,
+        bottom + 29.0,
+        &format!("{}{log}", figure.abscissa),
+        "middle",
+        MUTED,
+        11,
+        false,
+    );
+    let path = |points: &mut dyn Iterator<Item = (f64, f64)>| {
+        points.map(|(px, py)| format!("{:.1},{:.1}", x(px), y(py))).collect::<Vec<_>>().join(" ")
+    };
+    for (index, series) in figure.series.iter().enumerate() {
+        let colour = VALUE_COLOURS[series.colour].light;
+        let dash = DASHES[index % DASHES.len()];
+        let mut own: Vec<(f64, &Mark)> = figure
+            .marks
+            .iter()
+            .filter(|m| m.panel == panel && m.series == index)
+            .filter_map(|m| m.x.map(|x| (x, m)))
+            .collect();
+        own.sort_by(|a, b| a.0.total_cmp(&b.0));
+        if !own.is_empty() {
+            canvas.put(format_args!(
+                "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.4\" stroke-dasharray=\"{dash}\"/>",
+                path(&mut own.iter().map(|(x, m)| (*x, m.mid)))
+            ));
+        }
+        for (at, mark) in own {
+            canvas.whisker(x(at), y(mark.low), y(mark.high), 3.0, colour);
+            canvas.symbol(index, x(at), y(mark.mid), colour);
+        }
+        for line in figure.lines.iter().filter(|l| l.panel == panel && l.series == index) {
+            canvas.put(format_args!(
+                "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"0.9\"/>",
+                path(&mut line.points.iter().copied())
+            ));
+        }
+    }
+}

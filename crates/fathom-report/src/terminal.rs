@@ -1,0 +1,232 @@
+//! What a person reads in the terminal after a run: a table that answers, the findings, what to be careful about.
+
+use fathom_lab::analysis::{Analysis, Measure};
+use fathom_lab::experiment::Metric;
+use fathom_lab::store::{CellRow, Results};
+use fathom_workload::spec::Durability;
+
+use crate::document::Document;
+use crate::number;
+use crate::recommend;
+use crate::style::{Align, Style, Table, tame};
+
+/// The tables, findings and warnings of the results.
+pub fn text(document: &Document<'_>, style: &Style) -> String {
+    let results = document.results;
+    let mut out = String::new();
+    let phases = shown_phases(document);
+    for phase in &phases {
+        let curves = document.analysis.measures.iter().any(|m| m.phase == *phase && m.x.is_some());
+        out += &style
+            .paragraph("  ", &style.bold(&heading(results, &document.analysis, phase, phases.len() > 1)));
+        out += &if curves { pivot(document, phase, style) } else { table(document, phase, style) };
+        out.push('\n');
+    }
+    if phases.is_empty() {
+        out += "  No run was completed, so there is nothing to show.\n\n";
+    }
+    for finding in document.findings.iter().take(3) {
+        out += &style.paragraph("  ", &tame(finding));
+    }
+    if document.findings.len() > 3 {
+        out +=
+            &style.dim(&format!("  … and {} more comparisons in the report.", document.findings.len() - 3));
+        out.push('\n');
+    }
+    if results.cells.iter().any(|cell| cell.durability == Some(Durability::PowerCutAllButLast)) {
+        out += &style.paragraph(
+            "  ",
+            "* DELETE with FULL does not sync the directory after removing the journal, so a power cut can bring the \
+             journal back and undo the last commit: synchronous=EXTRA does.",
+        );
+    }
+    if !document.cautions.is_empty() {
+        out.push('\n');
+        out += &style.bold("  Be careful:");
+        out.push('\n');
+        for caution in document.cautions.iter().take(6) {
+            let text = tame(&format!("{} {}", caution.about, caution.text));
+            let lines = style.paragraph("    ", &text);
+            out += &format!("  - {}", lines.trim_start());
+        }
+        if document.cautions.len() > 6 {
+            out += &style.dim(&format!("  … and {} more in the report.\n", document.cautions.len() - 6));
+        }
+    }
+    out
+}
+
+/// The phases that the experiment compares; all where it compares none, or where none of those was measured.
+fn shown_phases(document: &Document<'_>) -> Vec<String> {
+    let mut measured: Vec<String> = Vec::new();
+    for measure in &document.analysis.measures {
+        if !measured.contains(&measure.phase) {
+            measured.push(measure.phase.clone());
+        }
+    }
+    let compared: Vec<String> =
+        measured.iter().filter(|phase| document.compared_phases.contains(phase)).cloned().collect();
+    if compared.is_empty() { measured } else { compared }
+}
+
+/// `insert: transactions of SQLite 3.54.1, page size 4096`.
+fn heading(results: &Results, analysis: &Analysis, phase: &str, several: bool) -> String {
+    let run = results.cells.iter().find_map(|cell| results.good_runs(cell.id).next());
+    let unit = analysis.measures.iter().find(|m| m.phase == phase).map_or("execution", |m| m.unit.as_str());
+    let mut words = vec![if several || unit != "transaction" {
+        format!("{} by {}", tame(phase), unit)
+    } else {
+        format!("Commits, one transaction each ({})", tame(phase))
+    }];
+    if let Some(engine) = run.and_then(|run| run.engine.as_ref()) {
+        let name = if engine.name == "sqlite" { "SQLite" } else { engine.name.as_str() };
+        words.push(tame(&format!("{name} {}", engine.version)));
+        if let Some(page) = engine.settings.get("page_size") {
+            words.push(format!("page {}", tame(page)));
+        }
+    }
+    words.join(", ")
+}
+
+/// What a naming column says of a cell.
+type Naming = Box<dyn Fn(&CellRow) -> String>;
+
+/// The columns that name a cell: journal mode and synchronous setting where those are what it is about, else the axes.
+fn naming(document: &Document<'_>) -> Vec<(String, Naming)> {
+    if recommend::applies(document.results) {
+        let part = |second: bool| {
+            move |cell: &CellRow| {
+                recommend::setting(cell).map_or_else(String::new, |s| if second { s.1 } else { s.0 })
+            }
+        };
+        return vec![("journal".into(), Box::new(part(false))), ("sync".into(), Box::new(part(true)))];
+    }
+    let varying: Vec<_> = document.axes.iter().filter(|axis| axis.values.len() > 1).collect();
+    if varying.is_empty() {
+        return vec![("cell".into(), Box::new(|cell: &CellRow| cell.label.clone()))];
+    }
+    varying
+        .into_iter()
+        .map(|axis| {
+            let key = axis.key.clone();
+            let value = move |cell: &CellRow| cell.axes.get(&key).cloned().unwrap_or_default();
+            (axis.label.clone(), Box::new(value) as Naming)
+        })
+        .collect()
+}
+
+/// The main metric of a unit: how many transactions a second, how long a query.
+fn metric_of(measure: &Measure) -> Metric {
+    if measure.unit == "transaction" { Metric::Rate } else { Metric::Time }
+}
+
+fn table(document: &Document<'_>, phase: &str, style: &Style) -> String {
+    let rows: Vec<(&CellRow, &Measure)> = document
+        .results
+        .cells
+        .iter()
+        .filter_map(|cell| Some((cell, document.analysis.get(cell.id, phase, None)?)))
+        .collect();
+    let Some((_, first)) = rows.first() else { return String::new() };
+    let metric = metric_of(first);
+    let names = naming(document);
+    let mixed = rows.iter().any(|(cell, _)| cell.durability != rows[0].0.durability);
+    let mut table = Table::default();
+    for (head, _) in &names {
+        table.column(head.clone(), Align::Left);
+    }
+    table.column(if metric == Metric::Rate { "per s" } else { "time" }, Align::Right);
+    table.column("[95 %]", Align::Left);
+    table.column("p99", Align::Right);
+    table.column("where the time goes", Align::Left);
+    // No table mixes promises silently.
+    if mixed {
+        table.column("power cut keeps", Align::Left);
+        table.column("crash keeps", Align::Left);
+    }
+    for (cell, measure) in rows {
+        let value = measure.interval(metric);
+        let mut fields: Vec<String> = names.iter().map(|(_, name)| tame(&name(cell))).collect();
+        fields.push(match metric {
+            Metric::Rate => number::plain(value.median),
+            Metric::Time => number::time(value.median),
+        });
+        fields.push(style.dim(&match metric {
+            Metric::Rate => number::interval(value.low, value.high),
+            Metric::Time => number::time_interval(value.median, value.low, value.high),
+        }));
+        fields.push(number::time(measure.latency_ns[3]));
+        let (share, name) = told_part(measure);
+        fields.push(format!("{} {:>4} {name}", style.bar(share), number::percent(share)));
+        if mixed {
+            fields.push(power_cut_keeps(cell.durability).into());
+            fields.push(crash_keeps(cell.durability).into());
+        }
+        table.row(fields);
+    }
+    table.text(style)
+}
+
+/// The part that the bar shows: fsync, or where a cell never syncs, its largest part.
+fn told_part(measure: &Measure) -> (f64, &'static str) {
+    let s = &measure.shares;
+    if measure.split.sync_calls > 0 {
+        return (s.sync, "fsync");
+    }
+    [(s.cpu, "CPU"), (s.read, "read"), (s.write, "write"), (s.other, "other")]
+        .into_iter()
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .unwrap_or((0.0, "fsync"))
+}
+
+fn power_cut_keeps(durability: Option<Durability>) -> &'static str {
+    match durability {
+        None => "not known",
+        Some(Durability::None | Durability::ProcessCrash) => "nothing sure",
+        Some(Durability::PowerCutPrefix) => "a prefix",
+        Some(Durability::PowerCutAllButLast) => "all but 1*",
+        Some(Durability::PowerCut) => "all",
+    }
+}
+
+fn crash_keeps(durability: Option<Durability>) -> &'static str {
+    match durability {
+        None => "not known",
+        Some(Durability::None) => "nothing sure",
+        Some(_) => "all",
+    }
+}
+
+/// A phase with an abscissa: one row per size, one column per cell, times; as many tables as the width asks for.
+fn pivot(document: &Document<'_>, phase: &str, style: &Style) -> String {
+    let mut sizes: Vec<f64> =
+        document.analysis.measures.iter().filter(|m| m.phase == phase).filter_map(|m| m.x).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
+    let cells: Vec<&CellRow> = document
+        .results
+        .cells
+        .iter()
+        .filter(|cell| document.analysis.curve(cell.id, phase).next().is_some())
+        .collect();
+    let widest = cells.iter().map(|cell| cell.label.chars().count()).max().unwrap_or(8).clamp(8, 30) + 2;
+    let columns = (style.width.saturating_sub(14) / widest).max(1);
+    let mut out = String::new();
+    for chunk in cells.chunks(columns) {
+        let mut table = Table::default();
+        table.column("size", Align::Right);
+        for cell in chunk {
+            table.column(tame(&cell.label), Align::Right);
+        }
+        for &size in &sizes {
+            let mut fields = vec![number::plain(size)];
+            fields.extend(chunk.iter().map(|cell| {
+                let found = document.analysis.get(cell.id, phase, Some(size));
+                found.map_or_else(String::new, |m| number::time(m.time_ns.median))
+            }));
+            table.row(fields);
+        }
+        out += &table.text(style);
+    }
+    out
+}
