@@ -1,6 +1,6 @@
 //! Everything the report says, worked out once from the results; the page, the terminal and the exports only lay it out.
 
-use fathom_lab::analysis::Analysis;
+use fathom_lab::analysis::{Analysis, Finding};
 use fathom_lab::stats::median_interval;
 use fathom_lab::store::{CellRow, Results, StoreError};
 use fathom_workload::spec::Durability;
@@ -25,6 +25,8 @@ pub struct Document<'a> {
     pub figures: Vec<Figure>,
     /// The advice, where the experiment asks for one, then its comparisons in words; the first three are the answer.
     pub findings: Vec<String>,
+    /// What the compared cells promise, where that is not the same.
+    pub promises: Vec<String>,
     /// The phases that are compared.
     pub compared_phases: Vec<String>,
     /// What the answer rests on, one sentence.
@@ -70,10 +72,16 @@ impl<'a> Document<'a> {
         }
         let main = compared_phases.first().or(analysis.measures.first().map(|m| &m.phase));
         let mut findings = main.map(|phase| advice(results, &analysis, phase)).unwrap_or_default();
-        findings.extend(asked.findings.into_iter().map(|finding| finding.sentence));
+        let (compared, mut promises) = told(asked.findings);
+        // The advice says itself what each setting promises.
+        if !findings.is_empty() {
+            promises.clear();
+        }
+        findings.extend(compared);
         Ok(Document {
             question: asked.question,
             findings,
+            promises,
             compared_phases,
             rests_on: rests_on(results),
             cautions: cautions(results, &analysis, asked.trouble.as_deref()),
@@ -83,6 +91,38 @@ impl<'a> Document<'a> {
             figures,
         })
     }
+}
+
+/// The findings as sentences, one of each kind of comparison before the second of any, so that the first three answer as much
+/// as they can; and what they say of promises, once instead of after each.
+fn told(findings: Vec<Finding>) -> (Vec<String>, Vec<String>) {
+    let mut kinds: Vec<(String, String, usize)> = Vec::new();
+    let mut ranked: Vec<(usize, usize, Finding)> = Vec::new();
+    for (order, finding) in findings.into_iter().enumerate() {
+        let kind = kinds.iter().position(|k| k.0 == finding.phase && k.1 == finding.baseline_phase);
+        let kind = kind.unwrap_or_else(|| {
+            kinds.push((finding.phase.clone(), finding.baseline_phase.clone(), 0));
+            kinds.len() - 1
+        });
+        ranked.push((kinds[kind].2, order, finding));
+        kinds[kind].2 += 1;
+    }
+    ranked.sort_by_key(|(rank, order, _)| (*rank, *order));
+    let mut sentences = Vec::new();
+    let mut promises = Vec::new();
+    for (_, _, finding) in ranked {
+        match finding.sentence.split_once(" They do not promise the same: ") {
+            Some((compared, promise)) if !finding.same_durability => {
+                sentences.push(compared.to_string());
+                let promise = format!("Not the same promise: {promise}");
+                if !promises.contains(&promise) {
+                    promises.push(promise);
+                }
+            }
+            _ => sentences.push(finding.sentence),
+        }
+    }
+    (sentences, promises)
 }
 
 /// What a durability class promises, in the words of all tables.
@@ -202,7 +242,7 @@ fn cautions(results: &Results, analysis: &Analysis, trouble: Option<&str>) -> Ve
     for why in distinct(results.cells.iter().map(reason)) {
         let names: Vec<String> =
             results.cells.iter().filter(|cell| reason(cell) == why).map(|cell| cell.label.clone()).collect();
-        all.push(caution(format!("Skipped: {}.", joined(&names)), &sentence(&why)));
+        all.push(caution(format!("Skipped: {}:", joined(&names)), &why));
     }
     if let Some(trouble) = trouble {
         all.push(caution(

@@ -136,6 +136,9 @@ fn answer(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
             "<p class=\"finding\">No comparison could be made from these runs. The figures show what was measured.</p>"
         )?;
     }
+    for promise in &document.promises {
+        writeln!(out, "<p class=\"promise\">{}</p>", escape(promise))?;
+    }
     if !rest.is_empty() {
         writeln!(out, "<details class=\"rest\"><summary>{} more comparisons</summary><ul>", rest.len())?;
         for finding in rest {

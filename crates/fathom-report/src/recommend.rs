@@ -73,7 +73,7 @@ pub fn advice(results: &Results, analysis: &Analysis, phase: &str) -> Vec<String
         sentences.extend(more(weaker, best, "may lose the last commits at a power cut, never the database"));
     }
     if let Some(weakest) = fastest(&|d| d == Durability::ProcessCrash) {
-        sentences.extend(more(weakest, best, "a power cut can lose or corrupt the database"));
+        sentences.extend(more(weakest, best, "then a power cut can lose or corrupt the database"));
     }
     sentences
 }
@@ -86,7 +86,7 @@ fn best_of_its_promise(best: &Candidate<'_>, default: &Candidate<'_>) -> String 
             format!("Keep {}: nothing measured here commits faster with the same promise.", default.name)
         }
         Some(faster) if faster.proven && faster.ratio > 1.0 => format!(
-            "Use {}. Here it commits {} faster than {} with {promise}.",
+            "Use {}. Here it commits {} faster than {}, with {promise}.",
             best.name,
             times(&faster),
             default.name
@@ -106,7 +106,7 @@ fn best_of_its_promise(best: &Candidate<'_>, default: &Candidate<'_>) -> String 
 fn more(weaker: &Candidate<'_>, best: &Candidate<'_>, price: &str) -> Option<String> {
     let faster = weaker.measure.faster_than(best.measure, Metric::Rate)?;
     Some(if faster.proven && faster.ratio > 1.0 {
-        format!("{} gives {} as many commits again; {price}.", weaker.name, times(&faster))
+        format!("{} commits {} faster still, and {price}.", weaker.name, times(&faster))
     } else {
         format!(
             "{} is not proven faster than that (~ {}), and {price}: it buys nothing here.",

@@ -28,6 +28,9 @@ pub fn text(document: &Document<'_>, style: &Style) -> String {
     for finding in document.findings.iter().take(3) {
         out += &style.paragraph("  ", &tame(finding));
     }
+    for promise in &document.promises {
+        out += &style.paragraph("  ", &tame(promise));
+    }
     if document.findings.len() > 3 {
         out +=
             &style.dim(&format!("  … and {} more comparisons in the report.", document.findings.len() - 3));
@@ -74,9 +77,9 @@ fn heading(results: &Results, analysis: &Analysis, phase: &str, several: bool) -
     let run = results.cells.iter().find_map(|cell| results.good_runs(cell.id).next());
     let unit = analysis.measures.iter().find(|m| m.phase == phase).map_or("execution", |m| m.unit.as_str());
     let mut words = vec![if several || unit != "transaction" {
-        format!("{} by {}", tame(phase), unit)
+        format!("{}: one {unit}", tame(phase))
     } else {
-        format!("Commits, one transaction each ({})", tame(phase))
+        format!("Commits per second ({})", tame(phase))
     }];
     if let Some(engine) = run.and_then(|run| run.engine.as_ref()) {
         let name = if engine.name == "sqlite" { "SQLite" } else { engine.name.as_str() };

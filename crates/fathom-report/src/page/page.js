@@ -8,7 +8,8 @@
     light: { ink: '#1b1f24', muted: '#59616b', line: '#e2e4e8', axis: '#9aa2ab', surface: '#ffffff', tip: '#ffffff' },
     dark: { ink: '#e8eaed', muted: '#a7afb9', line: '#31373e', axis: '#5a626b', surface: '#1b1f24', tip: '#252b32' },
   };
-  const FONT = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", Arial, sans-serif';
+  // Single quotes: ECharts writes the family into an attribute of the SVG as it is.
+  const FONT = "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', Arial, sans-serif";
   const FSYNC = 3;
   const SYMBOLS = ['circle', 'rect', 'triangle', 'diamond', 'roundRect', 'emptyCircle', 'emptyRect'];
   const DASHES = ['solid', [7, 3], [2, 3], [9, 3, 2, 3], 'solid', [7, 3], [2, 3]];
@@ -327,7 +328,7 @@
     } else {
       chart.resize({ width, height: empty ? 80 : height, silent: true });
     }
-    if (empty) option.title = [{ text: 'No cell passes the filter.', left: 'center', top: 'middle', textStyle: { fontSize: 14, fontWeight: 400, color: THEMES[isDark() ? 'dark' : 'light'].muted } }];
+    if (empty) option.title = [{ text: filters.size ? 'No cell of this figure passes the filter.' : 'Nothing was measured for this figure.', left: 'center', top: 'middle', textStyle: { fontSize: 14, fontWeight: 400, color: THEMES[isDark() ? 'dark' : 'light'].muted } }];
     chart.setOption(option, { notMerge: true, lazyUpdate: false });
     chart.getZr().flush();
   }
