@@ -4,7 +4,7 @@ use crate::batcher::Batcher;
 use crate::cell::CellSpec;
 use crate::floor::Floor;
 use crate::peer::{AsIs, Engine, Peer};
-use crate::{fjall_store, lmdb, postgres, redb_store, redis, rocks, sqlite, tarantool};
+use crate::{fjall_store, lmdb, mmdb_store, postgres, redb_store, redis, rocks, sqlite, tarantool};
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -35,6 +35,7 @@ const BLOCKING: &[Mode] = &[Mode::Blocking];
 /// All of them.
 pub const PEERS: &[Entry] = &[
     Entry { name: "floor", modes: BOTH, needs: None },
+    Entry { name: "mmdb", modes: BOTH, needs: None },
     Entry { name: "tarantool", modes: BOTH, needs: Some("tarantool") },
     Entry { name: "rocksdb", modes: BLOCKING, needs: None },
     Entry { name: "rocksdb-batched", modes: BOTH, needs: None },
@@ -61,6 +62,7 @@ pub fn open(spec: &CellSpec) -> Result<Box<dyn Peer>> {
             let rate = if spec.mode == Mode::Asynchronous { 250e6 } else { 80e6 };
             Box::new(Floor::open(dir, (rate * (spec.receive_s + spec.deliver_s)) as u64)?)
         }
+        "mmdb" => Box::new(mmdb_store::Mmdb::open(dir)?),
         "tarantool" => Box::new(tarantool::Tarantool::open(dir)?),
         "redis" => Box::new(redis::Redis::open(dir)?),
         "postgres" => Box::new(postgres::Postgres::open(dir, false)?),

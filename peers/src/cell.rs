@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -79,8 +79,7 @@ pub struct Reopened {
 pub fn measure(spec: &CellSpec) -> Result<(Box<dyn Peer>, Measured)> {
     let peer = catalog::open(spec)?;
     let messages = Messages::new(spec.clients);
-    // What opening wrote is no part of the run.
-    sync_all();
+    quiesce(&spec.dir);
     let none = vec![0; spec.clients];
     let (phase, received) = run_phase(&*peer, spec, &messages, Transaction::Receive, spec.receive_s, None)?;
     let mut measured = Measured { phases: vec![phase], received, delivered: none };
@@ -114,9 +113,20 @@ pub fn check(found: &Digest, measured: &Measured) -> Result<()> {
     Ok(())
 }
 
-fn sync_all() {
-    // SAFETY: no arguments, cannot fail.
-    unsafe { libc::sync() }
+/// Waits until what opening set off is on the disk, so that it is no part of the run: a store that prepares log files in
+/// the background is given the time for it. 3 s at most.
+fn quiesce(dir: &Path) {
+    let mut last = None;
+    for _ in 0..60 {
+        // SAFETY: no arguments, cannot fail.
+        unsafe { libc::sync() }
+        let written = usage::device_written(dir);
+        if last == Some(written) {
+            return;
+        }
+        last = Some(written);
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// Runs one phase with all clients; returns it with the number of transactions of each client.

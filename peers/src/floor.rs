@@ -2,7 +2,8 @@
 //!
 //! What any store that makes a transaction durable by writing it must do at least: bring its bytes to the disk and wait.
 //! Frames with the same bytes as the transaction (keys and values of the rows written, keys of the rows deleted), greedy
-//! group commit (one thread flushes; as soon as the device is free, all that has arrived is the next flush), a file filled with
+//! group commit (as soon as the device is free, all that has arrived is the next flush; a client that finds the device
+//! idle flushes itself, and while more arrives a thread goes on with it), a file filled with
 //! zeros beforehand, so that a sync changes no metadata, every flush padded to 4 KiB and followed by `fdatasync`.
 //! No tables, no locks, no indexes.
 //!
@@ -18,7 +19,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 const PAGE: usize = 4096;
 const MAGIC: u8 = 0xf1;
@@ -33,6 +34,12 @@ struct Flush {
 struct Pending {
     bytes: Vec<u8>,
     flush: Arc<Flush>,
+    /// Somebody writes, or is called to.
+    busy: bool,
+    /// The thread is called to write.
+    called: bool,
+    /// Length of the log.
+    offset: u64,
 }
 
 struct Shared {
@@ -78,30 +85,64 @@ impl Floor {
     }
 }
 
+/// The thread: called when more has arrived than its own client will write.
 fn flush_for_ever(shared: &Shared) {
     let mut bytes = Vec::new();
-    let mut offset = 0;
+    let mut pending = shared.lock();
     loop {
-        let mut pending = shared.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        while pending.bytes.is_empty() {
+        while !pending.called {
             pending = shared.arrived.wait(pending).unwrap_or_else(PoisonError::into_inner);
         }
+        while !pending.bytes.is_empty() {
+            pending = shared.flush(pending, &mut bytes);
+        }
+        (pending.busy, pending.called) = (false, false);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes and syncs what is pending and wakes those who wait for it. The caller has set `busy`.
+    fn flush<'a>(
+        &'a self,
+        mut pending: MutexGuard<'a, Pending>,
+        bytes: &mut Vec<u8>,
+    ) -> MutexGuard<'a, Pending> {
         bytes.clear();
-        std::mem::swap(&mut bytes, &mut pending.bytes);
+        std::mem::swap(bytes, &mut pending.bytes);
         let flush = std::mem::take(&mut pending.flush);
+        let offset = pending.offset;
         drop(pending);
         bytes.resize(bytes.len().next_multiple_of(PAGE), 0);
-        let done = shared.file.write_all_at(&bytes, offset).and_then(|()| shared.file.sync_data());
-        offset += bytes.len() as u64;
-        shared.written.store(offset, Ordering::Relaxed);
+        let done = self.file.write_all_at(bytes, offset).and_then(|()| self.file.sync_data());
+        let end = offset + bytes.len() as u64;
+        self.written.store(end, Ordering::Relaxed);
         flush.outcome.store(if done.is_ok() { 1 } else { 2 }, Ordering::Release);
         futex::wake_all(&flush.outcome);
+        let mut pending = self.lock();
+        pending.offset = end;
+        pending
+    }
+
+    /// Calls the thread; the caller has set `busy`, or keeps it set.
+    fn call(&self, mut pending: MutexGuard<'_, Pending>) {
+        (pending.busy, pending.called) = (true, true);
+        drop(pending);
+        self.arrived.notify_one();
     }
 }
 
 impl Peer for Floor {
     fn client(&self) -> Result<Box<dyn Client + '_>> {
-        Ok(Box::new(FloorClient { shared: &self.shared, flushes: VecDeque::new(), frame: Vec::new() }))
+        Ok(Box::new(FloorClient {
+            shared: &self.shared,
+            flushes: VecDeque::new(),
+            frame: Vec::new(),
+            written: Vec::new(),
+        }))
     }
 
     fn scan(&self, digest: &mut Digest) -> Result<()> {
@@ -161,6 +202,8 @@ struct FloorClient<'a> {
     /// Flushes under way and how many frames of this client each holds, oldest first.
     flushes: VecDeque<(Arc<Flush>, usize)>,
     frame: Vec<u8>,
+    /// Spare room for what this client writes itself.
+    written: Vec<u8>,
 }
 
 impl Client for FloorClient<'_> {
@@ -189,21 +232,34 @@ impl Client for FloorClient<'_> {
         let crc = crc32c::crc32c(&frame[8..]);
         frame[..4].copy_from_slice(&(u32::from(MAGIC) | len << 8).to_le_bytes());
         frame[4..8].copy_from_slice(&crc.to_le_bytes());
-        let mut pending = self.shared.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = pending.bytes.is_empty();
+        let mut pending = self.shared.lock();
         pending.bytes.extend_from_slice(frame);
+        // A client with more under way is asynchronous: it has better things to do than to write.
+        let alone = self.flushes.is_empty();
         match self.flushes.back_mut() {
             Some((flush, count)) if Arc::ptr_eq(flush, &pending.flush) => *count += 1,
             _ => self.flushes.push_back((Arc::clone(&pending.flush), 1)),
         }
-        drop(pending);
-        if first {
-            self.shared.arrived.notify_one();
+        if !alone && !pending.busy {
+            self.shared.call(pending);
         }
         Ok(())
     }
 
     fn settle(&mut self) -> Result<usize> {
+        let mut pending = self.shared.lock();
+        if !pending.busy && !pending.bytes.is_empty() {
+            pending.busy = true;
+            pending = self.shared.flush(pending, &mut self.written);
+            if pending.bytes.is_empty() {
+                pending.busy = false;
+                drop(pending);
+            } else {
+                self.shared.call(pending);
+            }
+        } else {
+            drop(pending);
+        }
         let mut settled = 0;
         while let Some((flush, count)) = self.flushes.front() {
             let mut outcome = flush.outcome.load(Ordering::Acquire);

@@ -8,6 +8,7 @@ mod floor;
 mod futex;
 mod lmdb;
 mod message;
+mod mmdb_store;
 mod peer;
 mod postgres;
 mod redb_store;
