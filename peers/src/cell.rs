@@ -75,18 +75,18 @@ pub struct Reopened {
     pub digest: Digest,
 }
 
+/// Transactions that each client runs before a phase is timed: sessions, statements and log files are warm then.
+const WARM_UP: u64 = 10;
+
 /// Opens the store, runs the phases. The caller reports, and is then killed with the store.
 pub fn measure(spec: &CellSpec) -> Result<(Box<dyn Peer>, Measured)> {
     let peer = catalog::open(spec)?;
     let messages = Messages::new(spec.clients);
-    quiesce(&spec.dir);
-    let none = vec![0; spec.clients];
-    let (phase, received) = run_phase(&*peer, spec, &messages, Transaction::Receive, spec.receive_s, None)?;
-    let mut measured = Measured { phases: vec![phase], received, delivered: none };
+    let (phase, received) = run_phase(&*peer, spec, &messages, Transaction::Receive, None)?;
+    let mut measured = Measured { phases: vec![phase], received, delivered: vec![0; spec.clients] };
     if spec.deliver_s > 0.0 {
         let limits = Some(&measured.received[..]);
-        let (phase, delivered) =
-            run_phase(&*peer, spec, &messages, Transaction::Deliver, spec.deliver_s, limits)?;
+        let (phase, delivered) = run_phase(&*peer, spec, &messages, Transaction::Deliver, limits)?;
         measured.phases.push(phase);
         measured.delivered = delivered;
     }
@@ -129,39 +129,40 @@ fn quiesce(dir: &Path) {
     }
 }
 
-/// Runs one phase with all clients; returns it with the number of transactions of each client.
+/// Runs one phase with all clients; returns it with the number of transactions of each client, the warm-up included.
 fn run_phase(
     peer: &dyn Peer,
     spec: &CellSpec,
     messages: &Messages,
     transaction: Transaction,
-    seconds: f64,
     limits: Option<&[u64]>,
 ) -> Result<(Phase, Vec<u64>)> {
     let barrier = Barrier::new(spec.clients + 1);
+    let seconds = if transaction == Transaction::Receive { spec.receive_s } else { spec.deliver_s };
     let length = Duration::from_secs_f64(seconds);
     let (results, begin, before, log_before, disk_before) = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..spec.clients)
-            .map(|client| {
+            .map(|number| {
                 let barrier = &barrier;
-                let limit = limits.map_or(u64::MAX, |l| l[client]);
+                let limit = limits.map_or(u64::MAX, |l| l[number]);
                 scope.spawn(move || {
-                    let connected = peer.client();
+                    let mut driver =
+                        Driver { messages, number, transaction, sequence: 0, latency: new_histogram()? };
+                    let warm = peer.client().and_then(|mut client| {
+                        driver.run(&mut *client, 1, limit.min(WARM_UP), None)?;
+                        Ok(client)
+                    });
+                    driver.latency.reset();
                     barrier.wait();
-                    // Those that wait here see the start only when the main thread has read its counters.
+                    // The main thread reads its counters while all wait here.
                     barrier.wait();
-                    let mut connected = connected?;
-                    let mut driver = Driver::new(Instant::now() + length, limit, spec.window)?;
-                    driver.run(
-                        &mut *connected,
-                        |sequence| messages.message(client, sequence),
-                        transaction,
-                    )?;
+                    driver.run(&mut *warm?, spec.window, limit, Some(Instant::now() + length))?;
                     Ok::<_, anyhow::Error>((driver, Instant::now()))
                 })
             })
             .collect();
         barrier.wait();
+        quiesce(&spec.dir);
         let before = Usage::now(peer.server());
         let log_before = peer.log_bytes();
         let disk_before = usage::device_written(&spec.dir);
@@ -177,16 +178,16 @@ fn run_phase(
     let log_bytes = peer.log_bytes()?.saturating_sub(log_before?);
     let usage = Usage::now(peer.server())?.since(before?);
     let mut latency = new_histogram()?;
-    let mut counts = Vec::with_capacity(spec.clients);
+    let mut sequences = Vec::with_capacity(spec.clients);
     let mut end = begin;
     for result in results {
         let (driver, last) = result?;
         latency.add(&driver.latency).context("adding histograms")?;
-        counts.push(driver.done);
+        sequences.push(driver.sequence);
         end = end.max(last);
     }
-    let count: u64 = counts.iter().sum();
-    ensure!(count > 0, "no transaction finished");
+    let count = latency.len();
+    ensure!(count > 0, "no transaction finished in time");
     let each = |sum: u64| sum as f64 / count as f64;
     let us = |ns: u64| ns as f64 / 1000.0;
     let phase = Phase {
@@ -200,7 +201,7 @@ fn run_phase(
         disk_bytes: disk_before.zip(disk_after).map(|(before, after)| each(after - before)),
         cpu_us: each(usage.cpu_us),
     };
-    Ok((phase, counts))
+    Ok((phase, sequences))
 }
 
 /// Nanoseconds up to 100 s, three digits.
@@ -209,40 +210,37 @@ fn new_histogram() -> Result<Histogram<u64>> {
 }
 
 /// The loop of one client.
-struct Driver {
-    deadline: Instant,
-    limit: u64,
-    window: usize,
+struct Driver<'a> {
+    messages: &'a Messages,
+    number: usize,
+    transaction: Transaction,
+    /// Messages done.
+    sequence: u64,
     latency: Histogram<u64>,
-    done: u64,
 }
 
-impl Driver {
-    fn new(deadline: Instant, limit: u64, window: usize) -> Result<Driver> {
-        Ok(Driver { deadline, limit, window, latency: new_histogram()?, done: 0 })
-    }
-
-    /// Keeps the window full until the deadline or the limit, then waits for what is under way.
+impl Driver<'_> {
+    /// Keeps the window full until the deadline or until `limit` messages are done, then waits for what is under way.
     fn run(
         &mut self,
         client: &mut dyn crate::peer::Client,
-        message: impl Fn(u64) -> crate::message::Message,
-        transaction: Transaction,
+        window: usize,
+        limit: u64,
+        deadline: Option<Instant>,
     ) -> Result<()> {
-        let mut under_way: VecDeque<Instant> = VecDeque::with_capacity(self.window);
-        let mut sequence = 0;
+        let mut under_way: VecDeque<Instant> = VecDeque::with_capacity(window);
         let mut open = true;
         loop {
-            while open && under_way.len() < self.window {
-                let message = message(sequence);
+            while open && under_way.len() < window {
+                let message = self.messages.message(self.number, self.sequence);
                 let now = Instant::now();
-                if sequence >= self.limit || now >= self.deadline {
+                if self.sequence >= limit || deadline.is_some_and(|deadline| now >= deadline) {
                     open = false;
                     break;
                 }
-                client.submit(transaction, &message)?;
+                client.submit(self.transaction, &message)?;
                 under_way.push_back(now);
-                sequence += 1;
+                self.sequence += 1;
             }
             if under_way.is_empty() {
                 return Ok(());
@@ -252,7 +250,6 @@ impl Driver {
             ensure!(settled <= under_way.len(), "the peer acknowledges more than was submitted");
             for began in under_way.drain(..settled) {
                 self.latency.saturating_record((now - began).as_nanos() as u64);
-                self.done += 1;
             }
         }
     }
