@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -74,7 +75,12 @@ fn tried(machine: &Machine<'_>, filesystem: &FileSystem) -> Capability {
     let availability = machine.availability(filesystem);
     let name = &*filesystem.name;
     if !availability.present {
-        return absent(name, availability.detail, availability.remedy);
+        let remedy = if machine.root || machine.missing(filesystem).is_some() {
+            availability.remedy
+        } else {
+            AS_ROOT.into()
+        };
+        return absent(name, availability.detail, remedy);
     }
     let start = Instant::now();
     match trial(filesystem) {
@@ -119,35 +125,26 @@ fn block_trace() -> Capability {
             Err(why) => absent(NAME, format!("{}: {why}{}", mount.point.display(), lockdown()), ""),
         };
     }
-    // Not mounted: mounted for a moment, where nobody looks.
-    let Ok(list) = fs::read_to_string("/proc/filesystems") else {
-        return absent(NAME, "/proc/filesystems cannot be read", "");
-    };
-    if !list.lines().any(|line| line.ends_with("\ttracefs")) {
-        return absent(NAME, "this kernel has no tracefs (CONFIG_FTRACE)", "");
+    // Not mounted: a mount without a place, which goes with its descriptor and so cannot be left behind.
+    match detached_tracefs() {
+        Err(e) => {
+            absent(NAME, format!("this kernel gives no tracefs (CONFIG_FTRACE): {e}{}", lockdown()), "")
+        }
+        Ok(tracing) => match events(&PathBuf::from(format!("/proc/self/fd/{}", tracing.as_raw_fd()))) {
+            Ok(()) => present(
+                NAME,
+                "block events work; tracefs is not mounted yet (mount -t tracefs tracefs /sys/kernel/tracing)",
+            ),
+            Err(why) => absent(NAME, format!("{why}{}", lockdown()), ""),
+        },
     }
-    let point = std::env::temp_dir().join(format!("fathom-tracefs-{}", std::process::id()));
-    if let Err(e) = fs::create_dir(&point) {
-        return absent(NAME, format!("{}: {e}", point.display()), "");
-    }
-    let mount = find_program("mount").unwrap_or_else(|| "mount".into());
-    let words = ["-t".as_ref(), "tracefs".as_ref(), "tracefs".as_ref(), point.as_os_str()];
-    let outcome = CommandLine::new(mount, words).run(VERSION_LIMIT).map_err(|e| e.to_string());
-    let outcome = outcome.and_then(|_| {
-        let outcome = events(&point);
-        let umount = find_program("umount").unwrap_or_else(|| "umount".into());
-        CommandLine::new(umount, [&point]).run(VERSION_LIMIT).map_err(|e| e.to_string())?;
-        outcome
-    });
-    // Fails only where the unmount did, which is told.
-    let _ = fs::remove_dir(&point);
-    match outcome {
-        Ok(()) => present(
-            NAME,
-            "block events work; tracefs is not mounted yet (mount -t tracefs tracefs /sys/kernel/tracing)",
-        ),
-        Err(why) => absent(NAME, format!("{why}{}", lockdown()), ""),
-    }
+}
+
+fn detached_tracefs() -> rustix::io::Result<OwnedFd> {
+    use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+    let filesystem = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&filesystem)?;
+    fsmount(&filesystem, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
 }
 
 /// Whether the block events are there and an instance of our own can be made.
@@ -248,7 +245,6 @@ mod tests {
             assert!(!capability.detail.is_empty(), "{}", capability.name);
             assert!(!capability.present || capability.remedy.is_empty(), "{}", capability.name);
         }
-        assert!(!mounts().unwrap().iter().any(|m| m.point.to_string_lossy().contains("fathom-tracefs")));
     }
 
     #[test]

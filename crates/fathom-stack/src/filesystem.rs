@@ -214,7 +214,7 @@ impl<'a> Machine<'a> {
     pub fn availability(&self, filesystem: &FileSystem) -> Availability {
         let (present, detail, remedy) = match (self.missing(filesystem), self.root, &self.no_loop) {
             (Some((reason, remedy)), _, _) => (false, reason, remedy),
-            (None, false, _) => (false, "mounting an image needs root".into(), "sudo fathom …".into()),
+            (None, false, _) => (false, "mounting an image needs root".into(), "run fathom with sudo".into()),
             (None, true, Some(why)) => (false, why.clone(), String::new()),
             (None, true, None) => (true, filesystem.described(), String::new()),
         };

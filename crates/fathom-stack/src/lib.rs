@@ -13,11 +13,16 @@
 //! What a stack makes is written down before it is made ([`Stacks`]), guarded by a process that outlives its owner, and
 //! swept when even that was killed ([`leftovers()`], [`down_all`]).
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod claim;
 mod cold;
 mod command;
 mod distribution;
 mod doctor;
+mod environment;
 mod error;
 mod filesystem;
 mod floor;
@@ -27,6 +32,7 @@ mod leftovers;
 mod loop_device;
 mod mountinfo;
 pub mod named;
+mod noise;
 mod spec;
 mod stack;
 mod suggest;
@@ -34,11 +40,13 @@ mod suggest;
 pub use cold::{ColdMethod, cold};
 pub use command::{CommandError, CommandProblem};
 pub use doctor::doctor;
+pub use environment::{directory_environment, environment};
 pub use error::StackError;
 pub use filesystem::{Availability, available_filesystems};
 pub use floor::{FLOOR_WRITE_BYTES, FloorError, FloorProbe, floor_probe};
 pub use leftovers::{Leftover, Report, down_all, leftovers};
 pub use mountinfo::Holder;
+pub use noise::{Noise, NoiseMeter, load_warning};
 pub use spec::{Capability, StackRecord, StackSpec};
 pub use stack::{Stack, Stacks};
 
@@ -46,6 +54,12 @@ pub use stack::{Stack, Stacks};
 #[must_use]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+/// CPUs of the machine that are online, whatever this process is pinned to.
+pub(crate) fn online_cpus() -> usize {
+    // SAFETY: sysconf takes no pointers.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1).max(1)
 }
 
 #[cfg(test)]

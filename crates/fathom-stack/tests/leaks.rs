@@ -159,14 +159,15 @@ fn an_unmount_by_hand_frees_everything_and_down_is_content() {
 #[ignore = "the child process of the kill tests"]
 fn child_that_holds_a_stack() {
     let Ok(order) = std::env::var("FATHOM_TEST_HOLD") else { return };
-    let [state, images, filesystem, told] = order.split('|').collect::<Vec<_>>().try_into().unwrap();
+    let [state, images, filesystem, told, tools] = order.split('|').collect::<Vec<_>>().try_into().unwrap();
     let spec = StackSpec {
         filesystem: filesystem.into(),
         size_mib: 128,
         directory: images.into(),
         ..StackSpec::default()
     };
-    let stack = Stacks::at(state).up(&spec, "killed").unwrap();
+    let tools = if tools.is_empty() { vec![] } else { vec![tools.into()] };
+    let stack = Stacks::at(state).with_tools(tools).up(&spec, "killed").unwrap();
     fs::write(stack.path().join("data"), vec![1; 1 << 20]).unwrap();
     fs::write(format!("{told}.new"), stack.guard_pid().unwrap().to_string()).unwrap();
     fs::rename(format!("{told}.new"), told).unwrap();
@@ -176,17 +177,24 @@ fn child_that_holds_a_stack() {
 /// A process that holds a stack, and the process id of its guard.
 fn holding(place: &Place, filesystem: &str) -> (Child, libc::pid_t) {
     let told = place.root.path().join("told");
-    let _ = fs::remove_file(&told);
+    let child = started(place, filesystem, "");
+    assert!(wait_until(Duration::from_secs(60), || told.exists()), "the child brings its stack up");
+    (child, fs::read_to_string(told).unwrap().parse().unwrap())
+}
+
+/// A process that has begun to bring a stack up.
+fn started(place: &Place, filesystem: &str, tools: &str) -> Child {
+    let told = place.root.path().join("told");
     let show = |p: &Path| p.to_str().unwrap().to_owned();
-    let order = [show(&place.state), show(&place.images), filesystem.to_owned(), show(&told)].join("|");
-    let child = Command::new(std::env::current_exe().unwrap())
+    let order =
+        [show(&place.state), show(&place.images), filesystem.to_owned(), show(&told), tools.to_owned()]
+            .join("|");
+    Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "child_that_holds_a_stack", "--ignored", "--nocapture"])
         .env("FATHOM_TEST_HOLD", order)
         .stdout(Stdio::null())
         .spawn()
-        .unwrap();
-    assert!(wait_until(Duration::from_secs(60), || told.exists()), "the child brings its stack up");
-    (child, fs::read_to_string(told).unwrap().parse().unwrap())
+        .unwrap()
 }
 
 fn kill(pid: libc::pid_t, signal: libc::c_int) {
@@ -209,6 +217,32 @@ fn a_killed_owner_leaves_nothing() {
             let known = place.stacks().leftovers();
             assert!(known.iter().any(|l| l.label == "killed" && !l.dead), "alive: {known:?}");
             kill(child.id() as libc::pid_t, signal);
+            child.wait().unwrap();
+            place.assert_nothing_left_within(Duration::from_secs(10));
+        }
+    }
+}
+
+/// Killed in the middle of a step, which goes on without its parent and may even succeed late.
+#[test]
+fn an_owner_killed_during_mkfs_or_mount_leaves_nothing() {
+    let _alone = alone();
+    if !can_mount() {
+        return;
+    }
+    for (tool, real) in [("mke2fs", "/sbin/mke2fs"), ("mount", "/bin/mount")] {
+        for (before, after) in [("sleep 1", ""), ("", "sleep 1")] {
+            let place = Place::new();
+            let tools = place.root.path().join("tools");
+            fs::create_dir(&tools).unwrap();
+            let at = tools.join("begun");
+            let begun = at.display();
+            script(&tools, tool, &format!("touch '{begun}'; {before}\n{real} \"$@\"; {after}"));
+            let mut child = started(&place, "ext4", tools.to_str().unwrap());
+            assert!(wait_until(Duration::from_secs(60), || at.exists()), "{tool} runs");
+            std::thread::sleep(Duration::from_millis(300));
+            assert!(!place.left().is_empty());
+            kill(child.id() as libc::pid_t, libc::SIGKILL);
             child.wait().unwrap();
             place.assert_nothing_left_within(Duration::from_secs(10));
         }

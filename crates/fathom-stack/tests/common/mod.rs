@@ -17,7 +17,7 @@ pub struct Place {
 
 impl Place {
     pub fn new() -> Place {
-        let root = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let (images, state) = (root.path().join("images"), root.path().join("state"));
         fs::create_dir(&images).unwrap();
         Place { root, images, state }
