@@ -90,20 +90,20 @@
   const settings = new Map(data.figures.map((f) => [f.id, { log: f.log_y, share: false }]));
 
   // A round step and a maximum that is a multiple of it.
-  function scale(max) {
+  function scale(max, steps) {
     if (!(max > 0)) return { max: 1, interval: 1 };
-    const rough = max / 4;
+    const rough = max / steps;
     const power = 10 ** Math.floor(Math.log10(rough));
     const interval = [1, 2, 2.5, 5, 10].map((m) => m * power).find((step) => step >= rough);
     return { max: Math.ceil(max / interval - 1e-9) * interval, interval };
   }
-  function valueAxis(figure, log, low, high, look) {
+  function valueAxis(figure, log, low, high, look, steps = 4) {
     const common = {
       axisLabel: { color: look.muted, fontSize: 11, formatter: (v) => tick(figure, v), hideOverlap: true },
       axisLine: { show: false }, axisTick: { show: false },
       splitLine: { lineStyle: { color: look.line } },
     };
-    if (!log) return { type: 'value', min: 0, ...scale(high), ...common };
+    if (!log) return { type: 'value', min: 0, ...scale(high, steps), ...common };
     return { type: 'log', logBase: 10, min: 10 ** Math.floor(Math.log10(low)), max: 10 ** Math.ceil(Math.log10(high)), ...common };
   }
 
@@ -148,17 +148,19 @@
     const barsPerPanel = groups.length * series.length;
     const names = split ? panels.flatMap((p) => rowsOf(p).map(({ g, s }) => rowName(g, s))) : [];
     const nameWidth = 22 + 6.8 * Math.max(4, ...names.map((n) => n.length));
-    const least = split ? 300 + Math.min(150, nameWidth) : figure.kind === 'bars' ? Math.max(190, 60 + barsPerPanel * 17) : 340;
+    const least = split ? 300 + Math.min(170, nameWidth) : figure.kind === 'bars' ? Math.max(190, 60 + barsPerPanel * 17) : 340;
     const columns = Math.max(1, Math.min(panels.length, Math.floor((width + 16) / (least + 16))));
     const gap = 20;
     const cellWidth = (width - gap * (columns - 1)) / columns;
-    const left = split ? Math.min(cellWidth * 0.38, nameWidth) : 58;
+    // Where names would take the room of the bars (a phone), they stand above them.
+    const stacked = split && nameWidth > cellWidth * 0.3;
+    const left = stacked ? 2 : split ? nameWidth : 58;
     const right = split && !share ? 116 : split ? 76 : 10;
     const legendHeight = forFile ? 22 * Math.ceil((split ? data.parts : series).reduce((sum, s) => sum + 34 + 7 * s.name.length, 0) / width) + 6 : 0;
     const heading = forFile ? 34 : 0;
     const rows = Math.ceil(panels.length / columns);
     const tallest = split ? Math.max(1, ...panels.map((p) => rowsOf(p).length)) : 0;
-    const body = split ? tallest * 30 + 6 : figure.kind === 'series' ? 230 : columns === 1 && panels.length === 1 ? 250 : 190;
+    const body = split ? tallest * (stacked ? 42 : 30) + 6 : figure.kind === 'series' ? 230 : columns === 1 && panels.length === 1 ? 250 : 190;
     const hasTitles = panels.some((p) => p.title);
     const above = hasTitles ? 24 : 4;
     const below = figure.abscissa ? 46 : 30;
@@ -182,14 +184,16 @@
 
       if (split) {
         const rowsHere = rowsOf(panel);
-        option.yAxis.push({ type: 'category', gridIndex: k, inverse: true, data: rowsHere.map(({ g, s }) => rowName(g, s)), ...quiet, axisLabel: { color: look.ink, fontSize: 12, width: left - 14, overflow: 'truncate' } });
+        option.yAxis.push({ type: 'category', gridIndex: k, inverse: true, data: rowsHere.map(({ g, s }) => rowName(g, s)), ...quiet, axisLabel: stacked
+          ? { color: look.ink, fontSize: 12, inside: true, align: 'left', verticalAlign: 'bottom', padding: [0, 0, 10, 4], margin: 0, width: cellWidth - 8, overflow: 'truncate' }
+          : { color: look.ink, fontSize: 12, width: left - 14, overflow: 'truncate' } });
         const ruler = share
           ? { type: 'value', min: 0, max: 1, interval: 0.25, axisLabel: { ...label, formatter: (v) => percent(v) }, splitLine: { lineStyle: { color: look.line } }, axisLine: { show: false } }
-          : valueAxis(figure, false, 0, high, look);
+          : valueAxis(figure, false, 0, high, look, cellWidth - left - right < 260 ? 2 : 4);
         option.xAxis.push({ ...ruler, gridIndex: k });
         data.parts.forEach((part, p) => {
           option.series.push({
-            type: 'bar', name: part.name, ...at, stack: 'panel' + k, barWidth: Math.min(20, 0.68 * body / rowsHere.length), cursor: 'pointer',
+            type: 'bar', name: part.name, ...at, stack: 'panel' + k, barWidth: stacked ? 13 : Math.min(20, (0.68 * body) / rowsHere.length), cursor: 'pointer',
             itemStyle: { color: pick(part, night), borderColor: look.surface, borderWidth: 0.6 }, emphasis: { disabled: true },
             data: rowsHere.map(({ g, s }) => {
               const mark = mine.find((m) => m.group === g.index && m.series === s.index);

@@ -3,6 +3,9 @@
 //! The large drivers bring an asynchronous runtime and generated bindings for the whole protocol; these tests need a dozen
 //! commands, sent and answered one after the other over one WebSocket.
 
+// Not inside a #[test] function, but only there for them: a panic is how a test fails.
+#![allow(clippy::unwrap_used)]
+
 use std::io::Read;
 use std::net::TcpStream;
 use std::path::Path;

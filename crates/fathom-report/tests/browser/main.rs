@@ -1,5 +1,7 @@
 //! The report in a real headless Chromium. Without one the tests say so and pass.
 
+#![allow(clippy::unwrap_used)]
+
 mod chromium;
 #[path = "../fixture/mod.rs"]
 mod fixture;

@@ -1,0 +1,136 @@
+//! What the report says in the terminal and in files, from synthetic results.
+
+#![allow(clippy::unwrap_used)]
+
+mod fixture;
+
+use fathom_lab::store::Results;
+use fathom_report::{ReportError, Style};
+
+fn results(make: impl Fn(&std::path::Path)) -> (tempfile::TempDir, Results) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results.db");
+    make(&path);
+    let results = Results::load(&path).unwrap();
+    (directory, results)
+}
+
+#[test]
+fn the_first_look_answers_in_a_table_and_three_sentences() {
+    let (_directory, results) = results(fixture::first_look);
+    let style = Style { width: 100, unicode: true, colour: false };
+    let text = fathom_report::terminal(&results, &style).unwrap();
+    println!("{text}");
+    let heads: Vec<&str> =
+        text.lines().nth(1).unwrap().split("  ").map(str::trim).filter(|w| !w.is_empty()).collect();
+    assert_eq!(
+        heads,
+        [
+            "journal",
+            "sync",
+            "per s",
+            "[95 %]",
+            "p99",
+            "where the time goes",
+            "power cut keeps",
+            "crash keeps"
+        ]
+    );
+    let line = |start: &str| text.lines().find(|l| l.trim_start().starts_with(start)).unwrap().to_string();
+    let delete = line("delete    full");
+    assert!(delete.contains("▇▇▇▇▇▇▇▇░░ 80 % fsync") && delete.contains("all but 1*"), "{delete}");
+    assert!(line("wal       normal").contains("a prefix"));
+    assert!(line("memory    off").contains("nothing sure"));
+    assert!(text.contains("Use WAL with FULL. Here it commits 3."), "{text}");
+    // Where lines break is the width's business.
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("and may lose the last commits at a power cut, never the database."), "{text}");
+    assert!(words.contains("* DELETE with FULL does not sync the directory"), "{text}");
+    assert!(text.lines().all(|l| l.chars().count() <= 112), "{text}");
+    // In a pipe: no bars of blocks, no colours.
+    let plain = fathom_report::terminal(&results, &Style::PLAIN).unwrap();
+    assert!(plain.contains("########.. 80 % fsync") && !plain.contains(['▇', '\x1b']));
+}
+
+#[test]
+fn a_difference_that_is_not_there_is_not_claimed() {
+    // Two measurements of the same thing, and one in which syncs cost a third more.
+    let (_a, a) = results(|p| fixture::journal_modes(p, 1.0));
+    let (_b, b) = results(|p| fixture::journal_modes(p, 1.33));
+    let same = fathom_report::compare_terminal(&a, &a, &Style::PLAIN).unwrap();
+    assert!(same.contains("0 faster, 0 slower, 57 not proven different (~), of 57."), "{same}");
+    assert!(same.lines().filter(|l| l.contains("~ 1.00x [")).count() == 57, "{same}");
+    let slower = fathom_report::compare_terminal(&a, &b, &Style::PLAIN).unwrap();
+    println!("{slower}");
+    assert!(slower.contains("0 faster, 57 slower, 0 not proven"), "{slower}");
+}
+
+#[test]
+fn csv_and_json_hold_every_cell_and_agree() {
+    let (_directory, results) = results(|p| fixture::journal_modes(p, 1.0));
+    let mut csv = Vec::new();
+    fathom_report::csv(&results, &mut csv).unwrap();
+    let csv = String::from_utf8(csv).unwrap();
+    let rows: Vec<Vec<&str>> =
+        csv.split("\r\n").filter(|l| !l.is_empty()).map(|l| l.split(',').collect()).collect();
+    assert_eq!(rows.len(), 1 + 19 * 3);
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()));
+    let column = |name: &str| rows[0].iter().position(|head| *head == name).unwrap();
+    let mut json = Vec::new();
+    fathom_report::json(&results, false, &mut json).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["cells"].as_array().unwrap().len(), 20);
+    let measure = &json["cells"][0]["measures"][0];
+    let rate: f64 = rows[1][column("rate_per_s")].parse().unwrap();
+    assert_eq!(measure["rate_per_s"].as_f64(), Some(rate));
+    // The parts add up to the time.
+    let parts: f64 = ["cpu_ns", "read_ns", "write_ns", "sync_ns", "other_ns"]
+        .iter()
+        .map(|name| rows[1][column(name)].parse::<f64>().unwrap())
+        .sum();
+    let time: f64 = rows[1][column("time_ns")].parse().unwrap();
+    assert!((parts / time - 1.0).abs() < 0.05, "{parts} {time}");
+    assert!(json["cells"].as_array().unwrap().iter().any(|c| c["skipped"].is_string()));
+}
+
+#[test]
+fn json_brings_single_executions_when_asked() {
+    let (_directory, results) = results(|p| fixture::update_cost(p, 20));
+    let mut json = Vec::new();
+    fathom_report::json(&results, true, &mut json).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let samples: usize =
+        json["cells"].as_array().unwrap().iter().map(|c| c["samples"].as_array().unwrap().len()).sum();
+    assert_eq!(samples as u64, results.sample_count().unwrap());
+    assert_eq!(
+        json["cells"][0]["samples"][0].as_array().unwrap().len(),
+        json["sample_columns"].as_array().unwrap().len()
+    );
+}
+
+#[test]
+fn every_figure_has_a_static_svg_in_the_colours_of_the_page() {
+    let (_directory, results) = results(fixture::time_split);
+    let figures = fathom_report::figures(&results).unwrap();
+    assert_eq!(figures.len(), 4);
+    for (id, title) in &figures {
+        let svg = fathom_report::figure_svg(&results, id).unwrap();
+        assert!(svg.starts_with("<svg xmlns") && svg.trim_end().ends_with("</svg>"));
+        assert!(svg.contains(title.as_str()) && !svg.contains("NaN") && !svg.contains("inf"), "{id}: {svg}");
+    }
+    let split = fathom_report::figure_svg(&results, "P2-F4").unwrap();
+    assert!(split.contains("#0b5a9c") && split.contains("% fsync"));
+    let unknown = fathom_report::figure_svg(&results, "P9").unwrap_err();
+    assert!(matches!(unknown, ReportError::NoSuchFigure { .. }));
+    assert!(unknown.to_string().contains("P2-F3"), "{unknown}");
+}
+
+#[test]
+fn hostile_text_does_not_reach_the_terminal() {
+    let (_directory, results) = results(fixture::hostile);
+    let text = fathom_report::terminal(&results, &Style::PLAIN).unwrap();
+    assert!(!text.contains(['\u{202e}', '\x1b']), "{text}");
+    let mut csv = Vec::new();
+    fathom_report::csv(&results, &mut csv).unwrap();
+    assert!(String::from_utf8(csv).unwrap().contains("\"\"\"><img src=x onerror=window.broken=6>"));
+}
