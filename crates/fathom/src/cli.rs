@@ -1,0 +1,225 @@
+//! The words of the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Fathom, a performance laboratory for embedded and mobile databases.
+///
+/// Tells what an application's SQL does on any combination of engine, settings, file system and device: how fast, where the time
+/// goes (CPU, read, write, fsync), and how sure the numbers are.
+#[derive(Debug, Parser)]
+#[command(
+    name = "fathom",
+    version,
+    max_term_width = 110,
+    after_help = "First time?  fathom run first-look      What can this machine do?  fathom doctor\n\
+                  Exit codes: 0 = all good, 1 = it ran and something failed, 2 = asked wrongly."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// What this machine can run, and the command that brings the rest
+    #[command(after_help = "Example:\n  fathom doctor\n  fathom doctor --json | jq '.[] | select(.present | not) | .remedy'")]
+    Doctor(Doctor),
+    /// Experiments, workloads, engines and file systems
+    #[command(
+        after_help = "Examples:\n  fathom list\n  fathom list workloads\n  fathom list --show journal-modes > mine.toml"
+    )]
+    List(List),
+    /// Run an experiment: a built-in one by name, or your own file
+    #[command(
+        after_help = "Examples:\n  fathom run first-look\n  fathom run journal-modes --quick\n  \
+                      fathom run update-cost --set stack.filesystem=ext4,xfs --repeat 10\n  fathom run mine.toml --resume"
+    )]
+    Run(Run),
+    /// Tables, the HTML report, figures and exports of results
+    #[command(
+        after_help = "Examples:\n  fathom report fathom-out/first-look/results.db\n  \
+                      fathom report results.db --html report.html\n  fathom report results.db --figure P4-T3 --svg table3.svg\n  \
+                      fathom report results.db --csv > results.csv"
+    )]
+    Report(Report),
+    /// What changed between two results, with intervals; ~ where nothing is proven
+    #[command(after_help = "Example:\n  fathom compare before/results.db after/results.db")]
+    Compare(Compare),
+    /// A file system of a chosen kind on a loop device, mounted, for your own use (needs root)
+    #[command(
+        after_help = "Examples:\n  fathom stack up --fs xfs --name lab\n  fathom stack list\n  fathom stack down lab\n  \
+                      fathom stack down --all        also finds what a killed run left behind"
+    )]
+    Stack(Stack),
+    /// Execute one cell: takes an order as JSON on stdin and writes one event per line (used by `fathom run`)
+    #[command(hide = true)]
+    Worker,
+}
+
+/// `fathom doctor`
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `fathom list` lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Built-in experiments
+    Experiments,
+    /// Workloads with their parameters
+    Workloads,
+    /// Engines with their settings
+    Engines,
+    /// File systems that this machine can make
+    Filesystems,
+}
+
+/// `fathom list`
+#[derive(Debug, Args)]
+pub struct List {
+    /// Only this kind, in detail
+    pub kind: Option<Kind>,
+    /// Print the file of a built-in experiment, to read or to start your own from
+    #[arg(long, value_name = "NAME", conflicts_with = "kind")]
+    pub show: Option<String>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "show")]
+    pub json: bool,
+}
+
+/// `fathom run`
+#[derive(Debug, Args)]
+pub struct Run {
+    /// A built-in experiment (`fathom list`) or the path of an experiment file
+    #[arg(value_name = "NAME|FILE.toml")]
+    pub experiment: String,
+    /// Fewer repeats and smaller data, as the experiment's [quick] table says: a look, not a result
+    #[arg(long)]
+    pub quick: bool,
+    /// Runs of every cell
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: Option<u32>,
+    /// Seed of the order of runs and of all data
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Change a key of the experiment, e.g. engine.page_size=8192; several values separated by commas make an axis
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Where databases and images are put: the disk under test [default: the output directory]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// The results file; the report is written beside it [default: fathom-out/NAME/results.db]
+    #[arg(long, value_name = "RESULTS.db")]
+    pub out: Option<PathBuf>,
+    /// Go on with an interrupted run in the same results file
+    #[arg(long)]
+    pub resume: bool,
+    /// Print the plan and what would be skipped, and run nothing
+    #[arg(long)]
+    pub plan: bool,
+    /// End a run that takes longer than this many seconds
+    #[arg(long, value_name = "S", default_value_t = 3600)]
+    pub time_limit: u64,
+    /// No progress, no table: only warnings and the report's path
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `fathom report`
+#[derive(Debug, Args)]
+pub struct Report {
+    /// A results file that `fathom run` wrote
+    #[arg(value_name = "RESULTS.db")]
+    pub results: PathBuf,
+    /// Write the HTML report (one file, works offline)
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print every cell and phase as CSV
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Print everything as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// With --csv or --json: every single execution as well
+    #[arg(long)]
+    pub samples: bool,
+    /// The figure to draw (without --svg: print its SVG)
+    #[arg(long, value_name = "ID")]
+    pub figure: Option<String>,
+    /// Write the figure, or without --figure every figure into this directory, as SVG
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+/// `fathom compare`
+#[derive(Debug, Args)]
+pub struct Compare {
+    /// The baseline
+    #[arg(value_name = "A.db")]
+    pub a: PathBuf,
+    /// What is compared with it
+    #[arg(value_name = "B.db")]
+    pub b: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `fathom stack`
+#[derive(Debug, Args)]
+pub struct Stack {
+    /// What to do with stacks.
+    #[command(subcommand)]
+    pub action: StackAction,
+}
+
+/// The actions of `fathom stack`.
+#[derive(Debug, Subcommand)]
+pub enum StackAction {
+    /// Make an image, its file system and a mount, and print where
+    Up {
+        /// File system: ext4, xfs, btrfs, ntfs … (`fathom list filesystems`)
+        #[arg(long, value_name = "FS", default_value = "ext4")]
+        fs: String,
+        /// Its name [default: the file system's]
+        #[arg(long)]
+        name: Option<String>,
+        /// Size of the image in MiB
+        #[arg(long, value_name = "MIB", default_value_t = 2048)]
+        size: u64,
+        /// An external log device of this size in MiB (XFS logdev, ext4 journal device)
+        #[arg(long, value_name = "MIB")]
+        log: Option<u64>,
+        /// Mount options, e.g. data=journal
+        #[arg(long, value_name = "OPTIONS", default_value = "")]
+        mount: String,
+        /// A further word for mkfs (may be given several times)
+        #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+        mkfs: Vec<String>,
+        /// Where the image is put
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        dir: PathBuf,
+    },
+    /// Unmount and remove
+    Down {
+        /// The stack's name
+        #[arg(required_unless_present = "all")]
+        name: Option<String>,
+        /// Every stack, and whatever a killed run left behind
+        #[arg(long, conflicts_with = "name")]
+        all: bool,
+    },
+    /// What is up
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
