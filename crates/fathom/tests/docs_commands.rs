@@ -1,0 +1,119 @@
+//! Every command in README.md and docs/*.md is run, in page order, as a reader would type it.
+//!
+//! A fenced block tagged `console` is run: each line that starts with `$ ` is a command, the lines below it are an illustration of
+//! its output and are not compared, except that a line `exit N` after a command states its exit code. `console root` blocks
+//! run only as root. Every page gets a fresh directory; `fathom` and `smsc` are on the PATH.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+struct Step {
+    line: usize,
+    command: String,
+    exit: i32,
+    root: bool,
+}
+
+fn steps(page: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut fence: Option<bool> = None; // Some(root) inside a console block
+    let mut continues = false;
+    for (number, line) in page.lines().enumerate() {
+        if let Some(info) = line.trim_start().strip_prefix("```") {
+            fence = match fence {
+                Some(_) => None,
+                None if info.split_whitespace().next() == Some("console") => Some(info.contains("root")),
+                None => None,
+            };
+            continues = false;
+            continue;
+        }
+        let Some(root) = fence else { continue };
+        if continues {
+            let last = steps.last_mut().expect("a continued line follows a command");
+            last.command.push('\n');
+            last.command.push_str(line);
+            continues = line.ends_with('\\');
+        } else if let Some(command) = line.strip_prefix("$ ") {
+            continues = command.ends_with('\\');
+            steps.push(Step { line: number + 1, command: command.into(), exit: 0, root });
+        } else if let (Some(code), Some(last)) = (line.strip_prefix("exit "), steps.last_mut()) {
+            last.exit = code.trim().parse().expect("exit code");
+        }
+    }
+    steps
+}
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn run_page(path: &Path) {
+    let page = std::fs::read_to_string(path).unwrap();
+    let steps = steps(&page);
+    if steps.is_empty() {
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let tools = Path::new(env!("CARGO_BIN_EXE_fathom")).parent().unwrap();
+    let path_variable = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    // SAFETY: geteuid has no preconditions and cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    for step in steps {
+        let shown = format!("{}:{}: {}", path.display(), step.line, step.command);
+        if step.command.starts_with("./test") || step.command.starts_with("git clone") {
+            continue; // this test is part of ./test
+        }
+        if step.root && !root {
+            println!("skipped (needs root): {shown}");
+            continue;
+        }
+        // `./run` builds the release binary; here the binary under test stands in for what it would run.
+        let command = match step.command.strip_prefix("./run") {
+            Some(rest) if rest.trim().is_empty() => "fathom run first-look --quick".to_owned(),
+            Some(rest) => format!("fathom run{rest}"),
+            None => step.command.clone(),
+        };
+        let output = Command::new("bash")
+            .args(["-c", &command])
+            .current_dir(place.path())
+            .env("PATH", &path_variable)
+            .env("FATHOM_PROBE_SO", tools.join("libfathom_probe.so"))
+            .output()
+            .unwrap();
+        println!("{shown}\n{}", String::from_utf8_lossy(&output.stdout));
+        assert_eq!(
+            output.status.code(),
+            Some(step.exit),
+            "{shown}\nstdout: {}\nstderr: {}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
+
+#[test]
+fn the_commands_of_the_readme_work() {
+    run_page(&workspace().join("README.md"));
+}
+
+#[test]
+fn the_commands_of_every_page_of_the_guide_work() {
+    let mut pages: Vec<_> = std::fs::read_dir(workspace().join("docs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .collect();
+    pages.sort();
+    assert!(!pages.is_empty(), "docs/ holds the guide");
+    for page in pages {
+        run_page(&page);
+    }
+}
+
+#[test]
+fn a_block_is_read_as_written() {
+    let steps = steps("```console\n$ fathom list\nout\n$ false\nexit 1\n```\n```sh\n$ not run\n```\n```console root\n$ a \\\n  b\n```\n");
+    let seen: Vec<_> = steps.iter().map(|s| (s.command.as_str(), s.exit, s.root)).collect();
+    assert_eq!(seen, [("fathom list", 0, false), ("false", 1, false), ("a \\\n  b", 0, true)]);
+}
