@@ -1,0 +1,144 @@
+//! `fathom list`: experiments, workloads, engines and file systems.
+
+use fathom_lab::experiment::{self, Builtin};
+use fathom_workload::params::Parameter;
+use serde_json::{Value, json};
+
+use crate::cli::{Kind, List};
+use crate::outcome::{Error, Outcome};
+
+/// Prints what was asked for; without a kind, an overview of all.
+pub fn run(asked: &List) -> super::Result {
+    if let Some(name) = &asked.show {
+        let builtin = experiment::builtin_named(name).ok_or_else(|| unknown_experiment(name))?;
+        print!("{}", builtin.source);
+        return Ok(Outcome::Good);
+    }
+    let kinds = match asked.kind {
+        Some(kind) => vec![kind],
+        None => vec![Kind::Experiments, Kind::Workloads, Kind::Engines, Kind::Filesystems],
+    };
+    if asked.json {
+        let mut all = serde_json::Map::new();
+        for kind in kinds {
+            let (key, value) = as_json(kind);
+            all.insert(key.into(), value);
+        }
+        return super::print_json(&all);
+    }
+    let detail = asked.kind.is_some();
+    for (place, kind) in kinds.into_iter().enumerate() {
+        if place > 0 {
+            println!();
+        }
+        print_kind(kind, detail);
+    }
+    if !detail {
+        println!();
+        println!("More:  fathom list workloads | engines | filesystems      fathom list --show NAME");
+    }
+    Ok(Outcome::Good)
+}
+
+fn unknown_experiment(name: &str) -> Error {
+    let names: Vec<&str> = experiment::builtin().iter().map(|one| one.name).collect();
+    let hint = fathom_workload::suggest::nearest(name, &names)
+        .map_or_else(String::new, |near| format!("; did you mean \"{near}\"?"));
+    Error::asked(format!("no built-in experiment is called \"{name}\"{hint}  `fathom list experiments` shows them"))
+}
+
+fn print_kind(kind: Kind, detail: bool) {
+    match kind {
+        Kind::Experiments => {
+            println!("Experiments  (fathom run NAME)");
+            print_rows(experiment::builtin().iter().map(|one: &Builtin| {
+                let paper = one.paper().map_or_else(String::new, |paper| format!(" [{paper}]"));
+                (one.name.to_owned(), format!("{}{paper}", one.title()))
+            }));
+        }
+        Kind::Workloads => {
+            println!("Workloads  ([workload] of an experiment file)");
+            for one in fathom_workload::registry::workloads() {
+                print_rows([(one.name.to_owned(), one.summary.to_owned())]);
+                if detail {
+                    print_parameters(one.parameters);
+                }
+            }
+        }
+        Kind::Engines => {
+            println!("Engines  ([engine] of an experiment file)");
+            for one in fathom_workload::engine::settings::engines() {
+                print_rows([(one.name.to_owned(), one.summary.to_owned())]);
+                if detail {
+                    print_parameters(one.settings);
+                }
+            }
+        }
+        Kind::Filesystems => {
+            println!("File systems  ([stack] of an experiment file)");
+            print_rows(fathom_stack::available_filesystems().into_iter().map(|one| {
+                let text = match (one.present, one.remedy.is_empty()) {
+                    (true, _) => one.detail,
+                    (false, true) => format!("not here: {}", one.detail),
+                    (false, false) => format!("not here: {}; to get it: {}", one.detail, one.remedy),
+                };
+                (one.name, text)
+            }));
+        }
+    }
+}
+
+fn print_rows(rows: impl IntoIterator<Item = (String, String)>) {
+    for (name, text) in rows {
+        println!("  {name:18}  {text}");
+    }
+}
+
+fn print_parameters(parameters: &[Parameter]) {
+    for one in parameters {
+        let default = one.default.json().map_or_else(String::new, |value| format!("; default {value}"));
+        let unit = if one.unit.is_empty() { String::new() } else { format!(" {}", one.unit) };
+        println!("      {:22}  {}{unit}{default}", one.name, one.kind.describe());
+        println!("      {:22}  {}", "", one.description);
+    }
+}
+
+fn parameters_json(parameters: &[Parameter]) -> Value {
+    parameters
+        .iter()
+        .map(|one| {
+            json!({ "name": one.name, "accepts": one.kind.describe(), "allowed": one.kind.allowed(), "unit": one.unit,
+                    "default": one.default.json(), "description": one.description })
+        })
+        .collect()
+}
+
+fn as_json(kind: Kind) -> (&'static str, Value) {
+    match kind {
+        Kind::Experiments => (
+            "experiments",
+            experiment::builtin()
+                .iter()
+                .map(|one| json!({ "name": one.name, "title": one.title(), "paper": one.paper() }))
+                .collect(),
+        ),
+        Kind::Workloads => (
+            "workloads",
+            fathom_workload::registry::workloads()
+                .iter()
+                .map(|one| {
+                    json!({ "name": one.name, "summary": one.summary, "needs_engine": one.needs_engine,
+                            "parameters": parameters_json(one.parameters) })
+                })
+                .collect(),
+        ),
+        Kind::Engines => (
+            "engines",
+            fathom_workload::engine::settings::engines()
+                .iter()
+                .map(|one| json!({ "name": one.name, "summary": one.summary, "settings": parameters_json(one.settings) }))
+                .collect(),
+        ),
+        Kind::Filesystems => ("filesystems", json!(fathom_stack::available_filesystems())),
+    }
+}
