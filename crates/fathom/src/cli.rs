@@ -106,8 +106,8 @@ pub struct Run {
     /// Runs of every cell
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: Option<u32>,
-    /// Seed of the order of runs and of all data
-    #[arg(long, value_name = "N")]
+    /// Seed of the order of runs and of all data [default: the experiment's, or 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
     /// Change a key of the experiment, e.g. engine.page_size=8192; several values separated by commas make an axis
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -124,9 +124,9 @@ pub struct Run {
     /// Print the plan and what would be skipped, and run nothing
     #[arg(long)]
     pub plan: bool,
-    /// End a run that takes longer than this many seconds
-    #[arg(long, value_name = "S", default_value_t = 3600)]
-    pub time_limit: u64,
+    /// A single run that takes longer than this many seconds has failed [default: the experiment's timeout_s]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..))]
+    pub time_limit: Option<u64>,
     /// No progress, no table: only warnings and the report's path
     #[arg(long, short)]
     pub quiet: bool,

@@ -1,5 +1,7 @@
 //! `fathom compare A.db B.db`: what changed, with intervals; `~` where nothing is proven.
 
+use fathom_lab::analysis::{Analysis, changes};
+use fathom_lab::experiment::Metric;
 use fathom_lab::store::Results;
 
 use crate::cli::Compare;
@@ -9,10 +11,18 @@ use crate::outcome::{Error, Outcome};
 pub fn run(asked: &Compare) -> super::Result {
     let a = Results::load(&asked.a).map_err(Error::failed)?;
     let b = Results::load(&asked.b).map_err(Error::failed)?;
-    let comparison = fathom_lab::analysis::compare(&a, &b).map_err(Error::asked)?;
-    if asked.json {
-        return super::print_json(&comparison);
+    let (of_a, of_b) = (Analysis::of(&a).map_err(Error::failed)?, Analysis::of(&b).map_err(Error::failed)?);
+    let changes = changes((&a, &of_a), (&b, &of_b), Metric::Rate);
+    if changes.changes.is_empty() {
+        return Err(Error::failed(format!(
+            "{} and {} have no cell in common; compare results of the same experiment",
+            asked.a.display(),
+            asked.b.display()
+        )));
     }
-    print!("{}", fathom_report::compare_terminal(&comparison, &super::terminal()));
+    if asked.json {
+        return super::print_json(&changes);
+    }
+    print!("{}", fathom_report::compare_terminal(&changes, &super::terminal()));
     Ok(Outcome::Good)
 }

@@ -1,6 +1,6 @@
 //! `fathom list`: experiments, workloads, engines and file systems.
 
-use fathom_lab::experiment::{self, Builtin};
+use fathom_lab::experiment::{self, Builtin, Experiment};
 use fathom_workload::params::Parameter;
 use serde_json::{Value, json};
 
@@ -42,9 +42,14 @@ pub fn run(asked: &List) -> super::Result {
 
 fn unknown_experiment(name: &str) -> Error {
     let names: Vec<&str> = experiment::builtin().iter().map(|one| one.name).collect();
-    let hint = fathom_workload::suggest::nearest(name, &names)
+    let hint = fathom_workload::suggest::nearest(name, names)
         .map_or_else(String::new, |near| format!("; did you mean \"{near}\"?"));
     Error::asked(format!("no built-in experiment is called \"{name}\"{hint}  `fathom list experiments` shows them"))
+}
+
+/// The built-in files are read by a test of the lab, so what cannot be read here is only shown without a title.
+fn title_and_paper(one: &Builtin) -> (String, Option<String>) {
+    Experiment::parse(one.name, one.source).map_or_else(|_| (String::new(), None), |it| (it.title, it.paper))
 }
 
 fn print_kind(kind: Kind, detail: bool) {
@@ -52,8 +57,9 @@ fn print_kind(kind: Kind, detail: bool) {
         Kind::Experiments => {
             println!("Experiments  (fathom run NAME)");
             print_rows(experiment::builtin().iter().map(|one: &Builtin| {
-                let paper = one.paper().map_or_else(String::new, |paper| format!(" [{paper}]"));
-                (one.name.to_owned(), format!("{}{paper}", one.title()))
+                let (title, paper) = title_and_paper(one);
+                let paper = paper.map_or_else(String::new, |paper| format!(" [{paper}]"));
+                (one.name.to_owned(), format!("{title}{paper}"))
             }));
         }
         Kind::Workloads => {
@@ -67,7 +73,7 @@ fn print_kind(kind: Kind, detail: bool) {
         }
         Kind::Engines => {
             println!("Engines  ([engine] of an experiment file)");
-            for one in fathom_workload::engine::settings::engines() {
+            for one in fathom_workload::engine::engines() {
                 print_rows([(one.name.to_owned(), one.summary.to_owned())]);
                 if detail {
                     print_parameters(one.settings);
@@ -82,7 +88,7 @@ fn print_kind(kind: Kind, detail: bool) {
                     (false, true) => format!("not here: {}", one.detail),
                     (false, false) => format!("not here: {}; to get it: {}", one.detail, one.remedy),
                 };
-                (one.name, text)
+                (one.filesystem, text)
             }));
         }
     }
@@ -119,7 +125,10 @@ fn as_json(kind: Kind) -> (&'static str, Value) {
             "experiments",
             experiment::builtin()
                 .iter()
-                .map(|one| json!({ "name": one.name, "title": one.title(), "paper": one.paper() }))
+                .map(|one| {
+                    let (title, paper) = title_and_paper(one);
+                    json!({ "name": one.name, "title": title, "paper": paper })
+                })
                 .collect(),
         ),
         Kind::Workloads => (
@@ -134,7 +143,7 @@ fn as_json(kind: Kind) -> (&'static str, Value) {
         ),
         Kind::Engines => (
             "engines",
-            fathom_workload::engine::settings::engines()
+            fathom_workload::engine::engines()
                 .iter()
                 .map(|one| json!({ "name": one.name, "summary": one.summary, "settings": parameters_json(one.settings) }))
                 .collect(),

@@ -1,0 +1,93 @@
+//! `fathom stack up|down|list`: a file system of a chosen kind, mounted, for the user's own program.
+
+use fathom_stack::{StackError, StackSpec, named};
+
+use crate::cli::{Stack, StackAction};
+use crate::outcome::{Error, Outcome};
+
+/// Does what was asked.
+pub fn run(asked: &Stack) -> super::Result {
+    match &asked.action {
+        StackAction::Up { fs, name, size, log, mount, mkfs, dir } => {
+            let directory = std::path::absolute(dir).map_err(|error| Error::asked(format!("--dir: {error}")))?;
+            let spec = StackSpec {
+                filesystem: fs.clone(),
+                mkfs: mkfs.clone(),
+                mount: mount.clone(),
+                size_mib: *size,
+                log_mib: *log,
+                directory,
+            };
+            up(name.as_deref().unwrap_or(fs), &spec)
+        }
+        StackAction::Down { name: Some(name), .. } => {
+            named::down(name).map_err(wrong_or_failed)?;
+            println!("{name} is down; its image is gone.");
+            Ok(Outcome::Good)
+        }
+        StackAction::Down { name: None, .. } => down_all(),
+        StackAction::List { json } => list(*json),
+    }
+}
+
+fn up(name: &str, spec: &StackSpec) -> super::Result {
+    let made = named::up(name, spec).map_err(wrong_or_failed)?;
+    println!("{}", made.path.display());
+    eprintln!("{name}: {} on {}, mounted {}", made.record.filesystem, made.record.device, made.record.mount);
+    for warning in &made.record.warnings {
+        eprintln!("warning: {warning}");
+    }
+    eprintln!("Take it down with:  fathom stack down {name}");
+    Ok(Outcome::Good)
+}
+
+/// Named stacks first, then what killed runs left; stacks of runs that go on now are left alone.
+fn down_all() -> super::Result {
+    let named = named::down_all();
+    let dead = fathom_stack::down_all(true);
+    for label in named.removed.iter().chain(&dead.removed) {
+        println!("removed {label}");
+    }
+    let failed: Vec<_> = named.failed.iter().chain(&dead.failed).collect();
+    for reason in &failed {
+        eprintln!("error: {reason}");
+    }
+    if !failed.is_empty() {
+        return Ok(Outcome::Failed);
+    }
+    if named.removed.is_empty() && dead.removed.is_empty() {
+        println!("Nothing was up, and nothing was left behind.");
+    }
+    Ok(Outcome::Good)
+}
+
+fn list(json: bool) -> super::Result {
+    let stacks = named::list();
+    if json {
+        return super::print_json(&stacks);
+    }
+    if stacks.is_empty() {
+        println!("No stack is up.  fathom stack up --fs ext4 --name lab");
+    }
+    for one in &stacks {
+        let state = if one.up { one.record.filesystem.as_str() } else { "not mounted" };
+        println!("  {:12}  {:8}  {:6} MiB  {}", one.name, state, one.spec.size_mib, one.path.display());
+    }
+    for left in fathom_stack::leftovers().into_iter().filter(|left| left.dead) {
+        println!("  left behind by process {}: {} ({})", left.owner_pid, left.label, left.path.display());
+        println!("      remove it with:  fathom stack down --all");
+    }
+    Ok(Outcome::Good)
+}
+
+/// A request that no machine could fulfil is asked wrongly; all else has failed here.
+fn wrong_or_failed(error: StackError) -> Error {
+    match error {
+        StackError::Unknown { .. }
+        | StackError::Spec { .. }
+        | StackError::NameTaken { .. }
+        | StackError::NoSuchName { .. }
+        | StackError::BadName { .. } => Error::asked(error),
+        _ => Error::failed(error),
+    }
+}

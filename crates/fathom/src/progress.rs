@@ -1,0 +1,56 @@
+//! Progress on a terminal: a bar with what runs now and the time left; nothing in a pipe.
+
+use std::io::IsTerminal;
+
+use fathom_lab::schedule::Progress;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// Steps of the bar within one run.
+const STEPS: u64 = 100;
+
+/// The bar on stderr, or silence.
+pub struct Bar(Option<ProgressBar>);
+
+impl Bar {
+    /// A bar for `total` runs; silent where stderr is no terminal or `quiet`.
+    pub fn new(total: usize, quiet: bool) -> Bar {
+        if quiet || !std::io::stderr().is_terminal() {
+            return Bar(None);
+        }
+        let bar = ProgressBar::new(total as u64 * STEPS);
+        let style = ProgressStyle::with_template("  [{bar:32}]  {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style.progress_chars("█▌░"));
+        Bar(Some(bar))
+    }
+
+    /// Shows how far the schedule is.
+    pub fn show(&self, progress: &Progress) {
+        let Some(bar) = &self.0 else { return };
+        let share = (progress.share.clamp(0.0, 1.0) * STEPS as f64) as u64;
+        bar.set_position(progress.done as u64 * STEPS + share);
+        let left = progress.left.map_or_else(String::new, |left| format!("  {} left", clock(left.as_secs())));
+        let failed = if progress.failed == 0 { String::new() } else { format!("  {} failed", progress.failed) };
+        bar.set_message(format!("{}/{}  {}{left}{failed}", progress.done, progress.total, progress.label));
+    }
+
+    /// Removes the bar.
+    pub fn clear(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Seconds as `0:12` or `1:02:03`.
+pub fn clock(seconds: u64) -> String {
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours == 0 { format!("{minutes}:{seconds:02}") } else { format!("{hours}:{minutes:02}:{seconds:02}") }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_clock_reads_as_people_write_it() {
+        assert_eq!([super::clock(12), super::clock(754), super::clock(3723)], ["0:12", "12:34", "1:02:03"]);
+    }
+}

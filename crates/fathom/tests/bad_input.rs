@@ -1,0 +1,221 @@
+//! Bad input through the binary as a user calls it: a clear error on stderr, the right exit code, nothing lost, nothing left.
+
+mod place;
+
+use place::Place;
+
+/// An experiment file with one thing wrong, what the error must say, and on which line.
+struct BadFile {
+    what: &'static str,
+    text: &'static str,
+    line: u32,
+    says: &'static [&'static str],
+}
+
+const GOOD: &str = r#"name = "mine"
+title = "Mine"
+repeats = 3
+
+[workload]
+name = "mobibench-sql"
+transactions = 5
+tables = 1
+
+[engine]
+name = "sqlite"
+journal_mode = "wal"
+
+[stack]
+filesystem = "dir"
+"#;
+
+const BAD_FILES: &[BadFile] = &[
+    BadFile { what: "TOML that is none", text: "name = \"mine\"\ntitle = \n", line: 2, says: &[] },
+    BadFile { what: "an unknown table", text: "GOOD\n[stak]\nfilesystem = \"dir\"\n", line: 17, says: &["stak", "stack"] },
+    BadFile { what: "an unknown key", text: "GOODrepeat = 4\n", line: 16, says: &["repeat"] },
+    BadFile { what: "an unknown workload", text: "s/mobibench-sql/mobibensh-sql/", line: 6, says: &["mobibensh-sql", "mobibench-sql"] },
+    BadFile { what: "an unknown parameter", text: "s/transactions/transactoins/", line: 7, says: &["transactoins", "transactions"] },
+    BadFile { what: "a parameter of the wrong type", text: "s/= 5/= \"many\"/", line: 7, says: &["transactions", "whole number"] },
+    BadFile { what: "a parameter out of range", text: "s/= 5/= 0/", line: 7, says: &["transactions", "1"] },
+    BadFile { what: "an unknown engine", text: "s/\"sqlite\"/\"sqlight\"/", line: 11, says: &["sqlight", "sqlite"] },
+    BadFile { what: "an unknown setting", text: "s/journal_mode/jurnal_mode/", line: 12, says: &["jurnal_mode", "journal_mode"] },
+    BadFile { what: "a setting's bad value", text: "s/\"wal\"/\"wall\"/", line: 12, says: &["wall", "wal"] },
+    BadFile { what: "an unknown file system", text: "s/\"dir\"/\"ext5\"/", line: 15, says: &["ext5", "ext4", "fathom list filesystems"] },
+    BadFile { what: "a bad unit", text: "GOODsize_mib = \"10 parsecs\"\n", line: 16, says: &["parsecs"] },
+    BadFile { what: "no repeats", text: "s/repeats = 3/repeats = 0/", line: 3, says: &["repeats"] },
+    BadFile { what: "an empty axis", text: "GOOD[matrix]\n\"engine.page_size\" = []\n", line: 17, says: &["engine.page_size"] },
+    BadFile { what: "an axis over nothing known", text: "GOOD[matrix]\n\"engine.pagesize\" = [1024]\n", line: 17, says: &["page_size"] },
+    BadFile { what: "a figure of an unknown kind", text: "GOOD[[figure]]\nid = \"a\"\nkind = \"pie\"\ntitle = \"t\"\nsee = \"s\"\nphases = [\"insert\"]\n", line: 18, says: &["pie", "bars"] },
+    BadFile { what: "a headline over an unknown axis", text: "GOOD[[headline]]\nphase = \"insert\"\nmetric = \"rate\"\naxis = \"engine.colour\"\nbaseline = \"red\"\n", line: 19, says: &["engine.colour"] },
+    BadFile { what: "mkfs words for a directory", text: "GOODmkfs = [\"-O\", \"x\"]\n", line: 16, says: &["mkfs", "dir"] },
+];
+
+fn text_of(bad: &BadFile) -> String {
+    if let Some(rest) = bad.text.strip_prefix("GOOD") {
+        return format!("{GOOD}{rest}");
+    }
+    match bad.text.strip_prefix("s/").and_then(|it| it.strip_suffix('/')).and_then(|it| it.split_once('/')) {
+        Some((old, new)) => {
+            assert!(GOOD.contains(old), "{}: the good file holds {old}", bad.what);
+            GOOD.replacen(old, new, 1)
+        }
+        None => bad.text.to_owned(),
+    }
+}
+
+#[test]
+fn the_good_file_is_good() {
+    let place = Place::new();
+    place.write("mine.toml", GOOD);
+    place.fathom(&["run", "mine.toml", "--plan"]).exits(0);
+}
+
+#[test]
+fn every_bad_experiment_file_is_refused_with_its_line_and_runs_nothing() {
+    for bad in BAD_FILES {
+        let place = Place::new();
+        place.write("mine.toml", &text_of(bad));
+        let end = place.fathom(&["run", "mine.toml"]);
+        end.exits(2).says(&format!("mine.toml:{}", bad.line));
+        for words in bad.says {
+            end.says(words);
+        }
+        assert_eq!(place.files(), ["mine.toml"], "{}: nothing else was written", bad.what);
+    }
+}
+
+#[test]
+fn words_that_mean_nothing_are_refused() {
+    let place = Place::new();
+    place.write("mine.toml", GOOD);
+    let cases: &[(&[&str], i32, &[&str])] = &[
+        (&[], 2, &["Usage"]),
+        (&["rnu"], 2, &["run"]),
+        (&["run"], 2, &["NAME"]),
+        (&["run", "jurnal-modes"], 2, &["jurnal-modes", "journal-modes"]),
+        (&["run", "nothing.toml"], 2, &["nothing.toml"]),
+        (&["run", "mine.toml", "--repeat", "0"], 2, &["--repeat"]),
+        (&["run", "mine.toml", "--repeat", "many"], 2, &["--repeat"]),
+        (&["run", "mine.toml", "--seed", "-1"], 2, &["--seed"]),
+        (&["run", "mine.toml", "--set", "engine.page_size"], 2, &["--set"]),
+        (&["run", "mine.toml", "--set", "engine.pagesize=4096"], 2, &["page_size"]),
+        (&["run", "mine.toml", "--set", "engine.page_size=4095"], 2, &["4095", "4096"]),
+        (&["run", "mine.toml", "--dir", "no/such/place"], 2, &["no/such/place"]),
+        (&["run", "mine.toml", "--dir", "mine.toml"], 2, &["mine.toml", "directory"]),
+        (&["run", "mine.toml", "--out", "."], 2, &["--out"]),
+        (&["run", "mine.toml", "--resume"], 2, &["--resume"]),
+        (&["list", "nothing"], 2, &["experiments"]),
+        (&["list", "--show", "journal"], 2, &["journal"]),
+        (&["report", "nothing.db"], 1, &["nothing.db", "no such"]),
+        (&["compare", "nothing.db", "nothing.db"], 1, &["nothing.db"]),
+        (&["stack", "down"], 2, &["NAME"]),
+        (&["stack", "down", "no-such-stack"], 2, &["no-such-stack"]),
+    ];
+    for (words, code, says) in cases {
+        let end = place.fathom(words);
+        end.exits(*code);
+        for word in *says {
+            end.says(word);
+        }
+        assert_eq!(place.files(), ["mine.toml"], "{words:?}: nothing was written");
+    }
+}
+
+#[test]
+fn files_of_the_wrong_kind_are_refused_and_left_alone() {
+    let place = Place::new();
+    place.write("mine.toml", GOOD);
+    place.fathom(&["run", "mine.toml", "--quiet", "--out", "good.db"]).exits(0);
+
+    place.write_bytes("noise.toml", &[0xff, 0xfe, 0, 1]);
+    place.fathom(&["run", "noise.toml"]).exits(2).says("noise.toml");
+    place.fathom(&["run", "."]).exits(2);
+
+    let good = place.read("good.db");
+    let mut cut = good.clone();
+    cut.truncate(good.len() / 2);
+    let mut corrupt = good.clone();
+    for byte in &mut corrupt[4096..8192] {
+        *byte ^= 0x5a;
+    }
+    let cases: Vec<(&str, Vec<u8>)> = vec![
+        ("empty.db", Vec::new()),
+        ("text.db", b"hello, this is no database at all, and long enough for a header of one hundred bytes ..............".to_vec()),
+        ("cut.db", cut),
+        ("corrupt.db", corrupt),
+    ];
+    for (name, bytes) in &cases {
+        place.write_bytes(name, bytes);
+        place.fathom(&["report", name]).exits(1).says(name);
+        place.fathom(&["run", "mine.toml", "--out", name, "--resume"]).fails().says(name);
+        place.fathom(&["run", "mine.toml", "--out", name]).fails().says(name);
+        assert_eq!(&place.read(name), bytes, "{name} was left as it was");
+    }
+    // A database of somebody else, and results of a later Fathom.
+    place.sql("foreign.db", "CREATE TABLE t(x); INSERT INTO t VALUES (1)");
+    place.fathom(&["report", "foreign.db"]).exits(1).says("foreign.db");
+    place.write_bytes("later.db", &good);
+    place.sql("later.db", "PRAGMA user_version = 99");
+    place.fathom(&["report", "later.db"]).exits(1).says("99");
+
+    place.fathom(&["report", "good.db", "--figure", "F99"]).exits(2).says("F99");
+    place.fathom(&["report", "good.db", "--html", "no/such/place/report.html"]).exits(1).says("no/such/place");
+    place.fathom(&["report", "good.db", "--csv", "--json"]).exits(2);
+    place.fathom(&["run", "mine.toml", "--out", "good.db"]).exits(2).says("--resume");
+    place.fathom(&["run", "mine.toml", "--out", "good.db", "--resume", "--set", "workload.transactions=6"]).exits(2);
+    assert_eq!(place.rows("good.db", "SELECT count(*) FROM run WHERE status = 'done'"), "3");
+}
+
+#[test]
+fn a_library_that_is_not_sqlite_fails_the_cell_and_says_so() {
+    let place = Place::new();
+    place.write("mine.toml", GOOD);
+    place.write("libnot.so", "no library");
+    let library = place.path("libnot.so");
+    place
+        .fathom(&["run", "mine.toml", "--out", "r.db", "--set", &format!("engine.library={}", library.display())])
+        .fails()
+        .says("libnot.so");
+}
+
+#[test]
+fn a_worker_refuses_what_is_no_order() {
+    let place = Place::new();
+    for order in ["", "{", "{\"protocol\": 99}", "[]"] {
+        let end = place.fathom_with_input(&["worker"], order);
+        end.fails();
+        assert!(end.stdout.contains("\"failed\""), "the worker says so as an event: {}", end.stdout);
+    }
+}
+
+#[test]
+fn a_killed_worker_fails_its_run_and_the_others_go_on() {
+    let place = Place::new();
+    place.write("mine.toml", &GOOD.replace("transactions = 5", "transactions = 400").replace("repeats = 3", "repeats = 6"));
+    let running = place.start(&["run", "mine.toml", "--out", "r.db"]);
+    let worker = running.wait_for_child("worker");
+    // SAFETY: kill only takes numbers; the process is a child of the one just started.
+    unsafe { libc::kill(worker, libc::SIGKILL) };
+    let end = running.end();
+    end.exits(1).says("killed");
+    assert_eq!(place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'failed'"), "1");
+    assert_eq!(place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'"), "5");
+    // What failed is made again by --resume, and nothing else is.
+    place.fathom(&["run", "mine.toml", "--out", "r.db", "--resume"]).exits(0);
+    assert_eq!(place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'"), "6");
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_finished_and_resume_goes_on() {
+    let place = Place::new();
+    place.write("mine.toml", &GOOD.replace("transactions = 5", "transactions = 300").replace("repeats = 3", "repeats = 30"));
+    let running = place.start(&["run", "mine.toml", "--out", "r.db"]);
+    running.wait_until(|| place.rows_or_empty("r.db", "SELECT count(*) >= 2 FROM run") == "1");
+    running.interrupt();
+    running.end().exits(1).says("--resume");
+    let finished: u32 = place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'").parse().unwrap();
+    assert!((2..30).contains(&finished), "{finished} runs were kept");
+    assert_eq!(place.leftover_work(), Vec::<String>::new(), "working directories are gone");
+    place.fathom(&["run", "mine.toml", "--out", "r.db", "--resume", "--quiet"]).exits(0);
+    assert_eq!(place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'"), "30");
+}

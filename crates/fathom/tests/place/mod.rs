@@ -1,0 +1,226 @@
+//! A fresh directory in which `fathom` is called as a user calls it.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub struct Place {
+    directory: tempfile::TempDir,
+}
+
+/// How a call of `fathom` ended.
+pub struct End {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+    words: String,
+}
+
+impl End {
+    fn of(words: &[&str], output: std::process::Output) -> End {
+        End {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            words: words.join(" "),
+        }
+    }
+
+    #[track_caller]
+    pub fn exits(&self, code: i32) -> &End {
+        assert_eq!(self.code, Some(code), "{self}");
+        if code != 0 {
+            assert!(!self.stderr.contains("panicked"), "{self}");
+            assert!(!self.stderr.trim().is_empty(), "an error says what is wrong: {self}");
+        }
+        self
+    }
+
+    /// Exit code 1 or 2.
+    #[track_caller]
+    pub fn fails(&self) -> &End {
+        assert!(matches!(self.code, Some(1 | 2)), "{self}");
+        assert!(!self.stderr.contains("panicked"), "{self}");
+        self
+    }
+
+    #[track_caller]
+    pub fn says(&self, words: &str) -> &End {
+        assert!(self.stderr.contains(words), "says {words:?}: {self}");
+        self
+    }
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "fathom {} → {:?}\nstdout: {}\nstderr: {}", self.words, self.code, self.stdout, self.stderr)
+    }
+}
+
+/// A call of `fathom` that goes on.
+pub struct Running {
+    child: Child,
+    words: Vec<String>,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        Place { directory: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        self.write_bytes(name, text.as_bytes());
+    }
+
+    pub fn write_bytes(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.path(name), bytes).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
+    /// Names in the directory, sorted.
+    pub fn files(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(self.directory.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// What a finished or interrupted run must not leave: anything but results, reports and experiment files.
+    pub fn leftover_work(&self) -> Vec<String> {
+        self.files()
+            .into_iter()
+            .filter(|name| ![".db", ".db-wal", ".db-shm", ".toml", ".html"].iter().any(|end| name.ends_with(end)))
+            .collect()
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
+        command.args(words).current_dir(self.directory.path());
+        command
+    }
+
+    pub fn fathom(&self, words: &[&str]) -> End {
+        End::of(words, self.command(words).stdin(Stdio::null()).output().unwrap())
+    }
+
+    pub fn fathom_with(&self, words: &[&str], variables: &[(&str, &str)]) -> End {
+        End::of(words, self.command(words).envs(variables.iter().copied()).stdin(Stdio::null()).output().unwrap())
+    }
+
+    pub fn fathom_with_input(&self, words: &[&str], input: &str) -> End {
+        let mut child = self
+            .command(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A worker that refuses early may close the pipe first.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        End::of(words, child.wait_with_output().unwrap())
+    }
+
+    pub fn start(&self, words: &[&str]) -> Running {
+        let child = self
+            .command(words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Running { child, words: words.iter().map(|word| (*word).to_owned()).collect() }
+    }
+
+    pub fn sql(&self, database: &str, sql: &str) {
+        rusqlite::Connection::open(self.path(database)).unwrap().execute_batch(sql).unwrap();
+    }
+
+    /// The one value of a query, as text.
+    pub fn rows(&self, database: &str, sql: &str) -> String {
+        let connection = rusqlite::Connection::open(self.path(database)).unwrap();
+        connection.query_row(sql, [], |row| row.get::<_, rusqlite::types::Value>(0)).map(text).unwrap()
+    }
+
+    /// As `rows`; empty where the file or the table is not there yet.
+    pub fn rows_or_empty(&self, database: &str, sql: &str) -> String {
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let Ok(connection) = rusqlite::Connection::open_with_flags(self.path(database), flags) else {
+            return String::new();
+        };
+        connection.query_row(sql, [], |row| row.get::<_, rusqlite::types::Value>(0)).map(text).unwrap_or_default()
+    }
+}
+
+fn text(value: rusqlite::types::Value) -> String {
+    use rusqlite::types::Value;
+    match value {
+        Value::Null => String::new(),
+        Value::Integer(number) => number.to_string(),
+        Value::Real(number) => number.to_string(),
+        Value::Text(text) => text,
+        Value::Blob(bytes) => format!("{bytes:?}"),
+    }
+}
+
+impl Running {
+    fn id(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap()
+    }
+
+    /// The first child process whose command line holds `word`.
+    pub fn wait_for_child(&self, word: &str) -> i32 {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(60) {
+            for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+                let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+                let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap_or_default();
+                let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1).map(str::to_owned));
+                let words = std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline")).unwrap_or_default();
+                if parent == Some(self.id().to_string()) && String::from_utf8_lossy(&words).split('\0').any(|it| it == word) {
+                    return pid;
+                }
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        panic!("no child process {word} within a minute");
+    }
+
+    #[track_caller]
+    pub fn wait_until(&self, mut holds: impl FnMut() -> bool) {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(60) {
+            if holds() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("did not come to hold within a minute");
+    }
+
+    pub fn interrupt(&self) {
+        // SAFETY: kill only takes numbers; the process is our own child.
+        unsafe { libc::kill(self.id(), libc::SIGINT) };
+    }
+
+    pub fn kill(&self) {
+        // SAFETY: as above.
+        unsafe { libc::kill(self.id(), libc::SIGKILL) };
+    }
+
+    pub fn end(self) -> End {
+        let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
+        End::of(&words, self.child.wait_with_output().unwrap())
+    }
+}
