@@ -147,8 +147,8 @@ pub struct Report {
     /// Print everything as JSON
     #[arg(long)]
     pub json: bool,
-    /// With --csv or --json: every single execution as well
-    #[arg(long)]
+    /// With --json: every single execution as well
+    #[arg(long, requires = "json")]
     pub samples: bool,
     /// The figure to draw (without --svg: print its SVG)
     #[arg(long, value_name = "ID")]

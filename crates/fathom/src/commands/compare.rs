@@ -23,6 +23,6 @@ pub fn run(asked: &Compare) -> super::Result {
     if asked.json {
         return super::print_json(&changes);
     }
-    print!("{}", fathom_report::compare_terminal(&changes, &super::terminal()));
+    print!("{}", fathom_report::compare_terminal(&a, &b, &super::style()).map_err(Error::failed)?);
     Ok(Outcome::Good)
 }

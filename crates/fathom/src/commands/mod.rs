@@ -20,25 +20,25 @@ pub fn print_json(value: &impl serde::Serialize) -> Result {
     Ok(Outcome::Good)
 }
 
-/// How wide and how colourful the terminal is; plain where stdout is none.
-pub fn terminal() -> fathom_report::Terminal {
-    use std::io::IsTerminal;
-    let tty = std::io::stdout().is_terminal();
-    let utf8 = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
-        .is_some_and(|value| value.to_ascii_lowercase().replace('-', "").contains("utf8"));
-    let colour = tty && std::env::var_os("NO_COLOR").is_none();
-    fathom_report::Terminal { width: if tty { columns() } else { 120 }, colour, blocks: utf8 || tty }
+/// What standard output can show, its width asked of the terminal.
+pub fn style() -> fathom_report::Style {
+    let style = fathom_report::Style::of_stdout();
+    match columns() {
+        Some(width) => fathom_report::Style { width: width.clamp(40, 400), ..style },
+        None => style,
+    }
 }
 
-/// Columns of the terminal on stdout.
-fn columns() -> usize {
-    // SAFETY: winsize is plain data for which all zeros is valid; TIOCGWINSZ only writes to it.
-    let size: libc::winsize = unsafe {
-        let mut size = std::mem::zeroed();
-        libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size);
-        size
-    };
-    if size.ws_col == 0 { 100 } else { usize::from(size.ws_col) }
+/// Columns of the terminal on stdout; none where it is no terminal.
+fn columns() -> Option<usize> {
+    // SAFETY: winsize is plain data for which all zeros is valid.
+    let mut size: libc::winsize = unsafe { std::mem::zeroed() };
+    // SAFETY: TIOCGWINSZ writes one winsize, which outlives the call.
+    let asked = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size) };
+    (asked == 0 && size.ws_col > 0).then(|| usize::from(size.ws_col))
+}
+
+/// Writes the HTML report; a reader never sees half of it.
+pub fn write_html(results: &fathom_lab::store::Results, file: &std::path::Path) -> std::result::Result<(), Error> {
+    fathom_report::write_whole(file, |out| fathom_report::html(results, out)).map_err(Error::failed)
 }

@@ -12,7 +12,7 @@ use crate::outcome::{Error, Outcome};
 pub fn run(asked: &Report) -> super::Result {
     let results = Results::load(&asked.results).map_err(Error::failed)?;
     if let Some(file) = &asked.html {
-        fathom_report::write_html(&results, file).map_err(Error::failed)?;
+        super::write_html(&results, file)?;
         eprintln!("Report: {}", file.display());
     }
     match (&asked.figure, &asked.svg) {
@@ -24,7 +24,7 @@ pub fn run(asked: &Report) -> super::Result {
         (None, Some(directory)) => {
             std::fs::create_dir_all(directory)
                 .map_err(|error| Error::failed(format!("{}: {error}", directory.display())))?;
-            for id in fathom_report::figures(&results).map_err(Error::failed)? {
+            for (id, _) in fathom_report::figures(&results).map_err(Error::failed)? {
                 let file = directory.join(format!("{id}.svg"));
                 write_text(&file, &figure(&results, &id)?)?;
                 eprintln!("Figure {id}: {}", file.display());
@@ -34,11 +34,11 @@ pub fn run(asked: &Report) -> super::Result {
     }
     let out = &mut std::io::stdout().lock();
     if asked.csv {
-        fathom_report::csv(&results, asked.samples, out).map_err(Error::failed)?;
+        fathom_report::csv(&results, out).map_err(Error::failed)?;
     } else if asked.json {
         fathom_report::json(&results, asked.samples, out).map_err(Error::failed)?;
     } else if asked.html.is_none() && asked.figure.is_none() && asked.svg.is_none() {
-        let text = fathom_report::terminal(&results, &super::terminal()).map_err(Error::failed)?;
+        let text = fathom_report::terminal(&results, &super::style()).map_err(Error::failed)?;
         out.write_all(text.as_bytes()).map_err(Error::failed)?;
     }
     Ok(Outcome::Good)
@@ -52,5 +52,5 @@ fn figure(results: &Results, id: &str) -> Result<String, Error> {
 }
 
 fn write_text(file: &Path, text: &str) -> Result<(), Error> {
-    fathom_report::write_atomically(file, |out| out.write_all(text.as_bytes())).map_err(Error::failed)
+    fathom_report::write_whole(file, |out| Ok(out.write_all(text.as_bytes())?)).map_err(Error::failed)
 }

@@ -22,7 +22,7 @@ pub fn run(asked: &Run) -> super::Result {
     let machine = Machine::of(capabilities);
     let selection = Selection { quick: asked.quick, repeat: asked.repeat, sets: asked.set.clone() };
     let cells = experiment
-        .cells(&selection, &Vocabulary::here(machine.names()))
+        .cells(&selection, &Vocabulary::here())
         .map_err(Error::asked)?;
     for warning in &cells.warnings {
         eprintln!("warning: {warning}");
@@ -224,7 +224,7 @@ fn finish(asked: &Run, experiment: &Experiment, file: &Path, summary: &Summary) 
     let results = Results::load(file).map_err(Error::failed)?;
     if summary.done > 0 {
         if !asked.quiet {
-            let text = fathom_report::terminal(&results, &super::terminal()).map_err(Error::failed)?;
+            let text = fathom_report::terminal(&results, &super::style()).map_err(Error::failed)?;
             println!("{text}");
         }
         let report = file.with_file_name(if asked.out.is_some() {
@@ -232,7 +232,7 @@ fn finish(asked: &Run, experiment: &Experiment, file: &Path, summary: &Summary) 
         } else {
             "report.html".into()
         });
-        fathom_report::write_html(&results, &report).map_err(Error::failed)?;
+        super::write_html(&results, &report)?;
         println!("Report: {}      Again: {}", report.display(), results.experiment.command);
     }
     if summary.interrupted {
