@@ -26,7 +26,9 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// What this machine can run, and the command that brings the rest
-    #[command(after_help = "Example:\n  fathom doctor\n  fathom doctor --json | jq '.[] | select(.present | not) | .remedy'")]
+    #[command(
+        after_help = "Example:\n  fathom doctor\n  fathom doctor --json | jq '.[] | select(.present | not) | .remedy'"
+    )]
     Doctor(Doctor),
     /// Experiments, workloads, engines and file systems
     #[command(
@@ -34,17 +36,13 @@ pub enum Command {
     )]
     List(List),
     /// Run an experiment: a built-in one by name, or your own file
-    #[command(
-        after_help = "Examples:\n  fathom run first-look\n  fathom run journal-modes --quick\n  \
-                      fathom run update-cost --set stack.filesystem=ext4,xfs --repeat 10\n  fathom run mine.toml --resume"
-    )]
+    #[command(after_help = "Examples:\n  fathom run first-look\n  fathom run journal-modes --quick\n  \
+                      fathom run update-cost --set stack.filesystem=ext4,xfs --repeat 10\n  fathom run mine.toml --resume")]
     Run(Run),
     /// Tables, the HTML report, figures and exports of results
-    #[command(
-        after_help = "Examples:\n  fathom report fathom-out/first-look/results.db\n  \
+    #[command(after_help = "Examples:\n  fathom report fathom-out/first-look/results.db\n  \
                       fathom report results.db --html report.html\n  fathom report results.db --figure P4-T3 --svg table3.svg\n  \
-                      fathom report results.db --csv > results.csv"
-    )]
+                      fathom report results.db --csv > results.csv")]
     Report(Report),
     /// What changed between two results, with intervals; ~ where nothing is proven
     #[command(after_help = "Example:\n  fathom compare before/results.db after/results.db")]

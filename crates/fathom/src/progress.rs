@@ -18,7 +18,8 @@ impl Bar {
             return Bar(None);
         }
         let bar = ProgressBar::new(total as u64 * STEPS);
-        let style = ProgressStyle::with_template("  [{bar:32}]  {msg}").unwrap_or_else(|_| ProgressStyle::default_bar());
+        let style = ProgressStyle::with_template("  [{bar:32}]  {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style.progress_chars("█▌░"));
         Bar(Some(bar))
     }
@@ -29,7 +30,8 @@ impl Bar {
         let share = (progress.share.clamp(0.0, 1.0) * STEPS as f64) as u64;
         bar.set_position(progress.done as u64 * STEPS + share);
         let left = progress.left.map_or_else(String::new, |left| format!("  {} left", clock(left.as_secs())));
-        let failed = if progress.failed == 0 { String::new() } else { format!("  {} failed", progress.failed) };
+        let failed =
+            if progress.failed == 0 { String::new() } else { format!("  {} failed", progress.failed) };
         bar.set_message(format!("{}/{}  {}{left}{failed}", progress.done, progress.total, progress.label));
     }
 

@@ -1,5 +1,7 @@
 //! Bad input through the binary as a user calls it: a clear error on stderr, the right exit code, nothing lost, nothing left.
 
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
 mod place;
 
 use place::Place;
@@ -31,23 +33,83 @@ filesystem = "dir"
 
 const BAD_FILES: &[BadFile] = &[
     BadFile { what: "TOML that is none", text: "name = \"mine\"\ntitle = \n", line: 2, says: &[] },
-    BadFile { what: "an unknown table", text: "GOOD\n[stak]\nfilesystem = \"dir\"\n", line: 17, says: &["stak", "stack"] },
+    BadFile {
+        what: "an unknown table",
+        text: "GOOD\n[stak]\nfilesystem = \"dir\"\n",
+        line: 17,
+        says: &["stak", "stack"],
+    },
     BadFile { what: "an unknown key", text: "GOODrepeat = 4\n", line: 16, says: &["repeat"] },
-    BadFile { what: "an unknown workload", text: "s/mobibench-sql/mobibensh-sql/", line: 6, says: &["mobibensh-sql", "mobibench-sql"] },
-    BadFile { what: "an unknown parameter", text: "s/transactions/transactoins/", line: 7, says: &["transactoins", "transactions"] },
-    BadFile { what: "a parameter of the wrong type", text: "s/= 5/= \"many\"/", line: 7, says: &["transactions", "whole number"] },
+    BadFile {
+        what: "an unknown workload",
+        text: "s/mobibench-sql/mobibensh-sql/",
+        line: 6,
+        says: &["mobibensh-sql", "mobibench-sql"],
+    },
+    BadFile {
+        what: "an unknown parameter",
+        text: "s/transactions/transactoins/",
+        line: 7,
+        says: &["transactoins", "transactions"],
+    },
+    BadFile {
+        what: "a parameter of the wrong type",
+        text: "s/= 5/= \"many\"/",
+        line: 7,
+        says: &["transactions", "whole number"],
+    },
     BadFile { what: "a parameter out of range", text: "s/= 5/= 0/", line: 7, says: &["transactions", "1"] },
-    BadFile { what: "an unknown engine", text: "s/\"sqlite\"/\"sqlight\"/", line: 11, says: &["sqlight", "sqlite"] },
-    BadFile { what: "an unknown setting", text: "s/journal_mode/jurnal_mode/", line: 12, says: &["jurnal_mode", "journal_mode"] },
+    BadFile {
+        what: "an unknown engine",
+        text: "s/\"sqlite\"/\"sqlight\"/",
+        line: 11,
+        says: &["sqlight", "sqlite"],
+    },
+    BadFile {
+        what: "an unknown setting",
+        text: "s/journal_mode/jurnal_mode/",
+        line: 12,
+        says: &["jurnal_mode", "journal_mode"],
+    },
     BadFile { what: "a setting's bad value", text: "s/\"wal\"/\"wall\"/", line: 12, says: &["wall", "wal"] },
-    BadFile { what: "an unknown file system", text: "s/\"dir\"/\"ext5\"/", line: 15, says: &["ext5", "ext4", "fathom list filesystems"] },
+    BadFile {
+        what: "an unknown file system",
+        text: "s/\"dir\"/\"ext5\"/",
+        line: 15,
+        says: &["ext5", "ext4", "fathom list filesystems"],
+    },
     BadFile { what: "a bad unit", text: "GOODsize_mib = \"10 parsecs\"\n", line: 16, says: &["parsecs"] },
     BadFile { what: "no repeats", text: "s/repeats = 3/repeats = 0/", line: 3, says: &["repeats"] },
-    BadFile { what: "an empty axis", text: "GOOD[matrix]\n\"engine.page_size\" = []\n", line: 17, says: &["engine.page_size"] },
-    BadFile { what: "an axis over nothing known", text: "GOOD[matrix]\n\"engine.pagesize\" = [1024]\n", line: 17, says: &["page_size"] },
-    BadFile { what: "a figure of an unknown kind", text: "GOOD[[figure]]\nid = \"a\"\nkind = \"pie\"\ntitle = \"t\"\nsee = \"s\"\nphases = [\"insert\"]\n", line: 18, says: &["pie", "bars"] },
-    BadFile { what: "a headline over an unknown axis", text: "GOOD[[headline]]\nphase = \"insert\"\nmetric = \"rate\"\naxis = \"engine.colour\"\nbaseline = \"red\"\n", line: 19, says: &["engine.colour"] },
-    BadFile { what: "mkfs words for a directory", text: "GOODmkfs = [\"-O\", \"x\"]\n", line: 16, says: &["mkfs", "dir"] },
+    BadFile {
+        what: "an empty axis",
+        text: "GOOD[matrix]\n\"engine.page_size\" = []\n",
+        line: 17,
+        says: &["engine.page_size"],
+    },
+    BadFile {
+        what: "an axis over nothing known",
+        text: "GOOD[matrix]\n\"engine.pagesize\" = [1024]\n",
+        line: 17,
+        says: &["page_size"],
+    },
+    BadFile {
+        what: "a figure of an unknown kind",
+        text: "GOOD[[figure]]\nid = \"a\"\nkind = \"pie\"\ntitle = \"t\"\nsee = \"s\"\nphases = [\"insert\"]\n",
+        line: 18,
+        says: &["pie", "bars"],
+    },
+    BadFile {
+        what: "a headline over an unknown axis",
+        text: "GOOD[[headline]]\nphase = \"insert\"\nmetric = \"rate\"\naxis = \"engine.colour\"\nbaseline = \"red\"\n",
+        line: 19,
+        says: &["engine.colour"],
+    },
+    BadFile {
+        what: "mkfs words for a directory",
+        text: "GOODmkfs = [\"-O\", \"x\"]\n",
+        line: 16,
+        says: &["mkfs", "dir"],
+    },
 ];
 
 fn text_of(bad: &BadFile) -> String {
@@ -159,10 +221,15 @@ fn files_of_the_wrong_kind_are_refused_and_left_alone() {
     place.fathom(&["report", "later.db"]).exits(1).says("99");
 
     place.fathom(&["report", "good.db", "--figure", "F99"]).exits(2).says("F99");
-    place.fathom(&["report", "good.db", "--html", "no/such/place/report.html"]).exits(1).says("no/such/place");
+    place
+        .fathom(&["report", "good.db", "--html", "no/such/place/report.html"])
+        .exits(1)
+        .says("no/such/place");
     place.fathom(&["report", "good.db", "--csv", "--json"]).exits(2);
     place.fathom(&["run", "mine.toml", "--out", "good.db"]).exits(2).says("--resume");
-    place.fathom(&["run", "mine.toml", "--out", "good.db", "--resume", "--set", "workload.transactions=6"]).exits(2);
+    place
+        .fathom(&["run", "mine.toml", "--out", "good.db", "--resume", "--set", "workload.transactions=6"])
+        .exits(2);
     assert_eq!(place.rows("good.db", "SELECT count(*) FROM run WHERE status = 'done'"), "3");
 }
 
@@ -173,7 +240,14 @@ fn a_library_that_is_not_sqlite_fails_the_cell_and_says_so() {
     place.write("libnot.so", "no library");
     let library = place.path("libnot.so");
     place
-        .fathom(&["run", "mine.toml", "--out", "r.db", "--set", &format!("engine.library={}", library.display())])
+        .fathom(&[
+            "run",
+            "mine.toml",
+            "--out",
+            "r.db",
+            "--set",
+            &format!("engine.library={}", library.display()),
+        ])
         .fails()
         .says("libnot.so");
 }
@@ -191,7 +265,10 @@ fn a_worker_refuses_what_is_no_order() {
 #[test]
 fn a_killed_worker_fails_its_run_and_the_others_go_on() {
     let place = Place::new();
-    place.write("mine.toml", &GOOD.replace("transactions = 5", "transactions = 400").replace("repeats = 3", "repeats = 6"));
+    place.write(
+        "mine.toml",
+        &GOOD.replace("transactions = 5", "transactions = 400").replace("repeats = 3", "repeats = 6"),
+    );
     let running = place.start(&["run", "mine.toml", "--out", "r.db"]);
     let worker = running.wait_for_child("worker");
     // SAFETY: kill only takes numbers; the process is a child of the one just started.
@@ -208,7 +285,10 @@ fn a_killed_worker_fails_its_run_and_the_others_go_on() {
 #[test]
 fn ctrl_c_keeps_what_is_finished_and_resume_goes_on() {
     let place = Place::new();
-    place.write("mine.toml", &GOOD.replace("transactions = 5", "transactions = 300").replace("repeats = 3", "repeats = 30"));
+    place.write(
+        "mine.toml",
+        &GOOD.replace("transactions = 5", "transactions = 300").replace("repeats = 3", "repeats = 30"),
+    );
     let running = place.start(&["run", "mine.toml", "--out", "r.db"]);
     running.wait_until(|| place.rows_or_empty("r.db", "SELECT count(*) >= 2 FROM run") == "1");
     running.interrupt();

@@ -4,6 +4,8 @@
 //! its output and are not compared, except that a line `exit N` after a command states its exit code. `console root` blocks
 //! run only as root. Every page gets a fresh directory; `fathom` and `smsc` are on the PATH.
 
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -113,7 +115,9 @@ fn the_commands_of_every_page_of_the_guide_work() {
 
 #[test]
 fn a_block_is_read_as_written() {
-    let steps = steps("```console\n$ fathom list\nout\n$ false\nexit 1\n```\n```sh\n$ not run\n```\n```console root\n$ a \\\n  b\n```\n");
+    let steps = steps(
+        "```console\n$ fathom list\nout\n$ false\nexit 1\n```\n```sh\n$ not run\n```\n```console root\n$ a \\\n  b\n```\n",
+    );
     let seen: Vec<_> = steps.iter().map(|s| (s.command.as_str(), s.exit, s.root)).collect();
     assert_eq!(seen, [("fathom list", 0, false), ("false", 1, false), ("a \\\n  b", 0, true)]);
 }

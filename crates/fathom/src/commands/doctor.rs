@@ -22,7 +22,10 @@ pub fn run(asked: &Doctor) -> super::Result {
     if absent == 0 {
         println!("Everything Fathom can use is here.");
     } else {
-        println!("{absent} of {} are missing; cells that need them are skipped with the reason.", capabilities.len());
+        println!(
+            "{absent} of {} are missing; cells that need them are skipped with the reason.",
+            capabilities.len()
+        );
     }
     println!("Next:  fathom run first-look");
     Ok(Outcome::Good)

@@ -44,7 +44,9 @@ fn unknown_experiment(name: &str) -> Error {
     let names: Vec<&str> = experiment::builtin().iter().map(|one| one.name).collect();
     let hint = fathom_workload::suggest::nearest(name, names)
         .map_or_else(String::new, |near| format!("; did you mean \"{near}\"?"));
-    Error::asked(format!("no built-in experiment is called \"{name}\"{hint}  `fathom list experiments` shows them"))
+    Error::asked(format!(
+        "no built-in experiment is called \"{name}\"{hint}  `fathom list experiments` shows them"
+    ))
 }
 
 /// The built-in files are read by a test of the lab, so what cannot be read here is only shown without a title.

@@ -39,6 +39,9 @@ fn columns() -> Option<usize> {
 }
 
 /// Writes the HTML report; a reader never sees half of it.
-pub fn write_html(results: &fathom_lab::store::Results, file: &std::path::Path) -> std::result::Result<(), Error> {
+pub fn write_html(
+    results: &fathom_lab::store::Results,
+    file: &std::path::Path,
+) -> std::result::Result<(), Error> {
     fathom_report::write_whole(file, |out| fathom_report::html(results, out)).map_err(Error::failed)
 }

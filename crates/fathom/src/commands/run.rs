@@ -21,9 +21,7 @@ pub fn run(asked: &Run) -> super::Result {
     let experiment = read_experiment(&asked.experiment)?;
     let machine = Machine::of(capabilities);
     let selection = Selection { quick: asked.quick, repeat: asked.repeat, sets: asked.set.clone() };
-    let cells = experiment
-        .cells(&selection, &Vocabulary::here())
-        .map_err(Error::asked)?;
+    let cells = experiment.cells(&selection, &Vocabulary::here()).map_err(Error::asked)?;
     for warning in &cells.warnings {
         eprintln!("warning: {warning}");
     }
@@ -46,7 +44,9 @@ pub fn run(asked: &Run) -> super::Result {
     };
     say_skipped(&plan);
     if plan.cells.iter().all(|cell| cell.skipped.is_some()) {
-        return Err(Error::failed("no cell of this experiment can run on this machine; `fathom doctor` shows what is missing"));
+        return Err(Error::failed(
+            "no cell of this experiment can run on this machine; `fathom doctor` shows what is missing",
+        ));
     }
 
     let directory = working_directory(asked, &file)?;
@@ -71,8 +71,8 @@ fn read_experiment(name: &str) -> Result<Experiment, Error> {
         )));
     }
     let text = std::fs::read(path).map_err(|error| Error::asked(format!("{name}: {error}")))?;
-    let text = String::from_utf8(text)
-        .map_err(|error| Error::asked(format!("{name}: not a text file: {error}")))?;
+    let text =
+        String::from_utf8(text).map_err(|error| Error::asked(format!("{name}: not a text file: {error}")))?;
     Experiment::parse(name, &text).map_err(Error::asked)
 }
 
@@ -105,7 +105,10 @@ fn working_directory(asked: &Run, file: &Path) -> Result<PathBuf, Error> {
     let directory = match &asked.dir {
         Some(directory) => {
             let kind = std::fs::metadata(directory).map_err(|error| {
-                Error::asked(format!("--dir {}: {error}; it must be a directory on the disk under test", directory.display()))
+                Error::asked(format!(
+                    "--dir {}: {error}; it must be a directory on the disk under test",
+                    directory.display()
+                ))
             })?;
             if !kind.is_dir() {
                 return Err(Error::asked(format!("--dir {}: not a directory", directory.display())));
@@ -114,12 +117,14 @@ fn working_directory(asked: &Run, file: &Path) -> Result<PathBuf, Error> {
         }
         None => {
             let parent = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            std::fs::create_dir_all(parent)
-                .map_err(|error| Error::failed(format!("{}: {error}; choose another place with --out", parent.display())))?;
+            std::fs::create_dir_all(parent).map_err(|error| {
+                Error::failed(format!("{}: {error}; choose another place with --out", parent.display()))
+            })?;
             parent.to_path_buf()
         }
     };
-    std::path::absolute(&directory).map_err(|error| Error::failed(format!("{}: {error}", directory.display())))
+    std::path::absolute(&directory)
+        .map_err(|error| Error::failed(format!("{}: {error}", directory.display())))
 }
 
 /// Opens the results file to go on with, or makes a new one. Earlier results at the default place are moved aside, never lost.
@@ -140,7 +145,8 @@ fn open_results(
         eprintln!("Earlier results are kept as {}", aside.display());
     }
     if let Some(parent) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent).map_err(|error| Error::failed(format!("{}: {error}", parent.display())))?;
+        std::fs::create_dir_all(parent)
+            .map_err(|error| Error::failed(format!("{}: {error}", parent.display())))?;
     }
     let row = ExperimentRow {
         name: experiment.name.clone(),
@@ -155,7 +161,8 @@ fn open_results(
         started_ms: now_ms(),
         finished_ms: None,
     };
-    let writer = Writer::create(&file, &row, &schedule::environment(directory), &plan.rows()).map_err(Error::failed)?;
+    let writer = Writer::create(&file, &row, &schedule::environment(directory), &plan.rows())
+        .map_err(Error::failed)?;
     Ok((writer, file))
 }
 
@@ -179,7 +186,8 @@ fn move_aside(file: &Path) -> Result<PathBuf, Error> {
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), Error> {
-    std::fs::rename(from, to).map_err(|error| Error::failed(format!("{} → {}: {error}", from.display(), to.display())))
+    std::fs::rename(from, to)
+        .map_err(|error| Error::failed(format!("{} → {}: {error}", from.display(), to.display())))
 }
 
 fn carry_out(
@@ -208,7 +216,8 @@ fn carry_out(
     }
     let bar = Bar::new(plan.turns().len(), asked.quiet);
     let limits = Limits { run: limit };
-    let carried = schedule::carry_out(plan, turns, limits, &mut world, &mut writer, &mut |progress| bar.show(progress));
+    let carried =
+        schedule::carry_out(plan, turns, limits, &mut world, &mut writer, &mut |progress| bar.show(progress));
     bar.clear();
     let summary = carried.map_err(Error::failed)?;
     let finished = (summary.missing == 0 && !summary.interrupted).then(now_ms);
@@ -306,7 +315,11 @@ fn command_line(asked: &Run, seed: u64) -> String {
 /// A word as a POSIX shell reads it back.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 /// Milliseconds since 1970 UTC.

@@ -9,7 +9,8 @@ use crate::outcome::{Error, Outcome};
 pub fn run(asked: &Stack) -> super::Result {
     match &asked.action {
         StackAction::Up { fs, name, size, log, mount, mkfs, dir } => {
-            let directory = std::path::absolute(dir).map_err(|error| Error::asked(format!("--dir: {error}")))?;
+            let directory =
+                std::path::absolute(dir).map_err(|error| Error::asked(format!("--dir: {error}")))?;
             let spec = StackSpec {
                 filesystem: fs.clone(),
                 mkfs: mkfs.clone(),

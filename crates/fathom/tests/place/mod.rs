@@ -1,6 +1,7 @@
 //! A fresh directory in which `fathom` is called as a user calls it.
 
 #![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -101,7 +102,9 @@ impl Place {
     pub fn leftover_work(&self) -> Vec<String> {
         self.files()
             .into_iter()
-            .filter(|name| ![".db", ".db-wal", ".db-shm", ".toml", ".html"].iter().any(|end| name.ends_with(end)))
+            .filter(|name| {
+                ![".db", ".db-wal", ".db-shm", ".toml", ".html"].iter().any(|end| name.ends_with(end))
+            })
             .collect()
     }
 
@@ -116,7 +119,10 @@ impl Place {
     }
 
     pub fn fathom_with(&self, words: &[&str], variables: &[(&str, &str)]) -> End {
-        End::of(words, self.command(words).envs(variables.iter().copied()).stdin(Stdio::null()).output().unwrap())
+        End::of(
+            words,
+            self.command(words).envs(variables.iter().copied()).stdin(Stdio::null()).output().unwrap(),
+        )
     }
 
     pub fn fathom_with_input(&self, words: &[&str], input: &str) -> End {
@@ -159,7 +165,10 @@ impl Place {
         let Ok(connection) = rusqlite::Connection::open_with_flags(self.path(database), flags) else {
             return String::new();
         };
-        connection.query_row(sql, [], |row| row.get::<_, rusqlite::types::Value>(0)).map(text).unwrap_or_default()
+        connection
+            .query_row(sql, [], |row| row.get::<_, rusqlite::types::Value>(0))
+            .map(text)
+            .unwrap_or_default()
     }
 }
 
@@ -184,11 +193,18 @@ impl Running {
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(60) {
             for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-                let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-                let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap_or_default();
-                let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1).map(str::to_owned));
-                let words = std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline")).unwrap_or_default();
-                if parent == Some(self.id().to_string()) && String::from_utf8_lossy(&words).split('\0').any(|it| it == word) {
+                let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
+                    continue;
+                };
+                let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"))
+                    .unwrap_or_default();
+                let parent =
+                    stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1).map(str::to_owned));
+                let words = std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline"))
+                    .unwrap_or_default();
+                if parent == Some(self.id().to_string())
+                    && String::from_utf8_lossy(&words).split('\0').any(|it| it == word)
+                {
                     return pid;
                 }
             }
