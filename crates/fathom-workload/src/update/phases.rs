@@ -150,7 +150,7 @@ impl Run<'_> {
             for repeat in 0..self.update.range_repeats {
                 let (first, last) = self.bounds("update-range", range, repeat);
                 let (mut connection, statement) = phase.excluded(|| {
-                    // Not after the last: its rows are checked one by one.
+                    // Before and not after each range, so that the rows of the last are there to be checked one by one.
                     if self.prepared.is_worn_by_updates() {
                         self.restore()?;
                     }
