@@ -66,7 +66,8 @@ fn all_accesses_in_all_modes_give_right_counts_bytes_and_splits() {
             assert_eq!(sample.rows, 1);
         }
         assert_eq!(kept.samples.len(), 5 * 64);
-        let written: u64 = kept.io.iter().filter(|row| row.op == "write").map(|row| row.bytes).sum();
+        let written: u64 =
+            kept.io.iter().filter(|row| row.class == "file" && row.op == "write").map(|row| row.bytes).sum();
         assert_eq!(written, 3 * 256 * 1024);
         assert_eq!(kept.verified.len(), 5 + 2, "{:?}", kept.verified);
     }
