@@ -54,7 +54,8 @@ pub fn main() -> ExitCode {
 
 /// Keeps stdout for events: what else is printed goes to stderr.
 fn take_stdout() -> std::io::Result<std::fs::File> {
-    let events: OwnedFd = rustix::io::dup(rustix::stdio::stdout())?;
+    // Closed in what an engine starts (a server), so that the lab sees the end of the events when this process ends.
+    let events: OwnedFd = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
     Ok(events.into())
 }

@@ -3,6 +3,8 @@
 //! A case is `### name`, the file, `--- ` with the command line's part (or nothing), and the expected text. With `BLESS=1` the
 //! test writes what it found instead; read the difference before committing it.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking, as tests do")]
+
 use std::path::Path;
 
 use fathom_lab::experiment::{Experiment, Selection, Vocabulary};

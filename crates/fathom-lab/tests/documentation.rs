@@ -1,5 +1,7 @@
 //! What the documentation and the built-in experiments say is true.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking, as tests do")]
+
 use fathom_lab::experiment::{Experiment, Selection, Vocabulary, builtin};
 
 fn check(name: &str, source: &str) -> usize {

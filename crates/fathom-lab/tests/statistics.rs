@@ -1,6 +1,8 @@
 //! Does the lab find what is there, and nothing else? The whole way — experiment file, plan, schedule, results file, analysis —
 //! on a virtual clock and device, where the truth is known.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking, as tests do")]
+
 use std::path::Path;
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Real worker processes: good ones, killed ones, and ones that talk nonsense.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking, as tests do")]
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -171,6 +173,15 @@ fn a_worker_that_hangs_is_ended_at_its_time_limit() {
     assert_eq!((summary.done, summary.failed.len()), (1, 1), "{summary:?}");
     assert!(summary.failed[0].1.contains("longer than its time limit of 3 s"), "{}", summary.failed[0].1);
     bench.nothing_left();
+}
+
+#[test]
+fn what_a_dead_worker_started_does_not_hold_the_lab_up() {
+    let bench = bench(SOURCE);
+    let begin = Instant::now();
+    let message = one_failed(&bench.run_script(&second("sleep 600 & kill -9 $$")), &bench);
+    assert!(message.starts_with("the worker was killed"), "{message}");
+    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
 }
 
 #[test]

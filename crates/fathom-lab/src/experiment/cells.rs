@@ -69,7 +69,20 @@ impl Experiment {
         }
         for (number, argument) in selection.sets.iter().enumerate() {
             let setting = overrides::read(argument, self.sources.len() + number, &base, &axes, vocabulary)?;
-            overlay(setting, &mut base, &mut axes)?;
+            let listed = matches!(setting.node.value, Value::List(_));
+            let is_new_axis = listed
+                && setting.path != "variants"
+                && !axes.iter().any(|axis| axis.sets(&setting.path))
+                && !overrides::accepts_list(&setting.path, &base, &axes, vocabulary);
+            if is_new_axis {
+                axes.push(Axis {
+                    points: points(&setting.path, &setting.key_span, &setting.node)?,
+                    span: setting.key_span.clone(),
+                    name: setting.path,
+                });
+            } else {
+                overlay(setting, &mut base, &mut axes)?;
+            }
         }
         let from_file = if selection.quick { self.quick.repeats } else { None };
         let mut made = Cells {
@@ -139,10 +152,7 @@ fn overlay(setting: Setting, base: &mut Vec<Setting>, axes: &mut [Axis]) -> Resu
         axis.points = points(&setting.path, &setting.key_span, &node)?;
         return Ok(());
     }
-    let in_variants = axes
-        .iter()
-        .any(|axis| axis.points.iter().any(|point| point.settings.iter().any(|it| it.path == setting.path)));
-    if in_variants {
+    if axes.iter().any(|axis| axis.sets(&setting.path)) {
         return Err(Problem::new(
             &setting.key_span,
             format!("the experiment's variants set `{}` themselves", setting.path),
@@ -386,8 +396,17 @@ fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<Sta
         match name {
             "filesystem" => {
                 stack.filesystem = node.text(name)?;
-                let known = || vocabulary.filesystems.iter().map(|(name, _)| name.as_str());
-                if !known().any(|it| it == stack.filesystem) {
+                // Where several names are as near, the commonest was meant.
+                let known = || {
+                    let all = vocabulary.filesystems.iter().map(|(name, _)| name.as_str());
+                    ["ext4", "xfs", "btrfs"].into_iter().chain(all)
+                };
+                if !vocabulary
+                    .filesystems
+                    .iter()
+                    .map(|(name, _)| name.as_str())
+                    .any(|it| it == stack.filesystem)
+                {
                     let near = did_you_mean(nearest(&stack.filesystem, known()));
                     let hint = format!("{near}  `fathom list filesystems` shows what this machine can make");
                     return Err(Problem::new(

@@ -75,6 +75,11 @@ impl Axis {
     pub fn values(&self) -> impl Iterator<Item = &str> {
         self.points.iter().map(|point| point.label.as_str())
     }
+
+    /// Whether it is the axis of a path, or its variants set that path.
+    fn sets(&self, path: &str) -> bool {
+        self.name == path || self.points.iter().any(|point| point.settings.iter().any(|it| it.path == path))
+    }
 }
 
 /// One value of an axis: what it is called and what it sets.

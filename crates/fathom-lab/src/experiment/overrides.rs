@@ -7,6 +7,7 @@ use super::diagnostic::{Problem, Span, did_you_mean};
 use super::node::{Node, Value, document};
 use super::parse::check_path;
 use super::{Axis, Setting, Vocabulary};
+use fathom_workload::params::{Kind, Parameter};
 use fathom_workload::suggest::nearest;
 
 /// Reads the argument of a `--set`, which is source number `source`.
@@ -72,6 +73,36 @@ fn value(argument: &str, range: std::ops::Range<usize>, source: usize, lists: bo
     }
 }
 
+/// What the workloads and engines of this experiment accept, each with its room.
+fn parameters<'a>(
+    base: &'a [Setting],
+    axes: &'a [Axis],
+    vocabulary: &'a Vocabulary,
+) -> impl Iterator<Item = (&'static str, &'static Parameter)> + 'a {
+    let all = base.iter().chain(axes.iter().flat_map(|axis| axis.points.iter().flat_map(|it| &it.settings)));
+    all.flat_map(|setting| {
+        let name = match setting.node.json() {
+            Ok(Json::String(name)) => name,
+            _ => String::new(),
+        };
+        let (room, parameters) = match setting.path.as_str() {
+            "workload.name" => ("workload", vocabulary.workload(&name).map(|it| it.parameters)),
+            "engine.name" => ("engine", vocabulary.engine(&name).map(|it| it.settings)),
+            _ => ("", None),
+        };
+        parameters.unwrap_or_default().iter().map(move |it| (room, it))
+    })
+}
+
+/// Whether the value at `path` is a list by itself, so that several values are one value and not an axis.
+pub(super) fn accepts_list(path: &str, base: &[Setting], axes: &[Axis], vocabulary: &Vocabulary) -> bool {
+    path == "stack.mkfs"
+        || parameters(base, axes, vocabulary).any(|(room, it)| {
+            matches!(it.kind, Kind::Integers { .. } | Kind::TextsOf(_))
+                && path == format!("{room}.{}", it.name)
+        })
+}
+
 fn resolve(
     key: &str,
     span: &Span,
@@ -96,18 +127,8 @@ fn resolve(
         check_path(key, span)?;
         return Ok(key.to_owned());
     }
-    // All names that mean something here, for every workload and engine that the experiment uses.
     let mut known: Vec<String> = STACK_KEYS.iter().map(|it| format!("stack.{it}")).collect();
-    let all = base.iter().chain(axes.iter().flat_map(|axis| axis.points.iter().flat_map(|it| &it.settings)));
-    for setting in all {
-        let Ok(Json::String(name)) = setting.node.json() else { continue };
-        let (room, parameters) = match setting.path.as_str() {
-            "workload.name" => ("workload", vocabulary.workload(&name).map(|it| it.parameters)),
-            "engine.name" => ("engine", vocabulary.engine(&name).map(|it| it.settings)),
-            _ => continue,
-        };
-        known.extend(parameters.unwrap_or_default().iter().map(|it| format!("{room}.{}", it.name)));
-    }
+    known.extend(parameters(base, axes, vocabulary).map(|(room, it)| format!("{room}.{}", it.name)));
     known.sort();
     known.dedup();
     let matching: Vec<&String> =

@@ -66,7 +66,7 @@ pub(super) fn convert(text: &str, unit: &str) -> Option<Result<i64, (String, Str
     // 2^53: beyond it a double no longer holds every whole number.
     if value.fract() != 0.0 || value.abs() > 9_007_199_254_740_992.0 {
         let message = format!("\"{text}\" is not a whole number of {unit}");
-        return Some(Err((message, format!("it would be {value} {unit}"))));
+        return Some(Err((message, format!("it would be {value:.3} {unit}"))));
     }
     Some(Ok(value as i64))
 }

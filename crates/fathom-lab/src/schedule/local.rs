@@ -48,12 +48,27 @@ impl Interrupt {
     /// # Errors
     /// The system refuses to install the handlers.
     pub fn on_signals(&self) -> std::io::Result<()> {
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
-        {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // Under nohup a hangup is to be ignored, and stays so.
+            if signal == SIGHUP && is_ignored(signal) {
+                continue;
+            }
             signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&self.0))?;
             signal_hook::flag::register(signal, Arc::clone(&self.0))?;
         }
         Ok(())
+    }
+}
+
+/// Whether this process ignores a signal.
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: with a null new action sigaction only writes the current one, into a structure that is valid and writable;
+    // all-zero bytes are a valid sigaction.
+    unsafe {
+        let mut current: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut current) == 0
+            && current.sa_sigaction == libc::SIG_IGN
     }
 }
 

@@ -59,17 +59,22 @@ pub(super) fn run(
     // A worker that ends before it has read its order is judged by how it ended, not by the broken pipe.
     let _ = stdin.write_all(&text);
     drop(stdin);
-    let complaints = std::thread::spawn(move || last_words(stderr));
+    let (complain, complaints) = channel();
+    std::thread::spawn(move || complain.send(last_words(stderr)));
     let (sender, heard) = channel();
     std::thread::spawn(move || listen(stdout, &sender));
 
-    let listened = attend(&heard, deadline, limit, interrupt, on_event);
+    let listened = attend(&mut worker, &heard, deadline, limit, interrupt, on_event);
     if listened.is_err() {
         worker.end();
     }
     let status = worker.wait(deadline.max(Instant::now() + GRACE));
+    if !status.is_some_and(|it| it.success()) {
+        worker.end_what_it_started();
+    }
     listened?;
-    let complaints = if status.is_some() { complaints.join().unwrap_or_default() } else { String::new() };
+    // What the worker started may hold its stderr open still: its words are not worth waiting for.
+    let complaints = complaints.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
     match status {
         Some(status) if status.success() => Ok(()),
         Some(status) => failed(with_complaints(how_it_ended(status), &complaints)),
@@ -77,14 +82,19 @@ pub(super) fn run(
     }
 }
 
+/// How long the output may stay open after the worker has ended: what it started may hold it.
+const ECHO: Duration = Duration::from_secs(2);
+
 /// Hands on events until the worker's output ends.
 fn attend(
+    worker: &mut Worker,
     heard: &Receiver<Heard>,
     deadline: Instant,
     limit: Duration,
     interrupt: &Interrupt,
     on_event: &mut dyn FnMut(Event),
 ) -> Result<(), WorkError> {
+    let mut ended: Option<Instant> = None;
     loop {
         if interrupt.is_raised() {
             return Err(WorkError::Interrupted);
@@ -102,7 +112,14 @@ fn attend(
                 return Err(WorkError::Failed(format!("the worker wrote what is no event: {text}")));
             }
             Ok(Heard::End) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => {
+                if worker.wait(Instant::now()).is_some() {
+                    let since = *ended.get_or_insert_with(Instant::now);
+                    if since.elapsed() > ECHO {
+                        return Ok(());
+                    }
+                }
+            }
         }
     }
 }
@@ -186,6 +203,14 @@ impl Worker {
             && !self.ended
         {
             let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
+
+    /// Ends what is left of the worker's process group.
+    fn end_what_it_started(&self) {
+        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+            // An error means that nothing is left.
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
     }
 
