@@ -57,7 +57,9 @@ impl Postgres {
             Command::new(server::find("postgres").context("no postgres: apt-get install postgresql")?);
         command.arg("-D").arg(".");
         server::as_unprivileged(&mut command, &data)?;
-        let (server, mut stream) = Server::start(command, &data, || greet(&socket))?;
+        // SIGQUIT is an immediate shutdown: PostgreSQL aborts without a checkpoint and recovers from its log at the next
+        // start. Unlike a plain kill it takes the sessions and the shared memory with it.
+        let (server, mut stream) = Server::start(command, &data, libc::SIGQUIT, || greet(&socket))?;
         if fresh {
             query(&mut stream, SCHEMA)?;
         }
@@ -80,7 +82,7 @@ fn create(dir: &Path, data: &Path) -> Result<()> {
     ]);
     command.current_dir(data).stdin(Stdio::null()).stdout(Stdio::null());
     server::as_unprivileged(&mut command, data)?;
-    server::die_with_parent(&mut command);
+    server::die_with_parent(&mut command, libc::SIGKILL);
     let output = command.output().context("initdb")?;
     ensure!(
         output.status.success(),
@@ -355,9 +357,7 @@ impl Peer for Postgres {
         Some(self.server.pid())
     }
 
-    /// An immediate shutdown: PostgreSQL aborts without a checkpoint and recovers from its log at the next start. Unlike
-    /// a plain kill it takes the sessions with it, so that the next start need not wait for them.
     fn kill(self: Box<Self>) -> Result<()> {
-        self.server.end(libc::SIGQUIT)
+        self.server.end()
     }
 }

@@ -45,7 +45,7 @@ impl Redis {
             server::find("redis-server").context("no redis-server: apt-get install redis-server")?;
         let mut command = Command::new(program);
         command.arg("redis.conf");
-        let (server, ()) = Server::start(command, dir, || {
+        let (server, ()) = Server::start(command, dir, libc::SIGKILL, || {
             let mut stream = server::connect(&socket)?;
             let pong = ask(&mut stream, &mut Vec::new(), &[b"PING"])?;
             ensure!(pong == Reply::Simple("PONG".into()), "Redis is loading: {pong:?}");
@@ -241,7 +241,7 @@ impl Peer for Redis {
     }
 
     fn kill(self: Box<Self>) -> Result<()> {
-        self.server.end(libc::SIGKILL)
+        self.server.end()
     }
 }
 

@@ -28,7 +28,7 @@ peers/run [OPTION…]     compares mmdb with its rivals; prints tables and write
 peers/run table FILE    prints the tables of a cells.jsonl again
 ";
 
-/// A cell that may have an asynchronous window takes this long at most, s.
+/// Either process of a cell takes this long at most.
 const CELL_LIMIT: Duration = Duration::from_secs(240);
 
 struct Options {
@@ -216,7 +216,7 @@ fn run_cell(spec: &CellSpec) -> Outcome {
 fn child<T: for<'de> Deserialize<'de>>(verb: &str, spec: &CellSpec) -> Result<T> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(verb).arg(serde_json::to_string(spec)?).stdin(Stdio::null()).stdout(Stdio::piped());
-    server::die_with_parent(&mut command);
+    server::die_with_parent(&mut command, libc::SIGKILL);
     let mut child = command.spawn().context("starting the process of a cell")?;
     let mut stdout = child.stdout.take().context("the child's output")?;
     let (sender, receiver) = std::sync::mpsc::channel();

@@ -11,27 +11,31 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// A running server. Dropping it kills and reaps it; the kernel kills it should this process be killed.
+/// A running server. Dropping it ends and reaps it; the kernel ends it should this process be killed.
 pub struct Server {
     child: Child,
+    /// What ends it at once, without a last checkpoint.
+    signal: i32,
 }
 
 impl Server {
-    /// Starts `command` in `dir`, its output into `server.log` there, and waits until `ready` succeeds.
+    /// Starts `command` in `dir`, its output into `server.log` there, and waits until `ready` succeeds. `signal` is what
+    /// ends the server as a crash would: `SIGKILL`, or what the server has for it.
     ///
     /// Call it from the main thread: the kernel's death signal goes out when the thread that started the server ends.
     pub fn start<T>(
         mut command: Command,
         dir: &Path,
+        signal: i32,
         mut ready: impl FnMut() -> Result<T>,
     ) -> Result<(Server, T)> {
         let log_path = dir.join("server.log");
         let log = File::options().append(true).create(true).open(&log_path).context("server.log")?;
         command.current_dir(dir).stdin(std::process::Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        die_with_parent(&mut command);
+        die_with_parent(&mut command, signal);
         let program = command.get_program().to_owned();
         let child = command.spawn().with_context(|| format!("starting {}", program.display()))?;
-        let mut server = Server { child };
+        let mut server = Server { child, signal };
         let begin = Instant::now();
         loop {
             match ready() {
@@ -56,31 +60,36 @@ impl Server {
         self.child.id()
     }
 
-    /// Sends `signal` and waits until the server has ended.
-    pub fn end(mut self, signal: i32) -> Result<()> {
-        // SAFETY: the child is ours and not yet reaped, so the number is its own.
-        unsafe { libc::kill(self.child.id() as i32, signal) };
-        self.child.wait().context("waiting for the server")?;
+    /// Ends it as a crash would, and waits until it has ended.
+    pub fn end(mut self) -> Result<()> {
+        self.crash().context("waiting for the server")
+    }
+
+    fn crash(&mut self) -> std::io::Result<()> {
+        if self.child.try_wait()?.is_none() {
+            // SAFETY: the child is ours and not yet reaped, so the number is its own.
+            unsafe { libc::kill(self.child.id() as i32, self.signal) };
+            self.child.wait()?;
+        }
         Ok(())
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already; there is nobody to tell.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        // There is nobody to tell.
+        let _ = self.crash();
     }
 }
 
-/// Has the kernel kill the child when the thread that starts it ends, however that comes about.
-pub fn die_with_parent(command: &mut Command) {
+/// Has the kernel send `signal` to the child when the thread that starts it ends, however that comes about.
+pub fn die_with_parent(command: &mut Command, signal: i32) {
     let parent = std::process::id();
     // SAFETY: between fork and exec only prctl, getppid and _exit are called, which are async-signal-safe. A change of
     // user comes before this closure and would clear the setting, so it is made here, last.
     unsafe {
         command.pre_exec(move || {
-            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, signal) != 0 {
                 return Err(std::io::Error::last_os_error());
             }
             // The parent may have died in between.

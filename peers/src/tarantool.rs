@@ -42,7 +42,7 @@ impl Tarantool {
         let mut command = Command::new(program);
         command.arg("tarantool.lua").env("PEERS_SOCKET", "unix/:./s");
         // The socket is there before the procedures are: ask for rows until that works.
-        let (server, ()) = Server::start(command, dir, || {
+        let (server, ()) = Server::start(command, dir, libc::SIGKILL, || {
             let mut stream = greet(&socket)?;
             call_rows(&mut stream, &mut Vec::new(), "ms_state", &[u64::MAX], |_| Ok(Vec::new())).map(|_| ())
         })?;
@@ -243,7 +243,7 @@ impl Peer for Tarantool {
     }
 
     fn kill(self: Box<Self>) -> Result<()> {
-        self.server.end(libc::SIGKILL)
+        self.server.end()
     }
 }
 
