@@ -81,20 +81,29 @@ struct Worker<'a> {
     connection: Box<dyn Connection>,
     content: &'a mut Content,
     lane: Lane,
-    statements: Option<Statements>,
+    statements: Statements,
     checkpoints: Vec<Statement>,
     /// Log frames that a checkpoint left behind.
     unfinished: Option<String>,
-    sql: String,
+}
+
+/// How a transaction is given to the engine.
+enum Statements {
+    /// As one text.
+    Texts(sql::Texts),
+    /// As statements prepared before.
+    Prepared(Prepared),
 }
 
 /// A transaction's prepared statements.
-struct Statements {
+struct Prepared {
     begin: Statement,
     commit: Statement,
     /// Per database and table.
     changes: Vec<Statement>,
     tables: usize,
+    /// Per change of a transaction its parameters; their memory is used again for the next transaction.
+    bound: Vec<Vec<Value>>,
 }
 
 /// Runs one phase on all threads and hands its figures to the sink.
@@ -116,8 +125,7 @@ pub(super) fn run(
         .map(|(connection, content, statements, checkpoints)| {
             let thread = u32::try_from(content.thread()).unwrap_or(u32::MAX);
             let lane = phase.lane(thread, content.transactions as usize);
-            let sql = String::with_capacity(plan.tables as usize * (plan.value_bytes + 64));
-            Worker { connection, content, lane, statements, checkpoints, unfinished: None, sql }
+            Worker { connection, content, lane, statements, checkpoints, unfinished: None }
         })
         .collect();
     let shared = Shared {
@@ -160,7 +168,7 @@ fn checkpoint_by(plan: &Plan, engine: &dyn Engine) -> Checkpoint {
     }
 }
 
-type Opened<'a> = (Box<dyn Connection>, &'a mut Content, Option<Statements>, Vec<Statement>);
+type Opened<'a> = (Box<dyn Connection>, &'a mut Content, Statements, Vec<Statement>);
 
 /// Opens a thread's connection, makes and fills its tables, and prepares what is to be prepared: all untimed.
 fn open<'a>(
@@ -194,7 +202,11 @@ fn open<'a>(
             connection.prepare(&format!("SELECT count(*) FROM {}", sql::table_name(database, table)))?;
         connection.drain(count, &[])?;
     }
-    let statements = if plan.prepared { Some(prepare(plan, connection.as_mut(), operation)?) } else { None };
+    let statements = if plan.prepared {
+        Statements::Prepared(prepare(plan, connection.as_mut(), operation)?)
+    } else {
+        Statements::Texts(sql::Texts::new(operation, databases, tables, plan.value_bytes))
+    };
     let checkpoints = match (checkpoint, engine.dialect()) {
         (Checkpoint::Nobody, _) => Vec::new(),
         (_, Dialect::Postgresql) => vec![connection.prepare("CHECKPOINT")?],
@@ -237,17 +249,19 @@ fn prepare(
     plan: &Plan,
     connection: &mut dyn Connection,
     operation: Operation,
-) -> Result<Statements, EngineError> {
+) -> Result<Prepared, EngineError> {
     let tables = plan.tables as usize;
-    let changes = pairs(plan.databases as usize, tables)
+    let changes: Vec<_> = pairs(plan.databases as usize, tables)
         .map(|(database, table)| connection.prepare(&sql::with_parameters(operation, database, table)))
         .collect::<Result<_, _>>()?;
-    Ok(Statements {
-        begin: connection.prepare("BEGIN")?,
-        commit: connection.prepare("COMMIT")?,
-        changes,
-        tables,
-    })
+    let parameters = match operation {
+        Operation::Insert => vec![Value::Null, Value::Text(String::new())],
+        Operation::Update => vec![Value::Text(String::new()), Value::Null],
+        Operation::Delete => vec![Value::Null],
+    };
+    let bound = vec![parameters; changes.len()];
+    let (begin, commit) = (connection.prepare("BEGIN")?, connection.prepare("COMMIT")?);
+    Ok(Prepared { begin, commit, changes, tables, bound })
 }
 
 /// Runs the workers: one on this thread, several each on its own.
@@ -294,18 +308,15 @@ impl Worker<'_> {
                 break;
             }
             self.content.change(shared.operation, transaction, &mut changes);
-            match &self.statements {
-                None => {
-                    sql::write_transaction(shared.operation, &changes, plan.value_bytes, &mut self.sql);
-                    let rows = changes.len() as u64;
-                    self.lane.time(|| self.connection.execute_script(&self.sql).map(|()| rows))?;
+            let connection = self.connection.as_mut();
+            match &mut self.statements {
+                Statements::Texts(texts) => {
+                    let (text, rows) = (texts.of(&changes), changes.len() as u64);
+                    self.lane.time(|| connection.execute_script(text).map(|()| rows))?;
                 }
-                Some(statements) => {
-                    let bound: Vec<Vec<Value>> = changes
-                        .iter()
-                        .map(|change| bind(shared.operation, change, plan.value_bytes))
-                        .collect();
-                    self.lane.time(|| statements.run(self.connection.as_mut(), &changes, &bound))?;
+                Statements::Prepared(prepared) => {
+                    prepared.bind(&changes, plan.value_bytes);
+                    self.lane.time(|| prepared.run(connection, &changes))?;
                 }
             }
             if !plan.interval.is_zero() {
@@ -332,31 +343,26 @@ impl Worker<'_> {
     }
 }
 
-/// A change's parameters, in the order in which its statement has them.
-fn bind(operation: Operation, change: &Change, value_bytes: usize) -> Vec<Value> {
-    let id = Value::Integer(change.id);
-    let value = || {
-        let mut text = String::with_capacity(value_bytes);
-        write_value(change.key, value_bytes, &mut text);
-        Value::Text(text)
-    };
-    match operation {
-        Operation::Insert => vec![id, value()],
-        Operation::Update => vec![value(), id],
-        Operation::Delete => vec![id],
+impl Prepared {
+    /// Fills in the parameters of a transaction.
+    fn bind(&mut self, changes: &[Change], value_bytes: usize) {
+        for (change, params) in changes.iter().zip(&mut self.bound) {
+            for param in params {
+                match param {
+                    Value::Text(text) => {
+                        text.clear();
+                        write_value(change.key, value_bytes, text);
+                    }
+                    id => *id = Value::Integer(change.id),
+                }
+            }
+        }
     }
-}
 
-impl Statements {
     /// Runs a transaction; each statement must change one row.
-    fn run(
-        &self,
-        connection: &mut dyn Connection,
-        changes: &[Change],
-        bound: &[Vec<Value>],
-    ) -> Result<u64, WorkloadError> {
+    fn run(&self, connection: &mut dyn Connection, changes: &[Change]) -> Result<u64, WorkloadError> {
         connection.execute(self.begin, &[])?;
-        for (change, params) in changes.iter().zip(bound) {
+        for (change, params) in changes.iter().zip(&self.bound) {
             let statement = self.changes[change.database * self.tables + change.table];
             let rows = connection.execute(statement, params)?;
             if rows != 1 {

@@ -43,46 +43,54 @@ pub(super) fn with_parameters(operation: Operation, database: usize, table: usiz
     }
 }
 
-/// Writes a whole transaction as one text, as the original does.
-pub(super) fn write_transaction(
+/// Writes whole transactions as one text each, as the original does. What never changes is written once.
+pub(super) struct Texts {
     operation: Operation,
-    changes: &[Change],
     value_bytes: usize,
-    text: &mut String,
-) {
-    text.clear();
-    text.push_str("BEGIN;");
-    for change in changes {
-        let Change { database, table, id, key } = *change;
-        // Writing to a String cannot fail.
-        let name = |text: &mut String| {
-            let _ = if database == 0 {
-                write!(text, "tblMyList{table}")
-            } else {
-                write!(text, "db{database}.tblMyList{table}")
-            };
+    tables: usize,
+    /// Per database and table, a statement's text up to its id or value.
+    beginnings: Vec<String>,
+    text: String,
+}
+
+impl Texts {
+    pub fn new(operation: Operation, databases: usize, tables: usize, value_bytes: usize) -> Self {
+        let beginning = |at: usize| {
+            let name = table_name(at / tables, at % tables);
+            match operation {
+                Operation::Insert => format!("INSERT INTO {name}(id,Value) VALUES("),
+                Operation::Update => format!("UPDATE {name} SET Value = '"),
+                Operation::Delete => format!("DELETE FROM {name} WHERE id="),
+            }
         };
-        match operation {
-            Operation::Insert => {
-                text.push_str("INSERT INTO ");
-                name(text);
-                let _ = write!(text, "(id,Value) VALUES({id},'");
-                write_value(key, value_bytes, text);
-                text.push_str("');");
-            }
-            Operation::Update => {
-                text.push_str("UPDATE ");
-                name(text);
-                text.push_str(" SET Value = '");
-                write_value(key, value_bytes, text);
-                let _ = write!(text, "' WHERE id = {id};");
-            }
-            Operation::Delete => {
-                text.push_str("DELETE FROM ");
-                name(text);
-                let _ = write!(text, " WHERE id={id};");
+        let beginnings = (0..databases * tables).map(beginning).collect();
+        Texts { operation, value_bytes, tables, beginnings, text: String::new() }
+    }
+
+    /// The text of a transaction.
+    pub fn of(&mut self, changes: &[Change]) -> &str {
+        let text = &mut self.text;
+        text.clear();
+        text.push_str("BEGIN;");
+        for &Change { database, table, id, key } in changes {
+            text.push_str(&self.beginnings[database * self.tables + table]);
+            // Writing to a String cannot fail.
+            match self.operation {
+                Operation::Insert => {
+                    let _ = write!(text, "{id},'");
+                    write_value(key, self.value_bytes, text);
+                    text.push_str("');");
+                }
+                Operation::Update => {
+                    write_value(key, self.value_bytes, text);
+                    let _ = write!(text, "' WHERE id = {id};");
+                }
+                Operation::Delete => {
+                    let _ = write!(text, "{id};");
+                }
             }
         }
+        text.push_str("COMMIT;");
+        text
     }
-    text.push_str("COMMIT;");
 }
