@@ -1,17 +1,23 @@
 //! "Did you mean …?": the known word nearest to an unknown one.
 
 /// The candidate nearest to `word` by edit distance, if it is near enough to be a likely slip: at most a third of the
-/// letters (rounded up) differ, upper and lower case and `-` and `_` being the same.
+/// letters (rounded up) differ, upper and lower case and `-` and `_` being the same. Among equals the one whose letters are
+/// closest in the alphabet wins: `ext5` is rather meant as `ext4` than as `ext2`.
 #[must_use]
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = normal(word);
     let limit = word.len().div_ceil(3);
     candidates
         .into_iter()
-        .map(|candidate| (distance(&word, &normal(candidate)), candidate))
-        .filter(|&(edits, _)| edits <= limit)
-        .min_by_key(|&(edits, _)| edits)
-        .map(|(_, candidate)| candidate)
+        .map(|candidate| (distance(&word, &normal(candidate)), apart(&word, &normal(candidate)), candidate))
+        .filter(|&(edits, _, _)| edits <= limit)
+        .min_by_key(|&(edits, apart, _)| (edits, apart))
+        .map(|(_, _, candidate)| candidate)
+}
+
+/// How far the letters at the same places lie apart in the alphabet, summed.
+fn apart(a: &[char], b: &[char]) -> u32 {
+    a.iter().zip(b).map(|(&a, &b)| u32::from(a).abs_diff(u32::from(b))).sum()
 }
 
 fn normal(word: &str) -> Vec<char> {
@@ -49,6 +55,11 @@ mod tests {
         assert_eq!(nearest("jurnal_mode", KNOWN), Some("journal_mode"));
         assert_eq!(nearest("Synchronuos", KNOWN), Some("synchronous"));
         assert_eq!(nearest("pagesize", KNOWN), Some("page_size"));
+    }
+
+    #[test]
+    fn of_equally_near_words_the_nearest_letter_wins() {
+        assert_eq!(nearest("ext5", ["ext2", "ext3", "ext4"]), Some("ext4"));
     }
 
     #[test]

@@ -152,7 +152,7 @@ fn words_that_mean_nothing_are_refused() {
     place.write("mine.toml", GOOD);
     let cases: &[(&[&str], i32, &[&str])] = &[
         (&[], 2, &["Usage"]),
-        (&["rnu"], 2, &["run"]),
+        (&["reprot", "r.db"], 2, &["report"]),
         (&["run"], 2, &["NAME"]),
         (&["run", "jurnal-modes"], 2, &["jurnal-modes", "journal-modes"]),
         (&["run", "nothing.toml"], 2, &["nothing.toml"]),

@@ -67,7 +67,8 @@ pub struct Measure {
     pub time_ns: Interval,
     /// Latency (ns): minimum, p50, p90, p99, p99.9, maximum; each the median over runs, the extremes over all runs.
     pub latency_ns: [f64; 6],
-    /// The papers' mean (highest and lowest execution of a run dropped), ns, median over runs; none without samples.
+    /// The papers' mean, ns: of all executions of all runs the highest and the lowest dropped, the mean of the rest; none
+    /// without samples.
     pub trimmed_mean_ns: Option<f64>,
     /// Where the time went, over all runs.
     pub shares: Shares,
@@ -144,14 +145,14 @@ impl Analysis {
             let mut found: BTreeMap<Key, Gathered> = BTreeMap::new();
             let good = results.runs.iter().filter(|run| run.cell == cell.id && run.status == RunStatus::Done);
             for run in good {
-                let mut trimmed = trimmed_means(results, run.id, phases_of_run.get(&run.id))?;
+                let mut walls = walls_of_run(results, run.id, phases_of_run.get(&run.id))?;
                 for phase in phases_of_run.get(&run.id).into_iter().flatten() {
                     let key = (phase.summary.phase.clone(), phase.summary.x.map(f64::to_bits));
                     if !found.contains_key(&key) {
                         order.push(key.clone());
                     }
                     let gathered = found.entry(key.clone()).or_default();
-                    gathered.add(run.id, run.block, &phase.summary, trimmed.remove(&key));
+                    gathered.add(run.id, run.block, &phase.summary, walls.remove(&key).unwrap_or_default());
                 }
             }
             for key in order {
@@ -173,26 +174,24 @@ impl Analysis {
     }
 }
 
-/// The trimmed mean of each phase and abscissa of a run.
-fn trimmed_means(
+/// The wall time (ns) of each execution of a run, by phase and abscissa.
+fn walls_of_run(
     results: &Results,
     run: i64,
     phases: Option<&Vec<&crate::store::PhaseOfRun>>,
-) -> Result<BTreeMap<Key, f64>, StoreError> {
+) -> Result<BTreeMap<Key, Vec<f64>>, StoreError> {
     let mut names: Vec<&str> =
         phases.into_iter().flatten().map(|phase| phase.summary.phase.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    let mut means = BTreeMap::new();
+    let mut walls: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
     for name in names {
-        let mut walls: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
         for sample in results.samples(run, name)? {
             let key = (name.to_owned(), sample.x.map(f64::to_bits));
             walls.entry(key).or_default().push(sample.split.wall_ns as f64);
         }
-        means.extend(walls.into_iter().filter_map(|(key, walls)| Some((key, trimmed_mean(&walls)?))));
     }
-    Ok(means)
+    Ok(walls)
 }
 
 /// What the runs of one cell brought for one phase.
@@ -201,7 +200,7 @@ struct Gathered {
     unit: String,
     runs: Vec<OfRun>,
     latencies: Vec<[u64; 6]>,
-    trimmed: Vec<f64>,
+    walls: Vec<f64>,
     split: Split,
     count: u64,
     lock_wait_ns: u64,
@@ -209,13 +208,7 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn add(
-        &mut self,
-        run: i64,
-        block: u32,
-        phase: &fathom_workload::sample::PhaseSummary,
-        trimmed: Option<f64>,
-    ) {
+    fn add(&mut self, run: i64, block: u32, phase: &fathom_workload::sample::PhaseSummary, walls: Vec<f64>) {
         self.unit.clone_from(&phase.unit);
         if phase.count > 0 && phase.wall_ns > 0 {
             self.runs.push(OfRun {
@@ -226,7 +219,7 @@ impl Gathered {
             });
         }
         self.latencies.push(phase.latency_ns);
-        self.trimmed.extend(trimmed);
+        self.walls.extend(walls);
         self.split.add(&phase.split);
         self.count += phase.count;
         self.lock_wait_ns += phase.lock_wait_ns;
@@ -254,7 +247,7 @@ impl Gathered {
             rate: over_runs(|run| run.rate)?,
             time_ns: over_runs(|run| run.time_ns)?,
             latency_ns,
-            trimmed_mean_ns: median(&self.trimmed),
+            trimmed_mean_ns: trimmed_mean(&self.walls),
             shares: Shares::of(&self.split),
             unit: self.unit,
             split: self.split,

@@ -1,65 +1,65 @@
 //! `fathom run`: experiment → plan → runs → results.db → table and report.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use fathom_lab::experiment::{self, Cells, Experiment, Selection, Vocabulary};
-use fathom_lab::plan::{Machine, Plan, Turn};
-use fathom_lab::schedule::{self, Interrupt, Limits, Local, Summary};
-use fathom_lab::store::{ExperimentRow, Results, StoreError, Writer};
+use fathom_lab::conduct::{self, Prepared, Request, RunError};
+use fathom_lab::experiment::{self, Experiment, Selection};
+use fathom_lab::plan::Plan;
+use fathom_lab::schedule::{Interrupt, Local, Summary};
+use fathom_lab::store::{Results, StoreError};
 
 use crate::cli::Run;
 use crate::outcome::{Error, Outcome};
 use crate::progress::Bar;
 
-/// The seed where neither command line nor file gives one: a plain run is repeatable.
-const DEFAULT_SEED: u64 = 1;
-
 /// Runs the experiment and reports on it.
 pub fn run(asked: &Run) -> super::Result {
-    let capabilities = fathom_stack::doctor();
-    let experiment = read_experiment(&asked.experiment)?;
-    let machine = Machine::of(capabilities);
-    let selection = Selection { quick: asked.quick, repeat: asked.repeat, sets: asked.set.clone() };
-    let cells = experiment.cells(&selection, &Vocabulary::here()).map_err(Error::asked)?;
-    for warning in &cells.warnings {
+    let (source_name, source) = read_source(&asked.experiment)?;
+    let name = Experiment::parse(&source_name, &source).map_err(Error::asked)?.name;
+    let out = results_file(asked, &name)?;
+    let seed = match asked.seed {
+        None if asked.resume => Some(earlier_seed(&out)?),
+        seed => seed,
+    };
+    let mut request = Request {
+        source_name,
+        source,
+        selection: Selection { quick: asked.quick, repeat: asked.repeat, sets: asked.set.clone() },
+        seed,
+        directory: PathBuf::new(), // known below, when nothing can be asked wrongly any more
+        out,
+        resume: asked.resume,
+        time_limit: asked.time_limit.map(Duration::from_secs),
+        command: String::new(),
+    };
+    let prepared = conduct::prepare(&request).map_err(wrong_or_failed)?;
+    for warning in &prepared.cells.warnings {
         eprintln!("warning: {warning}");
     }
-
-    let file = results_file(asked, &experiment)?;
-    let earlier = if asked.resume { Some(earlier_results(&file)?) } else { None };
-    let seed = asked
-        .seed
-        .or(earlier.as_ref().map(|it| it.experiment.seed))
-        .or(experiment.seed)
-        .unwrap_or(DEFAULT_SEED);
-    let plan = Plan::new(&experiment, &cells, asked.quick, seed, &machine);
     if asked.plan {
-        print_plan(&plan);
+        print_plan(&prepared.plan);
         return Ok(Outcome::Good);
     }
-    let turns = match &earlier {
-        Some(results) => plan.missing(results).map_err(Error::asked)?,
-        None => plan.turns(),
-    };
-    say_skipped(&plan);
-    if plan.cells.iter().all(|cell| cell.skipped.is_some()) {
-        return Err(Error::failed(
-            "no cell of this experiment can run on this machine; `fathom doctor` shows what is missing",
-        ));
+    say_skipped(&prepared.plan);
+    request.command = command_line(asked, prepared.plan.seed);
+    request.directory = working_directory(asked, &request.out)?;
+    if asked.out.is_none() && !asked.resume && request.out.exists() {
+        let aside = move_aside(&request.out)?;
+        eprintln!("Earlier results are kept as {}", aside.display());
     }
+    let summary = carry_out(asked, &request, &prepared)?;
+    finish(asked, &prepared.experiment.name, &request.out, &summary)
+}
 
-    let directory = working_directory(asked, &file)?;
-    let (writer, file) = open_results(asked, &experiment, &cells, &plan, file, &directory)?;
-    let limit = Duration::from_secs(asked.time_limit.unwrap_or(experiment.timeout_s));
-    let summary = carry_out(asked, &plan, &turns, limit, &directory, writer)?;
-    finish(asked, &experiment, &file, &summary)
+fn wrong_or_failed(error: RunError) -> Error {
+    if error.asked_wrongly() { Error::asked(error) } else { Error::failed(error) }
 }
 
 /// A built-in experiment by name, or a file: what looks like a path or exists is a file.
-fn read_experiment(name: &str) -> Result<Experiment, Error> {
+fn read_source(name: &str) -> Result<(String, String), Error> {
     if let Some(builtin) = experiment::builtin_named(name) {
-        return Experiment::parse("built-in", builtin.source).map_err(Error::failed);
+        return Ok(("built-in".into(), builtin.source.into()));
     }
     let path = Path::new(name);
     if !path.exists() && !name.contains('/') && path.extension().is_none() {
@@ -73,14 +73,14 @@ fn read_experiment(name: &str) -> Result<Experiment, Error> {
     let text = std::fs::read(path).map_err(|error| Error::asked(format!("{name}: {error}")))?;
     let text =
         String::from_utf8(text).map_err(|error| Error::asked(format!("{name}: not a text file: {error}")))?;
-    Experiment::parse(name, &text).map_err(Error::asked)
+    Ok((name.into(), text))
 }
 
 /// Where the results go: `--out`, or `fathom-out/NAME/results.db` where the user stands.
-fn results_file(asked: &Run, experiment: &Experiment) -> Result<PathBuf, Error> {
+fn results_file(asked: &Run, name: &str) -> Result<PathBuf, Error> {
     let file = match &asked.out {
         Some(file) => file.clone(),
-        None => Path::new("fathom-out").join(&experiment.name).join("results.db"),
+        None => conduct::default_out(name),
     };
     if file.is_dir() {
         return Err(Error::asked(format!("--out {}: a directory; name a file in it", file.display())));
@@ -91,13 +91,13 @@ fn results_file(asked: &Run, experiment: &Experiment) -> Result<PathBuf, Error> 
     Ok(file)
 }
 
-fn earlier_results(file: &Path) -> Result<Results, Error> {
-    Results::load(file).map_err(|error| match error {
-        StoreError::Missing { path } => {
-            Error::asked(format!("--resume: {}: there are no results to go on with", path.display()))
-        }
-        other => Error::failed(other),
-    })
+/// The seed of the results that are gone on with: the plan must be the same.
+fn earlier_seed(file: &Path) -> Result<u64, Error> {
+    match Results::load(file) {
+        Ok(results) => Ok(results.experiment.seed),
+        Err(StoreError::Missing { path }) => Err(wrong_or_failed(RunError::NothingToResume { path })),
+        Err(error) => Err(Error::failed(error)),
+    }
 }
 
 /// The disk under test: `--dir`, or where the results are.
@@ -127,45 +127,6 @@ fn working_directory(asked: &Run, file: &Path) -> Result<PathBuf, Error> {
         .map_err(|error| Error::failed(format!("{}: {error}", directory.display())))
 }
 
-/// Opens the results file to go on with, or makes a new one. Earlier results at the default place are moved aside, never lost.
-fn open_results(
-    asked: &Run,
-    experiment: &Experiment,
-    cells: &Cells,
-    plan: &Plan,
-    file: PathBuf,
-    directory: &Path,
-) -> Result<(Writer, PathBuf), Error> {
-    if asked.resume {
-        let (writer, _) = Writer::resume(&file).map_err(Error::failed)?;
-        return Ok((writer, file));
-    }
-    if asked.out.is_none() && file.exists() {
-        let aside = move_aside(&file)?;
-        eprintln!("Earlier results are kept as {}", aside.display());
-    }
-    if let Some(parent) = file.parent().filter(|it| !it.as_os_str().is_empty()) {
-        std::fs::create_dir_all(parent)
-            .map_err(|error| Error::failed(format!("{}: {error}", parent.display())))?;
-    }
-    let row = ExperimentRow {
-        name: experiment.name.clone(),
-        title: experiment.title.clone(),
-        source: experiment.source.clone(),
-        source_name: experiment.source_name.clone(),
-        command: command_line(asked, plan.seed),
-        seed: plan.seed,
-        repeats: cells.repeats,
-        quick: asked.quick,
-        fathom_version: env!("CARGO_PKG_VERSION").into(),
-        started_ms: now_ms(),
-        finished_ms: None,
-    };
-    let writer = Writer::create(&file, &row, &schedule::environment(directory), &plan.rows())
-        .map_err(Error::failed)?;
-    Ok((writer, file))
-}
-
 /// Renames results (with their report and write-ahead log) to the first free number: `results.1.db`.
 fn move_aside(file: &Path) -> Result<PathBuf, Error> {
     let numbered = |number: u32| file.with_file_name(format!("results.{number}.db"));
@@ -190,14 +151,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), Error> {
         .map_err(|error| Error::failed(format!("{} → {}: {error}", from.display(), to.display())))
 }
 
-fn carry_out(
-    asked: &Run,
-    plan: &Plan,
-    turns: &[Turn],
-    limit: Duration,
-    directory: &Path,
-    mut writer: Writer,
-) -> Result<Summary, Error> {
+fn carry_out(asked: &Run, request: &Request, prepared: &Prepared) -> Result<Summary, Error> {
     let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
     // What a killed run left behind goes first: it would disturb this one and fill the disk.
@@ -208,25 +162,26 @@ fn carry_out(
     for reason in &swept.failed {
         eprintln!("warning: {reason}");
     }
-    let mut world = Local::new(directory.to_path_buf(), interrupt)
+    let mut world = Local::new(request.directory.clone(), interrupt)
         .map_err(|error| Error::failed(format!("this program's own path: {error}")))?;
+    let plan = &prepared.plan;
     if !asked.quiet {
         let running = plan.cells.iter().filter(|cell| cell.skipped.is_none()).count();
-        eprintln!("{}: {running} cells × {} runs in {}", plan.experiment, plan.repeats, directory.display());
+        eprintln!(
+            "{}: {running} cells × {} runs in {}",
+            plan.experiment,
+            plan.repeats,
+            request.directory.display()
+        );
     }
     let bar = Bar::new(plan.turns().len(), asked.quiet);
-    let limits = Limits { run: limit };
-    let carried =
-        schedule::carry_out(plan, turns, limits, &mut world, &mut writer, &mut |progress| bar.show(progress));
+    let carried = conduct::run(request, prepared, &mut world, &mut |progress| bar.show(progress));
     bar.clear();
-    let summary = carried.map_err(Error::failed)?;
-    let finished = (summary.missing == 0 && !summary.interrupted).then(now_ms);
-    writer.close(finished).map_err(Error::failed)?;
-    Ok(summary)
+    carried.map_err(wrong_or_failed)
 }
 
 /// Prints the table, writes the report, and says what to do next.
-fn finish(asked: &Run, experiment: &Experiment, file: &Path, summary: &Summary) -> super::Result {
+fn finish(asked: &Run, name: &str, file: &Path, summary: &Summary) -> super::Result {
     for (label, reason) in &summary.failed {
         eprintln!("failed: {label}: {reason}");
     }
@@ -260,7 +215,7 @@ fn finish(asked: &Run, experiment: &Experiment, file: &Path, summary: &Summary) 
         );
         return Ok(Outcome::Failed);
     }
-    if !asked.quiet && experiment.name == "first-look" {
+    if !asked.quiet && name == "first-look" {
         println!("Next:   fathom run journal-modes --quick      (file systems; needs root)      fathom list");
     }
     Ok(Outcome::Good)
@@ -320,13 +275,6 @@ fn quoted(word: &str) -> String {
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
     }
-}
-
-/// Milliseconds since 1970 UTC.
-fn now_ms() -> i64 {
-    SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]
