@@ -4,7 +4,6 @@
 //! groups the log writes of waiting threads by itself. One `WriteBatch` for each transaction, three column families.
 //! Settings beyond the defaults, all from its tuning guide: write buffers of 128 MiB, a recycled log (an overwritten log
 //! needs no metadata at each sync), two background jobs for two cores. Deletes are blind, as an LSM tree has them.
-//! `enable_pipelined_write` was tried and was not faster here.
 
 use crate::message::{Digest, Message, TABLES, Table};
 use crate::peer::{Engine, Transaction};
