@@ -1,5 +1,7 @@
 //! Random operations against a plain map: same answers, same state, after restarts too.
 
+#![allow(clippy::unwrap_used)]
+
 use mmdb::{ColumnType, Database, Error, Locking, LogKind, Options, Row, Schema, Value};
 use proptest::prelude::*;
 use std::collections::BTreeMap;

@@ -414,6 +414,19 @@ impl MediumFile for CrashFile {
         Ok(())
     }
 
+    /// Pages of a failed sync are clean in the cache; dropping them shows what the device has.
+    fn drop_cache(&self) -> io::Result<()> {
+        let mut s = self.disk.0.lock();
+        s.alive(self.life)?;
+        let inode = &mut s.inodes[self.inode];
+        let mut now = inode.durable.clone();
+        for (offset, data) in &inode.pending {
+            write_slice(&mut now, *offset, data)?;
+        }
+        inode.current = now;
+        Ok(())
+    }
+
     fn preallocate(&self, len: u64) -> io::Result<()> {
         let have = self.len()?;
         if have < len {

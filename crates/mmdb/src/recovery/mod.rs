@@ -442,37 +442,48 @@ impl<'a> Replay<'a> {
     fn run(&mut self, apply: bool) -> Result<()> {
         let (options, manifest, path) = (self.options, self.manifest, self.path);
         let count = self.streams.len();
+        let read = move |i: usize, give: &mut dyn FnMut(Result<Scanned>) -> bool| {
+            let medium = &*options.medium;
+            let dir = options.stream_dir(path, i);
+            match scan::numbers(medium, &dir) {
+                Err(e) => {
+                    give(Err(e));
+                }
+                Ok(numbers) => {
+                    let mut all = numbers.into_iter();
+                    while all.next().is_some_and(|n| give(scan::read(medium, &dir, i, n, &manifest.epochs))) {
+                    }
+                }
+            }
+        };
+        let one = |me: &mut Self, s: Scanned| {
+            me.take(s);
+            if !apply {
+                return Ok(());
+            }
+            // Everything up to the horizon must come, so it may be applied as it comes.
+            me.apply_up_to(me.limit.unwrap_or(me.horizon))
+        };
+        if options.recovery_threads == 1 {
+            let mut done = Ok(());
+            for i in 0..count {
+                read(i, &mut |s| {
+                    done = s.and_then(|s| one(self, s));
+                    done.is_ok()
+                });
+                std::mem::replace(&mut done, Ok(()))?;
+            }
+            return Ok(());
+        }
         std::thread::scope(|scope| {
             let (tx, rx) = sync_channel::<Result<Scanned>>(1);
             for i in 0..count {
                 let tx = tx.clone();
-                scope.spawn(move || {
-                    let medium = &*options.medium;
-                    let dir = options.stream_dir(path, i);
-                    let numbers = match scan::numbers(medium, &dir) {
-                        Ok(n) => n,
-                        Err(e) => {
-                            // The receiver is gone only if it has failed already.
-                            let _ = tx.send(Err(e));
-                            return;
-                        }
-                    };
-                    for n in numbers {
-                        if tx.send(scan::read(medium, &dir, i, n, &manifest.epochs)).is_err() {
-                            return;
-                        }
-                    }
-                });
+                // A send fails only if the receiver has failed and gone.
+                scope.spawn(move || read(i, &mut |s| tx.send(s).is_ok()));
             }
             drop(tx);
-            for s in rx {
-                self.take(s?);
-                if apply {
-                    // Everything up to the horizon must come, so it may be applied as it comes.
-                    self.apply_up_to(self.limit.unwrap_or(self.horizon))?;
-                }
-            }
-            Ok(())
+            rx.into_iter().try_for_each(|s| one(self, s?))
         })
     }
 
@@ -522,6 +533,9 @@ impl<'a> Replay<'a> {
             return Ok(());
         }
         let now = &now;
+        if let [only] = &mut self.workers[..] {
+            return only.apply(now);
+        }
         std::thread::scope(|s| {
             let handles: Vec<_> = self.workers.iter_mut().map(|w| s.spawn(move || w.apply(now))).collect();
             let mut done = Ok(());
