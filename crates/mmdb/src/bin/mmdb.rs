@@ -1,0 +1,195 @@
+//! The `mmdb` tool: looks at a closed database. `mmdb help` tells how.
+
+use mmdb::{Options, Snapshot, read_log, salvage};
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+mmdb COMMAND DIRECTORY [ARGUMENT] [--stream DIRECTORY]...
+
+  stat DIR          tables, rows, what opening would read
+  check DIR         read everything as opening would, check indexes and rows; change nothing
+  dump DIR [TABLE]  rows as JSON lines; without TABLE, all tables, each row as {\"table\":…,\"row\":…}
+  salvage DIR NEW   save what is readable of a damaged database into the empty directory NEW
+  log DIR           the frames of the log, one JSON line each
+
+  --stream DIR      directory of the next log stream, if it is not DIR/log-N
+
+The database must be closed. Exit code: 0 fine, 1 damaged or failed, 2 wrong usage.
+";
+
+fn main() -> ExitCode {
+    let mut words = Vec::new();
+    let mut options = Options::default();
+    let mut args = std::env::args().skip(1);
+    while let Some(a) = args.next() {
+        match (a.as_str(), a.starts_with('-')) {
+            ("--stream", _) => match args.next() {
+                Some(d) => options.stream_dirs.push(PathBuf::from(d)),
+                None => return usage("--stream needs a directory"),
+            },
+            ("-h" | "--help", _) => {
+                print!("{HELP}");
+                return ExitCode::SUCCESS;
+            }
+            (_, true) => return usage(&format!("unknown option {a}")),
+            _ => words.push(a),
+        }
+    }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut out = BufWriter::new(io::stdout().lock());
+    let done = match words[..] {
+        ["help"] => write!(out, "{HELP}").map_err(Failure::Output),
+        ["stat", dir] => stat(dir, &options, &mut out),
+        ["check", dir] => check(dir, &options, &mut out),
+        ["dump", dir] => dump(dir, None, &options, &mut out),
+        ["dump", dir, table] => dump(dir, Some(table), &options, &mut out),
+        ["salvage", dir, new] => save(dir, new, &options, &mut out),
+        ["log", dir] => log(dir, &options, &mut out),
+        [] => return usage("no command"),
+        [c, ..] => return usage(&format!("cannot do {c} with {} arguments", words.len() - 1)),
+    };
+    match done.and_then(|()| out.flush().map_err(Failure::Output)) {
+        Ok(()) => ExitCode::SUCCESS,
+        // `mmdb dump … | head` is no failure.
+        Err(Failure::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(Failure::Output(e)) => fail(&format!("cannot write the output: {e}")),
+        Err(Failure::Database(e)) => fail(&e.to_string()),
+        Err(Failure::Damaged) => ExitCode::FAILURE,
+    }
+}
+
+enum Failure {
+    Database(mmdb::Error),
+    Output(io::Error),
+    Damaged,
+}
+
+impl From<mmdb::Error> for Failure {
+    fn from(e: mmdb::Error) -> Self {
+        Failure::Database(e)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(e: io::Error) -> Self {
+        Failure::Output(e)
+    }
+}
+
+type Done = Result<(), Failure>;
+
+fn usage(what: &str) -> ExitCode {
+    eprint!("mmdb: {what}\n\n{HELP}");
+    ExitCode::from(2)
+}
+
+fn fail(what: &str) -> ExitCode {
+    eprintln!("mmdb: {what}");
+    ExitCode::FAILURE
+}
+
+fn stat(dir: &str, options: &Options, out: &mut impl Write) -> Done {
+    let s = Snapshot::load(dir, options)?;
+    let r = s.report();
+    writeln!(out, "last commit        {}", r.cut)?;
+    writeln!(out, "container images   {}", r.images)?;
+    writeln!(out, "log frames         {} ({} bytes)", r.frames, r.log_bytes)?;
+    writeln!(out, "frames dropped     {} (behind the cut, never acknowledged)", r.dropped)?;
+    for (schema, rows) in s.tables() {
+        let indexes: Vec<&str> = schema.indexes.iter().map(|i| i.name.as_str()).collect();
+        writeln!(
+            out,
+            "table {}: {rows} rows, {} columns, indexes {}, locking {:?}, {:?}",
+            schema.name,
+            schema.columns.len(),
+            indexes.join(" "),
+            schema.locking,
+            schema.logging
+        )?;
+    }
+    Ok(())
+}
+
+fn check(dir: &str, options: &Options, out: &mut impl Write) -> Done {
+    let s = Snapshot::load(dir, options)?;
+    s.check()?;
+    let rows: u64 = s.tables().iter().map(|t| t.1).sum();
+    writeln!(out, "ok: {rows} rows in {} tables, last commit {}", s.tables().len(), s.report().cut)?;
+    Ok(())
+}
+
+fn dump(dir: &str, table: Option<&str>, options: &Options, out: &mut impl Write) -> Done {
+    let s = Snapshot::load(dir, options)?;
+    let mut failed = Ok(());
+    if let Some(t) = table {
+        s.rows(t, |row| {
+            if failed.is_ok() {
+                failed = writeln!(out, "{}", row.to_json());
+            }
+        })?;
+        return Ok(failed?);
+    }
+    for (schema, _) in s.tables() {
+        let name = mmdb::Value::Text(&schema.name).to_string();
+        s.rows(&schema.name, |row| {
+            if failed.is_ok() {
+                failed = writeln!(out, "{{\"table\":{name},\"row\":{}}}", row.to_json());
+            }
+        })?;
+    }
+    Ok(failed?)
+}
+
+fn save(dir: &str, new: &str, options: &Options, out: &mut impl Write) -> Done {
+    let s = salvage(dir, new, options)?;
+    writeln!(out, "saved {} rows, commits up to {}", s.rows, s.cut)?;
+    for p in &s.problems {
+        writeln!(out, "lost: {p}")?;
+    }
+    Ok(())
+}
+
+fn log(dir: &str, options: &Options, out: &mut impl Write) -> Done {
+    let mut failed = Ok(());
+    let damaged = read_log(dir, options, |f| {
+        if failed.is_err() {
+            return;
+        }
+        let changes: Vec<String> = f
+            .changes
+            .iter()
+            .map(|c| {
+                format!(
+                    "{{\"table\":{},\"container\":{},\"slot\":{},\"version\":{},\"kind\":\"{}\",\"bytes\":{}}}",
+                    c.table,
+                    c.place.0,
+                    c.place.1,
+                    c.version,
+                    if c.differential { "difference" } else { "after" },
+                    c.bytes
+                )
+            })
+            .collect();
+        let file = f.file.to_string_lossy();
+        failed = writeln!(
+            out,
+            "{{\"file\":{},\"offset\":{},\"bytes\":{},\"gsn\":{},\"horizon\":{},\"counts\":{},\"changes\":[{}]}}",
+            mmdb::Value::Text(&file),
+            f.offset,
+            f.len,
+            f.gsn,
+            f.horizon,
+            f.counts,
+            changes.join(",")
+        );
+    })?;
+    failed?;
+    if damaged.is_empty() {
+        return Ok(());
+    }
+    out.flush()?;
+    damaged.iter().for_each(|d| eprintln!("mmdb: {d}"));
+    Err(Failure::Damaged)
+}

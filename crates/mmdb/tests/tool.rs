@@ -1,0 +1,66 @@
+//! The `mmdb` tool on a real directory.
+#![allow(clippy::unwrap_used)]
+
+use mmdb::{ColumnType, Database, Options, Schema, Value};
+use std::process::{Command, Output};
+
+fn mmdb(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_mmdb")).args(args).output().unwrap()
+}
+
+fn text(o: &Output) -> String {
+    String::from_utf8(o.stdout.clone()).unwrap()
+}
+
+#[test]
+fn the_tool_shows_checks_dumps_and_salvages() {
+    let base = std::env::temp_dir().join(format!("mmdb-tool-{}", std::process::id()));
+    let dir = base.join("db");
+    let options = Options { segment_bytes: 64 << 10, ..Options::default() };
+    let db = Database::open(&dir, options).unwrap();
+    let s = Schema::new("message").column("id", ColumnType::Int64).nullable("body", ColumnType::VarText(50));
+    let t = db.create_table(s.primary_key(&["id"])).unwrap();
+    db.run(|tx| tx.insert(&t, &[1.into(), "say \"hi\"\n".into()])).unwrap();
+    db.run(|tx| tx.insert(&t, &[2.into(), Value::Null])).unwrap();
+    db.run(|tx| tx.delete(&t, &[1.into()])).unwrap();
+    db.run(|tx| tx.insert(&t, &[3.into(), "x".into()])).unwrap();
+    let path = dir.to_str().unwrap();
+    // The database is open: the tool must not touch it.
+    assert_eq!(mmdb(&["stat", path]).status.code(), Some(1));
+    drop((t, db));
+
+    let stat = text(&mmdb(&["stat", path]));
+    assert!(stat.contains("last commit        4") && stat.contains("table message: 2 rows"), "{stat}");
+    assert_eq!(text(&mmdb(&["check", path])), "ok: 2 rows in 1 tables, last commit 4\n");
+    let dump = text(&mmdb(&["dump", path, "message"]));
+    let mut lines: Vec<&str> = dump.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, [r#"{"id":2,"body":null}"#, r#"{"id":3,"body":"x"}"#]);
+    assert!(text(&mmdb(&["dump", path])).contains(r#"{"table":"message","row":{"id":2,"body":null}}"#));
+    let log = text(&mmdb(&["log", path]));
+    assert_eq!(log.lines().count(), 4);
+    assert!(log.lines().next().unwrap().contains("\"gsn\":1"), "{log}");
+
+    // Break the second commit.
+    let segment = dir.join("log-0/segment-0000000001");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[4096 * 2 + 36] ^= 1;
+    std::fs::write(&segment, &bytes).unwrap();
+    let check = mmdb(&["check", path]);
+    assert_eq!(check.status.code(), Some(1));
+    let why = String::from_utf8(check.stderr).unwrap();
+    assert!(why.contains("segment-0000000001 is corrupt at offset 8192: commit 2 is missing"), "{why}");
+    assert_eq!(mmdb(&["log", path]).status.code(), Some(1));
+    let new = base.join("new");
+    let saved = text(&mmdb(&["salvage", path, new.to_str().unwrap()]));
+    assert!(saved.starts_with("saved 1 rows, commits up to 1\nlost: "), "{saved}");
+    assert_eq!(
+        text(&mmdb(&["dump", new.to_str().unwrap(), "message"])),
+        "{\"id\":1,\"body\":\"say \\\"hi\\\"\\u000a\"}\n"
+    );
+
+    assert_eq!(mmdb(&[]).status.code(), Some(2));
+    assert_eq!(mmdb(&["explode", path]).status.code(), Some(2));
+    assert_eq!(mmdb(&["check", "/nowhere/at/all"]).status.code(), Some(1));
+    std::fs::remove_dir_all(&base).unwrap();
+}
