@@ -98,10 +98,12 @@ fn frames(bytes: &[u8], seed: Seed) -> (Vec<Frame>, Option<u64>) {
         // Padding to the next block, the end, or damage: look for the next frame.
         let gap = at;
         let Some(next) = next_frame(bytes, at, seed) else { return (found, damage) };
-        let padding =
-            next.is_multiple_of(BLOCK) && next - gap < BLOCK && bytes[gap..next].iter().all(|&b| b == 0);
-        if !padding {
-            damage.get_or_insert(gap as u64);
+        // Zeros up to a block are padding; what stands between them and the next frame is damage.
+        let block = gap.next_multiple_of(BLOCK);
+        let padded = block <= next && bytes[gap..block].iter().all(|&b| b == 0);
+        let start = if padded { block } else { gap };
+        if start < next {
+            damage.get_or_insert(start as u64);
         }
         at = next;
     }

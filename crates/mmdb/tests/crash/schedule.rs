@@ -328,11 +328,7 @@ fn commit(w: &mut World, mut c: Client<'_>, tickets: &mut Vec<(u64, Ticket)>) ->
     trace!(w, "tx {id} is commit {}", c.log.gsn);
     w.history.commit(c.log);
     match w.rng.below(3) {
-        0 => {
-            if ticket.wait_durable().is_ok() {
-                w.history.acknowledge(id);
-            }
-        }
+        0 if ticket.wait_durable().is_ok() => w.history.acknowledge(id),
         1 => tickets.push((id, ticket)),
         _ => {}
     }
