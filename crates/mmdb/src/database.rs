@@ -54,6 +54,7 @@ impl Drop for Inner {
         let _ = log.flush_all();
         log.stop();
         for t in self.threads.lock().drain(..) {
+            t.thread().unpark();
             let _ = t.join();
         }
     }

@@ -15,6 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stream::Stream;
 use ticket::Cell;
 
+/// Flushes that a waiting client does for the others before the stream's thread takes over: each one saves a hand-over
+/// to a thread that first has to get a processor, and delays the client by one flush.
+const GUEST_ROUNDS: usize = 8;
+
 /// Counters of the log, for [`crate::Stats`].
 #[derive(Debug, Default)]
 pub(crate) struct LogCounters {
@@ -189,8 +193,28 @@ impl Log {
 
     /// Flushes stream `i` once if nobody else does. True if this call did a flush.
     pub(crate) fn flush(&self, i: usize) -> Result<bool> {
+        let mut did = false;
+        for _ in 0..GUEST_ROUNDS {
+            match self.flush_as(i, self.background)? {
+                None => return Ok(did),
+                Some(more) => {
+                    did = true;
+                    if !more {
+                        return Ok(true);
+                    }
+                }
+            }
+        }
+        if self.background {
+            self.streams[i].kick(false);
+        }
+        Ok(true)
+    }
+
+    /// One flush. `None` if there was nothing to do or somebody else does it, else whether more is waiting.
+    fn flush_as(&self, i: usize, guest: bool) -> Result<Option<bool>> {
         self.check()?;
-        let Some(batch) = self.streams[i].begin_flush(self.single) else { return Ok(false) };
+        let Some(batch) = self.streams[i].begin_flush(self.single, guest) else { return Ok(None) };
         let started = std::time::Instant::now();
         let done = self.streams[i].write_batch(&batch, self.sabotage != Sabotage::NoSync);
         match done {
@@ -202,13 +226,10 @@ impl Log {
                 c.max_batch.fetch_max(batch.frames, Ordering::Relaxed);
                 c.flush_ns.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
                 let more = self.streams[i].end_flush(&batch);
-                // The device is free: let the next flush begin before this one's waiters are woken.
-                if more && self.background {
-                    self.streams[i].kick(false);
-                }
                 self.advance(Stream::cells(&batch));
                 self.streams[i].recycle_buffers(batch);
-                Ok(true)
+                // Those just woken may have come back meanwhile.
+                Ok(Some(more || self.streams[i].is_urgent()))
             }
             Err(e) => {
                 self.poison(&e.to_string());
@@ -242,15 +263,16 @@ impl Log {
     pub(crate) fn run_flusher(&self, i: usize, lazy: std::time::Duration) {
         loop {
             let stop = self.is_stopping();
-            match self.flush(i) {
-                Ok(true) if self.streams[i].is_urgent() => continue,
+            match self.flush_as(i, false) {
+                Ok(Some(true)) => continue,
                 Ok(_) => {}
-                Err(_) => return,
+                Err(_) => break,
             }
             if stop {
-                return;
+                break;
             }
             self.streams[i].wait_for_work(lazy);
         }
+        self.streams[i].retire();
     }
 }

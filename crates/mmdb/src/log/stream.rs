@@ -111,7 +111,8 @@ impl Stream {
                 flushing: false,
                 urgent: false,
                 kicked: false,
-                idle: false,
+                // Until its thread first sleeps, guests may work.
+                idle: true,
                 ready: VecDeque::new(),
                 next_number: next,
                 closed,
@@ -320,10 +321,16 @@ impl Stream {
         st.inflight.as_ref().filter(|(first, _)| *first <= gsn).map(|(_, c)| c.clone())
     }
 
-    /// Takes what is there, if nobody is flushing. With `single`, one chunk only.
-    pub(crate) fn begin_flush(&self, single: bool) -> Option<Batch> {
+    /// Takes what is there, if nobody is flushing. With `single`, one chunk only. A `guest` is not the stream's own
+    /// thread: while that one is awake it goes on by itself, which saves waking it for every batch.
+    pub(crate) fn begin_flush(&self, single: bool, guest: bool) -> Option<Batch> {
         let mut st = self.state.lock();
         if st.flushing {
+            return None;
+        }
+        if guest && (!st.idle || st.kicked) {
+            // It may be on its way to sleep.
+            st.kicked = true;
             return None;
         }
         Self::seal(&mut st);
@@ -340,7 +347,9 @@ impl Stream {
             st.urgent = false;
         }
         st.flushing = true;
-        st.kicked = false;
+        if !guest {
+            st.kicked = false;
+        }
         st.inflight = Some((batch_first, cell));
         self.busy.store(true, Ordering::Relaxed);
         Some(Batch { chunks, frames })
@@ -404,6 +413,13 @@ impl Stream {
     /// Lets a poller skip the lock: true if a flush is on its way.
     pub(crate) fn is_busy(&self) -> bool {
         self.busy.load(Ordering::Relaxed)
+    }
+
+    /// The stream's own thread ends: from now on guests do the work.
+    pub(crate) fn retire(&self) {
+        let mut st = self.state.lock();
+        st.idle = true;
+        st.kicked = false;
     }
 
     pub(crate) fn wait_for_work(&self, at_most: Duration) {
