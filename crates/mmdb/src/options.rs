@@ -61,7 +61,7 @@ pub struct Options {
     /// Whether one flush serves all commits waiting. False is for measuring what that is worth. Default true.
     pub group_commit: bool,
     /// No locking and no logging at all, whatever the tables say: the reference of what transactions cost. Nothing
-    /// is read or written. Default false.
+    /// is read or written. Threads that write the same keys at once can break unique constraints. Default false.
     pub reference: bool,
     /// Threads that load, replay and index at start. Default: the machine's parallelism.
     pub recovery_threads: usize,

@@ -417,3 +417,17 @@ fn a_dropped_table_is_gone_for_good_and_its_name_is_free() {
     assert_eq!(rows(&db, "t"), [r#"{"id":7,"v":"value"}"#]);
     db.checkpoint().unwrap();
 }
+
+#[test]
+fn the_reference_mode_has_the_same_answers_and_no_files() {
+    let m = CrashMedium::new(1);
+    let db = Database::open("/db", Options { reference: true, ..options(&m) }).unwrap();
+    let t = db.create_table(schema("t")).unwrap();
+    (0..50).for_each(|i| {
+        put(&db, &t, i).unwrap();
+    });
+    db.run(|tx| tx.delete(&t, &[7.into()])).unwrap();
+    assert_eq!(rows(&db, "t").len(), 49);
+    db.verify().unwrap();
+    assert_eq!((db.stats().frames, db.locks_held(), m.calls()), (0, 0, 0));
+}
