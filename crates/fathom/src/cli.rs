@@ -105,7 +105,7 @@ pub struct Run {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: Option<u32>,
     /// Seed of the order of runs and of all data [default: the experiment's, or 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
     /// Change a key of the experiment, e.g. engine.page_size=8192; several values separated by commas make an axis
     #[arg(long = "set", value_name = "KEY=VALUE")]

@@ -99,6 +99,18 @@ fn the_commands_of_the_readme_work() {
     run_page(&workspace().join("README.md"));
 }
 
+/// The loadable extension, built in the profile under test (`cargo test -p fathom` alone does not make it).
+fn build_extension() {
+    let release = cfg!(not(debug_assertions)).then_some("--release");
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--locked", "-p", "fathom-probe"])
+        .args(release)
+        .current_dir(workspace())
+        .status()
+        .unwrap();
+    assert!(built.success());
+}
+
 #[test]
 fn the_commands_of_every_page_of_the_guide_work() {
     let mut pages: Vec<_> = std::fs::read_dir(workspace().join("docs"))
@@ -108,6 +120,7 @@ fn the_commands_of_every_page_of_the_guide_work() {
         .collect();
     pages.sort();
     assert!(!pages.is_empty(), "docs/ holds the guide");
+    build_extension();
     for page in pages {
         run_page(&page);
     }

@@ -61,6 +61,12 @@ impl std::fmt::Display for End {
     }
 }
 
+/// Whether a process still runs; one that only waits to be reaped does not.
+pub fn lives(process: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{process}/stat"))
+        .is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z')))
+}
+
 /// A call of `fathom` that goes on.
 pub struct Running {
     child: Child,

@@ -1,0 +1,182 @@
+//! Loop-mounted stacks through the binary: whatever ends a run, no mount, loop device or image is left. Needs root and mkfs.ext4.
+
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
+mod place;
+
+use std::time::{Duration, Instant};
+
+use place::Place;
+
+const ON_EXT4: &str = r#"name = "mine"
+title = "Mine"
+repeats = 3
+
+[workload]
+name = "mobibench-sql"
+transactions = 400
+tables = 1
+
+[engine]
+name = "sqlite"
+journal_mode = "wal"
+
+[stack]
+filesystem = "ext4"
+size_mib = 64
+"#;
+
+/// Whether this machine can mount an ext4 image; says why not.
+fn can_mount() -> bool {
+    let list = Place::new().fathom(&["list", "filesystems", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
+    let ext4 = listed["filesystems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|it| it["filesystem"] == "ext4")
+        .unwrap()
+        .clone();
+    if ext4["present"] != true {
+        println!("SKIP: {}; to get it: {}", ext4["detail"], ext4["remedy"]);
+    }
+    ext4["present"] == true
+}
+
+/// Mounts and loop devices whose path or backing file lies below the place.
+fn attached(place: &Place) -> Vec<String> {
+    let below = place.path("").canonicalize().unwrap().display().to_string();
+    let mut found: Vec<String> = std::fs::read_to_string("/proc/mounts")
+        .unwrap()
+        .lines()
+        .filter(|line| line.contains(below.trim_end_matches('/')))
+        .map(str::to_owned)
+        .collect();
+    for entry in std::fs::read_dir("/sys/block").unwrap().flatten() {
+        let backing = std::fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
+        if backing.contains(below.trim_end_matches('/')) {
+            found.push(format!("{}: {backing}", entry.path().display()));
+        }
+    }
+    found
+}
+
+fn assert_nothing_attached_soon(place: &Place) {
+    let begin = Instant::now();
+    while !attached(place).is_empty() {
+        assert!(begin.elapsed() < Duration::from_secs(90), "still attached: {:?}", attached(place));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_good_run_leaves_results_and_nothing_else() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.write("mine.toml", ON_EXT4);
+    place.fathom(&["run", "mine.toml", "--out", "r.db", "--quiet"]).exits(0);
+    assert_eq!(attached(&place), Vec::<String>::new());
+    assert_eq!(place.leftover_work(), Vec::<String>::new());
+    assert_eq!(place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'"), "3");
+    assert!(place.rows("r.db", "SELECT stack FROM run").contains("mke2fs"), "mkfs is part of the record");
+}
+
+#[test]
+fn a_full_disk_fails_the_run_and_says_so() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.write(
+        "mine.toml",
+        &ON_EXT4
+            .replace("mobibench-sql", "update")
+            .replace("transactions = 400\ntables = 1", "rows = 1_000_000"),
+    );
+    place.fathom(&["run", "mine.toml", "--out", "r.db", "--repeat", "1"]).exits(1).says("full");
+    assert_eq!(attached(&place), Vec::<String>::new());
+    assert_eq!(place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'failed'"), "1");
+}
+
+#[test]
+fn mkfs_and_mount_words_that_do_not_work_are_named() {
+    if !can_mount() {
+        return;
+    }
+    for (set, says) in [("stack.mkfs=-Zwrong", "mke2fs"), ("stack.mount=data=sideways", "mount")] {
+        let place = Place::new();
+        place.write("mine.toml", ON_EXT4);
+        place
+            .fathom(&["run", "mine.toml", "--out", "r.db", "--repeat", "1", "--set", set])
+            .exits(1)
+            .says(says);
+        assert_eq!(attached(&place), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_file_system_that_this_machine_lacks_is_skipped_with_the_reason() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.write("mine.toml", ON_EXT4);
+    let end = place.fathom(&[
+        "run",
+        "mine.toml",
+        "--set",
+        "stack.filesystem=jfs,ext4",
+        "--set",
+        "stack.size_mib=64",
+        "--repeat",
+        "1",
+        "--out",
+        "r.db",
+    ]);
+    if end.stderr.contains("skipped") {
+        end.exits(0).says("skipped 1 of 2 cells").says("jfs");
+        assert!(place.rows("r.db", "SELECT skipped FROM cell WHERE skipped IS NOT NULL").contains("jfs"));
+    } else {
+        println!("SKIP: this kernel has jfs");
+    }
+}
+
+#[test]
+fn ctrl_c_unmounts_what_is_mounted() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.write("mine.toml", &ON_EXT4.replace("transactions = 400", "transactions = 20_000"));
+    let running = place.start(&["run", "mine.toml", "--out", "r.db"]);
+    running.wait_for_child("worker");
+    assert_ne!(attached(&place), Vec::<String>::new(), "the stack is up while the worker runs");
+    running.interrupt();
+    running.end().exits(1).says("--resume");
+    assert_nothing_attached_soon(&place);
+    assert_eq!(place.leftover_work(), Vec::<String>::new());
+}
+
+#[test]
+fn kill_9_of_the_parent_leaves_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.write("mine.toml", &ON_EXT4.replace("transactions = 400", "transactions = 20_000"));
+    let running = place.start(&["run", "mine.toml", "--out", "r.db"]);
+    let worker = running.wait_for_child("worker");
+    assert_ne!(attached(&place), Vec::<String>::new(), "the stack is up while the worker runs");
+    running.kill();
+    assert_eq!(running.end().code, None, "killed");
+    assert_nothing_attached_soon(&place);
+    let begin = Instant::now();
+    while place::lives(worker) {
+        assert!(begin.elapsed() < Duration::from_secs(10), "the worker ends with its parent");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The results file is whole, and the experiment goes on.
+    place.fathom(&["run", "mine.toml", "--out", "r.db", "--resume", "--plan"]).exits(0);
+}
