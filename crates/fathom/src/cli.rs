@@ -98,7 +98,7 @@ pub struct Run {
     /// A built-in experiment (`fathom list`) or the path of an experiment file
     #[arg(value_name = "NAME|FILE.toml")]
     pub experiment: String,
-    /// Fewer repeats and smaller data, as the experiment's [quick] table says: a look, not a result
+    /// Fewer repeats and smaller data, as the experiment's quick table says: a look, not a result
     #[arg(long)]
     pub quick: bool,
     /// Runs of every cell
