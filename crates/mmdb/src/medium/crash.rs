@@ -49,14 +49,15 @@ struct Inode {
 #[derive(Clone, Debug)]
 enum NameOp {
     Link(PathBuf, usize),
-    Rename(PathBuf, PathBuf),
+    /// The inode is part of it: whatever else is lost, a rename never gives the name to another file.
+    Rename(PathBuf, PathBuf, usize),
     Unlink(PathBuf),
 }
 
 impl NameOp {
     fn dir(&self) -> Option<&Path> {
         match self {
-            NameOp::Link(p, _) | NameOp::Rename(p, _) | NameOp::Unlink(p) => p.parent(),
+            NameOp::Link(p, _) | NameOp::Rename(p, _, _) | NameOp::Unlink(p) => p.parent(),
         }
     }
 
@@ -65,10 +66,9 @@ impl NameOp {
             NameOp::Link(p, i) => {
                 names.insert(p.clone(), *i);
             }
-            NameOp::Rename(a, b) => {
-                if let Some(i) = names.remove(a) {
-                    names.insert(b.clone(), i);
-                }
+            NameOp::Rename(a, b, i) => {
+                names.remove(a);
+                names.insert(b.clone(), *i);
             }
             NameOp::Unlink(p) => {
                 names.remove(p);
@@ -305,10 +305,8 @@ impl Medium for CrashMedium {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        if !self.0.lock().names.contains_key(from) {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        self.name_op(NameOp::Rename(from.to_path_buf(), to.to_path_buf()))
+        let inode = *self.0.lock().names.get(from).ok_or(io::ErrorKind::NotFound)?;
+        self.name_op(NameOp::Rename(from.to_path_buf(), to.to_path_buf(), inode))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
