@@ -26,7 +26,7 @@ mod vtab;
 pub use api::{Api, MissingSymbol};
 pub use clock::{Account, StatementClock};
 pub use kind::{FileClass, Op};
-pub use meter::{process_io, reset_thread_io, thread_io};
+pub use meter::{CpuCheck, check_cpu_in_calls, process_io, reset_thread_io, thread_io};
 pub use split::Split;
 pub use table::{IoCell, IoTable};
 pub use vfs::{InstallError, Probe};

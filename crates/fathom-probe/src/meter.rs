@@ -7,14 +7,23 @@
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::clocks::{monotonic_ns, thread_cpu_ns};
-use crate::cpu::{LongCalls, Sampler};
+use crate::clocks::{Moment, calibrate, thread_cpu_ns};
+use crate::cpu::Sampler;
 use crate::histogram::{Counts, Histogram};
 use crate::kind::{FileClass, Op};
 use crate::table::{IoCell, IoTable};
+
+/// Whether durations are kept for percentiles. Only `fathom_io` shows them, so they are kept once it is there: they cost a
+/// cache line or two for each call.
+static DURATIONS: AtomicBool = AtomicBool::new(false);
+
+/// Keeps durations from now on.
+pub fn keep_durations() {
+    DURATIONS.store(true, Ordering::Relaxed);
+}
 
 /// Counters of one kind of call on one class of file, written by one thread.
 #[derive(Default)]
@@ -35,6 +44,12 @@ impl SharedCell {
         increase(&self.calls, 1);
         increase(&self.bytes, bytes);
         increase(&self.ns, ns);
+        if DURATIONS.load(Ordering::Relaxed) {
+            self.count_duration(ns);
+        }
+    }
+
+    fn count_duration(&self, ns: u64) {
         let durations = self.durations.load(Ordering::Relaxed);
         if durations.is_null() {
             self.first(ns);
@@ -103,33 +118,61 @@ pub struct Totals {
     pub write: IoCell,
     pub sync: IoCell,
     pub other: IoCell,
-    /// Estimated CPU time inside the calls, ns, and the variance of that estimate, ns².
+    /// Estimated CPU time inside the calls, ns, and the uncertainty of that estimate, ns.
     pub cpu_ns: f64,
-    pub cpu_variance_ns2: f64,
+    pub cpu_doubt_ns: f64,
 }
 
 impl Totals {
-    /// Number of calls of any kind.
-    pub fn calls(&self) -> u64 {
-        self.read.calls + self.write.calls + self.sync.calls + self.other.calls
+    /// Time in calls of any kind, ns.
+    pub fn calls_ns(&self) -> u64 {
+        self.read.ns + self.write.ns + self.sync.ns + self.other.ns
     }
 }
 
 /// Both clocks of a thread at (almost) the same moment.
 #[derive(Clone, Copy)]
 pub struct Reading {
-    pub wall_ns: u64,
+    pub at: Moment,
     pub cpu_ns: u64,
-    /// [`Totals::calls`] at that moment.
-    pub calls: u64,
+    /// Time in calls so far, ns ([`Totals::calls_ns`]), and the estimated CPU time in them, ns.
+    pub calls_ns: u64,
+    pub calls_cpu_ns: f64,
+}
+
+/// What a thread's clocks know from the statements before.
+#[derive(Clone, Copy, Default)]
+pub struct History {
+    /// The last time both clocks were read.
+    pub last: Option<Reading>,
+    /// How many statements to go for which the CPU clock will be read, because one lately needed it.
+    pub alert: u8,
 }
 
 struct Private {
     totals: Totals,
-    long_calls: [[LongCalls; Op::COUNT]; FileClass::COUNT],
     sampler: Sampler,
     thread_io_base: IoTable,
-    last_reading: Option<Reading>,
+    history: History,
+    check: Option<CpuCheck>,
+}
+
+/// CPU time inside VFS calls, as estimated from a sample and as measured for every call of the same calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CpuCheck {
+    /// What the statement clocks take for it, ns.
+    pub estimated_ns: f64,
+    /// The sum over all calls, each between two readings of the thread's CPU clock, ns.
+    pub measured_ns: f64,
+}
+
+/// Checks the estimate of the CPU time inside VFS calls: while `work` runs, *every* call of this thread is measured, and the
+/// estimate is made as ever, from the sampled ones alone. It costs 1 to 4 µs for each call.
+pub fn check_cpu_in_calls<R>(work: impl FnOnce() -> R) -> (R, CpuCheck) {
+    let set = |check| meter().and_then(|meter| meter.set_check(check));
+    set(Some(CpuCheck::default()));
+    let result = work();
+    (result, set(None).unwrap_or_default())
 }
 
 /// All counters of one thread.
@@ -138,36 +181,36 @@ pub struct Meter {
     private: UnsafeCell<Private>,
     /// A call is being timed; calls that it makes itself are part of it.
     inside: Cell<bool>,
+    /// Every call is measured, see [`check_cpu_in_calls`].
+    checking: Cell<bool>,
     /// By how much a pair of CPU readings around a pair of wall readings exceeds it when nothing lies between, ns.
     bias_ns: u64,
 }
 
 impl Meter {
     fn new() -> Self {
+        calibrate();
         let shared = Arc::new(Shared::default());
         process().live.push(Arc::clone(&shared));
         let mut biases = [0_u64; 15];
         for bias in &mut biases {
             let cpu = thread_cpu_ns();
-            let wall = monotonic_ns();
-            let wall = monotonic_ns().saturating_sub(wall);
+            let wall = Moment::now();
+            let wall = Moment::now().ns_since(wall);
             *bias = thread_cpu_ns().saturating_sub(cpu).saturating_sub(wall);
         }
         biases.sort_unstable();
-        let mut long_calls = [[LongCalls::default(); Op::COUNT]; FileClass::COUNT];
-        for row in &mut long_calls {
-            row[Op::Sync as usize] = LongCalls::expected();
-        }
-        let seed = monotonic_ns() ^ (Arc::as_ptr(&shared) as u64).rotate_left(32);
+        let seed = thread_cpu_ns() ^ (Arc::as_ptr(&shared) as u64).rotate_left(32);
         Self {
             shared,
             private: UnsafeCell::new(Private {
                 totals: Totals::default(),
-                long_calls,
                 sampler: Sampler::new(seed),
                 thread_io_base: IoTable::default(),
-                last_reading: None,
+                history: History::default(),
+                check: None,
             }),
+            checking: Cell::new(false),
             inside: Cell::new(false),
             bias_ns: biases[biases.len() / 2],
         }
@@ -193,14 +236,37 @@ impl Meter {
         unsafe { self.private() }.totals
     }
 
-    pub fn last_reading(&self) -> Option<Reading> {
+    pub fn history(&self) -> History {
         // SAFETY: copied out at once.
-        unsafe { self.private() }.last_reading
+        unsafe { self.private() }.history
     }
 
-    pub fn set_last_reading(&self, reading: Reading) {
+    pub fn set_history(&self, history: History) {
         // SAFETY: written at once.
-        unsafe { self.private() }.last_reading = Some(reading);
+        unsafe { self.private() }.history = history;
+    }
+
+    fn set_check(&self, check: Option<CpuCheck>) -> Option<CpuCheck> {
+        self.checking.set(check.is_some());
+        // SAFETY: exchanged at once.
+        std::mem::replace(unsafe { &mut self.private().check }, check)
+    }
+
+    /// What two readings of the CPU clock around a call add to the call's CPU time, ns: the rest of the first, whose cost
+    /// is always about the same, and the beginning of the second, which took `second_ns`: longer after a sleep in
+    /// the call, when the caches are cold.
+    fn bias_of_call_ns(&self, second_ns: u64) -> u64 {
+        // More than that is not a cold cache, but somebody else's turn on the processor.
+        const COLD_NS: u64 = 6_000;
+        (self.bias_ns + second_ns.min(COLD_NS).max(self.bias_ns)) / 2
+    }
+
+    /// A statement has gone by that did not need the CPU clock.
+    #[inline]
+    pub fn calm(&self) {
+        // SAFETY: used up at once.
+        let history = unsafe { &mut self.private().history };
+        history.alert = history.alert.saturating_sub(1);
     }
 
     pub fn thread_io(&self) -> IoTable {
@@ -217,19 +283,22 @@ impl Meter {
     #[inline]
     fn wants_cpu(&self, class: FileClass, op: Op) -> bool {
         // SAFETY: used up in this function.
-        let private = unsafe { self.private() };
-        private.sampler.wants(&private.long_calls[class as usize][op as usize])
+        unsafe { self.private() }.sampler.wants(class, op)
     }
 
     #[inline]
-    fn record(&self, class: FileClass, op: Op, bytes: u64, ns: u64, cpu_ns: Option<u64>) {
+    fn record(&self, class: FileClass, op: Op, bytes: u64, ns: u64, cpu_ns: Option<u64>, sampled: bool) {
         self.shared.0[class as usize][op as usize].count(bytes, ns);
         // SAFETY: used up in this function, which calls nothing foreign.
         let private = unsafe { self.private() };
-        let cpu = private.sampler.account(&mut private.long_calls[class as usize][op as usize], ns, cpu_ns);
+        let cpu = private.sampler.account(class, op, ns, cpu_ns.filter(|_| sampled));
+        if let (Some(check), Some(cpu_ns)) = (&mut private.check, cpu_ns) {
+            check.estimated_ns += cpu.ns;
+            check.measured_ns += cpu_ns.min(ns) as f64;
+        }
         let totals = &mut private.totals;
         totals.cpu_ns += cpu.ns;
-        totals.cpu_variance_ns2 += cpu.variance_ns2;
+        totals.cpu_doubt_ns += cpu.doubt_ns;
         let sum = match op {
             Op::Read => &mut totals.read,
             Op::Write => &mut totals.write,
@@ -283,7 +352,7 @@ fn new_meter() -> *const Meter {
 
 /// The calling thread's meter; none while the thread is being torn down.
 #[inline]
-pub fn meter<'a>() -> Option<&'a Meter> {
+pub fn meter() -> Option<&'static Meter> {
     let mut pointer = METER.get();
     if pointer.is_null() {
         pointer = new_meter();
@@ -292,8 +361,45 @@ pub fn meter<'a>() -> Option<&'a Meter> {
         return None;
     }
     // SAFETY: it points into the box held by this thread's `OWNER`, whose destructor sets `METER` to `ENDED` first. The
-    // callers use the reference within one function and never send it away (`Meter` is not `Sync`).
+    // callers use the reference for the time of one call and never send it away (`Meter` is not `Sync`).
     Some(unsafe { &*pointer })
+}
+
+/// A VFS call on its way.
+#[derive(Clone, Copy)]
+struct Started {
+    meter: &'static Meter,
+    begin: Moment,
+    cpu_ns: Option<u64>,
+    /// Whether `cpu_ns` is for the estimate, or only to check it.
+    sampled: bool,
+}
+
+// `begin` and `end` are not inlined: one copy of their code stays warm in the instruction cache, where a copy for each method
+// of a file would have to be fetched anew after each sync.
+
+#[inline(never)]
+fn begin(class: FileClass, op: Op) -> Option<Started> {
+    // A call that is made by another is part of it.
+    let meter = meter().filter(|meter| !meter.inside.replace(true))?;
+    let sampled = meter.wants_cpu(class, op);
+    let cpu_ns = (sampled || meter.checking.get()).then(thread_cpu_ns);
+    Some(Started { meter, begin: Moment::now(), cpu_ns, sampled })
+}
+
+#[inline(never)]
+fn end(started: Started, class: FileClass, op: Op, bytes: u64) {
+    let done = Moment::now();
+    let ns = done.ns_since(started.begin);
+    let meter = started.meter;
+    let cpu_ns = started.cpu_ns.map(|before| {
+        let after = thread_cpu_ns();
+        let bias_ns = meter.bias_of_call_ns(Moment::now().ns_since(done));
+        after.saturating_sub(before).saturating_sub(bias_ns)
+    });
+    meter.inside.set(false);
+    // Nothing in here can panic by design; if it ever does, it must not reach SQLite.
+    _ = catch_unwind(AssertUnwindSafe(|| meter.record(class, op, bytes, ns, cpu_ns, started.sampled)));
 }
 
 /// Makes a VFS call and counts it. `outcome` tells from the result what the call turned out to be, and its bytes;
@@ -305,22 +411,12 @@ pub fn timed_as<R>(
     call: impl FnOnce() -> R,
     outcome: impl FnOnce(&R) -> (Op, u64),
 ) -> R {
-    let Some(meter) = meter() else { return call() };
-    if meter.inside.replace(true) {
-        return call();
-    }
-    let cpu_before = meter.wants_cpu(class, op).then(thread_cpu_ns);
-    let begin_ns = monotonic_ns();
+    let started = begin(class, op);
     let result = call();
-    let ns = monotonic_ns().saturating_sub(begin_ns);
-    let cpu_ns =
-        cpu_before.map(|before| thread_cpu_ns().saturating_sub(before).saturating_sub(meter.bias_ns));
-    meter.inside.set(false);
-    // Nothing in here can panic by design; if it ever does, it must not reach SQLite.
-    _ = catch_unwind(AssertUnwindSafe(|| {
+    if let Some(started) = started {
         let (op, bytes) = outcome(&result);
-        meter.record(class, op, bytes, ns, cpu_ns);
-    }));
+        end(started, class, op, bytes);
+    }
     result
 }
 

@@ -9,7 +9,7 @@ use std::ptr;
 use crate::abi::{ERROR, Module, NOMEM, NULL, OK, READONLY, Vtab, VtabCursor};
 use crate::api::Api;
 use crate::kind::{FileClass, Op};
-use crate::meter::{ProcessRow, process_rows, reset_process_row};
+use crate::meter::{ProcessRow, keep_durations, process_rows, reset_process_row};
 use crate::vfs::Installed;
 
 const NAME: &CStr = c"fathom_io";
@@ -50,6 +50,7 @@ static MODULE: Module = Module {
 /// # Safety
 /// `db` must be an open connection of the library in which the probe is installed.
 pub unsafe fn register(db: *mut c_void, installed: &'static Installed) -> c_int {
+    keep_durations();
     let auxiliary = ptr::from_ref(installed).cast_mut().cast::<c_void>();
     // SAFETY: the module and the auxiliary data live for ever, so they need no destructor.
     unsafe { (installed.api.create_module)(db, NAME.as_ptr(), &raw const MODULE, auxiliary, None) }

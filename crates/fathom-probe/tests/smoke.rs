@@ -1,5 +1,7 @@
 //! The probe counts what a bundled SQLite does, and changes nothing that a user sees.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
+
 use fathom_probe::{FileClass, Op, Probe, StatementClock, sqlite_api, thread_io};
 use rusqlite::{Connection, OpenFlags};
 
