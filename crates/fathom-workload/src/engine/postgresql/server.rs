@@ -1,7 +1,7 @@
 //! A private PostgreSQL server: made in the run's directory, run by an unprivileged user, gone with this process.
 //!
 //! - The server refuses to run as root, so root starts it as `postgres` or else `nobody`, and gives it its directory.
-//! - That user may not be allowed to walk down to the directory (`/root/…`, a temporary directory of mode 0700). So the
+//! - That user may not be allowed to walk down to the directory (a home or temporary directory of mode 0700). So the
 //!   directory is made the working directory while still root, and the server knows it as `/proc/self/cwd`.
 //! - Its socket lies in the data directory. A socket's path may have 107 bytes at most, so the client goes through an open
 //!   descriptor of the directory, `/proc/self/fd/N`, which is always short. Nothing is left outside the run's directory.
