@@ -159,6 +159,9 @@ fn an_unmount_by_hand_frees_everything_and_down_is_content() {
 #[ignore = "the child process of the kill tests"]
 fn child_that_holds_a_stack() {
     let Ok(order) = std::env::var("FATHOM_TEST_HOLD") else { return };
+    // A shell starts its background jobs with SIGINT ignored, and that is inherited: the kill test means the default.
+    // SAFETY: SIG_DFL is a valid disposition for SIGINT.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
     let [state, images, filesystem, told, tools] = order.split('|').collect::<Vec<_>>().try_into().unwrap();
     let spec = StackSpec {
         filesystem: filesystem.into(),
