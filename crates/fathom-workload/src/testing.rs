@@ -1,11 +1,23 @@
 //! What the workloads' tests share: a sink that keeps everything, and an engine that spoils the data under the workload.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::engine::{Connection, Dialect, Engine, EngineError, EngineInfo};
 use crate::sample::{IoRow, PhaseSummary, Sample, Sink};
-use crate::spec::Durability;
+use crate::spec::{Durability, EngineSpec};
+use crate::start_engine;
+
+/// Parameters or settings as an experiment file would give them.
+pub fn map(json: serde_json::Value) -> BTreeMap<String, serde_json::Value> {
+    json.as_object().expect("an object").clone().into_iter().collect()
+}
+
+/// The bundled SQLite with these settings.
+pub fn sqlite(settings: serde_json::Value, directory: &Path) -> Box<dyn Engine> {
+    start_engine(&EngineSpec { name: "sqlite".into(), settings: map(settings) }, directory).expect("starts")
+}
 
 /// Something a test does at a certain moment.
 pub type Action = Box<dyn FnMut()>;

@@ -1,21 +1,12 @@
 //! The whole workload on small tables, and what happens when its data is spoiled or its parameters are wrong.
 
 use super::*;
-use crate::spec::{EngineSpec, WorkloadSpec};
-use crate::start_engine;
-use crate::testing::{Kept, Saboteur};
+use crate::spec::WorkloadSpec;
+use crate::testing::{Kept, Saboteur, map, sqlite as engine};
 use serde_json::json;
-
-fn map(json: serde_json::Value) -> BTreeMap<String, serde_json::Value> {
-    json.as_object().expect("an object").clone().into_iter().collect()
-}
 
 fn workload(params: serde_json::Value) -> Result<Box<dyn Workload>, WorkloadError> {
     crate::create(&WorkloadSpec { name: "chat".into(), params: map(params) })
-}
-
-fn engine(settings: serde_json::Value, directory: &std::path::Path) -> Box<dyn Engine> {
-    start_engine(&EngineSpec { name: "sqlite".into(), settings: map(settings) }, directory).expect("starts")
 }
 
 fn run(

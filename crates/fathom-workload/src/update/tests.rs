@@ -4,19 +4,11 @@ use super::*;
 use crate::engine::Engine;
 use crate::spec::{EngineSpec, WorkloadSpec};
 use crate::start_engine;
-use crate::testing::{Kept, Saboteur};
+use crate::testing::{Kept, Saboteur, map, sqlite as engine};
 use serde_json::json;
-
-fn map(json: serde_json::Value) -> BTreeMap<String, serde_json::Value> {
-    json.as_object().expect("an object").clone().into_iter().collect()
-}
 
 fn workload(params: serde_json::Value) -> Result<Box<dyn Workload>, WorkloadError> {
     crate::create(&WorkloadSpec { name: "update".into(), params: map(params) })
-}
-
-fn engine(settings: serde_json::Value, directory: &std::path::Path) -> Box<dyn Engine> {
-    start_engine(&EngineSpec { name: "sqlite".into(), settings: map(settings) }, directory).expect("starts")
 }
 
 fn run(
