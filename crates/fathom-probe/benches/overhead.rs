@@ -3,8 +3,10 @@
 //! Method. Two connections to one database, one through the VFS "fathom" and one through the platform's, in one process on
 //! one thread. (Two files would differ by where they lie on the disk.) Blocks of a few milliseconds alternate in pairs, the first of each pair chosen at random, so
 //! that a disturbance of the machine or of the disk hits both sides alike. Each pair gives one ratio; the result is the
-//! median ratio with the bootstrap's 95 % interval (percentiles of the medians of 2000 resamples of the pairs). The median,
+//! median ratio with the bootstrap's 95 % interval (percentiles of the medians of 2000 resamples). The median,
 //! because a sync now and then takes fifty times as long as usual, on either side, and has nothing to do with the probe.
+//! Both connections are opened anew every few pairs, in random order: where a connection's page cache comes to lie in memory
+//! makes a scan up to 3 % faster or slower for as long as the connection lives.
 //! The row `nothing` compares the plain side with itself: its distance from 1 is what the method cannot see.
 //!
 //! `cargo bench -p fathom-probe -- [insert|scan] [--pairs N] [--dir DIR]`. The bars are those of the project: an insert
@@ -18,6 +20,9 @@ use fathom_probe::{Probe, Split, StatementClock, sqlite_api};
 use rusqlite::{Connection, OpenFlags};
 
 const RESAMPLES: usize = 2000;
+/// Pairs with the same two connections, and blocks on each of them before the first pair.
+const PAIRS_PER_OPENING: usize = 10;
+const WARM_UP: usize = 2;
 
 struct Case {
     name: &'static str,
@@ -151,31 +156,47 @@ fn run(case: &Case, pairs: usize, directory: &Path, random: &mut Random) -> rusq
     let path = directory.join(format!("{}.db", case.name.replace([' ', '/'], "-")));
     let fill = if case.statement == SCAN { FILL } else { "" };
     Connection::open(&path)?.execute_batch(&format!("PRAGMA synchronous=OFF; {ROWS} {fill}"))?;
-    let plain_db = open(&path, false, case)?;
-    let probe_db = open(&path, probed, case)?;
     let mut sum = Split::default();
-    for _ in 0..pairs / 20 + 2 {
-        block(&plain_db, case, false, &mut sum)?;
-        block(&probe_db, case, probed, &mut sum)?;
-    }
-    sum = Split::default();
+    let mut both = |random: &mut Random| -> rusqlite::Result<(Connection, Connection)> {
+        let (plain_db, probe_db) = if random.next() >> 63 == 0 {
+            let plain_db = open(&path, false, case)?;
+            (plain_db, open(&path, probed, case)?)
+        } else {
+            let probe_db = open(&path, probed, case)?;
+            (open(&path, false, case)?, probe_db)
+        };
+        for _ in 0..WARM_UP {
+            block(&plain_db, case, false, &mut sum)?;
+            block(&probe_db, case, probed, &mut sum)?;
+        }
+        Ok((plain_db, probe_db))
+    };
+    let (mut plain_db, mut probe_db) = both(random)?;
+    let mut clocked = Split::default();
     let (mut plain, mut ratios) = (Vec::new(), Vec::new());
-    for _ in 0..pairs {
+    for pair in 0..pairs {
+        if pair > 0 && pair % PAIRS_PER_OPENING == 0 {
+            (plain_db, probe_db) = both(random)?;
+        }
         let (with, without);
         if random.next() >> 63 == 0 {
-            with = block(&probe_db, case, probed, &mut sum)?;
-            without = block(&plain_db, case, false, &mut sum)?;
+            with = block(&probe_db, case, probed, &mut clocked)?;
+            without = block(&plain_db, case, false, &mut clocked)?;
         } else {
-            without = block(&plain_db, case, false, &mut sum)?;
-            with = block(&probe_db, case, probed, &mut sum)?;
+            without = block(&plain_db, case, false, &mut clocked)?;
+            with = block(&probe_db, case, probed, &mut clocked)?;
         }
         plain.push(without);
         ratios.push(with / without);
     }
+    let openings: Vec<&[f64]> = ratios.chunks(PAIRS_PER_OPENING).collect();
     let mut medians: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
-            let mut resample: Vec<f64> =
-                (0..ratios.len()).map(|_| ratios[random.next() as usize % ratios.len()]).collect();
+            // Whole openings, because what lies in the connections is common to their pairs.
+            let mut resample: Vec<f64> = (0..openings.len())
+                .flat_map(|_| openings[random.next() as usize % openings.len()])
+                .copied()
+                .collect();
             median(&mut resample)
         })
         .collect();

@@ -187,14 +187,16 @@ impl Parts {
     /// Outside of VFS calls a thread computes; it waits there only if the scheduler takes the CPU away or mapped memory is
     /// not there. So the time outside counts as CPU unless the CPU clock proves otherwise: unless the clock falls short
     /// by more than twice the uncertainty of what was estimated instead of measured, and by more than the clocks'
-    /// own slack.
+    /// own slack. A clock that leaves less than nothing for the time outside proves only that the estimate was too high.
     fn account(&self, thread_cpu_ns: Option<u64>, before: &Totals, after: &Totals) -> Account {
         let cpu_measured_ns = thread_cpu_ns.map(|ns| ns as f64 - (after.cpu_ns - before.cpu_ns));
         let cpu_doubt_ns = (after.cpu_doubt_ns - before.cpu_doubt_ns).max(0.0);
         let slack_ns = 500.0 + self.outside_ns as f64 / 256.0;
         let cpu_ns = match cpu_measured_ns {
             // The difference is positive here, so that `cpu` is less than `outside_ns`.
-            Some(cpu) if self.outside_ns as f64 - cpu > 2.0 * cpu_doubt_ns + slack_ns => cpu.max(0.0) as u64,
+            Some(cpu) if cpu > 0.0 && self.outside_ns as f64 - cpu > 2.0 * cpu_doubt_ns + slack_ns => {
+                cpu as u64
+            }
             _ => self.outside_ns,
         };
         let calls_ns = self.read_ns + self.write_ns + self.sync_ns;

@@ -162,6 +162,8 @@ struct Private {
 pub struct CpuCheck {
     /// What the statement clocks take for it, ns.
     pub estimated_ns: f64,
+    /// The uncertainty that they allow for it, ns.
+    pub doubt_ns: f64,
     /// The sum over all calls, each between two readings of the thread's CPU clock, ns.
     pub measured_ns: f64,
 }
@@ -175,6 +177,20 @@ pub fn check_cpu_in_calls<R>(work: impl FnOnce() -> R) -> (R, CpuCheck) {
     (result, set(None).unwrap_or_default())
 }
 
+/// By how much a pair of CPU readings around a pair of wall readings exceeds it when nothing lies between, ns. The lower
+/// quartile of several: what disturbs a reading makes it longer.
+fn bias_ns() -> u64 {
+    let mut biases = [0_u64; 32];
+    for bias in &mut biases {
+        let cpu = thread_cpu_ns();
+        let wall = Moment::now();
+        let wall = Moment::now().ns_since(wall);
+        *bias = thread_cpu_ns().saturating_sub(cpu).saturating_sub(wall);
+    }
+    biases.sort_unstable();
+    biases[biases.len() / 4]
+}
+
 /// All counters of one thread.
 pub struct Meter {
     shared: Arc<Shared>,
@@ -183,8 +199,8 @@ pub struct Meter {
     inside: Cell<bool>,
     /// Every call is measured, see [`check_cpu_in_calls`].
     checking: Cell<bool>,
-    /// By how much a pair of CPU readings around a pair of wall readings exceeds it when nothing lies between, ns.
-    bias_ns: u64,
+    /// See [`bias_ns`].
+    bias_ns: Cell<u64>,
 }
 
 impl Meter {
@@ -192,14 +208,6 @@ impl Meter {
         calibrate();
         let shared = Arc::new(Shared::default());
         process().live.push(Arc::clone(&shared));
-        let mut biases = [0_u64; 15];
-        for bias in &mut biases {
-            let cpu = thread_cpu_ns();
-            let wall = Moment::now();
-            let wall = Moment::now().ns_since(wall);
-            *bias = thread_cpu_ns().saturating_sub(cpu).saturating_sub(wall);
-        }
-        biases.sort_unstable();
         let seed = thread_cpu_ns() ^ (Arc::as_ptr(&shared) as u64).rotate_left(32);
         Self {
             shared,
@@ -212,7 +220,7 @@ impl Meter {
             }),
             checking: Cell::new(false),
             inside: Cell::new(false),
-            bias_ns: biases[biases.len() / 2],
+            bias_ns: Cell::new(bias_ns()),
         }
     }
 
@@ -228,7 +236,7 @@ impl Meter {
     }
 
     pub fn bias_ns(&self) -> u64 {
-        self.bias_ns
+        self.bias_ns.get()
     }
 
     pub fn totals(&self) -> Totals {
@@ -248,6 +256,10 @@ impl Meter {
 
     fn set_check(&self, check: Option<CpuCheck>) -> Option<CpuCheck> {
         self.checking.set(check.is_some());
+        if check.is_some() {
+            // It is taken from every call now, and the machine's speed may have changed since the thread began.
+            self.bias_ns.set(bias_ns());
+        }
         // SAFETY: exchanged at once.
         std::mem::replace(unsafe { &mut self.private().check }, check)
     }
@@ -258,7 +270,8 @@ impl Meter {
     fn bias_of_call_ns(&self, second_ns: u64) -> u64 {
         // More than that is not a cold cache, but somebody else's turn on the processor.
         const COLD_NS: u64 = 6_000;
-        (self.bias_ns + second_ns.min(COLD_NS).max(self.bias_ns)) / 2
+        let bias_ns = self.bias_ns.get();
+        (bias_ns + second_ns.min(COLD_NS).max(bias_ns)) / 2
     }
 
     /// A statement has gone by that did not need the CPU clock.
@@ -294,6 +307,7 @@ impl Meter {
         let cpu = private.sampler.account(class, op, ns, cpu_ns.filter(|_| sampled));
         if let (Some(check), Some(cpu_ns)) = (&mut private.check, cpu_ns) {
             check.estimated_ns += cpu.ns;
+            check.doubt_ns += cpu.doubt_ns;
             check.measured_ns += cpu_ns.min(ns) as f64;
         }
         let totals = &mut private.totals;

@@ -3,18 +3,21 @@
 //! In [`Split`](fathom_probe::Split) `other` takes what is left, so the sum closes by construction. What is tested here is
 //! what it is made from:
 //!
-//! - The wall time, the time in calls and the CPU time outside of them come from different clocks and counters. What they
-//!   leave must be explained by the time for which the thread waited for a processor, as the kernel counts it
-//!   (`/proc/thread-self/schedstat`, second number). A part counted twice or left out breaks the balance.
-//! - The CPU time inside calls is estimated from a sample; measuring every call must give the same.
+//! - The wall time, the time in calls and the CPU time outside of them come from different clocks and counters. With the CPU
+//!   time of every call measured, what they leave must be explained by the time for which the thread waited for a processor,
+//!   as the kernel counts it (`/proc/thread-self/schedstat`, second number). A part counted twice or left out breaks
+//!   the balance.
+//! - The CPU time inside calls is usually estimated from a sample. Measuring every call beside it must give about the same.
+//!   About, because the budget buys few samples of a time that is very uneven; that the estimate has no bias is
+//!   shown on made-up calls, in `cpu.rs`.
 //! - The CPU time of durable inserts must be about that of the same inserts without any sync.
 //!
-//! Every figure is the median over several rounds, as a share of the wall time, so that a busy machine disturbs little. Each
-//! database is filled right before in one large transaction, whose syncs must not confuse the estimate for the small ones.
+//! Every figure is a median or a sum over many rounds, so that a busy machine disturbs little. Each database is filled right
+//! before in one large transaction, whose syncs must not confuse the estimate for the small ones.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
-use fathom_probe::{Probe, Split, StatementClock, check_cpu_in_calls, sqlite_api};
+use fathom_probe::{CpuCheck, Probe, Split, StatementClock, check_cpu_in_calls, sqlite_api};
 use rusqlite::{Connection, OpenFlags};
 
 const INSERT: &str = "INSERT INTO t(a, b) VALUES ('some text of no importance', 1)";
@@ -53,18 +56,6 @@ impl Database {
     }
 }
 
-/// Whether the tests on durable inserts run. What the kernel computes for a sync varies so much on a shared machine that
-/// about one run in five is out of bounds there; `./test --long` sets FATHOM_LONG, on a quiet one.
-fn quiet_machine() -> bool {
-    let quiet = std::env::var_os("FATHOM_LONG").is_some();
-    if !quiet {
-        println!(
-            "SKIP: durable inserts need a quiet machine: FATHOM_LONG=1 cargo test -p fathom-probe --test closing"
-        );
-    }
-    quiet
-}
-
 /// Tests of this file run one after the other: beside each other they would measure each other.
 fn alone() -> std::sync::MutexGuard<'static, ()> {
     static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -76,74 +67,98 @@ fn waited_for_cpu_ns() -> f64 {
     text.split_whitespace().nth(1).and_then(|number| number.parse().ok()).unwrap_or(0.0)
 }
 
-/// The median over the rounds. Where it is out of bounds, further rounds are made and counted with the first ones, up to five
-/// times as many: what noise did once goes, what the code does wrong stays.
-fn median_within(name: &str, bounds: std::ops::RangeInclusive<f64>, round: &mut dyn FnMut() -> f64) -> f64 {
-    let mut shares: Vec<f64> = Vec::new();
+/// What the parts may leave, or count twice, as a share of the wall time.
+const CLOSES: f64 = 0.01;
+/// By what the estimated CPU time in all calls may differ from the measured one, as a share of the latter.
+const ESTIMATE: f64 = 0.33;
+
+/// Makes `ROUNDS` rounds and judges all made so far; where they are found wrong, further ones, up to five times as many: what
+/// noise did once goes, what the code does wrong stays.
+fn until_good<T>(mut round: impl FnMut() -> T, judge: impl Fn(&mut Vec<T>) -> Result<(), String>) {
+    let mut rounds = Vec::new();
     loop {
-        shares.extend((0..ROUNDS).map(|_| round()));
-        shares.sort_unstable_by(f64::total_cmp);
-        let median = shares[shares.len() / 2];
-        if bounds.contains(&median) || shares.len() >= 5 * ROUNDS {
-            println!("{name}: {shares:.4?}");
-            return median;
+        rounds.extend((0..ROUNDS).map(|_| round()));
+        match judge(&mut rounds) {
+            Ok(()) => return,
+            Err(found) if rounds.len() >= 5 * ROUNDS => panic!("{found}"),
+            Err(_) => {}
         }
     }
 }
 
-/// Asserts that the independently measured parts make up the wall time.
-fn parts_close(database: &Database, name: &str, sql: &str, repeat: u32) {
-    let share = median_within(&format!("{name}, missing"), -0.01..=0.01, &mut || {
-        let waited = waited_for_cpu_ns();
-        let clock = StatementClock::start();
-        database.run(sql, repeat);
-        let account = clock.stop_account(true);
-        let waited = waited_for_cpu_ns() - waited;
-        let split = account.split;
-        assert_eq!(
-            split.wall_ns,
-            split.cpu_ns + split.read_ns + split.write_ns + split.sync_ns + split.other_ns
-        );
-        assert!(split.cpu_ns > 0, "{split:?}");
-        // Waiting for a processor after a sync is part of that sync, so the kernel's number is an upper bound.
-        let left = account.unexplained_ns().unwrap();
-        let unexplained = if left > 0.0 { (left - waited).max(0.0) } else { left };
-        unexplained / split.wall_ns as f64
-    });
-    assert!(
-        share.abs() <= 0.01,
-        "{name}: {:.2} % of the wall time is missing or counted twice",
-        share * 100.0
-    );
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
-/// Asserts that the CPU time in calls is estimated as it is measured.
-fn estimate_holds(database: &Database, name: &str, sql: &str, repeat: u32) {
-    let share = median_within(&format!("{name}, misjudged"), -0.02..=0.02, &mut || {
-        let (split, check) = check_cpu_in_calls(|| {
-            let clock = StatementClock::start();
-            database.run(sql, repeat);
-            clock.stop()
-        });
-        assert!(check.measured_ns > 0.0, "{check:?}");
-        (check.estimated_ns - check.measured_ns) / split.wall_ns as f64
+/// One round, every call measured: ns.
+struct Round {
+    wall_ns: f64,
+    /// What the measured parts leave of the wall time; less than nothing where something counts twice.
+    left_ns: f64,
+    /// The kernel's count of waiting for a processor. Some of it lies in the calls, so it is an upper bound for `left_ns`.
+    waited_ns: f64,
+    check: CpuCheck,
+}
+
+impl Round {
+    fn waited_share(&self) -> f64 {
+        self.waited_ns / self.wall_ns
+    }
+}
+
+fn measured_round(database: &Database, sql: &str, repeat: u32) -> Round {
+    let waited = waited_for_cpu_ns();
+    let (account, check) = check_cpu_in_calls(|| {
+        let clock = StatementClock::start();
+        database.run(sql, repeat);
+        clock.stop_account(true)
     });
-    assert!(
-        share.abs() <= 0.02,
-        "{name}: the CPU time in calls is misjudged by {:.2} % of the wall time",
-        share * 100.0
-    );
+    let waited_ns = waited_for_cpu_ns() - waited;
+    let split = account.split;
+    assert_eq!(split.wall_ns, split.cpu_ns + split.read_ns + split.write_ns + split.sync_ns + split.other_ns);
+    assert!(split.cpu_ns > 0, "{split:?}");
+    assert!(check.measured_ns > 0.0, "{check:?}");
+    // The account was made with the estimate; the balance is to be of measured parts only.
+    let left_ns = account.unexplained_ns().unwrap() - check.estimated_ns + check.measured_ns;
+    Round { wall_ns: split.wall_ns as f64, left_ns, waited_ns, check }
 }
 
 fn closes(name: &str, sql: &str, setup: &str, repeat: u32) {
     let database = filled(setup);
-    parts_close(&database, name, sql, repeat);
-    estimate_holds(&database, name, sql, repeat);
+    until_good(
+        || measured_round(&database, sql, repeat),
+        |rounds| {
+            // The bound is sharp only where hardly anything waited, so the third of the rounds that waited least decides.
+            rounds.sort_by(|one, other| one.waited_share().total_cmp(&other.waited_share()));
+            let share = median(rounds[..rounds.len() / 3].iter().map(|round| {
+                let left = if round.left_ns > 0.0 {
+                    (round.left_ns - round.waited_ns).max(0.0)
+                } else {
+                    round.left_ns
+                };
+                left / round.wall_ns
+            }));
+            let sum = |part: fn(&Round) -> f64| rounds.iter().map(part).sum::<f64>();
+            let wrong = sum(|round| round.check.estimated_ns) / sum(|round| round.check.measured_ns) - 1.0;
+            let waited = rounds[rounds.len() / 3].waited_share();
+            let text = format!(
+                "{name}: {:.2} % of the wall time missing or counted twice (the quietest third waited up to {:.2} % for a processor), CPU time in calls misjudged by {:.1} %",
+                share * 100.0,
+                waited * 100.0,
+                wrong * 100.0
+            );
+            println!("{text}");
+            if share.abs() <= CLOSES && wrong.abs() <= ESTIMATE { Ok(()) } else { Err(text) }
+        },
+    );
 }
 
 /// Asserts that an insert computes with syncs what it computes without: what the kernel computes for a sync must not count as
 /// the statement's, and must not be taken out of it twice. A statement that follows a sleep finds its caches cold, so it
-/// needs several times as long, but that is little beside the sync.
+/// needs several times as long; but were the syncs' CPU time counted with it, it would exceed that of inserts
+/// without syncs by all of the syncs' CPU time and by this.
 fn cpu_is_that_without_syncs(name: &str, setup: &str) {
     let durable = filled(setup);
     let without = filled(&format!("{setup}; PRAGMA synchronous=OFF"));
@@ -152,45 +167,40 @@ fn cpu_is_that_without_syncs(name: &str, setup: &str) {
         database.run(INSERT, 100);
         clock.stop()
     };
-    let excess = median_within(&format!("{name}, more CPU with syncs"), f64::NEG_INFINITY..=0.1, &mut || {
-        let (with, without): (Split, Split) = (clocked(&durable), clocked(&without));
-        (with.cpu_ns as f64 - without.cpu_ns as f64) / with.wall_ns as f64
-    });
-    let ratio =
-        median_within(&format!("{name}, CPU with syncs to CPU without"), 0.8..=f64::INFINITY, &mut || {
+    until_good(
+        || {
             let (with, without): (Split, Split) = (clocked(&durable), clocked(&without));
             assert!(with.sync_calls >= 100 && without.sync_calls == 0);
-            with.cpu_ns as f64 / without.cpu_ns as f64
-        });
-    assert!(
-        ratio >= 0.8 && excess <= 0.1,
-        "{name}: {ratio} times the CPU time, {excess} of the wall time more"
+            let in_calls = measured_round(&durable, INSERT, 100).check.measured_ns;
+            let (with, without) = (with.cpu_ns as f64, without.cpu_ns as f64);
+            (with / without, (with - without) / in_calls)
+        },
+        |rounds| {
+            let ratio = median(rounds.iter().map(|round| round.0));
+            let excess = median(rounds.iter().map(|round| round.1));
+            let text = format!(
+                "{name}: {ratio:.2} times the CPU time without syncs; the excess is {excess:.2} of the CPU time in calls"
+            );
+            println!("{text}");
+            if ratio >= 0.8 && excess <= 0.9 { Ok(()) } else { Err(text) }
+        },
     );
 }
 
 #[test]
 fn durable_inserts_in_wal_close() {
-    if !quiet_machine() {
-        return;
-    }
     let _alone = alone();
     closes("wal", INSERT, WAL, 300);
 }
 
 #[test]
 fn durable_inserts_with_a_rollback_journal_close() {
-    if !quiet_machine() {
-        return;
-    }
     let _alone = alone();
     closes("delete", INSERT, DELETE, 100);
 }
 
 #[test]
 fn durable_inserts_compute_what_others_do() {
-    if !quiet_machine() {
-        return;
-    }
     let _alone = alone();
     cpu_is_that_without_syncs("wal", WAL);
     cpu_is_that_without_syncs("delete", DELETE);
