@@ -240,7 +240,7 @@ fn main() -> ExitCode {
     for case in
         CASES.iter().filter(|case| filter.as_ref().is_none_or(|name| case.name.contains(name.as_str())))
     {
-        let pairs = pairs.unwrap_or(if case.block > 1 { 1500 } else { 600 });
+        let pairs = pairs.unwrap_or(if case.block > 1 { 4000 } else { 600 });
         good &= run(case, pairs, directory.path(), &mut random).expect("SQLite does the statements");
     }
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
