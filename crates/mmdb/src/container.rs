@@ -5,7 +5,7 @@
 //! behind the version is the *body*, which is what the log takes differences of.
 
 use crate::codec::{u32_at, u64_at};
-use parking_lot::RwLock;
+use crate::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of a slot before the row: version and meta.

@@ -9,9 +9,9 @@ use crate::options::{Durability, Options};
 use crate::recovery;
 use crate::schema::Schema;
 use crate::stats::Stats;
+use crate::sync::Mutex;
 use crate::table::{Table, TableInner};
 use crate::tx::Transaction;
-use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -341,7 +341,7 @@ fn run_preparer(log: &Arc<Log>) {
         let mut hungry = log.hungry.0.lock();
         if !*hungry {
             // Wakes by itself too: a full disk may have got space, a segment may have been used up.
-            log.hungry.1.wait_for(&mut hungry, Duration::from_millis(20));
+            hungry = log.hungry.1.wait_for(hungry, Duration::from_millis(20));
         }
         *hungry = false;
     }

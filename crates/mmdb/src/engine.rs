@@ -8,12 +8,12 @@ use crate::lock::LockManager;
 use crate::log::Log;
 use crate::options::Options;
 use crate::recovery::RecoveryReport;
+use crate::sync::{Mutex, RwLock};
 use crate::table::{Space, TableInner};
-use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
 
 /// Stripes of the gate and of table locks: readers on different stripes do not meet.
 pub(crate) const GATES: usize = 8;

@@ -40,6 +40,7 @@ mod row;
 mod salvage;
 mod schema;
 mod stats;
+mod sync;
 mod table;
 mod tx;
 mod value;

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::row::Layout;
 use crate::schema::{Locking, Logging, Schema};
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

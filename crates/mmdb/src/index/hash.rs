@@ -2,8 +2,8 @@
 
 use crate::container::Rid;
 use crate::key::{KeyBuf, hash};
+use crate::sync::RwLock;
 use hashbrown::HashTable;
-use parking_lot::RwLock;
 use std::collections::BTreeSet;
 
 /// Shards; a resize moves only one of them.

@@ -6,8 +6,8 @@
 //! his age when he runs again.
 
 use super::Mode;
+use crate::sync::Mutex;
 use hashbrown::HashTable;
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

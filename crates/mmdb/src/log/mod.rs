@@ -9,15 +9,18 @@ mod ticket;
 pub use ticket::Ticket;
 
 use crate::error::{Error, Result};
-use parking_lot::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stream::Stream;
 use ticket::Cell;
 
-/// Flushes that a waiting client does for the others before the stream's thread takes over: each one saves a hand-over
-/// to a thread that first has to get a processor, and delays the client by one flush.
-const GUEST_ROUNDS: usize = 8;
+/// Who was let go by a flush.
+struct Woken {
+    threads: u64,
+    /// The last commit number before they were woken.
+    last: u64,
+}
 
 /// Counters of the log, for [`crate::Stats`].
 #[derive(Debug, Default)]
@@ -164,7 +167,7 @@ impl Log {
     ///
     /// The counter is read before the streams: a number up to it was taken inside a stream's critical section, so
     /// locking that stream afterwards shows the frame if it is not durable yet.
-    fn advance(&self, batch: Vec<(u64, Arc<Cell>)>) {
+    fn advance(&self, batch: Vec<(u64, Arc<Cell>)>) -> Woken {
         let mut lagging = self.lagging.lock();
         lagging.extend(batch);
         let mut h = self.last();
@@ -175,8 +178,10 @@ impl Log {
         }
         if self.is_poisoned() {
             // The horizon stays: a failed flush's frames are never durable in this life.
-            lagging.drain(..).for_each(|(_, c)| c.resolve());
-            return;
+            lagging.drain(..).for_each(|(_, c)| {
+                c.resolve();
+            });
+            return Woken { threads: 0, last: h };
         }
         self.horizon.fetch_max(h, Ordering::AcqRel);
         let h = self.horizon();
@@ -188,31 +193,41 @@ impl Log {
             *max > h
         });
         drop(lagging);
-        done.iter().for_each(|c| c.resolve());
+        let last = self.last();
+        Woken { threads: done.iter().map(|c| u64::from(c.resolve())).sum(), last }
     }
 
-    /// Flushes stream `i` once if nobody else does. True if this call did a flush.
+    /// Lets those who were just woken come back with their next commits, so that these share the next flush: a flush costs
+    /// as much processor time as several commits. Returns as soon as no more come, at once if nobody was woken.
+    fn gather(&self, woken: Woken) {
+        let mut seen = woken.last;
+        while seen - woken.last < woken.threads {
+            // Gives the processor to one of them if they outnumber the processors, else costs less than a microsecond.
+            std::thread::yield_now();
+            let now = self.last();
+            if now == seen {
+                return;
+            }
+            seen = now;
+        }
+    }
+
+    /// Flushes stream `i` once if nobody else does. True if this call did a flush. What came meanwhile is left to the
+    /// stream's thread: until that has got a processor more comes in, and the caller has work of its own.
     pub(crate) fn flush(&self, i: usize) -> Result<bool> {
-        let mut did = false;
-        for _ in 0..GUEST_ROUNDS {
-            match self.flush_as(i, self.background)? {
-                None => return Ok(did),
-                Some(more) => {
-                    did = true;
-                    if !more {
-                        return Ok(true);
-                    }
+        match self.flush_as(i, self.background)? {
+            None => Ok(false),
+            Some(_) => {
+                if self.streams[i].is_urgent() && self.background {
+                    self.streams[i].kick(false);
                 }
+                Ok(true)
             }
         }
-        if self.background {
-            self.streams[i].kick(false);
-        }
-        Ok(true)
     }
 
-    /// One flush. `None` if there was nothing to do or somebody else does it, else whether more is waiting.
-    fn flush_as(&self, i: usize, guest: bool) -> Result<Option<bool>> {
+    /// One flush. `None` if there was nothing to do or somebody else does it, else whom it woke.
+    fn flush_as(&self, i: usize, guest: bool) -> Result<Option<Woken>> {
         self.check()?;
         let Some(batch) = self.streams[i].begin_flush(self.single, guest) else { return Ok(None) };
         let started = std::time::Instant::now();
@@ -225,16 +240,17 @@ impl Log {
                 c.frames.fetch_add(batch.frames, Ordering::Relaxed);
                 c.max_batch.fetch_max(batch.frames, Ordering::Relaxed);
                 c.flush_ns.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
-                let more = self.streams[i].end_flush(&batch);
-                self.advance(Stream::cells(&batch));
+                self.streams[i].end_flush(&batch);
+                let woken = self.advance(Stream::cells(&batch));
                 self.streams[i].recycle_buffers(batch);
-                // Those just woken may have come back meanwhile.
-                Ok(Some(more || self.streams[i].is_urgent()))
+                Ok(Some(woken))
             }
             Err(e) => {
                 self.poison(&e.to_string());
                 // The batch never ends, so the horizon can never pass it.
-                Stream::cells(&batch).iter().for_each(|(_, c)| c.resolve());
+                Stream::cells(&batch).iter().for_each(|(_, c)| {
+                    c.resolve();
+                });
                 Err(e)
             }
         }
@@ -264,8 +280,13 @@ impl Log {
         loop {
             let stop = self.is_stopping();
             match self.flush_as(i, false) {
-                Ok(Some(true)) => continue,
-                Ok(_) => {}
+                Ok(Some(woken)) => {
+                    self.gather(woken);
+                    if self.streams[i].is_urgent() {
+                        continue;
+                    }
+                }
+                Ok(None) => {}
                 Err(_) => break,
             }
             if stop {

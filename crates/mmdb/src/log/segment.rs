@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! offset size
-//!      0    8  magic "MMDBSEG1"
+//!      0    8  magic: "MMDBSEG0" as prepared, "MMDBSEG1" from the first flush into it on
 //!      8    4  epoch        (which life of the database wrote it)
 //!     12    4  stream
 //!     16    8  number of the segment in its stream
@@ -11,6 +11,9 @@
 //! ```
 //! The header tells people and tools what the file is, and recovery which salt to try first. If it is damaged,
 //! recovery tries every salt of the manifest, because the name alone and a salt make the seed.
+//!
+//! The first flush writes its frames and the second magic under one sync. So while a whole header has the first magic, no
+//! frame in the segment was ever acknowledged, and recovery need not read it.
 
 use crate::codec::{put_u32, put_u64, u32_at, u64_at};
 use crate::error::{Error, Result};
@@ -21,7 +24,8 @@ use std::sync::Arc;
 
 /// Unit of a flush and size of the header, bytes: no block that holds acknowledged frames is written again.
 pub(crate) const BLOCK: usize = 4096;
-const MAGIC: &[u8; 8] = b"MMDBSEG1";
+const PREPARED: &[u8; 8] = b"MMDBSEG0";
+const USED: &[u8; 8] = b"MMDBSEG1";
 
 /// A segment ready to be written.
 #[derive(Clone, Debug)]
@@ -38,6 +42,8 @@ pub(crate) struct Header {
     pub(crate) epoch: u32,
     pub(crate) stream: u32,
     pub(crate) number: u64,
+    /// Frames may follow.
+    pub(crate) used: bool,
 }
 
 /// The name of segment `number`.
@@ -52,12 +58,14 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
 
 pub(crate) fn read_header(bytes: &[u8]) -> Option<Header> {
     let b = bytes.get(..28)?;
-    let whole = &b[..8] == MAGIC && crc32c::crc32c(&b[..24]) == u32_at(b, 24);
-    whole.then(|| Header { epoch: u32_at(b, 8), stream: u32_at(b, 12), number: u64_at(b, 16) })
+    let used = &b[..8] == USED;
+    let whole = (used || &b[..8] == PREPARED) && crc32c::crc32c(&b[..24]) == u32_at(b, 24);
+    whole.then(|| Header { epoch: u32_at(b, 8), stream: u32_at(b, 12), number: u64_at(b, 16), used })
 }
 
-fn header_block(h: Header) -> Vec<u8> {
-    let mut b = MAGIC.to_vec();
+/// The first block of a segment.
+pub(crate) fn header_block(h: Header) -> Vec<u8> {
+    let mut b = if h.used { USED } else { PREPARED }.to_vec();
     put_u32(&mut b, h.epoch);
     put_u32(&mut b, h.stream);
     put_u64(&mut b, h.number);

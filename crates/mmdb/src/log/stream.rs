@@ -6,11 +6,11 @@ use super::segment::{self, BLOCK, Header, Segment};
 use super::ticket::Cell;
 use crate::error::{Error, Result};
 use crate::medium::Medium;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 /// Segments kept ready ahead of the writer.
@@ -213,9 +213,11 @@ impl Stream {
             return Err(Error::Closed);
         }
         // The preparer takes this lock to deliver, so it must be told without it.
-        MutexGuard::unlocked(&mut st, || log.wake_preparer());
+        drop(st);
+        log.wake_preparer();
+        let mut st = self.state.lock();
         if st.ready.is_empty() {
-            self.drained.wait_for(&mut st, Duration::from_millis(100));
+            st = self.drained.wait_for(st, Duration::from_millis(100));
         }
         Ok(st)
     }
@@ -224,10 +226,13 @@ impl Stream {
         Error::LogFull { dir: self.place.dir.clone(), cause }
     }
 
+    fn header(&self, number: u64, used: bool) -> Header {
+        Header { epoch: self.place.epoch, stream: self.place.index, number, used }
+    }
+
     fn make(&self, number: u64, old: Option<&str>) -> Result<Segment> {
         let p = &self.place;
-        let header = Header { epoch: p.epoch, stream: p.index, number };
-        segment::prepare(&*p.medium, &p.dir, header, p.salt, p.segment_size, old)
+        segment::prepare(&*p.medium, &p.dir, self.header(number, false), p.salt, p.segment_size, old)
     }
 
     /// Makes segments until enough are ready. True if there was something to do.
@@ -358,6 +363,12 @@ impl Stream {
     /// Writes a batch and makes it durable: one write per chunk, one sync per segment.
     pub(crate) fn write_batch(&self, batch: &Batch, sync: bool) -> Result<()> {
         for (i, c) in batch.chunks.iter().enumerate() {
+            if c.at == BLOCK as u64 {
+                // The segment's first frames: the header says from now on that there are some. It goes first, so that a
+                // killed process leaves no frames behind a header that denies them.
+                let header = segment::header_block(self.header(c.segment.number, true));
+                c.segment.file.write_at(0, &header).map_err(Error::io("write", &c.segment.path))?;
+            }
             c.segment.file.write_at(c.at, &c.bytes).map_err(Error::io("write", &c.segment.path))?;
             let next_same = batch.chunks.get(i + 1).is_some_and(|n| n.segment.number == c.segment.number);
             if sync && !next_same {
@@ -367,8 +378,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Marks the batch as durable here. True if frames that somebody wants are waiting for the next flush.
-    pub(crate) fn end_flush(&self, batch: &Batch) -> bool {
+    /// Marks the batch as durable here.
+    pub(crate) fn end_flush(&self, batch: &Batch) {
         let mut st = self.state.lock();
         st.flushing = false;
         st.inflight = None;
@@ -381,7 +392,6 @@ impl Stream {
         if before > MAX_PENDING || len > MAX_PENDING {
             self.drained.notify_all();
         }
-        st.urgent
     }
 
     /// Keeps a batch's buffers for later.
@@ -420,13 +430,14 @@ impl Stream {
         let mut st = self.state.lock();
         st.idle = true;
         st.kicked = false;
+        self.busy.store(false, Ordering::Relaxed);
     }
 
     pub(crate) fn wait_for_work(&self, at_most: Duration) {
         let mut st = self.state.lock();
         if !st.kicked {
             st.idle = true;
-            self.work.wait_for(&mut st, at_most);
+            st = self.work.wait_for(st, at_most);
             st.idle = false;
         }
         st.kicked = false;
@@ -436,7 +447,9 @@ impl Stream {
     pub(crate) fn fail_cells(&self) {
         let st = self.state.lock();
         st.cell.resolve();
-        st.sealed.iter().for_each(|c| c.cell.resolve());
+        st.sealed.iter().for_each(|c| {
+            c.cell.resolve();
+        });
         if let Some((_, c)) = &st.inflight {
             c.resolve();
         }
@@ -452,9 +465,9 @@ impl Stream {
                 return log.flush_all();
             }
             self.kick(false);
-            let mut st = self.state.lock();
+            let st = self.state.lock();
             if self.pending.load(Ordering::Relaxed) > MAX_PENDING {
-                self.drained.wait_for(&mut st, Duration::from_millis(20));
+                drop(self.drained.wait_for(st, Duration::from_millis(20)));
             }
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::Log;
 use crate::error::{Error, Result};
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use rustix::thread::futex;
 use std::future::Future;
 use std::pin::Pin;
@@ -22,16 +22,18 @@ impl Cell {
         Arc::new(Cell { done: AtomicU32::new(0), waiting: AtomicU32::new(0), wakers: Mutex::new(Vec::new()) })
     }
 
-    /// Wakes everybody; they look at the horizon themselves.
-    pub(crate) fn resolve(&self) {
+    /// Wakes everybody; they look at the horizon themselves. Returns how many threads were waiting.
+    pub(crate) fn resolve(&self) -> u32 {
         self.done.store(1, Ordering::SeqCst);
-        if self.waiting.load(Ordering::SeqCst) > 0 {
+        let waiting = self.waiting.load(Ordering::SeqCst);
+        if waiting > 0 {
             // Fails only for a bad address, which a live atomic is not.
             let _ = futex::wake(&self.done, futex::Flags::PRIVATE, i32::MAX as u32);
         }
         for w in self.wakers.lock().drain(..) {
             w.wake();
         }
+        waiting
     }
 
     pub(crate) fn is_resolved(&self) -> bool {
@@ -44,7 +46,6 @@ impl Cell {
             // Returns at once if the word changed; spurious and interrupted returns go round the loop.
             let _ = futex::wait(&self.done, futex::Flags::PRIVATE, 0, None);
         }
-        self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// False if the cell was resolved before the waker got in.
@@ -139,7 +140,10 @@ impl Ticket {
                 self.wait_all();
                 continue;
             };
-            if self.log.streams[self.stream].needs_flush(self.gsn)
+            // A flush under way is followed by another one if this commit is not in it, so there is nothing to look up.
+            let stream = &self.log.streams[self.stream];
+            if !stream.is_busy()
+                && stream.needs_flush(self.gsn)
                 && self.log.flush(self.stream).map_err(|_| self.failed())?
             {
                 continue;

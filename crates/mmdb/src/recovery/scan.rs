@@ -3,7 +3,7 @@
 use crate::codec::u32_at;
 use crate::error::{Error, Result};
 use crate::log::frame::{self, ALIGN, Frame, Seed};
-use crate::log::segment::{self, BLOCK};
+use crate::log::segment::{self, BLOCK, Header};
 use crate::manifest::Epoch;
 use crate::medium::{self, Medium};
 use std::path::{Path, PathBuf};
@@ -51,8 +51,19 @@ pub(crate) fn read(
     let file = medium.open(&path).map_err(Error::io("open", &path))?;
     // After a failed sync the cache may hold what the device does not.
     file.drop_cache().map_err(Error::io("drop cache of", &path))?;
-    let bytes = medium::read_all(&*file).map_err(Error::io("read", &path))?;
+    let mut bytes = vec![0; BLOCK];
+    let n = file.read_at(0, &mut bytes).map_err(Error::io("read", &path))?;
+    bytes.truncate(n);
+    // A segment that was only prepared is 64 MiB of zeros, or of an earlier life: nothing in it counts.
+    if header_of(&bytes, stream, number).is_none_or(|h| h.used) {
+        bytes = medium::read_all(&*file).map_err(Error::io("read", &path))?;
+    }
     Ok(scan(path, stream, number, bytes, epochs))
+}
+
+/// The header, if it is whole and fits the place.
+fn header_of(bytes: &[u8], stream: usize, number: u64) -> Option<Header> {
+    segment::read_header(bytes).filter(|h| h.stream as usize == stream && h.number == number)
 }
 
 /// Finds the frames in a segment's bytes.
@@ -67,7 +78,7 @@ pub(crate) fn scan(path: PathBuf, stream: usize, number: u64, bytes: Vec<u8>, ep
         damage: None,
         end: BLOCK as u64,
     };
-    let header = segment::read_header(&s.bytes).filter(|h| h.stream as usize == stream && h.number == number);
+    let header = header_of(&s.bytes, stream, number);
     for e in epochs {
         // A whole header says which life wrote the segment; a damaged one leaves them all possible.
         if header.is_some_and(|h| h.epoch != e.number) {
@@ -156,6 +167,26 @@ mod tests {
         bad[BLOCK + 100] ^= 4;
         let s = scan("x".into(), 1, 9, bad, &[e]);
         assert_eq!((s.frames.len(), s.damage), (5, Some(BLOCK as u64)));
+    }
+
+    #[test]
+    fn a_segment_that_was_only_prepared_is_not_read_further_than_its_header() {
+        let (mut bytes, e) = sample();
+        let medium = crate::medium::MemoryMedium::new();
+        let (dir, path) = (Path::new("/log"), Path::new("/log").join(segment::name(9)));
+        let file = medium.create(&path).unwrap();
+        let mut found = |used| {
+            let h = Header { epoch: e.number, stream: 1, number: 9, used };
+            bytes[..BLOCK].copy_from_slice(&segment::header_block(h));
+            file.write_at(0, &bytes).unwrap();
+            let s = read(&medium, dir, 1, 9, &[e]).unwrap();
+            (s.frames.len(), s.bytes.len())
+        };
+        assert_eq!(found(false), (0, BLOCK));
+        assert_eq!(found(true), (6, BLOCK * 8));
+        // A header that is damaged denies nothing.
+        file.write_at(0, b"MMDBSEG0").unwrap();
+        assert_eq!(read(&medium, dir, 1, 9, &[e]).unwrap().frames.len(), 6);
     }
 
     #[test]

@@ -1,0 +1,69 @@
+//! Locks for sections of well under a microsecond that many threads pass: they spin for a moment and then sleep, and never
+//! yield their processor to whoever else wants the same lock.
+//!
+//! They are the standard library's. Its locks spin without giving the processor away; those of `parking_lot` call
+//! `sched_yield` meanwhile, which with far more threads than processors hands every short wait to a cold thread. A
+//! panic of another thread is that thread's matter, as it is with `parking_lot`: nothing here is left half done by one.
+
+use std::sync::{MutexGuard, PoisonError, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
+
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        Mutex(std::sync::Mutex::new(value))
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct RwLock<T>(std::sync::RwLock<T>);
+
+impl<T> RwLock<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        RwLock(std::sync::RwLock::new(value))
+    }
+
+    #[inline]
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The value, without locking: nobody else can have it.
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Condvar(std::sync::Condvar);
+
+impl Condvar {
+    pub(crate) const fn new() -> Self {
+        Condvar(std::sync::Condvar::new())
+    }
+
+    /// Gives the lock away until notified, for `at_most` that long, and takes it again.
+    pub(crate) fn wait_for<'a, T>(&self, guard: MutexGuard<'a, T>, at_most: Duration) -> MutexGuard<'a, T> {
+        self.0.wait_timeout(guard, at_most).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
