@@ -2,14 +2,16 @@
 //!
 //! Method. The floor appends frames of the same size as the engine's to a buffer and makes them durable by group
 //! `fdatasync` on a zero-filled file, with the same kind of hand-over (whoever waits first flushes, one futex wakes a
-//! batch) and no tables. Floor and engine run in turn within one round, three rounds; the median of each is printed, and
-//! the share is the median of the rounds' quotients, so that a slow phase of the disk hits both.
+//! batch) and no tables. Floor and engine run in turn within one round; the median of each over the rounds is printed, and
+//! the share is the median of the rounds' quotients, so that a slow phase of the disk hits both. The rows of every other
+//! table are measured in turn too. `MMDB_BENCH_ROUNDS` says how many rounds (5), `MMDB_BENCH_DIR` on which disk.
 //!
 //! Workload: *receive* inserts a 160-byte message and a queue row; *deliver* deletes both and upserts the receiver's
 //! state. Clients alternate between the two. Run with `cargo bench -p mmdb --bench transactions [-- PART…]`, parts
 //! `floor tickets recovery kinds streams locking group reference`; all by default.
 #![allow(clippy::unwrap_used)]
 
+use mmdb::medium::{Medium, MediumFile, MemoryMedium};
 use mmdb::{
     ColumnType, Database, Durability, Locking, LogKind, Logging, Options, Schema, Table, Ticket, Value,
 };
@@ -22,7 +24,10 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-const RUN: Duration = Duration::from_millis(1200);
+/// Length of one measurement.
+const RUN: Duration = Duration::from_millis(800);
+/// What preparing segments takes after opening.
+const SETTLE: Duration = Duration::from_millis(600);
 
 struct Dir(PathBuf);
 
@@ -124,7 +129,7 @@ fn one(db: &Database, s: &Schemas, c: usize, n: i64, d: Durability) -> Ticket {
 /// Waits until the segments are zero-filled, as the floor's file is before its clock starts.
 fn settle(db: &Database, s: &Schemas) {
     receive(db, s, -1, Durability::Durable).wait().unwrap();
-    std::thread::sleep(Duration::from_millis(700));
+    std::thread::sleep(SETTLE);
 }
 
 fn blocking(options: Options, clients: usize, locking: Locking) -> (f64, u64, f64) {
@@ -159,7 +164,7 @@ fn tickets(options: Options, clients: usize) -> f64 {
                     while open.front().is_some_and(|t| t.poll().unwrap()) {
                         open.pop_front();
                     }
-                    if open.len() > 4096
+                    if open.len() > 4096 / clients
                         && let Some(t) = open.pop_front()
                     {
                         t.wait().unwrap();
@@ -195,6 +200,90 @@ struct FloorState {
 struct Batch {
     done: AtomicU32,
     waiting: AtomicU32,
+}
+
+/// Time of a sync of an emulated slow device, and bytes that it takes each second.
+const SLOW_SYNC: Duration = Duration::from_millis(1);
+const SLOW_RATE: u64 = 40_000_000;
+
+/// Emulated slow devices, in memory: every sync of a log file takes its device for a while. Directories whose name begins
+/// with `log-` each lie on a device of their own, or all on one.
+#[derive(Debug)]
+struct SlowMedium {
+    memory: MemoryMedium,
+    devices: Vec<Arc<Mutex<()>>>,
+}
+
+#[derive(Debug)]
+struct SlowFile {
+    file: Arc<dyn MediumFile>,
+    device: Arc<Mutex<()>>,
+    unsynced: AtomicU64,
+}
+
+impl SlowMedium {
+    fn new(device_each: bool) -> SlowMedium {
+        let devices = (0..if device_each { 8 } else { 1 }).map(|_| Arc::default()).collect();
+        SlowMedium { memory: MemoryMedium::new(), devices }
+    }
+
+    fn slow(&self, path: &Path, file: Arc<dyn MediumFile>) -> Arc<dyn MediumFile> {
+        let dir = path.parent().and_then(Path::file_name).map(|n| n.to_string_lossy().into_owned());
+        let stream = dir.and_then(|d| d.strip_prefix("log-")?.parse::<usize>().ok());
+        let Some(stream) = stream else { return file };
+        let device = self.devices[stream % self.devices.len()].clone();
+        Arc::new(SlowFile { file, device, unsynced: AtomicU64::new(0) })
+    }
+}
+
+impl Medium for SlowMedium {
+    fn open(&self, path: &Path) -> std::io::Result<Arc<dyn MediumFile>> {
+        Ok(self.slow(path, self.memory.open(path)?))
+    }
+    fn create(&self, path: &Path) -> std::io::Result<Arc<dyn MediumFile>> {
+        Ok(self.slow(path, self.memory.create(path)?))
+    }
+    fn create_dir(&self, path: &Path) -> std::io::Result<()> {
+        self.memory.create_dir(path)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> std::io::Result<()> {
+        self.memory.rename(from, to)
+    }
+    fn remove(&self, path: &Path) -> std::io::Result<()> {
+        self.memory.remove(path)
+    }
+    fn sync_dir(&self, dir: &Path) -> std::io::Result<()> {
+        self.memory.sync_dir(dir)
+    }
+    fn list(&self, dir: &Path) -> std::io::Result<Vec<String>> {
+        self.memory.list(dir)
+    }
+    fn lock(&self, path: &Path) -> std::io::Result<Box<dyn Send + Sync>> {
+        self.memory.lock(path)
+    }
+}
+
+impl MediumFile for SlowFile {
+    fn len(&self) -> std::io::Result<u64> {
+        self.file.len()
+    }
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
+        self.file.read_at(offset, buf)
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+        self.unsynced.fetch_add(data.len() as u64, Ordering::Relaxed);
+        self.file.write_at(offset, data)
+    }
+    fn sync(&self) -> std::io::Result<()> {
+        let _busy = self.device.lock().unwrap();
+        let bytes = self.unsynced.swap(0, Ordering::Relaxed);
+        std::thread::sleep(SLOW_SYNC + Duration::from_nanos(bytes * 1_000_000_000 / SLOW_RATE));
+        self.file.sync()
+    }
+    /// Preparing ahead is kept out of the comparison.
+    fn preallocate(&self, len: u64) -> std::io::Result<()> {
+        self.file.preallocate(len)
+    }
 }
 
 const FLOOR_FILE: u64 = 256 << 20;
@@ -270,27 +359,44 @@ fn median(mut v: Vec<f64>) -> f64 {
     v[v.len() / 2]
 }
 
+/// Rounds of every table: in each, every row is measured once, one after the other, so that a slow phase of the disk or
+/// of the machine meets all of them.
+fn rounds() -> usize {
+    std::env::var("MMDB_BENCH_ROUNDS").map_or(5, |n| n.parse().unwrap())
+}
+
+/// Measures every row in every round; `f` returns the row's figures. The median of each figure by row.
+fn interleaved<R, const N: usize>(rows: &[R], f: impl Fn(&R) -> [f64; N]) -> Vec<[f64; N]> {
+    let mut all = vec![Vec::new(); rows.len()];
+    for _ in 0..rounds() {
+        rows.iter().zip(&mut all).for_each(|(row, list)| list.push(f(row)));
+    }
+    all.iter().map(|list| std::array::from_fn(|i| median(list.iter().map(|x| x[i]).collect()))).collect()
+}
+
 fn part_floor() {
-    println!("\nblocking commits, receive and deliver alternating");
+    println!("\nblocking commits, receive and deliver alternating; medians of {} rounds", rounds());
     println!(
-        "{:>8} {:>12} {:>12} {:>8} {:>14} {:>12}",
-        "clients", "floor tx/s", "mmdb tx/s", "share", "log bytes/tx", "batch"
+        "{:>8} {:>12} {:>12} {:>8} {:>14} {:>14} {:>12}",
+        "clients", "floor tx/s", "mmdb tx/s", "share", "least, most", "log bytes/tx", "batch"
     );
     for clients in [1, 16, 96] {
         let (mut f, mut m, mut q) = (vec![], vec![], vec![]);
         let mut last = (0.0, 0, 0.0);
-        for _ in 0..3 {
+        for _ in 0..rounds() {
             let a = floor(clients, 192);
             last = blocking(Options::default(), clients, Locking::Record);
             f.push(a);
             m.push(last.0);
             q.push(last.0 / a);
         }
+        let ends = q.iter().fold((f64::MAX, 0f64), |(low, high), &x| (low.min(x), high.max(x)));
         println!(
-            "{clients:>8} {:>12.0} {:>12.0} {:>8.2} {:>14} {:>12.1}",
+            "{clients:>8} {:>12.0} {:>12.0} {:>8.2} {:>14} {:>14} {:>12.1}",
             median(f),
             median(m),
             median(q),
+            format!("{:.2}, {:.2}", ends.0, ends.1),
             last.1,
             last.2
         );
@@ -298,9 +404,10 @@ fn part_floor() {
 }
 
 fn part_tickets() {
-    println!("\nticketed commits, at most 4096 open per client");
-    for clients in [1, 2, 4, 16] {
-        let rate = median((0..3).map(|_| tickets(Options::default(), clients)).collect());
+    println!("\nticketed commits, at most 4096 open altogether; medians of {} rounds", rounds());
+    let clients = [1, 2, 4, 16, 96];
+    let rates = interleaved(&clients, |&n| [tickets(Options::default(), n)]);
+    for (clients, [rate]) in clients.iter().zip(rates) {
         println!("{clients:>8} clients {rate:>12.0} durable tx/s");
     }
 }
@@ -367,9 +474,12 @@ fn part_recovery() {
 
 fn part_kinds() {
     println!(
-        "\ndifferential against after-image logging, 96 blocking clients; updates of one column of a 300-byte row"
+        "\ndifferential against after-image logging, 96 blocking clients; medians of {} rounds",
+        rounds()
     );
-    for kind in [LogKind::Differential, LogKind::AfterImage] {
+    println!("{:>24} {:>14} {:>10} {:>16}", "workload", "kind", "tx/s", "log bytes/tx");
+    let kinds = [LogKind::Differential, LogKind::AfterImage];
+    let updates = interleaved(&kinds, |&kind| {
         let dir = Dir::new();
         let db = Database::open(&dir.0, Options { log_kind: kind, ..Options::default() }).unwrap();
         let s = Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64);
@@ -377,81 +487,134 @@ fn part_kinds() {
         for id in 0..96i64 {
             db.run(|tx| tx.insert(&t, &[id.into(), 0.into(), Value::Bytes(&[9; 280])])).unwrap();
         }
+        std::thread::sleep(SETTLE);
         let before = db.stats();
         let rate = drive(96, |c, n| {
             db.run(|tx| tx.update(&t, &[(c as i64).into()], &[("n", n.into())])).unwrap();
         });
         let (a, b) = (before, db.stats());
-        let bytes = (b.log_bytes - a.log_bytes) as f64 / (b.frames - a.frames) as f64;
-        println!("{kind:?}: {rate:>10.0} tx/s, {bytes:.0} log bytes per transaction with padding");
-    }
-    for kind in [LogKind::Differential, LogKind::AfterImage] {
-        let (rate, bytes, _) =
-            blocking(Options { log_kind: kind, ..Options::default() }, 96, Locking::Record);
-        println!("{kind:?}, receive and deliver: {rate:>10.0} tx/s, {bytes} log bytes per transaction");
+        [rate, (b.log_bytes - a.log_bytes) as f64 / (b.frames - a.frames) as f64]
+    });
+    let both = interleaved(&kinds, |&kind| {
+        let o = Options { log_kind: kind, ..Options::default() };
+        let (rate, bytes, _) = blocking(o, 96, Locking::Record);
+        [rate, bytes as f64]
+    });
+    for (workload, figures) in [("one column of 300 bytes", updates), ("receive and deliver", both)] {
+        for (kind, [rate, bytes]) in kinds.iter().zip(figures) {
+            println!("{workload:>24} {:>14} {rate:>10.0} {bytes:>16.0}", format!("{kind:?}"));
+        }
     }
 }
 
+/// The devices that the streams of a row lie on.
+#[derive(Clone, Copy, Debug)]
+enum Disks {
+    /// The real disk, all streams on it.
+    Real,
+    /// One emulated slow device for all streams.
+    OneSlow,
+    /// An emulated slow device for each stream.
+    SlowEach,
+}
+
 fn part_streams() {
-    println!("\nstreams on one device, receive and deliver");
-    for streams in [1, 2, 4] {
-        let o = || Options { streams, ..Options::default() };
-        let b = blocking(o(), 96, Locking::Record);
-        println!(
-            "{streams} streams: 96 blocking clients {:>10.0} tx/s, 4 ticketed {:>10.0} tx/s",
-            b.0,
-            tickets(o(), 4)
-        );
+    println!("\nstreams, receive and deliver; medians of {} rounds", rounds());
+    println!("slow: in memory, {SLOW_SYNC:?} a sync and {} MB/s", SLOW_RATE / 1_000_000);
+    println!("{:>10} {:>8} {:>22} {:>22}", "devices", "streams", "96 blocking, tx/s", "4 ticketed, tx/s");
+    let disks = [Disks::Real, Disks::OneSlow, Disks::SlowEach];
+    let rows: Vec<(Disks, usize)> = disks.iter().flat_map(|&d| [1, 2, 4].map(|n| (d, n))).collect();
+    let figures = interleaved(&rows, |&(disks, streams)| {
+        let options = || {
+            let o = Options { streams, ..Options::default() };
+            match disks {
+                Disks::Real => o,
+                Disks::OneSlow => Options { medium: Arc::new(SlowMedium::new(false)), ..o },
+                Disks::SlowEach => Options { medium: Arc::new(SlowMedium::new(true)), ..o },
+            }
+        };
+        [blocking(options(), 96, Locking::Record).0, tickets(options(), 4)]
+    });
+    for ((disks, streams), [blocking, tickets]) in rows.iter().zip(figures) {
+        println!("{:>10} {streams:>8} {blocking:>22.0} {tickets:>22.0}", format!("{disks:?}"));
     }
 }
 
 fn part_locking() {
-    println!("\nlock granularities under contention: 16 clients, updates of 64 hot rows, blocking");
-    for locking in [Locking::Record, Locking::Page, Locking::Container, Locking::None] {
-        let dir = Dir::new();
-        let db = Database::open(&dir.0, Options::default()).unwrap();
-        let s = Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64);
-        let t = db.create_table(s.primary_key(&["id"]).locking(locking)).unwrap();
-        (0..64i64).for_each(|id| db.run(|tx| tx.insert(&t, &[id.into(), 0.into()])).unwrap());
-        let rate = drive(16, |c, n| {
-            db.run(|tx| {
-                tx.update(&t, &[((c as i64 * 31 + n * 7) % 64).into()], &[("n", n.into())])?;
-                tx.update(&t, &[((c as i64 * 17 + n * 5) % 64).into()], &[("n", n.into())])
-            })
-            .unwrap();
-        });
-        let st = db.stats();
+    println!("\nlock granularities: 16 clients, two updates among N rows; medians of {} rounds", rounds());
+    println!(
+        "{:>10} {:>8} {:>14} {:>10} {:>10} {:>14} {:>10} {:>10}",
+        "locking", "rows", "blocking tx/s", "waits", "deaths", "lazy tx/s", "waits", "deaths"
+    );
+    let kinds = [Locking::Record, Locking::Page, Locking::Container, Locking::None];
+    let rows: Vec<(Locking, i64)> = kinds.iter().flat_map(|&k| [64, 10_000].map(|n| (k, n))).collect();
+    let figures = interleaved(&rows, |&(locking, n)| {
+        let [a, b] = [Durability::Durable, Durability::Lazy].map(|d| contended(locking, n, d));
+        [a[0], a[1], a[2], b[0], b[1], b[2]]
+    });
+    for ((locking, n), [a, b, c, d, e, f]) in rows.iter().zip(figures) {
         let name = format!("{locking:?}");
-        println!("{name:>10}: {rate:>10.0} tx/s, {} waits, {} deaths", st.lock_waits, st.lock_deaths);
+        println!("{name:>10} {n:>8} {a:>14.0} {b:>10.0} {c:>10.0} {d:>14.0} {e:>10.0} {f:>10.0}");
     }
 }
 
+/// Rate, waits and deaths of 16 clients that update two of `rows` rows in each transaction.
+fn contended(locking: Locking, rows: i64, durability: Durability) -> [f64; 3] {
+    let dir = Dir::new();
+    let db = Database::open(&dir.0, Options::default()).unwrap();
+    let s = Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64);
+    let t = db.create_table(s.primary_key(&["id"]).locking(locking)).unwrap();
+    db.run(|tx| (0..rows).try_for_each(|id| tx.insert(&t, &[id.into(), 0.into()]))).unwrap();
+    std::thread::sleep(SETTLE);
+    let rate = drive(16, |c, n| {
+        let done = db.run_with(durability, |tx| {
+            tx.update(&t, &[((c as i64 * 31 + n * 7) % rows).into()], &[("n", n.into())])?;
+            tx.update(&t, &[((c as i64 * 17 + n * 5) % rows).into()], &[("n", n.into())])
+        });
+        done.unwrap().1.wait().unwrap();
+    });
+    let st = db.stats();
+    [rate, st.lock_waits as f64, st.lock_deaths as f64]
+}
+
 fn part_group() {
-    println!("\ngroup commit, receive and deliver, 16 blocking clients");
-    for group_commit in [false, true] {
-        let o = Options { group_commit, ..Options::default() };
-        let b = blocking(o, 16, Locking::Record);
-        println!("{}: {:>10.0} tx/s, batch {:.1}", if group_commit { "on " } else { "off" }, b.0, b.2);
+    println!("\ngroup commit, receive and deliver; medians of {} rounds", rounds());
+    println!("{:>8} {:>8} {:>10} {:>18}", "clients", "group", "tx/s", "frames per flush");
+    let rows = [1, 16, 96].map(|n| [(n, false), (n, true)]).concat();
+    let figures = interleaved(&rows, |&(clients, group_commit)| {
+        let b = blocking(Options { group_commit, ..Options::default() }, clients, Locking::Record);
+        [b.0, b.2]
+    });
+    for ((clients, on), [rate, batch]) in rows.iter().zip(figures) {
+        println!("{clients:>8} {:>8} {rate:>10.0} {batch:>18.1}", if *on { "on" } else { "off" });
     }
 }
 
 fn part_reference() {
-    println!("\nwhat transactions cost: 2 clients, receive and deliver, no waiting for the disk");
-    for (name, options, locking, logging) in [
-        ("locks and log (lazy)", Options::default(), Locking::Record, Logging::Logged),
-        ("locks, no log", Options::default(), Locking::Record, Logging::Volatile),
-        (
-            "neither (reference)",
-            Options { reference: true, ..Options::default() },
-            Locking::None,
-            Logging::Volatile,
-        ),
-    ] {
-        let dir = Dir::new();
-        let db = Database::open(&dir.0, options).unwrap();
-        let s = create(&db, locking, logging);
-        let rate = drive(2, |c, n| drop(one(&db, &s, c, n, Durability::Lazy)));
-        println!("{name:>24}: {rate:>10.0} tx/s");
+    println!(
+        "\nwhat transactions cost: receive and deliver, no waiting for the disk; medians of {}",
+        rounds()
+    );
+    println!("{:>24} {:>16} {:>16}", "mode", "1 client, tx/s", "2 clients, tx/s");
+    let reference = || Options { reference: true, ..Options::default() };
+    type Row = (&'static str, fn() -> Options, Locking, Logging);
+    let rows: [Row; 4] = [
+        ("locks and log (lazy)", Options::default, Locking::Record, Logging::Logged),
+        ("log (lazy), no locks", Options::default, Locking::None, Logging::Logged),
+        ("locks, no log", Options::default, Locking::Record, Logging::Volatile),
+        ("neither (reference)", reference, Locking::None, Logging::Volatile),
+    ];
+    let figures = interleaved(&rows, |(_, options, locking, logging)| {
+        [1, 2].map(|clients| {
+            let dir = Dir::new();
+            let db = Database::open(&dir.0, options()).unwrap();
+            let s = create(&db, *locking, *logging);
+            std::thread::sleep(SETTLE);
+            drive(clients, |c, n| drop(one(&db, &s, c, n, Durability::Lazy)))
+        })
+    });
+    for ((name, ..), [one, two]) in rows.iter().zip(figures) {
+        println!("{name:>24} {one:>16.0} {two:>16.0}");
     }
 }
 
