@@ -1,6 +1,6 @@
 //! fjall, an LSM tree in Rust.
 //!
-//! Durability: every batch is committed with `PersistMode::SyncAll`. One `WriteBatch` for each transaction over three
+//! Durability: every batch is committed with `PersistMode::SyncData`. One `WriteBatch` for each transaction over three
 //! keyspaces. fjall syncs while it holds its journal, so waiting threads are not grouped: it runs as is and behind the
 //! batching writer. Journal and write buffers are large enough that no run stalls on compaction; the rest is the default.
 
@@ -35,7 +35,7 @@ impl Fjall {
 impl Engine for Fjall {
     fn apply(&self, transactions: &[(Transaction, Message)]) -> Result<()> {
         let [messages, queue, states] = &self.tables;
-        let mut batch = self.db.batch().durability(Some(PersistMode::SyncAll));
+        let mut batch = self.db.batch().durability(Some(PersistMode::SyncData));
         for (transaction, message) in transactions {
             match transaction {
                 Transaction::Receive => {
