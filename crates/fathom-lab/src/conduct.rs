@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::experiment::{Cells, Diagnostic, Experiment, Selection, Vocabulary};
-use crate::plan::{Machine, Plan, PlanDiffers};
+use crate::plan::{Machine, Plan, PlanDiffers, Turn};
 use crate::schedule::{Limits, Progress, Summary, World, carry_out, environment};
-use crate::store::{ExperimentRow, StoreError, Writer};
+use crate::store::{ExperimentRow, Results, StoreError, Writer};
 
 /// Seed of experiments that name none.
 pub const DEFAULT_SEED: u64 = 1;
@@ -20,7 +20,7 @@ pub struct Request {
     pub source: String,
     /// `--quick`, `--repeat`, `--set`.
     pub selection: Selection,
-    /// `--seed`; none = the file's, or [`DEFAULT_SEED`].
+    /// `--seed`; none = that of the results that are gone on with, the experiment file's, or [`DEFAULT_SEED`].
     pub seed: Option<u64>,
     /// Where stacks are made (`--dir`).
     pub directory: PathBuf,
@@ -35,7 +35,7 @@ pub struct Request {
 }
 
 /// An experiment that is ready to run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Prepared {
     /// The experiment.
     pub experiment: Experiment,
@@ -43,6 +43,10 @@ pub struct Prepared {
     pub cells: Cells,
     /// What is run here and in which order.
     pub plan: Plan,
+    /// The runs to be made: all of the plan, or those that the earlier results lack.
+    pub turns: Vec<Turn>,
+    /// With `--resume`, the results so far.
+    pub earlier: Option<Results>,
 }
 
 /// Why an experiment did not run.
@@ -93,7 +97,8 @@ impl RunError {
 /// Reads and checks the experiment and plans its runs on this machine. Nothing is made or written.
 ///
 /// # Errors
-/// What is wrong with the file or a `--set`, with its place.
+/// What is wrong with the file or a `--set`, with its place. With `--resume`: results that are missing, cannot be read, or
+/// are of another plan.
 pub fn prepare(request: &Request) -> Result<Prepared, RunError> {
     let vocabulary = Vocabulary::here();
     let experiment = Experiment::parse(&request.source_name, &request.source)?;
@@ -102,9 +107,24 @@ pub fn prepare(request: &Request) -> Result<Prepared, RunError> {
     if !request.selection.quick {
         experiment.cells(&Selection { quick: true, ..request.selection.clone() }, &vocabulary)?;
     }
-    let seed = request.seed.or(experiment.seed).unwrap_or(DEFAULT_SEED);
+    let earlier = if request.resume { Some(earlier(&request.out)?) } else { None };
+    let of_earlier = earlier.as_ref().map(|results| results.experiment.seed);
+    let seed = request.seed.or(of_earlier).or(experiment.seed).unwrap_or(DEFAULT_SEED);
     let plan = Plan::new(&experiment, &cells, request.selection.quick, seed, &Machine::here(&cells));
-    Ok(Prepared { experiment, cells, plan })
+    let turns = match &earlier {
+        None => plan.turns(),
+        Some(results) => {
+            plan.missing(results).map_err(|source| RunError::Differs { path: request.out.clone(), source })?
+        }
+    };
+    Ok(Prepared { experiment, cells, plan, turns, earlier })
+}
+
+fn earlier(file: &Path) -> Result<Results, RunError> {
+    Results::load(file).map_err(|error| match error {
+        StoreError::Missing { path } => RunError::NothingToResume { path },
+        error => error.into(),
+    })
 }
 
 /// Runs what was prepared and fills the results file.
@@ -113,32 +133,26 @@ pub fn prepare(request: &Request) -> Result<Prepared, RunError> {
 /// kept and [`Summary::interrupted`] is set: `--resume` goes on.
 ///
 /// # Errors
-/// The results file: exists already, is of another plan, cannot be written, the disk is full. Nothing to run.
+/// The results file: exists already, cannot be written, the disk is full. Nothing to run.
 pub fn run(
     request: &Request,
-    prepared: &Prepared,
+    prepared: Prepared,
     world: &mut dyn World,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, RunError> {
-    let Prepared { experiment, cells, plan } = prepared;
+    let Prepared { experiment, cells, plan, turns, earlier } = prepared;
     let runnable = plan.cells.iter().filter(|cell| cell.skipped.is_none()).count();
     if runnable == 0 {
         let reason = plan.cells.iter().find_map(|cell| cell.skipped.clone()).unwrap_or_default();
         return Err(RunError::AllSkipped { cells: plan.cells.len(), reason });
     }
     let environment = environment(&request.directory);
-    let (mut writer, turns) = if request.resume {
-        let (mut writer, results) = match Writer::resume(&request.out) {
-            Ok(opened) => opened,
-            Err(StoreError::Missing { path }) => return Err(RunError::NothingToResume { path }),
-            Err(error) => return Err(error.into()),
-        };
-        let turns = plan
-            .missing(&results)
-            .map_err(|source| RunError::Differs { path: request.out.clone(), source })?;
+    let mut writer = if let Some(results) = earlier {
+        let moved = moved(&results.environment, &environment);
+        let mut writer = Writer::resume(results)?;
         writer.skips(&plan.rows())?;
-        writer.warn(&moved(&results.environment, &environment))?;
-        (writer, turns)
+        writer.warn(&moved)?;
+        writer
     } else {
         let row = ExperimentRow {
             name: experiment.name.clone(),
@@ -153,13 +167,13 @@ pub fn run(
             started_ms: world.now_ms(),
             finished_ms: None,
         };
-        (Writer::create(&request.out, &row, &environment, &plan.rows())?, plan.turns())
+        Writer::create(&request.out, &row, &environment, &plan.rows())?
     };
-    let mut warnings = cells.warnings.clone();
+    let mut warnings = cells.warnings;
     warnings.extend(governor(environment.get("governor").map(String::as_str)));
     writer.warn(&warnings)?;
     let limits = Limits { run: request.time_limit.unwrap_or(Duration::from_secs(experiment.timeout_s)) };
-    let summary = carry_out(plan, &turns, limits, world, &mut writer, on_progress)?;
+    let summary = carry_out(&plan, &turns, limits, world, &mut writer, on_progress)?;
     let finished = (summary.missing == 0).then(|| world.now_ms());
     writer.close(finished)?;
     Ok(summary)

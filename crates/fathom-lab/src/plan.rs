@@ -30,8 +30,8 @@ impl Machine {
         Machine { capabilities }
     }
 
-    /// This machine, as far as `cells` need it: `fathom doctor` takes a second, and is asked only where a cell needs an
-    /// engine that is not built in.
+    /// This machine, as far as `cells` need it. Nothing is mounted or tried, and programs are asked for their version only
+    /// where a cell needs an engine that is not built in: planning must not take time.
     #[must_use]
     pub fn here(cells: &Cells) -> Machine {
         let mut capabilities: Vec<Capability> = fathom_stack::available_filesystems()
@@ -45,14 +45,9 @@ impl Machine {
             .collect();
         let companions = |cell: &Cell| cell.engine.as_ref().is_some_and(|it| it.name != "sqlite");
         if cells.cells.iter().any(|(_, cell)| companions(cell)) {
-            capabilities.extend(fathom_stack::doctor());
+            capabilities.extend(fathom_stack::companions());
         }
         Machine { capabilities }
-    }
-
-    /// Names of the file systems and other capabilities known.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.capabilities.iter().map(|it| it.name.as_str())
     }
 
     /// Why a cell cannot run here, and what to do; none where it can.

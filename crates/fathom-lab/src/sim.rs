@@ -210,8 +210,8 @@ fn transact(params: &Params, medium: &mut dyn Medium, sink: &mut dyn Sink) {
         wall_ns: ((medium.now_ns() - start_ns) as f64 * slower) as u64,
         latency_ns: [rank(0.0), rank(0.5), rank(0.9), rank(0.99), rank(0.999), rank(1.0)],
         split: sum,
-        lock_wait_ns: 0,
-        lock_waits: 0,
+        lock_wait_ns: Some(0),
+        lock_waits: Some(0),
     });
     sink.verified(format!("transactions {count}"));
 }

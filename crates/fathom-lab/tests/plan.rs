@@ -156,11 +156,11 @@ fn a_failed_run_does_not_stop_the_rest_and_resume_repeats_it() {
     assert_eq!((seen[0].left, seen.last().unwrap().total), (None, 9));
     assert!(seen.iter().filter(|it| it.done > 0).all(|it| it.left.is_some()));
 
-    let (writer, results) = Writer::resume(&bench.path).unwrap();
+    let results = Results::load(&bench.path).unwrap();
     assert_eq!(results.failed_runs().count(), 1);
     let missing = bench.plan.missing(&results).unwrap();
     assert_eq!(missing, [bench.plan.turns()[4]]);
-    drop(results);
+    let writer = Writer::resume(results).unwrap();
     let (summary, _) = bench.go(writer, &missing, VirtualLab::new(1, Noise::default()));
     assert_eq!((summary.done, summary.failed.len()), (1, 0));
     let results = Results::load(&bench.path).unwrap();
@@ -176,10 +176,10 @@ fn stopping_keeps_finished_runs_and_resume_makes_the_others() {
     let (summary, _) = bench.go(writer, &bench.plan.turns(), lab);
     assert_eq!((summary.done, summary.missing, summary.interrupted), (5, 4, true));
     assert_eq!(summary.failed, []);
-    let (writer, results) = Writer::resume(&bench.path).unwrap();
+    let results = Results::load(&bench.path).unwrap();
     let missing = bench.plan.missing(&results).unwrap();
     assert_eq!(missing, bench.plan.turns()[5..]);
-    drop(results);
+    let writer = Writer::resume(results).unwrap();
     let (summary, seen) = bench.go(writer, &missing, VirtualLab::new(1, Noise::default()));
     assert_eq!((summary.done, summary.missing, summary.interrupted), (4, 0, false));
     assert_eq!((seen[0].done, seen[0].total), (5, 9));

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fathom_lab::conduct::{Prepared, Request, RunError, prepare, run};
+use fathom_lab::conduct::{Request, RunError, prepare, run};
 use fathom_lab::experiment::Selection;
 use fathom_lab::schedule::{Interrupt, Local, Summary};
 use fathom_lab::store::{Results, RunStatus};
@@ -57,14 +57,10 @@ fn bench(source: &str) -> Bench {
 }
 
 impl Bench {
-    fn prepared(&self) -> Prepared {
-        prepare(&self.request).unwrap_or_else(|error| panic!("{error}"))
-    }
-
     fn run(&self, worker: &[&str]) -> Result<Summary, RunError> {
         let worker = worker.iter().map(OsString::from).collect();
         let mut world = Local::with_worker(self.request.directory.clone(), self.interrupt.clone(), worker);
-        run(&self.request, &self.prepared(), &mut world, &mut |_| {})
+        run(&self.request, prepare(&self.request)?, &mut world, &mut |_| {})
     }
 
     /// A worker that is a shell script; `$1` counts the runs from 1.

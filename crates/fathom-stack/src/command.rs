@@ -82,12 +82,9 @@ impl CommandLine {
 
     /// As a shell would take it.
     pub fn shown(&self) -> String {
-        let mut text = quoted(self.program.as_os_str());
-        for word in &self.words {
-            text.push(' ');
-            text.push_str(&quoted(word));
-        }
-        text
+        let words =
+            std::iter::once(self.program.as_os_str()).chain(self.words.iter().map(OsString::as_os_str));
+        shell_line(words.map(OsStr::to_string_lossy))
     }
 
     /// Runs the command to its end; its stdout is returned (at most 64 KiB, lossy UTF-8).
@@ -197,15 +194,12 @@ fn text(file: &mut File) -> String {
     String::from_utf8_lossy(&bytes).trim().to_owned()
 }
 
-/// Quotes a word for a POSIX shell where that is needed.
-fn quoted(word: &OsStr) -> String {
-    let word = word.to_string_lossy();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-+=./,:@%^".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.into_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
+/// Words as one line that a POSIX shell reads back as these words.
+pub fn shell_line<W: AsRef<str>>(words: impl IntoIterator<Item = W>) -> String {
+    let quoter = shlex::Quoter::new().allow_nul(true);
+    // With NUL allowed nothing is left that could fail; a word of ours never holds one.
+    let quoted = words.into_iter().filter_map(|word| Some(quoter.quote(word.as_ref()).ok()?.into_owned()));
+    quoted.collect::<Vec<_>>().join(" ")
 }
 
 /// The file name of a path, for messages.
@@ -264,7 +258,11 @@ mod tests {
 
     #[test]
     fn words_are_quoted_for_a_shell() {
-        let shown = CommandLine::new("mkfs", ["-O", "^has_journal", "a b", "it's", ""]).shown();
-        assert_eq!(shown, r"mkfs -O ^has_journal 'a b' 'it'\''s' ''");
+        let shown = CommandLine::new("mkfs", ["-q", "a b", ""]).shown();
+        assert_eq!(shown, "mkfs -q 'a b' ''");
+        for word in ["plain", "two words", "it's", "", "a=b,c", "$x", "üñ", "^has_journal", "`!`"] {
+            let script = format!("printf %s {}", shell_line([word]));
+            assert_eq!(sh(&script).run(Duration::from_secs(5)).unwrap().stdout, word);
+        }
     }
 }

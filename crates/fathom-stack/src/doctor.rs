@@ -21,13 +21,19 @@ const VERSION_LIMIT: Duration = Duration::from_secs(20);
 /// directory (about a second for all).
 #[must_use]
 pub fn doctor() -> Vec<Capability> {
-    let distribution = Distribution::here();
     let mut all = vec![root(), loops()];
     let machine = Machine::here(&[]);
     all.extend(machine.known().iter().map(|filesystem| tried(&machine, filesystem)));
-    all.extend([
-        block_trace(),
-        drop_caches(),
+    all.extend([block_trace(), drop_caches()]);
+    all.extend(companions());
+    all
+}
+
+/// The companion programs of [`doctor`] alone, asked for their version; nothing is mounted or tried.
+#[must_use]
+pub fn companions() -> Vec<Capability> {
+    let distribution = Distribution::here();
+    vec![
         program("postgresql", postgresql().as_deref(), &distribution, Package::POSTGRESQL),
         program("browser", browser().as_deref(), &distribution, Package::CHROMIUM),
         program(
@@ -37,8 +43,7 @@ pub fn doctor() -> Vec<Capability> {
             Package::C_COMPILER,
         ),
         program("sqlite3-shell", find_program("sqlite3").as_deref(), &distribution, Package::SQLITE),
-    ]);
-    all
+    ]
 }
 
 fn present(name: &str, detail: impl Into<String>) -> Capability {

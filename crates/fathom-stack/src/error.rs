@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::command::CommandError;
 use crate::mountinfo::Holder;
+use crate::suggest::did_you_mean;
 
 /// Why a stack could not be brought up or taken down. Whatever had been made before an error is undone.
 #[derive(Debug, thiserror::Error)]
@@ -18,12 +19,12 @@ pub enum StackError {
         filesystem: String,
     },
     /// No file system of this name is known here.
-    #[error("unknown file system {name:?}{hint}; known: {known}")]
+    #[error("unknown file system {name:?}{}; known: {known}", did_you_mean(.suggestion.as_deref()))]
     Unknown {
         /// As the specification names it.
         name: String,
-        /// A suggestion, or empty.
-        hint: String,
+        /// The known name that was probably meant.
+        suggestion: Option<String>,
         /// Every name that is known, comma-separated.
         known: String,
     },

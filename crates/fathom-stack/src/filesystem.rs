@@ -448,7 +448,7 @@ mod tests {
         assert_eq!(
             shown("ext4", false, "-O ^has_journal -E stride=4 -b 1024 -m0"),
             [
-                "mkfs -F -q -t ext4 -b 1024 -E nodiscard,lazy_itable_init=0,lazy_journal_init=0,stride=4 -O ^has_journal -m0 IMAGE"
+                "mkfs -F -q -t ext4 -b 1024 -E 'nodiscard,lazy_itable_init=0,lazy_journal_init=0,stride=4' -O '^has_journal' -m0 IMAGE"
             ]
         );
     }
@@ -459,10 +459,10 @@ mod tests {
             shown("ext4", true, "-b2048"),
             [
                 "mkfs -F -q -O journal_dev -b 2048 LOG",
-                "mkfs -F -q -t ext4 -b 2048 -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 -J device=LOG IMAGE"
+                "mkfs -F -q -t ext4 -b 2048 -E 'nodiscard,lazy_itable_init=0,lazy_journal_init=0' -J 'device=LOG' IMAGE"
             ]
         );
-        assert_eq!(shown("xfs", true, "-m crc=1"), ["mkfs -q -f -K -l logdev=LOG -m crc=1 IMAGE"]);
+        assert_eq!(shown("xfs", true, "-m crc=1"), ["mkfs -q -f -K -l 'logdev=LOG' -m 'crc=1' IMAGE"]);
     }
 
     #[test]
@@ -475,7 +475,7 @@ mod tests {
             Path::new("/m"),
             "noatime",
         );
-        assert_eq!(line.shown(), "mount -i -t xfs -o noatime,logdev=/dev/loop2 /dev/loop1 /m");
+        assert_eq!(line.shown(), "mount -i -t xfs -o 'noatime,logdev=/dev/loop2' /dev/loop1 /m");
     }
 
     #[test]

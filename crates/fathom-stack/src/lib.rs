@@ -35,11 +35,11 @@ pub mod named;
 mod noise;
 mod spec;
 mod stack;
-mod suggest;
+pub mod suggest;
 
 pub use cold::{ColdMethod, cold};
-pub use command::{CommandError, CommandProblem};
-pub use doctor::doctor;
+pub use command::{CommandError, CommandProblem, shell_line};
+pub use doctor::{companions, doctor};
 pub use environment::{directory_environment, environment};
 pub use error::StackError;
 pub use filesystem::{Availability, available_filesystems};

@@ -14,6 +14,7 @@ use crate::image::Image;
 use crate::loop_device::LoopDevice;
 use crate::mountinfo::{Mount, mount_of, mounts};
 use crate::spec::{StackRecord, StackSpec};
+use crate::suggest::nearest;
 
 /// Largest image, MiB: beyond it a size is a slip of the unit.
 const LARGEST_MIB: u64 = 16 << 20;
@@ -145,7 +146,7 @@ impl Stacks {
             names.insert(0, "dir");
             return Err(StackError::Unknown {
                 name: spec.filesystem.clone(),
-                hint: crate::suggest::hint(&spec.filesystem, &names),
+                suggestion: nearest(&spec.filesystem, names.iter().copied()).map(str::to_owned),
                 known: names.join(", "),
             });
         };

@@ -30,7 +30,7 @@ fn specifications_that_cannot_be_are_refused_with_advice() {
         &place,
         &stacks,
         &spec("ext5"),
-        &["unknown file system \"ext5\"", "did you mean \"ext4\"", "btrfs"],
+        &["unknown file system \"ext5\"", "did you mean `ext4`", "btrfs"],
     );
     refused(&place, &stacks, &spec(""), &["unknown file system \"\"", "dir, ext2"]);
     refused(&place, &stacks, &spec("squashfs"), &["unknown file system"]);

@@ -11,7 +11,6 @@ pub mod recorder;
 pub mod registry;
 pub mod sample;
 pub mod spec;
-pub mod suggest;
 #[cfg(test)]
 mod testing;
 pub mod update;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
-use crate::suggest::nearest;
+use fathom_stack::suggest::{did_you_mean, nearest};
 
 /// One accepted parameter or setting.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,7 @@ pub enum Preset {
 
 /// What is wrong with a parameter or setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{key}: {problem}{}", .suggestion.as_ref().map(|s| format!("; did you mean `{s}`?")).unwrap_or_default())]
+#[error("{key}: {problem}{}", did_you_mean(.suggestion.as_deref()))]
 pub struct ParameterError {
     /// The name as it was written.
     pub key: String,

@@ -55,8 +55,8 @@ pub struct Phase {
     /// VFS calls that count for nothing.
     io_excluded: IoTable,
     io: Vec<IoRow>,
-    lock_waits: u64,
-    lock_wait_ns: u64,
+    /// Number and ns; none as soon as one connection could not say.
+    lock_waits: Option<(u64, u64)>,
 }
 
 /// The executions of one thread in a phase, in time order.
@@ -138,8 +138,7 @@ impl Phase {
             io_before: process_io(),
             io_excluded: IoTable::default(),
             io: Vec::new(),
-            lock_waits: 0,
-            lock_wait_ns: 0,
+            lock_waits: Some((0, 0)),
         }
     }
 
@@ -158,10 +157,11 @@ impl Phase {
         result
     }
 
-    /// Adds waits for locks: how many, and how long together.
-    pub fn add_lock_waits(&mut self, waits: u64, wait_ns: u64) {
-        self.lock_waits += waits;
-        self.lock_wait_ns += wait_ns;
+    /// Adds a connection's [`lock_waits`](crate::engine::Connection::lock_waits): once, at its end. Where one is not
+    /// measured, the phase's are not.
+    pub fn add_lock_waits(&mut self, of_connection: Option<(u64, u64)>) {
+        let sum = self.lock_waits.zip(of_connection);
+        self.lock_waits = sum.map(|((waits, ns), (more, more_ns))| (waits + more, ns + more_ns));
     }
 
     /// Adds a row of calls that the probe does not see, e.g. those of a workload on plain files. Its phase is filled in.
@@ -209,8 +209,8 @@ impl Phase {
             wall_ns: (last_ns - first_ns).saturating_sub(excluded_ns),
             latency_ns: latencies.summary(),
             split,
-            lock_wait_ns: self.lock_wait_ns,
-            lock_waits: self.lock_waits,
+            lock_wait_ns: self.lock_waits.map(|(_, ns)| ns),
+            lock_waits: self.lock_waits.map(|(waits, _)| waits),
         };
         for (seq, (thread, execution)) in all.into_iter().enumerate() {
             sink.sample(Sample {
@@ -290,7 +290,8 @@ mod tests {
         first.besides.push((10_000, split(2_000)));
         phase.excluded.push((2_000, 7_000));
         phase.excluded.push((11_500, 99_000)); // ends after the phase: only 500 of it lie within
-        phase.add_lock_waits(2, 70);
+        phase.add_lock_waits(Some((2, 50)));
+        phase.add_lock_waits(Some((0, 20)));
         let mut kept = Kept::default();
         phase.end(vec![first, second], &mut kept);
         assert_eq!(
@@ -302,7 +303,20 @@ mod tests {
         assert_eq!(summary.wall_ns, 12_000 - 1_000 - 5_000 - 500);
         assert_eq!(summary.split.wall_ns, 500 + 100 + 1_000 + 2_000);
         assert_eq!((summary.latency_ns[0], summary.latency_ns[5]), (100, 1_000));
-        assert_eq!((summary.lock_waits, summary.lock_wait_ns), (2, 70));
+        assert_eq!((summary.lock_waits, summary.lock_wait_ns), (Some(2), Some(70)));
+    }
+
+    #[test]
+    fn waits_that_one_connection_cannot_tell_are_unknown_and_not_zero() {
+        let mut phase = Phase::begin("insert", None, Unit::Transaction);
+        let mut lane = phase.lane(0, 1);
+        lane.record(0, 1, split(1));
+        for waits in [Some((2, 50)), None, Some((1, 1))] {
+            phase.add_lock_waits(waits);
+        }
+        let mut kept = Kept::default();
+        phase.end(vec![lane], &mut kept);
+        assert_eq!((kept.phases[0].lock_waits, kept.phases[0].lock_wait_ns), (None, None));
     }
 
     #[test]

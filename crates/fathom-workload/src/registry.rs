@@ -2,8 +2,8 @@
 
 use crate::params::{Parameter, Params};
 use crate::spec::WorkloadSpec;
-use crate::suggest::nearest;
 use crate::workload::{Workload, WorkloadError};
+use fathom_stack::suggest::nearest;
 
 /// A workload as it is known by name.
 #[derive(Debug)]

@@ -40,12 +40,12 @@ pub struct PhaseSummary {
     pub latency_ns: [u64; 6],
     /// The sum of all executions' splits (over threads, so its wall can exceed `wall_ns`).
     pub split: Split,
-    /// Time spent waiting for locks that another connection held (busy handler), ns, and how often.
+    /// Time spent waiting for locks that another connection held (busy handler), ns; none where the engine does not tell.
     #[serde(default)]
-    pub lock_wait_ns: u64,
+    pub lock_wait_ns: Option<u64>,
     /// Number of such waits.
     #[serde(default)]
-    pub lock_waits: u64,
+    pub lock_waits: Option<u64>,
 }
 
 /// Calls, bytes and time of one kind of VFS call on one class of file, in one phase.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use fathom_stack::suggest::did_you_mean;
+
 use crate::engine::{Engine, EngineError};
 use crate::sample::Sink;
 
@@ -15,15 +17,11 @@ pub struct Context<'a> {
     pub seed: u64,
 }
 
-fn did_you_mean(suggestion: &Option<String>) -> String {
-    suggestion.as_ref().map(|word| format!("; did you mean `{word}`?")).unwrap_or_default()
-}
-
 /// What ended a run.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
     /// A parameter is unknown, of the wrong type or out of range.
-    #[error("workload {workload}: parameter {parameter}: {problem}{}", did_you_mean(.suggestion))]
+    #[error("workload {workload}: parameter {parameter}: {problem}{}", did_you_mean(.suggestion.as_deref()))]
     Parameter {
         /// Workload's name.
         workload: String,
@@ -35,7 +33,7 @@ pub enum WorkloadError {
         suggestion: Option<String>,
     },
     /// No workload has this name.
-    #[error("there is no workload called {name}{}; known are {known}", did_you_mean(.suggestion))]
+    #[error("there is no workload called {name}{}; known are {known}", did_you_mean(.suggestion.as_deref()))]
     Unknown {
         /// The name as it was written.
         name: String,

@@ -76,10 +76,10 @@ pub struct Measure {
     pub split: Split,
     /// Executions over all runs.
     pub count: u64,
-    /// Time spent waiting for locks of other connections, ns, over all runs.
-    pub lock_wait_ns: u64,
+    /// Time spent waiting for locks of other connections, ns, over all runs; none where it was not measured.
+    pub lock_wait_ns: Option<u64>,
     /// Such waits, over all runs.
-    pub lock_waits: u64,
+    pub lock_waits: Option<u64>,
     /// The runs, in block order.
     pub runs: Vec<OfRun>,
 }
@@ -203,8 +203,8 @@ struct Gathered {
     walls: Vec<f64>,
     split: Split,
     count: u64,
-    lock_wait_ns: u64,
-    lock_waits: u64,
+    /// Of each run: number and ns.
+    lock_waits: Vec<Option<(u64, u64)>>,
 }
 
 impl Gathered {
@@ -222,8 +222,7 @@ impl Gathered {
         self.walls.extend(walls);
         self.split.add(&phase.split);
         self.count += phase.count;
-        self.lock_wait_ns += phase.lock_wait_ns;
-        self.lock_waits += phase.lock_waits;
+        self.lock_waits.push(phase.lock_waits.zip(phase.lock_wait_ns));
     }
 
     fn measure(mut self, cell: i64, (phase, x): Key) -> Option<Measure> {
@@ -252,8 +251,8 @@ impl Gathered {
             unit: self.unit,
             split: self.split,
             count: self.count,
-            lock_wait_ns: self.lock_wait_ns,
-            lock_waits: self.lock_waits,
+            lock_wait_ns: self.lock_waits.iter().map(|it| it.map(|(_, ns)| ns)).sum(),
+            lock_waits: self.lock_waits.iter().map(|it| it.map(|(waits, _)| waits)).sum(),
             runs: self.runs,
         })
     }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_stack::StackSpec;
+use fathom_stack::suggest::nearest;
 use fathom_workload::params::{Kind, Parameter, Params};
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
-use fathom_workload::suggest::nearest;
 use fathom_workload::workload::WorkloadError;
 use serde_json::Value as Json;
 

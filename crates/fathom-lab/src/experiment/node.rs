@@ -5,7 +5,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::diagnostic::{Problem, Span, did_you_mean};
-use fathom_workload::suggest::nearest;
+use fathom_stack::suggest::nearest;
 
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,8 +7,8 @@ use super::diagnostic::{Problem, Span, did_you_mean};
 use super::node::{Node, Value, document};
 use super::parse::check_path;
 use super::{Axis, Setting, Vocabulary};
+use fathom_stack::suggest::nearest;
 use fathom_workload::params::{Kind, Parameter};
-use fathom_workload::suggest::nearest;
 
 /// Reads the argument of a `--set`, which is source number `source`.
 ///

@@ -5,7 +5,7 @@ use super::node::{Entry, Node, Value, document, unknown_key};
 use super::{
     Axis, Exclusion, Experiment, Figure, FigureKind, Headline, Metric, Point, Quick, Setting, Where,
 };
-use fathom_workload::suggest::nearest;
+use fathom_stack::suggest::nearest;
 use serde_json::Value as Json;
 
 const TOP: [&str; 15] = [

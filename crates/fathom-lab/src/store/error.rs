@@ -49,6 +49,20 @@ pub enum StoreError {
         /// The newest version this Fathom reads.
         known: i64,
     },
+    /// Begun by an earlier Fathom: it can be read, but not gone on with.
+    #[error(
+        "{}: results of format version {found}; this Fathom writes version {written} and cannot go on with them. \
+         Leave out `--resume` and begin anew (`--out OTHER.db`); `fathom report` still reads these",
+        path.display()
+    )]
+    Older {
+        /// The results file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// The version this Fathom writes.
+        written: i64,
+    },
     /// Damaged or cut short.
     #[error(
         "{}: the results file is damaged: {detail}. It was left as it is; `sqlite3 {} .recover` may save what is still readable",

@@ -18,6 +18,8 @@ use super::{APPLICATION_ID, StoreError, VERSION};
 pub struct Results {
     path: PathBuf,
     db: Connection,
+    /// Format version of the file.
+    pub(super) version: i64,
     /// The experiment.
     pub experiment: ExperimentRow,
     /// Kernel, CPU, memory, clock, governor, SQLite version …
@@ -95,6 +97,7 @@ impl Results {
         Ok(Results {
             path: path.to_path_buf(),
             db,
+            version: found,
             experiment,
             environment,
             cells,
@@ -356,8 +359,8 @@ fn phase_row(row: &Row<'_>) -> rusqlite::Result<PhaseOfRun> {
                 count(row, 11)?,
             ],
             split: split(row, 12)?,
-            lock_waits: count(row, 24)?,
-            lock_wait_ns: count(row, 25)?,
+            lock_waits: optional_count(row, "lock_waits")?,
+            lock_wait_ns: optional_count(row, "lock_wait_ns")?,
         },
     })
 }

@@ -1,4 +1,4 @@
--- results.db: everything one `fathom run` measured, raw. Version 1 (PRAGMA user_version = 1), journal_mode = WAL,
+-- results.db: everything one `fathom run` measured, raw. Version 2 (PRAGMA user_version = 2), journal_mode = WAL,
 -- PRAGMA application_id = 0x4641544D ('FATM').
 -- Times are nanoseconds unless the name says otherwise; moments are milliseconds since 1970 UTC.
 
@@ -62,7 +62,7 @@ CREATE TABLE phase (                    -- one row per run and phase (and abscis
   sum_wall_ns INTEGER NOT NULL, cpu_ns INTEGER NOT NULL, read_ns INTEGER NOT NULL, write_ns INTEGER NOT NULL, sync_ns INTEGER NOT NULL, other_ns INTEGER NOT NULL,
   read_bytes INTEGER NOT NULL, write_bytes INTEGER NOT NULL,
   read_calls INTEGER NOT NULL, write_calls INTEGER NOT NULL, sync_calls INTEGER NOT NULL, other_calls INTEGER NOT NULL,
-  lock_waits INTEGER NOT NULL, lock_wait_ns INTEGER NOT NULL
+  lock_waits INTEGER, lock_wait_ns INTEGER  -- NULL = the engine does not tell; version 1 had 0 there
 );
 CREATE INDEX phase_by_run ON phase (run, phase);
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fathom_probe::Split;
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, OpenFlags, Statement, ToSql, params, params_from_iter};
 
 use super::read;
 use super::rows::{CellRow, ExperimentRow, RunRecord, RunStatus};
@@ -118,13 +118,18 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Opens a results file to go on with it (`--resume`), after the same checks as [`Results::load`].
+    /// Opens a results file that was read, and so checked, to go on with it (`--resume`).
     ///
     /// # Errors
-    /// As [`Results::load`], and a file that cannot be written.
-    pub fn resume(path: &Path) -> Result<(Writer, Results), StoreError> {
-        let results = Results::load(path)?;
-        Ok((Self::connect(path)?, results))
+    /// A file that cannot be written, or was begun in an earlier format.
+    pub fn resume(results: Results) -> Result<Writer, StoreError> {
+        let path = results.path().to_path_buf();
+        if results.version < VERSION {
+            return Err(StoreError::Older { path, found: results.version, written: VERSION });
+        }
+        // Its connection closes first: the last one to close removes the write-ahead log.
+        drop(results);
+        Self::connect(&path)
     }
 
     fn connect(path: &Path) -> Result<Writer, StoreError> {
@@ -218,61 +223,38 @@ impl Writer {
             )?;
             for phase in &record.phases {
                 let [min, p50, p90, p99, p999, max] = phase.latency_ns.map(int);
-                let s = split(&phase.split);
-                insert.execute(params![
-                    run,
-                    phase.phase,
-                    phase.x,
-                    phase.unit,
-                    int(phase.count),
-                    int(phase.wall_ns),
-                    min,
-                    p50,
-                    p90,
-                    p99,
-                    p999,
-                    max,
-                    s[0],
-                    s[1],
-                    s[2],
-                    s[3],
-                    s[4],
-                    s[5],
-                    s[6],
-                    s[7],
-                    s[8],
-                    s[9],
-                    s[10],
-                    s[11],
-                    int(phase.lock_waits),
-                    int(phase.lock_wait_ns),
-                ])?;
+                let (count, wall_ns) = (int(phase.count), int(phase.wall_ns));
+                insert_with_split(
+                    &mut insert,
+                    params![
+                        run,
+                        phase.phase,
+                        phase.x,
+                        phase.unit,
+                        count,
+                        wall_ns,
+                        min,
+                        p50,
+                        p90,
+                        p99,
+                        p999,
+                        max
+                    ],
+                    &phase.split,
+                    params![phase.lock_waits.map(int), phase.lock_wait_ns.map(int)],
+                )?;
             }
             let mut insert = transaction.prepare(
                 "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             )?;
             for sample in &record.samples {
-                let s = split(&sample.split);
-                insert.execute(params![
-                    run,
-                    sample.phase,
-                    sample.x,
-                    int(sample.seq),
-                    sample.thread,
-                    int(sample.rows),
-                    s[0],
-                    s[1],
-                    s[2],
-                    s[3],
-                    s[4],
-                    s[5],
-                    s[6],
-                    s[7],
-                    s[8],
-                    s[9],
-                    s[10],
-                    s[11],
-                ])?;
+                let (seq, rows) = (int(sample.seq), int(sample.rows));
+                insert_with_split(
+                    &mut insert,
+                    params![run, sample.phase, sample.x, seq, sample.thread, rows],
+                    &sample.split,
+                    params![],
+                )?;
             }
             let mut insert = transaction.prepare("INSERT INTO io VALUES (?, ?, ?, ?, ?, ?, ?)")?;
             for io in &record.io {
@@ -365,8 +347,14 @@ impl Writer {
     }
 }
 
-fn split(split: &Split) -> [i64; 12] {
-    [
+/// Inserts a row whose columns are `before`, the twelve of a split, and `after`; [`read`] has their inverse.
+fn insert_with_split(
+    insert: &mut Statement<'_>,
+    before: &[&dyn ToSql],
+    split: &Split,
+    after: &[&dyn ToSql],
+) -> rusqlite::Result<()> {
+    let split = [
         split.wall_ns,
         split.cpu_ns,
         split.read_ns,
@@ -380,7 +368,10 @@ fn split(split: &Split) -> [i64; 12] {
         split.sync_calls,
         split.other_calls,
     ]
-    .map(int)
+    .map(int);
+    let split = split.iter().map(|column| column as &dyn ToSql);
+    let row = before.iter().copied().chain(split).chain(after.iter().copied());
+    insert.execute(params_from_iter(row)).map(drop)
 }
 
 /// JSON of a value whose maps have string keys and which holds no NaN: this cannot fail.

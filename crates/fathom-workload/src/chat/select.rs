@@ -56,6 +56,7 @@ pub fn run(
             if found != rows {
                 return Err(wrong(format!("`{}` gave {found} rows instead of {rows}", select.sql)));
             }
+            phase.add_lock_waits(connection.lock_waits());
             phase.excluded(|| connection.close())?;
         }
         phase.end(vec![lane], sink);

@@ -78,8 +78,7 @@ fn run(
             return Err(wrong(format!("{name} with {values:?} changed {changed} rows instead of 1")));
         }
     }
-    let (waits, wait_ns) = connection.lock_waits();
-    phase.add_lock_waits(waits, wait_ns);
+    phase.add_lock_waits(connection.lock_waits());
     phase.end(vec![lane], sink);
     table::count(&mut *connection, expected.rows())?;
     sink.verified(format!("{name}: {} statements changed one row each", params.len()));

@@ -130,8 +130,8 @@ pub trait Connection: Send {
             code: 0,
         })
     }
-    /// Waits for locks since the connection was opened: (number, ns).
-    fn lock_waits(&self) -> (u64, u64);
+    /// Waits for locks since the connection was opened: (number, ns); none where the engine does not tell the client.
+    fn lock_waits(&self) -> Option<(u64, u64)>;
     /// Closes the connection, statements first.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::{postgresql, sqlite};
 use crate::params::{Parameter, ParameterError, Params};
-use crate::suggest::nearest;
+use fathom_stack::suggest::nearest;
 
 /// What is wrong with an engine's setting: key, problem and suggestion.
 pub type SettingError = ParameterError;

@@ -141,8 +141,7 @@ pub(super) fn run(
     let mut connections = Vec::new();
     let mut warnings = Vec::new();
     for worker in finished {
-        let (waits, wait_ns) = worker.connection.lock_waits();
-        phase.add_lock_waits(waits, wait_ns);
+        phase.add_lock_waits(worker.connection.lock_waits());
         lanes.push(worker.lane);
         connections.push(worker.connection);
         warnings.extend(worker.unfinished);

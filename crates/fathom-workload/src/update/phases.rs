@@ -157,6 +157,7 @@ impl Run<'_> {
                     self.open(table::UPDATE_RANGE)
                 })?;
                 timed_range(&mut lane, &mut *connection, statement, first, last)?;
+                phase.add_lock_waits(connection.lock_waits());
                 self.expected.raise(first, last);
                 phase.excluded(|| {
                     table::check_totals(&mut *connection, self.expected.all())?;
@@ -178,6 +179,7 @@ impl Run<'_> {
                 let (first, last) = self.bounds("delete-range", range, repeat);
                 let (mut connection, statement) = phase.excluded(|| self.open(table::DELETE_RANGE))?;
                 timed_range(&mut lane, &mut *connection, statement, first, last)?;
+                phase.add_lock_waits(connection.lock_waits());
                 phase.excluded(|| {
                     let left = self.expected.all().without(self.expected.totals(first, last));
                     table::check_totals(&mut *connection, left)?;
@@ -209,8 +211,7 @@ impl Run<'_> {
     }
 
     fn end(&mut self, mut phase: Phase, lane: Lane, connection: &dyn Connection) {
-        let (waits, wait_ns) = connection.lock_waits();
-        phase.add_lock_waits(waits, wait_ns);
+        phase.add_lock_waits(connection.lock_waits());
         phase.end(vec![lane], self.sink);
     }
 

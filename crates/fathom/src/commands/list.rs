@@ -1,6 +1,7 @@
 //! `fathom list`: experiments, workloads, engines and file systems.
 
 use fathom_lab::experiment::{self, Builtin, Experiment};
+use fathom_stack::suggest::{did_you_mean, nearest};
 use fathom_workload::params::Parameter;
 use serde_json::{Value, json};
 
@@ -42,10 +43,9 @@ pub fn run(asked: &List) -> super::Result {
 
 fn unknown_experiment(name: &str) -> Error {
     let names: Vec<&str> = experiment::builtin().iter().map(|one| one.name).collect();
-    let hint = fathom_workload::suggest::nearest(name, names)
-        .map_or_else(String::new, |near| format!("; did you mean \"{near}\"?"));
+    let hint = did_you_mean(nearest(name, names));
     Error::asked(format!(
-        "no built-in experiment is called \"{name}\"{hint}  `fathom list experiments` shows them"
+        "no built-in experiment is called \"{name}\"{hint} `fathom list experiments` shows them"
     ))
 }
 

@@ -8,6 +8,7 @@ use fathom_lab::experiment::{self, Experiment, Selection};
 use fathom_lab::plan::Plan;
 use fathom_lab::schedule::{Interrupt, Local, Summary};
 use fathom_lab::store::{Results, StoreError};
+use fathom_stack::suggest::{did_you_mean, nearest};
 
 use crate::cli::Run;
 use crate::outcome::{Error, Outcome};
@@ -18,15 +19,11 @@ pub fn run(asked: &Run) -> super::Result {
     let (source_name, source) = read_source(&asked.experiment)?;
     let name = Experiment::parse(&source_name, &source).map_err(Error::asked)?.name;
     let out = results_file(asked, &name)?;
-    let seed = match asked.seed {
-        None if asked.resume => Some(earlier_seed(&out)?),
-        seed => seed,
-    };
     let mut request = Request {
         source_name,
         source,
         selection: Selection { quick: asked.quick, repeat: asked.repeat, sets: asked.set.clone() },
-        seed,
+        seed: asked.seed,
         directory: PathBuf::new(), // known below, when nothing can be asked wrongly any more
         out,
         resume: asked.resume,
@@ -38,7 +35,7 @@ pub fn run(asked: &Run) -> super::Result {
         eprintln!("warning: {warning}");
     }
     if asked.plan {
-        print_plan(&prepared.plan);
+        print_plan(&prepared.plan, prepared.turns.len());
         return Ok(Outcome::Good);
     }
     say_skipped(&prepared.plan);
@@ -48,8 +45,8 @@ pub fn run(asked: &Run) -> super::Result {
         let aside = move_aside(&request.out)?;
         eprintln!("Earlier results are kept as {}", aside.display());
     }
-    let summary = carry_out(asked, &request, &prepared)?;
-    finish(asked, &prepared.experiment.name, &request.out, &summary)
+    let summary = carry_out(asked, &request, prepared)?;
+    finish(asked, &name, &request.out, &summary)
 }
 
 fn wrong_or_failed(error: RunError) -> Error {
@@ -64,10 +61,9 @@ fn read_source(name: &str) -> Result<(String, String), Error> {
     let path = Path::new(name);
     if !path.exists() && !name.contains('/') && path.extension().is_none() {
         let names = experiment::builtin().iter().map(|one| one.name);
-        let hint = fathom_workload::suggest::nearest(name, names)
-            .map_or_else(String::new, |near| format!("; did you mean \"{near}\"?"));
+        let hint = did_you_mean(nearest(name, names));
         return Err(Error::asked(format!(
-            "no built-in experiment and no file is called \"{name}\"{hint}  `fathom list experiments` shows what there is"
+            "no built-in experiment and no file is called \"{name}\"{hint} `fathom list experiments` shows what there is"
         )));
     }
     let text = std::fs::read(path).map_err(|error| Error::asked(format!("{name}: {error}")))?;
@@ -89,15 +85,6 @@ fn results_file(asked: &Run, name: &str) -> Result<PathBuf, Error> {
         return Err(Error::asked(StoreError::Exists { path: file }));
     }
     Ok(file)
-}
-
-/// The seed of the results that are gone on with: the plan must be the same.
-fn earlier_seed(file: &Path) -> Result<u64, Error> {
-    match Results::load(file) {
-        Ok(results) => Ok(results.experiment.seed),
-        Err(StoreError::Missing { path }) => Err(wrong_or_failed(RunError::NothingToResume { path })),
-        Err(error) => Err(Error::failed(error)),
-    }
 }
 
 /// The disk under test: `--dir`, or where the results are.
@@ -151,7 +138,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), Error> {
         .map_err(|error| Error::failed(format!("{} → {}: {error}", from.display(), to.display())))
 }
 
-fn carry_out(asked: &Run, request: &Request, prepared: &Prepared) -> Result<Summary, Error> {
+fn carry_out(asked: &Run, request: &Request, prepared: Prepared) -> Result<Summary, Error> {
     let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
     // What a killed run left behind goes first: it would disturb this one and fill the disk.
@@ -235,7 +222,7 @@ fn say_skipped(plan: &Plan) {
     }
 }
 
-fn print_plan(plan: &Plan) {
+fn print_plan(plan: &Plan, to_make: usize) {
     println!("{}: {} runs of each cell, seed {}", plan.experiment, plan.repeats, plan.seed);
     for cell in &plan.cells {
         match &cell.skipped {
@@ -243,7 +230,12 @@ fn print_plan(plan: &Plan) {
             Some(reason) => println!("  {:4}  {}  skipped: {reason}", cell.id, cell.label),
         }
     }
-    println!("{} runs in all", plan.turns().len());
+    let planned = plan.turns().len();
+    if to_make == planned {
+        println!("{planned} runs in all");
+    } else {
+        println!("{to_make} runs to make of {planned} in all; the others are there already");
+    }
 }
 
 /// The command that makes the same plan again, quoted for a shell.
@@ -264,27 +256,5 @@ fn command_line(asked: &Run, seed: u64) -> String {
             words.extend([name.into(), path.display().to_string()]);
         }
     }
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
-}
-
-/// A word as a POSIX shell reads it back.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_word_comes_back_from_the_shell() {
-        for word in ["plain", "two words", "it's", "", "a=b,c", "$x", "üñ"] {
-            let script = format!("printf %s {}", super::quoted(word));
-            let out = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
-            assert_eq!(String::from_utf8(out.stdout).unwrap(), word);
-        }
-    }
+    fathom_stack::shell_line(&words)
 }

@@ -221,9 +221,9 @@ impl Connection for PostgresqlConnection {
         Ok((rows, bytes))
     }
 
-    /// The server waits itself: not seen here.
-    fn lock_waits(&self) -> (u64, u64) {
-        (0, 0)
+    /// The server waits itself and tells only of waits beyond `deadlock_timeout`, in its log: not measured.
+    fn lock_waits(&self) -> Option<(u64, u64)> {
+        None
     }
 
     fn close(self: Box<Self>) -> Result<(), EngineError> {

@@ -375,11 +375,11 @@ impl Connection for SqliteConnection {
         Ok((rows, bytes))
     }
 
-    fn lock_waits(&self) -> (u64, u64) {
+    fn lock_waits(&self) -> Option<(u64, u64)> {
         // SAFETY: made by `Box::into_raw`, freed only on drop; the busy handler runs only within calls that have `&mut self`
         // or, for statements, happen on this thread before or after this one.
         let busy = unsafe { &*self.busy };
-        (busy.waits, busy.wait_ns)
+        Some((busy.waits, busy.wait_ns))
     }
 
     fn attach(&mut self, name: &str, schema: &str) -> Result<(), EngineError> {
