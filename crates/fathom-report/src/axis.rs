@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fathom_lab::analysis::spelled;
 use fathom_lab::store::CellRow;
 
 use crate::palette;
@@ -15,6 +16,8 @@ pub struct Axis {
     pub label: String,
     /// Every value that a cell has.
     pub values: Vec<String>,
+    /// The values as people read them.
+    pub shown: Vec<String>,
     /// Index of each value's colour in [`palette::VALUE_COLOURS`].
     pub colours: Vec<usize>,
 }
@@ -28,12 +31,13 @@ impl Axis {
 
 /// The axes of these cells, those in `order` first.
 pub fn axes_of(cells: &[CellRow], order: &[String]) -> Vec<Axis> {
-    let mut values: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut values: BTreeMap<&str, (Vec<String>, Vec<String>)> = BTreeMap::new();
     for cell in cells {
         for (axis, value) in &cell.axes {
-            let known = values.entry(axis).or_default();
+            let (known, shown) = values.entry(axis).or_default();
             if !known.contains(value) {
                 known.push(value.clone());
+                shown.push(spelled(cell, value));
             }
         }
     }
@@ -41,11 +45,12 @@ pub fn axes_of(cells: &[CellRow], order: &[String]) -> Vec<Axis> {
     values.sort_by_key(|(key, _)| order.iter().position(|axis| axis == key).unwrap_or(order.len()));
     values
         .into_iter()
-        .map(|(key, values)| Axis {
+        .map(|(key, (values, shown))| Axis {
             key: key.to_string(),
             label: label_of(key),
             colours: palette::value_colours(&values),
             values,
+            shown,
         })
         .collect()
 }

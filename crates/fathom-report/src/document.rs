@@ -1,6 +1,6 @@
 //! Everything the report says, worked out once from the results; the page, the terminal and the exports only lay it out.
 
-use fathom_lab::analysis::{Analysis, Finding};
+use fathom_lab::analysis::{Analysis, Finding, engine_name, spelled};
 use fathom_lab::stats::median_interval;
 use fathom_lab::store::{CellRow, Results, StoreError};
 use fathom_workload::spec::Durability;
@@ -165,14 +165,11 @@ fn rests_on(results: &Results) -> String {
         if good.len() == 1 { "run" } else { "runs" },
         if cells == 1 { "cell" } else { "cells" }
     )];
-    let engines = distinct(good.iter().filter_map(|run| run.engine.as_ref()).map(|e| {
-        let name = match e.name.as_str() {
-            "sqlite" => "SQLite",
-            "postgresql" => "PostgreSQL",
-            other => other,
-        };
-        format!("{name} {}", e.version)
-    }));
+    let engines = distinct(
+        good.iter()
+            .filter_map(|run| run.engine.as_ref())
+            .map(|e| format!("{} {}", engine_name(&e.name), e.version)),
+    );
     let stacks = distinct(good.iter().map(|run| run.stack.filesystem.clone()));
     let devices = distinct(good.iter().map(|run| run.stack.device.clone()));
     if !engines.is_empty() {
@@ -234,14 +231,18 @@ fn cautions(results: &Results, analysis: &Analysis, trouble: Option<&str>) -> Ve
             .map(|w| caution(String::new(), &sentence(w))),
     );
     for run in results.failed_runs() {
-        let label = results.cell(run.cell).map_or("", |cell| cell.label.as_str());
+        let label = results.cell(run.cell).map_or_else(String::new, |cell| spelled(cell, &cell.label));
         let message = run.message.as_deref().unwrap_or("no message");
         all.push(caution(format!("{label}, run {} failed:", run.block + 1), &sentence(message)));
     }
     let reason = |cell: &CellRow| cell.skipped.clone().unwrap_or_default();
     for why in distinct(results.cells.iter().map(reason)) {
-        let names: Vec<String> =
-            results.cells.iter().filter(|cell| reason(cell) == why).map(|cell| cell.label.clone()).collect();
+        let names: Vec<String> = results
+            .cells
+            .iter()
+            .filter(|cell| reason(cell) == why)
+            .map(|cell| spelled(cell, &cell.label))
+            .collect();
         all.push(caution(format!("Skipped: {}:", joined(&names)), &why));
     }
     if let Some(trouble) = trouble {

@@ -1,7 +1,7 @@
 //! The figure model: what a figure shows, independent of what draws it. The page's charts, the static SVG, the tables under
 //! the figures and the CSV are made from this one value.
 
-use fathom_lab::analysis::{Analysis, Measure};
+use fathom_lab::analysis::{Analysis, Measure, spelled};
 use fathom_lab::experiment::{Figure as Definition, FigureKind as Kind, Metric};
 use fathom_lab::stats::{Interval, median_interval};
 use fathom_lab::store::{Results, StoreError};
@@ -67,7 +67,7 @@ pub struct Panel {
 /// One series: a colour and a name.
 #[derive(Clone, Debug, Serialize)]
 pub struct Series {
-    /// `wal`, or `wal · normal` where another axis varies too.
+    /// `WAL`, or `WAL · NORMAL` where another axis varies too.
     pub name: String,
     /// Its value on the axis `by`, for the filter.
     pub value: Option<String>,
@@ -159,7 +159,7 @@ pub fn figure(
     // Bars and splits put phases side by side; where the abscissa is a number, each phase has a panel of its own.
     let phase_panels = matches!(definition.kind, Kind::Range | Kind::Series) && phases.len() > 1;
     let facet_values: Vec<&str> =
-        facet.map_or_else(Vec::new, |f| f.values.iter().map(String::as_str).collect());
+        facet.map_or_else(Vec::new, |f| f.shown.iter().map(String::as_str).collect());
     let panels = panels(&facet_values, if phase_panels { &phases } else { &[] });
     let panel_of = |cell_facet: Option<usize>, phase: usize| {
         let facet = cell_facet.unwrap_or(0);
@@ -348,7 +348,7 @@ fn series_for(
     let mut words: Vec<&str> = value.map(String::as_str).into_iter().collect();
     words.extend(others.filter_map(|axis| cell.axes.get(&axis.key)).map(String::as_str));
     Series {
-        name: if words.is_empty() { cell.label.clone() } else { words.join(" · ") },
+        name: spelled(cell, &if words.is_empty() { cell.label.clone() } else { words.join(" · ") }),
         value: value.cloned(),
         colour: by
             .zip(value)

@@ -6,8 +6,9 @@
 
 use std::io::{self, Write};
 
-use fathom_lab::analysis::Measure;
+use fathom_lab::analysis::{Measure, spelled};
 use fathom_lab::experiment::{FigureKind as Kind, Metric};
+use fathom_lab::store::CellRow;
 use serde_json::json;
 
 use crate::axis::Axis;
@@ -41,6 +42,11 @@ pub fn escape(text: &str) -> String {
 /// A label from the results: escaped, and its direction kept to itself.
 fn label(text: &str) -> String {
     format!("<bdi>{}</bdi>", escape(text))
+}
+
+/// A cell's label as people read it.
+fn cell_name(cell: &CellRow) -> String {
+    label(&spelled(cell, &cell.label))
 }
 
 /// JSON that can stand inside a `<script>` element: no `<`, so no end tag and no comment.
@@ -157,8 +163,8 @@ fn filters(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<nav class=\"filters\" aria-label=\"Filter all figures and tables\">")?;
     for axis in axes {
         write!(out, "<fieldset><legend>{}</legend>", label(&axis.label))?;
-        for value in &axis.values {
-            write!(out, "{}", chip(&axis.key, value, &label(value)))?;
+        for (value, shown) in axis.values.iter().zip(&axis.shown) {
+            write!(out, "{}", chip(&axis.key, value, &label(shown)))?;
         }
         writeln!(out, "</fieldset>")?;
     }
@@ -250,7 +256,7 @@ fn data_table(document: &Document<'_>, figure: &Figure, out: &mut dyn Write) -> 
         "<div class=\"scroll tall\" role=\"region\" tabindex=\"0\" aria-label=\"Data of {}\"><table>",
         escape(&figure.title)
     )?;
-    let name = |cell: i64| document.results.cell(cell).map_or_else(String::new, |c| label(&c.label));
+    let name = |cell: i64| document.results.cell(cell).map_or_else(String::new, cell_name);
     if figure.kind == Kind::Series {
         writeln!(
             out,
@@ -362,6 +368,8 @@ fn cells(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Every cell\"><table id=\"cells\"><thead><tr><th scope=\"col\">cell</th><th scope=\"col\">phase</th>"
     )?;
     let has_x = document.analysis.measures.iter().any(|s| s.x.is_some());
+    // A column of zeros says nothing; one that was not measured is never left out.
+    let waited = document.analysis.measures.iter().any(|s| s.lock_waits != Some(0));
     if has_x {
         write!(out, "<th scope=\"col\" class=\"n\">size</th>")?;
     }
@@ -370,10 +378,11 @@ fn cells(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(
         out,
-        "<th scope=\"col\">where the time goes</th><th scope=\"col\" class=\"n\">fsync</th><th scope=\"col\" class=\"n\">syncs</th><th scope=\"col\" class=\"n\">written</th><th scope=\"col\">kept at</th></tr></thead><tbody>"
+        "<th scope=\"col\">where the time goes</th><th scope=\"col\" class=\"n\">fsync</th><th scope=\"col\" class=\"n\">syncs</th><th scope=\"col\" class=\"n\">written</th>{}<th scope=\"col\">kept at</th></tr></thead><tbody>",
+        if waited { "<th scope=\"col\" class=\"n\">lock waits</th>" } else { "" }
     )?;
     for summary in &document.analysis.measures {
-        cell_row(document, summary, has_x, out)?;
+        cell_row(document, summary, has_x, waited, out)?;
     }
     writeln!(out, "</tbody></table></div>")?;
     writeln!(
@@ -398,7 +407,7 @@ fn cells(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
             out,
             "<tr data-cell=\"{}\"><th scope=\"row\">{}</th><td class=\"n\">{runs}</td><td>{}</td><td>{}</td><td>{} {}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
             cell.id,
-            label(&cell.label),
+            cell_name(cell),
             escape(&engine),
             words(settings),
             label(&cell.spec.workload.name),
@@ -411,13 +420,19 @@ fn cells(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</tbody></table></div></details></section>")
 }
 
-fn cell_row(document: &Document<'_>, s: &Measure, has_x: bool, out: &mut dyn Write) -> io::Result<()> {
+fn cell_row(
+    document: &Document<'_>,
+    s: &Measure,
+    has_x: bool,
+    waited: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let cell = document.results.cell(s.cell);
     write!(
         out,
         "<tr data-cell=\"{}\"><th scope=\"row\">{}</th><td>{}</td>",
         s.cell,
-        cell.map_or_else(String::new, |c| label(&c.label)),
+        cell.map_or_else(String::new, cell_name),
         label(&s.phase)
     )?;
     if has_x {
@@ -441,12 +456,22 @@ fn cell_row(document: &Document<'_>, s: &Measure, has_x: bool, out: &mut dyn Wri
     }
     writeln!(
         out,
-        "</span></td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>",
+        "</span></td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
         number::percent(if total > 0.0 { parts[FSYNC] / total } else { 0.0 }),
         number::plain((s.each_ns(|split| split.sync_calls) * 100.0).round() / 100.0),
         number::bytes(s.each_ns(|split| split.write_bytes).round()),
-        promise(cell.and_then(|c| c.durability))
-    )
+    )?;
+    if waited {
+        let waits = match s.lock_waits.zip(s.lock_wait_ns) {
+            None => "not measured".to_owned(),
+            Some((0, _)) => "0".to_owned(),
+            Some((waits, ns)) => {
+                format!("{} of {}", number::plain(waits as f64), number::time(ns as f64 / waits as f64))
+            }
+        };
+        write!(out, "<td class=\"n\">{waits}</td>")?;
+    }
+    writeln!(out, "<td>{}</td></tr>", promise(cell.and_then(|c| c.durability)))
 }
 
 fn environment(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {

@@ -168,13 +168,36 @@ mod tests {
         }
     }
 
+    /// The colour that follows `name:` for the first time after `scope`.
+    fn colour_in(source: &str, scope: &str, name: &str) -> String {
+        let block = source.split(scope).nth(1).unwrap();
+        block.split(&format!("{name}:")).nth(1).unwrap().trim_start_matches([' ', '\''])[..7].to_string()
+    }
+
+    #[test]
+    fn fsync_stands_out_from_page_card_axis_and_grid() {
+        let (css, js) = (include_str!("page/page.css"), include_str!("page/page.js"));
+        let fsync = PART_COLOURS[FSYNC];
+        for (fsync, scope, theme) in
+            [(fsync.light, "/* light */", "light: {"), (fsync.dark, "/* dark */", "dark: {")]
+        {
+            for ground in ["--ground", "--surface"] {
+                let ratio = contrast(fsync, &colour_in(css, scope, ground));
+                assert!(ratio >= 4.5, "{theme} fsync on {ground}: {ratio:.2}");
+            }
+            for line in ["axis", "line"] {
+                let ratio = contrast(fsync, &colour_in(js, theme, line));
+                assert!(ratio >= 3.0, "{theme} fsync against {line}: {ratio:.2}");
+            }
+            // The charts lie on the card: the script's ground is the style sheet's.
+            assert_eq!(colour_in(js, theme, "surface"), colour_in(css, scope, "--surface"));
+        }
+    }
+
     #[test]
     fn text_of_the_page_has_aa_contrast() {
         let css = include_str!("page/page.css");
-        let value = |scope: &str, name: &str| {
-            let block = css.split(scope).nth(1).unwrap();
-            block.split(&format!("{name}:")).nth(1).unwrap().trim()[..7].to_string()
-        };
+        let value = |scope: &str, name: &str| colour_in(css, scope, name);
         for scope in ["/* light */", "/* dark */"] {
             for ground in ["--ground", "--surface"] {
                 for ink in ["--ink", "--muted", "--accent"] {

@@ -1,6 +1,6 @@
 //! What a person reads in the terminal after a run: a table that answers, the findings, what to be careful about.
 
-use fathom_lab::analysis::{Analysis, Measure};
+use fathom_lab::analysis::{Analysis, Measure, engine_name, spelled};
 use fathom_lab::experiment::Metric;
 use fathom_lab::store::{CellRow, Results};
 use fathom_workload::spec::Durability;
@@ -82,8 +82,7 @@ fn heading(results: &Results, analysis: &Analysis, phase: &str, several: bool) -
         format!("Commits per second ({})", tame(phase))
     }];
     if let Some(engine) = run.and_then(|run| run.engine.as_ref()) {
-        let name = if engine.name == "sqlite" { "SQLite" } else { engine.name.as_str() };
-        words.push(tame(&format!("{name} {}", engine.version)));
+        words.push(tame(&format!("{} {}", engine_name(&engine.name), engine.version)));
         if let Some(page) = engine.settings.get("page_size") {
             words.push(format!("page {}", tame(page)));
         }
@@ -99,20 +98,23 @@ fn naming(document: &Document<'_>) -> Vec<(String, Naming)> {
     if recommend::applies(document.results) {
         let part = |second: bool| {
             move |cell: &CellRow| {
-                recommend::setting(cell).map_or_else(String::new, |s| if second { s.1 } else { s.0 })
+                recommend::setting(cell)
+                    .map_or_else(String::new, |s| if second { s.1 } else { s.0 }.to_uppercase())
             }
         };
         return vec![("journal".into(), Box::new(part(false))), ("sync".into(), Box::new(part(true)))];
     }
     let varying: Vec<_> = document.axes.iter().filter(|axis| axis.values.len() > 1).collect();
     if varying.is_empty() {
-        return vec![("cell".into(), Box::new(|cell: &CellRow| cell.label.clone()))];
+        return vec![("cell".into(), Box::new(|cell: &CellRow| spelled(cell, &cell.label)))];
     }
     varying
         .into_iter()
         .map(|axis| {
             let key = axis.key.clone();
-            let value = move |cell: &CellRow| cell.axes.get(&key).cloned().unwrap_or_default();
+            let value = move |cell: &CellRow| {
+                cell.axes.get(&key).map_or_else(String::new, |value| spelled(cell, value))
+            };
             (axis.label.clone(), Box::new(value) as Naming)
         })
         .collect()
@@ -219,7 +221,7 @@ fn pivot(document: &Document<'_>, phase: &str, style: &Style) -> String {
         let mut table = Table::default();
         table.column("size", Align::Right);
         for cell in chunk {
-            table.column(tame(&cell.label), Align::Right);
+            table.column(tame(&spelled(cell, &cell.label)), Align::Right);
         }
         for &size in &sizes {
             let mut fields = vec![number::plain(size)];

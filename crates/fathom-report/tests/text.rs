@@ -37,10 +37,10 @@ fn the_first_look_answers_in_a_table_and_three_sentences() {
         ]
     );
     let line = |start: &str| text.lines().find(|l| l.trim_start().starts_with(start)).unwrap().to_string();
-    let delete = line("delete    full");
+    let delete = line("DELETE    FULL");
     assert!(delete.contains("▇▇▇▇▇▇▇▇░░ 80 % fsync") && delete.contains("all but 1*"), "{delete}");
-    assert!(line("wal       normal").contains("a prefix"));
-    assert!(line("memory    off").contains("nothing sure"));
+    assert!(line("WAL       NORMAL").contains("a prefix"));
+    assert!(line("MEMORY    OFF").contains("nothing sure"));
     assert!(text.contains("Use WAL with FULL. Here it commits 3."), "{text}");
     // Where lines break is the width's business.
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::Analysis;
+use super::{Analysis, spelled};
 use crate::experiment::Metric;
 use crate::stats::{Comparison, Interval, unpaired_ratio};
 use crate::store::{Results, StoreError};
@@ -74,7 +74,7 @@ pub fn changes(a: (&Results, &Analysis), b: (&Results, &Analysis), metric: Metri
             };
             let Some(faster) = faster else { continue };
             found.changes.push(Change {
-                label: cell_b.label.clone(),
+                label: spelled(cell_b, &cell_b.label),
                 cells: (cell_a.id, cell_b.id),
                 phase: measure_b.phase.clone(),
                 x: measure_b.x,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Analysis, Measure, promise};
+use super::{Analysis, Measure, promise, spelled};
 use crate::experiment::{Headline, Metric, Where};
 use crate::stats::Comparison;
 use crate::store::{CellRow, Results};
@@ -136,11 +136,6 @@ fn finding(
     Some(finding)
 }
 
-/// Journal modes are written as SQLite's documentation writes them.
-fn name(value: &str, axis: &str) -> String {
-    if axis.ends_with("journal_mode") { value.to_uppercase() } else { value.to_owned() }
-}
-
 fn sentence(
     finding: &Finding,
     cell: &CellRow,
@@ -150,7 +145,7 @@ fn sentence(
     axis: Option<&str>,
 ) -> String {
     let value = |cell: &CellRow, axis: &str| {
-        name(cell.axes.get(axis).map_or(cell.label.as_str(), String::as_str), axis)
+        spelled(cell, cell.axes.get(axis).map_or(cell.label.as_str(), String::as_str))
     };
     let x = finding.x.map(|x| format!(" ({} rows)", thousands(x))).unwrap_or_default();
     // Two cells in one phase: "WAL", "DELETE"; two phases in one cell: "update-point", "delete-point".

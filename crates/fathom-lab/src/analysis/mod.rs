@@ -8,11 +8,13 @@ mod cautions;
 mod change;
 mod headline;
 mod measure;
+mod spelling;
 
 pub use cautions::cautions;
 pub use change::{Change, Changes, changes, compare};
 pub use headline::{Finding, headlines};
 pub use measure::{Analysis, Measure, OfRun, Shares};
+pub use spelling::{engine_name, spelled};
 
 use fathom_workload::spec::Durability;
 

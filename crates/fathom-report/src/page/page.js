@@ -5,8 +5,8 @@
   const data = JSON.parse(document.getElementById('data').textContent);
   const byId = (id) => document.getElementById(id);
   const THEMES = {
-    light: { ink: '#1b1f24', muted: '#59616b', line: '#e2e4e8', axis: '#9aa2ab', surface: '#ffffff', tip: '#ffffff' },
-    dark: { ink: '#e8eaed', muted: '#a7afb9', line: '#31373e', axis: '#5a626b', surface: '#1b1f24', tip: '#252b32' },
+    light: { ink: '#1b1f24', muted: '#59616b', line: '#e2e4e8', axis: '#a6adb6', surface: '#ffffff', tip: '#ffffff' },
+    dark: { ink: '#e8eaed', muted: '#a7afb9', line: '#31373e', axis: '#4e565f', surface: '#1b1f24', tip: '#252b32' },
   };
   // Single quotes: ECharts writes the family into an attribute of the SVG as it is.
   const FONT = "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', Arial, sans-serif";

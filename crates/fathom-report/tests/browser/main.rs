@@ -118,14 +118,14 @@ fn filters_act_on_everything_and_live_in_the_address() {
     // A click on a bar does what a click on its name does.
     let tip = page.click_on(
         "(() => { const el = document.getElementById('chart-0'); el.scrollIntoView({ block: 'center', behavior: 'instant' }); \
-         const chart = echarts.getInstanceByDom(el); const s = chart.getOption().series.findIndex(s => s.name === 'wal'); \
+         const chart = echarts.getInstanceByDom(el); const s = chart.getOption().series.findIndex(s => s.name === 'WAL'); \
          const p = chart.getZr().storage.getDisplayList().filter(d => d.shape && d.shape.height > 20 && d.style.fill === '#12a07f')[0]; \
          const r = p.getBoundingRect().clone(); r.applyTransform(p.getComputedTransform()); const box = el.getBoundingClientRect(); \
          return [box.left + r.x + r.width / 2, box.top + r.y + r.height / 2]; })()",
     );
     assert_eq!(page.text("location.hash"), "#engine.journal_mode=wal");
     assert!(
-        tip.contains("wal") && tip.contains("per second [") && tip.contains("95 % interval of 5 runs"),
+        tip.contains("WAL") && tip.contains("per second [") && tip.contains("95 % interval of 5 runs"),
         "{tip}"
     );
     drop(page);
@@ -169,7 +169,7 @@ fn the_keyboard_reaches_filters_and_data() {
     page.key("Enter", 13);
     assert_eq!(page.text(SHOWN), "true");
     let first = page.text("document.querySelector('#figure-0 tbody tr').innerText.replace(/\\s+/g, ' ')");
-    assert!(first.starts_with("delete/full insert") && first.contains("per second ["), "{first}");
+    assert!(first.starts_with("DELETE/FULL insert") && first.contains("per second ["), "{first}");
     assert_sound(&mut page, "keyboard");
 }
 

@@ -1,0 +1,84 @@
+//! Names of cells and of the values of axes, as they are told to people.
+
+use crate::store::CellRow;
+
+/// Settings whose values SQLite's documentation writes in capitals.
+const IN_CAPITALS: [&str; 2] = ["journal_mode", "synchronous"];
+
+/// An engine as its makers write it.
+#[must_use]
+pub fn engine_name(name: &str) -> &str {
+    match name {
+        "sqlite" => "SQLite",
+        "postgresql" => "PostgreSQL",
+        other => other,
+    }
+}
+
+/// `text` (a label, a value of an axis, the name of a variant) with the cell's engine, journal mode and synchronous setting
+/// spelled as their documentation spells them: `sqlite ext4 wal/full` becomes `SQLite ext4 WAL/FULL`. Only words that are the
+/// cell's own settings are touched, so a variant or a phase that happens to be called `delete` stays as it is.
+#[must_use]
+pub fn spelled(cell: &CellRow, text: &str) -> String {
+    let Some(engine) = &cell.spec.engine else { return text.to_owned() };
+    let settings = IN_CAPITALS.iter().filter_map(|key| engine.settings.get(*key)?.as_str());
+    let own: Vec<&str> = settings.filter(|_| engine.name == "sqlite").collect();
+    let mut spelled = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let in_word = |c: char| c.is_alphanumeric() || c == '_';
+        let (word, after) = rest.split_at(rest.find(|c| !in_word(c)).unwrap_or(rest.len()));
+        if own.iter().any(|setting| setting.eq_ignore_ascii_case(word)) {
+            spelled.push_str(&word.to_ascii_uppercase());
+        } else if word == engine.name {
+            spelled.push_str(engine_name(word));
+        } else {
+            spelled.push_str(word);
+        }
+        let (between, next) = after.split_at(after.find(in_word).unwrap_or(after.len()));
+        spelled.push_str(between);
+        rest = next;
+    }
+    spelled
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use fathom_stack::StackSpec;
+    use fathom_workload::spec::{EngineSpec, WorkloadSpec};
+    use serde_json::json;
+
+    use super::*;
+    use crate::cell::Cell;
+
+    fn cell(engine: &str, settings: &[(&str, &str)]) -> CellRow {
+        let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+        CellRow {
+            id: 1,
+            label: String::new(),
+            axes: BTreeMap::new(),
+            spec: Cell {
+                workload: WorkloadSpec { name: "update".into(), params: BTreeMap::new() },
+                engine: Some(EngineSpec { name: engine.into(), settings }),
+                stack: StackSpec::default(),
+                axes: BTreeMap::new(),
+            },
+            durability: None,
+            skipped: None,
+        }
+    }
+
+    #[test]
+    fn the_cells_own_settings_are_in_capitals_and_nothing_else() {
+        let wal = cell("sqlite", &[("journal_mode", "wal"), ("synchronous", "off"), ("page_size", "x")]);
+        assert_eq!(spelled(&wal, "ext4 wal/off"), "ext4 WAL/OFF");
+        assert_eq!(spelled(&wal, "· wal ·"), "· WAL ·");
+        assert_eq!(spelled(&wal, "select walrus delete x off_peak"), "select walrus delete x off_peak");
+        assert_eq!(spelled(&wal, ""), "");
+        assert_eq!(spelled(&cell("sqlite", &[]), "delete"), "delete");
+        let postgresql = cell("postgresql", &[("synchronous", "off")]);
+        assert_eq!(spelled(&postgresql, "postgresql off, sqlite"), "PostgreSQL off, sqlite");
+    }
+}
