@@ -10,21 +10,23 @@ as_root() {
   fi
 }
 
-# apt_bring PACKAGE… : installs Debian packages, quietly; fails where there is no apt or no root.
+# apt_bring PACKAGE… : installs Debian packages, quietly; fails where there is no apt or no root. The package lists are
+# brought up to date once, when a package is not found as they are.
+apt_updated=
 apt_bring() {
   command -v apt-get >/dev/null || return 1
   local log
   log=$(mktemp)
-  if as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >"$log" 2>&1 ||
-    { as_root apt-get update >>"$log" 2>&1 &&
-      as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >>"$log" 2>&1; }; then
-    rm -f "$log"
-    return 0
+  if apt_install "$@" >"$log" 2>&1; then rm -f "$log"; return 0; fi
+  if [ -z "$apt_updated" ]; then
+    apt_updated=yes
+    if as_root apt-get update >>"$log" 2>&1 && apt_install "$@" >>"$log" 2>&1; then rm -f "$log"; return 0; fi
   fi
   tail -n 3 "$log" >&2
   rm -f "$log"
   return 1
 }
+apt_install() { as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; }
 
 # need_cc : a C compiler and linker (SQLite is compiled from its C source).
 need_cc() {
