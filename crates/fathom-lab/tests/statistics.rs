@@ -175,16 +175,24 @@ fn a_headline_says_it_in_words() {
         axis = "workload.copy"
         baseline = 1
         where = { "workload.slower_percent" = 0 }
+        [[headline]]
+        phase = "insert"
+        against_phase = "insert"
+        each = "workload.copy"
     "#;
     let results = run(source, 3, directory.path());
     let analysis = Analysis::of(&results).unwrap();
     let experiment = Experiment::parse("test.toml", &results.experiment.source).unwrap();
     let found = headlines(&results, &analysis, &experiment.headlines);
     let sentences: Vec<&str> = found.iter().map(|it| it.sentence.as_str()).collect();
-    assert_eq!(sentences.len(), 3, "{sentences:#?}");
+    assert_eq!(sentences.len(), 7, "{sentences:#?}");
     assert!(sentences[0].starts_with("0 commits 2.") && sentences[0].contains("x [2."), "{}", sentences[0]);
     assert!(sentences[0].contains("] faster than 110 on 1 (insert); 6"), "{}", sentences[0]);
     assert!(sentences[0].ends_with(" % of 110's time is fsync."), "{}", sentences[0]);
     assert!(sentences[2].starts_with("2 and 1 show no proven difference in insert: ~ "), "{}", sentences[2]);
+    // Two phases of one cell: the cell is named by all that tells it from the others.
+    let places: Vec<&str> =
+        sentences[3..].iter().filter_map(|it| it.split(" on ").nth(1)?.split(':').next()).collect();
+    assert_eq!(places, ["1 with 0", "2 with 0", "1 with 110", "2 with 110"], "{sentences:#?}");
     assert!(!cautions(&results, &analysis).iter().any(|it| it.contains("too few repeats")));
 }

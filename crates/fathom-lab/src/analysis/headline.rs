@@ -42,8 +42,12 @@ fn of_one(results: &Results, analysis: &Analysis, headline: &Headline) -> Vec<Fi
     let mut findings = Vec::new();
     match (&headline.axis, &headline.against_phase) {
         (_, Some(other)) => {
-            for cell in results.cells.iter().filter(fits) {
-                let place = place(cell, headline.each.as_deref());
+            let has = |cell: &CellRow, phase| at(analysis, cell, phase, headline.x).next().is_some();
+            let both = |cell: &&CellRow| has(cell, &headline.phase) && has(cell, other);
+            let cells: Vec<&CellRow> = results.cells.iter().filter(fits).filter(both).collect();
+            for &cell in &cells {
+                let each = headline.each.as_deref();
+                let place = place(cell, each) + &besides(cell, &cells, each);
                 for measure in at(analysis, cell, &headline.phase, headline.x) {
                     let Some(base) = analysis.get(cell.id, other, measure.x) else { continue };
                     findings.extend(finding(cell, cell, measure, base, headline.metric, &place, None));
@@ -108,6 +112,18 @@ pub(super) fn matches(cell: &CellRow, filter: &Where) -> bool {
 /// ` on ext4`, or nothing.
 fn place(cell: &CellRow, each: Option<&str>) -> String {
     each.and_then(|axis| cell.axes.get(axis)).map(|value| format!(" on {value}")).unwrap_or_default()
+}
+
+/// ` with WAL`: what else tells this cell from the others that are spoken of, or nothing.
+fn besides(cell: &CellRow, cells: &[&CellRow], each: Option<&str>) -> String {
+    let differs = |axis: &str, value: &String| cells.iter().any(|other| other.axes.get(axis) != Some(value));
+    let values: Vec<String> = cell
+        .axes
+        .iter()
+        .filter(|(axis, value)| Some(axis.as_str()) != each && differs(axis, value))
+        .map(|(_, value)| spelled(cell, value))
+        .collect();
+    if values.is_empty() { String::new() } else { format!(" with {}", values.join(", ")) }
 }
 
 fn finding(
