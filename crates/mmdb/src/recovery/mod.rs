@@ -536,14 +536,7 @@ impl<'a> Replay<'a> {
         if let [only] = &mut self.workers[..] {
             return only.apply(now);
         }
-        std::thread::scope(|s| {
-            let handles: Vec<_> = self.workers.iter_mut().map(|w| s.spawn(move || w.apply(now))).collect();
-            let mut done = Ok(());
-            for h in handles {
-                done = done.and(h.join().unwrap_or(Err(Error::Closed)));
-            }
-            done
-        })
+        on_threads(&mut self.workers, |w| w.apply(now))
     }
 
     fn finish(&mut self, report: &mut RecoveryReport, problems: &mut Vec<String>) -> Result<()> {
@@ -573,15 +566,35 @@ impl<'a> Replay<'a> {
         self.apply_up_to(self.limit.map_or(cut, |l| l.min(cut)))?;
         report.dropped = self.pending.iter().map(|w| w.frames.len() as u64).sum();
         self.pending.clear();
-        for w in &mut self.workers {
-            w.finish(self.salvage.then_some(&mut *problems))?;
-            report.records += w.records;
+        if self.salvage || self.workers.len() == 1 {
+            for w in &mut self.workers {
+                w.finish(self.salvage.then_some(&mut *problems))?;
+            }
+        } else {
+            on_threads(&mut self.workers, |w| w.finish(None))?;
         }
+        report.records = self.workers.iter().map(|w| w.records).sum();
         report.frames = self.frames;
         report.log_bytes = self.log_bytes;
         report.cut = cut;
         Ok(())
     }
+}
+
+/// Lets every worker do its part on a thread of its own; the first error.
+fn on_threads<'a>(
+    workers: &mut [Worker<'a>],
+    part: impl Fn(&mut Worker<'a>) -> Result<()> + Sync,
+) -> Result<()> {
+    std::thread::scope(|s| {
+        let part = &part;
+        let handles: Vec<_> = workers.iter_mut().map(|w| s.spawn(move || part(w))).collect();
+        let mut done = Ok(());
+        for h in handles {
+            done = done.and(h.join().unwrap_or(Err(Error::Closed)));
+        }
+        done
+    })
 }
 
 type Entries = Vec<Vec<(KeyBuf, Rid)>>;

@@ -8,12 +8,12 @@ use super::scan::Scanned;
 use crate::codec::Reader;
 use crate::container::{BODY, CLASSES, Container, Slot};
 use crate::error::{Error, Result};
-use crate::log::record::{self, Kind};
+use crate::log::record::{self, Kind, Target};
 use crate::log::{Sabotage, frame::Frame};
 use crate::schema::Logging;
 use crate::table::TableInner;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, RwLockWriteGuard};
 
 /// Frames of one segment that are to be applied.
 pub(crate) struct Work {
@@ -28,6 +28,15 @@ struct SlotState {
     /// Highest version applied, and how many changes.
     max: u64,
     seen: u64,
+}
+
+/// The container that a worker changes at the moment.
+struct Latched<'a> {
+    table: u32,
+    number: u32,
+    container: &'a Container,
+    slots: u16,
+    bytes: RwLockWriteGuard<'a, Box<[u8]>>,
 }
 
 /// One thread's share of the containers.
@@ -52,6 +61,8 @@ impl<'a> Worker<'a> {
     }
 
     pub(crate) fn apply(&mut self, work: &[Work]) -> Result<()> {
+        // A transaction's records often lie in one container: it stays latched until another one's turn comes.
+        let mut open = None;
         for w in work {
             for f in &w.frames {
                 let mut r = Reader::new(&w.segment.bytes[f.body()]);
@@ -62,7 +73,7 @@ impl<'a> Worker<'a> {
                         .ok_or_else(|| bad(format!("commit {} has an unreadable record", f.gsn)))?;
                     if rec.target.container.wrapping_add(rec.target.table) % self.parts == self.part {
                         self.records += 1;
-                        self.one(rec).map_err(|what| bad(format!("commit {}: {what}", f.gsn)))?;
+                        self.one(rec, &mut open).map_err(|what| bad(format!("commit {}: {what}", f.gsn)))?;
                     }
                 }
             }
@@ -70,11 +81,11 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn one(&mut self, rec: record::Record<'_>) -> std::result::Result<(), String> {
-        let t = rec.target;
+    /// Latches the container of `t`, which is made if need be. `None` if its table is not recovered from the log.
+    fn open(&mut self, t: Target) -> std::result::Result<Option<Latched<'a>>, String> {
         let table = self.tables.get(t.table as usize).ok_or_else(|| format!("unknown table {}", t.table))?;
         // Dropped since, or not logged any more.
-        let Some(table) = table.as_ref().filter(|x| x.logging == Logging::Logged) else { return Ok(()) };
+        let Some(table) = table.as_ref().filter(|x| x.logging == Logging::Logged) else { return Ok(None) };
         let size = table.space.container_size;
         if table.containers.get(t.container).is_none() {
             let slot_size = CLASSES.get(usize::from(t.class)).filter(|&&s| s <= size);
@@ -87,20 +98,36 @@ impl<'a> Worker<'a> {
             table.space.containers.fetch_add(1, Ordering::Relaxed);
         }
         let c = table.containers.get(t.container).ok_or("container cannot be made")?;
-        if c.class != t.class || t.slot >= c.slots(size) {
-            return Err(format!("container {} has no slot {} of class {}", t.container, t.slot, t.class));
-        }
-        let mut bytes = c.bytes.write();
-        let slot = &mut bytes[c.range(t.slot)];
+        let slots = c.slots(size);
         let containers = &mut self.slots[t.table as usize];
         let n = t.container as usize;
         if containers.len() <= n {
             containers.resize_with(n + 1, || None);
         }
-        let state = containers[n].get_or_insert_with(|| {
-            vec![SlotState { base: u64::MAX, max: 0, seen: 0 }; c.slots(size).into()].into()
-        });
-        let s = &mut state[usize::from(t.slot)];
+        containers[n]
+            .get_or_insert_with(|| vec![SlotState { base: u64::MAX, max: 0, seen: 0 }; slots.into()].into());
+        Ok(Some(Latched { table: t.table, number: t.container, container: c, slots, bytes: c.bytes.write() }))
+    }
+
+    fn one(
+        &mut self,
+        rec: record::Record<'_>,
+        open: &mut Option<Latched<'a>>,
+    ) -> std::result::Result<(), String> {
+        let t = rec.target;
+        if open.as_ref().is_none_or(|l| (l.table, l.number) != (t.table, t.container)) {
+            // Given back first: no worker holds two.
+            *open = None;
+            *open = self.open(t)?;
+        }
+        let Some(latched) = open else { return Ok(()) };
+        let c = latched.container;
+        if c.class != t.class || t.slot >= latched.slots {
+            return Err(format!("container {} has no slot {} of class {}", t.container, t.slot, t.class));
+        }
+        let slot = &mut latched.bytes[c.range(t.slot)];
+        let state = self.slots[t.table as usize].get_mut(t.container as usize).and_then(Option::as_mut);
+        let s = &mut state.ok_or("container without states")?[usize::from(t.slot)];
         if s.base == u64::MAX {
             let base = Slot(slot).version();
             *s = SlotState { base, max: base, seen: 0 };
