@@ -187,6 +187,7 @@ fn tickets(options: Options, clients: usize) -> f64 {
 struct Floor {
     file: File,
     state: Mutex<FloorState>,
+    appended: AtomicU64,
 }
 
 struct FloorState {
@@ -297,13 +298,14 @@ impl Floor {
         (0..FLOOR_FILE >> 20).for_each(|i| file.write_all_at(&zeros, i << 20).unwrap());
         file.sync_all().unwrap();
         let state = FloorState { buf: Vec::new(), at: 0, flushing: false, batch: Arc::default() };
-        Floor { file, state: Mutex::new(state) }
+        Floor { file, state: Mutex::new(state), appended: AtomicU64::new(0) }
     }
 
     fn commit(&self, frame: &[u8]) {
         let mine = {
             let mut st = self.state.lock().unwrap();
             st.buf.extend_from_slice(frame);
+            self.appended.fetch_add(1, Ordering::Relaxed);
             st.batch.clone()
         };
         while mine.done.load(Ordering::SeqCst) == 0 {
@@ -338,11 +340,23 @@ impl Floor {
                 st.at = at + data.len() as u64;
                 st.flushing = false;
             }
+            let before = self.appended.load(Ordering::Relaxed);
             batch.done.store(1, Ordering::SeqCst);
-            if batch.waiting.load(Ordering::SeqCst) > 0 {
+            let woken = batch.waiting.load(Ordering::SeqCst);
+            if woken > 0 {
                 let _ = futex::wake(&batch.done, futex::Flags::PRIVATE, i32::MAX as u32);
             }
             did = true;
+            // As the engine does: those just woken come back before the next flush, as long as some do.
+            let mut seen = before;
+            while seen - before < u64::from(woken) {
+                std::thread::yield_now();
+                let now = self.appended.load(Ordering::Relaxed);
+                if now == seen {
+                    break;
+                }
+                seen = now;
+            }
         }
     }
 }
