@@ -168,8 +168,8 @@ fn words_that_mean_nothing_are_refused() {
         (&["run", "mine.toml", "--resume"], 2, &["--resume"]),
         (&["list", "nothing"], 2, &["experiments"]),
         (&["list", "--show", "journal"], 2, &["journal"]),
-        (&["report", "nothing.db"], 1, &["nothing.db", "no such"]),
-        (&["compare", "nothing.db", "nothing.db"], 1, &["nothing.db"]),
+        (&["report", "nothing.db"], 2, &["nothing.db", "no such"]),
+        (&["compare", "nothing.db", "nothing.db"], 2, &["nothing.db"]),
         (&["stack", "down"], 2, &["NAME"]),
         (&["stack", "down", "no-such-stack"], 2, &["no-such-stack"]),
     ];
@@ -220,6 +220,8 @@ fn files_of_the_wrong_kind_are_refused_and_left_alone() {
     place.sql("later.db", "PRAGMA user_version = 99");
     place.fathom(&["report", "later.db"]).exits(1).says("99");
 
+    place.fathom(&["report", "no.db"]).exits(2).says("no such results file");
+    place.fathom(&["compare", "good.db", "no.db"]).exits(2).says("no such results file");
     place.fathom(&["report", "good.db", "--figure", "F99"]).exits(2).says("F99");
     place
         .fathom(&["report", "good.db", "--html", "no/such/place/report.html"])

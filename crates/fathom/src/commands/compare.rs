@@ -2,15 +2,14 @@
 
 use fathom_lab::analysis::{Analysis, changes};
 use fathom_lab::experiment::Metric;
-use fathom_lab::store::Results;
 
 use crate::cli::Compare;
 use crate::outcome::{Error, Outcome};
 
 /// Prints the comparison.
 pub fn run(asked: &Compare) -> super::Result {
-    let a = Results::load(&asked.a).map_err(Error::failed)?;
-    let b = Results::load(&asked.b).map_err(Error::failed)?;
+    let a = super::load(&asked.a)?;
+    let b = super::load(&asked.b)?;
     let (of_a, of_b) = (Analysis::of(&a).map_err(Error::failed)?, Analysis::of(&b).map_err(Error::failed)?);
     let changes = changes((&a, &of_a), (&b, &of_b), Metric::Rate);
     if changes.changes.is_empty() {

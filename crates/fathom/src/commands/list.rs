@@ -45,7 +45,7 @@ fn unknown_experiment(name: &str) -> Error {
     let names: Vec<&str> = experiment::builtin().iter().map(|one| one.name).collect();
     let hint = did_you_mean(nearest(name, names));
     Error::asked(format!(
-        "no built-in experiment is called \"{name}\"{hint} `fathom list experiments` shows them"
+        "no built-in experiment is called \"{name}\"{hint}\n`fathom list experiments` shows them"
     ))
 }
 

@@ -8,6 +8,8 @@ pub mod run;
 pub mod stack;
 pub mod worker;
 
+use fathom_lab::store::{Results, StoreError};
+
 use crate::outcome::{Error, Outcome};
 
 /// What every command gives.
@@ -38,10 +40,15 @@ fn columns() -> Option<usize> {
     (asked == 0 && size.ws_col > 0).then(|| usize::from(size.ws_col))
 }
 
+/// Reads a results file that was named on the command line.
+pub fn load(file: &std::path::Path) -> std::result::Result<Results, Error> {
+    Results::load(file).map_err(|error| match error {
+        StoreError::Missing { .. } => Error::asked(error),
+        other => Error::failed(other),
+    })
+}
+
 /// Writes the HTML report; a reader never sees half of it.
-pub fn write_html(
-    results: &fathom_lab::store::Results,
-    file: &std::path::Path,
-) -> std::result::Result<(), Error> {
+pub fn write_html(results: &Results, file: &std::path::Path) -> std::result::Result<(), Error> {
     fathom_report::write_whole(file, |out| fathom_report::html(results, out)).map_err(Error::failed)
 }

@@ -10,7 +10,7 @@ use crate::outcome::{Error, Outcome};
 
 /// Prints or writes what was asked for; without an option, the tables.
 pub fn run(asked: &Report) -> super::Result {
-    let results = Results::load(&asked.results).map_err(Error::failed)?;
+    let results = super::load(&asked.results)?;
     if let Some(file) = &asked.html {
         super::write_html(&results, file)?;
         eprintln!("Report: {}", file.display());

@@ -63,7 +63,7 @@ fn read_source(name: &str) -> Result<(String, String), Error> {
         let names = experiment::builtin().iter().map(|one| one.name);
         let hint = did_you_mean(nearest(name, names));
         return Err(Error::asked(format!(
-            "no built-in experiment and no file is called \"{name}\"{hint} `fathom list experiments` shows what there is"
+            "no built-in experiment and no file is called \"{name}\"{hint}\n`fathom list experiments` shows what there is"
         )));
     }
     let text = std::fs::read(path).map_err(|error| Error::asked(format!("{name}: {error}")))?;
