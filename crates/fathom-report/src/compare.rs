@@ -1,12 +1,11 @@
 //! What changed between two results files, for the terminal.
 
-use fathom_lab::analysis::{Analysis, Change, changes};
+use fathom_lab::analysis::{Analysis, Change, changes, times};
 use fathom_lab::experiment::{Experiment, Metric};
 use fathom_lab::store::Results;
 
 use crate::ReportError;
 use crate::number;
-use crate::recommend::times;
 use crate::style::{Align, Style, Table, tame};
 
 /// The table of changes with a summary first; `~` where nothing is proven.

@@ -170,7 +170,7 @@ fn rests_on(results: &Results) -> String {
             .filter_map(|run| run.engine.as_ref())
             .map(|e| format!("{} {}", engine_name(&e.name), e.version)),
     );
-    let stacks = distinct(good.iter().map(|run| run.stack.filesystem.clone()));
+    let stacks = distinct(good.iter().map(|run| results.filesystem(run).to_owned()));
     let devices = distinct(good.iter().map(|run| run.stack.device.clone()));
     if !engines.is_empty() {
         parts.push(joined(&engines));
@@ -184,7 +184,9 @@ fn rests_on(results: &Results) -> String {
     let mut text = parts.join(", ").replace(", on ", " on ").replace(", (", " (");
     for key in ["kernel", "cpu", "cpu_model"] {
         if let Some(value) = results.environment.get(key) {
-            text += &format!("; {value}");
+            // A release alone does not say whose.
+            let system = if value.starts_with(|c: char| c.is_ascii_digit()) { "Linux " } else { "" };
+            text += &format!("; {system}{value}");
         }
     }
     text.push('.');

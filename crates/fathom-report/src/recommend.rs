@@ -5,13 +5,10 @@
 //! (DELETE, FULL) promises, against that default; what the next weaker promise would add; what giving up power cuts would
 //! add. A difference that is not proven is said to be none.
 
-use fathom_lab::analysis::{Analysis, Measure};
+use fathom_lab::analysis::{Analysis, Measure, times};
 use fathom_lab::experiment::Metric;
-use fathom_lab::stats::Comparison;
 use fathom_lab::store::{CellRow, Results};
 use fathom_workload::spec::Durability;
-
-use crate::number;
 
 /// SQLite's journal mode and synchronous setting of a cell, lower case.
 pub fn setting(cell: &CellRow) -> Option<(String, String)> {
@@ -114,15 +111,4 @@ fn more(weaker: &Candidate<'_>, best: &Candidate<'_>, price: &str) -> Option<Str
             times(&faster)
         )
     })
-}
-
-/// `4.2x [4.0, 4.3]`.
-pub fn times(comparison: &Comparison) -> String {
-    let digits = |value: f64| match value {
-        v if !v.is_finite() => "unbounded".to_string(),
-        v if v < 1.2 => format!("{v:.2}"),
-        v if v < 10.0 => format!("{v:.1}"),
-        v => number::plain(v.round()),
-    };
-    format!("{}x [{}, {}]", digits(comparison.ratio), digits(comparison.low), digits(comparison.high))
 }

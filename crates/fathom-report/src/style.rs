@@ -14,8 +14,8 @@ pub struct Style {
 }
 
 impl Style {
-    /// For files and pipes: 100 columns, ASCII bars, no colours.
-    pub const PLAIN: Style = Style { width: 100, unicode: false, colour: false };
+    /// For files and pipes: 120 columns, ASCII bars, no colours.
+    pub const PLAIN: Style = Style { width: 120, unicode: false, colour: false };
 
     /// What standard output can show: bars when it is a terminal in a UTF-8 locale, colours when it is a terminal and
     /// neither `NO_COLOR` is set nor `TERM` is `dumb`, the width from `COLUMNS` where the shell exports it.
@@ -25,7 +25,7 @@ impl Style {
         let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default();
         let locale = locale.to_lowercase();
         Style {
-            width: set("COLUMNS").and_then(|c| c.parse().ok()).unwrap_or(100).clamp(40, 400),
+            width: set("COLUMNS").and_then(|c| c.parse().ok()).unwrap_or(120).clamp(40, 400),
             unicode: terminal && (locale.contains("utf-8") || locale.contains("utf8")),
             colour: terminal && set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb"),
         }
@@ -62,7 +62,9 @@ impl Style {
         let mut out = String::new();
         let mut line = String::from(indent);
         let mut empty = true;
-        for word in text.split_whitespace() {
+        // A number stays with its percent sign.
+        let bound = text.replace(" %", "\u{a0}%");
+        for word in bound.split([' ', '\n', '\t']).filter(|word| !word.is_empty()) {
             if !empty && visible(&line) + 1 + visible(word) > self.width {
                 out.push_str(line.trim_end());
                 out.push('\n');
@@ -77,7 +79,7 @@ impl Style {
         }
         out.push_str(line.trim_end());
         out.push('\n');
-        out
+        out.replace('\u{a0}', " ")
     }
 }
 
@@ -138,19 +140,24 @@ impl Table {
         self.rows.push(fields);
     }
 
+    fn widths(&self) -> Vec<usize> {
+        let rows = |column: usize| self.rows.iter().filter_map(move |row| Some(visible(row.get(column)?)));
+        self.heads
+            .iter()
+            .enumerate()
+            .map(|(i, (head, _))| rows(i).max().unwrap_or(0).max(visible(head)))
+            .collect()
+    }
+
+    /// Columns of the terminal that the table takes.
+    pub fn width(&self) -> usize {
+        self.widths().iter().map(|width| width + 2).sum()
+    }
+
     /// The table, two spaces before and between columns, no rules.
     pub fn text(&self, style: &Style) -> String {
         let field = |row: &Vec<String>, column: usize| row.get(column).cloned().unwrap_or_default();
-        let widths: Vec<usize> = (0..self.heads.len())
-            .map(|i| {
-                self.rows
-                    .iter()
-                    .map(|row| visible(&field(row, i)))
-                    .max()
-                    .unwrap_or(0)
-                    .max(visible(&self.heads[i].0))
-            })
-            .collect();
+        let widths = self.widths();
         let line = |fields: Vec<String>| {
             let mut out = String::new();
             for (i, text) in fields.iter().enumerate() {
@@ -191,6 +198,7 @@ mod tests {
         let style = Style { width: 20, ..Style::PLAIN };
         let text = style.paragraph("  ", "one two three four five six seven");
         assert!(text.lines().all(|line| line.len() <= 20), "{text}");
+        assert_eq!(style.paragraph("", "one two three four 5 % x"), "one two three four\n5 % x\n");
         assert_eq!(tame("a\x1b[2J\u{202e}b\n"), "a?[2J?b?");
         assert_eq!(Style::PLAIN.bar(0.31), "###.......");
     }

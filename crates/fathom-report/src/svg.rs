@@ -216,6 +216,17 @@ fn short(value: f64) -> String {
     }
 }
 
+/// About how wide a text is in a sans-serif face at `size`, px; rather too wide than too narrow. The page that shows an SVG
+/// chooses the face, so this cannot be exact.
+fn text_width(text: &str, size: f64) -> f64 {
+    let width = |c: char| match c {
+        'A'..='Z' | 'm' | 'w' => 0.72,
+        'f' | 'i' | 'j' | 'l' | 't' | 'r' | '/' | ',' | '.' | ' ' => 0.36,
+        _ => 0.58,
+    };
+    text.chars().map(width).sum::<f64>() * size
+}
+
 /// Names with their colours, in lines; gives the y below them.
 fn legend(figure: &Figure, canvas: &mut Canvas, top: f64) -> f64 {
     let entries: Vec<(String, &str)> = if figure.kind == Kind::Split {
@@ -234,7 +245,7 @@ fn legend(figure: &Figure, canvas: &mut Canvas, top: f64) -> f64 {
     };
     let (mut x, mut y) = (0.0, top + 10.0);
     for (name, colour) in entries {
-        let width = 30.0 + 6.2 * name.chars().count() as f64;
+        let width = 30.0 + text_width(&name, 11.0);
         if x > 0.0 && x + width > WIDTH {
             (x, y) = (0.0, y + 18.0);
         }
@@ -268,8 +279,8 @@ fn split(
         (true, false) => figure.groups[group].clone(),
         _ => figure.series[series].name.clone(),
     };
-    let longest = rows.iter().map(|(g, s)| name(*g, *s).chars().count()).max().unwrap_or(4) as f64;
-    let left = (longest * 5.8 + 8.0).clamp(40.0, frame.width * 0.42);
+    let longest = rows.iter().map(|(g, s)| text_width(&name(*g, *s), 11.0)).fold(0.0, f64::max);
+    let left = (longest + 8.0).clamp(40.0, frame.width * 0.42);
     let width = frame.width - left - 100.0;
     let bottom = frame.top + frame.height;
     let mut last = f64::NEG_INFINITY;

@@ -3,9 +3,10 @@
 use fathom_lab::analysis::{Analysis, Measure, engine_name, spelled};
 use fathom_lab::experiment::Metric;
 use fathom_lab::store::{CellRow, Results};
+use fathom_workload::engine::EngineInfo;
 use fathom_workload::spec::Durability;
 
-use crate::document::Document;
+use crate::document::{Document, joined};
 use crate::number;
 use crate::recommend;
 use crate::style::{Align, Style, Table, tame};
@@ -74,18 +75,24 @@ fn shown_phases(document: &Document<'_>) -> Vec<String> {
 
 /// `insert: transactions of SQLite 3.54.1, page size 4096`.
 fn heading(results: &Results, analysis: &Analysis, phase: &str, several: bool) -> String {
-    let run = results.cells.iter().find_map(|cell| results.good_runs(cell.id).next());
+    let mut engines: Vec<&EngineInfo> = Vec::new();
+    for engine in results.cells.iter().filter_map(|cell| results.good_runs(cell.id).next()?.engine.as_ref()) {
+        if !engines.iter().any(|it| (&it.name, &it.version) == (&engine.name, &engine.version)) {
+            engines.push(engine);
+        }
+    }
     let unit = analysis.measures.iter().find(|m| m.phase == phase).map_or("execution", |m| m.unit.as_str());
     let mut words = vec![if several || unit != "transaction" {
         format!("{}: one {unit}", tame(phase))
     } else {
         format!("Commits per second ({})", tame(phase))
     }];
-    if let Some(engine) = run.and_then(|run| run.engine.as_ref()) {
-        words.push(tame(&format!("{} {}", engine_name(&engine.name), engine.version)));
-        if let Some(page) = engine.settings.get("page_size") {
-            words.push(format!("page {}", tame(page)));
-        }
+    let names = engines.iter().map(|it| tame(&format!("{} {}", engine_name(&it.name), it.version)));
+    words.extend((!engines.is_empty()).then(|| joined(&names.collect::<Vec<_>>())));
+    if let [engine] = engines.as_slice()
+        && let Some(page) = engine.settings.get("page_size")
+    {
+        words.push(format!("page {}", tame(page)));
     }
     words.join(", ")
 }
@@ -125,29 +132,50 @@ fn metric_of(measure: &Measure) -> Metric {
     if measure.unit == "transaction" { Metric::Rate } else { Metric::Time }
 }
 
+/// What a table leaves out where the terminal is narrow, in this order.
+const SHORTENINGS: usize = 4;
+
+/// The table of a phase, with as much detail as the width holds.
 fn table(document: &Document<'_>, phase: &str, style: &Style) -> String {
+    let tables = (0..=SHORTENINGS).filter_map(|shortened| laid_out(document, phase, style, shortened));
+    let mut narrowest = String::new();
+    for table in tables {
+        if table.width() <= style.width {
+            return table.text(style);
+        }
+        narrowest = table.text(style);
+    }
+    narrowest
+}
+
+/// The table with `shortened` of these: no bars, shorter headings, no p99, "mode" left out of names. None without rows.
+fn laid_out(document: &Document<'_>, phase: &str, style: &Style, shortened: usize) -> Option<Table> {
+    let [bars, headings, percentile, whole_names] = [1, 2, 3, 4].map(|level| shortened < level);
     let rows: Vec<(&CellRow, &Measure)> = document
         .results
         .cells
         .iter()
         .filter_map(|cell| Some((cell, document.analysis.get(cell.id, phase, None)?)))
         .collect();
-    let Some((_, first)) = rows.first() else { return String::new() };
+    let (_, first) = rows.first()?;
     let metric = metric_of(first);
     let names = naming(document);
     let mixed = rows.iter().any(|(cell, _)| cell.durability != rows[0].0.durability);
     let mut table = Table::default();
     for (head, _) in &names {
-        table.column(head.clone(), Align::Left);
+        let head = if whole_names { head.as_str() } else { head.trim_end_matches(" mode") };
+        table.column(head, Align::Left);
     }
     table.column(if metric == Metric::Rate { "per s" } else { "time" }, Align::Right);
     table.column("[95 %]", Align::Left);
-    table.column("p99", Align::Right);
-    table.column("where the time goes", Align::Left);
+    if percentile {
+        table.column("p99", Align::Right);
+    }
+    table.column(if bars { "where the time goes" } else { "time in" }, Align::Left);
     // No table mixes promises silently.
     if mixed {
-        table.column("power cut keeps", Align::Left);
-        table.column("crash keeps", Align::Left);
+        table.column(if headings { "power cut keeps" } else { "power cut" }, Align::Left);
+        table.column(if headings { "crash keeps" } else { "crash" }, Align::Left);
     }
     for (cell, measure) in rows {
         let value = measure.interval(metric);
@@ -160,16 +188,20 @@ fn table(document: &Document<'_>, phase: &str, style: &Style) -> String {
             Metric::Rate => number::interval(value.low, value.high),
             Metric::Time => number::time_interval(value.median, value.low, value.high),
         }));
-        fields.push(number::time(measure.latency_ns[3]));
+        if percentile {
+            fields.push(number::time(measure.latency_ns[3]));
+        }
         let (share, name) = told_part(measure);
-        fields.push(format!("{} {:>4} {name}", style.bar(share), number::percent(share)));
+        let told = format!("{:>4} {name}", number::percent(share));
+        fields.push(if bars { format!("{} {told}", style.bar(share)) } else { told });
         if mixed {
-            fields.push(power_cut_keeps(cell.durability).into());
-            fields.push(crash_keeps(cell.durability).into());
+            let shown = |keeps: &str| if headings { keeps.to_owned() } else { keeps.replace(" sure", "") };
+            fields.push(shown(power_cut_keeps(cell.durability)));
+            fields.push(shown(crash_keeps(cell.durability)));
         }
         table.row(fields);
     }
-    table.text(style)
+    Some(table)
 }
 
 /// The part that the bar shows: fsync, or where a cell never syncs, its largest part.

@@ -18,7 +18,7 @@ fn results(make: impl Fn(&std::path::Path)) -> (tempfile::TempDir, Results) {
 #[test]
 fn the_first_look_answers_in_a_table_and_three_sentences() {
     let (_directory, results) = results(fixture::first_look);
-    let style = Style { width: 100, unicode: true, colour: false };
+    let style = Style { width: 112, unicode: true, colour: false };
     let text = fathom_report::terminal(&results, &style).unwrap();
     println!("{text}");
     let heads: Vec<&str> =
@@ -47,6 +47,14 @@ fn the_first_look_answers_in_a_table_and_three_sentences() {
     assert!(words.contains("and may lose the last commits at a power cut, never the database."), "{text}");
     assert!(words.contains("* DELETE with FULL does not sync the directory"), "{text}");
     assert!(text.lines().all(|l| l.chars().count() <= 112), "{text}");
+    // On a narrow terminal the table leaves out detail, and no line of it wraps.
+    for (width, kept, left_out) in [(100, "p99", "▇"), (80, "[95 %]", "p99")] {
+        let narrow = fathom_report::terminal(&results, &Style { width, ..style }).unwrap();
+        println!("{narrow}");
+        assert!(narrow.lines().all(|l| l.chars().count() <= width), "{narrow}");
+        let table = narrow.split("\n\n").next().unwrap();
+        assert!(table.contains(kept) && !table.contains(left_out), "{narrow}");
+    }
     // In a pipe: no bars of blocks, no colours.
     let plain = fathom_report::terminal(&results, &Style::PLAIN).unwrap();
     assert!(plain.contains("########.. 80 % fsync") && !plain.contains(['▇', '\x1b']));

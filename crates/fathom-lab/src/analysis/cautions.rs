@@ -114,7 +114,7 @@ fn noise(results: &Results, analysis: &Analysis, found: &mut Vec<String>) {
     let mut floors: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in good() {
         if let Some(floor) = run.floor_ns {
-            let key = format!("{} on {}", run.stack.filesystem, run.stack.device);
+            let key = format!("{} on {}", results.filesystem(run), run.stack.device);
             floors.entry(key).or_default().push(floor as f64);
         }
     }

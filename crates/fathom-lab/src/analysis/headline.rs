@@ -173,7 +173,7 @@ fn sentence(
     let mut text = if !proven {
         let of = if work.is_empty() { String::new() } else { format!(" in {work}{x}") };
         let interval = if finding.faster.high.is_finite() {
-            format!(" ~ {} {}", figure(ratio), brackets(&finding.faster))
+            format!(" ~ {}", times(&finding.faster))
         } else {
             format!(" ~ {}, too few runs for an interval", figure(ratio))
         };
@@ -181,7 +181,7 @@ fn sentence(
     } else {
         let (shown, word) =
             if ratio >= 1.0 { (finding.faster, "faster") } else { (finding.faster.inverse(), "slower") };
-        let by = format!("{} {} {word}", figure(shown.ratio), brackets(&shown));
+        let by = format!("{} {word}", times(&shown));
         match (work.as_str(), measure.unit.as_str()) {
             ("", _) => format!("{subject} is {by} than {object}{x}{place}"),
             (work, "transaction") => format!("{subject} commits {by} than {object}{place} ({work}{x})"),
@@ -221,9 +221,23 @@ fn digits(ratio: f64) -> String {
 }
 
 fn brackets(comparison: &Comparison) -> String {
-    // One number of digits for both ends, that of the ratio.
+    // One number of digits for both ends, that of the ratio, as long as it says anything of them.
     let places = if comparison.ratio < 1.2 { 2 } else { usize::from(comparison.ratio < 10.0) };
-    format!("[{:.places$}, {:.places$}]", comparison.low, comparison.high)
+    let end = |value: f64| match value {
+        v if !v.is_finite() => "unbounded".to_owned(),
+        v if v >= 100.0 => thousands(v),
+        // 0.0 would claim what no ratio can be.
+        v if v > 0.0 && v < 0.1 => format!("{v:.0$}", (-v.log10()).ceil().clamp(1.0, 9.0) as usize),
+        v if v > 0.0 && v < 1.0 && places == 0 => format!("{v:.2}"),
+        v => format!("{v:.places$}"),
+    };
+    format!("[{}, {}]", end(comparison.low), end(comparison.high))
+}
+
+/// A comparison as sentences tell it: `4.2x [4.0, 4.3]`.
+#[must_use]
+pub fn times(comparison: &Comparison) -> String {
+    format!("{} {}", figure(comparison.ratio), brackets(comparison))
 }
 
 fn thousands(x: f64) -> String {
@@ -236,4 +250,18 @@ fn thousands(x: f64) -> String {
         text.push(digit);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_has_as_many_digits_as_say_something() {
+        let told = |ratio, low, high| times(&Comparison { ratio, low, high, proven: true, n: 5 });
+        assert_eq!(told(4.21, 4.02, 4.34), "4.2x [4.0, 4.3]");
+        assert_eq!(told(1.041, 1.02, 1.3), "1.04x [1.02, 1.30]");
+        assert_eq!(told(1.6, 0.0041, 656.9), "1.6x [0.004, 657]");
+        assert_eq!(told(11.2, 0.24, f64::INFINITY), "11x [0.24, unbounded]");
+    }
 }

@@ -12,7 +12,7 @@ mod spelling;
 
 pub use cautions::cautions;
 pub use change::{Change, Changes, changes, compare};
-pub use headline::{Finding, headlines};
+pub use headline::{Finding, headlines, times};
 pub use measure::{Analysis, Measure, OfRun, Shares};
 pub use spelling::{engine_name, spelled};
 

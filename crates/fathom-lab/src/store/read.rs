@@ -149,6 +149,16 @@ impl Results {
         self.runs.iter().filter(|run| run.status == RunStatus::Failed)
     }
 
+    /// The file system of a run as the experiment names it (`ntfs`, where the kernel says `fuseblk`); of a directory, the one
+    /// that it lies on.
+    #[must_use]
+    pub fn filesystem<'a>(&'a self, run: &'a RunRow) -> &'a str {
+        match self.cell(run.cell).map(|cell| cell.spec.stack.filesystem.as_str()) {
+            None | Some("dir") => &run.stack.filesystem,
+            Some(name) => name,
+        }
+    }
+
     /// The cell with this number.
     #[must_use]
     pub fn cell(&self, id: i64) -> Option<&CellRow> {

@@ -41,10 +41,11 @@
     const divisor = figure.metric === 'time' ? unitOf(mark.mid)[0] : 1;
     return '[' + plain(mark.low / divisor) + ', ' + plain(mark.high / divisor) + ']';
   }
-  function tick(figure, value) {
+  // `most` chooses the unit: all ticks of a linear axis have one, those of a logarithmic axis each their own.
+  function tick(figure, value, most) {
     if (value === 0) return '0';
-    if (figure.metric === 'time') { const [d, u] = unitOf(value); return trim(value / d) + ' ' + u; }
-    return value >= 1e6 ? trim(value / 1e6) + 'M' : value >= 1e4 ? trim(value / 1e3) + 'k' : plain(value);
+    if (figure.metric === 'time') { const [d, u] = unitOf(most); return trim(value / d) + ' ' + u; }
+    return most >= 1e6 ? trim(value / 1e6) + 'M' : most >= 1e4 ? trim(value / 1e3) + 'k' : plain(value);
   }
   const trim = (value) => String(Number(value.toPrecision(3)));
   const count = (value) => (value >= 1e6 ? trim(value / 1e6) + 'M' : value >= 1e4 ? trim(value / 1e3) + 'k' : plain(value));
@@ -89,6 +90,12 @@
   const pick = (colour, night) => (night ? colour.dark : colour.light);
   const settings = new Map(data.figures.map((f) => [f.id, { log: f.log_y, share: false }]));
 
+  const measuring = document.createElement('canvas').getContext('2d');
+  function textWidth(text, size) {
+    measuring.font = size + 'px ' + FONT;
+    return measuring.measureText(text).width;
+  }
+
   // A round step and a maximum that is a multiple of it.
   function scale(max, steps) {
     if (!(max > 0)) return { max: 1, interval: 1 };
@@ -99,7 +106,7 @@
   }
   function valueAxis(figure, log, low, high, look, steps = 4) {
     const common = {
-      axisLabel: { color: look.muted, fontSize: 11, formatter: (v) => tick(figure, v), hideOverlap: true },
+      axisLabel: { color: look.muted, fontSize: 11, formatter: (v) => tick(figure, v, log ? v : high), hideOverlap: true },
       axisLine: { show: false }, axisTick: { show: false },
       splitLine: { lineStyle: { color: look.line } },
     };
@@ -147,28 +154,28 @@
     const rowsOf = (panel) => groups.flatMap((g) => series.filter((s) => marks.some((m) => m.panel === panel.index && m.group === g.index && m.series === s.index)).map((s) => ({ g, s })));
     const barsPerPanel = groups.length * series.length;
     const names = split ? panels.flatMap((p) => rowsOf(p).map(({ g, s }) => rowName(g, s))) : [];
-    const nameWidth = 22 + 6.8 * Math.max(4, ...names.map((n) => n.length));
-    const least = split ? 300 + Math.min(170, nameWidth) : figure.kind === 'bars' ? Math.max(190, 60 + barsPerPanel * 17) : 340;
+    const nameWidth = 22 + Math.max(28, ...names.map((n) => textWidth(n, 12)));
+    const least = split ? 300 + Math.min(190, nameWidth) : figure.kind === 'bars' ? Math.max(190, 60 + barsPerPanel * 17) : 340;
     const columns = Math.max(1, Math.min(panels.length, Math.floor((width + 16) / (least + 16))));
     const gap = 20;
     const cellWidth = (width - gap * (columns - 1)) / columns;
     // Where names would take the room of the bars (a phone), they stand above them.
     const stacked = split && nameWidth > cellWidth * 0.3;
-    const left = stacked ? 2 : split ? nameWidth : 58;
-    const right = split && !share ? 116 : split ? 76 : 10;
-    const legendHeight = forFile ? 22 * Math.ceil((split ? data.parts : series).reduce((sum, s) => sum + 34 + 7 * s.name.length, 0) / width) + 6 : 0;
+    const left = stacked ? 6 : split ? nameWidth : 58;
+    const right = split && !share ? 116 : split ? 76 : figure.kind === 'bars' ? 10 : 22;
+    const legendHeight = forFile ? 22 * Math.ceil((split ? data.parts : series).reduce((sum, s) => sum + 36 + textWidth(s.name, 12), 0) / width) + 6 : 0;
     const heading = forFile ? 34 : 0;
     const rows = Math.ceil(panels.length / columns);
     const tallest = split ? Math.max(1, ...panels.map((p) => rowsOf(p).length)) : 0;
-    const body = split ? tallest * (stacked ? 42 : 30) + 6 : figure.kind === 'series' ? 230 : columns === 1 && panels.length === 1 ? 250 : 190;
+    const body = split ? tallest * (stacked ? 44 : 30) + 6 : figure.kind === 'series' ? 230 : columns === 1 && panels.length === 1 ? 250 : 190;
     const hasTitles = panels.some((p) => p.title);
     const above = hasTitles ? 24 : 4;
     const below = figure.abscissa ? 46 : 30;
-    const caption = 22;
+    const caption = 24;
     const quantity = figure.quantity + (share ? ', share' : '') + (log ? ', logarithmic axis' : '');
 
     if (forFile) option.title.push({ text: figure.title, left: 0, top: 4, textStyle: { fontSize: 16, fontWeight: 600, color: look.ink, fontFamily: FONT } });
-    option.title.push({ text: quantity, left: 0, top: heading + legendHeight, padding: 0, textStyle: { fontSize: 12, fontWeight: 400, color: look.muted, fontFamily: FONT } });
+    option.title.push({ text: quantity, left: 0, top: heading + legendHeight, padding: [3, 0, 0, 0], textStyle: { fontSize: 12, fontWeight: 400, color: look.muted, fontFamily: FONT } });
 
     function rowName(g, s) { return groups.length > 1 ? (series.length > 1 ? s.name + ', ' + g.name : g.name) : s.name; }
 
@@ -185,7 +192,7 @@
       if (split) {
         const rowsHere = rowsOf(panel);
         option.yAxis.push({ type: 'category', gridIndex: k, inverse: true, data: rowsHere.map(({ g, s }) => rowName(g, s)), ...quiet, axisLabel: stacked
-          ? { color: look.ink, fontSize: 12, inside: true, align: 'left', verticalAlign: 'bottom', padding: [0, 0, 10, 4], margin: 0, width: cellWidth - 8, overflow: 'truncate' }
+          ? { color: look.ink, fontSize: 12, inside: true, align: 'left', verticalAlign: 'bottom', padding: [0, 0, 11, 2], margin: 0, width: cellWidth - 8, overflow: 'truncate' }
           : { color: look.ink, fontSize: 12, width: left - 14, overflow: 'truncate' } });
         const ruler = share
           ? { type: 'value', min: 0, max: 1, interval: 0.25, axisLabel: { ...label, formatter: (v) => percent(v) }, splitLine: { lineStyle: { color: look.line } }, axisLine: { show: false } }
@@ -201,7 +208,7 @@
               return { value: share ? mark.parts[p] / all : mark.parts[p], mark, part: p };
             }),
             label: p === data.parts.length - 1
-              ? { show: true, position: 'right', color: look.ink, fontSize: 11, formatter: (q) => (share ? '' : time(total(q.data.mark)) + ', ') + tell(q.data.mark) }
+              ? { show: true, position: 'right', color: look.ink, fontSize: 11, backgroundColor: look.surface, padding: [1, 2], distance: 4, formatter: (q) => (share ? '' : time(total(q.data.mark)) + ', ') + tell(q.data.mark) }
               : { show: false },
           });
         });
