@@ -44,6 +44,19 @@ impl Admin {
 }
 
 /// What a checkpoint did.
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, Options, Schema};
+/// # let db = Database::in_memory()?;
+/// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+/// db.run(|tx| tx.insert(&t, &[1.into()]))?;
+/// let first = db.checkpoint()?;
+/// assert!(first.g0 <= first.g1);
+/// assert_eq!(first.containers, 1);
+/// db.checkpoint()?;                                          // the other side has to copy it too
+/// assert_eq!(db.checkpoint()?.containers, 0, "nothing has changed since");
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckpointStats {
     /// Every commit up to this is in the images; the log before it is not needed any more.

@@ -63,6 +63,23 @@ impl Drop for Inner {
 impl Database {
     /// Opens the database in directory `path`, creating it if there is none, and recovers what was acknowledged.
     ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// let dir = std::env::temp_dir().join(format!("mmdb-doc-{}", std::process::id()));
+    /// let options = Options { segment_bytes: 1 << 20, ..Options::default() };
+    /// let db = Database::open(&dir, options.clone())?;
+    /// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run(|tx| tx.insert(&t, &[1.into()]))?;
+    /// drop((t, db));                                             // the last handle closes the database
+    ///
+    /// let db = Database::open(&dir, options)?;
+    /// assert_eq!(db.recovery().cut, 1);
+    /// assert!(db.begin()?.get(&db.table("t")?, &[1.into()])?.is_some());
+    /// # drop(db);
+    /// # std::fs::remove_dir_all(&dir).expect("the directory is ours");
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Corrupt`] names the file and offset if acknowledged data is missing or damaged: nothing is changed, and
     /// [`crate::salvage`] can save what is readable. [`Error::Io`] with `WouldBlock` if the database is open elsewhere.
@@ -103,6 +120,12 @@ impl Database {
 
     /// A new database on a medium in memory.
     ///
+    /// ```
+    /// let db = mmdb::Database::in_memory()?;
+    /// assert!(db.tables().is_empty());
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// None in practice.
     pub fn in_memory() -> Result<Database> {
@@ -110,6 +133,19 @@ impl Database {
     }
 
     /// Creates a table. When this returns, the table survives a crash.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # use mmdb::Error;
+    /// let db = Database::in_memory()?;
+    /// let schema = Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]);
+    /// let t = db.create_table(schema.clone())?;
+    /// assert_eq!(t.name(), "t");
+    /// assert!(matches!(db.create_table(schema), Err(Error::TableExists { .. })));
+    /// let keyless = Schema::new("u").column("id", ColumnType::Int64);
+    /// assert!(matches!(db.create_table(keyless), Err(Error::Schema { .. })));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::TableExists`], or [`Error::Schema`] if the schema contradicts itself.
@@ -140,6 +176,16 @@ impl Database {
 
     /// The named table.
     ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// # use mmdb::Error;
+    /// assert_eq!(db.table("t")?.name(), "t");
+    /// assert!(matches!(db.table("no such"), Err(Error::NoSuchTable { .. })));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::NoSuchTable`].
     pub fn table(&self, name: &str) -> Result<Table> {
@@ -150,12 +196,31 @@ impl Database {
     }
 
     /// All tables, in order of creation.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.create_table(Schema::new("u").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// assert_eq!(db.tables().iter().map(|t| t.name().to_owned()).collect::<Vec<_>>(), ["t", "u"]);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
         self.0.engine.live_tables().map(|t| Table(t.clone())).collect()
     }
 
     /// Drops a table and its rows, durably. Waits for transactions that use it.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// # use mmdb::Error;
+    /// db.drop_table(&t)?;
+    /// assert!(matches!(db.begin()?.get(&t, &[1.into()]), Err(Error::NoSuchTable { .. })));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Deadlock`] if the table stays busy; [`Error::NoSuchTable`].
@@ -188,6 +253,16 @@ impl Database {
 
     /// Starts a serializable transaction. Waits here, holding nothing, while the log device is behind.
     ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// let mut tx = db.begin()?;
+    /// tx.insert(&t, &[1.into()])?;
+    /// tx.commit()?.wait()?;
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Poisoned`] after a failed write or sync.
     pub fn begin(&self) -> Result<Transaction<'_>> {
@@ -209,6 +284,18 @@ impl Database {
     /// Runs a transaction until it commits, and waits until it is durable. Errors that running again may cure are
     /// cured that way; the transaction keeps its age, so it gets its turn.
     ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// let count = db.run(|tx| {
+    ///     tx.insert(&t, &[1.into()])?;
+    ///     Ok(tx.scan(&t)?.count())
+    /// })?;
+    /// assert_eq!((count, db.horizon()), (1, 1));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Whatever `f` or the commit returns that [`Error::is_retryable`] does not cover.
     pub fn run<T>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
@@ -218,6 +305,22 @@ impl Database {
     }
 
     /// As [`Database::run`], but hands out the ticket instead of waiting.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// use mmdb::Durability;
+    /// let mut tickets = Vec::new();
+    /// for id in 0..100 {
+    ///     tickets.push(db.run_with(Durability::Durable, |tx| tx.insert(&t, &[id.into()]))?.1);
+    /// }
+    /// for ticket in tickets {
+    ///     ticket.wait()?;                                        // many commits, few flushes
+    /// }
+    /// assert_eq!(db.horizon(), 100);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Database::run`].
@@ -253,12 +356,32 @@ impl Database {
     }
 
     /// Number of the last commit such that it and all before it are durable.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// let ticket = db.run_with(mmdb::Durability::Durable, |tx| tx.insert(&t, &[1.into()]))?.1;
+    /// ticket.wait()?;
+    /// assert!(db.horizon() >= ticket.gsn());
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     #[must_use]
     pub fn horizon(&self) -> u64 {
         self.0.engine.log.horizon()
     }
 
     /// Makes all commits so far durable.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// let ticket = db.run_with(mmdb::Durability::Lazy, |tx| tx.insert(&t, &[1.into()]))?.1;
+    /// db.flush()?;
+    /// assert!(db.horizon() >= ticket.gsn());
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Poisoned`] or [`Error::Io`].
@@ -267,6 +390,16 @@ impl Database {
     }
 
     /// Takes a checkpoint while transactions go on, and recycles the log that it makes superfluous.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run(|tx| tx.insert(&t, &[1.into()]))?;
+    /// let done = db.checkpoint()?;
+    /// assert_eq!((done.g0, done.containers), (1, 1));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Io`]; the last good checkpoint stays.
@@ -283,6 +416,20 @@ impl Database {
     /// Copies the database into the empty directory `to` (on the same medium) while transactions go on. The copy holds
     /// every commit that was durable when this was called; it can be opened as it is.
     ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// let options = Options::in_memory();
+    /// let db = Database::open("/db", options.clone())?;
+    /// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run(|tx| tx.insert(&t, &[1.into()]))?;
+    /// db.backup("/copy")?;
+    /// db.run(|tx| tx.insert(&t, &[2.into()]))?;
+    ///
+    /// let copy = Database::open("/copy", options)?;
+    /// assert_eq!(copy.begin()?.scan(&copy.table("t")?)?.count(), 1);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Io`].
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<()> {
@@ -290,18 +437,50 @@ impl Database {
     }
 
     /// What the database is doing: sizes, counters, positions.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run(|tx| tx.insert(&t, &[1.into()]))?;
+    /// let s = db.stats();
+    /// assert_eq!((s.commits, s.tables[0].rows, s.poisoned), (1, 1, false));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats::collect(&self.0.engine)
     }
 
     /// What opening read and how long it took.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// let options = Options::in_memory();
+    /// let db = Database::open("/db", options.clone())?;
+    /// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run(|tx| tx.insert(&t, &[1.into()]))?;
+    /// drop((t, db));
+    /// let r = Database::open("/db", options)?.recovery();
+    /// assert_eq!((r.cut, r.frames, r.dropped), (1, 1, 0));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     #[must_use]
     pub fn recovery(&self) -> recovery::RecoveryReport {
         *self.0.engine.recovered.lock()
     }
 
     /// Flushes and closes. Other clones of the handle keep the database open.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run_with(mmdb::Durability::Lazy, |tx| tx.insert(&t, &[1.into()]))?;
+    /// drop(t);
+    /// db.close()?;                                               // the lazy commit is durable now
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Poisoned`] or [`Error::Io`] if the last flush fails.

@@ -5,12 +5,35 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The result of every fallible call of this crate.
+///
+/// ```
+/// fn rows(db: &mmdb::Database, table: &str) -> mmdb::Result<usize> {
+///     let t = db.table(table)?;
+///     Ok(db.begin()?.scan(&t)?.count())
+/// }
+/// assert!(rows(&mmdb::Database::in_memory()?, "missing").is_err());
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a call failed.
 ///
 /// [`Error::is_retryable`] tells which errors go away when the transaction is run again;
 /// [`crate::Database::run`] does that by itself.
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, Schema};
+/// # let db = Database::in_memory()?;
+/// # let t = db.create_table(
+/// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+/// # )?;
+/// use mmdb::{Error, Value};
+/// let mut tx = db.begin()?;
+/// let e = tx.insert(&t, &[1.into(), "ten".into()]).unwrap_err();
+/// assert!(matches!(&e, Error::Value { table, column, .. } if table == "t" && column == "n"));
+/// assert_eq!(e.to_string(), "table t, column n: text where Int64 is declared");
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -153,6 +176,13 @@ pub enum Error {
 
 impl Error {
     /// True if the same transaction, run again from its start, may succeed.
+    ///
+    /// ```
+    /// use mmdb::Error;
+    /// let lock = Error::Deadlock { table: "t".into(), key: "(1)".into() };
+    /// let value = Error::DuplicateKey { table: "t".into(), constraint: "primary".into(), key: "(1)".into() };
+    /// assert!(lock.is_retryable() && !value.is_retryable());
+    /// ```
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Error::Deadlock { .. } | Error::Conflict { .. })

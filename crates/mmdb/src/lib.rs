@@ -45,6 +45,11 @@ mod table;
 mod tx;
 mod value;
 
+/// Runs the README's example as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
+
 pub use backup::restore;
 pub use checkpoint::CheckpointStats;
 #[doc(hidden)]

@@ -7,6 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What a log record holds.
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, Options, Schema};
+/// use mmdb::LogKind;
+/// let db = Database::open("/db", Options { log_kind: LogKind::AfterImage, ..Options::in_memory() })?;
+/// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+/// db.run(|tx| tx.insert(&t, &[1.into()]))?;
+/// assert_eq!(db.stats().frames, 1);
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LogKind {
     /// The packed XOR of before and after.
@@ -17,6 +27,19 @@ pub enum LogKind {
 }
 
 /// When a commit counts as done.
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, Options, Schema};
+/// # let db = Database::in_memory()?;
+/// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+/// use mmdb::Durability;
+/// let lazy = db.run_with(Durability::Lazy, |tx| tx.insert(&t, &[1.into()]))?.1;
+/// let durable = db.run_with(Durability::Durable, |tx| tx.insert(&t, &[2.into()]))?.1;
+/// assert_eq!(lazy.wait()?, 1);                               // returns at once
+/// durable.wait()?;                                           // and takes the lazy one before it along
+/// assert!(db.horizon() >= 2);
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Durability {
     /// Its ticket resolves once a power cut cannot take it back.
@@ -97,6 +120,14 @@ impl Default for Options {
 
 impl Options {
     /// Defaults on a medium in memory, with small segments: for tests and examples.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// let options = Options::in_memory();
+    /// drop(Database::open("/db", options.clone())?);
+    /// assert!(Database::open("/db", options).is_ok(), "clones of the options share the medium");
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     #[must_use]
     pub fn in_memory() -> Options {
         Options {

@@ -273,12 +273,40 @@ pub struct Row {
 
 impl Row {
     /// The value of the column at position `col`; NULL if there is no such column.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// # let mut tx = db.begin()?;
+    /// # tx.insert(&t, &[7.into(), 10.into()])?;
+    /// let row = tx.get(&t, &[7.into()])?.expect("it was inserted");
+    /// assert_eq!(row.at(1), 10.into());
+    /// assert!(row.at(99).is_null());
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     #[must_use]
     pub fn at(&self, col: usize) -> Value<'_> {
         self.layout.get(&self.bytes, col)
     }
 
     /// The value of the named column; `None` if there is no such column.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// # let mut tx = db.begin()?;
+    /// # tx.insert(&t, &[7.into(), 10.into()])?;
+    /// let row = tx.get(&t, &[7.into()])?.expect("it was inserted");
+    /// assert_eq!(row.get("n"), Some(10.into()));
+    /// assert_eq!(row.get("no such"), None);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     #[must_use]
     pub fn get(&self, column: &str) -> Option<Value<'_>> {
         let col = self.layout.columns.iter().position(|c| c.name == column)?;
@@ -286,12 +314,38 @@ impl Row {
     }
 
     /// All values in order of the columns.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// # let mut tx = db.begin()?;
+    /// # tx.insert(&t, &[7.into(), 10.into()])?;
+    /// let row = tx.get(&t, &[7.into()])?.expect("it was inserted");
+    /// assert_eq!(row.values(), [7.into(), 10.into()]);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     #[must_use]
     pub fn values(&self) -> Vec<Value<'_>> {
         (0..self.layout.columns.len()).map(|c| self.at(c)).collect()
     }
 
     /// The row as one JSON object, columns in order.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// # let mut tx = db.begin()?;
+    /// # tx.insert(&t, &[7.into(), 10.into()])?;
+    /// let row = tx.get(&t, &[7.into()])?.expect("it was inserted");
+    /// assert_eq!(row.to_json(), r#"{"id":7,"n":10}"#);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut s = String::from("{");

@@ -12,6 +12,18 @@ use crate::{codec::Reader, container::Slot};
 use std::path::Path;
 
 /// What [`salvage`] saved and what it could not.
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, Options, Schema};
+/// # let options = Options::in_memory();
+/// # let db = Database::open("/db", options.clone())?;
+/// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+/// # db.run(|tx| tx.insert(&t, &[7.into()]))?;
+/// # drop((t, db));
+/// let saved = mmdb::salvage("/db", "/saved", &options)?;
+/// assert_eq!((saved.cut, saved.rows, saved.problems.len()), (1, 1, 0));
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Salvaged {
     /// The copy holds every commit up to this one, except for what `problems` names.
@@ -24,6 +36,26 @@ pub struct Salvaged {
 
 /// Saves what can be read of the damaged database `from` into a new database in the empty directory `to`: the images
 /// that are whole and the log up to its first missing commit. `from` is not changed.
+///
+/// ```
+/// use mmdb::medium::{CrashMedium, Medium};
+/// use mmdb::{ColumnType, Database, Error, Options, Schema, salvage};
+/// let disk = CrashMedium::new(1);
+/// let options = Options { medium: std::sync::Arc::new(disk.clone()), ..Options::in_memory() };
+/// let db = Database::open("/db", options.clone())?;
+/// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+/// (1..=3).try_for_each(|id| db.run(|tx| tx.insert(&t, &[id.into()])))?;
+/// drop((t, db));
+/// // Rot in the second commit, which begins the third block of the log.
+/// disk.flip_bit("/db/log-0/segment-0000000001".as_ref(), 2 * 4096 + 40, 0).expect("the file is there");
+/// assert!(matches!(Database::open("/db", options.clone()), Err(Error::Corrupt { offset: 8192, .. })));
+///
+/// let saved = salvage("/db", "/saved", &options)?;
+/// assert_eq!((saved.cut, saved.rows), (1, 1));
+/// assert!(!saved.problems.is_empty(), "it says what is lost");
+/// assert!(Database::open("/saved", options).is_ok());
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 ///
 /// # Errors
 /// [`Error::Corrupt`] if the manifest itself is unreadable; [`Error::Io`].
@@ -86,6 +118,19 @@ impl std::fmt::Debug for Snapshot {
 impl Snapshot {
     /// Reads the database in directory `path`.
     ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let options = Options::in_memory();
+    /// # let db = Database::open("/db", options.clone())?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// # db.run(|tx| tx.insert(&t, &[7.into()]))?;
+    /// # drop((t, db));
+    /// # use mmdb::Snapshot;
+    /// assert!(Snapshot::load("/db", &options).is_ok());
+    /// assert!(Snapshot::load("/no such", &options).is_err());
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`crate::Database::open`]; `NotFound` if there is no database.
     pub fn load(path: impl AsRef<Path>, options: &Options) -> Result<Snapshot> {
@@ -98,18 +143,55 @@ impl Snapshot {
     }
 
     /// What was read.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let options = Options::in_memory();
+    /// # let db = Database::open("/db", options.clone())?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// # db.run(|tx| tx.insert(&t, &[7.into()]))?;
+    /// # drop((t, db));
+    /// # use mmdb::Snapshot;
+    /// assert_eq!(Snapshot::load("/db", &options)?.report().cut, 1);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     #[must_use]
     pub fn report(&self) -> RecoveryReport {
         self.0.report
     }
 
     /// The tables' definitions and numbers of rows.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let options = Options::in_memory();
+    /// # let db = Database::open("/db", options.clone())?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// # db.run(|tx| tx.insert(&t, &[7.into()]))?;
+    /// # drop((t, db));
+    /// # use mmdb::Snapshot;
+    /// let tables = Snapshot::load("/db", &options)?.tables();
+    /// assert_eq!((tables[0].0.name.as_str(), tables[0].1), ("t", 1));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     #[must_use]
     pub fn tables(&self) -> Vec<(Schema, u64)> {
         self.0.tables().map(|t| (t.schema.clone(), t.rows())).collect()
     }
 
     /// Checks indexes against rows and rows against schemas.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let options = Options::in_memory();
+    /// # let db = Database::open("/db", options.clone())?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// # db.run(|tx| tx.insert(&t, &[7.into()]))?;
+    /// # drop((t, db));
+    /// # use mmdb::Snapshot;
+    /// Snapshot::load("/db", &options)?.check()?;
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Corrupt`] on the first contradiction.
@@ -118,6 +200,20 @@ impl Snapshot {
     }
 
     /// Gives every row of a table to `f`, in order of place.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let options = Options::in_memory();
+    /// # let db = Database::open("/db", options.clone())?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// # db.run(|tx| tx.insert(&t, &[7.into()]))?;
+    /// # drop((t, db));
+    /// # use mmdb::Snapshot;
+    /// let mut ids = Vec::new();
+    /// Snapshot::load("/db", &options)?.rows("t", |row| ids.push(row.at(0).as_int()))?;
+    /// assert_eq!(ids, [Some(7)]);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::NoSuchTable`].
@@ -137,6 +233,19 @@ impl Snapshot {
 }
 
 /// A record of a frame, in words.
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, Options, Schema};
+/// # let options = Options::in_memory();
+/// # let db = Database::open("/db", options.clone())?;
+/// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+/// # db.run(|tx| tx.insert(&t, &[7.into()]))?;
+/// # drop((t, db));
+/// let mut changes = Vec::new();
+/// mmdb::read_log("/db", &options, |frame| changes.extend(frame.changes.clone()))?;
+/// assert_eq!((changes[0].place, changes[0].version, changes[0].differential), ((0, 0), 1, true));
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedChange {
     /// Number of the table.
@@ -152,6 +261,19 @@ pub struct LoggedChange {
 }
 
 /// A frame of the log, in words.
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, Options, Schema};
+/// # let options = Options::in_memory();
+/// # let db = Database::open("/db", options.clone())?;
+/// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+/// # db.run(|tx| tx.insert(&t, &[7.into()]))?;
+/// # drop((t, db));
+/// mmdb::read_log("/db", &options, |frame| {
+///     assert_eq!((frame.gsn, frame.horizon, frame.offset, frame.counts), (1, 0, 4096, true));
+/// })?;
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedFrame {
     /// File of the segment.
@@ -171,6 +293,19 @@ pub struct LoggedFrame {
 }
 
 /// Gives every valid frame of a database's log to `f`, stream by stream, in order. Returns the damaged places found.
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, Options, Schema};
+/// # let options = Options::in_memory();
+/// # let db = Database::open("/db", options.clone())?;
+/// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+/// # db.run(|tx| tx.insert(&t, &[7.into()]))?;
+/// drop((t, db));
+/// let mut commits = Vec::new();
+/// let damaged = mmdb::read_log("/db", &options, |frame| commits.push(frame.gsn))?;
+/// assert_eq!((commits, damaged.len()), (vec![1], 0));
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 ///
 /// # Errors
 /// [`Error::Corrupt`] if the manifest is unreadable; [`Error::Io`].

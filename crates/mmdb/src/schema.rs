@@ -4,9 +4,34 @@ use crate::codec::{Reader, put_bytes, put_u16, put_varint};
 use crate::error::{Error, Result};
 
 /// Largest number of columns of a table.
+///
+/// ```
+/// use mmdb::{ColumnType, Database, MAX_COLUMNS, Schema};
+/// let wide = (0..=MAX_COLUMNS).fold(Schema::new("t"), |s, i| s.column(&format!("c{i}"), ColumnType::Int16));
+/// assert!(Database::in_memory()?.create_table(wide.primary_key(&["c0"])).is_err());
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 pub const MAX_COLUMNS: usize = 1024;
 
 /// The type of a column. Lengths are in bytes.
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, Schema, Value};
+/// # let db = Database::in_memory()?;
+/// let t = db.create_table(
+///     Schema::new("call")
+///         .column("id", ColumnType::Int64)
+///         .column("digest", ColumnType::FixedBytes(4))
+///         .column("number", ColumnType::VarText(15))
+///         .column("at", ColumnType::Time)
+///         .primary_key(&["id"]),
+/// )?;
+/// let mut tx = db.begin()?;
+/// tx.insert(&t, &[1.into(), b"\x01\x02\x03\x04".into(), "+39051".into(), Value::Time(0)])?;
+/// let too_long = tx.insert(&t, &[2.into(), b"\x01\x02\x03\x04\x05".into(), "".into(), Value::Time(0)]);
+/// assert_eq!(too_long.unwrap_err().to_string(), "table call, column digest: 5 bytes where 4 are declared");
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnType {
     /// A signed integer of 2 bytes.
@@ -57,6 +82,12 @@ impl ColumnType {
 }
 
 /// A column of a [`Schema`].
+///
+/// ```
+/// use mmdb::{Column, ColumnType, Schema};
+/// let s = Schema::new("t").nullable("due", ColumnType::Time);
+/// assert_eq!(s.columns, [Column { name: "due".into(), kind: ColumnType::Time, nullable: true }]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// Name, unique in the table.
@@ -68,6 +99,12 @@ pub struct Column {
 }
 
 /// How an index finds its rows.
+///
+/// ```
+/// use mmdb::{ColumnType, IndexKind, Schema};
+/// let s = Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]).ordered_index("by_id", &["id"]);
+/// assert_eq!(s.indexes.iter().map(|i| i.kind).collect::<Vec<_>>(), [IndexKind::Hash, IndexKind::Ordered]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexKind {
     /// Point reads only.
@@ -77,6 +114,13 @@ pub enum IndexKind {
 }
 
 /// An index of a [`Schema`]. In a unique index NULL equals NULL.
+///
+/// ```
+/// use mmdb::{ColumnType, IndexDef, IndexKind, Schema};
+/// let s = Schema::new("t").column("a", ColumnType::Int64).column("b", ColumnType::Int64).primary_key(&["b", "a"]);
+/// let primary = IndexDef { name: "primary".into(), columns: vec![1, 0], kind: IndexKind::Hash, unique: true };
+/// assert_eq!(s.indexes, [primary]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexDef {
     /// Name, unique in the table; the primary key's is `primary`.
@@ -90,6 +134,22 @@ pub struct IndexDef {
 }
 
 /// What a transaction locks when it touches a row.
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, Error, Locking, Options, Schema};
+/// // Without background threads a conflict is refused at once, so one thread can show it.
+/// let db = Database::open("/db", Options { background: false, ..Options::in_memory() })?;
+/// for (locking, conflict) in [(Locking::Record, false), (Locking::Page, true), (Locking::None, false)] {
+///     let s = Schema::new(&format!("{locking:?}")).column("id", ColumnType::Int64).column("n", ColumnType::Int64);
+///     let t = db.create_table(s.primary_key(&["id"]).locking(locking))?;
+///     db.run(|tx| (1..3).try_for_each(|id| tx.insert(&t, &[id.into(), 0.into()])))?;
+///     let (mut a, mut b) = (db.begin()?, db.begin()?);
+///     a.update(&t, &[1.into()], &[("n", 1.into())])?;
+///     let other_row = b.update(&t, &[2.into()], &[("n", 1.into())]);
+///     assert_eq!(matches!(other_row, Err(Error::Deadlock { .. })), conflict);
+/// }
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Locking {
     /// The row.
@@ -104,6 +164,26 @@ pub enum Locking {
 }
 
 /// What comes back after a restart.
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, Logging, Options, Schema};
+/// let options = Options::in_memory();
+/// let db = Database::open("/db", options.clone())?;
+/// for logging in [Logging::Logged, Logging::Checkpointed, Logging::Volatile] {
+///     let s = Schema::new(&format!("{logging:?}")).column("id", ColumnType::Int64);
+///     let t = db.create_table(s.primary_key(&["id"]).logging(logging))?;
+///     db.run(|tx| tx.insert(&t, &[1.into()]))?;
+/// }
+/// db.checkpoint()?;
+/// for t in db.tables() {
+///     db.run(|tx| tx.insert(&t, &[2.into()]))?;
+/// }
+/// drop(db);
+/// let db = Database::open("/db", options)?;
+/// let rows = |name| Ok::<_, mmdb::Error>(db.begin()?.scan(&db.table(name)?)?.count());
+/// assert_eq!((rows("Logged")?, rows("Checkpointed")?, rows("Volatile")?), (2, 1, 0));
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Logging {
     /// Every acknowledged commit.
@@ -146,6 +226,11 @@ pub struct Schema {
 
 impl Schema {
     /// A table without columns.
+    ///
+    /// ```
+    /// let s = mmdb::Schema::new("message");
+    /// assert_eq!((s.name.as_str(), s.columns.len()), ("message", 0));
+    /// ```
     #[must_use]
     pub fn new(name: &str) -> Self {
         Schema {
@@ -159,6 +244,12 @@ impl Schema {
     }
 
     /// Adds a column that is never NULL.
+    ///
+    /// ```
+    /// use mmdb::{ColumnType, Schema};
+    /// let s = Schema::new("t").column("id", ColumnType::Int64);
+    /// assert!(!s.columns[0].nullable);
+    /// ```
     #[must_use]
     pub fn column(mut self, name: &str, kind: ColumnType) -> Self {
         self.columns.push(Column { name: name.to_owned(), kind, nullable: false });
@@ -166,6 +257,12 @@ impl Schema {
     }
 
     /// Adds a column that may be NULL.
+    ///
+    /// ```
+    /// use mmdb::{ColumnType, Schema};
+    /// let s = Schema::new("t").nullable("due", ColumnType::Time);
+    /// assert!(s.columns[0].nullable);
+    /// ```
     #[must_use]
     pub fn nullable(mut self, name: &str, kind: ColumnType) -> Self {
         self.columns.push(Column { name: name.to_owned(), kind, nullable: true });
@@ -173,42 +270,84 @@ impl Schema {
     }
 
     /// Declares the primary key, found by hash. Its columns must be declared before.
+    ///
+    /// ```
+    /// use mmdb::{ColumnType, IndexKind, Schema};
+    /// let s = Schema::new("t").column("a", ColumnType::Int64).column("b", ColumnType::Int64).primary_key(&["a", "b"]);
+    /// assert_eq!((s.indexes[0].kind, s.indexes[0].columns.len()), (IndexKind::Hash, 2));
+    /// ```
     #[must_use]
     pub fn primary_key(self, columns: &[&str]) -> Self {
         self.index(0, "primary", columns, IndexKind::Hash, true)
     }
 
     /// Declares the primary key, kept in order.
+    ///
+    /// ```
+    /// use mmdb::{ColumnType, IndexKind, Schema};
+    /// let s = Schema::new("t").column("a", ColumnType::Int64).column("b", ColumnType::Int64).ordered_primary_key(&["a"]);
+    /// assert_eq!((s.indexes[0].kind, s.indexes[0].name.as_str()), (IndexKind::Ordered, "primary"));
+    /// ```
     #[must_use]
     pub fn ordered_primary_key(self, columns: &[&str]) -> Self {
         self.index(0, "primary", columns, IndexKind::Ordered, true)
     }
 
     /// Adds an index for point reads.
+    ///
+    /// ```
+    /// use mmdb::{ColumnType, IndexKind, Schema};
+    /// let s = Schema::new("t").column("a", ColumnType::Int64).column("b", ColumnType::Int64).primary_key(&["a"]).hash_index("by_b", &["b"]);
+    /// assert_eq!((s.indexes[1].kind, s.indexes[1].unique), (IndexKind::Hash, false));
+    /// ```
     #[must_use]
     pub fn hash_index(self, name: &str, columns: &[&str]) -> Self {
         self.index(usize::MAX, name, columns, IndexKind::Hash, false)
     }
 
     /// Adds a constraint that no two rows share these columns, with point reads.
+    ///
+    /// ```
+    /// use mmdb::{ColumnType, IndexKind, Schema};
+    /// let s = Schema::new("t").column("a", ColumnType::Int64).column("b", ColumnType::Int64).primary_key(&["a"]).unique_hash_index("by_b", &["b"]);
+    /// assert_eq!((s.indexes[1].kind, s.indexes[1].unique), (IndexKind::Hash, true));
+    /// ```
     #[must_use]
     pub fn unique_hash_index(self, name: &str, columns: &[&str]) -> Self {
         self.index(usize::MAX, name, columns, IndexKind::Hash, true)
     }
 
     /// Adds an index for ranges.
+    ///
+    /// ```
+    /// use mmdb::{ColumnType, IndexKind, Schema};
+    /// let s = Schema::new("t").column("a", ColumnType::Int64).column("b", ColumnType::Int64).primary_key(&["a"]).ordered_index("by_b", &["b"]);
+    /// assert_eq!((s.indexes[1].kind, s.indexes[1].unique), (IndexKind::Ordered, false));
+    /// ```
     #[must_use]
     pub fn ordered_index(self, name: &str, columns: &[&str]) -> Self {
         self.index(usize::MAX, name, columns, IndexKind::Ordered, false)
     }
 
     /// Adds a constraint that no two rows share these columns, with ranges.
+    ///
+    /// ```
+    /// use mmdb::{ColumnType, IndexKind, Schema};
+    /// let s = Schema::new("t").column("a", ColumnType::Int64).column("b", ColumnType::Int64).primary_key(&["a"]).unique_ordered_index("by_b", &["b"]);
+    /// assert_eq!((s.indexes[1].kind, s.indexes[1].unique), (IndexKind::Ordered, true));
+    /// ```
     #[must_use]
     pub fn unique_ordered_index(self, name: &str, columns: &[&str]) -> Self {
         self.index(usize::MAX, name, columns, IndexKind::Ordered, true)
     }
 
     /// Sets the lock granularity.
+    ///
+    /// ```
+    /// use mmdb::{Locking, Schema};
+    /// assert_eq!(Schema::new("t").locking, Locking::Record);
+    /// assert_eq!(Schema::new("t").locking(Locking::Container).locking, Locking::Container);
+    /// ```
     #[must_use]
     pub fn locking(mut self, locking: Locking) -> Self {
         self.locking = locking;
@@ -216,6 +355,12 @@ impl Schema {
     }
 
     /// Sets what survives a restart.
+    ///
+    /// ```
+    /// use mmdb::{Logging, Schema};
+    /// assert_eq!(Schema::new("t").logging, Logging::Logged);
+    /// assert_eq!(Schema::new("session").logging(Logging::Volatile).logging, Logging::Volatile);
+    /// ```
     #[must_use]
     pub fn logging(mut self, logging: Logging) -> Self {
         self.logging = logging;

@@ -4,6 +4,17 @@ use crate::engine::Engine;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Figures of one table.
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, Options, Schema};
+/// # let db = Database::in_memory()?;
+/// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+/// db.run(|tx| tx.insert(&t, &[1.into()]))?;
+/// let s = &db.stats().tables[0];
+/// assert_eq!((s.name.as_str(), s.rows, s.containers), ("t", 1, 1));
+/// assert!(s.bytes >= 64 << 10, "a container is 64 KiB");
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableStats {
     /// Name.

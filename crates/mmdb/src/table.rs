@@ -198,17 +198,43 @@ impl TableInner {
 }
 
 /// A handle on a table of an open database. Cheap to clone.
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, Options, Schema};
+/// # let db = Database::in_memory()?;
+/// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+/// let again = db.table("t")?;
+/// db.run(|tx| tx.insert(&t, &[1.into()]))?;
+/// assert!(db.begin()?.get(&again, &[1.into()])?.is_some(), "both handles are the same table");
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Table(pub(crate) Arc<TableInner>);
 
 impl Table {
     /// The table's name.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// assert_eq!(t.name(), "t");
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.schema.name
     }
 
     /// The table's definition.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// assert_eq!(t.schema().columns[0].name, "id");
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.0.schema

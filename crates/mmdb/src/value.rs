@@ -26,6 +26,11 @@ pub enum Value<'a> {
 
 impl Value<'_> {
     /// The integer or the time in microseconds; `None` for the other kinds.
+    ///
+    /// ```
+    /// use mmdb::Value;
+    /// assert_eq!((Value::Int(7).as_int(), Value::Time(8).as_int(), Value::Null.as_int()), (Some(7), Some(8), None));
+    /// ```
     #[must_use]
     pub fn as_int(&self) -> Option<i64> {
         match self {
@@ -35,6 +40,11 @@ impl Value<'_> {
     }
 
     /// True for [`Value::Null`].
+    ///
+    /// ```
+    /// use mmdb::Value;
+    /// assert!(Value::from(None::<i64>).is_null() && !Value::Int(0).is_null());
+    /// ```
     #[must_use]
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
@@ -53,6 +63,11 @@ impl Value<'_> {
 
 impl<'a> Value<'a> {
     /// The text; `None` for the other kinds.
+    ///
+    /// ```
+    /// use mmdb::Value;
+    /// assert_eq!((Value::Text("a").as_text(), Value::Bytes(b"a").as_text()), (Some("a"), None));
+    /// ```
     #[must_use]
     pub fn as_text(&self) -> Option<&'a str> {
         match self {
@@ -62,6 +77,11 @@ impl<'a> Value<'a> {
     }
 
     /// The bytes, of text too; `None` for the other kinds.
+    ///
+    /// ```
+    /// use mmdb::Value;
+    /// assert_eq!((Value::Text("a").as_bytes(), Value::Int(1).as_bytes()), (Some(&b"a"[..]), None));
+    /// ```
     #[must_use]
     pub fn as_bytes(&self) -> Option<&'a [u8]> {
         match self {

@@ -99,6 +99,19 @@ impl Ticket {
 
     /// Number of the commit; commits are numbered in serial order. For a read-only transaction, that of the last
     /// commit it may have seen.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// # let mut tx = db.begin()?;
+    /// # tx.insert(&t, &[1.into(), 10.into()])?;
+    /// let ticket = tx.commit()?;
+    /// assert_eq!(ticket.gsn(), 1);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     #[must_use]
     pub fn gsn(&self) -> u64 {
         self.gsn
@@ -110,6 +123,19 @@ impl Ticket {
 
     /// Blocks until the commit is durable and returns its number. Returns at once for a lazy commit.
     ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// # let mut tx = db.begin()?;
+    /// # tx.insert(&t, &[1.into(), 10.into()])?;
+    /// let ticket = tx.commit()?;
+    /// assert_eq!(ticket.wait()?, ticket.gsn());
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Indeterminate`] if the flush failed: reopening decides whether the commit survived.
     pub fn wait(&self) -> Result<u64> {
@@ -120,6 +146,20 @@ impl Ticket {
     }
 
     /// Blocks until the commit is durable, lazy or not.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// # let mut tx = db.begin()?;
+    /// # tx.insert(&t, &[1.into(), 10.into()])?;
+    /// let ticket = tx.commit_with(mmdb::Durability::Lazy)?;
+    /// let gsn = ticket.wait_durable()?;
+    /// assert!(db.horizon() >= gsn);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Indeterminate`] if the flush failed.
@@ -191,6 +231,22 @@ impl Ticket {
     }
 
     /// Whether the commit is durable, without blocking. Sees to it that a flush is under way.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// # let mut tx = db.begin()?;
+    /// # tx.insert(&t, &[1.into(), 10.into()])?;
+    /// let ticket = tx.commit()?;
+    /// while !ticket.poll()? {
+    ///     std::thread::yield_now();                              // do something useful meanwhile
+    /// }
+    /// assert!(db.horizon() >= ticket.gsn());
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::Indeterminate`] if the flush failed.

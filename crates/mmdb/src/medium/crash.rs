@@ -18,6 +18,18 @@ use std::sync::Arc;
 const SECTOR: usize = 512;
 
 /// How a run ends.
+///
+/// ```
+/// use mmdb::medium::{CrashKind, CrashMedium, Medium};
+/// use std::path::Path;
+/// let disk = CrashMedium::new(1);
+/// disk.create(Path::new("/d/a"))?.write_at(0, b"unsynced")?;
+/// disk.crash(CrashKind::Kill);
+/// let mut b = [0; 8];
+/// disk.open(Path::new("/d/a"))?.read_at(0, &mut b)?;
+/// assert_eq!(&b, b"unsynced");                               // a power cut may yet take it
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrashKind {
     /// The process dies; the page cache stays.
@@ -27,6 +39,17 @@ pub enum CrashKind {
 }
 
 /// Which calls fail, counted from 1 over all calls that change something.
+///
+/// ```
+/// use mmdb::medium::{CrashMedium, Faults, Medium};
+/// use std::path::Path;
+/// let disk = CrashMedium::new(1);
+/// let f = disk.create(Path::new("/d/a"))?;
+/// disk.set_faults(Faults { sync_error_at: Some(0), capacity: Some(100), ..Faults::default() });
+/// assert_eq!(f.write_at(0, &[0; 200]).unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+/// assert!(f.sync().is_err() && f.sync().is_ok(), "only one sync fails");
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// From this call on everything fails: the moment of the crash.
@@ -170,6 +193,12 @@ impl State {
 
 impl CrashMedium {
     /// An empty disk; everything it decides follows from `seed`.
+    ///
+    /// ```
+    /// use mmdb::medium::{CrashMedium, Medium};
+    /// assert!(CrashMedium::new(7).list("/".as_ref())?.is_empty());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn new(seed: u64) -> Self {
         CrashMedium(Arc::new(Mutex::new(State {
@@ -187,23 +216,61 @@ impl CrashMedium {
     }
 
     /// Sets which calls fail from now on.
+    ///
+    /// ```
+    /// use mmdb::medium::{CrashMedium, Faults, Medium};
+    /// let disk = CrashMedium::new(1);
+    /// disk.set_faults(Faults { crash_at: Some(disk.calls() + 1), ..Faults::default() });
+    /// assert!(disk.create("/d/a".as_ref()).is_err() && disk.is_dead());
+    /// ```
     pub fn set_faults(&self, faults: Faults) {
         self.0.lock().faults = faults;
     }
 
     /// Changing calls made so far.
+    ///
+    /// ```
+    /// use mmdb::medium::{CrashMedium, Medium};
+    /// let disk = CrashMedium::new(1);
+    /// disk.create("/d/a".as_ref())?.write_at(0, b"x")?;
+    /// assert_eq!(disk.calls(), 2);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.0.lock().calls
     }
 
     /// True from the crash until [`CrashMedium::crash`] brings the machine back.
+    ///
+    /// ```
+    /// use mmdb::medium::{CrashKind, CrashMedium, Faults, Medium};
+    /// let disk = CrashMedium::new(1);
+    /// disk.set_faults(Faults { crash_at: Some(1), ..Faults::default() });
+    /// assert!(!disk.is_dead() && disk.create("/d/a".as_ref()).is_err() && disk.is_dead());
+    /// disk.crash(CrashKind::Power);
+    /// assert!(!disk.is_dead());
+    /// ```
     #[must_use]
     pub fn is_dead(&self) -> bool {
         self.0.lock().dead
     }
 
     /// Ends this life: what was open is useless, what survives is on the disk, faults are cleared.
+    ///
+    /// ```
+    /// use mmdb::medium::{CrashKind, CrashMedium};
+    /// use mmdb::{ColumnType, Database, Options, Schema};
+    /// let disk = CrashMedium::new(1);
+    /// let options = Options { medium: std::sync::Arc::new(disk.clone()), ..Options::in_memory() };
+    /// let db = Database::open("/db", options.clone())?;
+    /// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run(|tx| tx.insert(&t, &[1.into()]))?;                  // acknowledged
+    /// disk.crash(CrashKind::Power);
+    /// let db = Database::open("/db", options)?;
+    /// assert_eq!(db.begin()?.scan(&db.table("t")?)?.count(), 1);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     pub fn crash(&self, kind: CrashKind) {
         let mut s = self.0.lock();
         s.dead = false;
@@ -233,6 +300,19 @@ impl CrashMedium {
     }
 
     /// Flips one bit of a file, on the device and in the cache: rot, for tests of detection.
+    ///
+    /// ```
+    /// use mmdb::medium::{CrashMedium, Medium};
+    /// use std::path::Path;
+    /// let disk = CrashMedium::new(1);
+    /// let f = disk.create(Path::new("/d/a"))?;
+    /// f.write_at(0, b"a")?;
+    /// disk.flip_bit(Path::new("/d/a"), 0, 1)?;
+    /// let mut b = [0];
+    /// f.read_at(0, &mut b)?;
+    /// assert_eq!(&b, b"c");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn flip_bit(&self, path: &Path, offset: u64, bit: u8) -> io::Result<()> {
         let mut s = self.0.lock();
         let i = *s.names.get(path).ok_or(io::ErrorKind::NotFound)?;

@@ -11,6 +11,18 @@ use std::sync::Arc;
 const ZERO_PIECE: usize = 1 << 20;
 
 /// The medium of a real database: files and directories of the operating system.
+///
+/// ```
+/// use mmdb::medium::{FileMedium, Medium};
+/// let dir = std::env::temp_dir().join(format!("mmdb-medium-{}", std::process::id()));
+/// FileMedium.create_dir(&dir)?;
+/// let f = FileMedium.create(&dir.join("a"))?;
+/// f.preallocate(4096)?;
+/// FileMedium.sync_dir(&dir)?;
+/// assert_eq!((FileMedium.list(&dir)?, f.len()?), (vec!["a".to_owned()], 4096));
+/// # std::fs::remove_dir_all(&dir)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FileMedium;
 

@@ -8,6 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A medium whose files live as long as it does. Clones share the files.
+///
+/// ```
+/// use mmdb::medium::{Medium, MemoryMedium};
+/// let m = MemoryMedium::new();
+/// m.create("/d/a".as_ref())?.write_at(0, b"hello")?;
+/// assert_eq!(m.clone().open("/d/a".as_ref())?.len()?, 5);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct MemoryMedium {
     files: Arc<Mutex<BTreeMap<PathBuf, Arc<MemFile>>>>,
@@ -27,6 +35,11 @@ impl Drop for Held {
 
 impl MemoryMedium {
     /// An empty medium.
+    ///
+    /// ```
+    /// use mmdb::medium::{Medium, MemoryMedium};
+    /// assert!(MemoryMedium::new().open("/d/a".as_ref()).is_err());
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -27,11 +27,17 @@ use std::sync::Arc;
 /// use mmdb::medium::{Medium, MemoryMedium};
 /// use std::path::Path;
 /// let m = MemoryMedium::new();
+/// m.create_dir(Path::new("/d"))?;
 /// let f = m.create(Path::new("/d/a"))?;
 /// f.write_at(0, b"hello")?;
 /// f.sync()?;
 /// m.sync_dir(Path::new("/d"))?;
-/// assert_eq!(m.list(Path::new("/d"))?, ["a"]);
+/// m.rename(Path::new("/d/a"), Path::new("/d/b"))?;
+/// assert_eq!(m.list(Path::new("/d"))?, ["b"]);
+/// assert_eq!(m.open(Path::new("/d/b"))?.len()?, 5);
+/// m.remove(Path::new("/d/b"))?;
+/// let ours = m.lock(Path::new("/d/LOCK"))?;
+/// assert!(m.lock(Path::new("/d/LOCK")).is_err(), "one at a time");
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait Medium: Send + Sync + Debug {
@@ -54,6 +60,20 @@ pub trait Medium: Send + Sync + Debug {
 }
 
 /// An open file of a [`Medium`].
+///
+/// ```
+/// use mmdb::medium::{Medium, MediumFile, MemoryMedium};
+/// let f = MemoryMedium::new().create("/d/a".as_ref())?;
+/// assert!(f.is_empty()?);
+/// f.preallocate(8)?;
+/// f.write_at(6, b"hello")?;
+/// f.sync()?;
+/// f.drop_cache()?;
+/// let mut b = [0; 16];
+/// let n = f.read_at(4, &mut b)?;
+/// assert_eq!((&b[..n], f.len()?), (&b"\0\0hello"[..], 11));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub trait MediumFile: Send + Sync + Debug {
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;

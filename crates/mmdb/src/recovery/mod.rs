@@ -25,6 +25,20 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// What the last opening read and how long it took.
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, Options, Schema};
+/// let options = Options::in_memory();
+/// let db = Database::open("/db", options.clone())?;
+/// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+/// db.run(|tx| tx.insert(&t, &[1.into()]))?;
+/// db.checkpoint()?;
+/// db.run(|tx| tx.insert(&t, &[2.into()]))?;
+/// drop((t, db));
+/// let r = Database::open("/db", options)?.recovery();
+/// assert_eq!((r.images, r.cut), (1, 2));
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
     /// Containers loaded from checkpoint images.

@@ -23,6 +23,21 @@ use std::sync::atomic::Ordering;
 impl Transaction<'_> {
     /// Commits with the given durability; see [`Transaction::commit`].
     ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// use mmdb::Durability;
+    /// let mut tx = db.begin()?;
+    /// tx.insert(&t, &[1.into(), 10.into()])?;
+    /// let ticket = tx.commit_with(Durability::Lazy)?;
+    /// assert!(ticket.poll()?);                                   // a lazy ticket is resolved from the start
+    /// assert_eq!(ticket.wait_durable()?, ticket.gsn());
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Transaction::commit`].
     pub fn commit_with(mut self, durability: Durability) -> Result<Ticket> {

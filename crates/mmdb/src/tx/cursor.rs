@@ -14,6 +14,20 @@ use std::ops::{Bound, Range};
 const BATCH: usize = 64;
 
 /// An iterator over rows, made by [`Transaction::range`] and [`Transaction::scan`].
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, Schema};
+/// # let db = Database::in_memory()?;
+/// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).ordered_primary_key(&["id"]))?;
+/// # let mut tx = db.begin()?;
+/// for id in [3, 1, 2] {
+///     tx.insert(&t, &[id.into()])?;
+/// }
+/// let mut cursor = tx.scan(&t)?;                             // in order: the primary key is
+/// assert_eq!(cursor.next().transpose()?.map(|r| r.to_json()), Some(r#"{"id":1}"#.into()));
+/// assert_eq!(cursor.count(), 2);
+/// # Ok::<(), mmdb::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Cursor<'a, 'db> {
     tx: &'a Transaction<'db>,
@@ -95,6 +109,19 @@ impl<'a, 'db> Cursor<'a, 'db> {
     }
 
     /// The same rows from the last to the first; call it before the first row is taken.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).ordered_primary_key(&["id"]))?;
+    /// # let mut tx = db.begin()?;
+    /// for id in [3, 1, 2] {
+    ///     tx.insert(&t, &[id.into()])?;
+    /// }
+    /// let last = tx.scan(&t)?.rev().next().transpose()?;
+    /// assert_eq!(last.map(|r| r.at(0) == 3.into()), Some(true));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     #[must_use]
     pub fn rev(mut self) -> Self {
         self.reverse = !self.reverse;

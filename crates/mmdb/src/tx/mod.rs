@@ -120,10 +120,37 @@ impl<'db> Transaction<'db> {
     }
 
     /// Gives up. Dropping does the same.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// let mut tx = db.begin()?;
+    /// tx.insert(&t, &[1.into(), 10.into()])?;
+    /// tx.abort();
+    /// assert!(db.begin()?.get(&t, &[1.into()])?.is_none());
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     pub fn abort(self) {}
 
     /// Applies the changes, hands them to the log and returns a ticket for their durability. The locks are free when
     /// this returns; nothing here waits for the disk.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// let mut tx = db.begin()?;
+    /// tx.insert(&t, &[1.into(), 10.into()])?;
+    /// let ticket = tx.commit()?;
+    /// assert!(db.begin()?.get(&t, &[1.into()])?.is_some());      // others see it at once
+    /// ticket.wait()?;                                            // and now no power cut takes it back
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::LogFull`], [`Error::TransactionTooLarge`], [`Error::Poisoned`], and for tables without locking
@@ -272,6 +299,20 @@ impl<'db> Transaction<'db> {
 
     /// The row with this primary key.
     ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// # let mut tx = db.begin()?;
+    /// tx.insert(&t, &[1.into(), 10.into()])?;
+    /// let row = tx.get(&t, &[1.into()])?.expect("just inserted");
+    /// assert_eq!(row.get("n"), Some(10.into()));
+    /// assert!(tx.get(&t, &[2.into()])?.is_none());
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Deadlock`]; [`Error::Value`] or [`Error::Schema`] if the key does not fit the primary key.
     pub fn get(&mut self, table: &Table, key: &[Value<'_>]) -> Result<Option<Row>> {
@@ -299,6 +340,21 @@ impl<'db> Transaction<'db> {
     }
 
     /// All rows with this key in the named index, in no particular order.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// let t = db.create_table(
+    ///     Schema::new("t").column("id", ColumnType::Int64).column("colour", ColumnType::VarText(20))
+    ///         .primary_key(&["id"]).hash_index("by_colour", &["colour"]),
+    /// )?;
+    /// let mut tx = db.begin()?;
+    /// tx.insert(&t, &[1.into(), "red".into()])?;
+    /// tx.insert(&t, &[2.into(), "blue".into()])?;
+    /// tx.insert(&t, &[3.into(), "red".into()])?;
+    /// assert_eq!(tx.get_by(&t, "by_colour", &["red".into()])?.len(), 2);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Transaction::get`], and [`Error::NoSuchIndex`].
@@ -411,6 +467,20 @@ impl<'db> Transaction<'db> {
     /// All rows: in order of the primary key if that is ordered, else in no particular order. The table is locked
     /// against writers.
     ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// # let mut tx = db.begin()?;
+    /// tx.insert(&t, &[1.into(), 10.into()])?;
+    /// tx.insert(&t, &[2.into(), 20.into()])?;
+    /// let sum: i64 = tx.scan(&t)?.map(|row| row.map(|r| r.at(1).as_int().unwrap_or(0))).sum::<Result<_, _>>()?;
+    /// assert_eq!(sum, 30);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Error::Deadlock`].
     pub fn scan(&mut self, table: &Table) -> Result<Cursor<'_, 'db>> {
@@ -420,6 +490,21 @@ impl<'db> Transaction<'db> {
     }
 
     /// Adds a row.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// # let mut tx = db.begin()?;
+    /// use mmdb::Error;
+    /// tx.insert(&t, &[1.into(), 10.into()])?;
+    /// let twice = tx.insert(&t, &[1.into(), 11.into()]);
+    /// assert!(matches!(twice, Err(Error::DuplicateKey { constraint, .. }) if constraint == "primary"));
+    /// tx.insert(&t, &[2.into(), 20.into()])?;                    // the transaction goes on
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::DuplicateKey`] names the constraint; [`Error::Value`] the column; [`Error::MemoryLimit`];
@@ -538,6 +623,20 @@ impl<'db> Transaction<'db> {
     /// Changes some columns of the row with this primary key. False if there is no such row. Columns of the primary
     /// key cannot be changed; delete and insert instead.
     ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// # let mut tx = db.begin()?;
+    /// tx.insert(&t, &[1.into(), 10.into()])?;
+    /// assert!(tx.update(&t, &[1.into()], &[("n", 11.into())])?);
+    /// assert!(!tx.update(&t, &[2.into()], &[("n", 11.into())])?, "there is no row 2");
+    /// assert_eq!(tx.get(&t, &[1.into()])?.map(|r| r.at(1) == 11.into()), Some(true));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Transaction::insert`], and [`Error::NoSuchColumn`].
     pub fn update(&mut self, table: &Table, key: &[Value<'_>], set: &[(&str, Value<'_>)]) -> Result<bool> {
@@ -628,6 +727,19 @@ impl<'db> Transaction<'db> {
 
     /// Inserts the row, or replaces the one with the same primary key. True if there was one.
     ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// # let mut tx = db.begin()?;
+    /// assert!(!tx.upsert(&t, &[1.into(), 10.into()])?, "it was not there");
+    /// assert!(tx.upsert(&t, &[1.into(), 11.into()])?, "it was there");
+    /// assert_eq!(tx.scan(&t)?.count(), 1);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Transaction::insert`]; never [`Error::DuplicateKey`] of the primary key.
     pub fn upsert(&mut self, table: &Table, values: &[Value<'_>]) -> Result<bool> {
@@ -653,6 +765,19 @@ impl<'db> Transaction<'db> {
     }
 
     /// Removes the row with this primary key. False if there is none.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// # let mut tx = db.begin()?;
+    /// tx.insert(&t, &[1.into(), 10.into()])?;
+    /// assert!(tx.delete(&t, &[1.into()])?);
+    /// assert!(!tx.delete(&t, &[1.into()])?, "it is gone");
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Transaction::get`].

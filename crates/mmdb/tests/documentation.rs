@@ -1,0 +1,128 @@
+//! What the documentation says of itself holds: every public item has an example that runs, every rule of recovery has
+//! its test.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
+/// The Rust files below a directory of this crate.
+fn sources(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path());
+    let files = entries.flat_map(|p| if p.is_dir() { sources(&p) } else { vec![p] });
+    files.filter(|p| p.extension().is_some_and(|e| e == "rs")).collect()
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|w| !w.is_empty())
+}
+
+/// Names of what the crate makes public: all that `pub use` lists and does not hide.
+fn exported() -> Vec<String> {
+    let text = read("src/lib.rs") + &read("src/medium/mod.rs");
+    let shown = text.replace("#[doc(hidden)]\npub use ", "");
+    let lists = shown.split("pub use ").skip(1).filter_map(|s| s.split(';').next());
+    lists.flat_map(words).map(str::to_owned).collect()
+}
+
+/// Public items of a file that have no runnable example. Rustfmt keeps one item a line and the crate writes `pub` only on
+/// what is public, so reading lines is enough. A trait's example may show its methods, a type's its fields and variants.
+fn without_example(text: &str, exported: &[String]) -> Vec<String> {
+    let is_public = |name: &str| exported.iter().any(|e| e == name);
+    let (mut missing, mut doc, mut hidden) = (Vec::new(), String::new(), false);
+    // The example of the trait, and whether the type is public, in whose block the line stands.
+    let (mut of_trait, mut of_type) = (None, false);
+    for line in text.lines().take_while(|l| *l != "#[cfg(test)]") {
+        if line.trim_start().starts_with("///") {
+            doc += line;
+            continue;
+        }
+        if line.trim_start().starts_with("#[") {
+            hidden |= line.contains("doc(hidden)");
+            continue;
+        }
+        let before_name = ["pub", "const", "fn", "struct", "enum", "trait", "type"];
+        let name = words(line).find(|w| !before_name.contains(w)).unwrap_or("");
+        let runs = doc.contains("/// ```") && !doc.contains("```ignore") && !doc.contains("```no_run");
+        let needed = match &of_trait {
+            Some(example) if line.starts_with("    fn ") => !str::contains(example, &format!(".{name}(")),
+            _ if line.starts_with("    pub fn ") => of_type,
+            _ => line.starts_with("pub ") && is_public(name),
+        };
+        if needed && !hidden && !runs {
+            missing.push(line.trim().to_owned());
+        }
+        if line.starts_with("pub trait ") {
+            of_trait = Some(doc.clone());
+        } else if line.starts_with("impl") {
+            of_type = words(line).any(is_public);
+        } else if line == "}" {
+            (of_trait, of_type) = (None, false);
+        }
+        (doc, hidden) = (String::new(), false);
+    }
+    missing
+}
+
+#[test]
+fn every_public_item_has_an_example_that_runs() {
+    let exported = exported();
+    let mut missing = Vec::new();
+    for file in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        missing.extend(without_example(&text, &exported).into_iter().map(|m| format!("{}: {m}", file.display())));
+    }
+    assert!(missing.is_empty(), "no runnable example:\n{}", missing.join("\n"));
+}
+
+#[test]
+fn the_check_for_examples_sees_each_kind_of_gap() {
+    let text = "/// A.\npub struct A;\nimpl A {\n    /// M.\n    pub fn m() {}\n    /// ```\n    pub fn n() {}\n    \
+        /// ```\n    #[doc(hidden)]\n    pub fn h() {}\n}\n/// `t.x()` ```\npub trait T {\n    fn x();\n    fn y();\n}\n\
+        /// C.\npub const C: u8 = 1;\nstruct P;\nimpl P {\n    pub fn q() {}\n}\n/// F.\npub fn f() {}\n";
+    let names = ["A", "T", "C", "f"].map(str::to_owned);
+    let gaps = without_example(text, &names);
+    assert_eq!(gaps, ["pub struct A;", "pub fn m() {}", "pub trait T {", "fn y();", "pub const C: u8 = 1;", "pub fn f() {}"]);
+}
+
+/// Names in backquotes that have the form `file::test`, `file::…::test` or `path/of/file.rs`.
+fn cited(page: &str) -> Vec<String> {
+    let quoted = page.split('`').skip(1).step_by(2);
+    quoted.filter(|q| !q.contains(' ') && (q.contains("::") || q.ends_with(".rs"))).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_test_that_the_rules_of_recovery_name_exists() {
+    let page = read("docs/recovery.md");
+    let mut gone = Vec::new();
+    for name in cited(&page) {
+        let parts: Vec<&str> = name.split("::").collect();
+        let there = match parts[..] {
+            [file] => Path::new(env!("CARGO_MANIFEST_DIR")).join(file).exists(),
+            ["mmdb", item] => exported().iter().any(|e| e == item),
+            [first, .., test] => {
+                let module = parts[..parts.len() - 1].iter().filter(|p| **p != "tests").copied();
+                let path = module.collect::<Vec<_>>().join("/");
+                let candidates =
+                    [format!("tests/{first}.rs"), format!("tests/{first}/main.rs"), format!("src/{path}.rs"), format!("src/{path}/mod.rs")];
+                let texts = candidates.iter().map(|c| Path::new(env!("CARGO_MANIFEST_DIR")).join(c));
+                texts.filter_map(|p| std::fs::read_to_string(p).ok()).any(|t| {
+                    t.split_once(&format!("fn {test}(")).is_some_and(|(before, _)| {
+                        // An attribute of its own, or a property test's; a macro may make the test of a list.
+                        before.trim_end().ends_with("#[test]")
+                    })
+                })
+            }
+            [] => false,
+        };
+        if !there {
+            gone.push(name);
+        }
+    }
+    assert!(gone.is_empty(), "docs/recovery.md names what does not exist: {gone:?}");
+    let rules = page.lines().filter(|l| l.starts_with("- **R")).count();
+    let tested = page.split("\n- **R").skip(1).filter(|r| !cited(r).is_empty()).count();
+    assert_eq!((rules, tested), (12, 12), "each rule names its test");
+}
