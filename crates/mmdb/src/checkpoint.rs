@@ -14,12 +14,11 @@ use crate::log::Sabotage;
 use crate::manifest::{self, Epoch, Image, Manifest, Published};
 use crate::medium::MediumFile;
 use crate::schema::{Logging, Schema};
+use crate::sync::{MutexGuard, atomic::Ordering};
 use crate::table::TableInner;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::MutexGuard;
-use std::sync::atomic::Ordering;
 
 /// What the manifest will say, and what the sides' files hold. One user at a time.
 #[derive(Debug, Default)]

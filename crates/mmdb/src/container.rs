@@ -6,7 +6,7 @@
 
 use crate::codec::{u32_at, u64_at};
 use crate::sync::RwLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of a slot before the row: version and meta.
 pub(crate) const SLOT_HEAD: usize = 12;
@@ -18,6 +18,9 @@ pub(crate) const META: usize = 4;
 pub(crate) const LIVE: u32 = 1 << 31;
 /// Lock unit of [`crate::Locking::Page`], bytes.
 pub(crate) const PAGE: usize = 4096;
+
+/// Most containers a table has: 256 GiB of them at 64 KiB.
+pub(crate) const MAX_CONTAINERS: u32 = 1 << 22;
 
 /// Slot sizes, bytes. A row lives in the smallest class that holds it.
 pub(crate) const CLASSES: [usize; 24] = [

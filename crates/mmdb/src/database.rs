@@ -5,17 +5,18 @@ use crate::engine::{Engine, name, stripe};
 use crate::error::{Error, Result};
 use crate::lock::Mode;
 use crate::log::{Log, Ticket};
+use crate::manifest::MAX_TABLES;
 use crate::options::{Durability, Options};
 use crate::recovery;
 use crate::schema::Schema;
 use crate::stats::Stats;
 use crate::sync::Mutex;
+use crate::sync::atomic::Ordering;
+use crate::sync::thread::{self, JoinHandle};
 use crate::table::{Table, TableInner};
 use crate::tx::Transaction;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// An open database. Clones share it; dropping the last one flushes and closes it.
@@ -90,19 +91,19 @@ impl Database {
         if engine.options.background && !engine.options.reference {
             for i in 0..engine.log.streams.len() {
                 let (log, lazy) = (engine.log.clone(), engine.options.lazy_interval);
-                let t = std::thread::Builder::new().name(format!("mmdb-log-{i}"));
+                let t = thread::Builder::new().name(format!("mmdb-log-{i}"));
                 threads.push(t.spawn(move || log.run_flusher(i, lazy)).map_err(failed)?);
             }
             let log = engine.log.clone();
-            let t = std::thread::Builder::new().name("mmdb-segments".into());
+            let t = thread::Builder::new().name("mmdb-segments".into());
             threads.push(t.spawn(move || run_preparer(&log)).map_err(failed)?);
             if engine.options.checkpoint_log_bytes > 0 {
                 let weak = Arc::downgrade(&engine);
                 let log = engine.log.clone();
-                let t = std::thread::Builder::new().name("mmdb-checkpoint".into());
+                let t = thread::Builder::new().name("mmdb-checkpoint".into());
                 let run = move || {
                     while !log.is_stopping() {
-                        std::thread::park_timeout(Duration::from_millis(50));
+                        thread::park_timeout(Duration::from_millis(50));
                         let Some(engine) = weak.upgrade() else { return };
                         let bytes: u64 = engine.log.streams.iter().map(|s| s.extent().1).sum();
                         if bytes > engine.options.checkpoint_log_bytes && !log.is_stopping() {
@@ -158,6 +159,10 @@ impl Database {
             return Err(Error::TableExists { table: schema.name });
         }
         let id = admin.next_table;
+        if id >= MAX_TABLES {
+            let reason = "as many tables as a database can have were created".into();
+            return Err(Error::Schema { table: schema.name, reason });
+        }
         let table = Arc::new(TableInner::new(id, schema, e.space.clone(), e.options.reference));
         admin.next_table += 1;
         admin.schemas.push((id, table.schema.clone()));
@@ -345,9 +350,9 @@ impl Database {
                     tries += 1;
                     // Whoever is in the way holds its locks for microseconds, unless it was preempted.
                     if tries < 8 {
-                        std::thread::yield_now();
+                        thread::yield_now();
                     } else {
-                        std::thread::sleep(Duration::from_micros(u64::from(tries.min(100)) * 5));
+                        thread::sleep(Duration::from_micros(u64::from(tries.min(100)) * 5));
                     }
                 }
                 other => return other,

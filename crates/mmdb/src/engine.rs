@@ -8,12 +8,12 @@ use crate::lock::LockManager;
 use crate::log::Log;
 use crate::options::Options;
 use crate::recovery::RecoveryReport;
-use crate::sync::{Mutex, RwLock};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{self, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::table::{Space, TableInner};
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 /// Stripes of the gate and of table locks: readers on different stripes do not meet.
 pub(crate) const GATES: usize = 8;
@@ -64,9 +64,7 @@ impl std::fmt::Debug for Engine {
 
 /// A small number for this thread, for choosing stripes.
 pub(crate) fn stripe() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static MINE: usize = NEXT.fetch_add(1, Ordering::Relaxed));
-    MINE.with(|m| *m)
+    sync::thread_number()
 }
 
 /// Names of locks. Two names that collide only exclude more than needed.

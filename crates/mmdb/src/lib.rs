@@ -20,6 +20,9 @@
 //!
 //! The formats are in `docs/design.md`, the rules of recovery in `docs/recovery.md`. Linux only (futexes).
 
+// The locks of unit tests are larger.
+#![cfg_attr(test, allow(clippy::large_enum_variant))]
+
 mod append_list;
 mod backup;
 mod checkpoint;
@@ -29,6 +32,8 @@ mod database;
 mod engine;
 mod error;
 mod index;
+#[cfg(test)]
+mod interleavings;
 mod key;
 mod lock;
 mod log;
@@ -40,6 +45,10 @@ mod row;
 mod salvage;
 mod schema;
 mod stats;
+#[cfg(not(test))]
+mod sync;
+#[cfg(test)]
+#[path = "sync/scheduled.rs"]
 mod sync;
 mod table;
 mod tx;

@@ -11,8 +11,9 @@
 
 use crate::codec::{Reader, put_u32, put_u64, put_varint, u32_at};
 use crate::error::{Error, Result};
+use crate::log::frame::MAX_GSN;
 use crate::medium::{self, Medium};
-use crate::options::LogKind;
+use crate::options::{LogKind, MAX_STREAMS};
 use crate::schema::Schema;
 use std::io;
 use std::path::Path;
@@ -20,6 +21,8 @@ use std::path::Path;
 pub(crate) const NAME: &str = "MANIFEST";
 const MAGIC: &[u8; 8] = b"MMDBMAN1";
 const FORMAT: u32 = 1;
+/// Most tables that a database creates in its life: what a damaged number may cost is bounded.
+pub(crate) const MAX_TABLES: u32 = 1 << 20;
 
 /// One life of the database: from an opening to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,8 +141,14 @@ impl Manifest {
             }
             _ => return None,
         };
-        let sane =
-            (4096..=65536).contains(&container_size) && container_size.is_power_of_two() && streams > 0;
+        let commit = |n: u64| n <= MAX_GSN;
+        let sane = (4096..=65536).contains(&container_size)
+            && container_size.is_power_of_two()
+            && (1..=MAX_STREAMS as u32).contains(&streams)
+            && next_table <= MAX_TABLES
+            && commit(horizon)
+            && epochs.iter().all(|e| e.number < u32::MAX && (commit(e.cut) || e.cut == u64::MAX))
+            && checkpoint.as_ref().is_none_or(|c| c.g0 <= c.g1 && commit(c.g1));
         (r.is_empty() && sane).then_some(Manifest {
             container_size,
             streams,

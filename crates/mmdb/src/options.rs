@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Most log streams of a database.
+pub(crate) const MAX_STREAMS: usize = 256;
+
 /// What a log record holds.
 ///
 /// ```

@@ -1,7 +1,7 @@
 //! Introspection: what the database is doing, for people and metrics.
 
 use crate::engine::Engine;
-use std::sync::atomic::Ordering::Relaxed;
+use crate::sync::atomic::Ordering::Relaxed;
 
 /// Figures of one table.
 ///

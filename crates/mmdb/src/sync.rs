@@ -1,11 +1,18 @@
-//! Locks for sections of well under a microsecond that many threads pass: they spin for a moment and then sleep, and never
-//! yield their processor to whoever else wants the same lock.
+//! Where the engine takes its locks, atomics, threads and futexes from.
 //!
-//! They are the standard library's. Its locks spin without giving the processor away; those of `parking_lot` call
-//! `sched_yield` meanwhile, which with far more threads than processors hands every short wait to a cold thread. A
-//! panic of another thread is that thread's matter, as it is with `parking_lot`: nothing here is left half done by one.
+//! Unit tests have `sync/scheduled.rs` in this file's place, whose types hand every step to a scheduler that tries one
+//! order of threads after the other. So whatever two threads can meet at must come from here.
+//!
+//! The locks are for sections of well under a microsecond that many threads pass: they spin for a moment and then sleep,
+//! and never yield their processor to whoever else wants the same lock. They are the standard library's. Its locks spin
+//! without giving the processor away; those of `parking_lot` call `sched_yield` meanwhile, which with far more threads than
+//! processors hands every short wait to a cold thread. A panic of another thread is that thread's matter, as it is with
+//! `parking_lot`: nothing here is left half done by one.
 
-use std::sync::{MutexGuard, PoisonError, RwLockReadGuard, RwLockWriteGuard};
+use rustix::thread::futex;
+use std::sync::PoisonError;
+pub(crate) use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
+pub(crate) use std::thread;
 use std::time::Duration;
 
 #[derive(Debug, Default)]
@@ -66,4 +73,43 @@ impl Condvar {
     pub(crate) fn notify_all(&self) {
         self.0.notify_all();
     }
+}
+
+/// A word that threads can sleep on.
+#[derive(Debug)]
+pub(crate) struct Futex(atomic::AtomicU32);
+
+impl Futex {
+    pub(crate) const fn new(value: u32) -> Self {
+        Futex(atomic::AtomicU32::new(value))
+    }
+
+    #[inline]
+    pub(crate) fn load(&self, order: atomic::Ordering) -> u32 {
+        self.0.load(order)
+    }
+
+    #[inline]
+    pub(crate) fn store(&self, value: u32, order: atomic::Ordering) {
+        self.0.store(value, order);
+    }
+
+    /// Sleeps until woken if the word is still `value`. May return for no reason.
+    pub(crate) fn wait(&self, value: u32) {
+        // Fails if the word has changed or a signal came; the caller looks again in any case.
+        let _ = futex::wait(&self.0, futex::Flags::PRIVATE, value, None);
+    }
+
+    pub(crate) fn wake_all(&self) {
+        // Fails only for a bad address, which a live atomic is not.
+        let _ = futex::wake(&self.0, futex::Flags::PRIVATE, i32::MAX as u32);
+    }
+}
+
+/// A small number for this thread, for choosing stripes.
+pub(crate) fn thread_number() -> usize {
+    use atomic::{AtomicUsize, Ordering};
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static MINE: usize = NEXT.fetch_add(1, Ordering::Relaxed));
+    MINE.with(|m| *m)
 }

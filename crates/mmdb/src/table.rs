@@ -1,14 +1,14 @@
 //! Tables: containers, free slots and indexes.
 
 use crate::append_list::AppendList;
-use crate::container::{CLASSES, Container, Rid, Slot};
+use crate::container::{CLASSES, Container, MAX_CONTAINERS, Rid, Slot};
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::row::Layout;
 use crate::schema::{Locking, Logging, Schema};
 use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Free slots are kept per stripe, so that threads allocate from different containers.
 pub(crate) const STRIPES: usize = 4;
@@ -156,6 +156,9 @@ impl TableInner {
         bytes.try_reserve_exact(size).map_err(|_| full())?;
         bytes.resize(size, 0);
         let i = self.containers.len();
+        if i >= MAX_CONTAINERS {
+            return Err(full());
+        }
         let container = Container::new(class, self.space.take_image(), bytes.into_boxed_slice());
         let slots = container.slots(size);
         if !self.containers.put(i, container) {

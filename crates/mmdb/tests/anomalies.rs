@@ -1,5 +1,8 @@
 //! The standard anomalies, at each lock granularity: none may happen. With locking off some do, which shows that the
 //! tests can see them.
+//!
+//! Names: P0–P4, A5A, A5B of Berenson et al. (SIGMOD 1995), G0, G1a–c, OTV of Adya (1999) and Bailis et al. (2014), the
+//! read-only anomaly of Fekete et al. (SIGMOD Record 2004).
 #![allow(clippy::unwrap_used)]
 
 use mmdb::{ColumnType, Database, Error, Locking, Options, Schema, Table, Transaction, Value};
@@ -51,13 +54,62 @@ fn dirty_write(locking: Locking) -> bool {
     true
 }
 
-/// G1a, G1b: a value that is never committed, or not the last, is read.
+/// P1: a value is read while its writer is still at work.
 fn dirty_read(locking: Locking) -> bool {
     let (db, t) = open(locking);
     let (mut a, mut b) = (db.begin().unwrap(), db.begin().unwrap());
     set(&mut a, &t, 1, 99).unwrap();
     let seen = value(&mut b, &t, 1);
     matches!(seen, Ok(Some(99)))
+}
+
+/// G1a: a value is read that is never committed.
+fn aborted_read(locking: Locking) -> bool {
+    let (db, t) = open(locking);
+    let (mut a, mut b) = (db.begin().unwrap(), db.begin().unwrap());
+    set(&mut a, &t, 1, 99).unwrap();
+    let seen = value(&mut b, &t, 1);
+    a.abort();
+    let committed = b.commit().is_ok();
+    let after = value(&mut db.begin().unwrap(), &t, 1).unwrap();
+    (committed && matches!(seen, Ok(Some(99)))) || after != Some(10)
+}
+
+/// G1b: a value is read that its writer overwrites before it commits.
+fn intermediate_read(locking: Locking) -> bool {
+    let (db, t) = open(locking);
+    let (mut a, mut b) = (db.begin().unwrap(), db.begin().unwrap());
+    set(&mut a, &t, 1, 98).unwrap();
+    let seen = value(&mut b, &t, 1);
+    set(&mut a, &t, 1, 99).unwrap();
+    a.commit().unwrap().wait().unwrap();
+    matches!(seen, Ok(Some(98)))
+}
+
+/// G1c: each sees what the other wrote.
+fn circular_information_flow(locking: Locking) -> bool {
+    let (db, t) = open(locking);
+    let (mut a, mut b) = (db.begin().unwrap(), db.begin().unwrap());
+    set(&mut a, &t, 1, 11).unwrap();
+    // A coarse lock ends it here.
+    let Ok(()) = set(&mut b, &t, 2, 22) else { return false };
+    let (x, y) = (value(&mut a, &t, 2), value(&mut b, &t, 1));
+    matches!((x, y), (Ok(Some(22)), Ok(Some(11)))) && a.commit().is_ok() && b.commit().is_ok()
+}
+
+/// OTV: a reader sees a transaction's first write and, behind another's, no longer its second.
+fn observed_transaction_vanishes(locking: Locking) -> bool {
+    let (db, t) = open(locking);
+    let (mut a, mut b, mut c) = (db.begin().unwrap(), db.begin().unwrap(), db.begin().unwrap());
+    set(&mut a, &t, 1, 11).and_then(|()| set(&mut a, &t, 2, 19)).unwrap();
+    if set(&mut b, &t, 1, 12).is_err() {
+        return false;
+    }
+    a.commit().unwrap().wait().unwrap();
+    let first = value(&mut c, &t, 1);
+    let _ = set(&mut b, &t, 2, 18).and_then(|()| b.commit());
+    let second = value(&mut c, &t, 2);
+    matches!((first, second), (Ok(Some(11)), Ok(Some(18))))
 }
 
 /// P4: both read, both write what they computed.
@@ -74,6 +126,18 @@ fn lost_update(locking: Locking) -> bool {
         a.abort();
     }
     b_wrote && b.commit().is_ok() && a_wrote
+}
+
+/// P4C: an update is lost between a cursor's read and its holder's write.
+fn lost_update_under_a_cursor(locking: Locking) -> bool {
+    let (db, t) = open(locking);
+    let (mut a, mut b) = (db.begin().unwrap(), db.begin().unwrap());
+    let row = a.scan(&t).unwrap().next().unwrap().unwrap();
+    if set(&mut b, &t, 1, 50).is_err() {
+        return false;
+    }
+    b.commit().unwrap().wait().unwrap();
+    set(&mut a, &t, 1, row.at(1).as_int().unwrap() + 1).is_ok() && a.commit().is_ok()
 }
 
 /// P2: the same read gives two answers.
@@ -114,6 +178,38 @@ fn write_skew(locking: Locking) -> bool {
     one.is_ok() && two.is_ok()
 }
 
+/// A5B on predicates: each counts, then adds what the other should have counted.
+fn write_skew_on_a_range(locking: Locking) -> bool {
+    let (db, t) = open(locking);
+    let (mut a, mut b) = (db.begin().unwrap(), db.begin().unwrap());
+    let count = |tx: &mut Transaction<'_>| {
+        tx.range(&t, "primary", [Value::Int(0)]..[Value::Int(9)]).map(Iterator::count)
+    };
+    if count(&mut a).is_err() || count(&mut b).is_err() {
+        return false;
+    }
+    let one = a.insert(&t, &[5.into(), 50.into()]).and_then(|()| a.commit());
+    let two = b.insert(&t, &[6.into(), 60.into()]).and_then(|()| b.commit());
+    one.is_ok() && two.is_ok()
+}
+
+/// Fekete et al.: two writers have a serial order until a reader sees one of them.
+fn read_only_anomaly(locking: Locking) -> bool {
+    let (db, t) = open(locking);
+    let (mut withdrawal, mut deposit) = (db.begin().unwrap(), db.begin().unwrap());
+    let x = value(&mut withdrawal, &t, 1).unwrap().unwrap();
+    let y = value(&mut withdrawal, &t, 2).unwrap().unwrap();
+    if set(&mut deposit, &t, 2, y + 20).is_err() {
+        return false;
+    }
+    deposit.commit().unwrap().wait().unwrap();
+    let mut report = db.begin().unwrap();
+    let seen = (value(&mut report, &t, 1).unwrap(), value(&mut report, &t, 2).unwrap());
+    report.commit().unwrap().wait().unwrap();
+    let wrote = set(&mut withdrawal, &t, 1, x - 11).is_ok() && withdrawal.commit().is_ok();
+    wrote && seen == (Some(x), Some(y + 20))
+}
+
 /// P3: a range grows between two reads of it.
 fn phantom_in_a_range(locking: Locking) -> bool {
     let (db, t) = open(locking);
@@ -124,6 +220,32 @@ fn phantom_in_a_range(locking: Locking) -> bool {
     }
     b.commit().unwrap().wait().unwrap();
     a.range(&t, "primary", [Value::Int(0)]..[Value::Int(9)]).unwrap().count() != n
+}
+
+/// P3 the other way: a range shrinks between two reads of it.
+fn phantom_by_a_delete(locking: Locking) -> bool {
+    let (db, t) = open(locking);
+    let (mut a, mut b) = (db.begin().unwrap(), db.begin().unwrap());
+    let n = a.range(&t, "primary", [Value::Int(0)]..[Value::Int(9)]).unwrap().count();
+    if b.delete(&t, &[2.into()]).is_err() {
+        return false;
+    }
+    b.commit().unwrap().wait().unwrap();
+    a.range(&t, "primary", [Value::Int(0)]..[Value::Int(9)]).unwrap().count() != n
+}
+
+/// P3 by a scan of all rows, which a table with a hashed key reads by place.
+fn phantom_in_a_scan(locking: Locking) -> bool {
+    let (db, _) = open(locking);
+    let s = Schema::new("hashed").column("id", ColumnType::Int64).primary_key(&["id"]).locking(locking);
+    let t = db.create_table(s).unwrap();
+    let (mut a, mut b) = (db.begin().unwrap(), db.begin().unwrap());
+    let n = a.scan(&t).unwrap().count();
+    if b.insert(&t, &[5.into()]).is_err() {
+        return false;
+    }
+    b.commit().unwrap().wait().unwrap();
+    a.scan(&t).unwrap().count() != n
 }
 
 /// P3 by a point: a key that was absent appears.
@@ -150,6 +272,28 @@ fn phantom_in_an_index(locking: Locking) -> bool {
     a.get_by(&t, "by_v", &[10.into()]).unwrap().len() != n
 }
 
+/// P3 by a secondary index, the other way: a row leaves the key that was read.
+fn phantom_out_of_an_index(locking: Locking) -> bool {
+    let (db, t) = open(locking);
+    let (mut a, mut b) = (db.begin().unwrap(), db.begin().unwrap());
+    let n = a.get_by(&t, "by_v", &[10.into()]).unwrap().len();
+    if set(&mut b, &t, 1, 77).is_err() {
+        return false;
+    }
+    b.commit().unwrap().wait().unwrap();
+    a.get_by(&t, "by_v", &[10.into()]).unwrap().len() != n
+}
+
+/// Two transactions insert the same key, and neither sees the other.
+fn double_insert(locking: Locking) -> bool {
+    let (db, t) = open(locking);
+    let (mut a, mut b) = (db.begin().unwrap(), db.begin().unwrap());
+    a.insert(&t, &[5.into(), 0.into()]).unwrap();
+    let second = b.insert(&t, &[5.into(), 1.into()]);
+    a.commit().unwrap().wait().unwrap();
+    second.is_ok() && b.commit().is_ok()
+}
+
 /// A deleted row's key is reused while its deletion is not committed.
 fn insert_over_uncommitted_delete(locking: Locking) -> bool {
     let (db, t) = open(locking);
@@ -158,36 +302,71 @@ fn insert_over_uncommitted_delete(locking: Locking) -> bool {
     !refused(b.insert(&t, &[1.into(), 0.into()])) && locking != Locking::None
 }
 
-macro_rules! anomaly {
-    ($($name:ident: $f:ident;)*) => { $(
-        #[test]
-        fn $name() {
-            for locking in ALL {
-                assert!(!$f(locking), "{locking:?}");
-            }
+macro_rules! anomalies {
+    ($($name:ident: $f:ident;)*) => {
+        anomalies! { @at record Record $($name: $f;)* }
+        anomalies! { @at page Page $($name: $f;)* }
+        anomalies! { @at container Container $($name: $f;)* }
+    };
+    (@at $module:ident $locking:ident $($name:ident: $f:ident;)*) => {
+        mod $module {
+            $(#[test]
+            fn $name() {
+                assert!(!super::$f(super::Locking::$locking));
+            })*
         }
-    )* };
+    };
 }
 
-anomaly! {
+anomalies! {
     no_dirty_write: dirty_write;
     no_dirty_read: dirty_read;
+    no_aborted_read: aborted_read;
+    no_intermediate_read: intermediate_read;
+    no_circular_information_flow: circular_information_flow;
+    no_observed_transaction_vanishes: observed_transaction_vanishes;
     no_lost_update: lost_update;
+    no_lost_update_under_a_cursor: lost_update_under_a_cursor;
     no_fuzzy_read: fuzzy_read;
     no_read_skew: read_skew;
     no_write_skew: write_skew;
+    no_write_skew_on_a_range: write_skew_on_a_range;
+    no_read_only_anomaly: read_only_anomaly;
     no_phantom_in_a_range: phantom_in_a_range;
+    no_phantom_by_a_delete: phantom_by_a_delete;
+    no_phantom_in_a_scan: phantom_in_a_scan;
     no_phantom_key: phantom_key;
     no_phantom_in_an_index: phantom_in_an_index;
+    no_phantom_out_of_an_index: phantom_out_of_an_index;
     no_insert_over_an_uncommitted_delete: insert_over_uncommitted_delete;
+    no_double_insert: double_insert;
 }
 
 #[test]
 fn without_locking_the_anomalies_are_there_but_nothing_uncommitted_is_read() {
-    for f in [lost_update, fuzzy_read, read_skew, write_skew, phantom_in_a_range, phantom_key] {
-        assert!(f(Locking::None));
+    let possible = [
+        lost_update,
+        lost_update_under_a_cursor,
+        fuzzy_read,
+        read_skew,
+        write_skew,
+        write_skew_on_a_range,
+        read_only_anomaly,
+        phantom_in_a_range,
+        phantom_by_a_delete,
+        phantom_in_a_scan,
+        phantom_key,
+        phantom_in_an_index,
+        phantom_out_of_an_index,
+        dirty_write,
+    ];
+    for (i, f) in possible.into_iter().enumerate() {
+        assert!(f(Locking::None), "number {i}");
     }
-    assert!(!dirty_read(Locking::None));
+    let impossible = [dirty_read, aborted_read, intermediate_read, circular_information_flow, double_insert];
+    for (i, f) in impossible.into_iter().enumerate() {
+        assert!(!f(Locking::None), "number {i}");
+    }
 }
 
 /// Real threads: transfers keep the sum, and every balance is explained, at every granularity.

@@ -33,7 +33,7 @@ fn without_example(text: &str, exported: &[String]) -> Vec<String> {
     let is_public = |name: &str| exported.iter().any(|e| e == name);
     let (mut missing, mut doc, mut hidden) = (Vec::new(), String::new(), false);
     // The example of the trait, and whether the type is public, in whose block the line stands.
-    let (mut of_trait, mut of_type) = (None, false);
+    let (mut of_trait, mut of_type): (Option<String>, bool) = (None, false);
     for line in text.lines().take_while(|l| *l != "#[cfg(test)]") {
         if line.trim_start().starts_with("///") {
             doc += line;
@@ -47,7 +47,7 @@ fn without_example(text: &str, exported: &[String]) -> Vec<String> {
         let name = words(line).find(|w| !before_name.contains(w)).unwrap_or("");
         let runs = doc.contains("/// ```") && !doc.contains("```ignore") && !doc.contains("```no_run");
         let needed = match &of_trait {
-            Some(example) if line.starts_with("    fn ") => !str::contains(example, &format!(".{name}(")),
+            Some(example) if line.starts_with("    fn ") => !example.contains(&format!(".{name}(")),
             _ if line.starts_with("    pub fn ") => of_type,
             _ => line.starts_with("pub ") && is_public(name),
         };
@@ -72,7 +72,9 @@ fn every_public_item_has_an_example_that_runs() {
     let mut missing = Vec::new();
     for file in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
         let text = std::fs::read_to_string(&file).unwrap();
-        missing.extend(without_example(&text, &exported).into_iter().map(|m| format!("{}: {m}", file.display())));
+        missing.extend(
+            without_example(&text, &exported).into_iter().map(|m| format!("{}: {m}", file.display())),
+        );
     }
     assert!(missing.is_empty(), "no runnable example:\n{}", missing.join("\n"));
 }
@@ -84,13 +86,26 @@ fn the_check_for_examples_sees_each_kind_of_gap() {
         /// C.\npub const C: u8 = 1;\nstruct P;\nimpl P {\n    pub fn q() {}\n}\n/// F.\npub fn f() {}\n";
     let names = ["A", "T", "C", "f"].map(str::to_owned);
     let gaps = without_example(text, &names);
-    assert_eq!(gaps, ["pub struct A;", "pub fn m() {}", "pub trait T {", "fn y();", "pub const C: u8 = 1;", "pub fn f() {}"]);
+    assert_eq!(
+        gaps,
+        [
+            "pub struct A;",
+            "pub fn m() {}",
+            "pub trait T {",
+            "fn y();",
+            "pub const C: u8 = 1;",
+            "pub fn f() {}"
+        ]
+    );
 }
 
 /// Names in backquotes that have the form `file::test`, `file::…::test` or `path/of/file.rs`.
 fn cited(page: &str) -> Vec<String> {
     let quoted = page.split('`').skip(1).step_by(2);
-    quoted.filter(|q| !q.contains(' ') && (q.contains("::") || q.ends_with(".rs"))).map(str::to_owned).collect()
+    quoted
+        .filter(|q| !q.contains(' ') && (q.contains("::") || q.ends_with(".rs")))
+        .map(str::to_owned)
+        .collect()
 }
 
 #[test]
@@ -105,8 +120,12 @@ fn every_test_that_the_rules_of_recovery_name_exists() {
             [first, .., test] => {
                 let module = parts[..parts.len() - 1].iter().filter(|p| **p != "tests").copied();
                 let path = module.collect::<Vec<_>>().join("/");
-                let candidates =
-                    [format!("tests/{first}.rs"), format!("tests/{first}/main.rs"), format!("src/{path}.rs"), format!("src/{path}/mod.rs")];
+                let candidates = [
+                    format!("tests/{first}.rs"),
+                    format!("tests/{first}/main.rs"),
+                    format!("src/{path}.rs"),
+                    format!("src/{path}/mod.rs"),
+                ];
                 let texts = candidates.iter().map(|c| Path::new(env!("CARGO_MANIFEST_DIR")).join(c));
                 texts.filter_map(|p| std::fs::read_to_string(p).ok()).any(|t| {
                     t.split_once(&format!("fn {test}(")).is_some_and(|(before, _)| {

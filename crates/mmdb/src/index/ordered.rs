@@ -8,9 +8,9 @@
 use crate::container::Rid;
 use crate::key::KeyBuf;
 use crate::sync::RwLock;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A leaf is split at this many entries: 2 KiB of short keys.
 const LEAF: usize = 64;

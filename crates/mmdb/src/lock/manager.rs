@@ -7,11 +7,11 @@
 
 use super::Mode;
 use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::thread::{self, Thread};
 use hashbrown::HashTable;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::Thread;
 
 const SHARDS: usize = 128;
 
@@ -170,13 +170,13 @@ impl LockManager {
                 return Err(Refused);
             }
             self.waits.fetch_add(1, Ordering::Relaxed);
-            let signal = Arc::new(Signal { granted: AtomicBool::new(false), thread: std::thread::current() });
+            let signal = Arc::new(Signal { granted: AtomicBool::new(false), thread: thread::current() });
             lock.waiters.push_back(Waiter { age, mode, signal: signal.clone() });
             let already = lock.holders().any(|h| h.age == age);
             (signal, if already { Held::Already } else { Held::New })
         };
         while !signal.0.granted.load(Ordering::Acquire) {
-            std::thread::park();
+            thread::park();
         }
         Ok(signal.1)
     }

@@ -18,6 +18,8 @@ use crate::codec::{u32_at, u64_at};
 pub(crate) const MAGIC: u32 = u32::from_le_bytes(*b"MMFR");
 /// Bytes of a frame before its body.
 pub(crate) const HEAD: usize = 32;
+/// No commit has a greater number: at a million a second, 36,000 years.
+pub(crate) const MAX_GSN: u64 = 1 << 60;
 /// Frames begin at multiples of this, bytes.
 pub(crate) const ALIGN: usize = 8;
 
@@ -101,7 +103,9 @@ pub(crate) fn parse(bytes: &[u8], at: usize, seed: Seed) -> Option<Frame> {
     if crc32c::crc32c(body) != u32_at(head, 24) {
         return None;
     }
-    Some(Frame { gsn: u64_at(head, 8), horizon: u64_at(head, 16), at, len: frame_len(body_len), body_len })
+    let (gsn, horizon) = (u64_at(head, 8), u64_at(head, 16));
+    let sane = gsn <= MAX_GSN && horizon <= MAX_GSN;
+    sane.then(|| Frame { gsn, horizon, at, len: frame_len(body_len), body_len })
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ mod ticket;
 pub use ticket::Ticket;
 
 use crate::error::{Error, Result};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex, thread};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use stream::Stream;
 use ticket::Cell;
 
@@ -203,7 +203,7 @@ impl Log {
         let mut seen = woken.last;
         while seen - woken.last < woken.threads {
             // Gives the processor to one of them if they outnumber the processors, else costs less than a microsecond.
-            std::thread::yield_now();
+            thread::yield_now();
             let now = self.last();
             if now == seen {
                 return;
@@ -267,7 +267,7 @@ impl Log {
             if !did {
                 self.check()?;
                 if self.horizon() < target {
-                    std::thread::yield_now();
+                    thread::yield_now();
                     self.advance(Vec::new());
                 }
             }

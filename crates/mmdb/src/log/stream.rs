@@ -6,11 +6,11 @@ use super::segment::{self, BLOCK, Header, Segment};
 use super::ticket::Cell;
 use crate::error::{Error, Result};
 use crate::medium::Medium;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Segments kept ready ahead of the writer.

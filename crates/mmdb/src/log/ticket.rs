@@ -2,24 +2,23 @@
 
 use super::Log;
 use crate::error::{Error, Result};
-use crate::sync::Mutex;
-use rustix::thread::futex;
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{Futex, Mutex, thread};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 
 /// Who waits for one batch: a futex word for threads, wakers for futures. One wake per flush serves them all.
 pub(crate) struct Cell {
-    done: AtomicU32,
+    done: Futex,
     waiting: AtomicU32,
     wakers: Mutex<Vec<Waker>>,
 }
 
 impl Cell {
     pub(crate) fn new() -> Arc<Cell> {
-        Arc::new(Cell { done: AtomicU32::new(0), waiting: AtomicU32::new(0), wakers: Mutex::new(Vec::new()) })
+        Arc::new(Cell { done: Futex::new(0), waiting: AtomicU32::new(0), wakers: Mutex::new(Vec::new()) })
     }
 
     /// Wakes everybody; they look at the horizon themselves. Returns how many threads were waiting.
@@ -27,8 +26,7 @@ impl Cell {
         self.done.store(1, Ordering::SeqCst);
         let waiting = self.waiting.load(Ordering::SeqCst);
         if waiting > 0 {
-            // Fails only for a bad address, which a live atomic is not.
-            let _ = futex::wake(&self.done, futex::Flags::PRIVATE, i32::MAX as u32);
+            self.done.wake_all();
         }
         for w in self.wakers.lock().drain(..) {
             w.wake();
@@ -44,7 +42,7 @@ impl Cell {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         while self.done.load(Ordering::SeqCst) == 0 {
             // Returns at once if the word changed; spurious and interrupted returns go round the loop.
-            let _ = futex::wait(&self.done, futex::Flags::PRIVATE, 0, None);
+            self.done.wait(0);
         }
     }
 
@@ -193,7 +191,7 @@ impl Ticket {
                 cell.wait();
             } else if self.log.horizon() < self.gsn && !self.log.is_poisoned() {
                 // Resolved means horizon or poison; both are visible by now.
-                std::thread::yield_now();
+                thread::yield_now();
             }
         }
     }
@@ -216,7 +214,7 @@ impl Ticket {
             }
         }
         if self.log.horizon() < self.gsn {
-            std::thread::yield_now();
+            thread::yield_now();
         }
     }
 

@@ -4,14 +4,14 @@ pub(crate) mod replay;
 pub(crate) mod scan;
 
 use crate::checkpoint::Admin;
-use crate::container::{CLASSES, Container, Rid, Slot};
+use crate::container::{CLASSES, Container, MAX_CONTAINERS, Rid, Slot};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::key::{self, KeyBuf};
 use crate::log::stream::{Closed, Place, Stream};
 use crate::log::{Log, Sabotage, segment};
-use crate::manifest::{self, Epoch, Manifest};
-use crate::options::Options;
+use crate::manifest::{self, Epoch, Image, Manifest};
+use crate::options::{MAX_STREAMS, Options};
 use crate::schema::Logging;
 use crate::table::{Space, TableInner};
 use replay::{Work, Worker};
@@ -83,7 +83,7 @@ pub(crate) struct Loaded {
 
 fn check_options(o: &Options) -> Result<()> {
     let bad = |reason: &str| Err(Error::Schema { table: "(options)".into(), reason: reason.into() });
-    if o.streams == 0 || o.streams > 256 {
+    if !(1..=MAX_STREAMS).contains(&o.streams) {
         return bad("streams must be 1 to 256");
     }
     if o.segment_bytes < 16384 || !o.segment_bytes.is_multiple_of(4096) || o.segment_bytes > 1 << 32 {
@@ -312,13 +312,20 @@ fn load_images(
 ) -> Result<()> {
     let Some(c) = &manifest.checkpoint else { return Ok(()) };
     let file_path = path.join(manifest::image_name(c.side));
-    let taken: Vec<u32> = c.images.iter().map(|i| i.image).collect();
-    space.set_images(&taken);
     if c.images.is_empty() {
         return Ok(());
     }
     let file = options.medium.open(&file_path).map_err(Error::io("open", &file_path))?;
     let size = space.container_size;
+    let len = file.len().map_err(Error::io("measure", &file_path))?;
+    // Checked before anything is sized by these numbers. What a salvage finds missing is an image like any other.
+    let whole = |i: &&Image| (u64::from(i.image) + 1) * size as u64 <= len && i.number < MAX_CONTAINERS;
+    if let Some(i) = c.images.iter().find(|i| !whole(i)).filter(|_| problems.is_none()) {
+        let what = format!("there is no image of container {} of table {}", i.number, i.table);
+        return Err(Error::corrupt(&file_path, len.min(u64::from(i.image) * size as u64), what));
+    }
+    let taken: Vec<u32> = c.images.iter().filter(whole).map(|i| i.image).collect();
+    space.set_images(&taken);
     let next = AtomicUsize::new(0);
     let failed: Mutex<Vec<Error>> = Mutex::new(Vec::new());
     let give_up = problems.is_none();
@@ -337,12 +344,18 @@ fn load_images(
                 if t.logging == Logging::Volatile {
                     return Ok(());
                 }
+                if i.number >= MAX_CONTAINERS {
+                    return Err(Error::corrupt(&path.join(manifest::NAME), 0, "container out of range"));
+                }
                 if CLASSES.get(usize::from(i.class)).is_none_or(|&s| s > size) {
                     return Err(Error::corrupt(&path.join(manifest::NAME), 0, "unknown slot class"));
                 }
                 let container = Container::new(i.class, i.image, b.into());
                 container.dirty[c.side].store(false, Ordering::Relaxed);
-                t.containers.put(i.number, container);
+                if !t.containers.put(i.number, container) {
+                    let what = format!("container {} of table {} is named twice", i.number, i.table);
+                    return Err(Error::corrupt(&path.join(manifest::NAME), 0, what));
+                }
                 space.containers.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             })();
@@ -372,10 +385,16 @@ fn load_images(
 
 /// Which commit numbers have been seen.
 #[derive(Default)]
-struct Bits(Vec<u64>);
+struct Bits(Vec<u64>, Vec<u64>);
 
 impl Bits {
+    /// Numbers this far ahead of all others are kept in a list: a damaged one must not cost memory, 8 MiB of bits.
+    const AHEAD: u64 = 1 << 26;
+
     fn set(&mut self, i: u64) {
+        if i >= self.0.len() as u64 * 64 + Self::AHEAD {
+            return self.1.push(i);
+        }
         let word = (i / 64) as usize;
         if self.0.len() <= word {
             self.0.resize(word + 1, 0);
@@ -384,7 +403,11 @@ impl Bits {
     }
 
     /// The first number not seen.
-    fn first_gap(&self) -> u64 {
+    fn first_gap(&mut self) -> u64 {
+        let mut far = std::mem::take(&mut self.1);
+        far.sort_unstable();
+        // In order, so that each makes room for the next unless there is a gap before it anyway.
+        far.into_iter().for_each(|i| self.set(i));
         match self.0.iter().position(|&w| w != u64::MAX) {
             Some(w) => w as u64 * 64 + u64::from(self.0[w].trailing_ones()),
             None => self.0.len() as u64 * 64,
@@ -448,7 +471,7 @@ impl<'a> Replay<'a> {
     }
 
     /// The last commit before the first missing one.
-    fn cut(&self) -> u64 {
+    fn cut(&mut self) -> u64 {
         self.g0 + self.seen.first_gap()
     }
 

@@ -6,14 +6,15 @@
 
 use super::scan::Scanned;
 use crate::codec::Reader;
-use crate::container::{BODY, CLASSES, Container, Slot};
+use crate::container::{BODY, CLASSES, Container, MAX_CONTAINERS, Slot};
 use crate::error::{Error, Result};
 use crate::log::record::{self, Kind, Target};
 use crate::log::{Sabotage, frame::Frame};
 use crate::schema::Logging;
+use crate::sync::RwLockWriteGuard;
 use crate::table::TableInner;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, RwLockWriteGuard};
 
 /// Frames of one segment that are to be applied.
 pub(crate) struct Work {
@@ -90,7 +91,7 @@ impl<'a> Worker<'a> {
         if table.containers.get(t.container).is_none() {
             let slot_size = CLASSES.get(usize::from(t.class)).filter(|&&s| s <= size);
             slot_size.ok_or_else(|| format!("unknown slot class {}", t.class))?;
-            if t.container >= 1 << 26 {
+            if t.container >= MAX_CONTAINERS {
                 return Err(format!("container {} is out of range", t.container));
             }
             let c = Container::new(t.class, table.space.take_image(), vec![0; size].into());

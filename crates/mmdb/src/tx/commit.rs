@@ -17,8 +17,8 @@ use crate::log::Ticket;
 use crate::log::record::{self, Kind, Target};
 use crate::options::{Durability, LogKind};
 use crate::schema::{Locking, Logging};
+use crate::sync::atomic::Ordering;
 use crate::table::TableInner;
-use std::sync::atomic::Ordering;
 
 impl Transaction<'_> {
     /// Commits with the given durability; see [`Transaction::commit`].

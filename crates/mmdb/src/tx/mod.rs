@@ -15,12 +15,12 @@ use crate::log::Ticket;
 use crate::options::Durability;
 use crate::row::{Row, values_text};
 use crate::schema::Locking;
+use crate::sync::atomic::Ordering;
 use crate::table::{Table, TableInner};
 use crate::value::Value;
 use std::cell::RefCell;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use write_set::{Change, Write, WriteSet};
 
 /// Buffers that a thread's transactions use again and again.
@@ -529,7 +529,7 @@ impl<'db> Transaction<'db> {
         if found?.is_some() {
             return Err(self.duplicate(t, 0, row));
         }
-        self.claim_keys(t, row.clone(), None, None)?;
+        self.claim_keys(t, row.clone(), None, None, false)?;
         let rid = self.allocate(t, class)?;
         self.s.writes.push(
             t,
@@ -571,15 +571,18 @@ impl<'db> Transaction<'db> {
     }
 
     /// Locks the secondary keys of a row that appears, changes (`old` to `new`) or goes, and checks unique ones.
-    /// `own` is the write-set entry that holds the row already.
+    /// `committed` is the place that holds the row already. A row that `moves` is in no index for a moment while the commit
+    /// is applied: who reads by any of its keys must wait until it is back.
     fn claim_keys(
         &mut self,
         t: &TableInner,
         new: Range<usize>,
         old: Option<Range<usize>>,
         committed: Option<Rid>,
+        moves: bool,
     ) -> Result<()> {
-        for ix in 1..t.indexes.len() {
+        let from = if moves { 0 } else { 1 };
+        for ix in from..t.indexes.len() {
             let def = &t.indexes[ix].def;
             let mut k = std::mem::take(&mut self.s.key);
             k.clear();
@@ -595,7 +598,7 @@ impl<'db> Transaction<'db> {
             let old_hash = key::hash(&before);
             self.s.old = before;
             let mut done = Ok(());
-            if !same {
+            if !same || moves {
                 // Writers of one non-unique key do not exclude each other, only its readers.
                 let mode = if def.unique { Mode::Exclusive } else { Mode::IntentExclusive };
                 if t.locking != Locking::None {
@@ -606,7 +609,7 @@ impl<'db> Transaction<'db> {
                         done = self.lock(t, name::key(t.id, ix, h), mode, || "(new key)".into());
                     }
                 }
-                if done.is_ok() && def.unique {
+                if done.is_ok() && def.unique && !same {
                     match self.find(t, ix, &k, h) {
                         Some(Found::There(rid)) if Some(rid) == committed => {}
                         Some(_) => done = Err(self.duplicate(t, ix, new.clone())),
@@ -682,13 +685,13 @@ impl<'db> Transaction<'db> {
             Found::There(rid) => Some(rid),
             Found::Own(i) => (!self.s.writes[i].fresh).then(|| self.s.writes[i].rid),
         };
-        self.claim_keys(t, new.clone(), Some(old), committed)?;
         let rid = match found {
             Found::There(rid) => rid,
             Found::Own(i) => self.s.writes[i].rid,
         };
         let have = t.container(rid)?.class;
         let fits = class <= have;
+        self.claim_keys(t, new.clone(), Some(old), committed, !fits)?;
         match found {
             Found::There(rid) if fits => {
                 let w =

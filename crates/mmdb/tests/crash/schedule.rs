@@ -1,6 +1,7 @@
 //! One schedule: a few lives of a database, each with interleaved transactions and a violent end.
 
 use crate::history::{Content, History, Key, Tx};
+use crate::rng::Rng;
 use mmdb::medium::{CrashKind, CrashMedium, Faults};
 use mmdb::{
     ColumnType, Database, Durability, Error, Locking, LogKind, Options, Row, Sabotage, Schema, Stepwise,
@@ -10,26 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const KEYS: u64 = 6;
-
-pub struct Rng(u64);
-
-impl Rng {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    pub fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
 
 fn schema(name: &str, locking: Locking, ordered: bool) -> Schema {
     let s = Schema::new(name)
