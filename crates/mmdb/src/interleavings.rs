@@ -70,6 +70,26 @@ fn every_ticket_resolves_and_not_before_its_commit_is_durable() {
     });
 }
 
+/// A future that asks just as its batch gets durable is answered at once or woken.
+#[test]
+fn an_awaited_ticket_is_answered() {
+    explore(4, 2000, || {
+        let db = Database::open("/db", options()).unwrap();
+        let t = table(&db);
+        let clients: Vec<_> = (0..2i64)
+            .map(|c| {
+                let (db, t) = (db.clone(), t.clone());
+                spawn(move || {
+                    let insert = |tx: &mut crate::Transaction<'_>| tx.insert(&t, &[c.into(), 0.into()]);
+                    let ticket = db.run_with(Durability::Durable, insert).unwrap().1;
+                    shuttle::future::block_on(ticket).unwrap();
+                })
+            })
+            .collect();
+        clients.into_iter().for_each(|c| c.join().unwrap());
+    });
+}
+
 /// A sync fails under waiting clients: each gets its number or learns that it cannot know, nobody waits for ever.
 #[test]
 fn a_failed_sync_reaches_every_waiter() {
