@@ -300,6 +300,39 @@ fn resealing_what_is_whole_changes_nothing() {
     judge(files, false, true).unwrap();
 }
 
+/// The numbers that memory is sized by, under right checksums.
+#[test]
+fn numbers_out_of_range_cost_no_memory() {
+    let (whole, _) = sample(false);
+    let manifest = &whole[Path::new("/db/MANIFEST")];
+    let mut files: Vec<(PathBuf, usize, Vec<u8>)> = Vec::new();
+    // Streams u32 at 16; behind the only life: next table u32 at 50.
+    for at in [16, 50] {
+        for n in [u32::MAX, 1 << 30, 1 << 24] {
+            files.push(("/db/MANIFEST".into(), at, n.to_le_bytes().to_vec()));
+        }
+    }
+    // A frame's number and horizon.
+    for (path, bytes) in whole {
+        if let Some(frame) = bytes.windows(4).position(|w| w == b"MMFR") {
+            for n in [u64::MAX, 1 << 60, 1 << 40] {
+                files.push((path.clone(), frame + 8, n.to_le_bytes().to_vec()));
+                files.push((path.clone(), frame + 16, n.to_le_bytes().to_vec()));
+            }
+        }
+    }
+    assert!(files.len() >= 18, "{}", files.len());
+    for (path, at, number) in files {
+        let mut files = whole.clone();
+        let bytes = files.get_mut(&path).unwrap();
+        bytes[at..at + number.len()].copy_from_slice(&number);
+        reseal(&path, bytes, manifest);
+        let judged = judge(&files, false, false);
+        assert!(judged.is_ok(), "{number:?} at {at} of {}: {judged:?}", path.display());
+        assert!(LARGEST.load(Ordering::Relaxed) < 64 << 20, "{number:?} at {at} of {}", path.display());
+    }
+}
+
 #[test]
 fn a_change_that_is_missing_from_a_slot_is_noticed() {
     let mut files = sample(false).0.clone();

@@ -216,7 +216,8 @@ impl Stream {
         drop(st);
         log.wake_preparer();
         let mut st = self.state.lock();
-        if st.ready.is_empty() {
+        // Whatever came while the lock was free has notified nobody.
+        if st.ready.is_empty() && st.problem.is_none() && !log.is_poisoned() {
             st = self.drained.wait_for(st, Duration::from_millis(100));
         }
         Ok(st)

@@ -21,14 +21,20 @@ fn step() {
     }
 }
 
-/// Runs `f` under `schedules` schedules from seed `seed` on. Panics, naming the schedule, if `f` does in any of them.
+/// Runs `f` under `schedules` schedules from seed `seed` on, panics if `f` does in any of them. The odd seeds' scheduler
+/// throws dice at every step; the even seeds' gives threads priorities and changes them at a few points (PCT, Burckhardt
+/// et al., ASPLOS 2010), so that one thread stands still while another goes a long way.
 pub(crate) fn explore(seed: u64, schedules: usize, f: impl Fn() + Send + Sync + 'static) {
+    use shuttle::scheduler::{PctScheduler, RandomScheduler};
     let mut config = shuttle::Config::new();
     config.stack_size = 1 << 20;
     config.silence_warnings = true;
     config.failure_persistence = shuttle::FailurePersistence::None;
-    let scheduler = shuttle::scheduler::RandomScheduler::new_from_seed(seed, schedules);
-    shuttle::Runner::new(scheduler, config).run(f);
+    if seed % 2 == 1 {
+        shuttle::Runner::new(RandomScheduler::new_from_seed(seed, schedules), config).run(f);
+    } else {
+        shuttle::Runner::new(PctScheduler::new_from_seed(seed, 3, schedules), config).run(f);
+    }
 }
 
 /// A guard of the real lock, given back before the gate opens.
