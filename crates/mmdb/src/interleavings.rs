@@ -9,6 +9,8 @@ mod clients;
 mod history;
 #[path = "../tests/crash/rng.rs"]
 mod rng;
+#[path = "../tests/crash/table.rs"]
+mod table;
 
 use crate as engine;
 use crate::lock::{Held, LockManager, Mode, Refused};

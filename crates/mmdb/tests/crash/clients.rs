@@ -3,16 +3,14 @@
 //! The same clients run on threads of the operating system (`threads.rs`) and under the scheduler of the unit tests
 //! (`src/interleavings.rs`), which is why they name the engine and the threads through their parent.
 
+use super::engine::medium::{CrashKind, CrashMedium, Faults};
 use super::engine::{
-    ColumnType,
-    medium::{CrashKind, CrashMedium, Faults},
-};
-use super::engine::{
-    Database, Durability, Error, Locking, LogKind, Options, Result, Row, Schema, Table, Transaction, Value,
+    Database, Durability, Error, Locking, LogKind, Options, Result, Row, Table, Transaction, Value,
 };
 use super::history::{Content, History, Key, Tx};
 use super::rng::Rng;
 use super::spawn;
+use super::table::{check_recovered, content, schema};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -47,15 +45,6 @@ impl Plan {
         let locking = [Locking::Record, Locking::Page, Locking::Container][rng.below(3) as usize];
         Plan { seed, clients, transactions, lives: 2, options, locking, ordered: rng.one_in(2) }
     }
-
-    fn schema(&self, name: &str) -> Schema {
-        let s = Schema::new(name)
-            .column("id", ColumnType::Int16)
-            .column("writer", ColumnType::Int64)
-            .column("pad", ColumnType::VarBytes(400));
-        let s = if self.ordered { s.ordered_primary_key(&["id"]) } else { s.primary_key(&["id"]) };
-        s.ordered_index("by_writer", &["writer"]).locking(self.locking)
-    }
 }
 
 /// A transaction as its client saw it: what it read, not from whom.
@@ -63,10 +52,6 @@ impl Plan {
 struct Seen {
     tx: Tx,
     reads: BTreeMap<Key, Content>,
-}
-
-fn content(r: &Row) -> (u64, usize) {
-    (r.at(1).as_int().unwrap() as u64, r.at(2).as_bytes().unwrap().len())
 }
 
 /// Runs a schedule: lives with concurrent clients, each ended by a crash, and a last one that only looks. How many
@@ -94,7 +79,7 @@ pub fn run(plan: &Plan, disk: &CrashMedium) -> std::result::Result<u64, String> 
             Err(_) => {}
             Ok(db) => {
                 let before = history.committed.len();
-                check_recovered(&db, &mut history, created).map_err(|e| format!("life {life}: {e}"))?;
+                check_recovered(&db, &mut history, |_| created).map_err(|e| format!("life {life}: {e}"))?;
                 lost += (before - history.committed.len()) as u64;
                 if !last && tables(&db, plan, &mut created).is_some() {
                     let seen = live(&db, plan, life);
@@ -109,7 +94,8 @@ pub fn run(plan: &Plan, disk: &CrashMedium) -> std::result::Result<u64, String> 
 }
 
 fn tables(db: &Database, plan: &Plan, created: &mut bool) -> Option<Vec<Table>> {
-    let all = ["a", "b"].map(|n| db.table(n).or_else(|_| db.create_table(plan.schema(n))));
+    let all =
+        ["a", "b"].map(|n| db.table(n).or_else(|_| db.create_table(schema(n, plan.locking, plan.ordered))));
     let all: Option<Vec<Table>> = all.into_iter().map(Result::ok).collect();
     *created |= all.is_some();
     all
@@ -232,29 +218,4 @@ fn explain(history: &mut History, mut seen: Vec<Seen>) -> std::result::Result<()
         history.commit(s.tx);
     }
     history.check_serializable()
-}
-
-/// After opening: the state is that of a prefix of the commits which has everything acknowledged.
-fn check_recovered(db: &Database, history: &mut History, created: bool) -> std::result::Result<(), String> {
-    let cut = db.recovery().cut;
-    history.truncate(cut)?;
-    let mut state = BTreeMap::new();
-    for (i, name) in ["a", "b"].iter().enumerate() {
-        match db.table(name) {
-            Ok(t) => {
-                let mut tx = db.begin().map_err(|e| e.to_string())?;
-                for row in tx.scan(&t).map_err(|e| e.to_string())? {
-                    let row = row.map_err(|e| e.to_string())?;
-                    state.insert((i, row.at(0).as_int().unwrap() as u8), content(&row));
-                }
-            }
-            Err(e) if created => return Err(e.to_string()),
-            Err(_) => {}
-        }
-    }
-    let want = history.state();
-    if state != want {
-        return Err(format!("recovered {state:?}, expected {want:?} at cut {cut}"));
-    }
-    db.verify().map_err(|e| e.to_string())
 }

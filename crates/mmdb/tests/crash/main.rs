@@ -11,6 +11,7 @@ mod clients;
 mod history;
 mod rng;
 mod schedule;
+mod table;
 
 use mmdb as engine;
 use mmdb::medium::CrashMedium;

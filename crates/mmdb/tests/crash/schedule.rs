@@ -2,28 +2,16 @@
 
 use crate::history::{Content, History, Key, Tx};
 use crate::rng::Rng;
+use crate::table::{check_recovered, content, schema};
 use mmdb::medium::{CrashKind, CrashMedium, Faults};
 use mmdb::{
-    ColumnType, Database, Durability, Error, Locking, LogKind, Options, Row, Sabotage, Schema, Stepwise,
-    Table, Ticket, Transaction, Value,
+    Database, Durability, Error, Locking, LogKind, Options, Row, Sabotage, Stepwise, Table, Ticket,
+    Transaction, Value,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const KEYS: u64 = 6;
-
-fn schema(name: &str, locking: Locking, ordered: bool) -> Schema {
-    let s = Schema::new(name)
-        .column("id", ColumnType::Int16)
-        .column("writer", ColumnType::Int64)
-        .column("pad", ColumnType::VarBytes(400));
-    let s = if ordered { s.ordered_primary_key(&["id"]) } else { s.primary_key(&["id"]) };
-    s.ordered_index("by_writer", &["writer"]).locking(locking)
-}
-
-fn content(r: &Row) -> (u64, usize) {
-    (r.at(1).as_int().unwrap() as u64, r.at(2).as_bytes().unwrap().len())
-}
 
 struct Client<'a> {
     tx: Transaction<'a>,
@@ -89,7 +77,8 @@ pub fn run(seed: u64, sabotage: Sabotage, trace: bool) -> Result<(), String> {
             Err(e) => return Err(format!("life {life}: cannot open: {e}")),
             Ok(db) => {
                 let done = (|| {
-                    check_recovered(&db, &mut w, &created)?;
+                    trace!(w, "recovered {:?}", db.recovery());
+                    check_recovered(&db, &mut w.history, |name| created.contains(name))?;
                     if last {
                         return Ok(());
                     }
@@ -113,32 +102,6 @@ pub fn run(seed: u64, sabotage: Sabotage, trace: bool) -> Result<(), String> {
         medium.crash(kind);
     }
     w.history.check_serializable()
-}
-
-/// After opening: the state is that of a prefix of the commits which has everything acknowledged.
-fn check_recovered(db: &Database, w: &mut World, created: &BTreeSet<&str>) -> Result<(), String> {
-    let cut = db.recovery().cut;
-    trace!(w, "recovered {:?}", db.recovery());
-    w.history.truncate(cut)?;
-    let mut state = BTreeMap::new();
-    for (i, name) in ["a", "b"].iter().enumerate() {
-        match db.table(name) {
-            Ok(t) => {
-                let mut tx = db.begin().map_err(|e| e.to_string())?;
-                for row in tx.scan(&t).map_err(|e| e.to_string())? {
-                    let row = row.map_err(|e| e.to_string())?;
-                    state.insert((i, row.at(0).as_int().unwrap() as u8), content(&row));
-                }
-            }
-            Err(e) if created.contains(name) => return Err(e.to_string()),
-            Err(_) => {}
-        }
-    }
-    let want = w.history.state();
-    if state != want {
-        return Err(format!("recovered {state:?}, expected {want:?} at cut {cut}"));
-    }
-    db.verify().map_err(|e| e.to_string())
 }
 
 fn live(db: &Database, w: &mut World, medium: &CrashMedium, streams: usize) -> Result<(), String> {
