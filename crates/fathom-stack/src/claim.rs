@@ -21,6 +21,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
+use crate::blocks;
 use crate::command::{CommandLine, find_program};
 use crate::error::StackError;
 use crate::guard::Guard;
@@ -84,12 +85,9 @@ impl Claim {
     /// # Errors
     /// The state directory cannot be written, or the name is taken.
     pub fn new(state: &Path, label: &str, name: Option<&str>, spec: &StackSpec) -> Result<Claim, StackError> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
         let label = clean(label);
         let owner_pid = std::process::id();
-        let sequence = NEXT.fetch_add(1, Ordering::Relaxed);
-        let kind = if name.is_some() { "named-" } else { "" };
-        let tag = format!("fathom-{kind}{label}-{owner_pid}-{}-{sequence}", start_time("self").unwrap_or(0));
+        let tag = tag_of(&if name.is_some() { format!("named-{label}") } else { label.clone() });
         let directory = absolute(&spec.directory)?;
         let work = (spec.filesystem == "dir").then(|| directory.join(&tag));
         let created_ms =
@@ -257,13 +255,16 @@ pub(crate) fn lock_state(state: &Path) -> Result<File, StackError> {
     Ok(lock)
 }
 
-/// Takes an entry down from whatever state it is in: mounts at its mount point, loop devices and image files of its tag,
+/// Takes an entry down from whatever state it is in: its trace instance, mounts at its mount point, loop devices and image files of its tag,
 /// the `dir` directory, the entry itself. What is already gone is fine.
 ///
 /// # Errors
 /// The mount is busy or does not go, the loop device stays, a file cannot be removed. With `lazy`, a busy mount is
 /// detached, everything else is still undone, and the error tells of it.
 pub(crate) fn undo(home: &Path, entry: &Entry, patience: Patience) -> Result<(), StackError> {
+    if let Some(instance) = blocks::instance_path(&entry.tag) {
+        gone(blocks::remove_instance(&instance), "remove", &instance)?;
+    }
     let point = mount_point(home);
     let lazily = unmount(&point, patience)?;
     let still_held = release_loops(&entry.tag, if lazily.is_some() { Duration::ZERO } else { patience.wait });
@@ -397,11 +398,20 @@ fn absolute(directory: &Path) -> Result<PathBuf, StackError> {
 }
 
 /// A label as part of a file name: at most 32 characters of `[A-Za-z0-9._]` and `-`.
-fn clean(label: &str) -> String {
+pub(crate) fn clean(label: &str) -> String {
     const LONGEST: usize = 32;
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' };
     let text: String = label.chars().take(LONGEST).map(plain).collect();
     if text.is_empty() { "stack".into() } else { text }
+}
+
+/// A tag that is this process's alone: `fathom-LABEL-PID-START-N`.
+pub(crate) fn tag_of(label: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let sequence = NEXT.fetch_add(1, Ordering::Relaxed);
+    // A label of `named-` and 32 more letters is not cut: the mark of a named stack must stay, and so must its label.
+    let label: String = label.chars().map(|c| if c == '/' || c.is_control() { '-' } else { c }).collect();
+    format!("fathom-{label}-{}-{}-{sequence}", std::process::id(), start_time("self").unwrap_or(0))
 }
 
 /// Start time of a process in clock ticks since boot (field 22 of `/proc/PID/stat`), which with its id names it for good.

@@ -12,13 +12,17 @@ use std::process::{Child, Command, Stdio};
 
 use crate::claim::{Entry, image_path, mount_point};
 
-/// $1 mount point, $2 entry, $3 directory of a `dir` stack or empty, $4 and $5 images (nameless but for a moment).
-/// An rmdir that succeeds proves that nothing is mounted and nothing can be mounted there any more. A process that still
+/// $1 mount point, $2 entry, $3 directory of a `dir` stack or empty, $4 and $5 images (nameless but for a moment),
+/// $6 the stack's trace instance or empty (there is one only while blocks are traced). An rmdir that succeeds proves that nothing is mounted and nothing can be mounted there any more. A process that still
 /// uses the mount has 60 seconds to end.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
 IFS= read -r word
 [ "$word" = down ] && exit 0
+tries=0
+if [ -n "$6" ]; then
+  while [ -d "$6" ] && ! rmdir -- "$6" 2>/dev/null && [ "$tries" -lt 20 ]; do tries=$((tries + 1)); sleep 0.1; done
+fi
 tries=0
 while [ -d "$1" ] && ! rmdir -- "$1" 2>/dev/null; do
   umount -- "$1" 2>/dev/null && continue
@@ -43,12 +47,14 @@ impl Guard {
     /// No shell can be started.
     pub fn start(home: &Path, entry: &Entry) -> io::Result<Guard> {
         let empty = Path::new("");
+        let instance = crate::blocks::instance_path(&entry.tag);
         Command::new("/bin/sh")
             .args(["-c", SCRIPT, "fathom-stack-guard"])
             .arg(mount_point(home))
             .arg(home)
             .arg(entry.work.as_deref().unwrap_or(empty))
             .args([image_path(entry, ".img"), image_path(entry, ".log.img")])
+            .arg(instance.as_deref().unwrap_or(empty))
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             // Not on the mount, nor on the file system that holds it.

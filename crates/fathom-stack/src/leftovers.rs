@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::blocks;
 use crate::claim::{self, Entry, Patience, abandoned, homes, let_go, lock_state, owner_in, start_time, undo};
 use crate::error::StackError;
 use crate::loop_device;
@@ -41,15 +42,16 @@ pub struct Report {
     pub failed: Vec<String>,
 }
 
-/// One thing found: an entry, or an image of Fathom's on a loop device that no entry knows.
+/// One thing found: an entry, or an image of Fathom's on a loop device or a trace instance that no entry knows.
 enum Found {
     Entry { home: PathBuf, entry: Box<Entry>, lock: Option<std::fs::File> },
     Loop { number: u32, tag: String },
+    Trace { path: PathBuf, tag: String },
 }
 
 impl Stacks {
-    /// Every stack of this state directory, and every loop device with an image of Fathom's that no entry knows (its
-    /// state directory was removed, or is another one).
+    /// Every stack of this state directory, and every loop device with an image of Fathom's and every trace instance of
+    /// Fathom's that no entry knows (its state directory was removed, or is another one).
     #[must_use]
     pub fn leftovers(&self) -> Vec<Leftover> {
         self.found().into_iter().map(|found| described(&found)).collect()
@@ -82,6 +84,9 @@ impl Stacks {
                     undo(home, entry, Patience { wait: self.patience, lazy: leftover.dead || !only_dead })
                 }
                 Found::Loop { number, .. } => release(*number),
+                Found::Trace { path, .. } => {
+                    blocks::remove_instance(path).map_err(StackError::io("remove", path))
+                }
             };
             let label = leftover.name.unwrap_or(leftover.label);
             match outcome {
@@ -122,6 +127,15 @@ impl Stacks {
                 all.push(Found::Loop { number, tag: tag.to_owned() });
             }
         }
+        for (tag, path) in blocks::tagged_instances() {
+            let known = all.iter().any(|f| match f {
+                Found::Entry { entry, .. } => entry.tag == tag,
+                Found::Loop { .. } | Found::Trace { .. } => false,
+            });
+            if !known {
+                all.push(Found::Trace { path, tag });
+            }
+        }
         all
     }
 }
@@ -155,8 +169,7 @@ fn described(found: &Found) -> Leftover {
                 .collect(),
         },
         Found::Loop { number, tag } => {
-            let (owner_pid, start) = owner_in(tag).unwrap_or((0, 0));
-            let alive = start_time(&owner_pid.to_string()) == Some(start);
+            let (owner_pid, alive) = owner_of(tag);
             Leftover {
                 label: tag.clone(),
                 name: None,
@@ -169,7 +182,26 @@ fn described(found: &Found) -> Leftover {
                 loops: vec![device(*number)],
             }
         }
+        Found::Trace { path, tag } => {
+            let (owner_pid, alive) = owner_of(tag);
+            Leftover {
+                label: tag.clone(),
+                name: None,
+                filesystem: String::new(),
+                path: path.clone(),
+                owner_pid,
+                dead: !alive,
+                created_ms: 0,
+                loops: Vec::new(),
+            }
+        }
     }
+}
+
+/// Process id in a tag, and whether that very process lives.
+fn owner_of(tag: &str) -> (u32, bool) {
+    let (owner_pid, start) = owner_in(tag).unwrap_or((0, 0));
+    (owner_pid, start_time(&owner_pid.to_string()) == Some(start))
 }
 
 /// The tag in a backing file's name: `/dir/.fathom-LABEL-PID-START-N.img (deleted)`.

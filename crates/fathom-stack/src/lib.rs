@@ -17,6 +17,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub mod blocks;
 mod claim;
 mod cold;
 mod command;
@@ -48,7 +49,7 @@ pub use leftovers::{Leftover, Report, down_all, leftovers};
 pub use mountinfo::Holder;
 pub use noise::{Noise, NoiseMeter, load_warning};
 pub use spec::{Capability, StackRecord, StackSpec};
-pub use stack::{Stack, Stacks};
+pub use stack::{BlockDevice, Stack, Stacks};
 
 /// Whether this process has root's user id.
 #[must_use]

@@ -147,6 +147,16 @@ impl LoopDevice {
         Err(last)
     }
 
+    /// Path and number.
+    ///
+    /// # Errors
+    /// The device cannot be looked at.
+    pub fn block_device(&self) -> io::Result<crate::stack::BlockDevice> {
+        let number = rustix::fs::fstat(&self.file)?.st_rdev;
+        let number = (rustix::fs::major(number), rustix::fs::minor(number));
+        Ok(crate::stack::BlockDevice { path: self.path.clone(), number })
+    }
+
     /// Makes the device refuse discards, so that no file system punches holes into the allocated image.
     ///
     /// # Errors

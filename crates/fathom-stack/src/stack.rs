@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::blocks::{BlockTrace, TraceError};
 use crate::claim::{self, Claim, Entry, Patience, image_name};
 use crate::command::{CommandLine, find_program_in};
 use crate::error::StackError;
@@ -18,6 +19,15 @@ use crate::suggest::nearest;
 
 /// Largest image, MiB: beyond it a size is a slip of the unit.
 const LARGEST_MIB: u64 = 16 << 20;
+
+/// A block device of a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockDevice {
+    /// `/dev/loopN`.
+    pub path: PathBuf,
+    /// Major and minor number.
+    pub number: (u32, u32),
+}
 
 /// Where stacks are written down, and how they are made. Most callers use [`Stack::up`], which takes [`Stacks::here`].
 #[derive(Clone, Debug)]
@@ -106,13 +116,18 @@ impl Stacks {
         let mut stack = Stack {
             claim: Some(claim),
             path: PathBuf::new(),
+            devices: Vec::new(),
             record: StackRecord::default(),
             patience: self.patience,
         };
         let claim = stack.claim.as_mut().expect("set in the line before");
         (stack.path, stack.record) = match &filesystem {
             None => make_directory(&claim.entry)?,
-            Some(filesystem) => self.make_mounted(claim, filesystem)?,
+            Some(filesystem) => {
+                let (path, record, devices) = self.make_mounted(claim, filesystem)?;
+                stack.devices = devices;
+                (path, record)
+            }
         };
         stack.record.warnings.extend(warnings);
         claim.entry.record = Some(stack.record.clone());
@@ -218,7 +233,7 @@ impl Stacks {
         &self,
         claim: &Claim,
         filesystem: &FileSystem,
-    ) -> Result<(PathBuf, StackRecord), StackError> {
+    ) -> Result<(PathBuf, StackRecord, Vec<BlockDevice>), StackError> {
         let (entry, spec) = (&claim.entry, &claim.entry.spec);
         let host =
             mount_of(&entry.directory).map_err(StackError::io("find the mount of", &entry.directory))?;
@@ -293,7 +308,9 @@ impl Stacks {
             device: described(&main.1, log.is_some(), &host),
             warnings,
         };
-        Ok((path, record))
+        let devices = all().map(|(_, device)| device.block_device());
+        let devices = devices.collect::<io::Result<_>>().map_err(StackError::io("look at", &main.1.path))?;
+        Ok((path, record, devices))
         // The loop devices are closed here; the mount keeps them attached.
     }
 
@@ -353,6 +370,7 @@ impl Default for Stacks {
 pub struct Stack {
     claim: Option<Claim>,
     path: PathBuf,
+    devices: Vec<BlockDevice>,
     record: StackRecord,
     patience: Duration,
 }
@@ -380,6 +398,26 @@ impl Stack {
     #[must_use]
     pub fn record(&self) -> StackRecord {
         self.record.clone()
+    }
+
+    /// Traces what reaches the stack's devices from now on: device 0 of the requests is the file system's, device 1 its
+    /// external log. Stop it before the stack goes down; whatever undoes the stack removes the trace's instance.
+    ///
+    /// # Errors
+    /// A `dir` stack, whose device is everybody's; see [`TraceError`].
+    pub fn trace_blocks(&self) -> Result<BlockTrace, TraceError> {
+        let tag = self.claim.as_ref().map_or("", |claim| claim.entry.tag.as_str());
+        if self.devices.is_empty() {
+            return Err(TraceError::Shared { path: self.path.clone() });
+        }
+        let numbers: Vec<(u32, u32)> = self.devices.iter().map(|it| it.number).collect();
+        BlockTrace::start_tagged(&numbers, tag, crate::blocks::BUFFER_KIB)
+    }
+
+    /// The block devices of this stack alone: the file system's, then its external log's; none for `dir`.
+    #[must_use]
+    pub fn devices(&self) -> &[BlockDevice] {
+        &self.devices
     }
 
     /// Process id of the guard that undoes the stack should this process die.

@@ -171,17 +171,35 @@ fn child_that_holds_a_stack() {
     };
     let tools = if tools.is_empty() { vec![] } else { vec![tools.into()] };
     let stack = Stacks::at(state).with_tools(tools).up(&spec, "killed").unwrap();
+    // A device of its own is traced, too: the trace's instance must go as the mount does.
+    let _trace = (filesystem != "dir" && traced()).then(|| stack.trace_blocks().unwrap());
     fs::write(stack.path().join("data"), vec![1; 1 << 20]).unwrap();
     fs::write(format!("{told}.new"), stack.guard_pid().unwrap().to_string()).unwrap();
     fs::rename(format!("{told}.new"), told).unwrap();
     std::thread::sleep(Duration::from_secs(120));
 }
 
-/// A process that holds a stack, and the process id of its guard.
+/// Whether this machine traces blocks.
+fn traced() -> bool {
+    Path::new(INSTANCES).is_dir() && fathom_stack::is_root()
+}
+
+const INSTANCES: &str = "/sys/kernel/tracing/instances";
+
+/// The trace instances of a process.
+fn traces_of(pid: u32) -> Vec<String> {
+    let entries = fs::read_dir(INSTANCES).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name.starts_with("fathom-") && name.contains(&format!("-{pid}-"))).collect()
+}
+
+/// A process that holds a stack (and traces it), and the process id of its guard.
 fn holding(place: &Place, filesystem: &str) -> (Child, libc::pid_t) {
     let told = place.root.path().join("told");
     let child = started(place, filesystem, "");
     assert!(wait_until(Duration::from_secs(60), || told.exists()), "the child brings its stack up");
+    let traces = usize::from(filesystem != "dir" && traced());
+    assert_eq!(traces_of(child.id()).len(), traces, "{:?}", traces_of(child.id()));
     (child, fs::read_to_string(told).unwrap().parse().unwrap())
 }
 
@@ -222,6 +240,7 @@ fn a_killed_owner_leaves_nothing() {
             kill(child.id() as libc::pid_t, signal);
             child.wait().unwrap();
             place.assert_nothing_left_within(Duration::from_secs(10));
+            assert_eq!(traces_of(child.id()), Vec::<String>::new());
         }
     }
 }
@@ -281,6 +300,7 @@ fn leftovers_of_a_killed_guard_are_swept() {
                 );
             }
             place.assert_nothing_left();
+            assert_eq!(traces_of(child.id()), Vec::<String>::new());
         }
     }
 }
@@ -315,6 +335,8 @@ fn a_stack_that_no_entry_knows_is_found_by_its_backing_file() {
     assert!(found.len() == 1 && found[0].dead && found[0].label.contains("killed"), "{known:?}");
     let report = elsewhere.down_all(true);
     assert!(report.removed.iter().any(|l| l.contains("killed")), "{report:?}");
+    // The trace, too, is known by its name alone.
+    assert_eq!(traces_of(child.id()), Vec::<String>::new());
     place.stacks().down_all(true);
     place.assert_nothing_left();
 }

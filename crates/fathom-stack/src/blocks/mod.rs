@@ -1,0 +1,392 @@
+//! Block trace: what reaches a device, request by request, as the kernel's block layer tells it.
+//!
+//! Three events of the block layer are recorded in a tracefs instance of our own, for the traced devices only:
+//! `block_getrq` (a request is made: its *submission*), `block_rq_issue` (it is handed to the driver) and
+//! `block_rq_complete`. They are read in the kernel's own binary form (`trace_pipe_raw`) by the description that the
+//! kernel gives of it, on its monotonic clock, and paired to [`Request`]s. Nothing but tracefs is needed: no blktrace,
+//! no debugfs, no BPF.
+//!
+//! What the block layer splits or adds is shown as the device sees it: a write with a flush before it (`REQ_PREFLUSH`)
+//! or with forced unit access on a device without it becomes flush, write, flush. That FUA was asked for is kept
+//! ([`Request::fua`]).
+//!
+//! Events that the buffer could not take are counted ([`Recording::lost_events`]) and never passed over in silence.
+
+mod format;
+mod pairing;
+mod record;
+mod ring;
+mod rwbs;
+mod tracefs;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use serde::{Deserialize, Serialize};
+
+use record::Reader;
+use tracefs::Instance;
+
+pub(crate) use tracefs::{BUFFER_KIB, instance_path, remove_instance, tagged_instances};
+
+/// Bytes of a sector in the block layer, whatever the device's own sectors are.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// What a request asks of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BlockOp {
+    /// Read sectors.
+    Read,
+    /// Write sectors.
+    Write,
+    /// Make everything written so far durable.
+    Flush,
+    /// Forget sectors.
+    Discard,
+    /// Anything else (zone management, a driver's private commands).
+    Other,
+}
+
+impl BlockOp {
+    /// All, in order of [`BlockOp::number`].
+    pub const ALL: [BlockOp; 5] =
+        [BlockOp::Read, BlockOp::Write, BlockOp::Flush, BlockOp::Discard, BlockOp::Other];
+
+    /// As tables and exports call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            BlockOp::Read => "read",
+            BlockOp::Write => "write",
+            BlockOp::Flush => "flush",
+            BlockOp::Discard => "discard",
+            BlockOp::Other => "other",
+        }
+    }
+
+    /// Its number in results files.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+}
+
+/// One request to a device, from submission to completion. Times are CLOCK_MONOTONIC, ns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Index of the device in what [`BlockTrace::start`] was given.
+    pub device: u8,
+    /// What is asked.
+    pub op: BlockOp,
+    /// Forced unit access was asked for: this write is durable when it completes.
+    pub fua: bool,
+    /// Somebody waits for it (`REQ_SYNC`).
+    pub sync: bool,
+    /// The file system marked it as metadata (`REQ_META`).
+    pub meta: bool,
+    /// Read ahead of what was asked for.
+    pub ahead: bool,
+    /// When the block layer made the request.
+    pub submit_ns: u64,
+    /// When it was handed to the driver.
+    pub issue_ns: u64,
+    /// When it was complete.
+    pub complete_ns: u64,
+    /// First sector, of [`SECTOR_BYTES`]; 0 for a flush.
+    pub sector: u64,
+    /// Number of sectors; 0 for a flush.
+    pub sectors: u32,
+    /// 0, or the error with which it ended (a negative errno).
+    pub error: i32,
+}
+
+impl Request {
+    /// Bytes moved.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.sectors) * SECTOR_BYTES
+    }
+
+    /// From submission to completion, ns.
+    #[must_use]
+    pub fn latency_ns(&self) -> u64 {
+        self.complete_ns.saturating_sub(self.submit_ns)
+    }
+}
+
+/// All that was traced.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// In order of [`Request::issue_ns`].
+    pub requests: Vec<Request>,
+    /// Events that the kernel's buffer had no room for: requests are missing when it is not 0.
+    pub lost_events: u64,
+    /// Requests that were issued and had not completed when the trace ended.
+    pub unfinished: u64,
+    /// When the trace began and ended, CLOCK_MONOTONIC, ns.
+    pub span_ns: (u64, u64),
+}
+
+/// Why blocks could not be traced.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// Only root may trace.
+    #[error("tracing a block device needs root: run with sudo")]
+    NeedsRoot,
+    /// The device is not the stack's alone.
+    #[error(
+        "{} is a directory on a device that everybody uses: blocks are traced on stacks with a device of their own (ext4, xfs …)",
+        path.display()
+    )]
+    Shared {
+        /// The stack's directory.
+        path: PathBuf,
+    },
+    /// tracefs is not mounted.
+    #[error("tracefs is not mounted: `mount -t tracefs tracefs /sys/kernel/tracing` brings it")]
+    NotMounted,
+    /// A file of tracefs could not be used.
+    #[error("cannot {what} {}: {source}", path.display())]
+    Io {
+        /// What was being done.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// This kernel describes its events otherwise than Fathom understands.
+    #[error("{}: {problem}", path.display())]
+    Format {
+        /// The description.
+        path: PathBuf,
+        /// What is missing.
+        problem: String,
+    },
+}
+
+impl TraceError {
+    fn io(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> TraceError {
+        let path = path.into();
+        move |source| TraceError::Io { what, path, source }
+    }
+}
+
+/// A trace that is being recorded. Dropped, it ends and its instance is removed.
+#[derive(Debug)]
+pub struct BlockTrace {
+    /// Dropped after the reader, which holds its files open.
+    reader: Option<JoinHandle<Result<Reader, TraceError>>>,
+    end: Arc<AtomicBool>,
+    instance: Instance,
+    started_ns: u64,
+}
+
+impl BlockTrace {
+    /// Begins to trace block devices, given by (major, minor). `label` names the owner for lists of leftovers.
+    ///
+    /// # Errors
+    /// No root, no tracefs, a kernel without these events.
+    pub fn start(devices: &[(u32, u32)], label: &str) -> Result<BlockTrace, TraceError> {
+        BlockTrace::start_tagged(devices, &crate::claim::tag_of(&crate::claim::clean(label)), BUFFER_KIB)
+    }
+
+    /// As [`BlockTrace::start`], under a stack's own tag, so that what undoes the stack undoes the trace, and with a
+    /// buffer of this size for each CPU.
+    pub(crate) fn start_tagged(
+        devices: &[(u32, u32)],
+        tag: &str,
+        buffer_kib: u32,
+    ) -> Result<BlockTrace, TraceError> {
+        if !crate::is_root() {
+            return Err(TraceError::NeedsRoot);
+        }
+        let instance = Instance::make(tag, buffer_kib)?;
+        let reader = Reader::open(&instance, devices)?;
+        instance.begin(devices)?;
+        let started_ns = now_ns();
+        let end = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&end);
+        let thread = std::thread::Builder::new()
+            .name("block-trace".into())
+            .spawn(move || reader.read_until(&until))
+            .map_err(TraceError::io("start a thread to read", instance.path()))?;
+        Ok(BlockTrace { reader: Some(thread), end, instance, started_ns })
+    }
+
+    /// Ends the trace, removes its instance and gives what was recorded. Sync the file system before, so that what it
+    /// still holds back is seen.
+    ///
+    /// # Errors
+    /// The trace could not be read; the instance is removed all the same.
+    pub fn stop(mut self) -> Result<Recording, TraceError> {
+        // Completions are told a moment after those who waited have gone on.
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        self.instance.pause()?;
+        let span_ns = (self.started_ns, now_ns());
+        let Some(records) = self.join()? else { return Ok(Recording::default()) };
+        let lost_events = self.instance.lost_events()?;
+        let (requests, unfinished) = pairing::pair(records.into_records());
+        Ok(Recording { requests, lost_events, unfinished, span_ns })
+    }
+
+    fn join(&mut self) -> Result<Option<Reader>, TraceError> {
+        self.end.store(true, Ordering::Release);
+        let Some(thread) = self.reader.take() else { return Ok(None) };
+        match thread.join() {
+            Ok(reader) => reader.map(Some),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+impl Drop for BlockTrace {
+    fn drop(&mut self) {
+        // The files of the instance must be closed before it can go; what the reader found is not wanted any more.
+        let _ = self.join();
+    }
+}
+
+/// CLOCK_MONOTONIC, ns: the clock of the trace.
+#[must_use]
+pub fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    // The clock counts from boot and is never negative.
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::{FileExt, OpenOptionsExt};
+
+    use super::*;
+    use crate::loop_device::LoopDevice;
+
+    /// A loop device over an image of 16 MiB, or none where this machine does not trace; says why.
+    fn device() -> Option<(tempfile::TempDir, LoopDevice)> {
+        if !crate::can_loop() || tracefs::instance_path("x").is_none() {
+            println!("skipped: tracing a loop device needs root, /dev/loop-control and tracefs");
+            return None;
+        }
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let options = || File::options().read(true).write(true).clone();
+        let image = options().create_new(true).open(dir.path().join("image")).unwrap();
+        image.set_len(16 << 20).unwrap();
+        Some((dir, LoopDevice::attach(&image).unwrap()))
+    }
+
+    /// 4 KiB of memory that direct I/O takes.
+    #[repr(align(4096))]
+    struct Aligned([u8; 65536]);
+
+    fn direct(device: &LoopDevice, more: i32) -> File {
+        let mut options = File::options();
+        options.read(true).write(true).custom_flags(libc::O_DIRECT | more).open(&device.path).unwrap()
+    }
+
+    fn trace(device: &LoopDevice, buffer_kib: u32, work: impl FnOnce()) -> Recording {
+        let number = device.block_device().unwrap().number;
+        let tag = crate::claim::tag_of("pattern");
+        let trace = BlockTrace::start_tagged(&[number], &tag, buffer_kib).unwrap();
+        assert!(tracefs::instance_path(&tag).unwrap().exists());
+        work();
+        let recording = trace.stop().unwrap();
+        assert!(!tracefs::instance_path(&tag).unwrap().exists(), "the instance is gone");
+        recording
+    }
+
+    /// The proof of the trace: chosen offsets, lengths and flushes come out exactly, in order, with their operations.
+    #[test]
+    fn a_known_pattern_appears_exactly() {
+        let Some((_dir, device)) = device() else { return };
+        let memory = Aligned([7; 65536]);
+        // (offset, bytes): backwards, forwards, large and small, the same place twice.
+        let writes: [(u64, usize); 7] = [
+            (8 << 20, 4096),
+            (0, 65536),
+            (4096, 512),
+            (15 << 20, 8192),
+            (8 << 20, 4096),
+            ((8 << 20) + 4096, 4096),
+            (512, 1024),
+        ];
+        let recording = trace(&device, BUFFER_KIB, || {
+            let file = direct(&device, 0);
+            for (number, (offset, bytes)) in writes.into_iter().enumerate() {
+                file.write_all_at(&memory.0[..bytes], offset).unwrap();
+                if number % 3 == 2 {
+                    file.sync_data().unwrap();
+                }
+            }
+            let mut back = Aligned([0; 65536]);
+            file.read_exact_at(&mut back.0[..4096], 8 << 20).unwrap();
+            assert_eq!(back.0[..4096], memory.0[..4096]);
+            let durable = direct(&device, libc::O_DSYNC);
+            durable.write_all_at(&memory.0[..4096], 1 << 20).unwrap();
+        });
+        let found: Vec<_> = recording
+            .requests
+            .iter()
+            // What reads partitions (udev) is no part of the pattern.
+            .filter(|it| it.op != BlockOp::Read || it.sector == (8 << 20) / SECTOR_BYTES)
+            .map(|it| (it.op, it.sector * SECTOR_BYTES, it.bytes() as usize, it.fua))
+            .collect();
+        let mut expected = Vec::new();
+        for (number, (offset, bytes)) in writes.into_iter().enumerate() {
+            expected.push((BlockOp::Write, offset, bytes, false));
+            if number % 3 == 2 {
+                expected.push((BlockOp::Flush, 0, 0, false));
+            }
+        }
+        expected.push((BlockOp::Read, 8 << 20, 4096, false));
+        // A loop device has no forced unit access: the block layer lets a flush follow. O_DSYNC on a block device then
+        // syncs it once more (`generic_write_sync`).
+        expected.push((BlockOp::Write, 1 << 20, 4096, true));
+        expected.push((BlockOp::Flush, 0, 0, false));
+        expected.push((BlockOp::Flush, 0, 0, false));
+        assert_eq!(found, expected);
+        assert_eq!((recording.lost_events, recording.unfinished), (0, 0));
+        let (start, end) = recording.span_ns;
+        let mut before = start;
+        for request in &recording.requests {
+            assert!(start <= request.submit_ns && request.submit_ns <= request.issue_ns, "{request:?}");
+            assert!(request.issue_ns <= request.complete_ns && request.complete_ns <= end, "{request:?}");
+            assert!(request.latency_ns() > 1_000 && before <= request.issue_ns, "{request:?}");
+            before = request.issue_ns;
+        }
+    }
+
+    #[test]
+    fn events_that_find_no_room_are_counted() {
+        let Some((_dir, device)) = device() else { return };
+        let memory = Aligned([7; 65536]);
+        let recording = trace(&device, 4, || {
+            let file = direct(&device, 0);
+            let start = now_ns();
+            let mut number = 0;
+            // Faster than the reader wakes: 4 KiB hold the events of some twenty requests.
+            while now_ns() - start < 2 * record::PAUSE.as_nanos() as u64 {
+                file.write_all_at(&memory.0[..512], number % 1000 * 512).unwrap();
+                number += 1;
+            }
+            println!("{number} writes");
+        });
+        assert!(recording.lost_events > 0, "{} requests, none lost", recording.requests.len());
+    }
+
+    #[test]
+    fn a_trace_that_is_dropped_leaves_nothing() {
+        let Some((_dir, device)) = device() else { return };
+        let number = device.block_device().unwrap().number;
+        let tag = crate::claim::tag_of("dropped");
+        drop(BlockTrace::start_tagged(&[number], &tag, 64).unwrap());
+        assert!(!tracefs::instance_path(&tag).unwrap().exists());
+        let error = BlockTrace::start_tagged(&[number], "fathom-a/b", 64).unwrap_err().to_string();
+        assert!(error.contains("cannot make") && error.contains("fathom-a/b"), "{error}");
+    }
+}

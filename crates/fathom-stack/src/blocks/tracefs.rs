@@ -1,0 +1,169 @@
+//! A tracefs instance of our own: buffers, clock, events and their filters, and its removal.
+//!
+//! An instance is a directory in `/sys/kernel/tracing/instances`; it outlives the process that made it. So it carries its
+//! owner's mark as images do (`fathom-LABEL-PID-START-N`), and whoever undoes a stack removes the instance of its tag.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::TraceError;
+use crate::mountinfo::mounts;
+
+/// Events recorded, in the order of their life.
+pub(super) const EVENTS: [&str; 3] = ["block_getrq", "block_rq_issue", "block_rq_complete"];
+
+/// Buffer of each CPU, KiB: 16 MiB hold the events of about 80,000 requests, of which the reader takes everything every
+/// [`super::record::PAUSE`].
+pub(crate) const BUFFER_KIB: u32 = 16 << 10;
+
+/// An instance, removed when dropped.
+#[derive(Debug)]
+pub(super) struct Instance {
+    path: PathBuf,
+}
+
+impl Instance {
+    /// Makes an instance whose buffers record nothing yet.
+    pub fn make(tag: &str, buffer_kib: u32) -> Result<Instance, TraceError> {
+        let path = instance_path(tag).ok_or(TraceError::NotMounted)?;
+        fs::create_dir(&path).map_err(TraceError::io("make", &path))?;
+        // From here on an error removes it.
+        let instance = Instance { path };
+        instance.write("tracing_on", "0")?;
+        instance.write("trace_clock", "mono")?;
+        instance.write("buffer_size_kb", &buffer_kib.to_string())?;
+        Ok(instance)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The description of an event.
+    pub fn format_path(&self, event: &str) -> PathBuf {
+        self.path.join("events/block").join(event).join("format")
+    }
+
+    /// The raw buffer of each CPU.
+    pub fn buffers(&self) -> Result<Vec<PathBuf>, TraceError> {
+        let directory = self.path.join("per_cpu");
+        let entries = fs::read_dir(&directory).map_err(TraceError::io("list", &directory))?;
+        let mut all: Vec<PathBuf> = entries.flatten().map(|it| it.path().join("trace_pipe_raw")).collect();
+        all.sort();
+        Ok(all)
+    }
+
+    /// Records the block events of these devices from now on.
+    pub fn begin(&self, devices: &[(u32, u32)]) -> Result<(), TraceError> {
+        // The kernel's own dev_t, as its events have it: 12 bits major, 20 bits minor.
+        let filter: Vec<String> =
+            devices.iter().map(|&(major, minor)| format!("dev == {}", major << 20 | minor)).collect();
+        for event in EVENTS {
+            self.write(&format!("events/block/{event}/filter"), &filter.join(" || "))?;
+        }
+        // The completion of a request is recorded wherever its issue is: events are enabled backwards.
+        for event in EVENTS.iter().rev() {
+            self.write(&format!("events/block/{event}/enable"), "1")?;
+        }
+        self.write("tracing_on", "1")
+    }
+
+    /// Records nothing more; what is in the buffers stays.
+    pub fn pause(&self) -> Result<(), TraceError> {
+        self.write("tracing_on", "0")
+    }
+
+    /// Events that found no room, over all CPUs: `overrun`, `commit overrun` and `dropped events` of `per_cpu/*/stats`.
+    pub fn lost_events(&self) -> Result<u64, TraceError> {
+        let mut lost = 0;
+        for buffer in self.buffers()? {
+            let path = buffer.with_file_name("stats");
+            let text = fs::read_to_string(&path).map_err(TraceError::io("read", &path))?;
+            lost += lost_in(&text);
+        }
+        Ok(lost)
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<(), TraceError> {
+        let path = self.path.join(name);
+        fs::write(&path, text).map_err(TraceError::io("write", &path))
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        if let Err(error) = remove_instance(&self.path) {
+            // A destructor can return nothing, and a leftover must not be passed over in silence.
+            eprintln!(
+                "fathom: removing {}: {error}; `fathom stack down --all` tries again",
+                self.path.display()
+            );
+        }
+    }
+}
+
+fn lost_in(stats: &str) -> u64 {
+    let counted = ["overrun", "commit overrun", "dropped events"];
+    let lines = stats.lines().filter_map(|line| line.split_once(':'));
+    lines
+        .filter(|(name, _)| counted.contains(&name.trim()))
+        .filter_map(|(_, n)| n.trim().parse::<u64>().ok())
+        .sum()
+}
+
+/// Where tracefs is mounted.
+fn tracing() -> Option<PathBuf> {
+    let usual = Path::new("/sys/kernel/tracing");
+    let mounts = mounts().ok()?;
+    let found = || mounts.iter().filter(|it| it.filesystem == "tracefs").map(|it| it.point.clone());
+    found().find(|point| point == usual).or_else(|| found().next())
+}
+
+/// Where the instance of a tag is, if it exists; none where there is no tracefs.
+pub(crate) fn instance_path(tag: &str) -> Option<PathBuf> {
+    Some(tracing()?.join("instances").join(tag))
+}
+
+/// Every instance that carries a tag of Fathom's: tag and path.
+pub(crate) fn tagged_instances() -> Vec<(String, PathBuf)> {
+    let Some(tracing) = tracing() else { return Vec::new() };
+    let entries = fs::read_dir(tracing.join("instances")).into_iter().flatten().flatten();
+    let mut all: Vec<(String, PathBuf)> = entries
+        .filter_map(|entry| {
+            let tag = entry.file_name().into_string().ok()?;
+            let ours = tag.starts_with("fathom-") && crate::claim::owner_in(&tag).is_some();
+            ours.then(|| (tag, entry.path()))
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+/// Removes an instance; one that is not there is fine. A reader may hold it for a moment longer.
+pub(crate) fn remove_instance(path: &Path) -> io::Result<()> {
+    let start = Instant::now();
+    loop {
+        match fs::remove_dir(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) && start.elapsed() < Duration::from_secs(1) => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => return other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_summed() {
+        let text =
+            "entries: 7\noverrun: 2\ncommit overrun: 1\nbytes: 100\ndropped events: 40\nread events: 3\n";
+        assert_eq!(lost_in(text), 43);
+        assert_eq!(lost_in("overrun: x\n"), 0);
+    }
+}
