@@ -1,0 +1,3 @@
+//! An SMS centre: one application over exchangeable stores.
+
+pub mod text;
