@@ -1,0 +1,72 @@
+//! What can be wrong with a trace file.
+
+use std::path::{Path, PathBuf};
+
+/// What went wrong: which file, where in it, what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The operating system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Its reason.
+        source: std::io::Error,
+    },
+    /// The file does not begin as a trace does.
+    #[error("{}: not a Fathom trace; `fathom trace import` makes one of .sql files, logs and SQLiteStatements output", path.display())]
+    NotATrace {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A version of the format that this program does not know.
+    #[error("{}: is a trace of format version {found}, and this program reads version {known}; use a newer fathom", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u16,
+        /// The newest version that is known.
+        known: u16,
+    },
+    /// Bytes that are not as they were written.
+    #[error("{}: corrupt at byte {offset}: {problem}; what stands before is readable, the rest is not", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// Where the damaged header or chunk begins.
+        offset: u64,
+        /// What is wrong there.
+        problem: String,
+    },
+    /// The file ends in the middle of a chunk, or without its end mark: its writer was killed, or the copy is not whole.
+    #[error("{}: torn at byte {offset}: {problem}; everything before is readable", path.display())]
+    Torn {
+        /// The file.
+        path: PathBuf,
+        /// Where the unfinished chunk begins.
+        offset: u64,
+        /// What is missing.
+        problem: String,
+    },
+    /// The input is readable, and this cannot be done with it.
+    #[error("{what}: {problem}")]
+    Refused {
+        /// File, line or statement.
+        what: String,
+        /// What is wrong and what to do.
+        problem: String,
+    },
+}
+
+impl TraceError {
+    /// An error of the operating system about `path`.
+    pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> TraceError + '_ {
+        move |source| TraceError::Io { path: path.to_owned(), source }
+    }
+
+    /// An input that cannot be used.
+    pub(crate) fn refused(what: impl std::fmt::Display, problem: impl Into<String>) -> TraceError {
+        TraceError::Refused { what: what.to_string(), problem: problem.into() }
+    }
+}
