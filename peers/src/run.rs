@@ -18,6 +18,7 @@ peers/run [OPTION…]     compares mmdb with its rivals; prints tables and write
   --only NAME,…         only these peers (the floor always runs)
   --blocks N            blocks; each runs every cell once, in random order (5)
   --clients N,…         numbers of clients (1,16,96)
+  --mode NAME           only blocking or only asynchronous clients
   --seconds S           length of a phase (0.6)
   --recovery-seconds S  length of the load before a timed recovery; 0 leaves recovery out (2)
   --in-flight N         transactions that all asynchronous clients together have under way (4096)
@@ -35,6 +36,7 @@ struct Options {
     only: Option<Vec<String>>,
     blocks: u64,
     clients: Vec<usize>,
+    mode: Option<Mode>,
     seconds: f64,
     recovery_s: f64,
     in_flight: usize,
@@ -121,6 +123,7 @@ fn parse(arguments: &[&str]) -> Result<Option<Options>> {
         only: None,
         blocks: 5,
         clients: vec![1, 16, 96],
+        mode: None,
         seconds: 0.6,
         recovery_s: 2.0,
         in_flight: 4096,
@@ -144,6 +147,13 @@ fn parse(arguments: &[&str]) -> Result<Option<Options>> {
                     value()?.split(',').map(str::parse).collect::<Result<_, _>>().context("--clients")?;
                 let limits = 1..=crate::message::STATIONS as usize / 1000;
                 ensure!(options.clients.iter().all(|c| limits.contains(c)), "--clients takes {limits:?}");
+            }
+            "--mode" => {
+                options.mode = Some(match value()? {
+                    "blocking" => Mode::Blocking,
+                    "asynchronous" => Mode::Asynchronous,
+                    other => bail!("--mode takes blocking or asynchronous, not {other}"),
+                });
             }
             "--seconds" => options.seconds = value()?.parse().context("--seconds")?,
             "--recovery-seconds" => options.recovery_s = value()?.parse().context("--recovery-seconds")?,
@@ -186,7 +196,7 @@ fn plan(options: &Options) -> Result<Vec<(CellSpec, bool)>> {
             deliver_s,
             dir: PathBuf::new(),
         };
-        for &mode in entry.modes {
+        for &mode in entry.modes.iter().filter(|mode| options.mode.is_none_or(|only| only == **mode)) {
             for &clients in &options.clients {
                 cells.push((spec(mode, clients, options.seconds, options.seconds), false));
             }

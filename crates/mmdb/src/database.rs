@@ -1,7 +1,7 @@
 //! The handle on an open database.
 
 use crate::checkpoint::{CheckpointStats, Stepwise};
-use crate::engine::{Engine, name, stripe};
+use crate::engine::{Engine, name};
 use crate::error::{Error, Result};
 use crate::lock::Mode;
 use crate::log::{Log, Ticket};
@@ -10,9 +10,9 @@ use crate::options::{Durability, Options};
 use crate::recovery;
 use crate::schema::Schema;
 use crate::stats::Stats;
-use crate::sync::Mutex;
 use crate::sync::atomic::Ordering;
 use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{self, Mutex};
 use crate::table::{Table, TableInner};
 use crate::tx::Transaction;
 use std::path::Path;
@@ -277,13 +277,16 @@ impl Database {
     fn begin_aged(&self, age: u64) -> Result<Transaction<'_>> {
         let e = &self.0.engine;
         // Without background threads there is one thread; spreading its transactions makes tests see all streams.
-        let stripe = if e.options.background { stripe() } else { age as usize };
+        let (stripe, lane) = match e.options.background {
+            true => (sync::processor(), sync::thread_number()),
+            false => (age as usize, age as usize),
+        };
         if !e.options.reference {
             e.log.check()?;
-            let s = &e.log.streams[stripe % e.log.streams.len()];
+            let s = &e.log.streams[lane % e.log.streams.len()];
             s.throttle(&e.log)?;
         }
-        Ok(Transaction::new(e, age, stripe))
+        Ok(Transaction::new(e, age, stripe, lane))
     }
 
     /// Runs a transaction until it commits, and waits until it is durable. Errors that running again may cure are

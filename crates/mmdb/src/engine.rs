@@ -1,6 +1,7 @@
 //! What all parts of an open database share.
 
 use crate::append_list::AppendList;
+use crate::cache_line::CacheLine;
 use crate::checkpoint::Admin;
 use crate::error::{Error, Result};
 use crate::key::mix;
@@ -9,32 +10,25 @@ use crate::log::Log;
 use crate::options::Options;
 use crate::recovery::RecoveryReport;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{self, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::table::{Space, TableInner};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Stripes of the gate and of table locks: readers on different stripes do not meet.
+/// Stripes of the gate and of table locks: processors do not meet there. A transaction keeps the stripe of the processor it began
+/// on, wherever it goes later.
 pub(crate) const GATES: usize = 8;
-
-#[repr(align(64))]
-pub(crate) struct Gate(RwLock<()>);
 
 /// Counters of the engine, for [`crate::Stats`].
 #[derive(Default)]
 pub(crate) struct Counters {
-    pub(crate) commits: [Striped; GATES],
+    pub(crate) commits: [CacheLine<AtomicU64>; GATES],
     pub(crate) aborts: AtomicU64,
     pub(crate) checkpoints: AtomicU64,
     pub(crate) checkpoint_containers: AtomicU64,
     pub(crate) recycled: AtomicU64,
 }
-
-/// A counter alone on its cache line.
-#[derive(Default)]
-#[repr(align(64))]
-pub(crate) struct Striped(pub(crate) AtomicU64);
 
 pub(crate) struct Engine {
     pub(crate) path: PathBuf,
@@ -46,8 +40,8 @@ pub(crate) struct Engine {
     pub(crate) names: RwLock<HashMap<String, u32>>,
     /// Commits pass it shared from their append to the end of their application; closing it for a moment gives a
     /// commit number up to which everything is applied.
-    gates: [Gate; GATES],
-    pub(crate) ages: AtomicU64,
+    gates: [CacheLine<RwLock<()>>; GATES],
+    pub(crate) ages: CacheLine<AtomicU64>,
     /// Checkpoints, schema changes and backups, one at a time.
     pub(crate) admin: Mutex<Admin>,
     pub(crate) counters: Counters,
@@ -60,11 +54,6 @@ impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Engine({}, {:?})", self.path.display(), self.log)
     }
-}
-
-/// A small number for this thread, for choosing stripes.
-pub(crate) fn stripe() -> usize {
-    sync::thread_number()
 }
 
 /// Names of locks. Two names that collide only exclude more than needed.
@@ -105,8 +94,8 @@ impl Engine {
             space,
             tables: AppendList::new(),
             names: RwLock::new(HashMap::new()),
-            gates: [const { Gate(RwLock::new(())) }; GATES],
-            ages: AtomicU64::new(1),
+            gates: [const { CacheLine(RwLock::new(())) }; GATES],
+            ages: CacheLine(AtomicU64::new(1)),
             admin: Mutex::new(admin),
             counters: Counters::default(),
             recovered: Mutex::new(RecoveryReport::default()),
@@ -115,12 +104,12 @@ impl Engine {
     }
 
     pub(crate) fn enter(&self, stripe: usize) -> RwLockReadGuard<'_, ()> {
-        self.gates[stripe % GATES].0.read()
+        self.gates[stripe % GATES].read()
     }
 
     /// A commit number such that everything up to it is applied.
     pub(crate) fn quiesce(&self) -> u64 {
-        let closed: Vec<RwLockWriteGuard<'_, ()>> = self.gates.iter().map(|g| g.0.write()).collect();
+        let closed: Vec<RwLockWriteGuard<'_, ()>> = self.gates.iter().map(|g| g.write()).collect();
         let g = self.log.last();
         drop(closed);
         g

@@ -101,6 +101,29 @@ fn an_awaited_ticket_is_answered() {
     });
 }
 
+/// Who waits for a lazy commit gets it flushed, even if it came while another client was flushing. It used to be left to the
+/// timer of lazy commits then, which never fires here.
+#[test]
+fn a_lazy_commit_that_is_waited_for_is_flushed() {
+    explore(5, 2000, || {
+        let db = Database::open("/db", options()).unwrap();
+        let t = table(&db);
+        let clients: Vec<_> = [Durability::Durable, Durability::Lazy, Durability::Lazy]
+            .into_iter()
+            .zip(0i64..)
+            .map(|(durability, c)| {
+                let (db, t) = (db.clone(), t.clone());
+                spawn(move || {
+                    let insert = |tx: &mut crate::Transaction<'_>| tx.insert(&t, &[c.into(), 0.into()]);
+                    let ticket = db.run_with(durability, insert).unwrap().1;
+                    assert!(ticket.wait_durable().unwrap() <= db.horizon());
+                })
+            })
+            .collect();
+        clients.into_iter().for_each(|c| c.join().unwrap());
+    });
+}
+
 /// A sync fails under waiting clients: each gets its number or learns that it cannot know, nobody waits for ever.
 #[test]
 fn a_failed_sync_reaches_every_waiter() {

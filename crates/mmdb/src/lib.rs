@@ -25,6 +25,7 @@
 
 mod append_list;
 mod backup;
+mod cache_line;
 mod checkpoint;
 mod codec;
 mod container;

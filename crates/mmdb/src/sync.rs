@@ -106,7 +106,13 @@ impl Futex {
     }
 }
 
-/// A small number for this thread, for choosing stripes.
+/// The processor that this runs on; by the time it is used it may be another one.
+#[inline]
+pub(crate) fn processor() -> usize {
+    rustix::thread::sched_getcpu()
+}
+
+/// A small number for this thread, for choosing a stream.
 pub(crate) fn thread_number() -> usize {
     use atomic::{AtomicUsize, Ordering};
     static NEXT: AtomicUsize = AtomicUsize::new(0);

@@ -1,6 +1,7 @@
 //! Tables: containers, free slots and indexes.
 
 use crate::append_list::AppendList;
+use crate::cache_line::CacheLine;
 use crate::container::{CLASSES, Container, MAX_CONTAINERS, Rid, Slot};
 use crate::error::{Error, Result};
 use crate::index::Index;
@@ -10,7 +11,7 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// Free slots are kept per stripe, so that threads allocate from different containers.
+/// Free slots are kept per stripe, so that processors allocate from different containers.
 pub(crate) const STRIPES: usize = 4;
 
 /// Memory and image places, shared by all tables of a database.
@@ -67,7 +68,7 @@ pub(crate) struct TableInner {
     pub(crate) indexes: Vec<Index>,
     pub(crate) space: Arc<Space>,
     pub(crate) dropped: AtomicBool,
-    free: Vec<[Mutex<Vec<Rid>>; STRIPES]>,
+    free: Vec<[CacheLine<Mutex<Vec<Rid>>>; STRIPES]>,
     growing: Mutex<()>,
 }
 

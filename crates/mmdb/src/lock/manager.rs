@@ -6,6 +6,7 @@
 //! his age when he runs again.
 
 use super::Mode;
+use crate::cache_line::CacheLine;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::thread::{self, Thread};
@@ -106,12 +107,9 @@ impl Lock {
     }
 }
 
-#[repr(align(64))]
-struct Shard(Mutex<HashTable<Lock>>);
-
 /// All locks of a database.
 pub(crate) struct LockManager {
-    shards: Box<[Shard]>,
+    shards: Box<[CacheLine<Mutex<HashTable<Lock>>>]>,
     /// With false every conflict is refused at once: for deterministic tests on one thread.
     may_wait: bool,
     pub(crate) waits: AtomicU64,
@@ -121,7 +119,7 @@ pub(crate) struct LockManager {
 impl LockManager {
     pub(crate) fn new(may_wait: bool) -> Self {
         LockManager {
-            shards: (0..SHARDS).map(|_| Shard(Mutex::new(HashTable::new()))).collect(),
+            shards: (0..SHARDS).map(|_| CacheLine(Mutex::new(HashTable::new()))).collect(),
             may_wait,
             waits: AtomicU64::new(0),
             deaths: AtomicU64::new(0),
@@ -130,7 +128,7 @@ impl LockManager {
 
     #[inline]
     fn shard(&self, name: u64) -> &Mutex<HashTable<Lock>> {
-        &self.shards[(name >> 48) as usize % SHARDS].0
+        &self.shards[(name >> 48) as usize % SHARDS]
     }
 
     /// Takes `name` in `mode`, waiting as wait-die allows.
@@ -197,7 +195,7 @@ impl LockManager {
 
     /// Locks held or waited for now.
     pub(crate) fn len(&self) -> usize {
-        self.shards.iter().map(|s| s.0.lock().len()).sum()
+        self.shards.iter().map(|s| s.lock().len()).sum()
     }
 }
 

@@ -8,6 +8,7 @@ mod ticket;
 
 pub use ticket::Ticket;
 
+use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
@@ -57,9 +58,9 @@ pub enum Sabotage {
 pub(crate) struct Log {
     pub(crate) streams: Vec<Stream>,
     /// Last commit number given out. Only moved inside some stream's critical section.
-    pub(crate) last: AtomicU64,
+    pub(crate) last: CacheLine<AtomicU64>,
     /// Every commit up to here is durable.
-    horizon: AtomicU64,
+    horizon: CacheLine<AtomicU64>,
     /// Batches on the medium whose tickets wait for other streams.
     lagging: Mutex<Vec<(u64, Arc<Cell>)>>,
     poison: Mutex<Option<String>>,
@@ -91,8 +92,8 @@ impl Log {
     ) -> Log {
         Log {
             streams,
-            last: AtomicU64::new(last),
-            horizon: AtomicU64::new(last),
+            last: CacheLine(AtomicU64::new(last)),
+            horizon: CacheLine(AtomicU64::new(last)),
             lagging: Mutex::new(Vec::new()),
             poison: Mutex::new(None),
             poisoned: AtomicBool::new(false),
@@ -240,7 +241,7 @@ impl Log {
                 c.frames.fetch_add(batch.frames, Ordering::Relaxed);
                 c.max_batch.fetch_max(batch.frames, Ordering::Relaxed);
                 c.flush_ns.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
-                self.streams[i].end_flush(&batch);
+                self.streams[i].end_flush();
                 let woken = self.advance(Stream::cells(&batch));
                 self.streams[i].recycle_buffers(batch);
                 Ok(Some(woken))

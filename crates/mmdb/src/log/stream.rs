@@ -4,9 +4,10 @@ use super::Log;
 use super::frame::{self, frame_len};
 use super::segment::{self, BLOCK, Header, Segment};
 use super::ticket::Cell;
+use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
 use crate::medium::Medium;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -81,14 +82,17 @@ struct State {
     /// Why no segment could be prepared.
     problem: Option<String>,
     buffers: Vec<Vec<u8>>,
+    /// Not flushed yet, bytes.
+    pending: u64,
 }
 
 pub(crate) struct Stream {
     place: Place,
-    state: Mutex<State>,
+    state: CacheLine<Mutex<State>>,
     work: Condvar,
     drained: Condvar,
-    pending: AtomicU64,
+    /// More than [`MAX_PENDING`] is not flushed yet. Written when that changes, for it is read by every transaction.
+    behind: AtomicBool,
     /// A flush is under way or asked for: polling need not ask again.
     busy: AtomicBool,
 }
@@ -98,7 +102,7 @@ impl Stream {
     pub(crate) fn new(place: Place, closed: Vec<Closed>, free: Vec<String>, next: u64) -> Stream {
         Stream {
             place,
-            state: Mutex::new(State {
+            state: CacheLine(Mutex::new(State {
                 segment: None,
                 at: 0,
                 buf: Vec::new(),
@@ -119,10 +123,11 @@ impl Stream {
                 free,
                 problem: None,
                 buffers: Vec::new(),
-            }),
+                pending: 0,
+            })),
             work: Condvar::new(),
             drained: Condvar::new(),
-            pending: AtomicU64::new(0),
+            behind: AtomicBool::new(false),
             busy: AtomicBool::new(false),
         }
     }
@@ -137,7 +142,7 @@ impl Stream {
     }
 
     pub(crate) fn pending(&self) -> u64 {
-        self.pending.load(Ordering::Relaxed)
+        self.state.lock().pending
     }
 
     /// Puts a frame into the buffer under the next commit number, which it returns with the batch's cell.
@@ -178,7 +183,10 @@ impl Stream {
         st.last = gsn;
         st.frames += 1;
         st.urgent |= urgent;
-        self.pending.fetch_add(len, Ordering::Relaxed);
+        st.pending += len;
+        if st.pending > MAX_PENDING {
+            self.behind.store(true, Ordering::Relaxed);
+        }
         let cell = st.cell.clone();
         if log.single {
             Self::seal(&mut st);
@@ -379,18 +387,16 @@ impl Stream {
         Ok(())
     }
 
-    /// Marks the batch as durable here.
-    pub(crate) fn end_flush(&self, batch: &Batch) {
+    /// Marks the batch under way as durable here.
+    pub(crate) fn end_flush(&self) {
         let mut st = self.state.lock();
         st.flushing = false;
         st.inflight = None;
         self.busy.store(st.urgent, Ordering::Relaxed);
-        let len: u64 = batch.chunks.iter().map(|c| c.bytes.len() as u64).sum();
-        let before = self.pending.load(Ordering::Relaxed);
         // Padding was not counted when the frames came in, so recount from what is left.
         let left: u64 = st.buf.len() as u64 + st.sealed.iter().map(|c| c.bytes.len() as u64).sum::<u64>();
-        self.pending.store(left, Ordering::Relaxed);
-        if before > MAX_PENDING || len > MAX_PENDING {
+        st.pending = left;
+        if left <= MAX_PENDING && self.behind.swap(false, Ordering::Relaxed) {
             self.drained.notify_all();
         }
     }
@@ -418,6 +424,25 @@ impl Stream {
         st.kicked = true;
         if st.idle || force {
             self.work.notify_one();
+        }
+    }
+
+    /// Sees to it that everything here up to `gsn` gets flushed, lazy commits too. A flush under way that does not hold them
+    /// must be followed by another one, whoever does it: a kick may reach the stream's thread while a guest still flushes,
+    /// find nothing to do and be forgotten.
+    pub(crate) fn demand(&self, gsn: u64) {
+        let mut st = self.state.lock();
+        let sealed = st.sealed.front().is_some_and(|c| c.first <= gsn);
+        if !sealed && (st.frames == 0 || st.first > gsn) {
+            return;
+        }
+        st.urgent = true;
+        self.busy.store(true, Ordering::Relaxed);
+        if !st.flushing {
+            st.kicked = true;
+            if st.idle {
+                self.work.notify_one();
+            }
         }
     }
 
@@ -460,14 +485,14 @@ impl Stream {
 
     /// Holds a new transaction back while the device is behind. No locks are held here.
     pub(crate) fn throttle(&self, log: &Log) -> Result<()> {
-        while self.pending.load(Ordering::Relaxed) > MAX_PENDING {
+        while self.behind.load(Ordering::Relaxed) {
             log.check()?;
             if !log.background {
                 return log.flush_all();
             }
             self.kick(false);
             let st = self.state.lock();
-            if self.pending.load(Ordering::Relaxed) > MAX_PENDING {
+            if st.pending > MAX_PENDING {
                 drop(self.drained.wait_for(st, Duration::from_millis(20)));
             }
         }

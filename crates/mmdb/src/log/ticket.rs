@@ -186,7 +186,10 @@ impl Ticket {
             {
                 continue;
             }
-            self.kick_others();
+            self.demand_others();
+            if self.lazy {
+                stream.demand(self.gsn);
+            }
             if !cell.is_resolved() {
                 cell.wait();
             } else if self.log.horizon() < self.gsn && !self.log.is_poisoned() {
@@ -205,7 +208,7 @@ impl Ticket {
                     Ok(true) => {}
                     Ok(false) => {
                         if let Some(cell) = s.cell_for(self.gsn) {
-                            s.kick(false);
+                            s.demand(self.gsn);
                             cell.wait();
                         }
                     }
@@ -218,11 +221,12 @@ impl Ticket {
         }
     }
 
-    fn kick_others(&self) {
+    /// This commit is durable only when all before it are, on every stream.
+    fn demand_others(&self) {
         if self.log.streams.len() > 1 {
             for (i, s) in self.log.streams.iter().enumerate() {
-                if i != self.stream && s.needs_flush(self.gsn) {
-                    s.kick(false);
+                if i != self.stream {
+                    s.demand(self.gsn);
                 }
             }
         }
@@ -277,6 +281,12 @@ impl Future for Ticket {
                 Ok(true) => return Poll::Ready(Ok(self.gsn)),
                 Err(e) => return Poll::Ready(Err(e)),
                 Ok(false) => {}
+            }
+            if self.log.background {
+                self.demand_others();
+                if self.cell.is_none() {
+                    self.log.streams[self.stream].demand(self.gsn);
+                }
             }
             let s = &self.log.streams[self.stream];
             match self.cell.clone().or_else(|| s.cell_for(self.gsn)) {

@@ -324,6 +324,11 @@ pub(crate) mod thread {
     }
 }
 
+/// A stand-in for the processor: the thread's number.
+pub(crate) fn processor() -> usize {
+    thread_number()
+}
+
 /// A small number for this thread: within a schedule, the same in every run of it.
 pub(crate) fn thread_number() -> usize {
     match shuttle::current::try_get_current_task() {

@@ -48,7 +48,7 @@ impl Transaction<'_> {
             self.lock_unlocked_tables()?;
         }
         let logged = self.build_body()?;
-        let stream = self.stripe % log.streams.len().max(1);
+        let stream = self.lane % log.streams.len().max(1);
         let gate = self.db.enter(self.stripe);
         let (gsn, cell) = if logged {
             let crc = crc32c::crc32c(&self.s.body);
@@ -67,7 +67,7 @@ impl Transaction<'_> {
         drop(gate);
         self.unlock();
         self.open = false;
-        self.db.counters.commits[self.stripe % crate::engine::GATES].0.fetch_add(1, Ordering::Relaxed);
+        self.db.counters.commits[self.stripe % crate::engine::GATES].fetch_add(1, Ordering::Relaxed);
         Ok(Ticket::new(log.clone(), cell, stream, gsn, lazy))
     }
 

@@ -57,7 +57,10 @@ thread_local!(static SPARE: RefCell<Option<Box<Scratch>>> = const { RefCell::new
 pub struct Transaction<'db> {
     db: &'db Engine,
     age: u64,
+    /// Chooses among what is kept once for each processor.
     stripe: usize,
+    /// Chooses the log's stream.
+    lane: usize,
     s: Box<Scratch>,
     open: bool,
 }
@@ -96,9 +99,9 @@ impl Drop for Transaction<'_> {
 }
 
 impl<'db> Transaction<'db> {
-    pub(crate) fn new(db: &'db Engine, age: u64, stripe: usize) -> Self {
+    pub(crate) fn new(db: &'db Engine, age: u64, stripe: usize, lane: usize) -> Self {
         let s = SPARE.try_with(|spare| spare.borrow_mut().take()).ok().flatten().unwrap_or_default();
-        Transaction { db, age, stripe, s, open: true }
+        Transaction { db, age, stripe, lane, s, open: true }
     }
 
     /// Gives back fresh slots and locks.
