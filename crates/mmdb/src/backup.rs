@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::log::segment;
 use crate::manifest::{self, Image, Manifest, Published};
 use crate::medium::Medium;
+use crate::recovery::buffer::Buffer;
 use crate::recovery::scan;
 use crate::schema::Logging;
 use std::path::Path;
@@ -59,7 +60,7 @@ impl Engine {
             let dir = to.join(format!("log-{i}"));
             medium.create_dir(&dir).map_err(Error::io("create directory", &dir))?;
             for number in s.live_segments() {
-                let mut scanned = scan::read(medium, s.dir(), i, number, &admin.epochs)?;
+                let mut scanned = scan::read(medium, s.dir(), i, number, &admin.epochs, Buffer::default())?;
                 let cut = scanned.epoch.map_or(0, |e| e.cut.min(g1));
                 let end = scanned.frames.iter().filter(|f| f.gsn <= cut).map(|f| f.at + f.len).max();
                 // A segment that is ready but empty has no place in the copy.

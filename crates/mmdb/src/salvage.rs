@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::log::record::{self, Kind};
 use crate::manifest::{self, Image, Manifest, Published};
 use crate::options::Options;
+use crate::recovery::buffer::Buffer;
 use crate::recovery::{self, Loaded, RecoveryReport, scan};
 use crate::row::Row;
 use crate::schema::{Logging, Schema};
@@ -318,10 +319,11 @@ pub fn read_log(
     let m = Manifest::load(medium, path)?
         .ok_or_else(|| Error::corrupt(&path.join(manifest::NAME), 0, "there is no manifest"))?;
     let mut damaged = Vec::new();
+    let mut buffer = Buffer::default();
     for i in 0..m.streams as usize {
         let dir = options.stream_dir(path, i);
         for n in scan::numbers(medium, &dir)? {
-            let s = scan::read(medium, &dir, i, n, &m.epochs)?;
+            let s = scan::read(medium, &dir, i, n, &m.epochs, buffer)?;
             if let Some(at) = s.damage {
                 damaged.push(format!("{} is damaged at offset {at}", s.path.display()));
             }
@@ -347,6 +349,7 @@ pub fn read_log(
                     changes,
                 });
             }
+            buffer = s.bytes;
         }
     }
     Ok(damaged)

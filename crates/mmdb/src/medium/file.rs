@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 /// Zeros are written in pieces of this size, bytes.
 const ZERO_PIECE: usize = 1 << 20;
+/// Reading past the page cache wants memory, offset and length at multiples of the device's block, which this is.
+const DIRECT: usize = 4096;
 
 /// The medium of a real database: files and directories of the operating system.
 ///
@@ -105,6 +107,22 @@ impl MediumFile for OsFile {
             }
         }
         Ok(done)
+    }
+
+    fn read_device(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.drop_cache()?;
+        // The device reads into `buf` itself, if that and the file system allow it; else through the cache, as ever.
+        let aligned = buf.as_ptr().align_offset(DIRECT) == 0 && buf.len().is_multiple_of(DIRECT);
+        let flags = rustix::fs::fcntl_getfl(&self.0)?;
+        if aligned && rustix::fs::fcntl_setfl(&self.0, flags | rustix::fs::OFlags::DIRECT).is_ok() {
+            let done = self.read_at(0, buf);
+            rustix::fs::fcntl_setfl(&self.0, flags)?;
+            match done {
+                Err(e) if e.kind() == io::ErrorKind::InvalidInput => {}
+                done => return done,
+            }
+        }
+        self.read_at(0, buf)
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {

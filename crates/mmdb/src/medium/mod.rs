@@ -83,6 +83,12 @@ pub trait MediumFile: Send + Sync + Debug {
     }
     /// Reads up to `buf.len()` bytes at `offset`; fewer only at the end of the file.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
+    /// Fills `buf` from the start of the file with what the device has, not with what the cache has; returns the length read,
+    /// shorter only at the end of the file. The default forgets the cache and reads.
+    fn read_device(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.drop_cache()?;
+        self.read_at(0, buf)
+    }
     /// Writes all of `data` at `offset`, extending the file if need be.
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()>;
     /// Makes everything written so far durable (`fdatasync`).

@@ -1,5 +1,6 @@
 //! Opening: images, then the log, then the indexes. The rules are numbered in `docs/recovery.md`.
 
+pub(crate) mod buffer;
 pub(crate) mod replay;
 pub(crate) mod scan;
 
@@ -14,6 +15,7 @@ use crate::manifest::{self, Epoch, Image, Manifest};
 use crate::options::{MAX_STREAMS, Options};
 use crate::schema::Logging;
 use crate::table::{Space, TableInner};
+use buffer::Buffer;
 use replay::{Work, Worker};
 use scan::Scanned;
 use std::collections::HashSet;
@@ -21,7 +23,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What the last opening read and how long it took.
@@ -429,6 +431,8 @@ struct Replay<'a> {
     horizon: u64,
     max_gsn: u64,
     pending: Vec<Work>,
+    /// Memory of segments that are applied.
+    spare: Arc<Mutex<Vec<Buffer>>>,
     workers: Vec<Worker<'a>>,
     damage: Option<(PathBuf, u64)>,
     last_end: Option<(PathBuf, u64)>,
@@ -460,6 +464,7 @@ impl<'a> Replay<'a> {
             horizon: manifest.horizon.max(g1),
             max_gsn: 0,
             pending: Vec::new(),
+            spare: Arc::default(),
             workers: (0..n).map(|i| Worker::new(i, n, tables, options.sabotage)).collect(),
             damage: None,
             last_end: None,
@@ -477,9 +482,9 @@ impl<'a> Replay<'a> {
 
     /// Reads all segments: one thread per stream reads ahead while the workers apply.
     fn run(&mut self, apply: bool) -> Result<()> {
-        let (options, manifest, path) = (self.options, self.manifest, self.path);
+        let (options, manifest, path, spare) = (self.options, self.manifest, self.path, self.spare.clone());
         let count = self.streams.len();
-        let read = move |i: usize, give: &mut dyn FnMut(Result<Scanned>) -> bool| {
+        let read = |i: usize, give: &mut dyn FnMut(Result<Scanned>) -> bool| {
             let medium = &*options.medium;
             let dir = options.stream_dir(path, i);
             match scan::numbers(medium, &dir) {
@@ -488,8 +493,12 @@ impl<'a> Replay<'a> {
                 }
                 Ok(numbers) => {
                     let mut all = numbers.into_iter();
-                    while all.next().is_some_and(|n| give(scan::read(medium, &dir, i, n, &manifest.epochs))) {
-                    }
+                    let mut next = |n| {
+                        let buffer =
+                            spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+                        give(scan::read(medium, &dir, i, n, &manifest.epochs, buffer))
+                    };
+                    while all.next().is_some_and(&mut next) {}
                 }
             }
         };
@@ -569,11 +578,15 @@ impl<'a> Replay<'a> {
         if now.is_empty() {
             return Ok(());
         }
-        let now = &now;
         if let [only] = &mut self.workers[..] {
-            return only.apply(now);
+            only.apply(&now)?;
+        } else {
+            on_threads(&mut self.workers, |w| w.apply(&now))?;
         }
-        on_threads(&mut self.workers, |w| w.apply(now))
+        // What still waits for the horizon keeps its segment.
+        let done = now.into_iter().filter_map(|w| Arc::into_inner(w.segment));
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).extend(done.map(|s| s.bytes));
+        Ok(())
     }
 
     fn finish(&mut self, report: &mut RecoveryReport, problems: &mut Vec<String>) -> Result<()> {

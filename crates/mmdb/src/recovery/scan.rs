@@ -1,11 +1,12 @@
 //! Reading a segment: every valid frame in it, and where it is damaged.
 
+use super::buffer::Buffer;
 use crate::codec::u32_at;
 use crate::error::{Error, Result};
 use crate::log::frame::{self, ALIGN, Frame, Seed};
 use crate::log::segment::{self, BLOCK, Header};
 use crate::manifest::Epoch;
-use crate::medium::{self, Medium};
+use crate::medium::Medium;
 use std::path::{Path, PathBuf};
 
 /// A segment that has been read.
@@ -14,7 +15,7 @@ pub(crate) struct Scanned {
     pub(crate) path: PathBuf,
     pub(crate) stream: usize,
     pub(crate) number: u64,
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Buffer,
     pub(crate) frames: Vec<Frame>,
     /// The life that wrote the frames.
     pub(crate) epoch: Option<Epoch>,
@@ -40,25 +41,30 @@ pub(crate) fn numbers(medium: &dyn Medium, dir: &Path) -> Result<Vec<u64>> {
     Ok(numbers)
 }
 
+/// Reads segment `number` from the device, into `buffer`'s memory.
 pub(crate) fn read(
     medium: &dyn Medium,
     dir: &Path,
     stream: usize,
     number: u64,
     epochs: &[Epoch],
+    mut buffer: Buffer,
 ) -> Result<Scanned> {
     let path = dir.join(segment::name(number));
     let file = medium.open(&path).map_err(Error::io("open", &path))?;
     // After a failed sync the cache may hold what the device does not.
-    file.drop_cache().map_err(Error::io("drop cache of", &path))?;
-    let mut bytes = vec![0; BLOCK];
-    let n = file.read_at(0, &mut bytes).map_err(Error::io("read", &path))?;
-    bytes.truncate(n);
+    let mut fill = |len: usize| {
+        buffer.resize(len);
+        let n = file.read_device(&mut buffer).map_err(Error::io("read", &path))?;
+        buffer.truncate(n);
+        Ok(header_of(&buffer, stream, number))
+    };
     // A segment that was only prepared is 64 MiB of zeros, or of an earlier life: nothing in it counts.
-    if header_of(&bytes, stream, number).is_none_or(|h| h.used) {
-        bytes = medium::read_all(&*file).map_err(Error::io("read", &path))?;
+    if fill(BLOCK)?.is_none_or(|h| h.used) {
+        let len = file.len().map_err(Error::io("read", &path))?;
+        fill(usize::try_from(len).map_err(|_| Error::corrupt(&path, len, "no segment is so long"))?)?;
     }
-    Ok(scan(path, stream, number, bytes, epochs))
+    Ok(scan(path, stream, number, buffer, epochs))
 }
 
 /// The header, if it is whole and fits the place.
@@ -67,7 +73,7 @@ fn header_of(bytes: &[u8], stream: usize, number: u64) -> Option<Header> {
 }
 
 /// Finds the frames in a segment's bytes.
-pub(crate) fn scan(path: PathBuf, stream: usize, number: u64, bytes: Vec<u8>, epochs: &[Epoch]) -> Scanned {
+pub(crate) fn scan(path: PathBuf, stream: usize, number: u64, bytes: Buffer, epochs: &[Epoch]) -> Scanned {
     let mut s = Scanned {
         path,
         stream,
@@ -161,11 +167,11 @@ mod tests {
     #[test]
     fn padding_is_not_damage_and_a_flipped_bit_is() {
         let (good, e) = sample();
-        let s = scan("x".into(), 1, 9, good.clone(), &[e]);
+        let s = scan("x".into(), 1, 9, good.clone().into(), &[e]);
         assert_eq!((s.frames.len(), s.damage), (6, None));
         let mut bad = good;
         bad[BLOCK + 100] ^= 4;
-        let s = scan("x".into(), 1, 9, bad, &[e]);
+        let s = scan("x".into(), 1, 9, bad.into(), &[e]);
         assert_eq!((s.frames.len(), s.damage), (5, Some(BLOCK as u64)));
     }
 
@@ -179,21 +185,21 @@ mod tests {
             let h = Header { epoch: e.number, stream: 1, number: 9, used };
             bytes[..BLOCK].copy_from_slice(&segment::header_block(h));
             file.write_at(0, &bytes).unwrap();
-            let s = read(&medium, dir, 1, 9, &[e]).unwrap();
+            let s = read(&medium, dir, 1, 9, &[e], Buffer::default()).unwrap();
             (s.frames.len(), s.bytes.len())
         };
         assert_eq!(found(false), (0, BLOCK));
         assert_eq!(found(true), (6, BLOCK * 8));
         // A header that is damaged denies nothing.
         file.write_at(0, b"MMDBSEG0").unwrap();
-        assert_eq!(read(&medium, dir, 1, 9, &[e]).unwrap().frames.len(), 6);
+        assert_eq!(read(&medium, dir, 1, 9, &[e], Buffer::default()).unwrap().frames.len(), 6);
     }
 
     #[test]
     fn a_frame_of_another_life_stream_or_segment_is_not_seen() {
         let (good, e) = sample();
         for (stream, number, salt) in [(0, 9, 77), (1, 8, 77), (1, 9, 78)] {
-            let s = scan("x".into(), stream, number, good.clone(), &[Epoch { salt, ..e }]);
+            let s = scan("x".into(), stream, number, good.clone().into(), &[Epoch { salt, ..e }]);
             assert_eq!(s.frames.len(), 0);
         }
     }
