@@ -72,6 +72,7 @@ pub trait Medium: Send + Sync + Debug {
 /// let mut b = [0; 16];
 /// let n = f.read_at(4, &mut b)?;
 /// assert_eq!((&b[..n], f.len()?), (&b"\0\0hello"[..], 11));
+/// assert_eq!(f.read_device(&mut b)?, 11);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait MediumFile: Send + Sync + Debug {
