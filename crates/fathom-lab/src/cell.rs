@@ -6,6 +6,23 @@ use fathom_stack::StackSpec;
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
 use serde::{Deserialize, Serialize};
 
+/// Instruments that a cell switches on; none of them unless an experiment says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Instruments {
+    /// The block trace: every request to the stack's device with its cause; where that cannot be had (no root, a
+    /// directory), the pattern of reads and writes within the files.
+    pub blocks: bool,
+}
+
+impl Instruments {
+    /// Whether nothing is switched on.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Instruments::default()
+    }
+}
+
 /// One combination of workload × engine × stack, complete: what the worker takes on stdin (with a seed and a directory).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
@@ -16,6 +33,9 @@ pub struct Cell {
     pub engine: Option<EngineSpec>,
     /// The storage stack.
     pub stack: StackSpec,
+    /// What is watched beside the measurement.
+    #[serde(default, skip_serializing_if = "Instruments::is_none")]
+    pub instruments: Instruments,
     /// The axes of the experiment's matrix and this cell's value on each, e.g. `engine.journal_mode` → `wal`; this is
     /// what tables and figures group by.
     pub axes: BTreeMap<String, String>,

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use fathom_probe::{Note, Watch};
+use fathom_stack::attribution::Cause;
+use fathom_stack::blocks::BlockOp;
 use fathom_workload::engine::EngineInfo;
-use fathom_workload::sample::{IoRow, PhaseSummary, Sample};
+use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Window};
 use fathom_workload::spec::Durability;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
 
 /// The version of [`Order`] and [`Event`]. A worker on another host may be older or newer than the one who asks.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// What the worker is asked, one JSON object on stdin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,6 +29,26 @@ pub struct Order {
     /// CPUs to pin the worker to; empty = not pinned.
     #[serde(default)]
     pub cpus: Vec<usize>,
+    /// What of the files the probe watches for the block trace.
+    #[serde(default)]
+    pub watch: Option<Watch>,
+}
+
+/// One call on a file, where those are watched. Times are CLOCK_MONOTONIC, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileCall {
+    /// Number of the file.
+    pub file: u32,
+    /// What it was: a sync counts as a flush, a truncation as a discard.
+    pub op: BlockOp,
+    /// Offset in the file, bytes.
+    pub offset: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Its begin and end.
+    pub begin_ns: u64,
+    /// As above.
+    pub end_ns: u64,
 }
 
 /// What the worker says.
@@ -52,6 +75,23 @@ pub enum Event {
     Phase(PhaseSummary),
     /// VFS calls of a phase.
     Io(IoRow),
+    /// When a phase was.
+    Window(Window),
+    /// The files that were watched, in order of their number: what each counts as.
+    Files {
+        /// By the file's number.
+        causes: Vec<Cause>,
+    },
+    /// Where files lay on the device; several such events follow one another.
+    Notes {
+        /// In order of time.
+        notes: Vec<Note>,
+    },
+    /// Calls on files; several such events follow one another.
+    Calls {
+        /// In order of their end.
+        calls: Vec<FileCall>,
+    },
     /// A check that passed.
     Verified {
         /// E.g. `integrity_check ok`.

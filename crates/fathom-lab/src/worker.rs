@@ -14,11 +14,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Sink};
+use fathom_probe::Op;
+use fathom_stack::attribution::Cause;
+use fathom_stack::blocks::BlockOp;
+use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Sink, Window};
 use fathom_workload::spec::Durability;
 use fathom_workload::workload::Context;
 
-use crate::event::{Event, Order, PROTOCOL};
+use crate::event::{Event, FileCall, Order, PROTOCOL};
 
 /// Smallest time between two progress lines.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
@@ -75,6 +78,10 @@ fn execute<W: Write>(order: &Order, events: &mut W) -> Result<Event, String> {
         ));
     }
     pin(&order.cpus)?;
+    if let Some(what) = order.watch {
+        fathom_probe::watch(what);
+        fathom_workload::changed::count_changes();
+    }
     let mut memory = Memory { kept: Vec::new(), events, last_progress: Instant::now(), broken: None };
     // A panic is a bug in a workload or engine; the run fails, and the lab goes on with the next.
     let worked = catch_unwind(AssertUnwindSafe(|| work(order, &mut memory)));
@@ -86,15 +93,53 @@ fn execute<W: Write>(order: &Order, events: &mut W) -> Result<Event, String> {
     if let Some(error) = broken {
         return Err(format!("progress could not be written: {error}"));
     }
+    let watched = order.watch.map(|_| watched_events()).unwrap_or_default();
     let mut buffered = std::io::BufWriter::with_capacity(1 << 16, events);
     let write = |buffered: &mut std::io::BufWriter<_>| {
         write_event(buffered, &started)?;
-        kept.iter().try_for_each(|event| write_event(buffered, event))?;
+        kept.iter().chain(&watched).try_for_each(|event| write_event(buffered, event))?;
         buffered.flush()
     };
     write(&mut buffered).map_err(|error| format!("the findings could not be written: {error}"))?;
     let (max_rss_bytes, involuntary_switches) = usage();
     Ok(Event::Done { max_rss_bytes, involuntary_switches })
+}
+
+/// Notes or calls in one event: a line of it stays far below the longest that is read.
+const WATCHED_IN_ONE: usize = 2000;
+
+/// What the probe watched, as events.
+fn watched_events() -> Vec<Event> {
+    let watched = fathom_probe::take_watched();
+    let causes = watched.files.iter().map(|file| Cause::of_class(file.class)).collect();
+    let mut events = vec![Event::Files { causes }];
+    for notes in watched.notes.chunks(WATCHED_IN_ONE) {
+        events.push(Event::Notes { notes: notes.to_vec() });
+    }
+    for calls in watched.calls.chunks(WATCHED_IN_ONE) {
+        events.push(Event::Calls { calls: calls.iter().map(file_call).collect() });
+    }
+    for problem in watched.problems {
+        events.push(Event::Warning {
+            text: format!(
+                "block trace: the file system does not tell where its files lie ({problem}); what they wrote is \
+                 unattributed"
+            ),
+        });
+    }
+    events
+}
+
+fn file_call(call: &fathom_probe::Call) -> FileCall {
+    let op = match call.op {
+        Op::Read => BlockOp::Read,
+        Op::Write => BlockOp::Write,
+        Op::Sync => BlockOp::Flush,
+        Op::Truncate | Op::Delete => BlockOp::Discard,
+        _ => BlockOp::Other,
+    };
+    let fathom_probe::Call { file, offset, bytes, begin_ns, end_ns, .. } = *call;
+    FileCall { file, op, offset, bytes, begin_ns, end_ns }
 }
 
 /// Starts the engine, runs the workload, stops the engine; gives the event that opens the findings.
@@ -170,6 +215,10 @@ impl<W: Write> Sink for Memory<'_, W> {
 
     fn phase(&mut self, summary: PhaseSummary) {
         self.kept.push(Event::Phase(summary));
+    }
+
+    fn window(&mut self, window: Window) {
+        self.kept.push(Event::Window(window));
     }
 
     fn io(&mut self, row: IoRow) {

@@ -249,7 +249,9 @@ fn an_order_that_is_none_is_refused() {
     assert!(ask("").starts_with(r#"{"event":"failed","message":"the order on stdin is not one"#));
     let order = r#"{"protocol":99,"cell":{"workload":{"name":"update"},"stack":{},"axes":{}},"seed":1,"directory":"/"}"#;
     assert!(ask(order).contains("protocol 99"), "{}", ask(order));
-    let order = order.replace("99", "1").replace("\"seed\"", "\"cpus\":[1000],\"seed\"");
+    let order = order
+        .replace("99", &fathom_lab::event::PROTOCOL.to_string())
+        .replace("\"seed\"", "\"cpus\":[1000],\"seed\"");
     assert!(ask(&order).contains("cannot be pinned"), "{}", ask(&order));
 }
 

@@ -18,6 +18,7 @@ use crate::abi::{BUSY, ERROR, File, IoMethods, OK, fcntl};
 use crate::kind::{FileClass, Op};
 use crate::meter::{timed, timed_as};
 use crate::vfs::{Installed, VFS_NAME};
+use crate::watch::Tracked;
 
 /// What the probe knows of one open file.
 #[repr(C)]
@@ -30,6 +31,8 @@ pub struct Wrapped {
     replaced: *const IoMethods,
     class: FileClass,
     installed: *const Installed,
+    /// Null unless files are watched; a box that is freed when the file is closed.
+    tracked: *mut Tracked,
 }
 
 /// What precedes the platform's file in the memory that SQLite gives to a file of the VFS "fathom".
@@ -100,8 +103,14 @@ impl Head {
     /// Puts the probe in front of the platform's file, if the platform's `xOpen` left it open.
     ///
     /// # Safety
-    /// After [`Head::prepare`] and the platform's `xOpen`; `installed` must live as long as the file.
-    pub unsafe fn finish(file: *mut File, class: FileClass, installed: *const Installed) {
+    /// After [`Head::prepare`] and the platform's `xOpen`; `installed` must live as long as the file; `name` is null or ends
+    /// in NUL.
+    pub unsafe fn finish(
+        file: *mut File,
+        name: *const c_char,
+        class: FileClass,
+        installed: *const Installed,
+    ) {
         // SAFETY: the memory was prepared; SQLite does not move an open file.
         unsafe {
             let inner = file.byte_add(Self::SIZE);
@@ -109,8 +118,9 @@ impl Head {
                 return;
             }
             let methods = methods_over((*inner).methods);
+            let tracked = Tracked::open(name, class).map_or(ptr::null_mut(), Box::into_raw);
             let wrapped = &raw mut (*file.cast::<Head>()).wrapped;
-            wrapped.write(Wrapped { methods, inner, replaced: ptr::null(), class, installed });
+            wrapped.write(Wrapped { methods, inner, replaced: ptr::null(), class, installed, tracked });
             // The pointer to the table must reach the whole of `Wrapped`, hence the cast.
             (*file).methods = wrapped.cast::<IoMethods>();
         }
@@ -130,7 +140,9 @@ pub unsafe fn wrap_in_place(file: *mut File, class: FileClass, installed: *const
             return;
         }
         let methods = methods_over(replaced);
-        let wrapped = Box::into_raw(Box::new(Wrapped { methods, inner: file, replaced, class, installed }));
+        let tracked = ptr::null_mut();
+        let wrapped = Wrapped { methods, inner: file, replaced, class, installed, tracked };
+        let wrapped = Box::into_raw(Box::new(wrapped));
         all.insert(wrapped.addr());
         (*file).methods = wrapped.cast::<IoMethods>();
     }
@@ -162,6 +174,18 @@ pub unsafe fn platform_read(
 }
 
 impl Wrapped {
+    /// What is watched of the file, if it is.
+    #[inline]
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "the box is the file's own, behind a raw pointer as all of SQLite's files are"
+    )]
+    fn tracked(&self) -> Option<&mut Tracked> {
+        // SAFETY: null, or a box that lives until the file is closed. SQLite calls one method of a file at a time, and no
+        // method keeps the reference.
+        unsafe { self.tracked.as_mut() }
+    }
+
     /// The platform's method table.
     #[inline]
     fn platform(&self) -> *const IoMethods {
@@ -217,6 +241,11 @@ unsafe extern "C" fn close(file: *mut File) -> c_int {
     } else {
         // SAFETY: it lies in the file's own memory, which SQLite keeps until this returns.
         let wrapped = unsafe { &*place };
+        if !wrapped.tracked.is_null() {
+            // SAFETY: made by `Box::into_raw` when the file was opened, and freed once, here.
+            let mut tracked = unsafe { Box::from_raw(wrapped.tracked) };
+            tracked.settle();
+        }
         let rc = timed(wrapped.class, Op::Close, 0, || platform!(wrapped, close()));
         // SAFETY: as above; the file is no longer open.
         unsafe { (*file).methods = ptr::null() };
@@ -227,25 +256,42 @@ unsafe extern "C" fn close(file: *mut File) -> c_int {
 unsafe extern "C" fn read(file: *mut File, to: *mut c_void, bytes: c_int, offset: i64) -> c_int {
     // SAFETY: called by SQLite through the table, as are all below.
     let wrapped = unsafe { wrapped(file) };
-    timed(wrapped.class, Op::Read, count(bytes), || platform!(wrapped, read(to, bytes, offset)))
+    let call =
+        || timed(wrapped.class, Op::Read, count(bytes), || platform!(wrapped, read(to, bytes, offset)));
+    Tracked::call(wrapped.tracked, Op::Read, offset, count(bytes), call)
 }
 
 unsafe extern "C" fn write(file: *mut File, from: *const c_void, bytes: c_int, offset: i64) -> c_int {
     // SAFETY: see `read`.
     let wrapped = unsafe { wrapped(file) };
-    timed(wrapped.class, Op::Write, count(bytes), || platform!(wrapped, write(from, bytes, offset)))
+    let call =
+        || timed(wrapped.class, Op::Write, count(bytes), || platform!(wrapped, write(from, bytes, offset)));
+    let rc = Tracked::call(wrapped.tracked, Op::Write, offset, count(bytes), call);
+    if let Some(tracked) = wrapped.tracked() {
+        tracked.written(u64::try_from(offset).unwrap_or(0), count(bytes));
+    }
+    rc
 }
 
 unsafe extern "C" fn truncate(file: *mut File, size: i64) -> c_int {
     // SAFETY: see `read`.
     let wrapped = unsafe { wrapped(file) };
-    timed(wrapped.class, Op::Truncate, 0, || platform!(wrapped, truncate(size)))
+    if let Some(tracked) = wrapped.tracked() {
+        tracked.truncating(u64::try_from(size).unwrap_or(0));
+    }
+    let call = || timed(wrapped.class, Op::Truncate, 0, || platform!(wrapped, truncate(size)));
+    Tracked::call(wrapped.tracked, Op::Truncate, size, 0, call)
 }
 
 unsafe extern "C" fn sync(file: *mut File, flags: c_int) -> c_int {
     // SAFETY: see `read`.
     let wrapped = unsafe { wrapped(file) };
-    timed(wrapped.class, Op::Sync, 0, || platform!(wrapped, sync(flags)))
+    let call = || timed(wrapped.class, Op::Sync, 0, || platform!(wrapped, sync(flags)));
+    let rc = Tracked::call(wrapped.tracked, Op::Sync, 0, 0, call);
+    if let Some(tracked) = wrapped.tracked() {
+        tracked.settle();
+    }
+    rc
 }
 
 unsafe extern "C" fn file_size(file: *mut File, size: *mut i64) -> c_int {

@@ -265,13 +265,15 @@ unsafe extern "C" fn open(
     // The name is passed on as the pointer that came: SQLite hides URI parameters behind its end.
     let rc = timed(class, Op::Open, 0, || platform!(installed, ERROR, open(name, inner, flags, flags_out)));
     // SAFETY: prepared above; what is installed stays.
-    unsafe { Head::finish(file, class, installed) };
+    unsafe { Head::finish(file, name, class, installed) };
     rc
 }
 
 unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_directory: c_int) -> c_int {
     // SAFETY: see `open`; a name ends in NUL.
     let (installed, class) = unsafe { (installed(vfs), FileClass::of_name(name)) };
+    // SAFETY: as above.
+    unsafe { crate::watch::deleting(name) };
     timed(class, Op::Delete, 0, || platform!(installed, ERROR, delete(name, sync_directory)))
 }
 

@@ -17,6 +17,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub mod attribution;
 pub mod blocks;
 mod claim;
 mod cold;

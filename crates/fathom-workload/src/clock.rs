@@ -8,9 +8,25 @@ use fathom_probe::{Split, StatementClock};
 /// Nanoseconds since the first use of the clock in this process, monotonic, the same for all threads.
 #[must_use]
 pub fn now_ns() -> u64 {
-    static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    let elapsed = ORIGIN.get_or_init(Instant::now).elapsed();
+    let elapsed = origin().0.elapsed();
     u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What CLOCK_MONOTONIC showed (ns) when [`now_ns`] was 0: what the kernel's traces are compared with.
+#[must_use]
+pub fn origin_ns() -> u64 {
+    origin().1
+}
+
+fn origin() -> &'static (Instant, u64) {
+    static ORIGIN: OnceLock<(Instant, u64)> = OnceLock::new();
+    ORIGIN.get_or_init(|| {
+        let instant = Instant::now();
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let ns = u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+            + u64::try_from(time.tv_nsec).unwrap_or(0);
+        (instant, ns)
+    })
 }
 
 /// CPU time of the calling thread, ns.

@@ -1,5 +1,6 @@
 //! The workloads of Fathom and the engines that execute them.
 
+pub mod changed;
 pub mod chat;
 pub mod clock;
 pub mod engine;

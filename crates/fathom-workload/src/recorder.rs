@@ -16,8 +16,9 @@
 use fathom_probe::{IoTable, Split, process_io};
 use hdrhistogram::Histogram;
 
-use crate::clock::{Stopwatch, now_ns};
-use crate::sample::{IoRow, PhaseSummary, Sample, Sink};
+use crate::changed::changed_bytes;
+use crate::clock::{Stopwatch, now_ns, origin_ns};
+use crate::sample::{IoRow, PhaseSummary, Sample, Sink, Window};
 
 /// What a phase counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub struct Phase {
     io: Vec<IoRow>,
     /// Number and ns; none as soon as one connection could not say.
     lock_waits: Option<(u64, u64)>,
+    /// [`changed_bytes`] when the phase began.
+    changed_before: u64,
 }
 
 /// The executions of one thread in a phase, in time order.
@@ -139,6 +142,7 @@ impl Phase {
             io_excluded: IoTable::default(),
             io: Vec::new(),
             lock_waits: Some((0, 0)),
+            changed_before: changed_bytes(),
         }
     }
 
@@ -172,6 +176,7 @@ impl Phase {
     /// Closes the phase and hands everything to the sink. Executions of all lanes are numbered in order of their start.
     /// A phase without executions gives nothing.
     pub fn end(self, lanes: Vec<Lane>, sink: &mut dyn Sink) {
+        let changed_bytes = changed_bytes().saturating_sub(self.changed_before);
         let io = process_io().since(&self.io_before).since(&self.io_excluded);
         let mut split = Split::default();
         let mut first_ns = u64::MAX;
@@ -222,6 +227,15 @@ impl Phase {
                 split: execution.split,
             });
         }
+        let origin_ns = origin_ns();
+        sink.window(Window {
+            phase: self.name.clone(),
+            x: self.x,
+            start_ns: origin_ns + first_ns,
+            end_ns: origin_ns + last_ns,
+            count: summary.count,
+            changed_bytes,
+        });
         sink.phase(summary);
         let probed = io.iter().map(|(class, op, cell)| IoRow {
             phase: self.name.clone(),

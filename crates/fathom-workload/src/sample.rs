@@ -65,12 +65,35 @@ pub struct IoRow {
     pub ns: u64,
 }
 
+/// When a phase was: what a trace of the device is divided by. Times are CLOCK_MONOTONIC, ns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// As in [`Sample::phase`].
+    pub phase: String,
+    /// As in [`Sample::x`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x: Option<f64>,
+    /// Begin of the first execution.
+    pub start_ns: u64,
+    /// End of the last.
+    pub end_ns: u64,
+    /// Executions, as in [`PhaseSummary::count`].
+    pub count: u64,
+    /// Bytes of the values bound to statements that changed rows, as SQLite stores them; 0 where values are literals
+    /// of the statements' text or the engine is not SQLite.
+    pub changed_bytes: u64,
+}
+
 /// Where a workload's findings go. Implementations buffer: nothing is written during a timed window.
 pub trait Sink {
     /// One execution. Called after the timed window of its phase, or from memory between executions.
     fn sample(&mut self, sample: Sample);
     /// A phase has ended.
     fn phase(&mut self, summary: PhaseSummary);
+    /// When a phase was.
+    fn window(&mut self, window: Window) {
+        let _ = window;
+    }
     /// VFS calls of a phase.
     fn io(&mut self, row: IoRow);
     /// How much of the run is done, 0 to 1.

@@ -63,6 +63,7 @@ mod tests {
                 workload: WorkloadSpec { name: "update".into(), params: BTreeMap::new() },
                 engine: Some(EngineSpec { name: engine.into(), settings }),
                 stack: StackSpec::default(),
+                instruments: crate::cell::Instruments::default(),
                 axes: BTreeMap::new(),
             },
             durability: None,

@@ -31,8 +31,14 @@ macro_rules! embedded {
     };
 }
 
-static BUILTIN: &[Builtin] =
-    embedded!["first-look", "update-cost", "update-cost-server", "time-split", "journal-modes"];
+static BUILTIN: &[Builtin] = embedded![
+    "first-look",
+    "update-cost",
+    "update-cost-server",
+    "time-split",
+    "journal-modes",
+    "file-systems"
+];
 
 /// All built-in experiments, in the order in which they are shown.
 #[must_use]

@@ -13,10 +13,13 @@ use super::diagnostic::{Diagnostic, Problem, Source, did_you_mean};
 use super::node::Value;
 use super::parse::{label_of, points};
 use super::{Axis, Experiment, Point, Setting, Vocabulary, overrides, units};
-use crate::cell::Cell;
+use crate::cell::{Cell, Instruments};
 
 /// Keys of `[stack]`.
 pub(super) const STACK_KEYS: [&str; 6] = ["filesystem", "mkfs", "mount", "size_mib", "log_mib", "directory"];
+
+/// Keys of `[instruments]`.
+pub(super) const INSTRUMENT_KEYS: [&str; 1] = ["blocks"];
 
 /// What the command line asks beyond the file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -213,7 +216,8 @@ fn check(
     let workload = check_workload(assembled, vocabulary)?;
     let engine = check_engine(assembled, &workload, vocabulary, warnings)?;
     let stack = check_stack(assembled, vocabulary)?;
-    Ok(Cell { workload, engine, stack, axes })
+    let instruments = check_instruments(assembled)?;
+    Ok(Cell { workload, engine, stack, instruments, axes })
 }
 
 /// The settings of a room, without `name`.
@@ -437,6 +441,27 @@ fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<Sta
     }
     check_combination(assembled, &stack, vocabulary)?;
     Ok(stack)
+}
+
+fn check_instruments(assembled: &Assembled<'_>) -> Result<Instruments, Problem> {
+    let mut instruments = Instruments::default();
+    for (name, setting) in room(assembled, "instruments") {
+        match name {
+            "blocks" => instruments.blocks = setting.node.boolean(name)?,
+            _ => {
+                let hint = match nearest(name, INSTRUMENT_KEYS) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("there are: {}", INSTRUMENT_KEYS.join(", ")),
+                };
+                return Err(Problem::new(
+                    &setting.key_span,
+                    format!("there is no instrument `{name}`"),
+                    hint,
+                ));
+            }
+        }
+    }
+    Ok(instruments)
 }
 
 fn check_combination(

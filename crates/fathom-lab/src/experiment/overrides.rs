@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use super::cells::STACK_KEYS;
+use super::cells::{INSTRUMENT_KEYS, STACK_KEYS};
 use super::diagnostic::{Problem, Span, did_you_mean};
 use super::node::{Node, Value, document};
 use super::parse::check_path;
@@ -128,6 +128,7 @@ fn resolve(
         return Ok(key.to_owned());
     }
     let mut known: Vec<String> = STACK_KEYS.iter().map(|it| format!("stack.{it}")).collect();
+    known.extend(INSTRUMENT_KEYS.iter().map(|it| format!("instruments.{it}")));
     known.extend(parameters(base, axes, vocabulary).map(|(room, it)| format!("{room}.{}", it.name)));
     known.sort();
     known.dedup();

@@ -8,7 +8,7 @@ use super::{
 use fathom_stack::suggest::nearest;
 use serde_json::Value as Json;
 
-const TOP: [&str; 15] = [
+const TOP: [&str; 16] = [
     "name",
     "title",
     "paper",
@@ -19,6 +19,7 @@ const TOP: [&str; 15] = [
     "workload",
     "engine",
     "stack",
+    "instruments",
     "matrix",
     "exclude",
     "quick",
@@ -27,7 +28,7 @@ const TOP: [&str; 15] = [
 ];
 
 /// The rooms of a dotted path.
-pub(super) const ROOMS: [&str; 3] = ["workload", "engine", "stack"];
+pub(super) const ROOMS: [&str; 4] = ["workload", "engine", "stack", "instruments"];
 
 /// A run that takes longer than this has failed, unless the file says otherwise.
 const DEFAULT_TIMEOUT_S: u64 = 4 * 3600;
@@ -165,7 +166,8 @@ pub(super) fn check_path(key: &str, span: &Span) -> Result<(), Problem> {
     }
     let hint = match nearest(room, ROOMS) {
         Some(near) if near != room => format!("did you mean `{near}.{name}`?"),
-        _ => "write \"workload.NAME\", \"engine.NAME\" or \"stack.NAME\", in quotes".into(),
+        _ => "write \"workload.NAME\", \"engine.NAME\", \"stack.NAME\" or \"instruments.NAME\", in quotes"
+            .into(),
     };
     Err(Problem::new(span, format!("`{key}` is no parameter's path"), hint))
 }

@@ -9,13 +9,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fathom_probe::Watch;
+use fathom_stack::blocks::{self, BlockTrace, TraceError};
 use fathom_stack::{Stack, StackSpec, floor_probe};
 
 pub use machine::environment;
 
-use super::{Mounted, Strain, WorkError, World};
+use super::{Mounted, Strain, Watched, WorkError, World};
 use crate::event::{Event, Order};
 use crate::plan::PlannedCell;
+use crate::store::TraceRecord;
 
 /// Writes of one floor probe: enough for a steady median, and two seconds on a device that needs 20 ms for one.
 const FLOOR_WRITES: u32 = 100;
@@ -81,7 +84,17 @@ pub struct Local {
     worker: Vec<std::ffi::OsString>,
     interrupt: Interrupt,
     stack: Option<Stack>,
+    trace: Option<Tracing>,
     cpus: Vec<usize>,
+}
+
+/// What is being traced.
+#[derive(Debug)]
+enum Tracing {
+    /// The stack's device.
+    Device(BlockTrace),
+    /// The calls on files, since a moment (CLOCK_MONOTONIC, ns), because the device cannot be.
+    Files { started_ns: u64, reason: String },
 }
 
 impl Local {
@@ -98,7 +111,7 @@ impl Local {
     #[must_use]
     pub fn with_worker(directory: PathBuf, interrupt: Interrupt, worker: Vec<std::ffi::OsString>) -> Local {
         let cpus = machine::usable_cpus();
-        Local { origin: Instant::now(), directory, worker, interrupt, stack: None, cpus }
+        Local { origin: Instant::now(), directory, worker, interrupt, stack: None, trace: None, cpus }
     }
 }
 
@@ -162,7 +175,44 @@ impl World for Local {
         worked
     }
 
+    fn trace(&mut self) -> Result<Option<Watch>, String> {
+        let Some(stack) = &self.stack else { return Ok(None) };
+        let (tracing, watch) = match stack.trace_blocks() {
+            Ok(trace) => (Tracing::Device(trace), Watch::Extents),
+            Err(error @ (TraceError::NeedsRoot | TraceError::NotMounted | TraceError::Shared { .. })) => (
+                Tracing::Files {
+                    started_ns: blocks::now_ns(),
+                    reason: format!("this is the pattern within the files, not the device's: {error}"),
+                },
+                Watch::Calls,
+            ),
+            Err(error) => return Err(format!("block trace: {error}")),
+        };
+        self.trace = Some(tracing);
+        Ok(Some(watch))
+    }
+
+    fn traced(&mut self, watched: Watched) -> Result<Option<TraceRecord>, String> {
+        let (Some(stack), Some(tracing)) = (&self.stack, self.trace.take()) else { return Ok(None) };
+        match tracing {
+            Tracing::Files { started_ns, reason } => {
+                Ok(Some(watched.of_files(started_ns, blocks::now_ns(), reason)))
+            }
+            Tracing::Device(trace) => {
+                // What the file system still holds back belongs to the run, outside of its phases.
+                let synced = std::fs::File::open(stack.path())
+                    .and_then(|directory| Ok(rustix::fs::syncfs(directory)?));
+                synced
+                    .map_err(|error| format!("block trace: syncing {}: {error}", stack.path().display()))?;
+                let recording = trace.stop().map_err(|error| format!("block trace: {error}"))?;
+                Ok(Some(watched.of_device(stack, &recording)))
+            }
+        }
+    }
+
     fn down(&mut self) -> Result<(), String> {
+        // A run that failed leaves its trace behind.
+        self.trace = None;
         self.stack.take().map_or(Ok(()), |stack| stack.down().map_err(|error| error.to_string()))
     }
 

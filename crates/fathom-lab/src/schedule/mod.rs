@@ -6,19 +6,22 @@
 
 mod local;
 mod record;
+mod trace;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fathom_probe::Watch;
 use fathom_stack::{StackRecord, StackSpec};
 
 use crate::event::{Event, Order, PROTOCOL};
 use crate::plan::{Plan, PlannedCell, Turn};
 use crate::rng::derive_seed;
-use crate::store::{RunStatus, StoreError, Writer};
+use crate::store::{RunStatus, StoreError, TraceRecord, Writer};
 
 pub use local::{Interrupt, Local, environment};
 use record::Collector;
+pub use trace::Watched;
 
 /// What the scheduler needs from the world around it.
 pub trait World {
@@ -48,6 +51,22 @@ pub trait World {
         limit: Duration,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<(), WorkError>;
+    /// Begins the block trace of the stack that is up; says what the worker's probe is to watch for it. None where this
+    /// world has nothing to trace.
+    ///
+    /// # Errors
+    /// Why it cannot be traced, and what to do.
+    fn trace(&mut self) -> Result<Option<Watch>, String> {
+        Ok(None)
+    }
+    /// Ends the trace that was begun and attributes what was traced, after the worker has ended.
+    ///
+    /// # Errors
+    /// What the system said.
+    fn traced(&mut self, watched: Watched) -> Result<Option<TraceRecord>, String> {
+        let _ = watched;
+        Ok(None)
+    }
     /// Takes the stack down.
     ///
     /// # Errors
@@ -231,12 +250,16 @@ fn on_stack(
     let floor_ns = world.floor_ns().map_err(WorkError::Failed)?;
     collector.floor(floor_ns);
     on_share(0.0, floor_ns);
+    let watch =
+        if planned.cell.instruments.blocks { world.trace().map_err(WorkError::Failed)? } else { None };
+    let mut watched = Watched::default();
     let order = Order {
         protocol: PROTOCOL,
         cell: planned.cell.clone(),
         seed: turn.seed,
         directory: mounted.directory.clone(),
         cpus: world.cpus(planned),
+        watch,
     };
     let before = world.strain();
     collector.strain(before);
@@ -244,13 +267,16 @@ fn on_stack(
     let worked = world.work(&order, limits.run, &mut |event| {
         if let Event::Progress { done } = event {
             on_share(done, floor_ns);
-        } else {
+        } else if let Some(event) = watched.take(event) {
             collector.event(event);
         }
     });
     collector.elapsed(world.now_ns().saturating_sub(start_ns));
     collector.stolen(before, world.strain());
     worked?;
+    if watch.is_some() {
+        collector.trace(world.traced(watched).map_err(WorkError::Failed)?);
+    }
     collector.complete().map_err(WorkError::Failed)
 }
 

@@ -7,7 +7,7 @@ use fathom_stack::StackRecord;
 use super::Strain;
 use crate::event::Event;
 use crate::plan::Turn;
-use crate::store::{RunRecord, RunRow, RunStatus};
+use crate::store::{RunRecord, RunRow, RunStatus, TraceRecord};
 
 /// A floor below this (ns) is no device that waits for data to be safe: the fastest durable write of a drive with
 /// power-loss protection takes about 10 µs.
@@ -54,6 +54,7 @@ impl Collector {
             io: Vec::new(),
             verified: Vec::new(),
             warnings: Vec::new(),
+            trace: None,
         };
         Collector { record, started: false, done: false, said: None }
     }
@@ -128,7 +129,12 @@ impl Collector {
                 self.record.row.engine = engine;
                 self.record.row.parameters = parameters;
             }
-            Event::Progress { .. } => {}
+            // The schedule keeps what is for the trace.
+            Event::Progress { .. }
+            | Event::Window(_)
+            | Event::Files { .. }
+            | Event::Notes { .. }
+            | Event::Calls { .. } => {}
             Event::Sample(sample) => self.record.samples.push(sample),
             Event::Phase(phase) => self.record.phases.push(phase),
             Event::Io(io) => self.record.io.push(io),
@@ -141,6 +147,17 @@ impl Collector {
             }
             Event::Failed { message } => self.said = Some(message),
         }
+    }
+
+    /// What was traced.
+    pub fn trace(&mut self, trace: Option<TraceRecord>) {
+        if let Some(lost) = trace.as_ref().map(|it| it.lost_events).filter(|lost| *lost > 0) {
+            self.record.warnings.push(format!(
+                "block trace: the kernel's buffer had no room for {lost} events, so requests are missing. Fewer \
+                 transactions in one run, or a machine with less other work, lose none"
+            ));
+        }
+        self.record.trace = trace;
     }
 
     /// Whether the worker said all that a good run says.

@@ -15,12 +15,13 @@ mod tests;
 pub use error::StoreError;
 pub use read::Results;
 pub use rows::{
-    CellRow, ExperimentRow, IoOfRun, PhaseOfRun, RunRecord, RunRow, RunStatus, VerifiedRow, WarningRow,
+    BlockRow, CellRow, ExperimentRow, IoOfRun, PhaseOfRun, RunRecord, RunRow, RunStatus, TraceOfRun,
+    TraceRecord, TraceSource, VerifiedRow, WarningRow,
 };
 pub use write::Writer;
 
 /// `PRAGMA user_version` of the files this Fathom writes.
-pub const VERSION: i64 = 2;
+pub const VERSION: i64 = 3;
 
 /// `PRAGMA application_id` of every results file: `FATM`.
 pub const APPLICATION_ID: i64 = 0x4641_544D;

@@ -6,11 +6,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fathom_probe::Split;
-use fathom_workload::sample::{IoRow, PhaseSummary, Sample};
+use fathom_stack::attribution::Cause;
+use fathom_stack::blocks::BlockOp;
+use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Window};
 use rusqlite::{Connection, OpenFlags, Row};
 use serde::de::DeserializeOwned;
 
-use super::rows::{CellRow, ExperimentRow, IoOfRun, PhaseOfRun, RunRow, RunStatus, VerifiedRow, WarningRow};
+use super::rows::{
+    BlockRow, CellRow, ExperimentRow, IoOfRun, PhaseOfRun, RunRow, RunStatus, TraceOfRun, VerifiedRow,
+    WarningRow,
+};
 use super::{APPLICATION_ID, StoreError, VERSION};
 
 /// A results file, read: everything but the samples, which are read when asked for.
@@ -32,6 +37,8 @@ pub struct Results {
     pub phases: Vec<PhaseOfRun>,
     /// VFS calls in the order of the runs.
     pub io: Vec<IoOfRun>,
+    /// Block traces, in the order of the runs.
+    pub traces: Vec<TraceOfRun>,
     /// Checks that passed.
     pub verified: Vec<VerifiedRow>,
     /// Warnings, those of the whole experiment first.
@@ -85,6 +92,7 @@ impl Results {
             io_row,
         )
         .map_err(fail)?;
+        let traces = if found < 3 { Vec::new() } else { read_traces(&db).map_err(fail)? };
         let verified = read_all(&db, "SELECT run, text FROM verified ORDER BY rowid", |row| {
             Ok(VerifiedRow { run: row.get(0)?, text: row.get(1)? })
         })
@@ -104,6 +112,7 @@ impl Results {
             runs,
             phases,
             io,
+            traces,
             verified,
             warnings,
         })
@@ -125,6 +134,30 @@ impl Results {
                 self.db.prepare_cached("SELECT * FROM sample WHERE run = ? AND phase = ? ORDER BY x, seq")?;
             let rows = select.query_map((run, phase), sample_row)?;
             rows.collect::<rusqlite::Result<Vec<Sample>>>()
+        };
+        read().map_err(|error| StoreError::from_sqlite(&self.path, error))
+    }
+
+    /// The block trace of a run, if there is one.
+    #[must_use]
+    pub fn trace(&self, run: i64) -> Option<&TraceOfRun> {
+        self.traces.iter().find(|trace| trace.run == run)
+    }
+
+    /// The requests of a run's block trace, in order of issue, handed to `each`.
+    ///
+    /// # Errors
+    /// A file that was damaged after it was opened.
+    pub fn blocks(&self, run: i64, mut each: impl FnMut(BlockRow)) -> Result<(), StoreError> {
+        let mut read = || {
+            let mut select = self
+                .db
+                .prepare_cached("SELECT * FROM block_request WHERE run = ? ORDER BY request, piece")?;
+            let mut rows = select.query([run])?;
+            while let Some(row) = rows.next()? {
+                each(block_row(row)?);
+            }
+            Ok(())
         };
         read().map_err(|error| StoreError::from_sqlite(&self.path, error))
     }
@@ -383,6 +416,63 @@ fn sample_row(row: &Row<'_>) -> rusqlite::Result<Sample> {
         thread: row.get(4)?,
         rows: count(row, 5)?,
         split: split(row, 6)?,
+    })
+}
+
+fn read_traces(db: &Connection) -> rusqlite::Result<Vec<TraceOfRun>> {
+    let mut traces = read_all(
+        db,
+        "SELECT trace.* FROM trace JOIN run ON run.id = trace.run ORDER BY block, position",
+        |row| {
+            Ok(TraceOfRun {
+                run: row.get(0)?,
+                source: from_json(1, &format!("\"{}\"", row.get::<_, String>(1)?))?,
+                span_ns: count(row, 2)?,
+                lost_events: count(row, 3)?,
+                unfinished: count(row, 4)?,
+                remarks: from_json(5, &row.get::<_, String>(5)?)?,
+                windows: Vec::new(),
+            })
+        },
+    )?;
+    let mut select = db.prepare(
+        "SELECT phase, x, start_ns, end_ns, count, changed_bytes FROM phase_window WHERE run = ? ORDER BY number",
+    )?;
+    for trace in &mut traces {
+        let windows = select.query_map([trace.run], |row| {
+            Ok(Window {
+                phase: row.get(0)?,
+                x: row.get(1)?,
+                start_ns: count(row, 2)?,
+                end_ns: count(row, 3)?,
+                count: count(row, 4)?,
+                changed_bytes: count(row, 5)?,
+            })
+        })?;
+        trace.windows = windows.collect::<rusqlite::Result<_>>()?;
+    }
+    Ok(traces)
+}
+
+fn block_row(row: &Row<'_>) -> rusqlite::Result<BlockRow> {
+    let numbered = |column: usize| row.get::<_, u8>(column).map(usize::from);
+    let beyond = |column| rusqlite::Error::IntegralValueOutOfRange(column, 0);
+    let flags: u8 = row.get(6)?;
+    Ok(BlockRow {
+        request: row.get(1)?,
+        piece: row.get(2)?,
+        device: row.get(3)?,
+        op: BlockOp::ALL.get(numbered(4)?).copied().ok_or_else(|| beyond(4))?,
+        cause: Cause::ALL.get(numbered(5)?).copied().ok_or_else(|| beyond(5))?,
+        window: row.get(7)?,
+        submit_ns: count(row, 8)?,
+        issue_ns: count(row, 9)?,
+        complete_ns: count(row, 10)?,
+        offset: count(row, 11)?,
+        bytes: count(row, 12)?,
+        fua: flags & 1 != 0,
+        sync: flags & 2 != 0,
+        meta: flags & 4 != 0,
     })
 }
 

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use fathom_stack::StackRecord;
+use fathom_stack::attribution::Cause;
+use fathom_stack::blocks::BlockOp;
 use fathom_workload::engine::EngineInfo;
-use fathom_workload::sample::{IoRow, PhaseSummary, Sample};
+use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Window};
 use fathom_workload::spec::Durability;
 use serde::{Deserialize, Serialize};
 
@@ -158,4 +160,87 @@ pub struct RunRecord {
     pub verified: Vec<String>,
     /// Warnings of this run.
     pub warnings: Vec<String>,
+    /// The block trace, where it was switched on.
+    pub trace: Option<TraceRecord>,
+}
+
+/// What a trace shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TraceSource {
+    /// Requests to the stack's device, as the kernel's block layer told them.
+    Device,
+    /// Calls on files, where the device could not be traced: offsets are those in the files.
+    Files,
+}
+
+/// The block trace of a run, ready to be written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceRecord {
+    /// What it shows.
+    pub source: TraceSource,
+    /// From its begin to its end, ns.
+    pub span_ns: u64,
+    /// Events that the kernel's buffer had no room for.
+    pub lost_events: u64,
+    /// Requests that had not completed when it ended.
+    pub unfinished: u64,
+    /// What a reader must know of the attribution.
+    pub remarks: Vec<String>,
+    /// The phases, times since the trace began.
+    pub windows: Vec<Window>,
+    /// The requests.
+    pub rows: Vec<BlockRow>,
+}
+
+/// A request, or the piece of one that has one cause. Times are ns since the trace began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct BlockRow {
+    /// Number of the request, in order of issue.
+    pub request: u32,
+    /// Number of the piece within it; most have one, 0.
+    pub piece: u32,
+    /// 0 the file system's device, 1 its external log.
+    pub device: u8,
+    /// What was asked.
+    pub op: BlockOp,
+    /// What made it.
+    pub cause: Cause,
+    /// The window that it was submitted in; none before the first phase, between and after.
+    pub window: Option<u32>,
+    /// When the request was made.
+    pub submit_ns: u64,
+    /// When the driver got it.
+    pub issue_ns: u64,
+    /// When it was complete.
+    pub complete_ns: u64,
+    /// Offset of the piece on the device (or in the file), bytes.
+    pub offset: u64,
+    /// Length of the piece, bytes.
+    pub bytes: u64,
+    /// Forced unit access was asked for.
+    pub fua: bool,
+    /// Somebody waits for it.
+    pub sync: bool,
+    /// The file system marked it as metadata.
+    pub meta: bool,
+}
+
+/// The trace of a run without its requests, which are read when asked for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TraceOfRun {
+    /// [`RunRow::id`].
+    pub run: i64,
+    /// As in [`TraceRecord`].
+    pub source: TraceSource,
+    /// As in [`TraceRecord`].
+    pub span_ns: u64,
+    /// As in [`TraceRecord`].
+    pub lost_events: u64,
+    /// As in [`TraceRecord`].
+    pub unfinished: u64,
+    /// As in [`TraceRecord`].
+    pub remarks: Vec<String>,
+    /// As in [`TraceRecord`].
+    pub windows: Vec<Window>,
 }

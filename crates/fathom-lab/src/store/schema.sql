@@ -1,4 +1,4 @@
--- results.db: everything one `fathom run` measured, raw. Version 2 (PRAGMA user_version = 2), journal_mode = WAL,
+-- results.db: everything one `fathom run` measured, raw. Version 3 (PRAGMA user_version = 3), journal_mode = WAL,
 -- PRAGMA application_id = 0x4641544D ('FATM').
 -- Times are nanoseconds unless the name says otherwise; moments are milliseconds since 1970 UTC.
 
@@ -85,6 +85,50 @@ CREATE TABLE io (                       -- VFS calls by file class; see IoRow
   calls INTEGER NOT NULL, bytes INTEGER NOT NULL, ns INTEGER NOT NULL
 );
 CREATE INDEX io_by_run ON io (run, phase);
+
+CREATE TABLE trace (                    -- one row per run with a block trace (version 3)
+  run INTEGER PRIMARY KEY REFERENCES run(id),
+  source TEXT NOT NULL CHECK (source IN ('device', 'files')),  -- requests to the device, or calls on files
+  span_ns INTEGER NOT NULL,             -- times below count from the trace's begin
+  lost_events INTEGER NOT NULL,         -- events that the kernel's buffer had no room for
+  unfinished INTEGER NOT NULL,          -- requests that had not completed when the trace ended
+  remarks TEXT NOT NULL                 -- JSON array: what a reader must know of the attribution
+);
+
+CREATE TABLE phase_window (             -- when a phase was
+  run INTEGER NOT NULL REFERENCES run(id),
+  number INTEGER NOT NULL,              -- from 0; block_request.window means it
+  phase TEXT NOT NULL,
+  x REAL,
+  start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL,
+  count INTEGER NOT NULL,               -- executions
+  changed_bytes INTEGER NOT NULL,       -- of values bound to statements that changed rows; 0 = not known
+  PRIMARY KEY (run, number)
+) WITHOUT ROWID;
+
+CREATE TABLE block_request (            -- requests, those of several causes in pieces; the view `block` has names
+  run INTEGER NOT NULL REFERENCES run(id),
+  request INTEGER NOT NULL,             -- in order of issue, from 0
+  piece INTEGER NOT NULL,               -- consecutive bytes of one cause, from 0
+  device INTEGER NOT NULL,              -- 0 the file system's, 1 its external log
+  op INTEGER NOT NULL,
+  cause INTEGER NOT NULL,
+  flags INTEGER NOT NULL,               -- 1 forced unit access, 2 synchronous, 4 marked as metadata
+  "window" INTEGER,                     -- phase_window.number; NULL outside of the phases
+  submit_ns INTEGER NOT NULL, issue_ns INTEGER NOT NULL, complete_ns INTEGER NOT NULL,
+  offset INTEGER NOT NULL, bytes INTEGER NOT NULL,
+  PRIMARY KEY (run, request, piece)
+) WITHOUT ROWID;
+
+CREATE VIEW block AS SELECT
+  run, request, piece, device,
+  CASE op WHEN 0 THEN 'read' WHEN 1 THEN 'write' WHEN 2 THEN 'flush' WHEN 3 THEN 'discard' ELSE 'other' END AS op,
+  CASE cause WHEN 0 THEN 'database' WHEN 1 THEN 'rollback-journal' WHEN 2 THEN 'wal' WHEN 3 THEN 'other-file'
+    WHEN 4 THEN 'metadata' WHEN 5 THEN 'file-system-journal' WHEN 6 THEN 'unattributed' ELSE 'flush' END AS cause,
+  flags & 1 AS fua, flags >> 1 & 1 AS sync, flags >> 2 & 1 AS meta,
+  (SELECT phase FROM phase_window WHERE phase_window.run = block_request.run AND number = "window") AS phase,
+  submit_ns, issue_ns, complete_ns, complete_ns - submit_ns AS latency_ns, offset, bytes
+FROM block_request;
 
 CREATE TABLE verified (run INTEGER NOT NULL REFERENCES run(id), text TEXT NOT NULL);
 

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fathom_probe::Split;
+use fathom_stack::attribution::Cause;
+use fathom_stack::blocks::BlockOp;
 use fathom_stack::{StackRecord, StackSpec};
 use fathom_workload::engine::EngineInfo;
-use fathom_workload::sample::{IoRow, PhaseSummary, Sample};
+use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Window};
 use fathom_workload::spec::{Durability, EngineSpec, WorkloadSpec};
 
 use super::*;
@@ -44,6 +46,7 @@ fn cell(id: i64, mode: &str) -> CellRow {
                 settings: BTreeMap::from([("journal_mode".to_owned(), serde_json::json!(mode))]),
             }),
             stack: StackSpec::default(),
+            instruments: crate::cell::Instruments::default(),
             axes,
         },
         durability: None,
@@ -65,6 +68,46 @@ fn split(base: u64) -> Split {
         write_calls: 9,
         sync_calls: 10,
         other_calls: 11,
+    }
+}
+
+/// A request of two causes, and a flush.
+fn trace() -> TraceRecord {
+    let row = BlockRow {
+        request: 0,
+        piece: 0,
+        device: 1,
+        op: BlockOp::Write,
+        cause: Cause::RollbackJournal,
+        window: Some(0),
+        submit_ns: 10,
+        issue_ns: 11,
+        complete_ns: 12,
+        offset: 1 << 40,
+        bytes: 4096,
+        fua: true,
+        sync: false,
+        meta: true,
+    };
+    TraceRecord {
+        source: TraceSource::Device,
+        span_ns: 100,
+        lost_events: 3,
+        unfinished: 1,
+        remarks: vec!["a \"remark\"".into()],
+        windows: vec![Window {
+            phase: "insert".into(),
+            x: Some(1.5),
+            start_ns: 5,
+            end_ns: 50,
+            count: 7,
+            changed_bytes: 700,
+        }],
+        rows: vec![
+            row,
+            BlockRow { piece: 1, cause: Cause::Database, offset: (1 << 40) + 4096, ..row },
+            BlockRow { request: 1, op: BlockOp::Flush, cause: Cause::Flush, window: None, bytes: 0, ..row },
+        ],
     }
 }
 
@@ -119,6 +162,7 @@ fn record(cell: i64, block: u32, status: RunStatus) -> RunRecord {
         }],
         verified: vec!["rows 10".into()],
         warnings: vec!["tmpfs: no device".into()],
+        trace: (status == RunStatus::Done).then(trace),
     }
 }
 
@@ -159,6 +203,30 @@ fn what_is_written_is_read() {
     assert_eq!(results.io[0].row, wrote.io[0]);
     assert_eq!(results.samples(1, "insert").unwrap(), wrote.samples);
     assert_eq!(results.sample_count().unwrap(), 6);
+    let wrote_trace = wrote.trace.unwrap();
+    let found = results.trace(1).unwrap();
+    assert_eq!(
+        (found.source, found.span_ns, found.lost_events, found.unfinished),
+        (TraceSource::Device, 100, 3, 1)
+    );
+    assert_eq!((&found.remarks, &found.windows), (&wrote_trace.remarks, &wrote_trace.windows));
+    let mut rows = Vec::new();
+    results.blocks(1, |row| rows.push(row)).unwrap();
+    assert_eq!(rows, wrote_trace.rows);
+    assert!(results.trace(2).is_none());
+    // For people's own questions there are names in a view.
+    let db = rusqlite::Connection::open(&place.file).unwrap();
+    let named: Vec<String> = db
+        .prepare("SELECT op || ' ' || cause || ' ' || ifnull(phase, '-') || ' ' || latency_ns || fua || sync || meta FROM block")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!(
+        named,
+        ["write rollback-journal insert 2101", "write database insert 2101", "flush flush - 2101"]
+    );
     assert_eq!(results.verified.len(), 2);
     assert_eq!(results.warnings[0], WarningRow { run: None, text: "noisy".into() });
     assert_eq!(results.warnings.len(), 3);
@@ -263,12 +331,12 @@ fn a_newer_version_is_refused() {
     let place = place();
     drop(filled(&place));
     let db = rusqlite::Connection::open(&place.file).unwrap();
-    db.execute_batch("PRAGMA user_version = 3; PRAGMA journal_mode = DELETE").unwrap();
+    db.execute_batch("PRAGMA user_version = 4; PRAGMA journal_mode = DELETE").unwrap();
     drop(db);
     let error = refusal(&std::fs::read(&place.file).unwrap());
     assert_eq!(
         error,
-        "R: results of format version 3; this Fathom reads up to version 2. Use the Fathom that wrote it, or a newer one"
+        "R: results of format version 4; this Fathom reads up to version 3. Use the Fathom that wrote it, or a newer one"
     );
 }
 

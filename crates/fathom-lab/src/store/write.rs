@@ -8,7 +8,7 @@ use fathom_probe::Split;
 use rusqlite::{Connection, OpenFlags, Statement, ToSql, params, params_from_iter};
 
 use super::read;
-use super::rows::{CellRow, ExperimentRow, RunRecord, RunStatus};
+use super::rows::{CellRow, ExperimentRow, RunRecord, RunStatus, TraceRecord};
 use super::{APPLICATION_ID, Results, SCHEMA, StoreError, VERSION};
 
 /// The one writer of a results file.
@@ -177,7 +177,9 @@ impl Writer {
     fn try_record(&mut self, record: &RunRecord) -> rusqlite::Result<i64> {
         let transaction = self.db.transaction()?;
         let row = &record.row;
-        for table in ["phase", "sample", "io", "verified", "warning"] {
+        for table in
+            ["block_request", "phase_window", "trace", "phase", "sample", "io", "verified", "warning"]
+        {
             transaction.execute(
                 &format!(
                     "DELETE FROM {table} WHERE run IN \
@@ -269,6 +271,9 @@ impl Writer {
                 ])?;
             }
         }
+        if let Some(trace) = &record.trace {
+            insert_trace(&transaction, run, trace)?;
+        }
         for text in &record.verified {
             transaction.execute("INSERT INTO verified VALUES (?, ?)", params![run, text])?;
         }
@@ -345,6 +350,46 @@ impl Writer {
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(fail)?;
         db.close().map_err(|(_, error)| fail(error))
     }
+}
+
+fn insert_trace(db: &Connection, run: i64, trace: &TraceRecord) -> rusqlite::Result<()> {
+    db.execute(
+        "INSERT INTO trace VALUES (?, ?, ?, ?, ?, ?)",
+        params![
+            run,
+            word(&trace.source),
+            int(trace.span_ns),
+            int(trace.lost_events),
+            int(trace.unfinished),
+            json(&trace.remarks)
+        ],
+    )?;
+    let mut insert = db.prepare("INSERT INTO phase_window VALUES (?, ?, ?, ?, ?, ?, ?, ?)")?;
+    for (number, window) in (0_i64..).zip(&trace.windows) {
+        let (start_ns, end_ns) = (int(window.start_ns), int(window.end_ns));
+        let (count, changed) = (int(window.count), int(window.changed_bytes));
+        insert.execute(params![run, number, window.phase, window.x, start_ns, end_ns, count, changed])?;
+    }
+    let mut insert =
+        db.prepare("INSERT INTO block_request VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
+    for row in &trace.rows {
+        insert.execute(params![
+            run,
+            row.request,
+            row.piece,
+            row.device,
+            row.op.number(),
+            row.cause.number(),
+            u8::from(row.fua) | u8::from(row.sync) << 1 | u8::from(row.meta) << 2,
+            row.window,
+            int(row.submit_ns),
+            int(row.issue_ns),
+            int(row.complete_ns),
+            int(row.offset),
+            int(row.bytes),
+        ])?;
+    }
+    Ok(())
 }
 
 /// Inserts a row whose columns are `before`, the twelve of a split, and `after`; [`read`] has their inverse.

@@ -16,6 +16,7 @@ use libsqlite3_sys::{
 use super::busy::{BusyWaits, on_busy};
 use super::library::{DONE, OK, ROW, SqliteLibrary, sqlite3, sqlite3_stmt, text};
 use super::settings::{self, Applied};
+use crate::changed;
 use crate::engine::{Connection, EngineError, Statement, Value, abridged};
 use crate::params::Params;
 
@@ -132,6 +133,7 @@ impl SqliteConnection {
             if let Some(error) = error {
                 return Err(error);
             }
+            changed::add_text(statement);
         }
         Ok(())
     }
@@ -325,11 +327,7 @@ impl Connection for SqliteConnection {
         let (parameters, columns) = unsafe {
             ((functions.sqlite3_bind_parameter_count)(handle), (functions.sqlite3_column_count)(handle))
         };
-        let first_word =
-            sql.trim_start().split(|letter: char| !letter.is_ascii_alphabetic()).next().unwrap_or("");
-        let changes_rows = ["insert", "update", "delete", "replace", "with"]
-            .iter()
-            .any(|word| first_word.eq_ignore_ascii_case(word))
+        let changes_rows = changed::changes_rows(sql)
             // SAFETY: the statement is live.
             && functions.sqlite3_stmt_readonly.is_none_or(|readonly| unsafe { readonly(handle) } == 0);
         let parameters = usize::try_from(parameters).unwrap_or(0);
@@ -347,6 +345,9 @@ impl Connection for SqliteConnection {
         }
         // SAFETY: the handle is open.
         let changes = unsafe { (self.library.functions.sqlite3_changes)(self.db) };
+        if changes > 0 {
+            changed::add(params);
+        }
         Ok(u64::try_from(changes).unwrap_or(0))
     }
 

@@ -1,0 +1,317 @@
+//! Whose a request is: the database's, its journal's, the file system's own.
+//!
+//! Three sources are asked, in this order, for each block of a request:
+//!
+//! 1. **The file system's journal**, at the place that its superblock gives (ext3, ext4, XFS; an external log is a device
+//!    of its own). Btrfs has no such place: its log tree lies among its other trees and counts as metadata.
+//! 2. **The metadata mark** (`REQ_META`) that ext3, ext4, XFS and Btrfs put on what they write of themselves.
+//! 3. **The files' extents**, as [`fathom_probe::Note`]s told them while the files were there, and as they are on the
+//!    mounted file system at the end ([`files_on`]). They hold for a time: a journal's blocks may become the database's.
+//!
+//! What is left on ext2, ext3 and ext4 may still lie in a region that the superblock and the group descriptors give to
+//! metadata. Everything else is *unattributed*, and stays so.
+//!
+//! **When an extent holds.** Extents are seen after what was written there: after a sync. So a request of time T in a
+//! block belongs to the file that held the block at T, else to the file that is next seen to hold it, else to the one that
+//! held it last.
+
+mod btrfs;
+mod ext;
+mod files;
+mod holders;
+mod xfs;
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use fathom_probe::{FileClass, Note};
+use serde::{Deserialize, Serialize};
+
+use crate::blocks::{BlockOp, Request, SECTOR_BYTES};
+use crate::stack::Stack;
+use btrfs::Chunks;
+pub use files::{FoundFile, files_on};
+use holders::Holders;
+
+/// What made a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The database file.
+    Database,
+    /// The rollback journal, and the super-journal of several databases.
+    RollbackJournal,
+    /// The write-ahead log.
+    Wal,
+    /// Any other file: the WAL's index, temporary files, what is no database's.
+    OtherFile,
+    /// The file system's metadata.
+    Metadata,
+    /// The file system's own journal.
+    FileSystemJournal,
+    /// Not known.
+    Unattributed,
+    /// A flush: it concerns all that was written before.
+    Flush,
+}
+
+impl Cause {
+    /// All, in order of [`Cause::number`].
+    pub const ALL: [Cause; 8] = [
+        Cause::Database,
+        Cause::RollbackJournal,
+        Cause::Wal,
+        Cause::OtherFile,
+        Cause::Metadata,
+        Cause::FileSystemJournal,
+        Cause::Unattributed,
+        Cause::Flush,
+    ];
+
+    /// As tables and exports call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Database => "database",
+            Cause::RollbackJournal => "rollback-journal",
+            Cause::Wal => "wal",
+            Cause::OtherFile => "other-file",
+            Cause::Metadata => "metadata",
+            Cause::FileSystemJournal => "file-system-journal",
+            Cause::Unattributed => "unattributed",
+            Cause::Flush => "flush",
+        }
+    }
+
+    /// Its number in results files.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// Whether its bytes are bytes of files.
+    #[must_use]
+    pub fn is_file(self) -> bool {
+        matches!(self, Cause::Database | Cause::RollbackJournal | Cause::Wal | Cause::OtherFile)
+    }
+
+    /// What a file of SQLite's counts as.
+    #[must_use]
+    pub fn of_class(class: FileClass) -> Cause {
+        match class {
+            FileClass::Database => Cause::Database,
+            FileClass::RollbackJournal | FileClass::SuperJournal => Cause::RollbackJournal,
+            FileClass::Wal => Cause::Wal,
+            FileClass::WalIndex | FileClass::Temporary => Cause::OtherFile,
+        }
+    }
+}
+
+/// Consecutive bytes of a request with one cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// What made it.
+    pub cause: Cause,
+    /// Offset on the device, bytes.
+    pub offset: u64,
+    /// Length, bytes.
+    pub bytes: u64,
+}
+
+/// What is known of a device's blocks.
+#[derive(Debug, Default)]
+pub struct Attribution {
+    /// Of device 0: the file system's journal.
+    journal: Vec<Range<u64>>,
+    /// Of device 0: what the file system keeps for metadata whatever happens.
+    metadata: Vec<Range<u64>>,
+    holders: Holders,
+    /// Bytes within which the cause does not change.
+    step: u64,
+    /// What a reader must know: what could not be read, what this file system does not tell.
+    pub remarks: Vec<String>,
+}
+
+impl Attribution {
+    /// Gathers what is known after a run: the regions of the stack's file system, what was noted of the files while they
+    /// were there (`causes`: what the file of each number counts as), and the files that are there now.
+    #[must_use]
+    pub fn gather(stack: &Stack, notes: &[Note], causes: &[Cause]) -> Attribution {
+        let record = stack.record();
+        let device = stack.devices().first().map(|it| it.path.as_path());
+        let mut all = Attribution::of_filesystem(&record.filesystem, device);
+        let mut notes = notes.to_vec();
+        let mut causes = causes.to_vec();
+        match files_on(stack.path()) {
+            Ok(found) => {
+                for file in found {
+                    let number = u32::try_from(causes.len()).unwrap_or(u32::MAX);
+                    causes.push(file.cause);
+                    notes.extend(file.notes(number));
+                }
+            }
+            Err(error) => all.remarks.push(format!("the files at the end could not be listed: {error}")),
+        }
+        if record.filesystem == "btrfs" {
+            match Chunks::of(stack.path()) {
+                Ok(chunks) => notes = notes.into_iter().flat_map(|note| chunks.translated(note)).collect(),
+                Err(error) => {
+                    all.remarks.push(format!(
+                        "Btrfs's chunk tree could not be read ({error}): its files' addresses mean nothing"
+                    ));
+                    notes.clear();
+                }
+            }
+        }
+        all.holders = Holders::of(&notes, &causes);
+        all.step = all.holders.granularity();
+        let aligned = |it: &Range<u64>| it.start.is_multiple_of(all.step) && it.end.is_multiple_of(all.step);
+        if !all.journal.iter().chain(&all.metadata).all(aligned) {
+            all.step = SECTOR_BYTES;
+        }
+        all
+    }
+
+    fn of_filesystem(filesystem: &str, device: Option<&Path>) -> Attribution {
+        let mut all = Attribution::default();
+        let Some(device) = device else { return all };
+        let read = |read: &dyn Fn(&Superblocks) -> io::Result<Regions>| {
+            File::open(device).and_then(|file| read(&Superblocks(file)))
+        };
+        let regions = match filesystem {
+            "ext2" | "ext3" | "ext4" => read(&ext::regions),
+            "xfs" => read(&xfs::regions),
+            "btrfs" => {
+                all.remarks.push(
+                    "Btrfs keeps its log tree among its other trees: its journal counts as metadata".into(),
+                );
+                return all;
+            }
+            other => {
+                all.remarks
+                    .push(format!("{other} marks nothing as metadata: what lies in no file is unattributed"));
+                return all;
+            }
+        };
+        match regions {
+            Ok(regions) => (all.journal, all.metadata) = (regions.journal, regions.metadata),
+            Err(error) => all.remarks.push(format!(
+                "the superblock of {} could not be read ({error}): the file system's journal is not told from its metadata",
+                device.display()
+            )),
+        }
+        if filesystem == "ext2" {
+            all.remarks.push(
+                "ext2 does not mark its metadata: bitmaps and inode tables are known by their place, directories and \
+                 indirect blocks are unattributed"
+                    .into(),
+            );
+        }
+        all
+    }
+
+    /// The pieces of a request, in order; one of no bytes for a flush.
+    #[must_use]
+    pub fn pieces(&self, request: &Request) -> Vec<Piece> {
+        let (begin, bytes) = (request.sector * SECTOR_BYTES, request.bytes());
+        let whole = |cause| vec![Piece { cause, offset: begin, bytes }];
+        if request.op == BlockOp::Flush {
+            return whole(Cause::Flush);
+        }
+        if request.device != 0 {
+            return whole(Cause::FileSystemJournal);
+        }
+        let mut pieces: Vec<Piece> = Vec::new();
+        let step = self.step.max(SECTOR_BYTES);
+        let mut at = begin;
+        while at < begin + bytes {
+            let next = ((at / step + 1) * step).min(begin + bytes);
+            let cause = self.cause_at(request, at);
+            match pieces.last_mut() {
+                Some(last) if last.cause == cause => last.bytes += next - at,
+                _ => pieces.push(Piece { cause, offset: at, bytes: next - at }),
+            }
+            at = next;
+        }
+        pieces
+    }
+
+    fn cause_at(&self, request: &Request, at: u64) -> Cause {
+        if within(&self.journal, at) {
+            return Cause::FileSystemJournal;
+        }
+        if request.meta {
+            return Cause::Metadata;
+        }
+        match self.holders.at(at, request.submit_ns) {
+            Some(cause) => cause,
+            None if within(&self.metadata, at) => Cause::Metadata,
+            None => Cause::Unattributed,
+        }
+    }
+}
+
+fn within(ranges: &[Range<u64>], at: u64) -> bool {
+    let after = ranges.partition_point(|it| it.start <= at);
+    after.checked_sub(1).and_then(|it| ranges.get(it)).is_some_and(|it| it.contains(&at))
+}
+
+/// Fixed places of a file system, bytes from the device's start, in order.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Regions {
+    journal: Vec<Range<u64>>,
+    metadata: Vec<Range<u64>>,
+}
+
+/// A device, read where its file system keeps what it is.
+struct Superblocks(File);
+
+impl Superblocks {
+    fn read(&self, offset: u64, length: usize) -> io::Result<Bytes> {
+        let mut bytes = vec![0; length];
+        self.0.read_exact_at(&mut bytes, offset)?;
+        Ok(Bytes(bytes))
+    }
+}
+
+/// Bytes of which numbers are read; 0 beyond the end.
+struct Bytes(Vec<u8>);
+
+impl Bytes {
+    fn array<const N: usize>(&self, at: usize) -> [u8; N] {
+        self.0.get(at..).and_then(|it| it.first_chunk::<N>()).copied().unwrap_or([0; N])
+    }
+    fn le16(&self, at: usize) -> u64 {
+        u16::from_le_bytes(self.array(at)).into()
+    }
+    fn le32(&self, at: usize) -> u64 {
+        u32::from_le_bytes(self.array(at)).into()
+    }
+    fn be32(&self, at: usize) -> u64 {
+        u32::from_be_bytes(self.array(at)).into()
+    }
+    fn be64(&self, at: usize) -> u64 {
+        u64::from_be_bytes(self.array(at))
+    }
+}
+
+fn unlike(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{what} is not as expected"))
+}
+
+/// Sorts ranges and joins those that touch.
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.retain(|it| it.start < it.end);
+    ranges.sort_by_key(|it| it.start);
+    let mut all: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match all.last_mut() {
+            Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
+            _ => all.push(range),
+        }
+    }
+    all
+}

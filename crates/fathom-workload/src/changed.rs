@@ -1,0 +1,157 @@
+//! Bytes changed by SQL: the first step of the write ladder.
+//!
+//! Counted are the values of statements that change rows, bound to them or literal in their text, as long as SQLite's record
+//! format stores them (<https://www.sqlite.org/fileformat2.html#record_format>): NULL, 0 and 1 take none, other integers
+//! 1, 2, 3, 4, 6 or 8, reals 8, texts and blobs their length. So a key that an UPDATE or DELETE only looks for counts,
+//! too, and what an expression or a trigger makes of the values does not.
+//!
+//! Nothing is counted unless [`count_changes`] says so: reading literals takes time.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::engine::Value;
+
+static CHANGED: AtomicU64 = AtomicU64::new(0);
+
+static COUNTING: AtomicBool = AtomicBool::new(false);
+
+/// Counts from now on.
+pub fn count_changes() {
+    COUNTING.store(true, Ordering::Relaxed);
+}
+
+/// Adds the values bound to a statement that changed rows.
+#[inline]
+pub(crate) fn add(values: &[Value]) {
+    if COUNTING.load(Ordering::Relaxed) {
+        CHANGED.fetch_add(values.iter().map(stored_bytes).sum(), Ordering::Relaxed);
+    }
+}
+
+/// Adds the literals of a statement's text, if it is one that changes rows.
+#[inline]
+pub(crate) fn add_text(sql: &str) {
+    if COUNTING.load(Ordering::Relaxed) && changes_rows(sql) {
+        CHANGED.fetch_add(literal_bytes(sql.as_bytes()), Ordering::Relaxed);
+    }
+}
+
+/// Whether a statement is an INSERT, UPDATE or DELETE by its first word (one WITH a common table expression may be).
+pub(crate) fn changes_rows(sql: &str) -> bool {
+    let first_word =
+        sql.trim_start().split(|letter: char| !letter.is_ascii_alphabetic()).next().unwrap_or("");
+    ["insert", "update", "delete", "replace", "with"].iter().any(|word| first_word.eq_ignore_ascii_case(word))
+}
+
+/// The stored length of all literals of a statement.
+fn literal_bytes(sql: &[u8]) -> u64 {
+    let mut sum = 0;
+    let mut at = 0;
+    // Digits within a name are no number, and x before a quote makes a blob of it.
+    let mut before = b' ';
+    while let Some(&letter) = sql.get(at) {
+        let start = at;
+        at += 1;
+        match letter {
+            b'\'' | b'"' | b'`' => {
+                let mut length = 0;
+                while let Some(&inside) = sql.get(at) {
+                    at += 1;
+                    if inside != letter {
+                        length += 1;
+                    } else if sql.get(at) == Some(&letter) {
+                        // Doubled, it stands for itself.
+                        at += 1;
+                        length += 1;
+                    } else {
+                        break;
+                    }
+                }
+                if letter == b'\'' {
+                    sum += if before.eq_ignore_ascii_case(&b'x') { length / 2 } else { length };
+                }
+            }
+            b'0'..=b'9' if !(before.is_ascii_alphanumeric() || b"_$?:@".contains(&before)) => {
+                while sql.get(at).is_some_and(|it| it.is_ascii_alphanumeric() || *it == b'.') {
+                    at += 1;
+                }
+                let digits = std::str::from_utf8(&sql[start..at]).unwrap_or("");
+                sum += match digits.parse::<i64>() {
+                    Ok(number) => {
+                        stored_bytes(&Value::Integer(if before == b'-' { -number } else { number }))
+                    }
+                    Err(_) => 8,
+                };
+            }
+            _ => {}
+        }
+        before = letter;
+    }
+    sum
+}
+
+/// What all connections of the process have changed so far, bytes.
+pub(crate) fn changed_bytes() -> u64 {
+    CHANGED.load(Ordering::Relaxed)
+}
+
+fn stored_bytes(value: &Value) -> u64 {
+    match value {
+        Value::Null => 0,
+        Value::Integer(number) => match number {
+            0 | 1 => 0,
+            -0x80..=0x7f => 1,
+            -0x8000..=0x7fff => 2,
+            -0x80_0000..=0x7f_ffff => 3,
+            -0x8000_0000..=0x7fff_ffff => 4,
+            -0x8000_0000_0000..=0x7fff_ffff_ffff => 6,
+            _ => 8,
+        },
+        Value::Real(_) => 8,
+        Value::Text(text) => text.len() as u64,
+        Value::Blob(bytes) => bytes.len() as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_count_as_bound_values_do() {
+        for (sql, bytes) in [
+            ("INSERT INTO tbl1(a, b) VALUES (12, 'twelve chars')", 1 + 12),
+            ("UPDATE \"t 22\" SET a2 = 'it''s', b = -1.5e3 WHERE id = 300", 4 + 8 + 2),
+            ("INSERT INTO t VALUES (x'010203', NULL, 1, -129, ?1, :p2)", 3 + 2),
+            ("DELETE FROM t WHERE id=70000", 3),
+            ("INSERT INTO t VALUES ('open", 4),
+            ("", 0),
+        ] {
+            assert_eq!(literal_bytes(sql.as_bytes()), bytes, "{sql}");
+        }
+        assert!(
+            changes_rows("  insert into t values (1)")
+                && !changes_rows("SELECT 'insert'")
+                && !changes_rows("")
+        );
+    }
+
+    #[test]
+    fn values_are_as_long_as_the_record_format_says() {
+        for (value, bytes) in [
+            (Value::Null, 0),
+            (Value::Integer(1), 0),
+            (Value::Integer(-1), 1),
+            (Value::Integer(128), 2),
+            (Value::Integer(-32769), 3),
+            (Value::Integer(8_388_607), 3),
+            (Value::Integer(2_147_483_648), 6),
+            (Value::Integer(140_737_488_355_328), 8),
+            (Value::Real(1.5), 8),
+            (Value::Text("twelve chars".into()), 12),
+            (Value::Blob(vec![1, 2, 3]), 3),
+        ] {
+            assert_eq!(stored_bytes(&value), bytes, "{value:?}");
+        }
+    }
+}
