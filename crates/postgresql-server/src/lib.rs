@@ -1,0 +1,385 @@
+//! A private PostgreSQL server: made in the run's directory, run by an unprivileged user, gone with this process.
+//!
+//! - The server refuses to run as root, so root starts it as `postgres` or else `nobody`, and gives it its directory.
+//! - That user may not be allowed to walk down to the directory (a home or temporary directory of mode 0700). So the
+//!   directory is made the working directory while still root, and the server knows it as `/proc/self/cwd`.
+//! - Its socket lies in the data directory. A socket's path may have 107 bytes at most, so the client goes through an open
+//!   descriptor of the directory, `/proc/self/fd/N`, which is always short. Nothing is left outside the run's directory.
+//! - It must not outlive this process, however that ends. The kernel sends SIGQUIT (PostgreSQL's immediate shutdown) to it
+//!   when the thread that started it ends; that thread, the keeper, lives until the server is stopped or the process dies.
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The cluster's superuser. Only who may enter the data directory can reach the socket, so it has no password.
+pub const USER: &str = "fathom";
+
+/// A server that cannot be made or started.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {message}")]
+pub struct ServerError {
+    /// The file, directory or program.
+    pub what: String,
+    /// What is wrong, and what helps.
+    pub message: String,
+}
+
+/// Opens a conversation over the socket: tells whether the server answers.
+type Answers = Box<dyn Fn(&Path) -> Result<(), String> + Send + Sync>;
+
+/// How the server's processes name the data directory.
+const DATA: &str = "/proc/self/cwd";
+
+/// How long a start or an orderly stop may take on a slow device.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A running server. Dropping it stops it.
+pub struct Server {
+    programs: PathBuf,
+    data: PathBuf,
+    log: PathBuf,
+    options: Vec<String>,
+    /// The user that runs it; none = this one.
+    user: Option<User>,
+    keeper: Option<Keeper>,
+    answers: Answers,
+}
+
+#[derive(Clone, Copy)]
+struct User {
+    uid: libc::uid_t,
+    gid: libc::gid_t,
+}
+
+/// The thread that holds the server: it ends the server when told, and the kernel ends the server when it ends.
+struct Keeper {
+    /// Dropping it tells the keeper to stop the server.
+    stop: mpsc::Sender<()>,
+    thread: JoinHandle<()>,
+    /// Its process.
+    process: u32,
+    /// The server's exit, if it ends by itself.
+    ended: Mutex<mpsc::Receiver<ExitStatus>>,
+}
+
+impl Keeper {
+    /// How the server ended, if it did by itself; once.
+    fn ended(&self) -> Option<ExitStatus> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).try_recv().ok()
+    }
+}
+
+impl Server {
+    /// Starts a server in `directory`, on the cluster there or a new one, with `options` (each `name=value`), and waits until
+    /// `answers`, which is given the path of its socket, is satisfied.
+    ///
+    /// # Errors
+    /// PostgreSQL is not installed; the directory's file system cannot hold a cluster; the server refuses an option.
+    pub fn start(
+        programs: Option<&str>,
+        directory: &Path,
+        checksums: bool,
+        options: Vec<String>,
+        answers: impl Fn(&Path) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Result<Self, ServerError> {
+        let programs = find_programs(programs)?;
+        let data = directory.join("postgresql");
+        let user = unprivileged_user()?;
+        let log = directory.join("postgresql.log");
+        let mut server =
+            Server { programs, data, log, options, user, keeper: None, answers: Box::new(answers) };
+        if !server.data.join("PG_VERSION").exists() {
+            server.make_directory()?;
+            server.make_cluster(checksums)?;
+        }
+        server.run()?;
+        Ok(server)
+    }
+
+    fn make_directory(&self) -> Result<(), ServerError> {
+        let data = &self.data;
+        std::fs::create_dir(data).map_err(|error| failed(data, format!("cannot be made: {error}")))?;
+        if let Some(user) = self.user {
+            std::os::unix::fs::chown(data, Some(user.uid), Some(user.gid)).map_err(|error| {
+                failed(data, format!("cannot be given to the user that runs PostgreSQL: {error}; use a file system with owners"))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The log's file, for error messages.
+    fn log_file(&self) -> Result<File, ServerError> {
+        let mut options = File::options();
+        options.create(true).append(true);
+        options.open(&self.log).map_err(|error| failed(&self.log, error.to_string()))
+    }
+
+    /// A command in the data directory, as the server's user, that gets `signal` when the calling thread ends.
+    fn command(&self, program: &str, signal: libc::c_int) -> Result<Command, ServerError> {
+        let mut command = Command::new(self.programs.join(program));
+        let log = self.log_file()?;
+        let log_too = log.try_clone().map_err(|error| failed(&self.log, error.to_string()))?;
+        command.current_dir(&self.data).stdin(Stdio::null()).stdout(log).stderr(log_too);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("PG") {
+                command.env_remove(name);
+            }
+        }
+        command.env("LC_ALL", "C");
+        let user = self.user;
+        let parent = std::process::id();
+        // SAFETY: between fork and exec only system calls are made, all of them safe there; nothing is allocated. The working
+        // directory was changed before this, still as the calling user. Changing the user clears the parent-death signal,
+        // so that comes last, and a parent that died before it is looked for after it.
+        unsafe {
+            command.pre_exec(move || {
+                if let Some(user) = user {
+                    check(libc::setgroups(0, std::ptr::null()))?;
+                    check(libc::setgid(user.gid))?;
+                    check(libc::setuid(user.uid))?;
+                }
+                check(libc::prctl(libc::PR_SET_PDEATHSIG, signal))?;
+                if u32::try_from(libc::getppid()) != Ok(parent) {
+                    return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
+                }
+                // A group of its own, so that Ctrl-C in a terminal reaches the worker alone, which stops the server in order.
+                check(libc::setpgid(0, 0))
+            });
+        }
+        Ok(command)
+    }
+
+    fn make_cluster(&self, checksums: bool) -> Result<(), ServerError> {
+        let mut command = self.command("initdb", libc::SIGKILL)?;
+        command.args(["--pgdata", DATA, "--username", USER, "--auth", "trust", "--encoding", "UTF8"]);
+        command.args(["--locale", "C"]);
+        if checksums {
+            command.arg("--data-checksums");
+        }
+        let status = command
+            .status()
+            .map_err(|error| failed(&self.programs, format!("initdb did not start: {error}")))?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(failed(
+            &self.data,
+            format!("initdb could not make a cluster here ({status}): {}", self.last_words()),
+        ))
+    }
+
+    /// Starts the server on the cluster and waits until it answers.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub fn run(&mut self) -> Result<(), ServerError> {
+        let mut command = self.command("postgres", libc::SIGQUIT)?;
+        command.args(["-D", DATA]);
+        let private =
+            ["listen_addresses=", "unix_socket_directories=.", "port=5432", "logging_collector=off"];
+        for option in private.into_iter().chain(self.options.iter().map(String::as_str)) {
+            command.args(["-c", option]);
+        }
+        let (stop, stopped) = mpsc::channel::<()>();
+        let (end, ended) = mpsc::channel();
+        let (spawn, spawned) = mpsc::channel();
+        let thread = std::thread::spawn(move || match command.spawn() {
+            Err(error) => drop(spawn.send(Err(error))),
+            Ok(child) => {
+                drop(spawn.send(Ok(child.id())));
+                keep(child, &stopped, &end);
+            }
+        });
+        let started =
+            spawned.recv().unwrap_or_else(|_| Err(std::io::Error::other("its keeper thread ended")));
+        let process =
+            started.map_err(|error| failed(&self.programs, format!("postgres did not start: {error}")))?;
+        self.keeper = Some(Keeper { stop, thread, process, ended: Mutex::new(ended) });
+        self.wait_until_it_answers().inspect_err(|_| self.stop())
+    }
+
+    fn wait_until_it_answers(&mut self) -> Result<(), ServerError> {
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.keeper.as_ref().and_then(Keeper::ended) {
+                let words = self.last_words();
+                return Err(failed(&self.data, format!("the server ended at its start ({status}): {words}")));
+            }
+            let answer = self.with_socket(|socket| (self.answers)(socket));
+            match answer {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(message)) if begin.elapsed() > PATIENCE => return Err(failed(&self.data, message)),
+                Err(error) if begin.elapsed() > PATIENCE => return Err(error),
+                _ => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+
+    /// Gives `connect` a path of the server's socket that is short enough for an address and good until it returns.
+    ///
+    /// # Errors
+    /// The data directory is gone.
+    pub fn with_socket<T>(&self, connect: impl FnOnce(&Path) -> T) -> Result<T, ServerError> {
+        let directory = File::open(&self.data).map_err(|error| failed(&self.data, error.to_string()))?;
+        let socket = format!("/proc/self/fd/{}/.s.PGSQL.5432", directory.as_raw_fd());
+        Ok(connect(Path::new(&socket)))
+    }
+
+    /// The server's process, while it runs.
+    #[must_use]
+    pub fn process(&self) -> Option<u32> {
+        self.keeper.as_ref().map(|keeper| keeper.process)
+    }
+
+    /// Where the cluster is.
+    #[must_use]
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// Stops the server in order (fast shutdown: open transactions roll back, a checkpoint is written). A server that does
+    /// not stop is killed.
+    pub fn stop(&mut self) {
+        if let Some(keeper) = self.keeper.take() {
+            drop(keeper.stop);
+            // A keeper that panicked has ended, and its server with it.
+            let _ = keeper.thread.join();
+        }
+    }
+
+    /// The last lines of the log that tell what went wrong.
+    fn last_words(&self) -> String {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let telling = |line: &&str| {
+            ["FATAL", "ERROR", "PANIC", "error:", "HINT"].iter().any(|word| line.contains(word))
+        };
+        let mut lines: Vec<&str> = log.lines().rev().filter(telling).take(3).collect();
+        if lines.is_empty() {
+            lines = log.lines().rev().filter(|line| !line.trim().is_empty()).take(3).collect();
+        }
+        lines.reverse();
+        lines.join("; ").replace(DATA, &self.data.display().to_string())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The keeper's work: waits until told to stop or until the server ends by itself.
+fn keep(mut child: Child, stopped: &mpsc::Receiver<()>, end: &mpsc::Sender<ExitStatus>) {
+    while stopped.recv_timeout(Duration::from_millis(50)) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if let Ok(Some(status)) = child.try_wait() {
+            // Nobody listens any more once the server has answered.
+            let _ = end.send(status);
+            return;
+        }
+    }
+    // Fast, then immediate, then without asking.
+    for (signal, patience) in [(libc::SIGINT, PATIENCE), (libc::SIGQUIT, Duration::from_secs(10))] {
+        send(&child, signal);
+        let begin = Instant::now();
+        while begin.elapsed() < patience {
+            if !matches!(child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+fn send(child: &Child, signal: libc::c_int) {
+    if let Ok(pid) = libc::pid_t::try_from(child.id()) {
+        // SAFETY: the child has not been waited for, so the number is still its own.
+        unsafe { libc::kill(pid, signal) };
+    }
+}
+
+fn check(result: libc::c_int) -> std::io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+fn failed(path: &Path, message: String) -> ServerError {
+    ServerError { what: path.display().to_string(), message }
+}
+
+/// The directory that has `initdb` and `postgres`: the one given, or on the PATH, or the newest at a usual place.
+///
+/// # Errors
+/// There is none; the message says how to install it.
+pub fn find_programs(given: Option<&str>) -> Result<PathBuf, ServerError> {
+    let complete =
+        |directory: &Path| ["initdb", "postgres"].iter().all(|name| directory.join(name).is_file());
+    if let Some(given) = given {
+        let directory = PathBuf::from(given);
+        if complete(&directory) {
+            return Ok(directory);
+        }
+        let message =
+            "has no `initdb` and `postgres`; setting `bin_directory` names the directory that has them";
+        return Err(failed(&directory, message.into()));
+    }
+    let on_path = std::env::var_os("PATH").unwrap_or_default();
+    if let Some(directory) = std::env::split_paths(&on_path).find(|directory| complete(directory)) {
+        return Ok(directory);
+    }
+    // Debian and Ubuntu, Fedora and RHEL, own builds.
+    let mut places: Vec<(u32, PathBuf)> = vec![(0, PathBuf::from("/usr/local/pgsql/bin"))];
+    for (parent, prefix) in [("/usr/lib/postgresql", ""), ("/usr", "pgsql-")] {
+        for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if let Some(version) = name.strip_prefix(prefix).and_then(|version| version.parse().ok()) {
+                places.push((version, entry.path().join("bin")));
+            }
+        }
+    }
+    places.sort();
+    places.into_iter().rev().map(|(_, place)| place).find(|place| complete(place)).ok_or_else(|| ServerError {
+        what: "PostgreSQL".into(),
+        message: "the PostgreSQL server is not installed; `apt-get install postgresql` brings it, or name the directory \
+                  of `initdb` and `postgres` by setting `bin_directory`"
+            .into(),
+    })
+}
+
+/// Who shall run the server: nobody else when this process is unprivileged; for root `postgres`, else `nobody`.
+fn unprivileged_user() -> Result<Option<User>, ServerError> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    for name in [c"postgres", c"nobody"] {
+        if let Some(user) = user_named(name) {
+            return Ok(Some(user));
+        }
+    }
+    Err(ServerError {
+        what: "PostgreSQL".into(),
+        message:
+            "PostgreSQL does not run as root, and there is neither a user `postgres` nor `nobody` to run it"
+                .into(),
+    })
+}
+
+fn user_named(name: &CStr) -> Option<User> {
+    let name: CString = name.into();
+    let mut buffer = vec![0; 16 * 1024];
+    // SAFETY: all zeros is a valid passwd: null pointers and numbers.
+    let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
+    let mut found = std::ptr::null_mut();
+    // SAFETY: all pointers are to live memory of the lengths given.
+    let code =
+        unsafe { libc::getpwnam_r(name.as_ptr(), &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found) };
+    (code == 0 && !found.is_null() && entry.pw_uid != 0)
+        .then_some(User { uid: entry.pw_uid, gid: entry.pw_gid })
+}
