@@ -1,0 +1,182 @@
+//! One measurement: a fresh store, a load, figures, and the invariants.
+
+use crate::centre::{Archive, recover};
+use crate::check::{Report, check};
+use crate::load::{Clock, Figures, LoadError, Pace, Plan, Side, Snapshot, run};
+use crate::store::{MmdbOptions, Store, StoreKind};
+use serde::Serialize;
+use std::path::Path;
+
+/// Clients, and messages under way for each, that fill a store before a Sender is measured.
+const FILL: (usize, usize) = (4, 256);
+
+/// What was measured. Rates are per second of the run, latencies in milliseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// Store, by name.
+    pub store: &'static str,
+    /// What survives of acknowledged messages.
+    pub durability: &'static str,
+    /// `receiver`, `sender` or `both`.
+    pub side: &'static str,
+    /// Clients, senders, or of each.
+    pub threads: usize,
+    /// Messages under way for each.
+    pub window: usize,
+    /// Length, s.
+    pub seconds: f64,
+    /// Messages accepted in a second.
+    pub accepted_per_s: f64,
+    /// Messages that became final in a second.
+    pub finished_per_s: f64,
+    /// Receipts that reached their application in a second.
+    pub receipts_per_s: f64,
+    /// From the intended submission to the acknowledgement: median, 99 and 99.9 %, ms.
+    pub accept_ms: [f64; 3],
+    /// From submission to durable delivery: the same.
+    pub deliver_ms: [f64; 3],
+    /// Counters.
+    pub figures: Snapshot,
+    /// Bytes of log for each message; none where the store does not count.
+    pub log_bytes_per_message: Option<f64>,
+    /// CPU of this process and the store's server, µs for each message.
+    pub cpu_us_per_message: Option<f64>,
+    /// Memory of rows and indexes at the end, bytes.
+    pub memory_bytes: Option<u64>,
+    /// Violations of the invariants; none if they were not checked.
+    pub violations: Option<u64>,
+}
+
+/// What ends a measurement.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The load or the store failed.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The invariants do not hold.
+    #[error("the invariants do not hold ({} violations): {}", .0.count, .0.violations.join("; "))]
+    Violated(Box<Report>),
+    /// A station had two messages in flight.
+    #[error("{0} times a station was given a message while one was in flight")]
+    Doubled(u64),
+}
+
+/// What the caller of [`measure`] sees four times a second.
+pub struct Live<'a> {
+    /// Counters so far.
+    pub figures: &'a Figures,
+    /// Since the start, s.
+    pub elapsed_s: f64,
+}
+
+/// Measures `plan` on a fresh store in `directory`, which must be empty. `watch` ends the load early by giving false.
+///
+/// # Errors
+/// [`BenchError`]
+pub fn measure(
+    directory: &Path,
+    kind: StoreKind,
+    mmdb: &MmdbOptions,
+    plan: &Plan,
+    verify: bool,
+    watch: &mut dyn FnMut(&Live<'_>) -> bool,
+) -> Result<Measured, BenchError> {
+    let store = kind.open(directory, mmdb, kind.rules()).map_err(LoadError::from)?;
+    let store = &*store;
+    recover(store, Clock::default().now_us()).map_err(LoadError::from)?;
+    if plan.side == Side::Sender {
+        fill(store, plan)?;
+    }
+    let mut archive = Archive::open(directory).map_err(LoadError::from)?;
+    let figures = Figures::default();
+    let before = (cpu_us(store), store.log_bytes());
+    let ran = run(store, plan, &figures, Some(&mut archive), &mut |elapsed_s| {
+        watch(&Live { figures: &figures, elapsed_s })
+    })?;
+    let after = (cpu_us(store), store.log_bytes());
+    let counted = figures.snapshot();
+    let messages = if plan.side == Side::Sender { counted.finished } else { counted.accepted };
+    let each = |pair: (Option<u64>, Option<u64>)| {
+        let (before, after) = (pair.0?, pair.1?);
+        Some(after.saturating_sub(before) as f64 / messages.max(1) as f64)
+    };
+    let memory_bytes = store.memory_bytes();
+    let violations = if verify {
+        let report = check(store, directory, &ran.accepted).map_err(LoadError::from)?;
+        if !report.holds() {
+            return Err(BenchError::Violated(Box::new(report)));
+        }
+        Some(report.count)
+    } else {
+        None
+    };
+    if ran.doubled > 0 {
+        return Err(BenchError::Doubled(ran.doubled));
+    }
+    let quantiles = |of: &crate::load::Latencies| [0.5, 0.99, 0.999].map(|quantile| of.ms_at(quantile));
+    Ok(Measured {
+        store: kind.name(),
+        durability: store.durability().name(),
+        side: match plan.side {
+            Side::Receiver => "receiver",
+            Side::Sender => "sender",
+            Side::Both => "both",
+        },
+        threads: if plan.side == Side::Receiver { plan.receivers } else { plan.senders },
+        window: plan.window,
+        seconds: ran.seconds,
+        accepted_per_s: counted.accepted as f64 / ran.seconds,
+        finished_per_s: (counted.finished + counted.expired) as f64 / ran.seconds,
+        receipts_per_s: counted.receipts as f64 / ran.seconds,
+        accept_ms: quantiles(&figures.accept),
+        deliver_ms: quantiles(&figures.deliver),
+        figures: counted,
+        log_bytes_per_message: each((before.1, after.1)),
+        cpu_us_per_message: each((before.0, after.0)),
+        memory_bytes,
+        violations,
+    })
+}
+
+/// Queues what a Sender is going to send.
+fn fill(store: &dyn Store, plan: &Plan) -> Result<(), BenchError> {
+    let filling = Plan {
+        side: Side::Receiver,
+        receivers: FILL.0,
+        window: FILL.1,
+        messages: plan.messages,
+        pace: Pace::Closed,
+        load: plan.load.clone(),
+        ..Plan::default()
+    };
+    run(store, &filling, &Figures::default(), None, &mut |_| true)?;
+    Ok(())
+}
+
+/// CPU time of this process and, where there is one, of the store's server and its children, µs. In steps of 10 ms.
+fn cpu_us(store: &dyn Store) -> Option<u64> {
+    let own = process_cpu_us("self").map(|it| it.0)?;
+    let Some(server) = store.server_process() else { return Some(own) };
+    let mut sum = own;
+    for entry in std::fs::read_dir("/proc").ok()?.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.bytes().all(|byte| byte.is_ascii_digit())
+            && let Some((us, parent)) = process_cpu_us(&name)
+            && (parent == server || name == server.to_string())
+        {
+            sum += us;
+        }
+    }
+    Some(sum)
+}
+
+/// CPU time (µs) and parent of a process: proc_pid_stat(5). Clock ticks are 10 ms on every Linux that this runs on.
+fn process_cpu_us(process: &str) -> Option<(u64, u32)> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The program's name may hold anything; fields are counted behind it.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    // User and system, and those of children that have ended: a server's sessions.
+    let ticks = number(11)? + number(12)? + number(13)? + number(14)?;
+    Some((ticks * 10_000, fields.get(1)?.parse().ok()?))
+}

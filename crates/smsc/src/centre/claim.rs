@@ -1,0 +1,96 @@
+//! Sender, first half: a ready station becomes busy with the first message of its queue.
+
+use super::operation::Rules;
+use super::receive::{named, part_keys, primary};
+use crate::model::{EncodedPart, Message, Queued, SHARDS, Station, StationKey, StationState, Value};
+use crate::store::{StoreError, Transaction};
+
+/// A message in flight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Where it goes.
+    pub station: StationKey,
+    /// Number of the claim: [`super::Completion::epoch`].
+    pub epoch: i64,
+    /// Temporary failures of the station since its last message went.
+    pub attempts: u32,
+    /// The message.
+    pub message: Message,
+    /// Its parts, for a mobile.
+    pub parts: Vec<EncodedPart>,
+}
+
+/// Ready stations that are looked at besides those wanted: others may be taking the first ones just now.
+const SPARE: usize = 6;
+
+pub(super) fn claim(
+    tx: &mut impl Transaction,
+    rules: &Rules,
+    (first_shard, spread): (u16, usize),
+    max: usize,
+    now_us: i64,
+) -> Result<Vec<Delivery>, StoreError> {
+    let mut deliveries = Vec::new();
+    for step in 0..SHARDS {
+        let shard = Value::Int(((first_shard + step) % SHARDS).into());
+        let ready = Value::Int(StationState::Ready as i64);
+        let limit = (max - deliveries.len()) + SPARE;
+        // Read without a lock: a hint. The station's lock and a second look decide.
+        let mut candidates = tx.range::<Station>(
+            Station::RUN_QUEUE,
+            &[shard, ready],
+            &[shard, ready, Value::Int(now_us)],
+            limit,
+        )?;
+        let middle = spread % candidates.len().max(1);
+        candidates.rotate_left(middle);
+        for candidate in candidates {
+            if let Some(delivery) = take(tx, rules, candidate.dst_key, now_us)? {
+                deliveries.push(delivery);
+                if deliveries.len() == max {
+                    return Ok(deliveries);
+                }
+            }
+        }
+    }
+    Ok(deliveries)
+}
+
+/// Compare and set: ready to busy.
+fn take(
+    tx: &mut impl Transaction,
+    rules: &Rules,
+    key: StationKey,
+    now_us: i64,
+) -> Result<Option<Delivery>, StoreError> {
+    tx.lock(key)?;
+    let Some(mut station) = tx.get::<Station>(&[Value::Int(key.0)])? else { return Ok(None) };
+    if station.state != StationState::Ready {
+        return Ok(None);
+    }
+    let key_value = [Value::Int(key.0)];
+    let Some(head) = tx.range::<Queued>(primary::<Queued>(), &key_value, &key_value, 1)?.pop() else {
+        return Err(StoreError::inconsistent(format!("station {key} is ready, and its queue is empty")));
+    };
+    // What has expired is ended by `Operation::Expire`, not delivered.
+    if head.expire_us <= now_us {
+        return Ok(None);
+    }
+    let message = named(tx, head.msg_id, "the queue")?;
+    let mut parts = Vec::with_capacity(message.parts.into());
+    for part in part_keys(&message) {
+        parts.push(tx.get::<EncodedPart>(&part)?.ok_or_else(|| {
+            StoreError::inconsistent(format!(
+                "message {} lacks one of its {} parts",
+                message.msg_id, message.parts
+            ))
+        })?);
+    }
+    station.state = StationState::Busy;
+    station.epoch += 1;
+    station.current = message.msg_id;
+    station.ready_us = now_us + rules.lease_us;
+    station.alerted = false;
+    tx.put(&station)?;
+    Ok(Some(Delivery { station: key, epoch: station.epoch, attempts: station.attempts, message, parts }))
+}

@@ -1,0 +1,94 @@
+//! How a message becomes final, whatever ends it.
+
+use super::operation::Rules;
+use super::receive::{drop_parts, enqueue, station};
+use crate::model::{
+    Message, MessageState, NEVER_US, Queued, RetryTimer, Scheduled, Sent, Station, StationKey, StationState,
+    Value,
+};
+use crate::store::{StoreError, Transaction};
+
+/// Gives `message` its final state, takes it from the queue of `station` (locked, changed by the caller as it likes, not yet
+/// stored), and queues `receipt` for its sender. The number of the receipt, or 0.
+pub(super) fn finish(
+    tx: &mut impl Transaction,
+    rules: &Rules,
+    mut station: Station,
+    message: &mut Message,
+    state: MessageState,
+    receipt: Option<&mut Message>,
+    now_us: i64,
+) -> Result<i64, StoreError> {
+    let queued =
+        [Value::Int(message.dst_key.0), Value::Int(message.rank().into()), Value::Int(message.msg_id)];
+    if !tx.delete::<Queued>(&queued)? {
+        return Err(StoreError::inconsistent(format!("message {} is in no queue", message.msg_id)));
+    }
+    station.queue = station.queue.saturating_sub(1);
+    if station.queue == 0 {
+        if matches!(station.state, StationState::Wait | StationState::Absent) {
+            tx.delete::<RetryTimer>(&[Value::Int(station.ready_us), Value::Int(station.dst_key.0)])?;
+        }
+        station.state = StationState::Idle;
+        station.ready_us = now_us;
+        station.attempts = 0;
+    }
+    tx.put(&station)?;
+    close(tx, rules, message, state, receipt, now_us)
+}
+
+/// As [`finish`], for a scheduled message.
+pub(super) fn finish_scheduled(
+    tx: &mut impl Transaction,
+    rules: &Rules,
+    message: &mut Message,
+    state: MessageState,
+    receipt: Option<&mut Message>,
+    now_us: i64,
+) -> Result<i64, StoreError> {
+    tx.delete::<Scheduled>(&[Value::Int(message.schedule_us), Value::Int(message.msg_id)])?;
+    close(tx, rules, message, state, receipt, now_us)
+}
+
+fn close(
+    tx: &mut impl Transaction,
+    rules: &Rules,
+    message: &mut Message,
+    state: MessageState,
+    receipt: Option<&mut Message>,
+    now_us: i64,
+) -> Result<i64, StoreError> {
+    drop_parts(tx, message)?;
+    message.state = state;
+    message.done_us = now_us;
+    message.expire_us = NEVER_US;
+    tx.put(message)?;
+    if rules.has_flusher {
+        tx.put(&sent_row(message))?;
+    }
+    match receipt {
+        Some(receipt) if message.wants_receipt(state) => {
+            receipt.dst_key = StationKey::of_account(message.account, message.msg_id);
+            tx.lock(receipt.dst_key)?;
+            let station = station(tx, receipt.dst_key)?;
+            receipt.msg_id = tx.next_id()?;
+            receipt.receipt_of = message.msg_id;
+            tx.insert(receipt)?;
+            enqueue(tx, station, receipt, now_us)?;
+            Ok(receipt.msg_id)
+        }
+        _ => Ok(0),
+    }
+}
+
+/// The row in `sent` of a final message.
+pub(super) fn sent_row(message: &Message) -> Sent {
+    Sent {
+        done_us: message.done_us,
+        msg_id: message.msg_id,
+        state: message.state,
+        error: message.last_error,
+        attempts: message.attempts,
+        parts: message.parts,
+    }
+}

@@ -1,0 +1,147 @@
+//! Query, cancel and replace: what an application may do with a message that it has submitted.
+
+use super::finish::{finish, finish_scheduled};
+use super::operation::{Outcome, Rules};
+use super::receipt::receipt;
+use super::receive::{drop_parts, encode, message, station};
+use crate::model::{Message, MessageState, Queued, Scheduled, State, Station, StationState, Value};
+use crate::store::{StoreError, Transaction};
+use crate::text::TextError;
+
+/// Why nothing was done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// SMPP: ESME_RMSGQFUL.
+    #[error("the queue of the station is full")]
+    QueueFull,
+    /// SMPP: ESME_RQUERYFAIL, ESME_RCANCELFAIL, ESME_RREPLACEFAIL.
+    #[error("this account has no such message, or it is archived")]
+    NoSuchMessage,
+    /// The same.
+    #[error("the message is being delivered just now")]
+    InFlight,
+    /// The same.
+    #[error("the message has its final state")]
+    Final,
+    /// The new body cannot be sent.
+    #[error(transparent)]
+    Text(#[from] TextError),
+}
+
+/// State of a message, as query_sm_resp tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// State.
+    pub state: MessageState,
+    /// When it became final; 0 before, µs.
+    pub done_us: i64,
+    /// Error of the last attempt.
+    pub error: u32,
+}
+
+/// What replace_sm gives a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    /// Whose the message must be.
+    pub account: u32,
+    /// Which.
+    pub msg_id: i64,
+    /// The new body, in the message's data_coding.
+    pub body: Vec<u8>,
+    /// The new end of validity, µs; `None` keeps it.
+    pub expire_us: Option<i64>,
+    /// The new registered_delivery.
+    pub registered_delivery: u8,
+}
+
+/// The account's message of this number, with its station locked; not a receipt.
+fn own(tx: &mut impl Transaction, account: u32, msg_id: i64) -> Result<Option<Message>, StoreError> {
+    let Some(dst_key) = message(tx, msg_id)?.map(|message| message.dst_key) else { return Ok(None) };
+    tx.lock(dst_key)?;
+    Ok(message(tx, msg_id)?.filter(|message| message.account == account && message.receipt_of == 0))
+}
+
+/// As [`own`], with its station, if it can still be changed.
+fn changeable(
+    tx: &mut impl Transaction,
+    account: u32,
+    msg_id: i64,
+) -> Result<Result<(Message, Station), Refusal>, StoreError> {
+    let Some(message) = own(tx, account, msg_id)? else { return Ok(Err(Refusal::NoSuchMessage)) };
+    if message.state.is_final() {
+        return Ok(Err(Refusal::Final));
+    }
+    let station = station(tx, message.dst_key)?;
+    if station.state == StationState::Busy && station.current == msg_id {
+        return Ok(Err(Refusal::InFlight));
+    }
+    Ok(Ok((message, station)))
+}
+
+pub(super) fn query(tx: &mut impl Transaction, account: u32, msg_id: i64) -> Result<Outcome, StoreError> {
+    Ok(match own(tx, account, msg_id)? {
+        Some(Message { state, done_us, last_error: error, .. }) => {
+            Outcome::Status(Status { state, done_us, error })
+        }
+        None => Outcome::Refused(Refusal::NoSuchMessage),
+    })
+}
+
+pub(super) fn cancel(
+    tx: &mut impl Transaction,
+    rules: &Rules,
+    account: u32,
+    msg_id: i64,
+    now_us: i64,
+) -> Result<Outcome, StoreError> {
+    let (mut message, station) = match changeable(tx, account, msg_id)? {
+        Ok(it) => it,
+        Err(refusal) => return Ok(Outcome::Refused(refusal)),
+    };
+    let mut receipt = receipt(&message, State::Deleted, message.last_error, now_us);
+    let receipt = receipt.as_deref_mut();
+    if message.state == State::Scheduled {
+        finish_scheduled(tx, rules, &mut message, State::Deleted, receipt, now_us)?;
+    } else {
+        finish(tx, rules, station, &mut message, State::Deleted, receipt, now_us)?;
+    }
+    Ok(Outcome::Count(1))
+}
+
+pub(super) fn replace(tx: &mut impl Transaction, with: &Replacement) -> Result<Outcome, StoreError> {
+    let (mut message, _) = match changeable(tx, with.account, with.msg_id)? {
+        Ok(it) => it,
+        Err(refusal) => return Ok(Outcome::Refused(refusal)),
+    };
+    let old = message.clone();
+    message.body.clone_from(&with.body);
+    message.registered_delivery = with.registered_delivery;
+    message.expire_us = with.expire_us.unwrap_or(message.expire_us).max(message.submit_us + 1);
+    let parts = match encode(&message) {
+        Ok(parts) => parts,
+        Err(error) => return Ok(Outcome::Refused(Refusal::Text(error))),
+    };
+    drop_parts(tx, &old)?;
+    for part in &parts {
+        tx.insert(part)?;
+    }
+    // At most 255.
+    message.parts = parts.len() as u8;
+    tx.put(&message)?;
+    if message.state == State::Scheduled {
+        tx.put(&Scheduled { due_us: message.schedule_us, msg_id: message.msg_id })?;
+    } else {
+        tx.delete::<Queued>(&[
+            Value::Int(old.dst_key.0),
+            Value::Int(old.rank().into()),
+            Value::Int(old.msg_id),
+        ])?;
+        tx.insert(&Queued {
+            dst_key: message.dst_key,
+            rank: message.rank(),
+            msg_id: message.msg_id,
+            expire_us: message.expire_us,
+        })?;
+    }
+    Ok(Outcome::Count(1))
+}

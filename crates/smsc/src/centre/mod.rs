@@ -1,0 +1,35 @@
+//! The centre: its transactions, written once against [`crate::store::Transaction`].
+//!
+//! | paper | here |
+//! |---|---|
+//! | Receiver | [`Operation::Receive`] |
+//! | Sender | [`Operation::Claim`], then [`Operation::Complete`] |
+//! | Scheduled Message Timer | [`Operation::ReleaseScheduled`], [`Operation::Expire`] |
+//! | Notifier / Retry | [`Operation::Alert`], [`Operation::WakeDue`] |
+//! | Flusher | [`Operation::NextSent`], the [`Archive`], [`Operation::DropSent`] |
+//!
+//! Besides them query, cancel, replace, and what a restart needs.
+
+mod archive;
+mod claim;
+mod complete;
+mod finish;
+mod flush;
+mod manage;
+mod operation;
+mod receipt;
+mod receive;
+mod recover;
+mod retry;
+mod timer;
+
+pub use archive::{Archive, ArchiveError, Archived, read_archive};
+pub use claim::Delivery;
+pub use complete::{Completed, Completion, Verdict};
+pub use flush::flush;
+pub use manage::{Refusal, Replacement, Status};
+pub use operation::{Operation, Outcome, Rules};
+pub use receipt::{RECEIPT_ESM_CLASS, receipt};
+pub use receive::{Submission, SubmissionError};
+pub use recover::{Recovered, recover};
+pub use retry::{Failure, RetryPolicy};

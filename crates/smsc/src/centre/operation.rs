@@ -1,0 +1,164 @@
+//! An operation: one whole transaction of the centre, with all that it needs. And what comes of it.
+
+use super::claim::{self, Delivery};
+use super::complete::{self, Completed, Completion};
+use super::manage::{self, Refusal, Replacement, Status};
+use super::receive::{self, Submission};
+use super::{flush, recover, timer};
+use crate::model::{Message, StationKey};
+use crate::store::{StoreError, Transaction};
+
+/// What holds for every operation of a centre.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// How long a claim holds if nobody completes it, µs.
+    pub lease_us: i64,
+    /// Messages that may be queued for one station.
+    pub queue_max: u32,
+    /// Whether final messages go through `sent`.
+    pub has_flusher: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules { lease_us: 60_000_000, queue_max: 10_000, has_flusher: true }
+    }
+}
+
+/// One transaction. Times are µs since 1970; the centre has no clock of its own.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// Accepts a message.
+    Receive(Box<Submission>),
+    /// Puts messages of ready stations in flight.
+    Claim {
+        /// The shard to begin with.
+        shard: u16,
+        /// Where to begin among the ready: senders with different numbers do not meet.
+        spread: usize,
+        /// The most messages.
+        max: usize,
+        /// Now.
+        now_us: i64,
+    },
+    /// Ends a message's flight.
+    Complete(Box<Completion>),
+    /// A station is there again.
+    Alert {
+        /// The station.
+        station: StationKey,
+        /// Now.
+        now_us: i64,
+    },
+    /// Makes scheduled messages deliverable whose time has come.
+    ReleaseScheduled {
+        /// Now.
+        now_us: i64,
+        /// The most messages.
+        max: usize,
+    },
+    /// Makes stations ready whose retry timer is due.
+    WakeDue {
+        /// Now.
+        now_us: i64,
+        /// The most stations.
+        max: usize,
+    },
+    /// Ends messages whose validity has ended.
+    Expire {
+        /// Now.
+        now_us: i64,
+        /// The most messages.
+        max: usize,
+    },
+    /// Frees stations whose claim has a lease until `until_us` or earlier.
+    FreeLeases {
+        /// Now.
+        now_us: i64,
+        /// `i64::MAX` after a restart: no claim is alive.
+        until_us: i64,
+        /// The most stations.
+        max: usize,
+    },
+    /// A message's state.
+    Query {
+        /// Whose it must be.
+        account: u32,
+        /// Which.
+        msg_id: i64,
+    },
+    /// Takes a message back.
+    Cancel {
+        /// Whose it must be.
+        account: u32,
+        /// Which.
+        msg_id: i64,
+        /// Now.
+        now_us: i64,
+    },
+    /// Gives a message another body.
+    Replace(Box<Replacement>),
+    /// The oldest messages in `sent`.
+    NextSent {
+        /// The most messages.
+        max: usize,
+    },
+    /// Deletes archived messages: their `done_us` and number.
+    DropSent(Vec<(i64, i64)>),
+    /// Makes the derivable rows of these messages, after a restart.
+    Rebuild(Vec<Message>),
+}
+
+/// What an operation gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Accepted under this number.
+    Received(i64),
+    /// Nothing was changed.
+    Refused(Refusal),
+    /// Messages in flight now.
+    Claimed(Vec<Delivery>),
+    /// The flight has ended.
+    Completed(Completed),
+    /// Rows that something was done to.
+    Count(usize),
+    /// State of a message.
+    Status(Status),
+    /// Final messages, the oldest first.
+    Sent(Vec<Message>),
+}
+
+impl Operation {
+    /// Runs it in `tx`. May be run again in another transaction if this one cannot commit.
+    ///
+    /// # Errors
+    /// The store's; [`StoreError::Inconsistent`] if the tables contradict each other.
+    pub fn apply(&mut self, tx: &mut impl Transaction, rules: &Rules) -> Result<Outcome, StoreError> {
+        match self {
+            Operation::Receive(submission) => receive::receive(tx, rules, submission),
+            Operation::Claim { shard, spread, max, now_us } => {
+                claim::claim(tx, rules, (*shard, *spread), *max, *now_us).map(Outcome::Claimed)
+            }
+            Operation::Complete(completion) => {
+                complete::complete(tx, rules, completion).map(Outcome::Completed)
+            }
+            Operation::Alert { station, now_us } => timer::alert(tx, *station, *now_us).map(Outcome::Count),
+            Operation::ReleaseScheduled { now_us, max } => {
+                timer::release_scheduled(tx, *now_us, *max).map(Outcome::Count)
+            }
+            Operation::WakeDue { now_us, max } => timer::wake_due(tx, *now_us, *max).map(Outcome::Count),
+            Operation::Expire { now_us, max } => timer::expire(tx, rules, *now_us, *max).map(Outcome::Count),
+            Operation::FreeLeases { now_us, until_us, max } => {
+                recover::free_leases(tx, *now_us, *until_us, *max).map(Outcome::Count)
+            }
+            Operation::Query { account, msg_id } => manage::query(tx, *account, *msg_id),
+            Operation::Cancel { account, msg_id, now_us } => {
+                manage::cancel(tx, rules, *account, *msg_id, *now_us)
+            }
+            Operation::Replace(replacement) => manage::replace(tx, replacement),
+            Operation::NextSent { max } => flush::next_sent(tx, *max).map(Outcome::Sent),
+            Operation::DropSent(keys) => flush::drop_sent(tx, keys).map(Outcome::Count),
+            Operation::Rebuild(messages) => recover::rebuild(tx, rules, messages).map(Outcome::Count),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! When a message that could not be delivered is tried again.
+
+/// Why a mobile did not take a message; numbers are those of the MAP errors (3GPP TS 29.002 §17.6.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// Nobody has this number: for good.
+    Unknown,
+    /// Switched off or out of reach; the network will alert the centre.
+    Absent,
+    /// Another message is being delivered to it.
+    Busy,
+    /// Its memory is full; the network will alert the centre.
+    MemoryFull,
+}
+
+impl Failure {
+    /// Its number.
+    #[must_use]
+    pub fn error(self) -> u32 {
+        match self {
+            Failure::Unknown => 1,
+            Failure::Absent => 27,
+            Failure::Busy => 31,
+            Failure::MemoryFull => 32,
+        }
+    }
+
+    /// Whether the network tells when trying again makes sense.
+    #[must_use]
+    pub fn alerts(self) -> bool {
+        matches!(self, Failure::Absent | Failure::MemoryFull)
+    }
+}
+
+/// Delays before the next attempt by class of failure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// After "absent" and "memory full", µs; the last holds for all that follow.
+    pub absent_us: Vec<i64>,
+    /// After "busy", µs.
+    pub busy_us: Vec<i64>,
+}
+
+impl RetryPolicy {
+    /// The usual delays, divided by `factor`.
+    #[must_use]
+    pub fn accelerated(factor: i64) -> RetryPolicy {
+        let minutes = |list: &[i64]| list.iter().map(|m| (m * 60_000_000 / factor.max(1)).max(1)).collect();
+        RetryPolicy { absent_us: minutes(&[5, 10, 30, 60, 180, 360]), busy_us: minutes(&[1, 2, 5, 15]) }
+    }
+
+    /// When to try again after the station's `attempts`-th failure (from 0) in a row; `None` for never.
+    #[must_use]
+    pub fn retry_us(&self, failure: Failure, attempts: u32, now_us: i64) -> Option<i64> {
+        let delays = match failure {
+            Failure::Unknown => return None,
+            Failure::Absent | Failure::MemoryFull => &self.absent_us,
+            Failure::Busy => &self.busy_us,
+        };
+        let delay = delays.get(attempts as usize).or(delays.last())?;
+        Some(now_us + delay)
+    }
+}

@@ -1,0 +1,307 @@
+//! The invariants of the centre, over a whole store and its archive, after any run and any crash.
+//!
+//! | | |
+//! |---|---|
+//! | I1 | every message is in exactly one state, and its rows are those of that state |
+//! | I2 | at most one message of a station is in flight, and it is in its queue |
+//! | I3 | for each station and rank, messages were delivered in the order of acceptance (those that were scheduled apart) |
+//! | I4 | a station with a queue is ready, busy or has a live timer; one without is idle |
+//! | I5 | one receipt for each that was asked for, none else |
+//! | I6 | every accepted message is in the store or in the archive |
+//! | I7 | all of this holds after a crash, too |
+
+use crate::centre::{ArchiveError, Archived, read_archive};
+use crate::model::{Message, State, Station, StationKey, StationState};
+use crate::store::{Row, Store};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+/// Violations that are described; all are counted.
+const DESCRIBED: usize = 20;
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The first violations, in words that begin with the invariant's name.
+    pub violations: Vec<String>,
+    /// How many there are.
+    pub count: u64,
+    /// Messages in the store that wait or are in flight.
+    pub live: u64,
+    /// Messages in the store that are final.
+    pub finished: u64,
+    /// Messages in the archive.
+    pub archived: u64,
+    /// Stations.
+    pub stations: u64,
+    /// Accepted messages that were looked for.
+    pub accepted: u64,
+}
+
+impl Report {
+    /// Whether everything holds.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.count == 0
+    }
+
+    fn violated(&mut self, what: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.violations.len() < DESCRIBED {
+            self.violations.push(what());
+        }
+    }
+}
+
+/// What is kept of a message.
+struct Brief {
+    state: State,
+    dst_key: StationKey,
+    rank: u8,
+    parts: u8,
+    expire_us: i64,
+    schedule_us: i64,
+    scheduled: bool,
+    done_us: i64,
+    receipt_of: i64,
+    wants_receipt: bool,
+    found: Rows,
+}
+
+/// Rows of other tables that name a message.
+#[derive(Default)]
+struct Rows {
+    parts: HashSet<u8>,
+    queued: u32,
+    scheduled: u32,
+    sent: u32,
+}
+
+impl Brief {
+    fn of(message: &Message) -> Brief {
+        Brief {
+            state: message.state,
+            dst_key: message.dst_key,
+            rank: message.rank(),
+            parts: message.parts,
+            expire_us: message.expire_us,
+            schedule_us: message.schedule_us,
+            scheduled: message.schedule_us > message.submit_us,
+            done_us: message.done_us,
+            receipt_of: message.receipt_of,
+            wants_receipt: message.wants_receipt(message.state),
+            found: Rows::default(),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Tables {
+    messages: HashMap<i64, Brief>,
+    stations: HashMap<StationKey, Station>,
+    /// Rank and message by station.
+    queues: HashMap<StationKey, Vec<(u8, i64)>>,
+    /// Due time and claim by station.
+    timers: HashMap<StationKey, Vec<(i64, i64)>>,
+    archived: HashMap<i64, Archived>,
+}
+
+/// Checks a store that nobody is using, and the archive in `directory`. `accepted` are numbers that were acknowledged.
+///
+/// # Errors
+/// The store or the archive cannot be read. What they hold is no error but in the report.
+pub fn check(store: &dyn Store, directory: &Path, accepted: &[i64]) -> Result<Report, ArchiveError> {
+    let mut report = Report { accepted: accepted.len() as u64, ..Report::default() };
+    let mut tables = Tables::default();
+    read_archive(directory, &mut |record| {
+        if tables.archived.insert(record.msg_id, record).is_some() {
+            report.violated(|| format!("I1: message {} is in the archive twice", record.msg_id));
+        }
+    })?;
+    store.scan(&mut |row| {
+        tables.add(row, &mut report);
+        Ok(())
+    })?;
+    report.archived = tables.archived.len() as u64;
+    report.stations = tables.stations.len() as u64;
+    tables.messages(store.has_flusher(), &mut report);
+    tables.stations(&mut report);
+    tables.order(&mut report);
+    tables.receipts(&mut report);
+    for id in accepted {
+        if !tables.messages.contains_key(id) && !tables.archived.contains_key(id) {
+            report.violated(|| format!("I6: message {id} was accepted and is gone"));
+        }
+    }
+    Ok(report)
+}
+
+impl Tables {
+    fn add(&mut self, row: Row, report: &mut Report) {
+        let mut found = |msg_id: i64, table: &str, note: &mut dyn FnMut(&mut Brief) -> bool| match self
+            .messages
+            .get_mut(&msg_id)
+            .map(note)
+        {
+            Some(true) => {}
+            Some(false) => {
+                report.violated(|| format!("I1: a row of {table} contradicts message {msg_id}"));
+            }
+            None => {
+                report.violated(|| format!("I1: {table} names message {msg_id}, which does not exist"));
+            }
+        };
+        match row {
+            // Tables come in the order of the model: messages first.
+            Row::Message(message) => {
+                self.messages.insert(message.msg_id, Brief::of(&message));
+            }
+            Row::EncodedPart(part) => {
+                found(part.msg_id, "encoded_msg", &mut |brief| brief.found.parts.insert(part.part));
+            }
+            Row::Queued(row) => {
+                found(row.msg_id, "to_delivery", &mut |brief| {
+                    brief.found.queued += 1;
+                    (brief.dst_key, brief.rank, brief.expire_us) == (row.dst_key, row.rank, row.expire_us)
+                });
+                self.queues.entry(row.dst_key).or_default().push((row.rank, row.msg_id));
+            }
+            Row::Scheduled(row) => found(row.msg_id, "scheduled_msg", &mut |brief| {
+                brief.found.scheduled += 1;
+                brief.schedule_us == row.due_us
+            }),
+            Row::Station(station) => {
+                self.stations.insert(station.dst_key, station);
+            }
+            Row::RetryTimer(row) => {
+                self.timers.entry(row.dst_key).or_default().push((row.due_us, row.epoch));
+            }
+            Row::Sent(row) => found(row.msg_id, "sent", &mut |brief| {
+                brief.found.sent += 1;
+                (brief.state, brief.done_us) == (row.state, row.done_us)
+            }),
+            Row::IdBlock(_) => {}
+        }
+    }
+
+    /// I1: the rows of a message are those of its state.
+    fn messages(&self, has_flusher: bool, report: &mut Report) {
+        for (id, brief) in &self.messages {
+            let Rows { parts, queued, scheduled, sent } = &brief.found;
+            let live = !brief.state.is_final();
+            let expected_parts = if live { usize::from(brief.parts) } else { 0 };
+            let expected = (
+                u32::from(brief.state == State::Enroute),
+                u32::from(brief.state == State::Scheduled),
+                u32::from(!live && has_flusher),
+            );
+            if (*queued, *scheduled, *sent) != expected || parts.len() != expected_parts {
+                report.violated(|| {
+                    format!(
+                        "I1: message {id} is {:?} and has {queued} rows in to_delivery, {scheduled} in scheduled_msg, \
+                         {sent} in sent, {} of {} parts",
+                        brief.state,
+                        parts.len(),
+                        brief.parts
+                    )
+                });
+            }
+            if live && self.archived.contains_key(id) {
+                report.violated(|| format!("I1: message {id} is archived and still {:?}", brief.state));
+            }
+            if live {
+                report.live += 1;
+            } else {
+                report.finished += 1;
+            }
+        }
+    }
+
+    /// I2 and I4.
+    fn stations(&self, report: &mut Report) {
+        let empty = Vec::new();
+        for (key, queue) in &self.queues {
+            if !self.stations.contains_key(key) {
+                report.violated(|| {
+                    format!("I4: {} messages wait for station {key}, which has no row", queue.len())
+                });
+            }
+        }
+        for (key, timers) in &self.timers {
+            let station = self.stations.get(key);
+            let waits = |it: &Station| matches!(it.state, StationState::Wait | StationState::Absent);
+            let live = station.is_some_and(|it| waits(it) && timers[..] == [(it.ready_us, it.epoch)]);
+            if !live {
+                report.violated(|| {
+                    format!("I4: the timers {timers:?} of station {key} are not those of {station:?}")
+                });
+            }
+        }
+        for (key, station) in &self.stations {
+            let queue = self.queues.get(key).unwrap_or(&empty);
+            let in_flight = queue.iter().any(|it| it.1 == station.current);
+            let busy = station.state == StationState::Busy;
+            if busy != (station.current != 0) || (busy && !in_flight) {
+                report.violated(|| format!("I2: {station:?} with the queue {queue:?}"));
+            }
+            let awake = match station.state {
+                StationState::Idle => queue.is_empty(),
+                StationState::Ready | StationState::Busy => !queue.is_empty(),
+                StationState::Wait | StationState::Absent => {
+                    !queue.is_empty() && self.timers.contains_key(key)
+                }
+            };
+            if !awake || station.queue as usize != queue.len() {
+                report.violated(|| format!("I4: {station:?} has {} messages queued", queue.len()));
+            }
+        }
+    }
+
+    /// I3.
+    fn order(&self, report: &mut Report) {
+        let mut delivered: Vec<(i64, u8, i64, i64)> = Vec::new();
+        for (&id, it) in &self.messages {
+            if it.state == State::Delivered && !it.scheduled {
+                delivered.push((it.dst_key.0, it.rank, id, it.done_us));
+            }
+        }
+        for (&id, it) in &self.archived {
+            if it.delivered && !it.scheduled && !self.messages.contains_key(&id) {
+                delivered.push((it.dst_key, it.rank, id, it.done_us));
+            }
+        }
+        delivered.sort_unstable();
+        for pair in delivered.windows(2) {
+            let (before, after) = (pair[0], pair[1]);
+            if (before.0, before.1) == (after.0, after.1) && before.3 > after.3 {
+                report.violated(|| {
+                    let station = StationKey(before.0);
+                    format!("I3: station {station} got message {} before message {}", after.2, before.2)
+                });
+            }
+        }
+    }
+
+    /// I5.
+    fn receipts(&self, report: &mut Report) {
+        let mut receipts: HashMap<i64, HashSet<i64>> = HashMap::new();
+        for (&id, it) in self.messages.iter().filter(|it| it.1.receipt_of != 0) {
+            receipts.entry(it.receipt_of).or_default().insert(id);
+        }
+        for (&id, it) in self.archived.iter().filter(|it| it.1.receipt_of != 0) {
+            receipts.entry(it.receipt_of).or_default().insert(id);
+        }
+        let live = self.messages.iter().map(|(&id, it)| (id, it.wants_receipt && it.state.is_final()));
+        let archived = self.archived.iter().map(|(&id, it)| (id, it.wants_receipt));
+        let due: HashMap<i64, bool> = archived.chain(live).collect();
+        for (id, due) in due {
+            let found = receipts.remove(&id).map_or(0, |them| them.len());
+            if found != usize::from(due) {
+                report.violated(|| format!("I5: message {id} has {found} receipts, {} due", u8::from(due)));
+            }
+        }
+        for (id, them) in receipts {
+            report.violated(|| format!("I5: {them:?} are receipts of message {id}, which does not exist"));
+        }
+    }
+}

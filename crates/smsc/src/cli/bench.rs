@@ -1,0 +1,240 @@
+//! `smsc bench`
+
+use super::store::StoreArgs;
+use clap::{Args, ValueEnum};
+use smsc::bench::{Live, Measured, measure};
+use smsc::centre::RetryPolicy;
+use smsc::load::{LoadProfile, Pace, Plan, Side};
+use smsc::network::NetworkProfile;
+use std::error::Error;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Measures the centre on a store: messages received and sent in a second, latencies, log bytes, CPU.
+///
+/// Every row is a fresh store, and after every row the invariants are checked. Examples:
+///
+///   smsc bench --side receiver --threads 1,4,16,96            the paper's figure 3 on mmdb
+///   smsc bench --store postgresql --side sender --window 64   pipelined senders on PostgreSQL
+///   smsc bench --rate 20000 --burst 10 --seconds 60           open loop, with a burst
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct Bench {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Which half works.
+    #[arg(long, value_enum, default_value = "both")]
+    side: SideArg,
+    /// Numbers of clients and senders, a row for each.
+    #[arg(long, value_delimiter = ',', default_value = "1,4,16,96", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Vec<u16>,
+    /// Messages under way for each client and sender: 1 waits for each.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    window: u32,
+    /// Messages of a row. With --seconds: no end but the time.
+    #[arg(long, default_value_t = 30_000, conflicts_with = "seconds")]
+    messages: u64,
+    /// Steady state: so many seconds instead of a number of messages.
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Open loop: Poisson arrivals of so many messages in a second; latency counts from the intended submission.
+    #[arg(long, requires = "seconds")]
+    rate: Option<f64>,
+    /// Open loop: the middle tenth of the time brings so many times as many.
+    #[arg(long, default_value_t = 1.0, requires = "rate")]
+    burst: f64,
+    /// Rounds; rows of one round follow each other, so that drift hits all alike.
+    #[arg(long, default_value_t = 1)]
+    repeat: u32,
+    /// Seed of messages and network.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Stations.
+    #[arg(long, default_value_t = 1_000_000, help_heading = "Load")]
+    stations: u64,
+    /// Exponent of the Zipf distribution over stations; 0 for uniform.
+    #[arg(long, default_value_t = 0.0, help_heading = "Load")]
+    zipf: f64,
+    /// Octets of each body; 0: log-normal around 40 characters, 15 % UCS2, 12 % in several parts.
+    #[arg(long, default_value_t = 0, help_heading = "Load")]
+    body: usize,
+    /// Messages out of 100 that ask for a receipt.
+    #[arg(long, default_value_t = 0, help_heading = "Load")]
+    receipts: u32,
+    /// Mobiles: perfect ones take everything at once; field: 90 % delivered, 7 % absent, 2 % busy, 1 % unknown.
+    #[arg(long, value_enum, default_value = "perfect", help_heading = "Network")]
+    network: NetworkArg,
+    /// The field's times (seconds, minutes) are divided by this.
+    #[arg(long, default_value_t = 1000, help_heading = "Network")]
+    time_factor: u64,
+    /// Where the stores are made; they are deleted afterwards.
+    #[arg(long, default_value = ".")]
+    dir: PathBuf,
+    /// Leave the check of the invariants out.
+    #[arg(long)]
+    no_check: bool,
+    /// One JSON object for each row.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum SideArg {
+    Receiver,
+    Sender,
+    Both,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum NetworkArg {
+    Perfect,
+    Field,
+}
+
+impl Bench {
+    /// Whether all rows were measured.
+    pub fn run(&self) -> Result<bool, Box<dyn Error>> {
+        if !self.json {
+            println!("{}", HEAD);
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        }
+        for round in 0..self.repeat {
+            for &threads in &self.threads {
+                let scratch = tempfile::Builder::new().prefix("smsc-bench-").tempdir_in(&self.dir);
+                let scratch = scratch.map_err(|error| format!("{}: {error}", self.dir.display()))?;
+                let plan = self.plan(threads.into(), u64::from(round))?;
+                let kind = self.store.store;
+                let mut watch = |live: &Live<'_>| {
+                    self.show(live);
+                    !stop.load(Relaxed)
+                };
+                let measured =
+                    measure(scratch.path(), kind, &self.store.mmdb(), &plan, !self.no_check, &mut watch)?;
+                if std::io::stderr().is_terminal() {
+                    eprint!("\r\x1b[K");
+                }
+                if stop.load(Relaxed) {
+                    return Ok(false);
+                }
+                if self.json {
+                    println!("{}", serde_json::to_string(&measured)?);
+                } else {
+                    println!("{}", row(&measured));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn plan(&self, threads: usize, round: u64) -> Result<Plan, Box<dyn Error>> {
+        let seed = self.seed.wrapping_add(round);
+        let side = match self.side {
+            SideArg::Receiver => Side::Receiver,
+            SideArg::Sender => Side::Sender,
+            SideArg::Both => Side::Both,
+        };
+        if side == Side::Sender && self.seconds.is_some() {
+            return Err("a Sender ends with the last message: give --messages instead of --seconds".into());
+        }
+        let positive = |name: &str, value: f64| {
+            if value.is_finite() && value > 0.0 {
+                Ok(())
+            } else {
+                Err(format!("--{name} {value}: must be above 0"))
+            }
+        };
+        if let Some(seconds) = self.seconds {
+            positive("seconds", seconds)?;
+        }
+        if let Some(rate) = self.rate {
+            positive("rate", rate)?;
+        }
+        positive("burst", self.burst)?;
+        if !(0.0..=5.0).contains(&self.zipf) {
+            return Err(format!("--zipf {}: must be 0 to 5", self.zipf).into());
+        }
+        if self.stations == 0 || self.stations > 10_000_000 {
+            return Err(format!("--stations {}: must be 1 to 10000000", self.stations).into());
+        }
+        if self.body > 34_000 {
+            return Err(format!("--body {}: 255 parts hold 34000", self.body).into());
+        }
+        let network = match self.network {
+            NetworkArg::Perfect => NetworkProfile::perfect(seed),
+            NetworkArg::Field => {
+                NetworkProfile { seed, time_factor: self.time_factor.max(1), ..NetworkProfile::default() }
+            }
+        };
+        Ok(Plan {
+            side,
+            receivers: threads,
+            senders: threads,
+            window: self.window as usize,
+            messages: if self.seconds.is_some() { 0 } else { self.messages },
+            seconds: self.seconds.unwrap_or(0.0),
+            pace: self.rate.map_or(Pace::Closed, |rate| Pace::Open { rate, burst: self.burst }),
+            load: LoadProfile {
+                seed,
+                stations: self.stations,
+                zipf: self.zipf,
+                body_octets: self.body,
+                receipt_percent: self.receipts.min(100),
+                ..LoadProfile::default()
+            },
+            network,
+            // The field's waits are shortened by the same factor.
+            retry: RetryPolicy::accelerated(i64::try_from(self.time_factor).unwrap_or(i64::MAX)),
+            drain: self.seconds.is_none(),
+            keep_accepted: !self.no_check,
+            ..Plan::default()
+        })
+    }
+
+    /// One line that is written over.
+    fn show(&self, live: &Live<'_>) {
+        if !std::io::stderr().is_terminal() {
+            return;
+        }
+        let it = live.figures.snapshot();
+        let rate = |count: u64| count as f64 / live.elapsed_s.max(0.001);
+        eprint!(
+            "\r\x1b[K{:5.1} s  {:>9.0} accepted/s  {:>9.0} delivered/s  queue {:>8}  p99 {:.1} ms",
+            live.elapsed_s,
+            rate(it.accepted),
+            rate(it.delivered),
+            it.accepted.saturating_sub(it.finished + it.expired),
+            live.figures.accept.ms_at(0.99),
+        );
+        // A terminal that is gone is noticed elsewhere.
+        let _ = std::io::stderr().flush();
+    }
+}
+
+const HEAD: &str = "store                  durability  side      threads window  accepted/s     sent/s  receipts/s  \
+                    accept p50/p99/p99.9 ms     deliver p50/p99 ms  log B/msg  CPU us/msg";
+
+fn row(it: &Measured) -> String {
+    let optional = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
+    let [p50, p99, p999] = it.accept_ms.map(|ms| format!("{ms:.2}"));
+    let [deliver_50, deliver_99, _] = it.deliver_ms.map(|ms| format!("{ms:.1}"));
+    format!(
+        "{:<22} {:<11} {:<9} {:>7} {:>6} {:>11.0} {:>10.0} {:>11.0}  {:>23}  {:>21} {:>10} {:>11}",
+        it.store,
+        it.durability,
+        it.side,
+        it.threads,
+        it.window,
+        it.accepted_per_s,
+        it.finished_per_s,
+        it.receipts_per_s,
+        format!("{p50} / {p99} / {p999}"),
+        format!("{deliver_50} / {deliver_99}"),
+        optional(it.log_bytes_per_message),
+        it.cpu_us_per_message.map_or("-".to_owned(), |us| format!("{us:.1}")),
+    )
+}

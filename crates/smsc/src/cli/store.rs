@@ -1,0 +1,68 @@
+//! The options that choose a store.
+
+use clap::Args;
+use mmdb::{Locking, LogKind};
+use smsc::store::{MmdbOptions, StoreKind};
+use std::path::PathBuf;
+
+/// Which store, and mmdb's axes.
+#[derive(Args)]
+pub struct StoreArgs {
+    /// Where messages live [mmdb, sqlite, sqlite-naive, postgresql, postgresql-grouped, postgresql-statements].
+    #[arg(long, default_value = "mmdb", value_parser = kind)]
+    pub store: StoreKind,
+    /// mmdb: leave tables out of the log that can be made again from others (selective logging).
+    #[arg(long, help_heading = "Axes of mmdb")]
+    selective: bool,
+    /// mmdb: log whole rows instead of differences.
+    #[arg(long, help_heading = "Axes of mmdb")]
+    after_images: bool,
+    /// mmdb: one flush for each commit instead of one for all that wait.
+    #[arg(long, help_heading = "Axes of mmdb")]
+    no_group_commit: bool,
+    /// mmdb: log streams (parallel logging).
+    #[arg(long, default_value_t = 1, help_heading = "Axes of mmdb", value_parser = clap::value_parser!(u16).range(1..=256))]
+    streams: u16,
+    /// mmdb: directory of the next log stream, if it is to be elsewhere; several pay with several devices.
+    #[arg(long, help_heading = "Axes of mmdb")]
+    stream_dir: Vec<PathBuf>,
+    /// mmdb: what is locked besides stations [none, record, page, container].
+    #[arg(long, default_value = "none", value_parser = locking, help_heading = "Axes of mmdb")]
+    locking: Locking,
+}
+
+fn kind(word: &str) -> Result<StoreKind, String> {
+    let names = || StoreKind::ALL.into_iter().map(StoreKind::name);
+    StoreKind::named(word).ok_or_else(|| {
+        let near = names().max_by(|a, b| strsim::jaro(word, a).total_cmp(&strsim::jaro(word, b)));
+        let near = near
+            .filter(|it| strsim::jaro(word, it) > 0.7)
+            .map_or(String::new(), |it| format!("; did you mean {it}?"));
+        format!("there is no store of this name{near} Known are {}", names().collect::<Vec<_>>().join(", "))
+    })
+}
+
+fn locking(word: &str) -> Result<Locking, String> {
+    match word {
+        "none" => Ok(Locking::None),
+        "record" => Ok(Locking::Record),
+        "page" => Ok(Locking::Page),
+        "container" => Ok(Locking::Container),
+        _ => Err("known are none, record, page, container".into()),
+    }
+}
+
+impl StoreArgs {
+    /// mmdb's options.
+    pub fn mmdb(&self) -> MmdbOptions {
+        MmdbOptions {
+            streams: self.streams.into(),
+            stream_dirs: self.stream_dir.clone(),
+            log_kind: if self.after_images { LogKind::AfterImage } else { LogKind::Differential },
+            group_commit: !self.no_group_commit,
+            selective: self.selective,
+            locking: self.locking,
+            ..MmdbOptions::default()
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Load on a centre: messages as people send them, clients, senders, timers, and what is measured of them.
+
+mod clock;
+mod figures;
+mod housekeeping;
+mod profile;
+mod receiver;
+mod run;
+mod sender;
+
+pub use clock::Clock;
+pub use figures::{Figures, Latencies, Snapshot};
+pub use profile::{LoadProfile, Messages};
+pub use receiver::Pace;
+pub use run::{LoadError, Plan, Ran, Side, run};

@@ -1,0 +1,151 @@
+//! Messages as people send them.
+
+use crate::centre::{Submission, SubmissionError};
+use crate::model::{Message, State, StationKey};
+use crate::text::encode_septets;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use rand_distr::{Distribution, LogNormal, Zipf};
+
+/// What is sent to whom.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadProfile {
+    /// Same seed, same messages.
+    pub seed: u64,
+    /// Stations.
+    pub stations: u64,
+    /// Exponent of the Zipf distribution over stations; 0 for uniform.
+    pub zipf: f64,
+    /// Every body has exactly so many octets of the default alphabet; 0 for bodies as people write them.
+    pub body_octets: usize,
+    /// Messages out of 100 in UCS2.
+    pub ucs2_percent: u32,
+    /// Messages out of 100 that take several parts.
+    pub long_percent: u32,
+    /// Messages out of 100 that ask for a receipt.
+    pub receipt_percent: u32,
+    /// Messages out of 1000 that are scheduled for a little later.
+    pub scheduled_permille: u32,
+    /// Accounts.
+    pub accounts: u32,
+    /// How long messages are valid, µs.
+    pub validity_us: i64,
+}
+
+impl Default for LoadProfile {
+    fn default() -> Self {
+        LoadProfile {
+            seed: 1,
+            stations: 1_000_000,
+            zipf: 0.0,
+            body_octets: 0,
+            ucs2_percent: 15,
+            long_percent: 12,
+            receipt_percent: 0,
+            scheduled_permille: 0,
+            accounts: 100,
+            validity_us: 86_400_000_000,
+        }
+    }
+}
+
+/// Bodies that are ready to be sent, so that making messages costs little in a run.
+const POOL: usize = 1024;
+
+/// Makes the messages of one client.
+pub struct Messages {
+    profile: LoadProfile,
+    rng: SmallRng,
+    zipf: Option<Zipf<f64>>,
+    bodies: Vec<(u8, Vec<u8>)>,
+}
+
+impl Messages {
+    /// The messages of client `number`.
+    #[must_use]
+    pub fn new(profile: &LoadProfile, number: u64) -> Messages {
+        let mut rng = SmallRng::seed_from_u64(profile.seed.wrapping_mul(0x9e37_79b9).wrapping_add(number));
+        let zipf =
+            if profile.zipf > 0.0 { Zipf::new(profile.stations as f64, profile.zipf).ok() } else { None };
+        let bodies = (0..POOL).map(|_| body(profile, &mut rng)).collect();
+        Messages { profile: profile.clone(), rng, zipf, bodies }
+    }
+
+    /// The next message, submitted now.
+    ///
+    /// # Errors
+    /// None: every message is one that a centre accepts.
+    pub fn next(&mut self, now_us: i64) -> Result<Submission, SubmissionError> {
+        let p = &self.profile;
+        let station = match &self.zipf {
+            Some(zipf) => zipf.sample(&mut self.rng) as u64 - 1,
+            None => self.rng.random_range(0..p.stations),
+        };
+        let (data_coding, body) = &self.bodies[self.rng.random_range(0..POOL)];
+        let account = self.rng.random_range(0..p.accounts);
+        let scheduled = self.rng.random_range(0..1000) < p.scheduled_permille;
+        let wants_receipt = self.rng.random_range(0..100) < p.receipt_percent;
+        Submission::new(Message {
+            msg_id: 0,
+            state: State::Enroute,
+            account,
+            src: format!("49{:05}", 10_000 + account % 90_000),
+            src_ton: 1,
+            src_npi: 1,
+            dst_key: StationKey(0),
+            dst: format!("49170{station:07}"),
+            dst_ton: 1,
+            dst_npi: 1,
+            service_type: String::new(),
+            esm_class: 0,
+            protocol_id: 0,
+            priority: u8::from(self.rng.random_range(0..20) == 0),
+            registered_delivery: u8::from(wants_receipt),
+            data_coding: *data_coding,
+            submit_us: now_us,
+            schedule_us: if scheduled { now_us + 20_000 } else { 0 },
+            expire_us: now_us + p.validity_us,
+            done_us: 0,
+            attempts: 0,
+            last_error: 0,
+            receipt_of: 0,
+            parts: 0,
+            tlvs: Vec::new(),
+            body: body.clone(),
+        })
+    }
+}
+
+/// A body: log-normal around 40 characters (sigma 0.6), or long enough for several parts.
+fn body(profile: &LoadProfile, rng: &mut SmallRng) -> (u8, Vec<u8>) {
+    const WORDS: [&str; 8] =
+        ["ok", "see you", "tomorrow", "at 7", "{code}", "the train is late", "where?", "call me"];
+    const FAR: [&str; 4] = ["завтра", "поезд", "где", "хорошо"];
+    if profile.body_octets > 0 {
+        return (0, (0..profile.body_octets).map(|_| rng.random_range(b'a'..=b'z')).collect());
+    }
+    let ucs2 = rng.random_range(0..100) < profile.ucs2_percent;
+    let one_part = if ucs2 { 70 } else { 160 };
+    let letters = if rng.random_range(0..100) < profile.long_percent {
+        rng.random_range(one_part + 1..4 * one_part)
+    } else {
+        // The parameters are finite, so the distribution exists; without it every text has 40 letters.
+        let normal = LogNormal::new(40f64.ln(), 0.6).map_or(40.0, |it| it.sample(rng));
+        (normal.round() as usize).clamp(1, one_part - 8)
+    };
+    let mut text = String::new();
+    while text.chars().count() < letters {
+        text.push_str(if ucs2 {
+            FAR[rng.random_range(0..FAR.len())]
+        } else {
+            WORDS[rng.random_range(0..WORDS.len())]
+        });
+        text.push(' ');
+    }
+    let text: String = text.chars().take(letters).collect();
+    if ucs2 {
+        return (8, text.encode_utf16().flat_map(u16::to_be_bytes).collect());
+    }
+    // Every word is in the alphabet.
+    (0, encode_septets(&text).unwrap_or_default())
+}

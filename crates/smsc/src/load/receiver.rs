@@ -1,0 +1,150 @@
+//! Clients that submit messages: in a closed loop (the next when one is acknowledged) or at their own pace.
+
+use super::figures::histogram;
+use super::run::{LoadError, Shared};
+use super::{LoadProfile, Messages};
+use crate::centre::{Operation, Outcome};
+use crate::store::{Acknowledge, Session};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// When messages are submitted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// As fast as they are acknowledged, with a window of messages under way for each client.
+    Closed,
+    /// Poisson arrivals of all clients together, messages/s, whatever the centre does. Latency counts from the time at which a
+    /// message should have been submitted, so that a centre that falls behind cannot hide it.
+    Open {
+        /// Arrivals in a second.
+        rate: f64,
+        /// The middle tenth of the run brings so many times as many.
+        burst: f64,
+    },
+}
+
+/// One client's loop.
+pub(super) fn run(
+    shared: &Shared<'_>,
+    number: usize,
+    profile: &LoadProfile,
+    window: usize,
+) -> Result<(), LoadError> {
+    let mut client = Client {
+        shared,
+        session: shared.store.session(Acknowledge::Durable)?,
+        messages: Messages::new(profile, number as u64),
+        under_way: VecDeque::with_capacity(window),
+        outcomes: Vec::with_capacity(window),
+        latency: histogram(),
+        accepted: Vec::new(),
+    };
+    shared.wait_for_start();
+    let done = match shared.plan.pace {
+        Pace::Closed => client.closed(window),
+        Pace::Open { rate, burst } => client.open(window, number, rate, burst),
+    };
+    shared.figures.accept.take(&mut client.latency);
+    shared.keep_accepted(client.accepted);
+    done
+}
+
+struct Client<'a> {
+    shared: &'a Shared<'a>,
+    session: Box<dyn Session + 'a>,
+    messages: Messages,
+    /// When each message under way was (to be) submitted, µs.
+    under_way: VecDeque<i64>,
+    outcomes: Vec<Outcome>,
+    latency: hdrhistogram::Histogram<u64>,
+    accepted: Vec<i64>,
+}
+
+impl Client<'_> {
+    fn closed(&mut self, window: usize) -> Result<(), LoadError> {
+        loop {
+            while self.under_way.len() < window && self.shared.take_message() {
+                let now_us = self.shared.clock.now_us();
+                self.submit(now_us, now_us)?;
+            }
+            if self.under_way.is_empty() {
+                return Ok(());
+            }
+            self.settle()?;
+        }
+    }
+
+    fn open(&mut self, window: usize, number: usize, rate: f64, burst: f64) -> Result<(), LoadError> {
+        let plan = self.shared.plan;
+        let mut rng = SmallRng::seed_from_u64(plan.load.seed ^ (number as u64) << 32);
+        let each = rate / plan.receivers as f64;
+        let begin_us = self.shared.clock.now_us();
+        let length_us = plan.seconds * 1e6;
+        let mut due_us = 0.0;
+        loop {
+            let in_burst = (0.45..0.55).contains(&(due_us / length_us));
+            let rate = if in_burst { each * burst } else { each };
+            due_us += -(1.0 - rng.random::<f64>()).ln() / rate * 1e6;
+            if due_us > length_us || self.shared.is_stopped() {
+                break;
+            }
+            let intended_us = begin_us + due_us as i64;
+            loop {
+                let ahead_us = intended_us - self.shared.clock.now_us();
+                if ahead_us <= 0 && self.under_way.len() < window {
+                    break;
+                }
+                if self.under_way.is_empty() {
+                    std::thread::sleep(Duration::from_micros(ahead_us.clamp(1, 1000) as u64));
+                } else {
+                    self.settle()?;
+                }
+            }
+            self.submit(intended_us, self.shared.clock.now_us())?;
+        }
+        while !self.under_way.is_empty() {
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, intended_us: i64, now_us: i64) -> Result<(), LoadError> {
+        let submission = self.messages.next(now_us)?;
+        self.session.submit(Operation::Receive(Box::new(submission)))?;
+        self.under_way.push_back(intended_us);
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), LoadError> {
+        self.session.settle(&mut self.outcomes)?;
+        let now_us = self.shared.clock.now_us();
+        let figures = &self.shared.figures;
+        let mut accepted = 0;
+        for outcome in self.outcomes.drain(..) {
+            let since_us = self.under_way.pop_front().unwrap_or(now_us);
+            match outcome {
+                Outcome::Received(msg_id) => {
+                    self.latency.saturating_record((now_us - since_us).max(1) as u64);
+                    accepted += 1;
+                    if self.shared.plan.keep_accepted {
+                        self.accepted.push(msg_id);
+                    }
+                    if let Some(report) = &self.shared.plan.on_accepted {
+                        report(msg_id);
+                    }
+                }
+                _ => {
+                    figures.refused.fetch_add(1, Relaxed);
+                }
+            }
+        }
+        figures.accepted.fetch_add(accepted, Relaxed);
+        if self.latency.len() >= 4096 {
+            figures.accept.take(&mut self.latency);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,225 @@
+//! Senders: claim, hand to the network, complete.
+
+use super::figures::histogram;
+use super::run::{LoadError, Shared};
+use crate::centre::{Completed, Completion, Delivery, Operation, Outcome, Verdict, receipt};
+use crate::model::{SHARDS, State, StationKey};
+use crate::network::Attempt;
+use crate::store::{Acknowledge, Session};
+use hdrhistogram::Histogram;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Messages that one claim takes at most.
+const CLAIM_MAX: usize = 64;
+/// How long a sender without work sleeps, at first and at most.
+const IDLE: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(2));
+
+/// A message in the air, by the time at which its attempt ends.
+struct Flight {
+    done_us: i64,
+    delivery: Delivery,
+    attempt: Attempt,
+}
+
+impl PartialEq for Flight {
+    fn eq(&self, other: &Self) -> bool {
+        self.done_us == other.done_us
+    }
+}
+
+impl Eq for Flight {}
+
+impl PartialOrd for Flight {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Flight {
+    /// The earliest is the greatest: the top of the heap.
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        other.done_us.cmp(&self.done_us)
+    }
+}
+
+/// What a pending operation was.
+enum Pending {
+    /// Submission time; whether delivered; whether a receipt.
+    Completion {
+        submit_us: i64,
+        delivered: bool,
+        is_receipt: bool,
+    },
+    Alert,
+}
+
+/// One sender's loop, until all has been sent (or, without an end, until it is stopped).
+pub(super) fn run(shared: &Shared<'_>, number: usize, window: usize) -> Result<(), LoadError> {
+    let mut sender = Sender {
+        shared,
+        number,
+        claims: shared.store.session(Acknowledge::Early)?,
+        completions: shared.store.session(Acknowledge::Durable)?,
+        air: BinaryHeap::new(),
+        alerts: BinaryHeap::new(),
+        pending: VecDeque::new(),
+        outcomes: Vec::new(),
+        latency: histogram(),
+        turn: number,
+    };
+    shared.wait_for_start();
+    let done = sender.work(window);
+    shared.figures.deliver.take(&mut sender.latency);
+    done
+}
+
+struct Sender<'a> {
+    shared: &'a Shared<'a>,
+    number: usize,
+    claims: Box<dyn Session + 'a>,
+    completions: Box<dyn Session + 'a>,
+    air: BinaryHeap<Flight>,
+    alerts: BinaryHeap<Reverse<(i64, StationKey)>>,
+    pending: VecDeque<Pending>,
+    outcomes: Vec<Outcome>,
+    latency: Histogram<u64>,
+    turn: usize,
+}
+
+impl Sender<'_> {
+    fn work(&mut self, window: usize) -> Result<(), LoadError> {
+        let mut idle = IDLE.0;
+        loop {
+            let room = window.saturating_sub(self.air.len() + self.pending.len());
+            // Claims are worth their cost in bulk, once there is room for half a window.
+            let claimed = if room > 0 && room * 2 >= window && !self.shared.senders_stop() {
+                self.claim(room)?
+            } else {
+                0
+            };
+            self.land()?;
+            if !self.pending.is_empty() {
+                self.settle()?;
+                idle = IDLE.0;
+            } else if claimed == 0 {
+                if self.air.is_empty() && self.shared.all_sent() {
+                    return Ok(());
+                }
+                std::thread::sleep(idle);
+                idle = (idle * 2).min(IDLE.1);
+            }
+        }
+    }
+
+    fn claim(&mut self, room: usize) -> Result<usize, LoadError> {
+        let now_us = self.shared.clock.now_us();
+        self.turn = self.turn.wrapping_add(1);
+        let shard = (self.turn % usize::from(SHARDS)) as u16;
+        let max = room.min(CLAIM_MAX);
+        let claim = Operation::Claim { shard, spread: self.number, max, now_us };
+        let Outcome::Claimed(deliveries) = self.claims.call(claim)? else {
+            return Err(LoadError::Unexpected("a claim gives messages"));
+        };
+        let claimed = deliveries.len();
+        for delivery in deliveries {
+            let attempt = self.shared.network.begin(&delivery, now_us);
+            if let Some(report) = &self.shared.plan.on_attempt {
+                report(delivery.message.msg_id);
+            }
+            self.air.push(Flight { done_us: attempt.done_us, delivery, attempt });
+        }
+        Ok(claimed)
+    }
+
+    /// Completes what has come down, and passes on alerts.
+    fn land(&mut self) -> Result<(), LoadError> {
+        let now_us = self.shared.clock.now_us();
+        while self.air.peek().is_some_and(|flight| flight.done_us <= now_us) {
+            let Some(Flight { delivery, attempt, .. }) = self.air.pop() else { break };
+            self.complete(delivery, attempt, now_us)?;
+        }
+        while self.alerts.peek().is_some_and(|alert| alert.0.0 <= now_us) {
+            let Some(Reverse((_, station))) = self.alerts.pop() else { break };
+            self.completions.submit(Operation::Alert { station, now_us })?;
+            self.pending.push_back(Pending::Alert);
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self, delivery: Delivery, attempt: Attempt, now_us: i64) -> Result<(), LoadError> {
+        let Delivery { station, epoch, attempts, message, .. } = delivery;
+        let retry = &self.shared.plan.retry;
+        let verdict = match attempt.result {
+            Ok(()) => Verdict::Final { state: State::Delivered, error: 0 },
+            Err(failure) => match retry.retry_us(failure, attempts, now_us) {
+                None => Verdict::Final { state: State::Undeliverable, error: failure.error() },
+                Some(retry_us) => {
+                    Verdict::Temporary { error: failure.error(), absent: failure.alerts(), retry_us }
+                }
+            },
+        };
+        let receipt = match verdict {
+            Verdict::Final { state, error } => receipt(&message, state, error, now_us),
+            Verdict::Temporary { .. } => None,
+        };
+        if let Some(alert_us) = attempt.alert_us {
+            self.alerts.push(Reverse((alert_us, station)));
+        }
+        self.shared.network.end(station);
+        let msg_id = message.msg_id;
+        let completion = Completion { station, epoch, msg_id, verdict, receipt, now_us };
+        self.completions.submit(Operation::Complete(Box::new(completion)))?;
+        self.pending.push_back(Pending::Completion {
+            submit_us: message.submit_us,
+            delivered: attempt.result.is_ok(),
+            is_receipt: message.receipt_of != 0,
+        });
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), LoadError> {
+        self.completions.settle(&mut self.outcomes)?;
+        let now_us = self.shared.clock.now_us();
+        let figures = &self.shared.figures;
+        let (mut finished, mut delivered, mut receipts, mut attempts) = (0, 0, 0, 0);
+        for outcome in self.outcomes.drain(..) {
+            match (self.pending.pop_front(), outcome) {
+                (
+                    Some(Pending::Completion { submit_us, delivered: was, is_receipt }),
+                    Outcome::Completed(it),
+                ) => {
+                    attempts += u64::from(!is_receipt);
+                    match it {
+                        Completed::Final(_) if is_receipt => receipts += 1,
+                        Completed::Final(_) => {
+                            finished += 1;
+                            if was {
+                                delivered += 1;
+                                self.latency.saturating_record((now_us - submit_us).max(1) as u64);
+                            }
+                        }
+                        Completed::Again(_) => {}
+                        Completed::Fenced => {
+                            figures.fenced.fetch_add(1, Relaxed);
+                        }
+                    }
+                }
+                (Some(Pending::Alert), Outcome::Count(count)) => {
+                    figures.alerts.fetch_add(count as u64, Relaxed);
+                }
+                _ => return Err(LoadError::Unexpected("outcomes come in the order of their operations")),
+            }
+        }
+        figures.finished.fetch_add(finished, Relaxed);
+        figures.delivered.fetch_add(delivered, Relaxed);
+        figures.receipts.fetch_add(receipts, Relaxed);
+        figures.attempts.fetch_add(attempts, Relaxed);
+        if self.latency.len() >= 4096 {
+            figures.deliver.take(&mut self.latency);
+        }
+        Ok(())
+    }
+}

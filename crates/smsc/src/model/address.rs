@@ -1,0 +1,88 @@
+//! Where a message goes: a station is a mobile, or an application (ESME) that is waiting for receipts and answers.
+
+use std::fmt;
+
+/// Lanes of an ESME: what is queued for one account is spread over so many stations, each with one message in flight.
+pub const ESME_LANES: u32 = 16;
+
+/// Digits of the longest number. E.164 allows 15.
+const DIGITS_MAX: usize = 17;
+
+/// Key of a station: `dst_key` of the tables.
+///
+/// A mobile is its international number with a 1 before it, as a decimal number (so that leading zeros count); lane `l` of the
+/// account `a` is −(a × 16 + l + 1). Both fit 64 bits with a sign, which every store sorts and hashes natively.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StationKey(pub i64);
+
+/// An address that no station has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("destination address {0:?} is no number of 1 to 17 digits")]
+pub struct AddressError(pub String);
+
+impl StationKey {
+    /// The station with this number; a leading `+` is ignored.
+    ///
+    /// # Errors
+    /// It is not 1 to 17 digits.
+    ///
+    /// ```
+    /// use smsc::model::StationKey;
+    /// assert_eq!(StationKey::of_address("+491701234567").unwrap().0, 1_491_701_234_567);
+    /// assert_ne!(StationKey::of_address("0123").unwrap(), StationKey::of_address("123").unwrap());
+    /// assert!(StationKey::of_address("Bank").is_err());
+    /// ```
+    pub fn of_address(address: &str) -> Result<StationKey, AddressError> {
+        let digits = address.strip_prefix('+').unwrap_or(address);
+        if digits.is_empty() || digits.len() > DIGITS_MAX || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(AddressError(address.to_owned()));
+        }
+        Ok(StationKey(digits.bytes().fold(1, |key, digit| key * 10 + i64::from(digit - b'0'))))
+    }
+
+    /// The lane of an account's station that a message about `msg_id` takes.
+    #[must_use]
+    pub fn of_account(account: u32, msg_id: i64) -> StationKey {
+        let lane = msg_id.rem_euclid(i64::from(ESME_LANES));
+        StationKey(-(i64::from(account) * i64::from(ESME_LANES) + lane + 1))
+    }
+
+    /// The account, if this is an ESME's station.
+    #[must_use]
+    pub fn account(self) -> Option<u32> {
+        (self.0 < 0).then(|| u32::try_from((-self.0 - 1) / i64::from(ESME_LANES)).unwrap_or(u32::MAX))
+    }
+}
+
+/// `49170…`, or `E7.3` for lane 3 of account 7.
+impl fmt::Display for StationKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.account() {
+            Some(account) => write!(f, "E{account}.{}", (-self.0 - 1) % i64::from(ESME_LANES)),
+            None => f.write_str(self.0.to_string().get(1..).unwrap_or("?")),
+        }
+    }
+}
+
+impl fmt::Debug for StationKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_show_what_they_stand_for() {
+        assert_eq!(StationKey::of_address("0049").unwrap().to_string(), "0049");
+        let esme = StationKey::of_account(7, 35);
+        assert_eq!((esme.to_string().as_str(), esme.account()), ("E7.3", Some(7)));
+        assert_eq!(StationKey::of_account(0, 0).account(), Some(0));
+        assert_eq!(StationKey::of_account(u32::MAX, 15).account(), Some(u32::MAX));
+        for wrong in ["", "+", "12a", "123456789012345678", "１２"] {
+            assert_eq!(StationKey::of_address(wrong), Err(AddressError(wrong.into())));
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! The data model: tables, rows, addresses. The same on every store.
+
+mod address;
+mod message;
+mod station;
+mod table;
+mod timers;
+
+pub use address::{AddressError, ESME_LANES, StationKey};
+pub use message::{Message, MessageState, NEVER_US, Receipting, State};
+pub use station::{SHARDS, Station, StationState, shard_of};
+pub use table::{Column, Columns, Index, Kind, Record, TABLES, Table, Value};
+pub use timers::{EncodedPart, IdBlock, Queued, RetryTimer, Scheduled, Sent};

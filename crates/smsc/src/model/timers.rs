@@ -1,0 +1,185 @@
+//! The small tables: parts, queues, timers, what was sent, numbers.
+
+use super::StationKey;
+use super::message::MessageState;
+use super::table::{Columns, Index, Kind, Record, Table, Value, columns};
+use crate::store::StoreError;
+
+/// A table of the model: its row type, columns by field, and keys.
+macro_rules! record {
+    ($(#[$doc:meta])* $row:ident, $number:literal, $name:literal, derivable $derivable:literal, [$($index:expr),*],
+     { $($(#[$field_doc:meta])* $field:ident: $type:ty = $column:literal $kind:expr, $to:expr, $from:expr;)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $row { $($(#[$field_doc])* pub $field: $type,)* }
+
+        impl Record for $row {
+            const TABLE: &'static Table = &Table {
+                number: $number,
+                name: $name,
+                columns: columns![$($column $kind),*],
+                indexes: &[$($index),*],
+                derivable: $derivable,
+            };
+
+            fn with_values<T>(&self, to: impl FnOnce(&[Value<'_>]) -> T) -> T {
+                to(&[$($to(&self.$field)),*])
+            }
+
+            fn read(row: &impl Columns) -> Result<Self, StoreError> {
+                let mut at = 0..;
+                // The range has no end.
+                $(let $field = ($from)(row, at.next().unwrap_or_default())?;)*
+                Ok($row { $($field),* })
+            }
+        }
+    };
+}
+
+fn number(value: &i64) -> Value<'_> {
+    Value::Int(*value)
+}
+
+fn octet(value: &u8) -> Value<'_> {
+    Value::Int((*value).into())
+}
+
+fn flag(value: &bool) -> Value<'_> {
+    Value::Int((*value).into())
+}
+
+fn word(value: &u32) -> Value<'_> {
+    Value::Int((*value).into())
+}
+
+fn station(value: &StationKey) -> Value<'_> {
+    Value::Int(value.0)
+}
+
+fn state(value: &MessageState) -> Value<'_> {
+    Value::Int(*value as i64)
+}
+
+fn octets(value: &[u8]) -> Value<'_> {
+    Value::Bytes(value)
+}
+
+fn to_station(row: &impl Columns, at: usize) -> Result<StationKey, StoreError> {
+    Ok(StationKey(row.int(at)?))
+}
+
+fn to_state(row: &impl Columns, at: usize) -> Result<MessageState, StoreError> {
+    MessageState::of(row.int(at)?).ok_or_else(|| StoreError::row(at, "message state"))
+}
+
+fn to_small<N: TryFrom<i64>>(row: &impl Columns, at: usize) -> Result<N, StoreError> {
+    row.small(at)
+}
+
+fn to_flag(row: &impl Columns, at: usize) -> Result<bool, StoreError> {
+    Ok(row.int(at)? != 0)
+}
+
+fn to_octets(row: &impl Columns, at: usize) -> Result<Vec<u8>, StoreError> {
+    Ok(row.bytes(at)?.to_vec())
+}
+
+fn to_number(row: &impl Columns, at: usize) -> Result<i64, StoreError> {
+    row.int(at)
+}
+
+record! {
+    /// A part as it goes over the air: `encoded_msg`.
+    EncodedPart, 1, "encoded_msg", derivable true,
+    [Index { name: "primary", columns: &[0, 1], ordered: false }],
+    {
+        /// The message.
+        msg_id: i64 = "msg_id" Kind::Int64, number, to_number;
+        /// Number of the part, from 1.
+        part: u8 = "part" Kind::Int16, octet, to_small;
+        /// TP-DCS bits 2 and 3.
+        alphabet: u8 = "alphabet" Kind::Int16, octet, to_small;
+        /// TP-UDHI.
+        has_header: bool = "has_header" Kind::Int16, flag, to_flag;
+        /// TP-UDL.
+        user_data_length: u8 = "user_data_length" Kind::Int16, octet, to_small;
+        /// TP-UD.
+        octets: Vec<u8> = "octets" Kind::Bytes(140), octets, to_octets;
+    }
+}
+
+record! {
+    /// A place in the queue of a station: `to_delivery`.
+    Queued, 2, "to_delivery", derivable true,
+    [Index { name: "primary", columns: &[0, 1, 2], ordered: true }],
+    {
+        /// The station.
+        dst_key: StationKey = "dst_key" Kind::Int64, station, to_station;
+        /// 3 − priority.
+        rank: u8 = "rank" Kind::Int16, octet, to_small;
+        /// The message.
+        msg_id: i64 = "msg_id" Kind::Int64, number, to_number;
+        /// End of its validity, µs.
+        expire_us: i64 = "expire_us" Kind::Time, number, to_number;
+    }
+}
+
+record! {
+    /// A message that waits for its time: `scheduled_msg`.
+    Scheduled, 3, "scheduled_msg", derivable true,
+    [Index { name: "primary", columns: &[0, 1], ordered: true }],
+    {
+        /// When it becomes deliverable, µs.
+        due_us: i64 = "due_us" Kind::Time, number, to_number;
+        /// The message.
+        msg_id: i64 = "msg_id" Kind::Int64, number, to_number;
+    }
+}
+
+record! {
+    /// A station that waits: `retry_timer`.
+    RetryTimer, 5, "retry_timer", derivable true,
+    [Index { name: "primary", columns: &[0, 1], ordered: true }],
+    {
+        /// When it becomes ready, µs.
+        due_us: i64 = "due_us" Kind::Time, number, to_number;
+        /// The station.
+        dst_key: StationKey = "dst_key" Kind::Int64, station, to_station;
+        /// The claim that failed.
+        epoch: i64 = "epoch" Kind::Int64, number, to_number;
+    }
+}
+
+record! {
+    /// A message with its final state that has not been archived: `sent`.
+    ///
+    /// Its key is time and number, so that the Flusher needs no second index.
+    Sent, 6, "sent", derivable true,
+    [Index { name: "primary", columns: &[0, 1], ordered: true }],
+    {
+        /// When it became final, µs.
+        done_us: i64 = "done_us" Kind::Time, number, to_number;
+        /// The message.
+        msg_id: i64 = "msg_id" Kind::Int64, number, to_number;
+        /// Its final state.
+        state: MessageState = "state" Kind::Int16, state, to_state;
+        /// Error of the last attempt.
+        error: u32 = "error" Kind::Int32, word, to_small;
+        /// Attempts.
+        attempts: u32 = "attempts" Kind::Int32, word, to_small;
+        /// Parts.
+        parts: u8 = "parts" Kind::Int16, octet, to_small;
+    }
+}
+
+record! {
+    /// Numbers given to a node: `id_block`.
+    IdBlock, 7, "id_block", derivable false,
+    [Index { name: "primary", columns: &[0], ordered: false }],
+    {
+        /// The node.
+        node: u32 = "node" Kind::Int32, word, to_small;
+        /// The first number that no node was given.
+        next: i64 = "next_id" Kind::Int64, number, to_number;
+    }
+}

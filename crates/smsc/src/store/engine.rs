@@ -1,0 +1,111 @@
+//! The lower level: transactions of rows. And the session that runs the centre's operations on it.
+
+use super::{Session, StoreError};
+use crate::centre::{Operation, Outcome, Rules};
+use crate::model::{Index, Record, StationKey, Value};
+use std::collections::VecDeque;
+
+/// One transaction of a store. Dropped without having been committed by its store, it never was.
+///
+/// Isolation is by [`Transaction::lock`]: whatever concerns a station (its row, its queue, its messages and timers) is read
+/// for a decision and written only under that station's lock, so a store needs no other.
+pub trait Transaction {
+    /// Keeps every other transaction that locks this station away until this one has ended. If waiting could be a deadlock,
+    /// the transaction fails and its store runs it again.
+    ///
+    /// # Errors
+    /// What the store runs again, or I/O.
+    fn lock(&mut self, station: StationKey) -> Result<(), StoreError>;
+
+    /// A number for a message: greater than every number given before to whoever held the same lock.
+    ///
+    /// # Errors
+    /// I/O.
+    fn next_id(&mut self) -> Result<i64, StoreError>;
+
+    /// The row with this primary key.
+    ///
+    /// # Errors
+    /// I/O, a row that cannot be read.
+    fn get<R: Record>(&mut self, key: &[Value<'_>]) -> Result<Option<R>, StoreError>;
+
+    /// Rows in the order of an index of `R`'s table, from the first that is ≥ `from` to the last that is ≤ `to`, at most
+    /// `limit`. Both bounds may give fewer columns than the index has; `to` then includes all that begin with it.
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    fn range<R: Record>(
+        &mut self,
+        index: &'static Index,
+        from: &[Value<'_>],
+        to: &[Value<'_>],
+        limit: usize,
+    ) -> Result<Vec<R>, StoreError>;
+
+    /// Adds a row whose key is new.
+    ///
+    /// # Errors
+    /// The key exists; I/O.
+    fn insert<R: Record>(&mut self, row: &R) -> Result<(), StoreError>;
+
+    /// Adds a row, or replaces the one with its key.
+    ///
+    /// # Errors
+    /// I/O.
+    fn put<R: Record>(&mut self, row: &R) -> Result<(), StoreError>;
+
+    /// Deletes the row with this primary key; whether there was one.
+    ///
+    /// # Errors
+    /// I/O.
+    fn delete<R: Record>(&mut self, key: &[Value<'_>]) -> Result<bool, StoreError>;
+}
+
+/// An engine that runs an operation as one transaction on the caller's thread.
+pub(super) trait Engine: Send + Sync {
+    /// What tells when a commit is durable.
+    type Ticket: Send;
+
+    /// Runs and commits; not yet durable.
+    fn run(&self, operation: &mut Operation, rules: &Rules) -> Result<(Outcome, Self::Ticket), StoreError>;
+
+    /// Waits for the first of `tickets` and tells how many are durable.
+    fn wait(&self, tickets: &VecDeque<Self::Ticket>) -> Result<usize, StoreError>;
+}
+
+/// The session of an [`Engine`].
+pub(super) struct EngineSession<'a, E: Engine> {
+    engine: &'a E,
+    rules: &'a Rules,
+    /// Whether outcomes wait for their tickets.
+    durable: bool,
+    outcomes: VecDeque<Outcome>,
+    tickets: VecDeque<E::Ticket>,
+}
+
+impl<'a, E: Engine> EngineSession<'a, E> {
+    pub fn new(engine: &'a E, rules: &'a Rules, acknowledge: super::Acknowledge) -> Self {
+        let durable = acknowledge == super::Acknowledge::Durable;
+        EngineSession { engine, rules, durable, outcomes: VecDeque::new(), tickets: VecDeque::new() }
+    }
+}
+
+impl<E: Engine> Session for EngineSession<'_, E> {
+    fn submit(&mut self, mut operation: Operation) -> Result<(), StoreError> {
+        let (outcome, ticket) = self.engine.run(&mut operation, self.rules)?;
+        self.outcomes.push_back(outcome);
+        if self.durable {
+            self.tickets.push_back(ticket);
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {
+        let settled = if self.durable { self.engine.wait(&self.tickets)? } else { self.outcomes.len() };
+        if self.durable {
+            self.tickets.drain(..settled);
+        }
+        outcomes.extend(self.outcomes.drain(..settled));
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! What goes wrong in a store.
+
+/// A store that failed. What the centre refuses is no error but an [`crate::centre::Outcome`].
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// mmdb refused or failed.
+    #[error("mmdb: {0}")]
+    Mmdb(#[from] mmdb::Error),
+    /// SQLite refused or failed.
+    #[error("SQLite: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    /// PostgreSQL cannot be started.
+    #[error("PostgreSQL: {0}")]
+    Server(#[from] postgresql_server::ServerError),
+    /// PostgreSQL refused or failed.
+    #[error("PostgreSQL: {message} (SQLSTATE {sqlstate})")]
+    Postgresql {
+        /// Five characters that name the kind of error.
+        sqlstate: String,
+        /// In the server's words.
+        message: String,
+    },
+    /// A row does not hold what the model says.
+    #[error(
+        "column {column} of a row holds no {expected}: the store was written by another version or is damaged"
+    )]
+    Row {
+        /// Column, from 0.
+        column: usize,
+        /// What should be there.
+        expected: &'static str,
+    },
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file or directory.
+        path: String,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
+    /// The tables contradict each other.
+    #[error("the store contradicts itself: {0}; see `smsc check`")]
+    Inconsistent(String),
+    /// The store does not keep to its own protocol.
+    #[error("internal: {0}")]
+    Protocol(String),
+}
+
+impl StoreError {
+    pub(crate) fn row(column: usize, expected: &'static str) -> StoreError {
+        StoreError::Row { column, expected }
+    }
+
+    pub(crate) fn io(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> StoreError {
+        let path = path.display().to_string();
+        |source| StoreError::Io { path, source }
+    }
+
+    pub(crate) fn protocol(what: impl Into<String>) -> StoreError {
+        StoreError::Protocol(what.into())
+    }
+
+    pub(crate) fn inconsistent(what: impl Into<String>) -> StoreError {
+        StoreError::Inconsistent(what.into())
+    }
+}

@@ -1,0 +1,341 @@
+//! mmdb in the process: native calls, no SQL.
+//!
+//! Every table is `Locking::None`; the isolation that the centre asks for is the lock of a station, and that is the record lock
+//! of a key in the table `station_lock`, which never has a row (mmdb locks a key whether it exists or not, and deleting what
+//! is not there logs nothing). So a transaction takes one or two locks, whatever it touches, and ordered reads lock nothing.
+//! The other granularities lock every row besides, for measuring what that costs.
+
+use super::engine::{Engine, EngineSession};
+use super::{Acknowledge, Durability, EachRow, Row, Session, Store, StoreError, Transaction, scan_all};
+use crate::centre::{Operation, Outcome, Rules};
+use crate::model::{Columns, IdBlock, Index, Kind, Record, StationKey, TABLES, Table, Value};
+use mmdb::{ColumnType, Database, Error, Locking, LogKind, Logging, Schema, Ticket};
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Numbers reserved at a time; a restart skips what is left of them.
+const ID_BLOCK: i64 = 1 << 20;
+/// Reserve again when so few are left: more than transactions can be under way.
+const ID_RESERVE: i64 = 1 << 16;
+/// Columns of the widest table.
+const COLUMNS_MAX: usize = 32;
+
+/// How the store is opened: the axes of the paper's comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MmdbOptions {
+    /// Log streams.
+    pub streams: usize,
+    /// Directory of each stream, where it is not the database's.
+    pub stream_dirs: Vec<PathBuf>,
+    /// Differences, or whole after-images.
+    pub log_kind: LogKind,
+    /// Whether one flush serves all commits that wait.
+    pub group_commit: bool,
+    /// Whether tables that can be made again from others are left out of the log.
+    pub selective: bool,
+    /// Lock granularity of the tables besides the locks of stations.
+    pub locking: Locking,
+    /// Log size at which a checkpoint starts by itself, bytes; 0 for never.
+    pub checkpoint_log_bytes: u64,
+}
+
+impl Default for MmdbOptions {
+    fn default() -> Self {
+        MmdbOptions {
+            streams: 1,
+            stream_dirs: Vec::new(),
+            log_kind: LogKind::Differential,
+            group_commit: true,
+            selective: false,
+            locking: Locking::None,
+            checkpoint_log_bytes: 1 << 30,
+        }
+    }
+}
+
+/// The store.
+pub struct MmdbStore {
+    rules: Rules,
+    selective: bool,
+    engine: MmdbEngine,
+}
+
+struct MmdbEngine {
+    db: Database,
+    tables: Vec<mmdb::Table>,
+    station_lock: mmdb::Table,
+    /// The next number, and the first that is not reserved.
+    next_id: AtomicI64,
+    reserved: AtomicI64,
+    reserving: Mutex<()>,
+}
+
+impl MmdbStore {
+    /// Opens or creates the database in `dir`. What a table logs and locks is decided when it is created.
+    ///
+    /// # Errors
+    /// The directory cannot be used, or the log is damaged.
+    pub fn open(dir: &Path, options: &MmdbOptions, rules: Rules) -> Result<MmdbStore, StoreError> {
+        let settings = mmdb::Options {
+            streams: options.streams,
+            stream_dirs: options.stream_dirs.clone(),
+            log_kind: options.log_kind,
+            group_commit: options.group_commit,
+            checkpoint_log_bytes: options.checkpoint_log_bytes,
+            ..mmdb::Options::default()
+        };
+        let db = Database::open(dir, settings)?;
+        let tables = TABLES.iter().map(|table| open_table(&db, schema(table, options)));
+        let tables: Vec<mmdb::Table> = tables.collect::<Result<_, _>>()?;
+        let locks =
+            Schema::new("station_lock").column("dst_key", ColumnType::Int64).primary_key(&["dst_key"]);
+        let station_lock = open_table(&db, locks.logging(Logging::Volatile))?;
+        let selective = tables.iter().any(|table| table.schema().logging == Logging::Volatile);
+        let (next_id, reserved) = (AtomicI64::new(0), AtomicI64::new(0));
+        let engine = MmdbEngine { db, tables, station_lock, next_id, reserved, reserving: Mutex::new(()) };
+        engine.reserve(true)?;
+        Ok(MmdbStore { rules, selective, engine })
+    }
+
+    /// What opening the database found and how long it took.
+    #[must_use]
+    pub fn recovery(&self) -> mmdb::RecoveryReport {
+        self.engine.db.recovery()
+    }
+
+    /// Counters of the database.
+    #[must_use]
+    pub fn stats(&self) -> mmdb::Stats {
+        self.engine.db.stats()
+    }
+
+    fn scan_table<R: Record>(&self, wrap: fn(R) -> Row, each: EachRow<'_>) -> Result<(), StoreError> {
+        let mut tx = self.engine.db.begin()?;
+        for row in tx.scan(&self.engine.tables[R::TABLE.number])? {
+            each(wrap(R::read(&NativeRow(row?))?))?;
+        }
+        Ok(())
+    }
+}
+
+fn open_table(db: &Database, schema: Schema) -> Result<mmdb::Table, StoreError> {
+    match db.table(&schema.name) {
+        Ok(table) => Ok(table),
+        Err(Error::NoSuchTable { .. }) => Ok(db.create_table(schema)?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// mmdb's schema of a table of the model.
+fn schema(table: &'static Table, options: &MmdbOptions) -> Schema {
+    let mut schema = table.columns.iter().fold(Schema::new(table.name), |schema, column| {
+        let kind = match column.kind {
+            Kind::Int16 => ColumnType::Int16,
+            Kind::Int32 => ColumnType::Int32,
+            Kind::Int64 => ColumnType::Int64,
+            Kind::Time => ColumnType::Time,
+            Kind::Text(max) => ColumnType::VarText(max),
+            Kind::Bytes(max) => ColumnType::VarBytes(max),
+        };
+        schema.column(column.name, kind)
+    });
+    for (number, index) in table.indexes.iter().enumerate() {
+        let columns: Vec<&str> = index.columns.iter().map(|&at| table.columns[at].name).collect();
+        schema = match (number, index.ordered) {
+            (0, false) => schema.primary_key(&columns),
+            (0, true) => schema.ordered_primary_key(&columns),
+            (_, false) => schema.hash_index(index.name, &columns),
+            (_, true) => schema.ordered_index(index.name, &columns),
+        };
+    }
+    let volatile = options.selective && table.derivable;
+    schema.locking(options.locking).logging(if volatile { Logging::Volatile } else { Logging::Logged })
+}
+
+impl MmdbEngine {
+    /// Makes sure that numbers are reserved, durably, before any is given. `fresh` begins a new block in any case.
+    fn reserve(&self, fresh: bool) -> Result<(), StoreError> {
+        let enough = || {
+            let left = self.reserved.load(Ordering::Acquire) - self.next_id.load(Ordering::Relaxed);
+            !fresh && left > ID_RESERVE
+        };
+        if enough() {
+            return Ok(());
+        }
+        let _one = self.reserving.lock().unwrap_or_else(PoisonError::into_inner);
+        if enough() {
+            return Ok(());
+        }
+        let table = &self.tables[IdBlock::TABLE.number];
+        let next = self.db.run(|tx| {
+            let next = tx.get(table, &[0.into()])?.and_then(|row| row.at(1).as_int()).unwrap_or(1);
+            tx.upsert(table, &[0.into(), (next + ID_BLOCK).into()])?;
+            Ok(next)
+        })?;
+        if fresh {
+            self.next_id.store(next, Ordering::Relaxed);
+        }
+        self.reserved.store(next + ID_BLOCK, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl Engine for MmdbEngine {
+    type Ticket = Ticket;
+
+    fn run(&self, operation: &mut Operation, rules: &Rules) -> Result<(Outcome, Ticket), StoreError> {
+        self.reserve(false)?;
+        let mut failure = None;
+        let done = self.db.run_with(mmdb::Durability::Durable, |tx| {
+            operation.apply(&mut MmdbTransaction { engine: self, tx }, rules).map_err(|error| match error {
+                StoreError::Mmdb(error) => error,
+                other => {
+                    failure = Some(other);
+                    // Only ends the transaction: the caller gets the failure itself.
+                    Error::NoSuchTable { table: String::new() }
+                }
+            })
+        });
+        match (done, failure) {
+            (Ok(done), _) => Ok(done),
+            (Err(_), Some(failure)) => Err(failure),
+            (Err(error), None) => Err(error.into()),
+        }
+    }
+
+    fn wait(&self, tickets: &VecDeque<Ticket>) -> Result<usize, StoreError> {
+        if let Some(oldest) = tickets.front() {
+            oldest.wait()?;
+        }
+        let horizon = self.db.horizon();
+        Ok(tickets.iter().take_while(|ticket| ticket.gsn() <= horizon).count())
+    }
+}
+
+struct MmdbTransaction<'e, 'db> {
+    engine: &'e MmdbEngine,
+    tx: &'e mut mmdb::Transaction<'db>,
+}
+
+/// mmdb's values of a row (`columns` empty) or of a key, without an allocation.
+fn with_native<T>(
+    table: &'static Table,
+    columns: &[usize],
+    values: &[Value<'_>],
+    to: impl FnOnce(&[mmdb::Value<'_>]) -> T,
+) -> T {
+    let mut native = [mmdb::Value::Null; COLUMNS_MAX];
+    for (at, value) in values.iter().enumerate() {
+        let column = columns.get(at).copied().unwrap_or(at);
+        native[at] = match (value, table.columns[column].kind) {
+            (Value::Int(number), Kind::Time) => mmdb::Value::Time(*number),
+            (Value::Int(number), _) => mmdb::Value::Int(*number),
+            (Value::Text(text), _) => mmdb::Value::Text(text),
+            (Value::Bytes(bytes), _) => mmdb::Value::Bytes(bytes),
+        };
+    }
+    to(&native[..values.len()])
+}
+
+struct NativeRow(mmdb::Row);
+
+impl Columns for NativeRow {
+    fn int(&self, at: usize) -> Result<i64, StoreError> {
+        self.0.at(at).as_int().ok_or_else(|| StoreError::row(at, "number"))
+    }
+
+    fn bytes(&self, at: usize) -> Result<&[u8], StoreError> {
+        self.0.at(at).as_bytes().ok_or_else(|| StoreError::row(at, "octets"))
+    }
+}
+
+impl Transaction for MmdbTransaction<'_, '_> {
+    fn lock(&mut self, station: StationKey) -> Result<(), StoreError> {
+        self.tx.delete(&self.engine.station_lock, &[station.0.into()])?;
+        Ok(())
+    }
+
+    fn next_id(&mut self) -> Result<i64, StoreError> {
+        Ok(self.engine.next_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn get<R: Record>(&mut self, key: &[Value<'_>]) -> Result<Option<R>, StoreError> {
+        let table = &self.engine.tables[R::TABLE.number];
+        let row = with_native(R::TABLE, R::TABLE.indexes[0].columns, key, |key| self.tx.get(table, key))?;
+        row.map(|row| R::read(&NativeRow(row))).transpose()
+    }
+
+    fn range<R: Record>(
+        &mut self,
+        index: &'static Index,
+        from: &[Value<'_>],
+        to: &[Value<'_>],
+        limit: usize,
+    ) -> Result<Vec<R>, StoreError> {
+        let table = &self.engine.tables[R::TABLE.number];
+        with_native(R::TABLE, index.columns, from, |from| {
+            with_native(R::TABLE, index.columns, to, |to| {
+                let rows = self.tx.range(table, index.name, from..=to)?.take(limit);
+                rows.map(|row| R::read(&NativeRow(row?))).collect()
+            })
+        })
+    }
+
+    fn insert<R: Record>(&mut self, row: &R) -> Result<(), StoreError> {
+        let table = &self.engine.tables[R::TABLE.number];
+        row.with_values(|values| with_native(R::TABLE, &[], values, |values| self.tx.insert(table, values)))?;
+        Ok(())
+    }
+
+    fn put<R: Record>(&mut self, row: &R) -> Result<(), StoreError> {
+        let table = &self.engine.tables[R::TABLE.number];
+        row.with_values(|values| with_native(R::TABLE, &[], values, |values| self.tx.upsert(table, values)))?;
+        Ok(())
+    }
+
+    fn delete<R: Record>(&mut self, key: &[Value<'_>]) -> Result<bool, StoreError> {
+        let table = &self.engine.tables[R::TABLE.number];
+        Ok(with_native(R::TABLE, R::TABLE.indexes[0].columns, key, |key| self.tx.delete(table, key))?)
+    }
+}
+
+impl Store for MmdbStore {
+    fn name(&self) -> &str {
+        "mmdb"
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::PowerCut
+    }
+
+    fn has_flusher(&self) -> bool {
+        true
+    }
+
+    fn must_rebuild(&self) -> bool {
+        self.selective
+    }
+
+    fn session(&self, acknowledge: Acknowledge) -> Result<Box<dyn Session + '_>, StoreError> {
+        Ok(Box::new(EngineSession::new(&self.engine, &self.rules, acknowledge)))
+    }
+
+    fn scan(&self, each: EachRow<'_>) -> Result<(), StoreError> {
+        scan_all!(self.scan_table, each)
+    }
+
+    fn log_bytes(&self) -> Option<u64> {
+        Some(self.engine.db.stats().flushed_bytes)
+    }
+
+    fn memory_bytes(&self) -> Option<u64> {
+        Some(self.engine.db.stats().tables.iter().map(|table| table.bytes).sum())
+    }
+
+    fn checkpoint(&self) -> Result<(), StoreError> {
+        self.engine.db.checkpoint()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! What the centre asks of a store, on two levels.
+//!
+//! [`Transaction`] is the lower one: point reads, ordered reads from a key, insert, put and delete by key. The centre's
+//! transactions ([`crate::centre`]) are written once against it; an engine that implements it is a store.
+//!
+//! [`Store`] and [`Session`] are the upper one: whole transactions as operations, submitted and settled in order, so that any
+//! number can be under way. What only knows whole transactions (a stored procedure, a node far away) implements this.
+
+mod engine;
+mod error;
+mod mmdb;
+mod postgresql;
+mod spec;
+mod sqlite;
+
+pub use self::mmdb::{MmdbOptions, MmdbStore};
+pub use engine::Transaction;
+pub use error::StoreError;
+pub use postgresql::{PostgresqlForm, PostgresqlStore};
+pub use spec::StoreKind;
+pub use sqlite::SqliteStore;
+
+use crate::centre::{Operation, Outcome};
+use crate::model::{EncodedPart, IdBlock, Message, Queued, RetryTimer, Scheduled, Sent, Station};
+
+/// What of acknowledged operations survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// A power cut takes nothing back.
+    PowerCut,
+    /// A crash of the process takes nothing back, a power cut may.
+    ProcessCrash,
+}
+
+impl Durability {
+    /// As tables show it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Durability::PowerCut => "power-cut",
+            Durability::ProcessCrash => "process-crash",
+        }
+    }
+}
+
+/// How a session acknowledges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acknowledge {
+    /// An outcome is handed out once the store's durability holds for it.
+    Durable,
+    /// At once. It becomes durable with the next durable operation at the latest; a crash takes it back only together with all
+    /// that came later. For claims: what a crash takes back there is delivered again.
+    Early,
+}
+
+/// Any row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Row {
+    /// `message`
+    Message(Message),
+    /// `encoded_msg`
+    EncodedPart(EncodedPart),
+    /// `to_delivery`
+    Queued(Queued),
+    /// `scheduled_msg`
+    Scheduled(Scheduled),
+    /// `ms_state`
+    Station(Station),
+    /// `retry_timer`
+    RetryTimer(RetryTimer),
+    /// `sent`
+    Sent(Sent),
+    /// `id_block`
+    IdBlock(IdBlock),
+}
+
+/// What a reader of rows is called with, row by row.
+pub type EachRow<'a> = &'a mut dyn FnMut(Row) -> Result<(), StoreError>;
+
+/// A store, open. Opening recovers the store; [`crate::centre::recover`] then recovers the centre.
+pub trait Store: Send + Sync {
+    /// Its name, as in `--store`.
+    fn name(&self) -> &str;
+
+    /// What it promises for acknowledged operations.
+    fn durability(&self) -> Durability;
+
+    /// Whether final messages go through `sent` to the archive. A disk store keeps them in `message`.
+    fn has_flusher(&self) -> bool;
+
+    /// Whether rows of derivable tables are lost at a restart and must be made again.
+    fn must_rebuild(&self) -> bool {
+        false
+    }
+
+    /// A new client. It may live in a thread of its own.
+    ///
+    /// # Errors
+    /// A server refuses the connection.
+    fn session(&self, acknowledge: Acknowledge) -> Result<Box<dyn Session + '_>, StoreError>;
+
+    /// Reads every row of every table, table by table; meaningful while nothing is under way.
+    ///
+    /// # Errors
+    /// A row cannot be read; what `each` returns.
+    fn scan(&self, each: EachRow<'_>) -> Result<(), StoreError>;
+
+    /// Bytes that the log has taken since the store was opened; none where nobody counts.
+    fn log_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Bytes of memory that the rows and indexes take; none for a disk store.
+    fn memory_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// A process whose CPU time belongs to the store besides this one's.
+    fn server_process(&self) -> Option<u32> {
+        None
+    }
+
+    /// Makes the store write back its log, so that a restart is short; where it has such a thing.
+    ///
+    /// # Errors
+    /// I/O.
+    fn checkpoint(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// One client of a store.
+pub trait Session: Send {
+    /// Starts an operation. It is done, and acknowledged, when [`Session::settle`] gives its outcome.
+    ///
+    /// # Errors
+    /// The store failed; the session is of no use any more.
+    fn submit(&mut self, operation: Operation) -> Result<(), StoreError>;
+
+    /// Waits until at least one operation is acknowledged, and appends the outcomes of all that are, in the order of
+    /// submission. Only while something is under way.
+    ///
+    /// # Errors
+    /// The store failed. What was under way may have happened or not.
+    fn settle(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError>;
+
+    /// Submits one operation and waits for it; only while nothing is under way.
+    ///
+    /// # Errors
+    /// As [`Session::settle`].
+    fn call(&mut self, operation: Operation) -> Result<Outcome, StoreError> {
+        self.submit(operation)?;
+        let mut outcomes = Vec::with_capacity(1);
+        self.settle(&mut outcomes)?;
+        outcomes.pop().ok_or_else(|| StoreError::protocol("an operation ended without an outcome"))
+    }
+}
+
+/// Reads all tables of a lower-level store in the order of the model; `$read` is a generic method that takes a wrapper.
+macro_rules! scan_all {
+    ($self:ident . $read:ident, $each:ident) => {{
+        use crate::store::Row;
+        $self.$read(Row::Message, $each)?;
+        $self.$read(Row::EncodedPart, $each)?;
+        $self.$read(Row::Queued, $each)?;
+        $self.$read(Row::Scheduled, $each)?;
+        $self.$read(Row::Station, $each)?;
+        $self.$read(Row::RetryTimer, $each)?;
+        $self.$read(Row::Sent, $each)?;
+        $self.$read(Row::IdBlock, $each)
+    }};
+}
+use scan_all;

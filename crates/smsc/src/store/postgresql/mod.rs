@@ -1,0 +1,170 @@
+//! PostgreSQL: a private server, started with the store and stopped with it.
+//!
+//! Three forms. *Calls*: each of the three transactions of every message is one prepared call of a function, pipelined, a commit
+//! for each. *Grouped*: the calls of a client that wait are one transaction with one commit; one that fails takes its group
+//! along, which then runs call by call. *Statements*: the centre's own transactions, a round trip for each read and write.
+//!
+//! `fsync`, `synchronous_commit` and `full_page_writes` are on; sessions that acknowledge early have `synchronous_commit` off.
+//! Memory is enough for everything, and checkpoints by size are kept out of short runs.
+
+mod session;
+mod statements;
+mod wire;
+
+use super::{Acknowledge, Durability, EachRow, Row, Session, Store, StoreError, scan_all};
+use crate::centre::Rules;
+use crate::model::{Kind, Record, TABLES, Table};
+use postgresql_server::{Server, USER};
+use session::PostgresqlSession;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use wire::Wire;
+
+const PROCEDURES: &str = include_str!("procedures.sql");
+
+const SETTINGS: [&str; 9] = [
+    "max_connections=600",
+    "shared_buffers=1GB",
+    "fsync=on",
+    "synchronous_commit=on",
+    "full_page_writes=on",
+    "wal_buffers=64MB",
+    "max_wal_size=16GB",
+    "jit=off",
+    // Every call of a group holds its station's lock until the group commits.
+    "max_locks_per_transaction=1024",
+];
+
+/// How operations become statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PostgresqlForm {
+    /// One call each, one commit each.
+    Calls,
+    /// One call each, one commit for those that wait.
+    Grouped,
+    /// Statement by statement.
+    Statements,
+}
+
+/// The store.
+pub struct PostgresqlStore {
+    server: Server,
+    form: PostgresqlForm,
+    rules: Rules,
+}
+
+/// How long a server that dies with its process may take for it.
+const GONE: Duration = Duration::from_secs(20);
+
+impl PostgresqlStore {
+    /// Starts a server on the cluster in `dir`, which is made if there is none.
+    ///
+    /// # Errors
+    /// PostgreSQL is not installed, or does not start.
+    pub fn open(dir: &Path, form: PostgresqlForm, rules: Rules) -> Result<PostgresqlStore, StoreError> {
+        let begin = Instant::now();
+        let server = loop {
+            let settings = SETTINGS.map(str::to_owned).to_vec();
+            let answers =
+                |socket: &Path| Wire::open(socket, USER).map(drop).map_err(|error| error.to_string());
+            match Server::start(None, dir, false, settings, answers) {
+                Ok(server) => break server,
+                // The server of a process that was killed is stopping just now.
+                Err(error) if error.message.contains("postmaster.pid") && begin.elapsed() < GONE => {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        };
+        let store = PostgresqlStore { server, form, rules };
+        let mut wire = store.connect()?;
+        let tables: String = TABLES.iter().map(|table| schema(table)).collect();
+        wire.script(&format!("SET client_min_messages = warning; {tables} {PROCEDURES}"))?;
+        Ok(store)
+    }
+
+    fn connect(&self) -> Result<Wire, StoreError> {
+        self.server.with_socket(|socket| Wire::open(socket, USER))?
+    }
+
+    fn scan_table<R: Record>(&self, wrap: fn(R) -> Row, each: EachRow<'_>) -> Result<(), StoreError> {
+        let mut wire = self.connect()?;
+        wire.prepare("", &format!("SELECT * FROM {}", R::TABLE.name), &[]);
+        wire.execute("", &[]);
+        wire.sync();
+        wire.until_ready(&mut |row| each(wrap(R::read(&row)?)))
+    }
+}
+
+fn schema(table: &Table) -> String {
+    let kind = |kind| match kind {
+        Kind::Int16 => "smallint",
+        Kind::Int32 => "integer",
+        Kind::Int64 | Kind::Time => "bigint",
+        Kind::Text(_) => "text",
+        Kind::Bytes(_) => "bytea",
+    };
+    let names =
+        |columns: &[usize]| columns.iter().map(|&at| table.columns[at].name).collect::<Vec<_>>().join(", ");
+    let columns: Vec<String> =
+        table.columns.iter().map(|it| format!("{} {} NOT NULL", it.name, kind(it.kind))).collect();
+    let key = names(table.indexes[0].columns);
+    let mut sql =
+        format!("CREATE TABLE IF NOT EXISTS {}({}, PRIMARY KEY({key}));", table.name, columns.join(", "));
+    for index in &table.indexes[1..] {
+        let columns = names(index.columns);
+        sql.push_str(&format!("CREATE INDEX IF NOT EXISTS {} ON {}({columns});", index.name, table.name));
+    }
+    sql
+}
+
+impl Store for PostgresqlStore {
+    fn name(&self) -> &str {
+        match self.form {
+            PostgresqlForm::Calls => "postgresql",
+            PostgresqlForm::Grouped => "postgresql-grouped",
+            PostgresqlForm::Statements => "postgresql-statements",
+        }
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::PowerCut
+    }
+
+    fn has_flusher(&self) -> bool {
+        false
+    }
+
+    fn session(&self, acknowledge: Acknowledge) -> Result<Box<dyn Session + '_>, StoreError> {
+        let mut wire = self.connect()?;
+        if acknowledge == Acknowledge::Early {
+            wire.script("SET synchronous_commit = off")?;
+        }
+        Ok(Box::new(PostgresqlSession::new(wire, self.form, self.rules)?))
+    }
+
+    fn scan(&self, each: EachRow<'_>) -> Result<(), StoreError> {
+        scan_all!(self.scan_table, each)
+    }
+
+    fn log_bytes(&self) -> Option<u64> {
+        let mut wire = self.connect().ok()?;
+        let mut bytes = None;
+        wire.prepare("", "SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint", &[]);
+        wire.execute("", &[]);
+        wire.sync();
+        let read = wire.until_ready(&mut |row| {
+            bytes = crate::model::Columns::int(&row, 0).ok().and_then(|it| u64::try_from(it).ok());
+            Ok(())
+        });
+        read.ok().and(bytes)
+    }
+
+    fn server_process(&self) -> Option<u32> {
+        self.server.process()
+    }
+
+    fn checkpoint(&self) -> Result<(), StoreError> {
+        self.connect()?.script("CHECKPOINT")
+    }
+}

@@ -1,0 +1,353 @@
+//! PostgreSQL's protocol, version 3, as far as the store needs it: prepared statements with everything in binary, pipelined.
+//! <https://www.postgresql.org/docs/current/protocol.html>
+//!
+//! No client library: what is compared is the server, and the usual libraries bring a runtime of their own between.
+
+use crate::model::{Columns, Value};
+use crate::store::StoreError;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// Type numbers (`pg_type.dat`).
+pub(super) mod oid {
+    pub const BYTEA: u32 = 17;
+    pub const INT8: u32 = 20;
+    pub const TEXT: u32 = 25;
+    pub const BYTEA_ARRAY: u32 = 1001;
+}
+
+/// A message of the server of more than this is a broken conversation.
+const MESSAGE_MAX: usize = 1 << 28;
+
+/// A parameter in binary.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Parameter<'a> {
+    Value(Value<'a>),
+    /// `bytea[]`
+    Array(&'a [Vec<u8>]),
+}
+
+/// What the server says next.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// One row: where its columns lie in the row's octets.
+    Row(Row),
+    /// The statement is done.
+    Done,
+    /// The server refused; it says nothing more until the next synchronisation.
+    Refused { sqlstate: String, message: String },
+    /// Synchronised.
+    Ready,
+}
+
+/// A row, copied out of the conversation.
+#[derive(Debug)]
+pub(super) struct Row {
+    octets: Vec<u8>,
+    columns: Vec<(usize, usize)>,
+    /// Column that the model's first column is.
+    first: usize,
+}
+
+impl Row {
+    /// The same, seen from column `first` on.
+    pub fn seen_from(mut self, first: usize) -> Row {
+        self.first = first;
+        self
+    }
+
+    fn column(&self, at: usize) -> Result<&[u8], StoreError> {
+        let column = self.columns.get(self.first + at).and_then(|&(from, to)| self.octets.get(from..to));
+        column.ok_or_else(|| StoreError::row(at, "value"))
+    }
+
+    /// The elements of a `bytea[]` (none for NULL), of which `write` makes something.
+    pub fn array<T>(&self, at: usize, mut each: impl FnMut(&[u8]) -> T) -> Result<Vec<T>, StoreError> {
+        let wrong = || StoreError::row(at, "array");
+        let column = self.column(at)?;
+        let word = |from: usize| Some(i32::from_be_bytes(column.get(from..from + 4)?.try_into().ok()?));
+        // Dimensions, flags, type; then length and lower bound of the one dimension.
+        if column.is_empty() || word(0) == Some(0) {
+            return Ok(Vec::new());
+        }
+        let count = word(12).ok_or_else(wrong)?;
+        let mut from = 20;
+        let mut elements = Vec::new();
+        for _ in 0..count {
+            let length = word(from).and_then(|it| usize::try_from(it).ok()).ok_or_else(wrong)?;
+            elements.push(each(column.get(from + 4..from + 4 + length).ok_or_else(wrong)?));
+            from += 4 + length;
+        }
+        Ok(elements)
+    }
+}
+
+impl Columns for Row {
+    fn int(&self, at: usize) -> Result<i64, StoreError> {
+        let column = self.column(at)?;
+        match *column {
+            [a, b] => Ok(i16::from_be_bytes([a, b]).into()),
+            [a, b, c, d] => Ok(i32::from_be_bytes([a, b, c, d]).into()),
+            [a, b, c, d, e, f, g, h] => Ok(i64::from_be_bytes([a, b, c, d, e, f, g, h])),
+            _ => Err(StoreError::row(at, "number")),
+        }
+    }
+
+    fn bytes(&self, at: usize) -> Result<&[u8], StoreError> {
+        self.column(at)
+    }
+}
+
+/// A conversation.
+pub(super) struct Wire {
+    stream: UnixStream,
+    out: Vec<u8>,
+    /// `out[..sent]` is on its way.
+    sent: usize,
+    input: Vec<u8>,
+    /// `input[..taken]` has been looked at.
+    taken: usize,
+}
+
+fn broken(error: std::io::Error) -> StoreError {
+    StoreError::Postgresql { sqlstate: "08006".into(), message: format!("the connection broke: {error}") }
+}
+
+impl Wire {
+    /// Opens a conversation with the server on `socket`.
+    pub fn open(socket: &Path, user: &str) -> Result<Wire, StoreError> {
+        let stream = UnixStream::connect(socket).map_err(broken)?;
+        let mut wire = Wire { stream, out: Vec::new(), sent: 0, input: Vec::new(), taken: 0 };
+        let mut start = 196_608_i32.to_be_bytes().to_vec(); // protocol 3.0
+        for word in ["user", user, "database", "postgres", "application_name", "smsc", ""] {
+            start.extend_from_slice(word.as_bytes());
+            start.push(0);
+        }
+        wire.out.extend_from_slice(&length(start.len() + 4));
+        wire.out.extend_from_slice(&start);
+        wire.until_ready(&mut |_| Ok(()))?;
+        Ok(wire)
+    }
+
+    fn message(&mut self, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
+        self.out.push(kind);
+        let at = self.out.len();
+        self.out.extend_from_slice(&[0; 4]);
+        body(&mut self.out);
+        let octets = length(self.out.len() - at);
+        self.out[at..at + 4].copy_from_slice(&octets);
+    }
+
+    /// Runs statements without parameters, and throws their rows away.
+    pub fn script(&mut self, sql: &str) -> Result<(), StoreError> {
+        self.message(b'Q', |out| text(out, sql));
+        self.until_ready(&mut |_| Ok(()))
+    }
+
+    /// Has the server prepare `sql`, with parameters of these types, under `name`; its answer comes with the next.
+    pub fn prepare(&mut self, name: &str, sql: &str, types: &[u32]) {
+        self.message(b'P', |out| {
+            text(out, name);
+            text(out, sql);
+            // A statement has at most a few dozen parameters.
+            out.extend_from_slice(&(types.len() as u16).to_be_bytes());
+            types.iter().for_each(|oid| out.extend_from_slice(&oid.to_be_bytes()));
+        });
+    }
+
+    /// Asks for the execution of a prepared statement.
+    pub fn execute(&mut self, name: &str, parameters: &[Parameter<'_>]) {
+        self.message(b'B', |out| {
+            out.push(0); // the portal without a name
+            text(out, name);
+            out.extend_from_slice(&[0, 1, 0, 1]); // all parameters in binary
+            out.extend_from_slice(&(parameters.len() as u16).to_be_bytes());
+            parameters.iter().for_each(|it| parameter(out, *it));
+            out.extend_from_slice(&[0, 1, 0, 1]); // all results in binary
+        });
+        self.message(b'E', |out| out.extend_from_slice(&[0; 5])); // that portal, all rows
+    }
+
+    /// Asks for a synchronisation: what was executed since the last one commits.
+    pub fn sync(&mut self) {
+        self.message(b'S', |_| ());
+    }
+
+    /// Sends what the socket takes at once. A server that waits for us to read gets its way by [`Wire::answer`].
+    fn send_some(&mut self) -> Result<(), StoreError> {
+        while self.sent < self.out.len() {
+            let rest = &self.out[self.sent..];
+            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+            // SAFETY: the slice is live for the call, and its length is passed with it.
+            let sent =
+                unsafe { libc::send(self.stream.as_raw_fd(), rest.as_ptr().cast(), rest.len(), flags) };
+            match usize::try_from(sent) {
+                Ok(sent) => self.sent += sent,
+                Err(_) => {
+                    let error = std::io::Error::last_os_error();
+                    match error.kind() {
+                        ErrorKind::WouldBlock => return Ok(()),
+                        ErrorKind::Interrupted => {}
+                        _ => return Err(broken(error)),
+                    }
+                }
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    /// The first whole message that was received: its kind and where its body lies.
+    fn received(&self) -> Result<Option<(u8, usize, usize)>, StoreError> {
+        let rest = &self.input[self.taken..];
+        let Some((&kind, octets)) =
+            rest.split_first().and_then(|(kind, rest)| Some((kind, rest.first_chunk::<4>()?)))
+        else {
+            return Ok(None);
+        };
+        let octets = u32::from_be_bytes(*octets) as usize;
+        if !(4..=MESSAGE_MAX).contains(&octets) {
+            return Err(StoreError::protocol(format!("PostgreSQL sent a message of {octets} octets")));
+        }
+        let end = self.taken + 1 + octets;
+        Ok((end <= self.input.len()).then_some((kind, self.taken + 5, end)))
+    }
+
+    /// The next answer that is here already; `None` if none is whole.
+    pub fn answer_here(&mut self) -> Result<Option<Answer>, StoreError> {
+        while let Some((kind, from, to)) = self.received()? {
+            self.taken = to;
+            let body = &self.input[from..to];
+            let answer = match kind {
+                b'D' => Answer::Row(row(body)?),
+                b'C' | b'I' => Answer::Done,
+                b'E' => {
+                    let field = |kind: u8| {
+                        let mut fields = body.split(|&octet| octet == 0);
+                        let field = fields.find(|it| it.first() == Some(&kind)).and_then(|it| it.get(1..));
+                        String::from_utf8_lossy(field.unwrap_or_default()).into_owned()
+                    };
+                    Answer::Refused { sqlstate: field(b'C'), message: field(b'M') }
+                }
+                b'Z' => Answer::Ready,
+                _ => continue,
+            };
+            return Ok(Some(answer));
+        }
+        self.input.drain(..self.taken);
+        self.taken = 0;
+        Ok(None)
+    }
+
+    /// The next answer; waits for it.
+    pub fn answer(&mut self) -> Result<Answer, StoreError> {
+        loop {
+            if let Some(answer) = self.answer_here()? {
+                return Ok(answer);
+            }
+            self.send_some()?;
+            let filled = self.input.len();
+            self.input.resize(filled + (64 << 10), 0);
+            let read = match self.stream.read(&mut self.input[filled..]) {
+                Ok(0) => Err(std::io::Error::from(ErrorKind::UnexpectedEof)),
+                Err(error) if error.kind() == ErrorKind::Interrupted => Ok(0),
+                other => other,
+            };
+            self.input.truncate(filled + read.as_ref().copied().unwrap_or(0));
+            read.map_err(broken)?;
+        }
+    }
+
+    /// Reads until the server is ready; every row goes to `each`. A refusal is given after that.
+    pub fn until_ready(
+        &mut self,
+        each: &mut dyn FnMut(Row) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut done = Ok(());
+        loop {
+            match self.answer() {
+                Ok(Answer::Ready) => return done,
+                Ok(Answer::Row(row)) if done.is_ok() => done = each(row),
+                Ok(Answer::Refused { sqlstate, message }) => {
+                    done = Err(StoreError::Postgresql { sqlstate, message });
+                }
+                Ok(_) => {}
+                // A server that goes says why before.
+                Err(error) => return done.and(Err(error)),
+            }
+        }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.out.clear();
+        self.message(b'X', |_| ());
+        // Only politeness.
+        let _ = self.stream.write_all(&self.out);
+    }
+}
+
+fn length(octets: usize) -> [u8; 4] {
+    // The server refuses what is longer than 1 GiB.
+    u32::try_from(octets).unwrap_or(u32::MAX).to_be_bytes()
+}
+
+/// A text without NUL: all are the store's own or checked addresses.
+fn text(out: &mut Vec<u8>, text: &str) {
+    out.extend(text.bytes().filter(|&octet| octet != 0));
+    out.push(0);
+}
+
+fn parameter(out: &mut Vec<u8>, parameter: Parameter<'_>) {
+    match parameter {
+        Parameter::Value(Value::Int(number)) => {
+            out.extend_from_slice(&length(8));
+            out.extend_from_slice(&number.to_be_bytes());
+        }
+        Parameter::Value(Value::Text(text)) => {
+            out.extend_from_slice(&length(text.len()));
+            out.extend_from_slice(text.as_bytes());
+        }
+        Parameter::Value(Value::Bytes(octets)) => {
+            out.extend_from_slice(&length(octets.len()));
+            out.extend_from_slice(octets);
+        }
+        Parameter::Array(elements) => {
+            let octets = elements.iter().map(|it| it.len() + 4).sum::<usize>();
+            out.extend_from_slice(&length(20 + octets));
+            // One dimension, no NULL, type; length, lower bound.
+            out.extend_from_slice(&length(1));
+            out.extend_from_slice(&length(0));
+            out.extend_from_slice(&oid::BYTEA.to_be_bytes());
+            out.extend_from_slice(&length(elements.len()));
+            out.extend_from_slice(&length(1));
+            for element in elements {
+                out.extend_from_slice(&length(element.len()));
+                out.extend_from_slice(element);
+            }
+        }
+    }
+}
+
+/// A DataRow: number of columns, and each with its length; −1 for NULL, which the model does not have and reads as empty.
+fn row(body: &[u8]) -> Result<Row, StoreError> {
+    let wrong = || StoreError::protocol("PostgreSQL sent a row that is cut off");
+    let count = u16::from_be_bytes(*body.first_chunk::<2>().ok_or_else(wrong)?);
+    let mut columns = Vec::with_capacity(count.into());
+    let mut from = 2;
+    for _ in 0..count {
+        let octets = body.get(from..from + 4).and_then(|it| it.try_into().ok()).ok_or_else(wrong)?;
+        let octets = usize::try_from(i32::from_be_bytes(octets)).unwrap_or(0);
+        from += 4;
+        if from + octets > body.len() {
+            return Err(wrong());
+        }
+        columns.push((from, from + octets));
+        from += octets;
+    }
+    Ok(Row { octets: body.to_vec(), columns, first: 0 })
+}

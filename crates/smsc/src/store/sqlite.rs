@@ -1,0 +1,489 @@
+//! SQLite, bundled and linked in: `journal_mode = WAL`, `synchronous = FULL`.
+//!
+//! Two forms. *Naive*: every operation is a transaction and a commit of its own, behind a lock, as a program without further thought
+//! would do it. *Grouped*: one writer thread takes whatever operations are waiting as one SQLite transaction, each inside a
+//! savepoint, so that one that fails takes nothing along; all are acknowledged by the one commit.
+//!
+//! There is one writer, so a station needs no lock.
+
+use super::engine::{Engine, EngineSession};
+use super::{Acknowledge, Durability, EachRow, Row, Session, Store, StoreError, Transaction, scan_all};
+use crate::centre::{Operation, Outcome, Rules};
+use crate::model::{Columns, IdBlock, Index, Kind, Record, StationKey, TABLES, Table, Value};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ToSql, params_from_iter};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// Numbers reserved at a time.
+const ID_BLOCK: i64 = 1 << 16;
+/// Statements that stay prepared: all of them.
+const STATEMENTS: usize = 128;
+/// Operations in one transaction of the grouped form at most.
+const GROUP_MAX: usize = 4096;
+
+/// The store.
+pub struct SqliteStore {
+    rules: Rules,
+    database: Arc<Mutex<SqliteEngine>>,
+    writer: Option<Writer>,
+}
+
+impl SqliteStore {
+    /// Opens or creates the database in `dir`. `grouped`: one commit for all operations that wait.
+    ///
+    /// # Errors
+    /// The file cannot be used or is no database.
+    pub fn open(dir: &Path, grouped: bool, rules: Rules) -> Result<SqliteStore, StoreError> {
+        std::fs::create_dir_all(dir).map_err(StoreError::io(dir))?;
+        let path = dir.join("smsc.db");
+        let connection = Connection::open(&path)?;
+        // Nobody else uses the file, so the index of the log stays in the heap.
+        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+        if mode != "wal" {
+            return Err(StoreError::protocol(format!("SQLite's journal mode is {mode}, not wal")));
+        }
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        // Everything stays cached (1 GiB), and the log is written back at 16 MiB instead of 4.
+        connection.pragma_update(None, "cache_size", -(1 << 20))?;
+        connection.pragma_update(None, "wal_autocheckpoint", 4096)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        for table in TABLES {
+            connection.execute_batch(&schema(table))?;
+        }
+        let mut engine = SqliteEngine { connection, statements: statements(), next_id: 0, reserved: 0 };
+        engine.begin_ids()?;
+        let database = Arc::new(Mutex::new(engine));
+        let writer = grouped.then(|| Writer::start(&database, rules)).transpose()?;
+        Ok(SqliteStore { rules, database, writer })
+    }
+
+    fn scan_table<R: Record>(&self, wrap: fn(R) -> Row, each: EachRow<'_>) -> Result<(), StoreError> {
+        let engine = lock(&self.database);
+        let sql = format!("SELECT {} FROM {}", names(R::TABLE, 0..R::TABLE.columns.len()), R::TABLE.name);
+        let mut statement = engine.connection.prepare(&sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            each(wrap(R::read(&SqlRow(row))?))?;
+        }
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn names(table: &Table, columns: impl IntoIterator<Item = usize>) -> String {
+    columns.into_iter().map(|at| table.columns[at].name).collect::<Vec<_>>().join(", ")
+}
+
+fn schema(table: &Table) -> String {
+    let kind = |kind| match kind {
+        Kind::Int16 | Kind::Int32 | Kind::Int64 | Kind::Time => "INTEGER",
+        Kind::Text(_) => "TEXT",
+        Kind::Bytes(_) => "BLOB",
+    };
+    let columns: Vec<String> =
+        table.columns.iter().map(|it| format!("{} {} NOT NULL", it.name, kind(it.kind))).collect();
+    let key = names(table, table.indexes[0].columns.iter().copied());
+    // A single integer as key is the row's own number; small rows with longer keys live in the key's tree.
+    let rowid = if table.indexes[0].columns.len() > 1 { " WITHOUT ROWID" } else { "" };
+    let mut sql = format!(
+        "CREATE TABLE IF NOT EXISTS {}({}, PRIMARY KEY({key})) STRICT{}{rowid};",
+        table.name,
+        columns.join(", "),
+        if rowid.is_empty() { "" } else { "," },
+    );
+    for index in &table.indexes[1..] {
+        let columns = names(table, index.columns.iter().copied());
+        sql.push_str(&format!("CREATE INDEX IF NOT EXISTS {} ON {}({columns});", index.name, table.name));
+    }
+    sql
+}
+
+/// The statements of a table.
+struct Statements {
+    get: String,
+    insert: String,
+    put: String,
+    delete: String,
+}
+
+fn statements() -> Vec<Statements> {
+    let of = |table: &&'static Table| {
+        let all = names(table, 0..table.columns.len());
+        let places = vec!["?"; table.columns.len()].join(", ");
+        let keys: Vec<String> =
+            table.indexes[0].columns.iter().map(|&at| format!("{} = ?", table.columns[at].name)).collect();
+        let (name, key) = (table.name, keys.join(" AND "));
+        Statements {
+            get: format!("SELECT {all} FROM {name} WHERE {key}"),
+            insert: format!("INSERT INTO {name} VALUES ({places})"),
+            put: upsert(table, &places),
+            delete: format!("DELETE FROM {name} WHERE {key}"),
+        }
+    };
+    TABLES.iter().map(of).collect()
+}
+
+/// An insert that updates the row that has the key; `REPLACE` would write every index again.
+pub(super) fn upsert(table: &Table, places: &str) -> String {
+    let key = table.indexes[0].columns;
+    let sets: Vec<String> = (0..table.columns.len())
+        .filter(|at| !key.contains(at))
+        .map(|at| format!("{0} = excluded.{0}", table.columns[at].name))
+        .collect();
+    let then = if sets.is_empty() { "NOTHING".into() } else { format!("UPDATE SET {}", sets.join(", ")) };
+    let key = names(table, key.iter().copied());
+    format!("INSERT INTO {} VALUES ({places}) ON CONFLICT({key}) DO {then}", table.name)
+}
+
+/// The text of an ordered read; `place` writes the n-th placeholder, from 0.
+pub(super) fn range_sql(
+    table: &Table,
+    index: &Index,
+    (from, to): (usize, usize),
+    place: impl Fn(usize) -> String,
+) -> String {
+    let tuple = |count: usize, first: usize| {
+        let columns = names(table, index.columns[..count].iter().copied());
+        let places: Vec<String> = (first..first + count).map(&place).collect();
+        (columns, places.join(", "))
+    };
+    let (from_columns, from_places) = tuple(from, 0);
+    let (to_columns, to_places) = tuple(to, from);
+    format!(
+        "SELECT {} FROM {} WHERE ({from_columns}) >= ({from_places}) AND ({to_columns}) <= ({to_places}) ORDER BY {} LIMIT {}",
+        names(table, 0..table.columns.len()),
+        table.name,
+        names(table, index.columns.iter().copied()),
+        place(from + to),
+    )
+}
+
+struct SqlRow<'a>(&'a rusqlite::Row<'a>);
+
+impl Columns for SqlRow<'_> {
+    fn int(&self, at: usize) -> Result<i64, StoreError> {
+        self.0.get_ref(at)?.as_i64().map_err(|_| StoreError::row(at, "number"))
+    }
+
+    fn bytes(&self, at: usize) -> Result<&[u8], StoreError> {
+        match self.0.get_ref(at)? {
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Ok(bytes),
+            _ => Err(StoreError::row(at, "octets")),
+        }
+    }
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Value::Int(number) => ValueRef::Integer(*number),
+            Value::Text(text) => ValueRef::Text(text.as_bytes()),
+            Value::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+struct SqliteEngine {
+    connection: Connection,
+    statements: Vec<Statements>,
+    /// The next number, and the first that is not reserved.
+    next_id: i64,
+    reserved: i64,
+}
+
+impl SqliteEngine {
+    /// Goes on behind the numbers that an earlier run had reserved.
+    fn begin_ids(&mut self) -> Result<(), StoreError> {
+        let block = SqliteTransaction { engine: self }.get::<IdBlock>(&[Value::Int(0)])?;
+        self.next_id = block.map_or(1, |block| block.next);
+        self.reserved = self.next_id;
+        Ok(())
+    }
+
+    fn execute(&self, sql: &str) -> Result<(), StoreError> {
+        self.connection.prepare_cached(sql)?.execute([])?;
+        Ok(())
+    }
+
+    /// Runs an operation inside the open transaction.
+    fn apply(&mut self, operation: &mut Operation, rules: &Rules) -> Result<Outcome, StoreError> {
+        operation.apply(&mut SqliteTransaction { engine: self }, rules)
+    }
+
+    /// Runs `work` as a transaction.
+    fn transact<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.execute("BEGIN IMMEDIATE")?;
+        let ids = (self.next_id, self.reserved);
+        let done = work(self).and_then(|value| self.execute("COMMIT").map(|()| value));
+        if done.is_err() {
+            (self.next_id, self.reserved) = ids;
+            // SQLite may have rolled back by itself (a full disk); then there is nothing to roll back.
+            let _ = self.execute("ROLLBACK");
+        }
+        done
+    }
+}
+
+struct SqliteTransaction<'a> {
+    engine: &'a mut SqliteEngine,
+}
+
+impl Transaction for SqliteTransaction<'_> {
+    fn lock(&mut self, _: StationKey) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn next_id(&mut self) -> Result<i64, StoreError> {
+        let id = self.engine.next_id;
+        if id == self.engine.reserved {
+            self.put(&IdBlock { node: 0, next: id + ID_BLOCK })?;
+            self.engine.reserved = id + ID_BLOCK;
+        }
+        self.engine.next_id += 1;
+        Ok(id)
+    }
+
+    fn get<R: Record>(&mut self, key: &[Value<'_>]) -> Result<Option<R>, StoreError> {
+        let mut statement =
+            self.engine.connection.prepare_cached(&self.engine.statements[R::TABLE.number].get)?;
+        let mut rows = statement.query(params_from_iter(key))?;
+        rows.next()?.map(|row| R::read(&SqlRow(row))).transpose()
+    }
+
+    fn range<R: Record>(
+        &mut self,
+        index: &'static Index,
+        from: &[Value<'_>],
+        to: &[Value<'_>],
+        limit: usize,
+    ) -> Result<Vec<R>, StoreError> {
+        let sql = range_sql(R::TABLE, index, (from.len(), to.len()), |_| "?".into());
+        let mut statement = self.engine.connection.prepare_cached(&sql)?;
+        // Limits fit 63 bits.
+        let limit = [Value::Int(limit as i64)];
+        let mut rows = statement.query(params_from_iter(from.iter().chain(to).chain(&limit)))?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(R::read(&SqlRow(row))?);
+        }
+        Ok(found)
+    }
+
+    fn insert<R: Record>(&mut self, row: &R) -> Result<(), StoreError> {
+        let sql = &self.engine.statements[R::TABLE.number].insert;
+        let mut statement = self.engine.connection.prepare_cached(sql)?;
+        row.with_values(|values| statement.execute(params_from_iter(values)))?;
+        Ok(())
+    }
+
+    fn put<R: Record>(&mut self, row: &R) -> Result<(), StoreError> {
+        let sql = &self.engine.statements[R::TABLE.number].put;
+        let mut statement = self.engine.connection.prepare_cached(sql)?;
+        row.with_values(|values| statement.execute(params_from_iter(values)))?;
+        Ok(())
+    }
+
+    fn delete<R: Record>(&mut self, key: &[Value<'_>]) -> Result<bool, StoreError> {
+        let sql = &self.engine.statements[R::TABLE.number].delete;
+        Ok(self.engine.connection.prepare_cached(sql)?.execute(params_from_iter(key))? > 0)
+    }
+}
+
+impl Engine for Mutex<SqliteEngine> {
+    /// Committed is durable.
+    type Ticket = ();
+
+    fn run(&self, operation: &mut Operation, rules: &Rules) -> Result<(Outcome, ()), StoreError> {
+        let outcome = lock(self).transact(|engine| engine.apply(operation, rules))?;
+        Ok((outcome, ()))
+    }
+
+    fn wait(&self, tickets: &VecDeque<()>) -> Result<usize, StoreError> {
+        Ok(tickets.len())
+    }
+}
+
+/// Where a client of the grouped form finds its outcomes.
+#[derive(Default)]
+struct Inbox {
+    outcomes: Mutex<VecDeque<Result<Outcome, StoreError>>>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    operations: Vec<(Operation, Arc<Inbox>)>,
+    closing: bool,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    arrived: Condvar,
+}
+
+/// The thread of the grouped form.
+struct Writer {
+    queue: Arc<Queue>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    fn start(database: &Arc<Mutex<SqliteEngine>>, rules: Rules) -> Result<Writer, StoreError> {
+        let queue = Arc::new(Queue::default());
+        let (of_thread, database) = (Arc::clone(&queue), Arc::clone(database));
+        let builder = std::thread::Builder::new().name("smsc-sqlite".into());
+        let thread = builder.spawn(move || write(&of_thread, &database, &rules));
+        let thread = thread.map_err(StoreError::io(Path::new("a thread")))?;
+        Ok(Writer { queue, thread: Some(thread) })
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        lock(&self.queue.waiting).closing = true;
+        self.queue.arrived.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A writer that panicked has nobody to tell here; its clients have got errors.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn write(queue: &Queue, database: &Mutex<SqliteEngine>, rules: &Rules) {
+    let mut operations = Vec::new();
+    loop {
+        let mut waiting = lock(&queue.waiting);
+        while waiting.operations.is_empty() {
+            if waiting.closing {
+                return;
+            }
+            waiting = queue.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        let count = waiting.operations.len().min(GROUP_MAX);
+        operations.extend(waiting.operations.drain(..count));
+        drop(waiting);
+        let mut engine = lock(database);
+        let outcomes = engine.transact(|engine| group(engine, &mut operations, rules));
+        drop(engine);
+        match outcomes {
+            Ok(outcomes) => hand_out(operations.drain(..).map(|it| it.1).zip(outcomes)),
+            Err(error) => {
+                let why = error.to_string();
+                let failed = |it: (Operation, Arc<Inbox>)| (it.1, Err(StoreError::protocol(why.clone())));
+                hand_out(operations.drain(..).map(failed));
+            }
+        }
+    }
+}
+
+/// Runs operations in one transaction; one that fails leaves nothing behind.
+fn group(
+    engine: &mut SqliteEngine,
+    operations: &mut [(Operation, Arc<Inbox>)],
+    rules: &Rules,
+) -> Result<Vec<Result<Outcome, StoreError>>, StoreError> {
+    let mut outcomes = Vec::with_capacity(operations.len());
+    for (operation, _) in operations {
+        engine.execute("SAVEPOINT operation")?;
+        let ids = (engine.next_id, engine.reserved);
+        let outcome = engine.apply(operation, rules);
+        if outcome.is_err() {
+            (engine.next_id, engine.reserved) = ids;
+            engine.execute("ROLLBACK TO operation")?;
+        }
+        engine.execute("RELEASE operation")?;
+        outcomes.push(outcome);
+    }
+    Ok(outcomes)
+}
+
+/// Gives every client its outcomes, and wakes it once for those that come in a row.
+fn hand_out(outcomes: impl Iterator<Item = (Arc<Inbox>, Result<Outcome, StoreError>)>) {
+    let mut last: Option<Arc<Inbox>> = None;
+    for (inbox, outcome) in outcomes {
+        lock(&inbox.outcomes).push_back(outcome);
+        match &last {
+            Some(before) if Arc::ptr_eq(before, &inbox) => {}
+            Some(before) => {
+                before.arrived.notify_one();
+                last = Some(inbox);
+            }
+            None => last = Some(inbox),
+        }
+    }
+    if let Some(inbox) = last {
+        inbox.arrived.notify_one();
+    }
+}
+
+struct GroupedSession<'a> {
+    queue: &'a Queue,
+    inbox: Arc<Inbox>,
+}
+
+impl Session for GroupedSession<'_> {
+    fn submit(&mut self, operation: Operation) -> Result<(), StoreError> {
+        let mut waiting = lock(&self.queue.waiting);
+        waiting.operations.push((operation, Arc::clone(&self.inbox)));
+        let first = waiting.operations.len() == 1;
+        drop(waiting);
+        if first {
+            self.queue.arrived.notify_one();
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {
+        let mut inbox = lock(&self.inbox.outcomes);
+        while inbox.is_empty() {
+            inbox = self.inbox.arrived.wait(inbox).unwrap_or_else(PoisonError::into_inner);
+        }
+        for outcome in inbox.drain(..) {
+            outcomes.push(outcome?);
+        }
+        Ok(())
+    }
+}
+
+impl Store for SqliteStore {
+    fn name(&self) -> &str {
+        if self.writer.is_some() { "sqlite" } else { "sqlite-naive" }
+    }
+
+    fn durability(&self) -> Durability {
+        Durability::PowerCut
+    }
+
+    fn has_flusher(&self) -> bool {
+        false
+    }
+
+    /// An early acknowledgement costs SQLite a commit as any other.
+    fn session(&self, acknowledge: Acknowledge) -> Result<Box<dyn Session + '_>, StoreError> {
+        Ok(match &self.writer {
+            Some(writer) => Box::new(GroupedSession { queue: &writer.queue, inbox: Arc::default() }),
+            None => Box::new(EngineSession::new(&*self.database, &self.rules, acknowledge)),
+        })
+    }
+
+    fn scan(&self, each: EachRow<'_>) -> Result<(), StoreError> {
+        scan_all!(self.scan_table, each)
+    }
+
+    fn checkpoint(&self) -> Result<(), StoreError> {
+        let engine = lock(&self.database);
+        engine.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,154 @@
+//! The whole centre under load, on every store: the invariants hold afterwards, nothing is stuck, no station has two messages in
+//! flight.
+#![allow(clippy::unwrap_used)]
+
+use mmdb::{Locking, LogKind};
+use smsc::centre::{Archive, RetryPolicy, Rules, recover};
+use smsc::check::check;
+use smsc::load::{Clock, Figures, LoadProfile, Plan, Side, run};
+use smsc::network::NetworkProfile;
+use smsc::store::{MmdbOptions, MmdbStore, SqliteStore, Store, StoreKind};
+use std::path::Path;
+
+/// Everything that can happen, at a thousandth of its time, among few stations.
+fn lively(threads: usize, window: usize, messages: u64) -> Plan {
+    Plan {
+        side: Side::Both,
+        receivers: threads,
+        senders: threads,
+        window,
+        messages,
+        load: LoadProfile {
+            stations: 500,
+            zipf: 0.9,
+            receipt_percent: 50,
+            scheduled_permille: 50,
+            accounts: 5,
+            ..LoadProfile::default()
+        },
+        network: NetworkProfile {
+            absent: 1500,
+            busy: 500,
+            memory_full: 300,
+            unknown: 200,
+            latency_us: 300_000,
+            absence_us: 20_000_000,
+            time_factor: 1000,
+            ..NetworkProfile::default()
+        },
+        retry: RetryPolicy::accelerated(10_000),
+        keep_accepted: true,
+        ..Plan::default()
+    }
+}
+
+fn put_through(store: &dyn Store, dir: &Path, plan: &Plan) {
+    recover(store, Clock::default().now_us()).unwrap();
+    let figures = Figures::default();
+    let mut archive = Archive::open(dir).unwrap();
+    let ran = run(store, plan, &figures, Some(&mut archive), &mut |_| true).unwrap();
+    let counted = figures.snapshot();
+    assert_eq!(ran.doubled, 0, "a station had two messages in flight");
+    assert_eq!(counted.fenced, 0, "{counted:?}");
+    assert_eq!(counted.accepted, plan.messages);
+    assert_eq!(counted.finished + counted.expired, plan.messages, "{counted:?}");
+    assert!(counted.attempts > counted.finished, "some attempts fail: {counted:?}");
+    assert!(counted.alerts > 0 && counted.receipts > 0, "{counted:?}");
+    let report = check(store, dir, &ran.accepted).unwrap();
+    assert!(report.holds(), "{report:#?}");
+    assert!(report.live == 0 || counted.receipts > 0);
+}
+
+/// A store that can be opened again.
+type Open<'a> = &'a dyn Fn(&Path) -> Box<dyn Store>;
+
+/// Puts messages through, and looks again after a restart.
+fn works(open: Open<'_>, threads: usize, window: usize, messages: u64) {
+    let dir = tempfile::tempdir().unwrap();
+    put_through(&*open(dir.path()), dir.path(), &lively(threads, window, messages));
+    let store = open(dir.path());
+    recover(&*store, Clock::default().now_us()).unwrap();
+    let report = check(&*store, dir.path(), &[]).unwrap();
+    assert!(report.holds(), "{report:#?}");
+}
+
+fn mmdb(options: MmdbOptions) -> impl Fn(&Path) -> Box<dyn Store> {
+    move |dir| Box::new(MmdbStore::open(dir, &options, Rules::default()).unwrap())
+}
+
+fn sqlite(grouped: bool) -> impl Fn(&Path) -> Box<dyn Store> {
+    let rules = Rules { has_flusher: false, ..Rules::default() };
+    move |dir| Box::new(SqliteStore::open(dir, grouped, rules).unwrap())
+}
+
+#[test]
+fn mmdb_holds_with_1_4_16_and_96_threads() {
+    let open = mmdb(MmdbOptions::default());
+    works(&open, 1, 1, 1000);
+    works(&open, 4, 1, 2000);
+    works(&open, 16, 1, 4000);
+    works(&open, 96, 1, 8000);
+}
+
+#[test]
+fn mmdb_holds_with_every_kind_of_logging_and_pipelined_clients() {
+    let selective = MmdbOptions { selective: true, ..MmdbOptions::default() };
+    works(&mmdb(selective.clone()), 16, 32, 4000);
+    let other = MmdbOptions { streams: 2, log_kind: LogKind::AfterImage, group_commit: false, ..selective };
+    works(&mmdb(other), 4, 8, 2000);
+}
+
+#[test]
+fn mmdb_holds_with_every_granularity_of_locks() {
+    for locking in [Locking::Record, Locking::Page, Locking::Container] {
+        works(&mmdb(MmdbOptions { locking, ..MmdbOptions::default() }), 4, 8, 500);
+    }
+}
+
+#[test]
+fn sqlite_holds_with_1_4_16_and_96_threads() {
+    let open = sqlite(true);
+    works(&open, 1, 1, 300);
+    works(&open, 4, 1, 1000);
+    works(&open, 16, 8, 2000);
+    works(&open, 96, 1, 3000);
+}
+
+#[test]
+fn naive_sqlite_holds_with_1_4_16_and_96_threads() {
+    let open = sqlite(false);
+    works(&open, 1, 1, 100);
+    works(&open, 4, 1, 200);
+    works(&open, 16, 1, 200);
+    works(&open, 96, 1, 300);
+}
+
+/// PostgreSQL as installed; the test is skipped, and says so, where it is not.
+fn postgresql(kind: StoreKind) -> Option<impl Fn(&Path) -> Box<dyn Store>> {
+    if let Err(error) = postgresql_server::find_programs(None) {
+        eprintln!("skipped: {error}");
+        return None;
+    }
+    Some(move |dir: &Path| kind.open(dir, &MmdbOptions::default(), kind.rules()).unwrap())
+}
+
+#[test]
+fn postgresql_holds_with_1_4_16_and_96_threads() {
+    let Some(open) = postgresql(StoreKind::Postgresql) else { return };
+    works(&open, 1, 1, 100);
+    works(&open, 4, 8, 500);
+    works(&open, 16, 1, 500);
+    works(&open, 96, 1, 1000);
+}
+
+#[test]
+fn grouped_postgresql_holds() {
+    let Some(open) = postgresql(StoreKind::PostgresqlGrouped) else { return };
+    works(&open, 4, 32, 1000);
+}
+
+#[test]
+fn postgresql_statement_by_statement_holds() {
+    let Some(open) = postgresql(StoreKind::PostgresqlStatements) else { return };
+    works(&open, 4, 1, 200);
+}
