@@ -22,6 +22,7 @@ pub mod blocks;
 mod claim;
 mod cold;
 mod command;
+pub mod device;
 mod distribution;
 mod doctor;
 mod environment;

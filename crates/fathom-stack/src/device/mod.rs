@@ -1,0 +1,22 @@
+//! Modelled devices: an SD card, an eMMC or UFS part, a disk, on any machine.
+//!
+//! A model ([`Model`], a small TOML file with its sources) says how long a read, a write or a flush takes; a [`Timeline`] turns
+//! operations and their times of arrival into times of completion by it. Neither knows a clock: a daemon gives them real ones, tests
+//! and *model time* give them computed ones.
+
+mod disk;
+mod fault;
+mod latency;
+mod model;
+mod oplog;
+mod presets;
+mod sleeper;
+mod timeline;
+
+pub use disk::{Disk, DiskError, FILE, Options, Statistics};
+pub use fault::{Fault, Faults, Outcome};
+pub use latency::Latency;
+pub use model::{Cache, Flush, Kind, Model, ModelError, Side, Stall};
+pub use oplog::{OperationLog, Record, read_log};
+pub use presets::{preset, presets};
+pub use timeline::{Operation, Service, Timeline};

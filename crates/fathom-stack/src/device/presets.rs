@@ -1,0 +1,79 @@
+//! Models that come with Fathom. Each is a file of its own, with its sources and what is assumed.
+
+use std::sync::OnceLock;
+
+use super::model::Model;
+
+/// File name and text.
+const FILES: &[(&str, &str)] = &[
+    ("none.toml", include_str!("presets/none.toml")),
+    ("sd-samsung-32.toml", include_str!("presets/sd-samsung-32.toml")),
+    ("sd-sandisk-8.toml", include_str!("presets/sd-sandisk-8.toml")),
+    ("sd-sandisk-micro-16.toml", include_str!("presets/sd-sandisk-micro-16.toml")),
+    ("sd-sandisk-extreme.toml", include_str!("presets/sd-sandisk-extreme.toml")),
+    ("sd-slow.toml", include_str!("presets/sd-slow.toml")),
+    ("emmc-51.toml", include_str!("presets/emmc-51.toml")),
+    ("ufs-fresh.toml", include_str!("presets/ufs-fresh.toml")),
+    ("ufs-fragmented.toml", include_str!("presets/ufs-fragmented.toml")),
+    ("nvme.toml", include_str!("presets/nvme.toml")),
+    ("nvme-protected.toml", include_str!("presets/nvme-protected.toml")),
+    ("disk-p5.toml", include_str!("presets/disk-p5.toml")),
+];
+
+/// All of them, in the order in which they are shown.
+#[must_use]
+pub fn presets() -> &'static [Model] {
+    static MODELS: OnceLock<Vec<Model>> = OnceLock::new();
+    // A file that does not parse is left out here, and fails the test below.
+    MODELS.get_or_init(|| FILES.iter().filter_map(|(file, text)| Model::parse(file, text).ok()).collect())
+}
+
+/// The preset called `name`.
+#[must_use]
+pub fn preset(name: &str) -> Option<&'static Model> {
+    presets().iter().find(|model| model.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_is_right_and_named_as_its_file() {
+        for (file, text) in FILES {
+            let model = Model::parse(file, text).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(format!("{}.toml", model.name), *file);
+            assert!(!model.sources.is_empty(), "{file} names no source");
+        }
+        assert_eq!(presets().len(), FILES.len());
+    }
+
+    #[test]
+    fn cards_write_and_read_at_their_published_rates() {
+        use crate::device::{Operation, Timeline};
+        // 4 KiB random, one at a time: operations a second.
+        let rate = |name: &str, operation| {
+            let mut device = Timeline::new(preset(name).unwrap().clone(), 7);
+            let mut now = 0;
+            for i in 0..2000u64 {
+                now = device.submit(now, operation, (i * 7919 % 100_003) * 8192, 4096).finish_ns;
+            }
+            2000.0 / (now as f64 / 1e9)
+        };
+        for (name, read, write) in [
+            ("sd-sandisk-extreme", 3253.0..4239.0, 770.0..1416.0),
+            ("emmc-51", 4000.0..12_000.0, 12_500.0..13_500.0),
+        ] {
+            assert!(
+                read.contains(&rate(name, Operation::Read)),
+                "{name} reads {}",
+                rate(name, Operation::Read)
+            );
+            assert!(
+                write.contains(&rate(name, Operation::Write)),
+                "{name} writes {}",
+                rate(name, Operation::Write)
+            );
+        }
+    }
+}
