@@ -1,12 +1,21 @@
 //! SQL traces: what an application asked of SQLite, call by call, so that it can be looked at, made anonymous and replayed.
 //!
-//! Start reading at [`model`], which says what a trace holds. [`format`] keeps it in a file (`docs/format.md` gives every
-//! byte).
+//! Start reading at [`model`], which says what a trace holds. [`mod@format`] keeps it in a file (`docs/format.md` gives every
+//! byte). [`capture`] runs a program with the capture library before its SQLite, and [`spool`] makes one trace of what its
+//! processes left. [`import`] makes a trace of logs and scripts,
+//! [`info`] counts what a trace does.
 
+mod assemble;
+pub mod capture;
 pub mod error;
 pub mod format;
+pub mod import;
+pub mod info;
 pub mod model;
+pub mod spool;
+pub mod sql;
 pub mod wire;
 
+pub use assemble::{Assembler, Execution};
 pub use error::TraceError;
 pub use format::{Reader, Writer};

@@ -233,6 +233,8 @@ pub struct Step {
     pub handle: u32,
     /// Whether an execution begins here (it was prepared, or was at rest).
     pub begins: bool,
+    /// Whether rows and changes are known: an imported log does not tell them.
+    pub is_counted: bool,
     /// Rows that these steps returned.
     pub rows: u64,
     /// Rows changed (`sqlite3_changes`) by an INSERT, UPDATE or DELETE that ended here; else 0.
@@ -311,6 +313,21 @@ pub enum ForeignKind {
     Encryption,
     /// A call that changes data without SQL: incremental blob, backup, deserialise, changeset.
     Call,
+}
+
+impl ForeignKind {
+    /// Its name: `function`, `collation` …
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ForeignKind::Function => "function",
+            ForeignKind::Collation => "collation",
+            ForeignKind::Module => "module",
+            ForeignKind::Extension => "extension",
+            ForeignKind::Encryption => "encryption",
+            ForeignKind::Call => "call",
+        }
+    }
 }
 
 /// The end of a process.

@@ -53,6 +53,12 @@ pub enum Command {
                       fathom stack down --all        also finds what a killed run left behind"
     )]
     Stack(Stack),
+    /// SQL traces of applications: capture, import, look at
+    #[command(
+        after_help = "Examples:\n  fathom trace capture --out app.trace -- ./app --its-own options\n  \
+                      fathom trace info app.trace\n  fathom trace import logcat.txt --out phone.trace"
+    )]
+    Trace(Trace),
     /// Execute one cell: takes an order as JSON on stdin and writes one event per line (used by `fathom run`)
     #[command(hide = true)]
     Worker,
@@ -220,4 +226,97 @@ pub enum StackAction {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// `fathom trace`
+#[derive(Debug, Args)]
+pub struct Trace {
+    /// What to do with traces.
+    #[command(subcommand)]
+    pub action: TraceAction,
+}
+
+/// The actions of `fathom trace`.
+#[derive(Debug, Subcommand)]
+pub enum TraceAction {
+    /// Run a program and keep every call that it makes of the shared libsqlite3, in all of its processes and threads
+    #[command(after_help = "Examples:\n  fathom trace capture --out feeds.trace -- newsboat -x reload\n  \
+                      fathom trace capture --out py.trace -- python3 app.py\n\n\
+                      A trace holds what the application's databases hold. `fathom trace anonymise` makes one to pass on.\n\
+                      A program with an SQLite of its own loads $FATHOM_TRACE_EXTENSION: see docs/traces.md.")]
+    Capture(TraceCapture),
+    /// Make a trace of Android's SQLiteStatements log, of .sql files, or of a log of expanded SQL
+    #[command(
+        after_help = "Examples:\n  fathom trace import logcat.txt --out phone.trace --start mailstore.db\n  \
+                      fathom trace import workload/ --out load.trace      load.sql, and one .sql file for each stream\n  \
+                      fathom trace import sqlite-trace.log --format expanded --out app.trace\n\n\
+                      Android:  adb shell setprop log.tag.SQLiteStatements VERBOSE;  restart the app;  adb logcat -v threadtime"
+    )]
+    Import(TraceImport),
+    /// What a trace does: statements, transactions, reads and writes, think times, bytes, tables
+    #[command(
+        after_help = "Example:\n  fathom trace info app.trace\n  fathom trace info app.trace --json | jq .transactions"
+    )]
+    Info(TraceInfo),
+    /// Write the loadable extension that captures a program with an SQLite of its own
+    #[command(after_help = "Example:\n  fathom trace extension ./libfathomtrace.so")]
+    Extension {
+        /// Where to; SQLite derives the entry point from the name libfathomtrace.so
+        #[arg(value_name = "FILE.so")]
+        file: PathBuf,
+    },
+}
+
+/// `fathom trace capture`
+#[derive(Debug, Args)]
+pub struct TraceCapture {
+    /// The trace; replaced when it is there
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Where processes write while they run; about 50 bytes and the values of each call [default: beside the trace]
+    #[arg(long, value_name = "DIR")]
+    pub spool: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+/// What `fathom trace import` reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TraceFormat {
+    /// logcat with the tags SQLiteStatements and SQLiteTime
+    Android,
+    /// A .sql file, or a folder of a loading script (load*.sql, schema*.sql …) and one file for each stream
+    Sql,
+    /// What callbacks of sqlite3_trace or sqlite3_expanded_sql wrote, with anything before each statement
+    Expanded,
+    /// The directory that a capture which was killed left behind
+    Spool,
+}
+
+/// `fathom trace import`
+#[derive(Debug, Args)]
+pub struct TraceImport {
+    /// File or folder
+    pub path: PathBuf,
+    /// The trace; replaced when it is there
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// What it is [default: found out from its name and first lines]
+    #[arg(long, value_enum)]
+    pub format: Option<TraceFormat>,
+    /// A database file as it was at the start, for the database of the same file name (may be given several times)
+    #[arg(long, value_name = "DATABASE")]
+    pub start: Vec<PathBuf>,
+}
+
+/// `fathom trace info`
+#[derive(Debug, Args)]
+pub struct TraceInfo {
+    /// A trace
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }

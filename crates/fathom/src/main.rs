@@ -20,6 +20,7 @@ fn main() -> std::process::ExitCode {
         Command::Report(asked) => commands::report::run(&asked),
         Command::Compare(asked) => commands::compare::run(&asked),
         Command::Stack(asked) => commands::stack::run(&asked),
+        Command::Trace(asked) => commands::trace::run(&asked),
         Command::Worker => return commands::worker::run(),
     };
     outcome.unwrap_or_else(Outcome::from).exit()

@@ -8,6 +8,7 @@ mod tests;
 mod writer;
 
 pub use reader::Reader;
+pub(crate) use writer::CONTENT_BYTES;
 pub use writer::{Totals, Writer};
 
 /// The format's version that this crate writes, and the newest that it reads.

@@ -152,7 +152,9 @@ fn put_event(out: &mut Vec<u8>, clock: &mut Clock, event: &Event) {
         }
         Action::Step(step) => {
             out.put_u64(step.handle.into());
-            out.push(u8::from(step.begins) | u8::from(step.in_transaction) << 1);
+            out.push(
+                u8::from(step.begins) | u8::from(step.in_transaction) << 1 | u8::from(step.is_counted) << 2,
+            );
             out.put_u64(step.rows);
             out.put_u64(step.changes);
             put_outcome(out, &step.outcome);
@@ -286,6 +288,7 @@ fn take_event(from: &mut Take<'_>, clock: &mut Clock, number: u8) -> Result<Even
                 handle,
                 begins: bits & 1 != 0,
                 in_transaction: bits & 2 != 0,
+                is_counted: bits & 4 != 0,
                 rows: from.u64()?,
                 changes: from.u64()?,
                 outcome: take_outcome(from)?,

@@ -49,9 +49,9 @@ fn action() -> impl Strategy<Value = Action> {
             value
         }),
         handle.prop_map(|handle| Action::ClearBindings { handle }),
-        (handle, any::<bool>(), any::<u64>(), any::<u64>(), any::<bool>(), outcome()).prop_map(
-            |(handle, begins, rows, changes, in_transaction, outcome)| {
-                Action::Step(Step { handle, begins, rows, changes, in_transaction, outcome })
+        (handle, any::<(bool, bool, bool)>(), any::<u64>(), any::<u64>(), outcome()).prop_map(
+            |(handle, (begins, is_counted, in_transaction), rows, changes, outcome)| {
+                Action::Step(Step { handle, begins, is_counted, rows, changes, in_transaction, outcome })
             }
         ),
         handle.prop_map(|handle| Action::Reset { handle }),

@@ -6,6 +6,7 @@ pub mod list;
 pub mod report;
 pub mod run;
 pub mod stack;
+pub mod trace;
 pub mod worker;
 
 use fathom_lab::store::{Results, StoreError};

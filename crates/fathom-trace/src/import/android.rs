@@ -1,0 +1,272 @@
+//! Android's log with the tag SQLiteStatements (`adb shell setprop log.tag.SQLiteStatements VERBOSE`).
+//!
+//! `SQLiteConnection` logs each statement when it begins, its values filled in, as `LABEL: "SQL"`, where the label is the path of the
+//! database; with the tag SQLiteTime also `LABEL: "SQL" took 0.123 ms` when it has ended (frameworks/base,
+//! `android_database_SQLiteConnection.cpp`). The log cuts a message into its lines, and drops what is longer than an entry (4 KiB).
+//!
+//! Which of an application's pooled connections a statement ran on is not logged. All statements of a process on one database are
+//! taken for one connection, which is how they run unless write-ahead logging is on, when only readers have others.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::path::Path;
+
+use super::lines::Lines;
+use super::{Imported, Starts};
+use crate::assemble::{Assembler, Execution};
+use crate::error::TraceError;
+
+/// A line of the log.
+#[derive(Clone, Debug, PartialEq)]
+struct LogLine<'a> {
+    /// ns since the year's start; none where the log has no times.
+    at_ns: Option<u64>,
+    pid: u32,
+    tid: u32,
+    /// Tag SQLiteTime instead of SQLiteStatements.
+    is_time: bool,
+    message: &'a str,
+}
+
+/// Whether a line of a log is one that counts here.
+pub fn is_log_line(line: &str) -> bool {
+    parse(line).is_some()
+}
+
+/// A message that goes on in the next line.
+struct Open {
+    label: String,
+    sql: String,
+    at_ns: u64,
+    tid: u32,
+}
+
+/// Connections by process and label, with the statement whose duration is not known yet.
+struct Log<'a> {
+    assembler: &'a mut Assembler,
+    starts: &'a mut Starts,
+    connections: HashMap<(u32, String), u32>,
+    databases: HashMap<String, u32>,
+    /// The last statement of each connection, until its time or the next one comes.
+    last: HashMap<u32, (String, u64)>,
+    statements: u64,
+    last_ns: u64,
+}
+
+/// Reads the log at `path`.
+pub fn import(path: &Path, assembler: &mut Assembler, starts: &mut Starts) -> Result<Imported, TraceError> {
+    let mut log = Log {
+        assembler,
+        starts,
+        connections: HashMap::new(),
+        databases: HashMap::new(),
+        last: HashMap::new(),
+        statements: 0,
+        last_ns: 0,
+    };
+    let mut lines = Lines::open(path)?;
+    let mut open: HashMap<(u32, bool), Open> = HashMap::new();
+    let (mut cut, mut zero_ns, mut has_times) = (0_u64, None, false);
+    while let Some(line) = lines.next_line()? {
+        let Some(line) = parse(line) else { continue };
+        if let Some(at_ns) = line.at_ns {
+            has_times = true;
+            let zero = *zero_ns.get_or_insert(at_ns);
+            log.last_ns = log.last_ns.max(at_ns.saturating_sub(zero));
+        }
+        let key = (line.pid, line.is_time);
+        if let Some(started) = open.get_mut(&key) {
+            match label_of(line.message) {
+                // A new message where the old one's end should be: the log has dropped that end.
+                Some(_) => {
+                    open.remove(&key);
+                    cut += 1;
+                }
+                None => {
+                    started.sql.push('\n');
+                    started.sql.push_str(line.message);
+                }
+            }
+        }
+        if let Entry::Vacant(place) = open.entry(key) {
+            let Some((label, sql)) = label_of(line.message) else { continue };
+            let (label, sql) = (label.to_owned(), sql.to_owned());
+            place.insert(Open { label, sql, at_ns: log.last_ns, tid: line.tid });
+        }
+        let ended = open.get(&key).and_then(|message| end_of(&message.sql, line.is_time));
+        if let (Some((length, duration_ns)), Some(mut message)) =
+            (ended, ended.and_then(|_| open.remove(&key)))
+        {
+            message.sql.truncate(length);
+            if line.is_time {
+                log.took(line.pid, &message, duration_ns)?;
+            } else {
+                log.begun(line.pid, message)?;
+            }
+        }
+    }
+    cut += open.len() as u64;
+    log.finish()?;
+    let mut imported = Imported { statements: log.statements, ..Imported::default() };
+    if cut > 0 {
+        imported
+            .warnings
+            .push(format!("{cut} statements were cut off by the log (longer than 4 KiB) and are left out"));
+    }
+    if !has_times {
+        imported.warnings.push(
+            "the log has no times, so all statements are at time 0; use `adb logcat -v threadtime`".into(),
+        );
+    }
+    Ok(imported)
+}
+
+impl Log<'_> {
+    fn connection(&mut self, pid: u32, tid: u32, label: &str, at_ns: u64) -> Result<u32, TraceError> {
+        let thread = self.assembler.thread(pid, tid, "Android application")?;
+        if let Some(connection) = self.connections.get(&(pid, label.to_owned())) {
+            self.assembler.use_thread(*connection, thread);
+            return Ok(*connection);
+        }
+        let database = match self.databases.get(label) {
+            Some(database) => *database,
+            None => {
+                let database = self.starts.database(label, self.assembler)?;
+                self.databases.insert(label.to_owned(), database);
+                database
+            }
+        };
+        let connection = self.assembler.open(thread, database, at_ns)?;
+        self.connections.insert((pid, label.to_owned()), connection);
+        Ok(connection)
+    }
+
+    fn begun(&mut self, pid: u32, message: Open) -> Result<(), TraceError> {
+        // What a trigger does is logged as a comment, and done by its statement.
+        if message.sql.starts_with("-- ") || message.sql.trim().is_empty() {
+            return Ok(());
+        }
+        let connection = self.connection(pid, message.tid, &message.label, message.at_ns)?;
+        self.write(connection, 0)?;
+        self.statements += 1;
+        self.last.insert(connection, (message.sql, message.at_ns));
+        Ok(())
+    }
+
+    fn took(&mut self, pid: u32, message: &Open, duration_ns: u64) -> Result<(), TraceError> {
+        match self.connections.get(&(pid, message.label.clone())) {
+            Some(connection) => self.write(*connection, duration_ns),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the connection's last statement, when its duration is known, or will not be.
+    fn write(&mut self, connection: u32, duration_ns: u64) -> Result<(), TraceError> {
+        let Some((sql, start_ns)) = self.last.remove(&connection) else { return Ok(()) };
+        let sql = sql.trim_end_matches(';');
+        self.assembler.execute(
+            connection,
+            &Execution { sql, values: &[], start_ns, duration_ns, keep: false, counts: None },
+        )
+    }
+
+    fn finish(&mut self) -> Result<(), TraceError> {
+        let mut connections: Vec<u32> = self.connections.values().copied().collect();
+        connections.sort_unstable();
+        for connection in connections {
+            self.write(connection, 0)?;
+            self.assembler.close(connection, self.last_ns)?;
+        }
+        Ok(())
+    }
+}
+
+/// `LABEL: "SQL…` taken apart; none for a line in the middle of a message. A label is a path, or `:memory:`.
+fn label_of(message: &str) -> Option<(&str, &str)> {
+    let (label, sql) = message.split_once(": \"")?;
+    (label.starts_with(['/', ':']) || !label.contains(' ')).then_some((label, sql))
+}
+
+/// Length of the SQL and its duration (ns), where the message is whole.
+fn end_of(sql: &str, is_time: bool) -> Option<(usize, u64)> {
+    if !is_time {
+        return sql.ends_with('"').then(|| (sql.len() - 1, 0));
+    }
+    let (before, after) = sql.rsplit_once("\" took ")?;
+    let ms: f64 = after.strip_suffix(" ms")?.trim().parse().ok()?;
+    Some((before.len(), (ms * 1e6) as u64))
+}
+
+/// A line of `logcat` in the formats brief, tag, time and threadtime (with year, microseconds or uid, where asked for).
+fn parse(line: &str) -> Option<LogLine<'_>> {
+    let line = line.trim_end_matches(['\r', '\n']);
+    let (at, tag) =
+        ["SQLiteStatements", "SQLiteTime"].iter().find_map(|tag| Some((line.find(tag)?, *tag)))?;
+    let (before, after) = (&line[..at], &line[at + tag.len()..]);
+    if !before.ends_with(['/', ' ']) {
+        return None;
+    }
+    // The first colon ends the tag, which `(pid)` and spaces may follow.
+    let colon = after.find(':')?;
+    let pid_behind = after[..colon].trim().trim_start_matches('(').trim_end_matches(')').trim();
+    let message = after[colon + 1..].strip_prefix(' ').unwrap_or(&after[colon + 1..]);
+    let words: Vec<&str> = before.split_whitespace().collect();
+    let at_ns = words.windows(2).find_map(|pair| time_of(pair[0], pair[1]));
+    let numbers: Vec<u32> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    let (pid, tid) = match (pid_behind.parse(), &numbers[..]) {
+        (Ok(pid), _) => (pid, pid),
+        // With a uid it comes first.
+        (_, [.., pid, tid]) => (*pid, *tid),
+        _ => (0, 0),
+    };
+    Some(LogLine { at_ns, pid, tid, is_time: tag == "SQLiteTime", message })
+}
+
+/// `MM-DD` or `YYYY-MM-DD`, and `HH:MM:SS.fraction`, as ns since the year's start.
+fn time_of(date: &str, time: &str) -> Option<u64> {
+    const DAYS_BEFORE: [u64; 12] = [0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335];
+    let mut date = date.rsplit('-').map(str::parse::<u64>);
+    let (day, month) = (date.next()?.ok()?, date.next()?.ok()?);
+    let (clock, fraction) = time.split_once('.')?;
+    let mut clock = clock.split(':').map(str::parse::<u64>);
+    let (hour, minute, second) = (clock.next()?.ok()?, clock.next()?.ok()?, clock.next()?.ok()?);
+    let days = DAYS_BEFORE.get(usize::try_from(month.checked_sub(1)?).ok()?)? + day.checked_sub(1)?;
+    if day > 31 || hour > 23 || minute > 59 || second > 60 || fraction.is_empty() || fraction.len() > 9 {
+        return None;
+    }
+    let fraction_ns = fraction.parse::<u64>().ok()? * 10_u64.pow(9 - fraction.len() as u32);
+    Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000 + fraction_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_all_formats_are_read() {
+        let message = "/data/a.db: \"BEGIN EXCLUSIVE;\"";
+        for (line, pid, tid, has_time) in [
+            (format!("11-21 16:26:38.123  1234  1240 V SQLiteStatements: {message}\r\n"), 1234, 1240, true),
+            (
+                format!("2026-11-21 16:26:38.123456 10031  1234  1240 V SQLiteStatements: {message}"),
+                1234,
+                1240,
+                true,
+            ),
+            (format!("11-21 16:26:38.123 V/SQLiteStatements( 1234): {message}"), 1234, 1234, true),
+            (format!("V/SQLiteStatements(1234): {message}"), 1234, 1234, false),
+            (format!("V/SQLiteStatements: {message}"), 0, 0, false),
+        ] {
+            let read = parse(&line).unwrap_or_else(|| panic!("{line}"));
+            assert_eq!(
+                (read.pid, read.tid, read.at_ns.is_some(), read.message),
+                (pid, tid, has_time, message),
+                "{line}"
+            );
+        }
+        assert_eq!(parse("11-21 16:26:38.123  1234  1240 I ActivityManager: start"), None);
+        assert_eq!(time_of("01-02", "00:00:01.5"), Some(86_401_500_000_000));
+        assert_eq!(time_of("13-02", "00:00:01.5"), None);
+        assert_eq!(time_of("00-00", "00:00:01.5"), None);
+    }
+}

@@ -1,0 +1,98 @@
+//! A log of expanded SQL, as callbacks of `sqlite3_trace` and `sqlite3_trace_v2` write it: statements with their values filled in, each
+//! on a line of its own or on several, with anything before it (a time, a thread, `SQL: `) or nothing.
+//!
+//! A statement begins where a line, after a beginning of the same shape as the first one's, goes on with a statement's first word
+//! while no text of the statement before is open; digits are alike in a shape. What a trigger does is logged as a
+//! comment (`-- `), and left out: its statement does it.
+
+use std::path::Path;
+
+use super::lines::Lines;
+use super::{Imported, Starts};
+use crate::assemble::Assembler;
+use crate::error::TraceError;
+use crate::sql::{TokenKind, Verb, tokens};
+
+/// Reads the log at `path`.
+pub fn import(path: &Path, assembler: &mut Assembler, starts: &mut Starts) -> Result<Imported, TraceError> {
+    let thread = assembler.thread(0, 0, &path.display().to_string())?;
+    let database = starts.database("log.db", assembler)?;
+    let connection = assembler.open(thread, database, 0)?;
+    let mut imported = Imported::default();
+    let mut lines = Lines::open(path)?;
+    let mut shape: Option<String> = None;
+    let mut open = String::new();
+    let mut skipped = 0_u64;
+    let mut flush = |open: &mut String, imported: &mut Imported| {
+        let sql = open.trim().trim_end_matches(';').trim_end();
+        if sql.is_empty() {
+            return Ok(());
+        }
+        imported.statements += 1;
+        let done = super::script::execute(assembler, connection, sql);
+        open.clear();
+        done
+    };
+    while let Some(line) = lines.next_line()? {
+        let at = if is_open_text(&open) { None } else { statement_at(line) };
+        match at {
+            Some(at) if shape.as_ref().is_none_or(|known| *known == shape_of(&line[..at])) => {
+                shape.get_or_insert_with(|| shape_of(&line[..at]));
+                flush(&mut open, &mut imported)?;
+                open.push_str(&line[at..]);
+            }
+            _ if is_comment_of_trigger(line, shape.as_deref()) => flush(&mut open, &mut imported)?,
+            _ if open.is_empty() => skipped += u64::from(!line.trim().is_empty()),
+            _ => open.push_str(line),
+        }
+    }
+    flush(&mut open, &mut imported)?;
+    assembler.close(connection, 0)?;
+    if skipped > 0 {
+        imported.warnings.push(format!(
+            "{skipped} lines before the first statement, or between statements, are no SQL and are left out"
+        ));
+    }
+    Ok(imported)
+}
+
+/// Byte at which a statement's first word stands, after a beginning without letters that could be SQL's own.
+pub fn statement_at(line: &str) -> Option<usize> {
+    const PREFIX_MAX: usize = 200;
+    let mut at = 0;
+    let mut before = "";
+    for word in line.split_inclusive(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_')) {
+        let bare = word.trim_end_matches(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
+        let is_verb = !bare.is_empty() && Verb::of(bare) != Verb::Other || bare.eq_ignore_ascii_case("with");
+        // Not in the middle of a word or path, and not a lone word such as "end" in a message.
+        if is_verb && (before.is_empty() || before.ends_with([' ', '\t', '"', ':', '|', ']', '>'])) {
+            return Some(at);
+        }
+        before = word;
+        at += word.len();
+        if at > PREFIX_MAX {
+            break;
+        }
+    }
+    None
+}
+
+/// A beginning with its digits alike and runs of the same letter as one, so that times and numbers of other lengths are the same.
+fn shape_of(prefix: &str) -> String {
+    let mut shape: Vec<char> =
+        prefix.chars().map(|letter| if letter.is_ascii_digit() { '9' } else { letter }).collect();
+    shape.dedup();
+    shape.into_iter().collect()
+}
+
+fn is_comment_of_trigger(line: &str, shape: Option<&str>) -> bool {
+    let Some(at) = line.find("-- ") else { return false };
+    shape.is_some_and(|shape| shape_of(&line[..at]) == shape)
+}
+
+/// Whether a text or blob of the statement is not closed yet.
+fn is_open_text(sql: &str) -> bool {
+    tokens(sql).last().is_some_and(|token| {
+        matches!(token.kind, TokenKind::Text | TokenKind::Blob) && token.text.matches('\'').count() % 2 == 1
+    })
+}

@@ -1,0 +1,41 @@
+//! A text file line by line.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use crate::error::TraceError;
+
+/// Lines of a file, with their line ends; what is no UTF-8 becomes U+FFFD.
+pub struct Lines {
+    path: PathBuf,
+    file: BufReader<File>,
+    bytes: Vec<u8>,
+    text: String,
+    number: u64,
+}
+
+impl Lines {
+    /// From the start of a file.
+    pub fn open(path: &Path) -> Result<Lines, TraceError> {
+        let file = BufReader::with_capacity(1 << 16, File::open(path).map_err(TraceError::io(path))?);
+        Ok(Lines { path: path.to_owned(), file, bytes: Vec::new(), text: String::new(), number: 0 })
+    }
+
+    /// The next line; none at the end.
+    pub fn next_line(&mut self) -> Result<Option<&str>, TraceError> {
+        self.bytes.clear();
+        if self.file.read_until(b'\n', &mut self.bytes).map_err(TraceError::io(&self.path))? == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        self.text.clear();
+        self.text.push_str(&String::from_utf8_lossy(&self.bytes));
+        Ok(Some(&self.text))
+    }
+
+    /// Number of the last line, from 1.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}

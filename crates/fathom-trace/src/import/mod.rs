@@ -1,0 +1,195 @@
+//! Traces out of what others wrote down: Android's log, SQL scripts, logs of expanded SQL, and the spools of a capture that did
+//! not come to its end.
+//!
+//! A text tells what was asked and not what came of it, so rows and changes of its steps are not known. What an application bound to
+//! parameters stands in the text as literals; nobody can tell from it which ones were parameters, so statements are taken as they are.
+
+mod android;
+mod expanded;
+mod folder;
+mod lines;
+mod script;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use crate::assemble::Assembler;
+use crate::error::TraceError;
+use crate::format::{Totals, Writer};
+use crate::model::{Origin, Start};
+use crate::spool::{Merged, merge};
+
+/// What an input is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Android's log with the tag SQLiteStatements.
+    Android,
+    /// SQL statements, each ended by a semicolon.
+    Script,
+    /// A folder of scripts: one that loads, and one for each stream.
+    Folder,
+    /// A log of what `sqlite3_trace` or `sqlite3_expanded_sql` gave, one statement a line or more, with anything before it.
+    Expanded,
+    /// The spool directory of a capture.
+    Spool,
+}
+
+/// What is imported.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// File or folder.
+    pub path: PathBuf,
+    /// What it is; none: found out.
+    pub format: Option<Format>,
+    /// The trace.
+    pub out: PathBuf,
+    /// Database files as they were at the start, each for the database of the same file name (or for the only one).
+    pub starts: Vec<PathBuf>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// What the trace holds.
+    pub totals: Totals,
+    /// Statements read.
+    pub statements: u64,
+    /// Connections.
+    pub connections: u32,
+    /// What a user must know.
+    pub warnings: Vec<String>,
+}
+
+/// Reads the input once and writes the trace; memory: a statement, and the texts of the statements.
+///
+/// # Errors
+/// Input that cannot be read or is not what it should be, with the line; nothing is written then.
+pub fn import(request: &Request) -> Result<Imported, TraceError> {
+    let path = &request.path;
+    let format = match request.format {
+        Some(format) => format,
+        None => find_out(path)?,
+    };
+    let writer = Writer::create(&request.out)?;
+    let origin = Origin { how: "import".into(), what: path.display().to_string(), ..Origin::default() };
+    if format == Format::Spool {
+        return import_spool(path, Origin { how: "capture".into(), ..origin }, writer);
+    }
+    let mut assembler = Assembler::new(writer, origin)?;
+    let mut starts = Starts::new(&request.starts)?;
+    let mut imported = match format {
+        Format::Android => android::import(path, &mut assembler, &mut starts)?,
+        Format::Script => script::import(path, &mut assembler, &mut starts)?,
+        Format::Folder => folder::import(path, &mut assembler, &mut starts)?,
+        Format::Expanded | Format::Spool => expanded::import(path, &mut assembler, &mut starts)?,
+    };
+    if imported.statements == 0 {
+        return Err(TraceError::refused(path.display(), "holds no SQL statement"));
+    }
+    starts.refuse_unused()?;
+    imported.connections = assembler.connections();
+    imported.totals = assembler.finish()?;
+    Ok(imported)
+}
+
+fn import_spool(path: &Path, origin: Origin, mut writer: Writer) -> Result<Imported, TraceError> {
+    let merged: Merged = merge(path, origin, &mut writer)?;
+    if merged.events == 0 {
+        return Err(TraceError::refused(path.display(), "no process wrote anything there"));
+    }
+    let mut warnings: Vec<String> = merged
+        .unknown
+        .iter()
+        .map(|one| format!("{}: its content at the start is not known: {}", one.path, one.reason))
+        .collect();
+    if merged.cut > 0 {
+        warnings.push(format!("{} processes could not go on recording: the disk was full", merged.cut));
+    }
+    let totals = writer.finish()?;
+    Ok(Imported { totals, statements: totals.events, connections: merged.connections, warnings })
+}
+
+/// What a file or folder is, by its name and first lines.
+fn find_out(path: &Path) -> Result<Format, TraceError> {
+    let metadata = std::fs::metadata(path).map_err(TraceError::io(path))?;
+    let ends_with = |path: &Path, end: &str| path.extension().is_some_and(|it| it.eq_ignore_ascii_case(end));
+    if metadata.is_dir() {
+        let mut names =
+            std::fs::read_dir(path).map_err(TraceError::io(path))?.flatten().map(|entry| entry.path());
+        return Ok(if names.any(|name| ends_with(&name, "spool")) { Format::Spool } else { Format::Folder });
+    }
+    if ends_with(path, "sql") {
+        return Ok(Format::Script);
+    }
+    const LINES: usize = 1000;
+    let mut lines = lines::Lines::open(path)?;
+    for _ in 0..LINES {
+        let Some(line) = lines.next_line()? else { break };
+        if android::is_log_line(line) {
+            return Ok(Format::Android);
+        }
+        if expanded::statement_at(line).is_some() {
+            return Ok(Format::Expanded);
+        }
+    }
+    Err(TraceError::refused(
+        path.display(),
+        format!(
+            "its first {LINES} lines hold neither SQLiteStatements output nor SQL; say what it is with --format android, sql or expanded"
+        ),
+    ))
+}
+
+/// Database files as they were at the start.
+struct Starts {
+    files: Vec<(PathBuf, bool)>,
+}
+
+impl Starts {
+    fn new(files: &[PathBuf]) -> Result<Starts, TraceError> {
+        for file in files {
+            let mut head = [0; 16];
+            let read =
+                std::fs::File::open(file).and_then(|mut it| std::io::Read::read_exact(&mut it, &mut head));
+            match read {
+                Ok(()) if &head == b"SQLite format 3\0" => {}
+                Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
+                    return Err(TraceError::io(file)(error));
+                }
+                _ => {
+                    return Err(TraceError::refused(
+                        file.display(),
+                        "is no SQLite database, or an encrypted one",
+                    ));
+                }
+            }
+        }
+        Ok(Starts { files: files.iter().map(|file| (file.clone(), false)).collect() })
+    }
+
+    /// Makes a database that begins with the given file of its name, or empty.
+    fn database(&mut self, path: &str, assembler: &mut Assembler) -> Result<u32, TraceError> {
+        let name = Path::new(path).file_name();
+        let is_only = self.files.len() == 1;
+        let found =
+            self.files.iter_mut().find(|(file, is_used)| !is_used && (is_only || file.file_name() == name));
+        let Some((file, is_used)) = found else {
+            return assembler.database(path.as_bytes(), Start::Empty, None);
+        };
+        *is_used = true;
+        let open = std::fs::File::open(&*file).map_err(TraceError::io(file))?;
+        let bytes = open.metadata().map_err(TraceError::io(file))?.len();
+        assembler.database(path.as_bytes(), Start::Image { bytes }, Some((file, open)))
+    }
+
+    fn refuse_unused(&self) -> Result<(), TraceError> {
+        match self.files.iter().find(|(_, is_used)| !is_used) {
+            None => Ok(()),
+            Some((file, _)) => Err(TraceError::refused(
+                file.display(),
+                "no database of this name is in the input; --start is matched by file name",
+            )),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! A script of SQL statements: one connection, one statement after the other.
+
+use std::path::Path;
+
+use super::lines::Lines;
+use super::{Imported, Starts};
+use crate::assemble::{Assembler, Execution};
+use crate::error::TraceError;
+use crate::sql::Splitter;
+
+/// Reads the script at `path`.
+pub fn import(path: &Path, assembler: &mut Assembler, starts: &mut Starts) -> Result<Imported, TraceError> {
+    let thread = assembler.thread(0, 0, &path.display().to_string())?;
+    let database = starts.database("script.db", assembler)?;
+    let connection = assembler.open(thread, database, 0)?;
+    let mut imported = Imported::default();
+    for_each(path, |_, sql| {
+        imported.statements += 1;
+        execute(assembler, connection, sql)
+    })?;
+    assembler.close(connection, 0)?;
+    Ok(imported)
+}
+
+/// A statement that takes no known time.
+pub fn execute(assembler: &mut Assembler, connection: u32, sql: &str) -> Result<(), TraceError> {
+    let sql = sql.trim_end_matches(';').trim_end();
+    assembler.execute(
+        connection,
+        &Execution { sql, values: &[], start_ns: 0, duration_ns: 0, keep: false, counts: None },
+    )
+}
+
+/// Hands every statement of a script, with its line, to `each`.
+///
+/// # Errors
+/// A command of the `sqlite3` shell, a text that is not closed, and what `each` says.
+pub fn for_each(
+    path: &Path,
+    mut each: impl FnMut(u64, &str) -> Result<(), TraceError>,
+) -> Result<(), TraceError> {
+    let mut lines = Lines::open(path)?;
+    let mut splitter = Splitter::default();
+    while let Some(line) = lines.next_line()? {
+        if splitter.is_between() && line.trim_start().starts_with('.') {
+            let command = line.trim().to_owned();
+            let what = format!("{}:{}", path.display(), lines.number());
+            return Err(TraceError::refused(
+                what,
+                format!("`{command}` is a command of the sqlite3 shell and no SQL; remove the line"),
+            ));
+        }
+        for (number, sql) in splitter.line(line) {
+            each(number, &sql)?;
+        }
+    }
+    match splitter.rest() {
+        None => Ok(()),
+        Some((number, rest)) if is_open(&rest) => Err(TraceError::refused(
+            format!("{}:{number}", path.display()),
+            "the statement that begins here has a text or comment that is never closed",
+        )),
+        Some((number, rest)) => each(number, &rest),
+    }
+}
+
+/// Whether the last token is a text, name or comment without its end.
+fn is_open(sql: &str) -> bool {
+    use crate::sql::TokenKind::{Blob, Comment, Quoted, Text};
+    crate::sql::tokens(sql).last().is_some_and(|token| match token.kind {
+        Text | Blob => token.text.matches('\'').count() % 2 == 1,
+        Quoted => match token.text.as_bytes()[0] {
+            b'[' => !token.text.ends_with(']'),
+            quote => token.text.bytes().filter(|byte| *byte == quote).count() % 2 == 1,
+        },
+        Comment => token.text.starts_with("/*") && !token.text.ends_with("*/"),
+        _ => false,
+    })
+}

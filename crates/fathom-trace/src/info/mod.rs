@@ -1,0 +1,436 @@
+//! What a trace does, in numbers by which two traces can be compared.
+
+mod distribution;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use serde::Serialize;
+
+pub use distribution::Distribution;
+use distribution::Distribution as D;
+
+use crate::error::TraceError;
+use crate::format::Reader;
+use crate::model::*;
+use crate::sql::Verb;
+
+/// Tables that are listed; the rest is summed up.
+const TABLES_MAX: usize = 20;
+
+/// What a trace does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Info {
+    /// `capture`, `import` or `synthesise`.
+    pub how: String,
+    /// Command line, file, or profile and seed.
+    pub what: String,
+    /// Whether text and blobs are replaced.
+    pub anonymised: bool,
+    /// Why the file could not be read to its end; all numbers are of what stands before.
+    pub torn: Option<String>,
+    /// Events of the file.
+    pub events: u64,
+    /// Processes, threads, connections.
+    pub processes: u64,
+    /// Threads of all processes.
+    pub threads: u64,
+    /// Connections opened.
+    pub connections: u64,
+    /// Most connections open at the same time.
+    pub connections_at_once: u64,
+    /// From time 0 to the return of the last call, s.
+    pub duration_s: f64,
+    /// The databases and what they held at the start.
+    pub databases: Vec<DatabaseInfo>,
+    /// Different statement texts.
+    pub texts: u64,
+    /// Calls of `sqlite3_prepare`.
+    pub prepared: u64,
+    /// Executions.
+    pub executed: u64,
+    /// Executions of a statement that was prepared for an earlier one: how much an application keeps its statements.
+    pub executed_again: u64,
+    /// Executions by kind of statement.
+    pub statements: BTreeMap<Verb, StatementInfo>,
+    /// Share of SELECT among SELECT, INSERT, UPDATE and DELETE.
+    pub read_share: f64,
+    /// Transactions that wrote: BEGIN … COMMIT, and single statements.
+    pub transactions: TransactionInfo,
+    /// Time between the return of a call and the next call of the same thread, µs, where it is at least 1 µs.
+    pub think_us: Distribution,
+    /// Bytes bound to parameters and written as literals into INSERT, UPDATE and DELETE.
+    pub bytes_given: u64,
+    /// Tables by how often statements name them.
+    pub tables: Vec<TableInfo>,
+    /// Failed calls by result code, with the first message.
+    pub errors: Vec<ErrorInfo>,
+    /// Executions in which the process was killed.
+    pub unfinished: u64,
+    /// PRAGMAs that set something, and settings made by calls, with how often.
+    pub settings: BTreeMap<String, u64>,
+    /// What a replay cannot do again by itself, with how often.
+    pub foreign: BTreeMap<String, u64>,
+}
+
+/// A database of a trace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DatabaseInfo {
+    /// Its path.
+    pub path: String,
+    /// What it held: `empty`, `memory`, `image`, `script`, `generator`, `unknown`.
+    pub start: String,
+    /// Bytes of an image or script; none for the others.
+    pub bytes: Option<u64>,
+    /// Page size of an image.
+    pub page_bytes: Option<u32>,
+    /// Profile of a generator, or why the start is not known.
+    pub note: Option<String>,
+}
+
+/// Executions of one kind of statement.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct StatementInfo {
+    /// Executions.
+    pub executions: u64,
+    /// Rows returned.
+    pub rows: u64,
+    /// Rows changed.
+    pub changes: u64,
+    /// Time inside their steps, ms.
+    pub time_ms: f64,
+    /// Time of one execution, µs.
+    pub latency_us: Distribution,
+}
+
+/// Transactions that wrote.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TransactionInfo {
+    /// All.
+    pub count: u64,
+    /// Of these, single statements that committed by themselves.
+    pub autocommit: u64,
+    /// Of the others, those that ended in ROLLBACK.
+    pub rolled_back: u64,
+    /// INSERT, UPDATE and DELETE executions in one.
+    pub writes: Distribution,
+    /// Rows changed in one; only of traces that tell it.
+    pub changes: Distribution,
+}
+
+/// How often a table is named.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TableInfo {
+    /// Its name.
+    pub table: String,
+    /// Executions of SELECT that name it.
+    pub reads: u64,
+    /// Executions of INSERT, UPDATE and DELETE on it.
+    pub writes: u64,
+    /// Rows changed in it, triggers not counted.
+    pub changes: u64,
+}
+
+/// Calls that failed with one code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ErrorInfo {
+    /// SQLite's extended result code.
+    pub code: i32,
+    /// How often.
+    pub count: u64,
+    /// The first one's message.
+    pub message: String,
+}
+
+/// Reads a trace to its end, or to where it is damaged: that is told in [`Info::torn`].
+///
+/// # Errors
+/// A file that is no trace, or of another version.
+pub fn info(path: &Path) -> Result<Info, TraceError> {
+    let mut reader = Reader::open(path)?;
+    let mut count = Count::default();
+    loop {
+        match reader.next_record() {
+            Ok(Some(record)) => count.record(record),
+            Ok(None) => break,
+            Err(error) => {
+                count.info.torn = Some(error.to_string());
+                break;
+            }
+        }
+    }
+    count.info.events = reader.seen().events;
+    count.info.duration_s = reader.seen().end_ns as f64 / 1e9;
+    Ok(count.finish())
+}
+
+#[derive(Default)]
+struct Count {
+    info: Info,
+    texts: HashMap<u32, Text>,
+    connections: HashMap<u32, Connection>,
+    /// When each thread's last call returned.
+    returned_ns: HashMap<u32, u64>,
+    statements: BTreeMap<Verb, (StatementInfo, D)>,
+    tables: HashMap<String, TableInfo>,
+    errors: BTreeMap<i32, ErrorInfo>,
+}
+
+/// What a statement's text tells.
+struct Text {
+    verb: Verb,
+    /// Tables it names; the one it changes first.
+    tables: Vec<String>,
+    literal_bytes: u64,
+    /// `journal_mode=wal`
+    setting: Option<String>,
+}
+
+#[derive(Default)]
+struct Connection {
+    handles: HashMap<u32, Handle>,
+    in_transaction: bool,
+    writes: u64,
+    changes: u64,
+    is_counted: bool,
+}
+
+#[derive(Default)]
+struct Handle {
+    statement: u32,
+    executions: u64,
+    inside_ns: u64,
+    rows: u64,
+}
+
+impl Count {
+    fn record(&mut self, record: Record) {
+        match record {
+            Record::Origin(origin) => {
+                (self.info.how, self.info.what, self.info.anonymised) =
+                    (origin.how, origin.what, origin.anonymised);
+            }
+            Record::Process(_) => self.info.processes += 1,
+            Record::Thread(_) => self.info.threads += 1,
+            Record::Database(database) => self.info.databases.push(DatabaseInfo::of(&database)),
+            Record::Content(content) => self.content(&content),
+            Record::Statement(statement) => {
+                self.info.texts += 1;
+                self.texts.insert(statement.id, Text::of(&statement.sql));
+            }
+            Record::Exit(_) => {}
+            Record::Event(event) => self.event(&event),
+        }
+    }
+
+    /// The page size stands at byte 16 of a database.
+    fn content(&mut self, content: &Content) {
+        if let Some(database) = self.info.databases.get_mut(content.database as usize)
+            && database.start == "image"
+            && let (0, Some(&[high, low])) = (content.offset, content.bytes.get(16..18))
+        {
+            let bytes = u32::from(u16::from_be_bytes([high, low]));
+            database.page_bytes = Some(if bytes == 1 { 65536 } else { bytes });
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.think(event);
+        match &event.action {
+            Action::Open { outcome, .. } => {
+                self.info.connections += 1;
+                self.connections.insert(event.connection, Connection::default());
+                self.info.connections_at_once =
+                    self.info.connections_at_once.max(self.connections.len() as u64);
+                self.error(outcome);
+            }
+            Action::Close { outcome } => {
+                self.error(outcome);
+                if !outcome.is_error() {
+                    self.connections.remove(&event.connection);
+                }
+            }
+            Action::Prepare { handle, statement, outcome } => {
+                self.info.prepared += 1;
+                self.error(outcome);
+                let connection = self.connections.entry(event.connection).or_default();
+                connection.handles.insert(*handle, Handle { statement: *statement, ..Handle::default() });
+            }
+            Action::Bind { value, .. } => self.info.bytes_given += value.bytes(),
+            Action::Step(step) => self.step(event, step),
+            Action::Finalize { handle } => {
+                self.rest(event.connection, *handle);
+                if let Some(connection) = self.connections.get_mut(&event.connection) {
+                    connection.handles.remove(handle);
+                }
+            }
+            Action::Reset { handle } => self.rest(event.connection, *handle),
+            Action::Setting { setting, value } => {
+                let name = match setting {
+                    Setting::BusyTimeout => "sqlite3_busy_timeout".to_owned(),
+                    Setting::WalAutocheckpoint => "sqlite3_wal_autocheckpoint".to_owned(),
+                    Setting::DbConfig(number) => format!("sqlite3_db_config {number}"),
+                };
+                *self.info.settings.entry(format!("{name}={value}")).or_default() += 1;
+            }
+            Action::Foreign(foreign) => {
+                *self.info.foreign.entry(format!("{} {}", foreign.kind.name(), foreign.name)).or_default() +=
+                    1;
+            }
+            Action::Checkpoint { outcome, .. } => self.error(outcome),
+            Action::ClearBindings { .. } | Action::Attach { .. } => {}
+        }
+    }
+
+    fn think(&mut self, event: &Event) {
+        let before = self.returned_ns.get(&event.thread).copied();
+        if let Some(us) =
+            before.and_then(|at| event.start_ns.checked_sub(at)).map(|ns| ns / 1000).filter(|us| *us > 0)
+        {
+            self.info.think_us.add(us);
+        }
+        let returned = event.start_ns.saturating_add(event.duration_ns);
+        let last = self.returned_ns.entry(event.thread).or_default();
+        *last = returned.max(*last);
+    }
+
+    fn error(&mut self, outcome: &Outcome) {
+        if outcome.code == UNFINISHED {
+            self.info.unfinished += 1;
+        } else if outcome.is_error() {
+            let message = outcome.message.clone();
+            self.errors
+                .entry(outcome.code)
+                .or_insert(ErrorInfo { code: outcome.code, count: 0, message })
+                .count += 1;
+        }
+    }
+
+    fn step(&mut self, event: &Event, step: &Step) {
+        self.error(&step.outcome);
+        let connection = self.connections.entry(event.connection).or_default();
+        let Some(handle) = connection.handles.get_mut(&step.handle) else { return };
+        let Some(text) = self.texts.get(&handle.statement) else { return };
+        let (statement, latency) = self.statements.entry(text.verb).or_default();
+        if step.begins {
+            self.info.executed += 1;
+            self.info.executed_again += u64::from(handle.executions > 0);
+            handle.executions += 1;
+            statement.executions += 1;
+            self.info.bytes_given += if text.verb.changes_rows() { text.literal_bytes } else { 0 };
+            if let Some(setting) = &text.setting {
+                *self.info.settings.entry(setting.clone()).or_default() += 1;
+            }
+            for (number, table) in text.tables.iter().enumerate() {
+                let entry = self.tables.entry(table.clone()).or_default();
+                if text.verb.changes_rows() && number == 0 { entry.writes += 1 } else { entry.reads += 1 }
+            }
+        }
+        statement.rows += step.rows;
+        statement.changes += step.changes;
+        statement.time_ms += event.duration_ns as f64 / 1e6;
+        handle.inside_ns += event.duration_ns;
+        handle.rows += step.rows;
+        if text.verb.changes_rows() {
+            if let Some(table) = text.tables.first() {
+                self.tables.entry(table.clone()).or_default().changes += step.changes;
+            }
+            connection.changes += step.changes;
+            connection.is_counted = step.is_counted;
+            connection.writes += u64::from(step.begins && !step.outcome.is_error());
+        }
+        if step.outcome.code != ROW {
+            latency.add(handle.inside_ns / 1000);
+            handle.inside_ns = 0;
+        }
+        let is_rolled_back = text.verb == Verb::Rollback || step.outcome.is_error();
+        let is_schema = text.verb == Verb::Schema;
+        self.transaction(event.connection, step, is_rolled_back, is_schema);
+    }
+
+    /// What a step did to the connection's transaction.
+    fn transaction(&mut self, connection: u32, step: &Step, is_rolled_back: bool, is_schema: bool) {
+        let Some(connection) = self.connections.get_mut(&connection) else { return };
+        let was_open = std::mem::replace(&mut connection.in_transaction, step.in_transaction);
+        if step.in_transaction || step.outcome.code == ROW {
+            return;
+        }
+        let (writes, changes) =
+            (std::mem::take(&mut connection.writes), std::mem::take(&mut connection.changes));
+        let is_alone = is_schema && !was_open;
+        if writes == 0 && !is_alone {
+            return;
+        }
+        let transactions = &mut self.info.transactions;
+        transactions.count += 1;
+        transactions.autocommit += u64::from(!was_open);
+        transactions.rolled_back += u64::from(was_open && is_rolled_back);
+        transactions.writes.add(writes.max(1));
+        if connection.is_counted {
+            transactions.changes.add(changes);
+        }
+    }
+
+    /// A statement is reset before its end: its execution ends here.
+    fn rest(&mut self, connection: u32, handle: u32) {
+        let handle = self.connections.get_mut(&connection).and_then(|it| it.handles.get_mut(&handle));
+        if let Some(handle) = handle
+            && handle.inside_ns > 0
+            && let Some(text) = self.texts.get(&handle.statement)
+        {
+            self.statements.entry(text.verb).or_default().1.add(handle.inside_ns / 1000);
+            handle.inside_ns = 0;
+        }
+    }
+
+    fn finish(mut self) -> Info {
+        let info = &mut self.info;
+        for (verb, (mut statement, latency)) in self.statements {
+            statement.latency_us = latency;
+            info.statements.insert(verb, statement);
+        }
+        let of = |verb: Verb| info.statements.get(&verb).map_or(0, |statement| statement.executions);
+        let (reads, writes) = (of(Verb::Select), of(Verb::Insert) + of(Verb::Update) + of(Verb::Delete));
+        info.read_share = if reads + writes == 0 { 0.0 } else { reads as f64 / (reads + writes) as f64 };
+        info.tables = self.tables.into_iter().map(|(table, counts)| TableInfo { table, ..counts }).collect();
+        info.tables.sort_by(|a, b| (b.reads + b.writes, &a.table).cmp(&(a.reads + a.writes, &b.table)));
+        info.tables.truncate(TABLES_MAX);
+        info.errors = self.errors.into_values().collect();
+        self.info
+    }
+}
+
+impl Text {
+    fn of(sql: &str) -> Text {
+        let verb = Verb::of(sql);
+        let literals = crate::sql::tokens(sql).filter_map(|token| crate::sql::value_of(&token));
+        let setting =
+            crate::sql::pragma(sql).and_then(|(name, value)| Some(format!("PRAGMA {name}={}", value?)));
+        Text {
+            verb,
+            tables: tables::of(sql),
+            literal_bytes: literals.map(|value| value.bytes()).sum(),
+            setting,
+        }
+    }
+}
+
+impl DatabaseInfo {
+    fn of(database: &Database) -> DatabaseInfo {
+        let (start, bytes, note) = match &database.start {
+            Start::Empty => ("empty", None, None),
+            Start::Memory => ("memory", None, None),
+            Start::Image { bytes } => ("image", Some(*bytes), None),
+            Start::Script { bytes } => ("script", Some(*bytes), None),
+            Start::Generator { profile, seed, scale_percent } => {
+                ("generator", None, Some(format!("{profile}, seed {seed}, {scale_percent} %")))
+            }
+            Start::Unknown { reason } => ("unknown", None, Some(reason.clone())),
+        };
+        let path = String::from_utf8_lossy(&database.path).into_owned();
+        DatabaseInfo { path, start: start.into(), bytes, page_bytes: None, note }
+    }
+}

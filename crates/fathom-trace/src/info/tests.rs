@@ -1,0 +1,101 @@
+//! The numbers of small traces whose numbers are known.
+
+use std::path::PathBuf;
+
+use super::*;
+use crate::assemble::{Assembler, Execution};
+use crate::format::Writer;
+
+fn trace(make: impl FnOnce(&mut Assembler, u32)) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("a.trace");
+    let origin = Origin { how: "capture".into(), ..Origin::default() };
+    let mut assembler = Assembler::new(Writer::create(&path).expect("created"), origin).expect("begun");
+    let thread = assembler.thread(1, 1, "test").expect("thread");
+    let database = assembler.database(b"/a.db", Start::Empty, None).expect("database");
+    let connection = assembler.open(thread, database, 0).expect("opened");
+    make(&mut assembler, connection);
+    assembler.close(connection, 90_000_000).expect("closed");
+    assembler.finish().expect("finished");
+    (directory, path)
+}
+
+#[test]
+fn statements_transactions_and_think_times_are_counted() {
+    let (_directory, path) = trace(|assembler, connection| {
+        let mut at_ms = 1;
+        let mut run = |sql: &str, values: &[Value], counts| {
+            let execution = Execution {
+                sql,
+                values,
+                start_ns: at_ms * 1_000_000,
+                duration_ns: 500_000,
+                keep: true,
+                counts: Some(counts),
+            };
+            at_ms += 1;
+            assembler.execute(connection, &execution).expect("written");
+        };
+        run("PRAGMA journal_mode = WAL", &[], (1, 0));
+        run("INSERT INTO t VALUES (?)", &[Value::Text(vec![b'x'; 100])], (0, 1));
+        run("BEGIN", &[], (0, 0));
+        run("INSERT INTO t VALUES (?)", &[Value::Integer(1)], (0, 1));
+        run("UPDATE u SET a = 'twelve bytes'", &[], (0, 7));
+        run("SELECT * FROM t", &[], (3, 0));
+        run("COMMIT", &[], (0, 0));
+        run("BEGIN", &[], (0, 0));
+        run("SELECT * FROM t, u", &[], (30, 0));
+        run("COMMIT", &[], (0, 0));
+        run("BEGIN", &[], (0, 0));
+        run("DELETE FROM t", &[], (0, 5));
+        run("ROLLBACK", &[], (0, 0));
+    });
+    let info = info(&path).expect("read");
+    let of = |verb| info.statements[&verb].clone();
+    assert_eq!((info.executed, info.executed_again, info.prepared, info.texts), (13, 4, 9, 9));
+    assert_eq!((of(Verb::Insert).executions, of(Verb::Insert).changes), (2, 2));
+    assert_eq!((of(Verb::Select).executions, of(Verb::Select).rows), (2, 33));
+    assert_eq!((of(Verb::Begin).executions, of(Verb::Commit).executions), (3, 2));
+    // Percentiles are right to 1 %.
+    assert!((500..=505).contains(&of(Verb::Select).latency_us.at(0.5)));
+    assert!((info.read_share - 2.0 / 6.0).abs() < 1e-9);
+    let transactions = &info.transactions;
+    assert_eq!((transactions.count, transactions.autocommit, transactions.rolled_back), (3, 1, 1));
+    assert_eq!((transactions.writes.sum(), transactions.writes.max()), (4, 2));
+    assert_eq!((transactions.changes.sum(), transactions.changes.max()), (14, 8));
+    // A twelve-letter literal, a text of 100 bytes and an integer; the PRAGMA's value and the SELECTs give nothing to be kept.
+    assert_eq!(info.bytes_given, 120);
+    // Half a millisecond after each execution, and what follows the last.
+    assert_eq!(info.think_us.count(), 14);
+    assert!((500..=505).contains(&info.think_us.at(0.5)));
+    let tables: Vec<_> =
+        info.tables.iter().map(|it| (it.table.as_str(), it.reads, it.writes, it.changes)).collect();
+    assert_eq!(tables, [("t", 2, 3, 7), ("u", 1, 1, 7)]);
+    assert_eq!(info.settings["PRAGMA journal_mode=WAL"], 1);
+    assert_eq!((info.connections, info.connections_at_once, info.torn), (1, 1, None));
+}
+
+#[test]
+fn a_torn_trace_is_counted_up_to_the_tear() {
+    let (_directory, path) = trace(|assembler, connection| {
+        for number in 0..40_000 {
+            let sql = format!("SELECT {number}");
+            let execution = Execution {
+                sql: &sql,
+                values: &[],
+                start_ns: number,
+                duration_ns: 1,
+                keep: false,
+                counts: None,
+            };
+            assembler.execute(connection, &execution).expect("written");
+        }
+    });
+    let whole = info(&path).expect("read");
+    assert_eq!((whole.executed, whole.torn), (40_000, None));
+    let bytes = std::fs::read(&path).expect("readable");
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).expect("written");
+    let half = info(&path).expect("read");
+    assert!(half.executed > 5_000 && half.executed < 35_000, "{}", half.executed);
+    assert!(half.torn.expect("torn").contains("torn at byte"));
+}

@@ -1,0 +1,8 @@
+//! What captured processes leave, and how it becomes one trace. `docs/spool.md` gives the bytes.
+
+mod file;
+mod merge;
+mod record;
+
+pub(crate) use merge::copy;
+pub use merge::{Merged, UnknownStart, merge};

@@ -1,0 +1,13 @@
+//! SQL text as SQLite's tokenizer sees it: what a statement is, where its literals and parameters are.
+
+mod literal;
+mod parameter;
+mod split;
+mod token;
+mod verb;
+
+pub use literal::{literal, value_of};
+pub use parameter::{Parameters, values_from_expanded};
+pub use split::Splitter;
+pub use token::{Token, TokenKind, tokens};
+pub use verb::{Verb, is_key_pragma, pragma};

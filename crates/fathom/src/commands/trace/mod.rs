@@ -1,0 +1,47 @@
+//! `fathom trace …`: capture what an application asks of SQLite, look at it, make it anonymous, replay it.
+
+mod capture;
+mod import;
+mod info;
+
+use fathom_trace::TraceError;
+
+use crate::cli::{Trace, TraceAction};
+use crate::outcome::{Error, Outcome};
+
+/// Does what was asked.
+pub fn run(asked: &Trace) -> super::Result {
+    match &asked.action {
+        TraceAction::Capture(asked) => capture::run(asked),
+        TraceAction::Import(asked) => import::run(asked),
+        TraceAction::Info(asked) => info::run(asked),
+        TraceAction::Extension { file } => {
+            fathom_trace::capture::write_extension(file).map_err(asked_or_failed)?;
+            println!("{}", file.display());
+            eprintln!("A program started by `fathom trace capture` finds it in $FATHOM_TRACE_EXTENSION too.");
+            Ok(Outcome::Good)
+        }
+    }
+}
+
+/// A file that is not there or is no trace was asked for wrongly; all else has failed here.
+fn asked_or_failed(error: TraceError) -> Error {
+    match &error {
+        TraceError::NotATrace { .. } | TraceError::Refused { .. } => Error::asked(error),
+        TraceError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Error::asked(error),
+        _ => Error::failed(error),
+    }
+}
+
+/// Refuses a place for a new file where there is a directory or none.
+fn check_out(file: &std::path::Path) -> Result<(), Error> {
+    if file.is_dir() {
+        return Err(Error::asked(format!("--out {}: a directory; name a file in it", file.display())));
+    }
+    match file.parent().filter(|it| !it.as_os_str().is_empty()) {
+        Some(parent) if !parent.is_dir() => {
+            Err(Error::asked(format!("--out {}: there is no directory {}", file.display(), parent.display())))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,405 @@
+//! `fathom trace` as a user calls it: real programs captured in all their processes, killed, forked; what cannot be captured.
+
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
+mod place;
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use fathom_trace::Reader;
+use fathom_trace::model::{Action, Record, Start, Step, UNFINISHED, Value};
+use place::Place;
+
+/// A directory with a Python program in it; none, with the reason printed, where Python's SQLite is not the shared library.
+fn with_python(program: &str) -> Option<Place> {
+    let place = Place::new();
+    place.write("app.py", program);
+    let probe = "import sqlite3, _sqlite3; c = sqlite3.connect(':memory:'); print('libsqlite3' in open('/proc/self/maps').read())";
+    match std::process::Command::new("python3").args(["-c", probe]).output() {
+        Ok(output) if output.stdout == b"True\n" => Some(place),
+        other => {
+            println!("skipped: no python3 with the shared libsqlite3 ({other:?}); apt-get install python3");
+            None
+        }
+    }
+}
+
+fn records(file: &Path) -> Vec<Record> {
+    Reader::open(file).unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+/// Executions: connection, SQL, step.
+fn steps(records: &[Record]) -> Vec<(u32, String, Step)> {
+    let (mut texts, mut prepared, mut steps) = (HashMap::new(), HashMap::new(), Vec::new());
+    for record in records {
+        match record {
+            Record::Statement(statement) => {
+                texts.insert(statement.id, statement.sql.clone());
+            }
+            Record::Event(event) => match &event.action {
+                Action::Prepare { handle, statement, .. } => {
+                    prepared.insert((event.connection, *handle), texts[statement].trim_start().to_owned());
+                }
+                Action::Step(step) => {
+                    steps.push((
+                        event.connection,
+                        prepared[&(event.connection, step.handle)].clone(),
+                        step.clone(),
+                    ));
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+    steps
+}
+
+fn begun(records: &[Record], verb: &str) -> usize {
+    steps(records).iter().filter(|(_, sql, step)| step.begins && sql.starts_with(verb)).count()
+}
+
+#[test]
+fn a_programs_calls_are_kept_with_values_rows_changes_errors_and_transactions() {
+    let program = "
+import sqlite3
+c = sqlite3.connect('app.db', isolation_level=None)
+c.execute('PRAGMA journal_mode=WAL')
+c.execute('CREATE TABLE t(id INTEGER PRIMARY KEY, a)')
+c.execute('BEGIN')
+for value in (None, 7, -2.5, 'größe', b'\\x00\\x01'):
+    c.execute('INSERT INTO t(a) VALUES (?)', (value,))
+c.execute('COMMIT')
+print(len(c.execute('SELECT * FROM t').fetchall()))
+c.execute('UPDATE t SET a = 1 WHERE id > ?', (2,))
+try: c.execute('INSERT INTO t(id) VALUES (1)')
+except sqlite3.IntegrityError as error: print(error)
+try: c.execute('SELECT * FROM missing')
+except sqlite3.OperationalError as error: print(error)
+c.executescript('CREATE TABLE u(a); INSERT INTO u VALUES (1); SELECT * FROM t')
+c.close()
+";
+    let Some(place) = with_python(program) else { return };
+    let end = place.fathom(&["trace", "capture", "--out", "a.trace", "--", "python3", "app.py"]);
+    assert_eq!(end.exits(0).stdout, "5\nUNIQUE constraint failed: t.id\nno such table: missing\n");
+    assert_eq!(place.files(), ["a.trace", "app.db", "app.py"], "no spool is left");
+    let records = records(&place.path("a.trace"));
+    let steps = steps(&records);
+    let of = |start: &str| -> Vec<&Step> {
+        steps.iter().filter(|(_, sql, _)| sql.starts_with(start)).map(|(.., step)| step).collect()
+    };
+    assert_eq!(of("SELECT * FROM t").iter().map(|step| step.rows).sum::<u64>(), 10);
+    let inserts = of("INSERT INTO t(a)");
+    assert_eq!(inserts.len(), 5);
+    assert!(inserts.iter().all(|step| step.changes == 1 && step.in_transaction && step.outcome.code == 101));
+    assert!(!of("COMMIT")[0].in_transaction);
+    assert_eq!(of("UPDATE")[0].changes, 3);
+    let failed = of("INSERT INTO t(id)")[0];
+    assert_eq!(
+        (failed.outcome.code, failed.outcome.message.as_str()),
+        (1555, "UNIQUE constraint failed: t.id")
+    );
+    assert_eq!((of("CREATE TABLE u").len(), of("INSERT INTO u").len()), (1, 1));
+    let bound: Vec<&Value> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Event(event) => match &event.action {
+                Action::Bind { value, .. } => Some(value),
+                _ => None,
+            },
+            _ => None,
+        })
+        .collect();
+    let text = Value::Text("größe".into());
+    let blob = Value::Blob(vec![0, 1]);
+    assert_eq!(
+        bound,
+        [&Value::Null, &Value::Integer(7), &Value::Real(-2.5), &text, &blob, &Value::Integer(2)]
+    );
+    let refused = records.iter().find_map(|record| match record {
+        Record::Event(event) => match &event.action {
+            Action::Prepare { outcome, .. } if outcome.is_error() => Some(outcome.clone()),
+            _ => None,
+        },
+        _ => None,
+    });
+    assert_eq!(refused.unwrap().message, "no such table: missing");
+    assert!(records.iter().any(|record| matches!(record, Record::Database(it) if it.start == Start::Empty)));
+    place.fathom(&["trace", "info", "a.trace"]).exits(0);
+    let json = place.fathom(&["trace", "info", "a.trace", "--json"]);
+    let info: serde_json::Value = serde_json::from_str(&json.exits(0).stdout).unwrap();
+    assert_eq!(info["statements"]["insert"]["executions"], 7);
+    assert_eq!(info["errors"][0]["code"], 1);
+}
+
+#[test]
+fn nothing_is_lost_when_the_program_kills_itself() {
+    let program = "
+import os, sqlite3
+c = sqlite3.connect('app.db', isolation_level=None)
+c.execute('CREATE TABLE t(a)')
+for i in range(500): c.execute('INSERT INTO t VALUES (?)', (i,))
+c.execute('BEGIN')
+for i in range(3): c.execute('INSERT INTO t VALUES (?)', (i,))
+rows = c.execute('SELECT * FROM t')
+next(rows); next(rows)
+os.kill(os.getpid(), 9)
+";
+    let Some(place) = with_python(program) else { return };
+    let end = place.fathom(&["trace", "capture", "--out", "a.trace", "--", "python3", "app.py"]);
+    end.exits(1).says("signal: 9").says("the trace holds what it did until then");
+    let records = records(&place.path("a.trace"));
+    assert_eq!(begun(&records, "INSERT"), 503);
+    assert_eq!(begun(&records, "SELECT"), 1);
+    assert_eq!(place.rows("app.db", "SELECT count(*) FROM t"), "500");
+    let exits: Vec<bool> = records
+        .iter()
+        .filter_map(|record| match record {
+            Record::Exit(exit) => Some(exit.clean),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(exits, [false]);
+}
+
+/// Whenever the kill comes, every row that is in the database has its INSERT in the trace, and at most one more, which was not
+/// finished, is there.
+#[test]
+fn nothing_is_lost_when_the_program_is_killed_from_outside() {
+    let program = "
+import sqlite3
+c = sqlite3.connect('app.db', isolation_level=None)
+c.execute('PRAGMA journal_mode=WAL')
+c.execute('CREATE TABLE t(a)')
+print('ready', flush=True)
+i = 0
+while True:
+    c.execute('INSERT INTO t VALUES (?)', (i,))
+    i += 1
+";
+    let Some(place) = with_python(program) else { return };
+    let mut unfinished = 0;
+    for delay in ["0.05", "0.11", "0.17", "0.23"] {
+        let script = format!("python3 app.py | {{ read x; sleep {delay}; pkill -9 -P $$ python3; }}");
+        place.fathom(&["trace", "capture", "--out", "a.trace", "--", "bash", "-c", &script]);
+        let rows: usize = place.rows("app.db", "SELECT count(*) FROM t").parse().unwrap();
+        let records = records(&place.path("a.trace"));
+        let inserts = begun(&records, "INSERT");
+        assert!(rows > 10 && inserts >= rows && inserts <= rows + 1, "{rows} rows, {inserts} inserts");
+        unfinished += steps(&records).iter().filter(|(.., step)| step.outcome.code == UNFINISHED).count();
+        for end in ["", "-wal", "-shm"] {
+            let _ = std::fs::remove_file(place.path(&format!("app.db{end}")));
+        }
+    }
+    println!("{unfinished} of 4 kills came within a call");
+}
+
+#[test]
+fn every_process_and_thread_is_captured_through_fork_and_exec() {
+    let program = "
+import os, sqlite3, sys, threading
+def work(name, rows):
+    c = sqlite3.connect('app.db', isolation_level=None, timeout=60)
+    for i in range(rows): c.execute(f'INSERT INTO t VALUES (?, {name!r})', (i,))
+    c.close()
+if len(sys.argv) > 1:
+    work('exec', 7)
+    sys.exit()
+c = sqlite3.connect('app.db', isolation_level=None, timeout=60)
+c.execute('CREATE TABLE t(a, b)')
+threads = [threading.Thread(target=work, args=(f'thread{i}', 20)) for i in range(3)]
+for t in threads: t.start()
+for t in threads: t.join()
+children = []
+for n in range(2):
+    pid = os.fork()
+    if pid == 0:
+        work(f'fork{n}', 11)
+        os._exit(0)
+    children.append(pid)
+pid = os.fork()
+if pid == 0: os.execvp(sys.executable, [sys.executable, 'app.py', 'again'])
+children.append(pid)
+for pid in children: os.waitpid(pid, 0)
+work('parent', 5)
+";
+    let Some(place) = with_python(program) else { return };
+    let end = place.fathom(&["trace", "capture", "--out", "a.trace", "--", "python3", "app.py"]);
+    end.exits(0);
+    let records = records(&place.path("a.trace"));
+    let mut by_name: HashMap<String, usize> = HashMap::new();
+    for (_, sql, step) in steps(&records) {
+        if let Some(name) = sql.split('\'').nth(1).filter(|_| step.begins) {
+            *by_name.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+    let expected = [
+        ("thread0", 20),
+        ("thread1", 20),
+        ("thread2", 20),
+        ("fork0", 11),
+        ("fork1", 11),
+        ("exec", 7),
+        ("parent", 5),
+    ];
+    assert_eq!(by_name, expected.map(|(name, count)| (name.to_owned(), count)).into());
+    let count = |is: fn(&Record) -> bool| records.iter().filter(|record| is(record)).count();
+    assert_eq!(count(|record| matches!(record, Record::Process(_))), 4);
+    assert_eq!(count(|record| matches!(record, Record::Process(it) if it.parent.is_some())), 2);
+    assert_eq!(count(|record| matches!(record, Record::Thread(_))), 4 + 2 + 1);
+    assert_eq!(
+        count(|record| matches!(record, Record::Database(_))),
+        1,
+        "one file is one database in all processes"
+    );
+    // The order of the file is the order in which calls returned.
+    assert_eq!(place.rows("app.db", "SELECT count(*) FROM t"), "94");
+}
+
+#[test]
+fn what_a_database_held_is_kept_also_what_stands_in_its_wal() {
+    let program = "
+import sqlite3
+c = sqlite3.connect('app.db', isolation_level=None)
+c.execute('INSERT INTO t VALUES (2)')
+c.execute(\"ATTACH 'other.db' AS o\")
+c.execute('INSERT INTO o.u VALUES (3)')
+";
+    let Some(place) = with_python(program) else { return };
+    let open = rusqlite::Connection::open(place.path("app.db")).unwrap();
+    open.execute_batch("PRAGMA journal_mode=WAL; CREATE TABLE t(a); INSERT INTO t VALUES (1)").unwrap();
+    place.sql("other.db", "CREATE TABLE u(a); INSERT INTO u VALUES (9)");
+    place.fathom(&["trace", "capture", "--out", "a.trace", "--", "python3", "app.py"]).exits(0);
+    let mut images: HashMap<u32, Vec<u8>> = HashMap::new();
+    let mut attached = 0;
+    for record in records(&place.path("a.trace")) {
+        match record {
+            Record::Content(content) => images.entry(content.database).or_default().extend(content.bytes),
+            Record::Event(event) => attached += usize::from(matches!(event.action, Action::Attach { .. })),
+            _ => {}
+        }
+    }
+    assert_eq!((images.len(), attached), (2, 1));
+    for (number, query, expected) in
+        [(0, "SELECT group_concat(a) FROM t", "1"), (1, "SELECT group_concat(a) FROM u", "9")]
+    {
+        place.write_bytes("image.db", &images[&number]);
+        assert_eq!(place.rows("image.db", query), expected);
+    }
+}
+
+#[test]
+fn an_encrypted_database_is_named_and_its_key_is_not_kept() {
+    let program = "
+import sqlite3
+c = sqlite3.connect('secret.db', isolation_level=None)
+c.execute(\"PRAGMA key = 'open sesame'\")
+try: c.execute('SELECT * FROM sqlite_master')
+except sqlite3.DatabaseError as error: print(error)
+";
+    let Some(place) = with_python(program) else { return };
+    place.write_bytes("secret.db", &[0xa7; 8192]);
+    let end = place.fathom(&["trace", "capture", "--out", "a.trace", "--", "python3", "app.py"]);
+    end.exits(0)
+        .says("secret.db: what it held at the start is not known")
+        .says("it is encrypted, or no database");
+    let info = place.fathom(&["trace", "info", "a.trace"]);
+    assert!(info.stdout.contains("encryption PRAGMA key"), "{info}");
+    assert!(info.stdout.contains("error 26"), "{info}");
+    assert!(!info.stdout.contains("sesame"), "{info}");
+    let text = format!("{:?}", records(&place.path("a.trace")));
+    assert!(!text.contains("sesame") && text.contains("left out"), "the key is not in the trace");
+}
+
+#[test]
+fn a_program_without_shared_sqlite_is_told_why_nothing_was_seen() {
+    let place = Place::new();
+    let own = env!("CARGO_BIN_EXE_fathom");
+    for (program, words) in
+        [("true", "called no shared libsqlite3.so"), (own, "has an SQLite of its own inside")]
+    {
+        let end = place.fathom(&["trace", "capture", "--out", "a.trace", "--", program, "--version"]);
+        end.exits(1).says("no call of SQLite was seen").says(words).says("FATHOM_TRACE_EXTENSION");
+        assert_eq!(place.files(), [""; 0], "nothing is written");
+    }
+    place
+        .fathom(&["trace", "capture", "--out", "a.trace", "--", "no-such-program"])
+        .exits(2)
+        .says("no-such-program: No such file");
+    place
+        .fathom(&["trace", "capture", "--out", "no/a.trace", "--", "true"])
+        .exits(2)
+        .says("there is no directory no");
+}
+
+#[test]
+fn the_extension_captures_an_sqlite_that_no_library_can_stand_before() {
+    let place = Place::new();
+    place.fathom(&["trace", "extension", "libfathomtrace.so"]).exits(0);
+    std::fs::create_dir(place.path("spool")).unwrap();
+    let script = ".load ./libfathomtrace.so\nCREATE TABLE t(a, b);\nINSERT INTO t VALUES (1, 'x'), (2, 'y');\n\
+                  .param init\n.param set @a \"'it''s'\"\nINSERT INTO t VALUES (@a, -1.5);\nSELECT a FROM t;\n";
+    place.write("script", script);
+    let run = std::process::Command::new("sqlite3")
+        .arg(place.path("app.db"))
+        .stdin(std::fs::File::open(place.path("script")).unwrap())
+        .env("FATHOM_TRACE_SPOOL", place.path("spool"))
+        .current_dir(place.path("."))
+        .output();
+    let output = match run {
+        Ok(output) => output,
+        Err(error) => return println!("skipped: no sqlite3 shell ({error}); apt-get install sqlite3"),
+    };
+    assert_eq!(
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)),
+        ("1\n2\nit's\n".into(), "".into())
+    );
+    place.fathom(&["trace", "import", "spool", "--out", "a.trace"]).exits(0);
+    let records = records(&place.path("a.trace"));
+    let steps = steps(&records);
+    let of = |start: &str| {
+        steps.iter().filter(|(_, sql, _)| sql.starts_with(start)).map(|(.., step)| step).collect::<Vec<_>>()
+    };
+    assert_eq!(of("INSERT INTO t VALUES (1")[0].changes, 2);
+    assert_eq!(of("SELECT a")[0].rows, 3);
+    let bound = records.iter().any(|record| {
+        matches!(record, Record::Event(event)
+            if matches!(&event.action, Action::Bind { index: 1, value: Value::Text(text), .. } if text == b"it's"))
+    });
+    assert!(bound, "the value of @a is kept");
+}
+
+#[test]
+fn damaged_traces_are_refused_with_their_place() {
+    let place = Place::new();
+    place.write("a.sql", "CREATE TABLE t(a); INSERT INTO t VALUES (1);");
+    place.fathom(&["trace", "import", "a.sql", "--out", "a.trace"]).exits(0);
+    let whole = place.read("a.trace");
+    place.write_bytes("torn.trace", &whole[..whole.len() - 5]);
+    let end = place.fathom(&["trace", "info", "torn.trace"]);
+    end.exits(1).says("torn.trace: torn at byte").says("everything before is readable");
+    assert!(end.stdout.contains("2 executions"), "what is readable is counted: {end}");
+    let mut damaged = whole.clone();
+    damaged[60] ^= 1;
+    place.write_bytes("damaged.trace", &damaged);
+    place.fathom(&["trace", "info", "damaged.trace"]).exits(1).says("damaged.trace: corrupt at byte 16");
+    place.write_bytes("text.trace", b"no trace at all");
+    place
+        .fathom(&["trace", "info", "text.trace"])
+        .exits(2)
+        .says("not a Fathom trace")
+        .says("fathom trace import");
+    place.fathom(&["trace", "info", "missing.trace"]).exits(2).says("missing.trace: No such file");
+    place
+        .fathom(&["trace", "import", "missing.sql", "--out", "b.trace"])
+        .exits(2)
+        .says("missing.sql: No such file");
+    place.write("shell.sql", ".mode csv\n");
+    place
+        .fathom(&["trace", "import", "shell.sql", "--out", "b.trace"])
+        .exits(2)
+        .says("shell.sql:1")
+        .says("remove the line");
+    assert!(!place.files().contains(&"b.trace".to_owned()), "{:?}", place.files());
+}
