@@ -2,7 +2,7 @@
 
 use crate::append_list::AppendList;
 use crate::cache_line::CacheLine;
-use crate::container::{CLASSES, Container, MAX_CONTAINERS, Rid, Slot};
+use crate::container::{CLASSES, Container, MAX_CONTAINERS, Rid, Slot, zeros};
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::row::Layout;
@@ -153,14 +153,12 @@ impl TableInner {
         if self.space.bytes() + size as u64 + index > self.space.limit {
             return Err(full());
         }
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(size).map_err(|_| full())?;
-        bytes.resize(size, 0);
+        let bytes = zeros(size).ok_or_else(full)?;
         let i = self.containers.len();
         if i >= MAX_CONTAINERS {
             return Err(full());
         }
-        let container = Container::new(class, self.space.take_image(), bytes.into_boxed_slice());
+        let container = Container::new(class, self.space.take_image(), bytes);
         let slots = container.slots(size);
         if !self.containers.put(i, container) {
             return Err(full());

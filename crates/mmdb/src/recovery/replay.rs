@@ -6,7 +6,7 @@
 
 use super::scan::Scanned;
 use crate::codec::Reader;
-use crate::container::{BODY, CLASSES, Container, MAX_CONTAINERS, Slot};
+use crate::container::{BODY, CLASSES, Container, MAX_CONTAINERS, Slot, zeros};
 use crate::error::{Error, Result};
 use crate::log::record::{self, Kind, Target};
 use crate::log::{Sabotage, frame::Frame};
@@ -94,7 +94,8 @@ impl<'a> Worker<'a> {
             if t.container >= MAX_CONTAINERS {
                 return Err(format!("container {} is out of range", t.container));
             }
-            let c = Container::new(t.class, table.space.take_image(), vec![0; size].into());
+            let bytes = zeros(size).ok_or_else(|| format!("no memory for container {}", t.container))?;
+            let c = Container::new(t.class, table.space.take_image(), bytes);
             table.containers.put(t.container, c);
             table.space.containers.fetch_add(1, Ordering::Relaxed);
         }
