@@ -99,8 +99,25 @@ impl Server {
             server.make_directory()?;
             server.make_cluster(checksums)?;
         }
+        server.wait_for_predecessor();
         server.run()?;
         Ok(server)
+    }
+
+    /// A server whose process was killed needs a moment to end itself; until then it holds the cluster. One that does not end
+    /// belongs to somebody: then the start says so.
+    fn wait_for_predecessor(&self) {
+        let begin = Instant::now();
+        let file = self.data.join("postmaster.pid");
+        while begin.elapsed() < PATIENCE / 4 {
+            let process = std::fs::read_to_string(&file).unwrap_or_default();
+            let process = process.lines().next().unwrap_or_default().trim().to_owned();
+            let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+            if process.is_empty() || name.trim_end() != "postgres" {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     fn make_directory(&self) -> Result<(), ServerError> {

@@ -114,8 +114,9 @@ pub fn check(store: &dyn Store, directory: &Path, accepted: &[i64]) -> Result<Re
     let mut report = Report { accepted: accepted.len() as u64, ..Report::default() };
     let mut tables = Tables::default();
     read_archive(directory, &mut |record| {
-        if tables.archived.insert(record.msg_id, record).is_some() {
-            report.violated(|| format!("I1: message {} is in the archive twice", record.msg_id));
+        let msg_id = record.msg_id;
+        if tables.archived.insert(msg_id, record).is_some() {
+            report.violated(|| format!("I1: message {msg_id} is in the archive twice"));
         }
     })?;
     store.scan(&mut |row| {
@@ -266,8 +267,8 @@ impl Tables {
             }
         }
         for (&id, it) in &self.archived {
-            if it.delivered && !it.scheduled && !self.messages.contains_key(&id) {
-                delivered.push((it.dst_key, it.rank, id, it.done_us));
+            if it.delivered() && !it.scheduled() && !self.messages.contains_key(&id) {
+                delivered.push((it.station, it.rank, id, it.done_us));
             }
         }
         delivered.sort_unstable();
@@ -292,7 +293,7 @@ impl Tables {
             receipts.entry(it.receipt_of).or_default().insert(id);
         }
         let live = self.messages.iter().map(|(&id, it)| (id, it.wants_receipt && it.state.is_final()));
-        let archived = self.archived.iter().map(|(&id, it)| (id, it.wants_receipt));
+        let archived = self.archived.iter().map(|(&id, it)| (id, it.receipt_due));
         let due: HashMap<i64, bool> = archived.chain(live).collect();
         for (id, due) in due {
             let found = receipts.remove(&id).map_or(0, |them| them.len());

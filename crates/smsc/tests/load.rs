@@ -56,7 +56,6 @@ fn put_through(store: &dyn Store, dir: &Path, plan: &Plan) {
     assert!(counted.alerts > 0 && counted.receipts > 0, "{counted:?}");
     let report = check(store, dir, &ran.accepted).unwrap();
     assert!(report.holds(), "{report:#?}");
-    assert!(report.live == 0 || counted.receipts > 0);
 }
 
 /// A store that can be opened again.
@@ -86,16 +85,16 @@ fn mmdb_holds_with_1_4_16_and_96_threads() {
     let open = mmdb(MmdbOptions::default());
     works(&open, 1, 1, 1000);
     works(&open, 4, 1, 2000);
-    works(&open, 16, 1, 4000);
-    works(&open, 96, 1, 8000);
+    works(&open, 16, 1, 2000);
+    works(&open, 96, 1, 3000);
 }
 
 #[test]
 fn mmdb_holds_with_every_kind_of_logging_and_pipelined_clients() {
     let selective = MmdbOptions { selective: true, ..MmdbOptions::default() };
-    works(&mmdb(selective.clone()), 16, 32, 4000);
+    works(&mmdb(selective.clone()), 16, 32, 2000);
     let other = MmdbOptions { streams: 2, log_kind: LogKind::AfterImage, group_commit: false, ..selective };
-    works(&mmdb(other), 4, 8, 2000);
+    works(&mmdb(other), 4, 8, 1000);
 }
 
 #[test]
@@ -108,19 +107,19 @@ fn mmdb_holds_with_every_granularity_of_locks() {
 #[test]
 fn sqlite_holds_with_1_4_16_and_96_threads() {
     let open = sqlite(true);
-    works(&open, 1, 1, 300);
-    works(&open, 4, 1, 1000);
-    works(&open, 16, 8, 2000);
-    works(&open, 96, 1, 3000);
+    works(&open, 1, 1, 200);
+    works(&open, 4, 1, 500);
+    works(&open, 16, 8, 1000);
+    works(&open, 96, 1, 1000);
 }
 
 #[test]
 fn naive_sqlite_holds_with_1_4_16_and_96_threads() {
     let open = sqlite(false);
     works(&open, 1, 1, 100);
-    works(&open, 4, 1, 200);
-    works(&open, 16, 1, 200);
-    works(&open, 96, 1, 300);
+    works(&open, 4, 1, 100);
+    works(&open, 16, 1, 100);
+    works(&open, 96, 1, 150);
 }
 
 /// PostgreSQL as installed; the test is skipped, and says so, where it is not.
@@ -136,15 +135,15 @@ fn postgresql(kind: StoreKind) -> Option<impl Fn(&Path) -> Box<dyn Store>> {
 fn postgresql_holds_with_1_4_16_and_96_threads() {
     let Some(open) = postgresql(StoreKind::Postgresql) else { return };
     works(&open, 1, 1, 100);
-    works(&open, 4, 8, 500);
-    works(&open, 16, 1, 500);
-    works(&open, 96, 1, 1000);
+    works(&open, 4, 8, 300);
+    works(&open, 16, 1, 300);
+    works(&open, 96, 1, 400);
 }
 
 #[test]
 fn grouped_postgresql_holds() {
     let Some(open) = postgresql(StoreKind::PostgresqlGrouped) else { return };
-    works(&open, 4, 32, 1000);
+    works(&open, 4, 32, 500);
 }
 
 #[test]

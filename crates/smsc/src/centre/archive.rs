@@ -5,7 +5,7 @@
 
 use crate::model::Message;
 use crate::store::StoreError;
-use serde_json::{Value as Json, json};
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
@@ -42,25 +42,84 @@ pub enum ArchiveError {
     },
 }
 
-/// A call detail record, as far as `smsc check` needs it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A call detail record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Archived {
     /// The message.
     pub msg_id: i64,
-    /// The message that it was the receipt of; 0 for none.
-    pub receipt_of: i64,
-    /// Its station.
-    pub dst_key: i64,
-    /// Its rank.
+    /// Its final state, by SMPP's number.
+    pub state: u8,
+    /// Account.
+    pub account: u32,
+    /// Source address.
+    pub src: String,
+    /// Destination address.
+    pub dst: String,
+    /// Its station's key.
+    pub station: i64,
+    /// 3 − priority.
     pub rank: u8,
-    /// Whether a receipt was due for it.
-    pub wants_receipt: bool,
-    /// Whether it was delivered.
-    pub delivered: bool,
-    /// Whether it was scheduled.
-    pub scheduled: bool,
+    /// When it was accepted, µs.
+    pub submit_us: i64,
+    /// When it was to be delivered; 0 for at once, µs.
+    pub schedule_us: i64,
     /// When it became final, µs.
     pub done_us: i64,
+    /// Attempts.
+    pub attempts: u32,
+    /// Error of the last one.
+    pub error: u32,
+    /// Parts.
+    pub parts: u8,
+    /// The message that it was the receipt of; 0 for none.
+    pub receipt_of: i64,
+    /// registered_delivery.
+    pub registered_delivery: u8,
+    /// data_coding.
+    pub data_coding: u8,
+    /// Octets of its body.
+    pub octets: usize,
+    /// Whether a receipt was due for it.
+    pub receipt_due: bool,
+}
+
+impl Archived {
+    /// The record of a message.
+    #[must_use]
+    pub fn of(message: &Message) -> Archived {
+        Archived {
+            msg_id: message.msg_id,
+            state: message.state as u8,
+            account: message.account,
+            src: message.src.clone(),
+            dst: message.dst.clone(),
+            station: message.dst_key.0,
+            rank: message.rank(),
+            submit_us: message.submit_us,
+            schedule_us: message.schedule_us,
+            done_us: message.done_us,
+            attempts: message.attempts,
+            error: message.last_error,
+            parts: message.parts,
+            receipt_of: message.receipt_of,
+            registered_delivery: message.registered_delivery,
+            data_coding: message.data_coding,
+            octets: message.body.len(),
+            receipt_due: message.wants_receipt(message.state),
+        }
+    }
+
+    /// Whether it was delivered.
+    #[must_use]
+    pub fn delivered(&self) -> bool {
+        self.state == crate::model::State::Delivered as u8
+    }
+
+    /// Whether it had to wait for its time.
+    #[must_use]
+    pub fn scheduled(&self) -> bool {
+        self.schedule_us > self.submit_us
+    }
 }
 
 impl Archive {
@@ -94,30 +153,19 @@ impl Archive {
     /// # Errors
     /// I/O; then nothing is acknowledged.
     pub fn append(&mut self, messages: &[Message]) -> Result<(), ArchiveError> {
-        let mut lines = String::new();
+        let mut lines = Vec::new();
         let fresh: Vec<&Message> = messages.iter().filter(|it| !self.last.contains(&it.msg_id)).collect();
         for message in &fresh {
-            lines.push_str(&record(message).to_string());
-            lines.push('\n');
+            let written = serde_json::to_writer(&mut lines, &Archived::of(message));
+            written.map_err(|error| StoreError::io(&self.path)(error.into()))?;
+            lines.push(b'\n');
         }
-        self.file.write_all(lines.as_bytes()).map_err(StoreError::io(&self.path))?;
+        self.file.write_all(&lines).map_err(StoreError::io(&self.path))?;
         self.file.sync_data().map_err(StoreError::io(&self.path))?;
         self.count += fresh.len() as u64;
         self.last = messages.iter().map(|message| message.msg_id).collect();
         Ok(())
     }
-}
-
-fn record(message: &Message) -> Json {
-    json!({
-        "msg_id": message.msg_id, "state": message.state as u8, "account": message.account,
-        "src": message.src, "dst": message.dst, "station": message.dst_key.0, "rank": message.rank(),
-        "submit_us": message.submit_us, "schedule_us": message.schedule_us, "done_us": message.done_us,
-        "attempts": message.attempts, "error": message.last_error, "parts": message.parts,
-        "receipt_of": message.receipt_of, "registered_delivery": message.registered_delivery,
-        "data_coding": message.data_coding, "octets": message.body.len(),
-        "receipt_due": message.wants_receipt(message.state),
-    })
 }
 
 /// Reads the archive in `directory`, if there is one.
@@ -141,31 +189,16 @@ fn read(path: &Path, each: &mut dyn FnMut(Archived)) -> Result<u64, ArchiveError
         if length == 0 || line.last() != Some(&b'\n') {
             break;
         }
-        match archived(&line) {
-            Some(record) => each(record),
+        match serde_json::from_slice(&line) {
+            Ok(record) => each(record),
             // A crash may leave a last batch of which some blocks were written and others not: then no whole line follows.
-            None if lines.fill_buf().map_err(StoreError::io(path))?.is_empty() => break,
-            None => {
-                let problem = "no call detail record".into();
+            Err(_) if lines.fill_buf().map_err(StoreError::io(path))?.is_empty() => break,
+            Err(error) => {
+                let problem = format!("no call detail record: {error}");
                 return Err(ArchiveError::Line { path: path.display().to_string(), line: number, problem });
             }
         }
         whole += length as u64;
     }
     Ok(whole)
-}
-
-fn archived(line: &[u8]) -> Option<Archived> {
-    let record: Json = serde_json::from_slice(line).ok()?;
-    let number = |name: &str| record.get(name)?.as_i64();
-    Some(Archived {
-        msg_id: number("msg_id")?,
-        receipt_of: number("receipt_of")?,
-        dst_key: number("station")?,
-        rank: u8::try_from(number("rank")?).ok()?,
-        wants_receipt: record.get("receipt_due")?.as_bool()?,
-        delivered: number("state")? == crate::model::State::Delivered as i64,
-        scheduled: number("schedule_us")? > number("submit_us")?,
-        done_us: number("done_us")?,
-    })
 }

@@ -15,7 +15,7 @@ pub struct Delivery {
     /// Temporary failures of the station since its last message went.
     pub attempts: u32,
     /// The message.
-    pub message: Message,
+    pub message: Box<Message>,
     /// Its parts, for a mobile.
     pub parts: Vec<EncodedPart>,
 }
@@ -92,5 +92,11 @@ fn take(
     station.ready_us = now_us + rules.lease_us;
     station.alerted = false;
     tx.put(&station)?;
-    Ok(Some(Delivery { station: key, epoch: station.epoch, attempts: station.attempts, message, parts }))
+    Ok(Some(Delivery {
+        station: key,
+        epoch: station.epoch,
+        attempts: station.attempts,
+        message: Box::new(message),
+        parts,
+    }))
 }

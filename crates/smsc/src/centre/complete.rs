@@ -2,8 +2,8 @@
 
 use super::finish::finish;
 use super::operation::Rules;
-use super::receive::{named, station};
-use crate::model::{Message, MessageState, RetryTimer, StationKey, StationState};
+use super::receive::station;
+use crate::model::{Message, MessageState, RetryTimer, Station, StationKey, StationState};
 use crate::store::{StoreError, Transaction};
 
 /// The end of a flight.
@@ -13,8 +13,8 @@ pub struct Completion {
     pub station: StationKey,
     /// The claim.
     pub epoch: i64,
-    /// The message.
-    pub msg_id: i64,
+    /// The message, as the claim gave it. Nobody changes a message in flight, so it need not be read again.
+    pub message: Box<Message>,
     /// What became of it.
     pub verdict: Verdict,
     /// The receipt that a final state brings its sender ([`super::receipt`]), if it wants one.
@@ -60,42 +60,56 @@ pub(super) fn complete(
     rules: &Rules,
     completion: &mut Completion,
 ) -> Result<Completed, StoreError> {
-    let &mut Completion { station: key, epoch, msg_id, verdict, now_us, .. } = completion;
+    let Completion { station: key, epoch, message: claimed, verdict, receipt, now_us } = completion;
+    let (key, epoch, now_us) = (*key, *epoch, *now_us);
     tx.lock(key)?;
     let mut station = station(tx, key)?;
-    if station.state != StationState::Busy || station.epoch != epoch || station.current != msg_id {
+    if station.state != StationState::Busy || station.epoch != epoch || station.current != claimed.msg_id {
         return Ok(Completed::Fenced);
     }
-    let mut message = named(tx, msg_id, "a station in flight")?;
-    message.attempts += 1;
+    // The transaction may have to run again: what the claim gave is put back.
+    let before = (claimed.state, claimed.attempts, claimed.last_error, claimed.done_us);
+    claimed.attempts += 1;
     station.current = 0;
-    match verdict {
+    let done = match *verdict {
         Verdict::Final { state, error } => {
-            message.last_error = error;
+            claimed.last_error = error;
             station.attempts = 0;
             station.last_error = error;
             station.state = StationState::Ready;
             station.ready_us = now_us;
-            let receipt = completion.receipt.as_deref_mut();
-            finish(tx, rules, station, &mut message, state, receipt, now_us).map(Completed::Final)
+            finish(tx, rules, station, claimed, state, receipt.as_deref_mut(), now_us).map(Completed::Final)
         }
         Verdict::Temporary { error, absent, retry_us } => {
-            message.last_error = error;
-            station.attempts += 1;
-            station.last_error = error;
-            let due_us = if station.alerted { now_us } else { retry_us.min(message.expire_us).max(now_us) };
-            if station.alerted {
-                // It came back while we tried: waiting for another alert would be waiting for nothing.
-                station.state = StationState::Ready;
-                station.alerted = false;
-            } else {
-                station.state = if absent { StationState::Absent } else { StationState::Wait };
-                tx.put(&RetryTimer { due_us, dst_key: key, epoch })?;
-            }
-            station.ready_us = due_us;
-            tx.put(&message)?;
-            tx.put(&station)?;
-            Ok(Completed::Again(due_us))
+            claimed.last_error = error;
+            let due_us = if station.alerted { now_us } else { retry_us.min(claimed.expire_us).max(now_us) };
+            again(tx, station, claimed, absent, due_us)
         }
+    };
+    (claimed.state, claimed.attempts, claimed.last_error, claimed.done_us) = before;
+    done
+}
+
+/// The message stays at the head of its queue; its station waits, unless an alert came during the attempt.
+fn again(
+    tx: &mut impl Transaction,
+    mut station: Station,
+    message: &Message,
+    absent: bool,
+    due_us: i64,
+) -> Result<Completed, StoreError> {
+    station.attempts += 1;
+    station.last_error = message.last_error;
+    station.ready_us = due_us;
+    if station.alerted {
+        // It came back while we tried: waiting for another alert would be waiting for nothing.
+        station.state = StationState::Ready;
+        station.alerted = false;
+    } else {
+        station.state = if absent { StationState::Absent } else { StationState::Wait };
+        tx.put(&RetryTimer { due_us, dst_key: station.dst_key, epoch: station.epoch })?;
     }
+    tx.put(message)?;
+    tx.put(&station)?;
+    Ok(Completed::Again(due_us))
 }

@@ -3,8 +3,7 @@
 use super::operation::Rules;
 use super::receive::{drop_parts, enqueue, station};
 use crate::model::{
-    Message, MessageState, NEVER_US, Queued, RetryTimer, Scheduled, Sent, Station, StationKey, StationState,
-    Value,
+    Message, MessageState, Queued, RetryTimer, Scheduled, Sent, Station, StationKey, StationState, Value,
 };
 use crate::store::{StoreError, Transaction};
 
@@ -61,7 +60,6 @@ fn close(
     drop_parts(tx, message)?;
     message.state = state;
     message.done_us = now_us;
-    message.expire_us = NEVER_US;
     tx.put(message)?;
     if rules.has_flusher {
         tx.put(&sent_row(message))?;

@@ -4,7 +4,9 @@ use super::finish::{finish, finish_scheduled};
 use super::operation::{Outcome, Rules};
 use super::receipt::receipt;
 use super::receive::{drop_parts, encode, message, station};
-use crate::model::{Message, MessageState, Queued, Scheduled, State, Station, StationState, Value};
+use crate::model::{
+    Message, MessageState, Queued, Scheduled, State, Station, StationKey, StationState, Value,
+};
 use crate::store::{StoreError, Transaction};
 use crate::text::TextError;
 
@@ -85,6 +87,22 @@ pub(super) fn query(tx: &mut impl Transaction, account: u32, msg_id: i64) -> Res
         }
         None => Outcome::Refused(Refusal::NoSuchMessage),
     })
+}
+
+pub(super) fn find(
+    tx: &mut impl Transaction,
+    account: u32,
+    src: &str,
+    station: StationKey,
+    max: usize,
+) -> Result<Vec<i64>, StoreError> {
+    let key = [Value::Int(account.into()), Value::Text(src), Value::Int(station.0)];
+    let found = tx.range::<Message>(Message::BY_ADDRESSES, &key, &key, usize::MAX >> 1)?;
+    let live = found.iter().filter(|it| !it.state.is_final() && it.receipt_of == 0);
+    let mut ids: Vec<i64> = live.map(|message| message.msg_id).collect();
+    ids.sort_unstable();
+    ids.truncate(max);
+    Ok(ids)
 }
 
 pub(super) fn cancel(

@@ -87,6 +87,18 @@ pub enum Operation {
         /// Which.
         msg_id: i64,
     },
+    /// An account's messages between two addresses that are not final: what cancel_sm without a number and replace_if_present
+    /// are about.
+    Find {
+        /// Whose they must be.
+        account: u32,
+        /// Source address.
+        src: String,
+        /// Destination.
+        station: StationKey,
+        /// The most messages.
+        max: usize,
+    },
     /// Takes a message back.
     Cancel {
         /// Whose it must be.
@@ -122,6 +134,8 @@ pub enum Outcome {
     Completed(Completed),
     /// Rows that something was done to.
     Count(usize),
+    /// Numbers of messages, rising.
+    Found(Vec<i64>),
     /// State of a message.
     Status(Status),
     /// Final messages, the oldest first.
@@ -152,6 +166,9 @@ impl Operation {
                 recover::free_leases(tx, *now_us, *until_us, *max).map(Outcome::Count)
             }
             Operation::Query { account, msg_id } => manage::query(tx, *account, *msg_id),
+            Operation::Find { account, src, station, max } => {
+                manage::find(tx, *account, src, *station, *max).map(Outcome::Found)
+            }
             Operation::Cancel { account, msg_id, now_us } => {
                 manage::cancel(tx, rules, *account, *msg_id, *now_us)
             }

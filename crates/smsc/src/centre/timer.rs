@@ -1,10 +1,10 @@
 //! Timers and alerts: what makes messages and stations ready, and what ends messages that nobody waits for any more.
 
-use super::finish::{finish, finish_scheduled};
+use super::finish::finish;
 use super::operation::Rules;
 use super::receipt::receipt;
 use super::receive::{enqueue, message, named, primary, station};
-use crate::model::{Message, RetryTimer, Scheduled, State, Station, StationKey, StationState, Value};
+use crate::model::{Queued, RetryTimer, Scheduled, State, Station, StationKey, StationState, Value};
 use crate::store::{StoreError, Transaction};
 
 /// Notifier: the station is there again. 1 if it made a difference.
@@ -69,32 +69,28 @@ pub(super) fn release_scheduled(
     Ok(due.len())
 }
 
-/// Messages whose validity has ended; not those in flight, which end when they come back.
+/// Messages whose validity has ended; not those in flight, which end when they come back, nor scheduled ones, whose validity
+/// lasts beyond their time.
 pub(super) fn expire(
     tx: &mut impl Transaction,
     rules: &Rules,
     now_us: i64,
     max: usize,
 ) -> Result<usize, StoreError> {
-    let due = tx.range::<Message>(Message::BY_EXPIRY, &[Value::Int(i64::MIN)], &[Value::Int(now_us)], max)?;
+    let due = tx.range::<Queued>(Queued::BY_EXPIRY, &[Value::Int(i64::MIN)], &[Value::Int(now_us)], max)?;
     let mut expired = 0;
-    for Message { msg_id, dst_key, .. } in due {
+    for Queued { msg_id, dst_key, .. } in due {
         tx.lock(dst_key)?;
         let Some(mut message) = message(tx, msg_id)? else { continue };
         if message.state.is_final() || message.expire_us > now_us {
             continue;
         }
-        let mut receipt = receipt(&message, State::Expired, message.last_error, now_us);
-        let receipt = receipt.as_deref_mut();
-        if message.state == State::Scheduled {
-            finish_scheduled(tx, rules, &mut message, State::Expired, receipt, now_us)?;
-        } else {
-            let station = station(tx, dst_key)?;
-            if station.state == StationState::Busy && station.current == msg_id {
-                continue;
-            }
-            finish(tx, rules, station, &mut message, State::Expired, receipt, now_us)?;
+        let station = station(tx, dst_key)?;
+        if station.state == StationState::Busy && station.current == msg_id {
+            continue;
         }
+        let mut receipt = receipt(&message, State::Expired, message.last_error, now_us);
+        finish(tx, rules, station, &mut message, State::Expired, receipt.as_deref_mut(), now_us)?;
         expired += 1;
     }
     Ok(expired)

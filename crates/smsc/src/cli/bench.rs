@@ -72,6 +72,9 @@ pub struct Bench {
     /// Where the stores are made; they are deleted afterwards.
     #[arg(long, default_value = ".")]
     dir: PathBuf,
+    /// Keep the stores and say where they are.
+    #[arg(long)]
+    keep: bool,
     /// Leave the check of the invariants out.
     #[arg(long)]
     no_check: bool,
@@ -117,6 +120,9 @@ impl Bench {
                     measure(scratch.path(), kind, &self.store.mmdb(), &plan, !self.no_check, &mut watch)?;
                 if std::io::stderr().is_terminal() {
                     eprint!("\r\x1b[K");
+                }
+                if self.keep {
+                    eprintln!("kept: {}", scratch.keep().display());
                 }
                 if stop.load(Relaxed) {
                     return Ok(false);

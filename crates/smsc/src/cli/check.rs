@@ -7,6 +7,7 @@ use smsc::check::check;
 use smsc::load::Clock;
 use std::error::Error;
 use std::path::PathBuf;
+use std::time::Instant;
 
 /// Checks the invariants I1 to I7 over a store that nobody is using.
 ///
@@ -41,8 +42,10 @@ impl Check {
         }
         let accepted = self.accepted()?;
         let kind = self.store.store;
+        let begin = Instant::now();
         let store = kind.open(directory, &self.store.mmdb(), kind.rules())?;
         let recovered = recover(&*store, Clock::default().now_us())?;
+        let opened_s = begin.elapsed().as_secs_f64();
         let report = check(&*store, directory, &accepted)?;
         if self.json {
             println!(
@@ -51,12 +54,12 @@ impl Check {
                     "holds": report.holds(), "violations": report.count, "described": report.violations,
                     "live": report.live, "final": report.finished, "archived": report.archived,
                     "stations": report.stations, "accepted": report.accepted,
-                    "claims_given_back": recovered.freed, "rebuilt": recovered.rebuilt,
+                    "opened_s": opened_s, "claims_given_back": recovered.freed, "rebuilt": recovered.rebuilt,
                 })
             );
         } else {
             println!(
-                "{} live, {} final, {} archived messages; {} stations; {} claims given back",
+                "opened in {opened_s:.2} s; {} live, {} final, {} archived messages; {} stations; {} claims given back",
                 report.live, report.finished, report.archived, report.stations, recovered.freed
             );
             for violation in &report.violations {

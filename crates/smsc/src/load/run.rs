@@ -50,8 +50,8 @@ pub struct Plan {
     pub keep_accepted: bool,
     /// Called with each accepted message's number, after its acknowledgement.
     pub on_accepted: Option<Box<dyn Fn(i64) + Send + Sync>>,
-    /// Called with a message's number when it goes into the air.
-    pub on_attempt: Option<Box<dyn Fn(i64) + Send + Sync>>,
+    /// Called with a message's number when its station has taken it, before the centre is told.
+    pub on_delivered: Option<Box<dyn Fn(i64) + Send + Sync>>,
 }
 
 impl Default for Plan {
@@ -71,7 +71,7 @@ impl Default for Plan {
             drain: true,
             keep_accepted: false,
             on_accepted: None,
-            on_attempt: None,
+            on_delivered: None,
         }
     }
 }

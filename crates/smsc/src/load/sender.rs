@@ -126,9 +126,6 @@ impl Sender<'_> {
         let claimed = deliveries.len();
         for delivery in deliveries {
             let attempt = self.shared.network.begin(&delivery, now_us);
-            if let Some(report) = &self.shared.plan.on_attempt {
-                report(delivery.message.msg_id);
-            }
             self.air.push(Flight { done_us: attempt.done_us, delivery, attempt });
         }
         Ok(claimed)
@@ -169,14 +166,16 @@ impl Sender<'_> {
             self.alerts.push(Reverse((alert_us, station)));
         }
         self.shared.network.end(station);
-        let msg_id = message.msg_id;
-        let completion = Completion { station, epoch, msg_id, verdict, receipt, now_us };
-        self.completions.submit(Operation::Complete(Box::new(completion)))?;
+        if let (Ok(()), Some(report)) = (attempt.result, &self.shared.plan.on_delivered) {
+            report(message.msg_id);
+        }
         self.pending.push_back(Pending::Completion {
             submit_us: message.submit_us,
             delivered: attempt.result.is_ok(),
             is_receipt: message.receipt_of != 0,
         });
+        let completion = Completion { station, epoch, message, verdict, receipt, now_us };
+        self.completions.submit(Operation::Complete(Box::new(completion)))?;
         Ok(())
     }
 

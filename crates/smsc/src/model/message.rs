@@ -4,9 +4,6 @@ use super::table::{Columns, Index, Kind, Record, Table, Value, columns};
 use super::{StationKey, TABLES};
 use crate::store::StoreError;
 
-/// A time that does not come: the end of validity of a message that has its final state.
-pub const NEVER_US: i64 = i64::MAX;
-
 /// A message's state, by SMPP's message_state (SMPP 3.4 §5.2.28); [`MessageState::Scheduled`] is SMPP 5.0's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -115,7 +112,7 @@ pub struct Message {
     pub submit_us: i64,
     /// When it may be delivered; 0 for at once, µs.
     pub schedule_us: i64,
-    /// When its validity ends; [`NEVER_US`] once it is final, µs.
+    /// When its validity ends, µs.
     pub expire_us: i64,
     /// When it became final; 0 before, µs.
     pub done_us: i64,
@@ -137,10 +134,8 @@ pub struct Message {
 pub(crate) const BODY_MAX: u16 = 34_170;
 
 impl Message {
-    /// Index by which replace_if_present finds: account, source, station, number.
+    /// Index by account, source and station: what cancel_sm and replace_if_present find by addresses.
     pub const BY_ADDRESSES: &'static Index = &Self::TABLE.indexes[1];
-    /// Index by end of validity.
-    pub const BY_EXPIRY: &'static Index = &Self::TABLE.indexes[2];
 
     /// Order among the messages of a station: the smallest first.
     #[must_use]
@@ -205,8 +200,7 @@ impl Record for Message {
         ],
         indexes: &[
             Index { name: "primary", columns: &[0], ordered: false },
-            Index { name: "message_by_addresses", columns: &[2, 3, 6, 0], ordered: true },
-            Index { name: "message_by_expiry", columns: &[18, 0], ordered: true },
+            Index { name: "message_by_addresses", columns: &[2, 3, 6], ordered: false },
         ],
         derivable: false,
     };

@@ -7,7 +7,7 @@ mod table;
 mod timers;
 
 pub use address::{AddressError, ESME_LANES, StationKey};
-pub use message::{Message, MessageState, NEVER_US, Receipting, State};
+pub use message::{Message, MessageState, Receipting, State};
 pub use station::{SHARDS, Station, StationState, shard_of};
 pub use table::{Column, Columns, Index, Kind, Record, TABLES, Table, Value};
 pub use timers::{EncodedPart, IdBlock, Queued, RetryTimer, Scheduled, Sent};

@@ -5,6 +5,11 @@ use super::message::MessageState;
 use super::table::{Columns, Index, Kind, Record, Table, Value, columns};
 use crate::store::StoreError;
 
+impl Queued {
+    /// Index by end of validity. It is here and not in `message`, because only what waits expires.
+    pub const BY_EXPIRY: &'static Index = &Self::TABLE.indexes[1];
+}
+
 /// A table of the model: its row type, columns by field, and keys.
 macro_rules! record {
     ($(#[$doc:meta])* $row:ident, $number:literal, $name:literal, derivable $derivable:literal, [$($index:expr),*],
@@ -111,7 +116,10 @@ record! {
 record! {
     /// A place in the queue of a station: `to_delivery`.
     Queued, 2, "to_delivery", derivable true,
-    [Index { name: "primary", columns: &[0, 1, 2], ordered: true }],
+    [
+        Index { name: "primary", columns: &[0, 1, 2], ordered: true },
+        Index { name: "to_delivery_by_expiry", columns: &[3, 2], ordered: true }
+    ],
     {
         /// The station.
         dst_key: StationKey = "dst_key" Kind::Int64, station, to_station;

@@ -30,7 +30,7 @@ pub trait Transaction {
     fn get<R: Record>(&mut self, key: &[Value<'_>]) -> Result<Option<R>, StoreError>;
 
     /// Rows in the order of an index of `R`'s table, from the first that is ≥ `from` to the last that is ≤ `to`, at most
-    /// `limit`. Both bounds may give fewer columns than the index has; `to` then includes all that begin with it.
+    /// `limit`. An index without order takes `from` = `to` = a whole key, and gives rows in any order. Both bounds may give fewer columns than the index has; `to` then includes all that begin with it.
     ///
     /// # Errors
     /// As [`Transaction::get`].

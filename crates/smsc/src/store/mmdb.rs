@@ -275,6 +275,12 @@ impl Transaction for MmdbTransaction<'_, '_> {
         limit: usize,
     ) -> Result<Vec<R>, StoreError> {
         let table = &self.engine.tables[R::TABLE.number];
+        if !index.ordered {
+            // A hash index finds whole keys only; nothing asks it for more.
+            let rows =
+                with_native(R::TABLE, index.columns, from, |key| self.tx.get_by(table, index.name, key))?;
+            return rows.into_iter().take(limit).map(|row| R::read(&NativeRow(row))).collect();
+        }
         with_native(R::TABLE, index.columns, from, |from| {
             with_native(R::TABLE, index.columns, to, |to| {
                 let rows = self.tx.range(table, index.name, from..=to)?.take(limit);

@@ -17,7 +17,6 @@ use crate::model::{Kind, Record, TABLES, Table};
 use postgresql_server::{Server, USER};
 use session::PostgresqlSession;
 use std::path::Path;
-use std::time::{Duration, Instant};
 use wire::Wire;
 
 const PROCEDURES: &str = include_str!("procedures.sql");
@@ -53,29 +52,15 @@ pub struct PostgresqlStore {
     rules: Rules,
 }
 
-/// How long a server that dies with its process may take for it.
-const GONE: Duration = Duration::from_secs(20);
-
 impl PostgresqlStore {
     /// Starts a server on the cluster in `dir`, which is made if there is none.
     ///
     /// # Errors
     /// PostgreSQL is not installed, or does not start.
     pub fn open(dir: &Path, form: PostgresqlForm, rules: Rules) -> Result<PostgresqlStore, StoreError> {
-        let begin = Instant::now();
-        let server = loop {
-            let settings = SETTINGS.map(str::to_owned).to_vec();
-            let answers =
-                |socket: &Path| Wire::open(socket, USER).map(drop).map_err(|error| error.to_string());
-            match Server::start(None, dir, false, settings, answers) {
-                Ok(server) => break server,
-                // The server of a process that was killed is stopping just now.
-                Err(error) if error.message.contains("postmaster.pid") && begin.elapsed() < GONE => {
-                    std::thread::sleep(Duration::from_millis(50));
-                }
-                Err(error) => return Err(error.into()),
-            }
-        };
+        let settings = SETTINGS.map(str::to_owned).to_vec();
+        let answers = |socket: &Path| Wire::open(socket, USER).map(drop).map_err(|error| error.to_string());
+        let server = Server::start(None, dir, false, settings, answers)?;
         let store = PostgresqlStore { server, form, rules };
         let mut wire = store.connect()?;
         let tables: String = TABLES.iter().map(|table| schema(table)).collect();

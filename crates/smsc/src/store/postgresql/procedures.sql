@@ -97,8 +97,7 @@ BEGIN
     WHERE dst_key = p_station AND state = 2 AND epoch = p_epoch AND current_msg = p_msg;
   IF NOT FOUND THEN kind := 2; value := 0; RETURN; END IF;
   IF p_final = 1 THEN
-    UPDATE message SET state = p_state, attempts = attempts + 1, last_error = p_error, done_us = p_now,
-      expire_us = 9223372036854775807 WHERE msg_id = p_msg RETURNING priority, parts INTO STRICT v_priority, v_parts;
+    UPDATE message SET state = p_state, attempts = attempts + 1, last_error = p_error, done_us = p_now WHERE msg_id = p_msg RETURNING priority, parts INTO STRICT v_priority, v_parts;
     DELETE FROM to_delivery WHERE dst_key = p_station AND rank = 3 - least(v_priority, 3) AND msg_id = p_msg;
     IF NOT FOUND THEN RAISE EXCEPTION 'message % is in no queue', p_msg; END IF;
     IF v_parts > 0 THEN

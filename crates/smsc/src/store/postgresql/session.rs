@@ -303,7 +303,7 @@ fn receive(wire: &mut Wire, submission: &Submission, rules: &Rules) {
 }
 
 fn complete(wire: &mut Wire, completion: &Completion) {
-    let Completion { station, epoch, msg_id, verdict, receipt, now_us } = completion;
+    let Completion { station, epoch, message, verdict, receipt, now_us } = completion;
     let (is_final, state, error, absent, retry_us) = match *verdict {
         Verdict::Final { state, error } => (1, state as i64, error, false, 0),
         Verdict::Temporary { error, absent, retry_us } => (0, 0, error, absent, retry_us),
@@ -315,7 +315,7 @@ fn complete(wire: &mut Wire, completion: &Completion) {
     let parameters: [Parameter<'_>; COMPLETE.len()] = [
         int(station.0),
         int(*epoch),
-        int(*msg_id),
+        int(message.msg_id),
         int(is_final),
         int(state),
         int(error),
@@ -385,5 +385,5 @@ fn delivery(row: Row) -> Result<Delivery, StoreError> {
         _ => Err(StoreError::row(3, "part")),
     };
     let parts = (1..).zip(packed).map(part).collect::<Result<_, _>>()?;
-    Ok(Delivery { station, epoch, attempts, message, parts })
+    Ok(Delivery { station, epoch, attempts, message: Box::new(message), parts })
 }

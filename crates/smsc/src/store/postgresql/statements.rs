@@ -136,10 +136,14 @@ impl Transaction for StatementTransaction<'_> {
         limit: usize,
     ) -> Result<Vec<R>, StoreError> {
         let sql = range_sql(R::TABLE, index, (from.len(), to.len()), |at| format!("${}", at + 1));
-        // All columns of ordered keys but one (`src`) are numbers, and no range is asked for behind it.
-        let types = vec![oid::INT8; from.len() + to.len() + 1];
         let values: Vec<Value<'_>> =
             from.iter().chain(to).copied().chain([Value::Int(limit as i64)]).collect();
+        let kind = |value: &Value<'_>| match value {
+            Value::Int(_) => oid::INT8,
+            Value::Text(_) => oid::TEXT,
+            Value::Bytes(_) => oid::BYTEA,
+        };
+        let types: Vec<u32> = values.iter().map(kind).collect();
         let mut found = Vec::new();
         self.execute(&sql, &types, &values, &mut |row| {
             found.push(R::read(&row)?);

@@ -1,0 +1,171 @@
+//! `kill -9` of the whole centre at random moments, on every store: whatever was acknowledged is there, the invariants hold, and no
+//! more messages were delivered twice than were in flight. `SMSC_KILLS` sets how often (3 for each store).
+#![allow(clippy::unwrap_used)]
+
+use smsc::centre::{Archive, RetryPolicy, recover};
+use smsc::check::check;
+use smsc::load::{Clock, Figures, LoadProfile, Plan, Side, run};
+use smsc::network::NetworkProfile;
+use smsc::store::{MmdbOptions, StoreKind};
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const THREADS: usize = 4;
+const WINDOW: usize = 8;
+
+fn options(selective: bool) -> MmdbOptions {
+    // Checkpoints within a test, too.
+    MmdbOptions { selective, checkpoint_log_bytes: 1 << 20, ..MmdbOptions::default() }
+}
+
+/// The child: everything at once, until it is killed. Tells what it accepted and what it delivered, line by line, each
+/// written before the next step: a pipe keeps what a killed process wrote.
+fn child(dir: &Path, kind: StoreKind, selective: bool, seed: u64) {
+    let store = kind.open(dir, &options(selective), kind.rules()).unwrap();
+    recover(&*store, Clock::default().now_us()).unwrap();
+    let mut archive = Archive::open(dir).unwrap();
+    let tell = |word: &'static str| -> Option<Box<dyn Fn(i64) + Send + Sync>> {
+        Some(Box::new(move |id| {
+            let mut out = std::io::stdout().lock();
+            writeln!(out, "{word} {id}").unwrap();
+            out.flush().unwrap();
+        }))
+    };
+    println!("ready");
+    let plan = Plan {
+        side: Side::Both,
+        receivers: THREADS,
+        senders: THREADS,
+        window: WINDOW,
+        messages: u64::MAX,
+        load: LoadProfile {
+            seed,
+            stations: 200,
+            receipt_percent: 50,
+            scheduled_permille: 50,
+            accounts: 5,
+            ..LoadProfile::default()
+        },
+        network: NetworkProfile {
+            seed,
+            absent: 1500,
+            busy: 500,
+            latency_us: 300_000,
+            absence_us: 20_000_000,
+            time_factor: 1000,
+            ..NetworkProfile::default()
+        },
+        retry: RetryPolicy::accelerated(10_000),
+        on_accepted: tell("accepted"),
+        on_delivered: tell("delivered"),
+        ..Plan::default()
+    };
+    run(&*store, &plan, &Figures::default(), Some(&mut archive), &mut |_| true).unwrap();
+}
+
+/// A generator of moments: splitmix64.
+fn mix(word: u64) -> u64 {
+    let mut z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+fn survives(test: &str, kind: StoreKind, selective: bool) {
+    if let Ok(dir) = std::env::var("SMSC_KILL_CHILD") {
+        let seed = std::env::var("SMSC_KILL_SEED").unwrap().parse().unwrap();
+        child(Path::new(&dir), kind, selective, seed);
+        return;
+    }
+    if kind.name().starts_with("postgresql")
+        && let Err(error) = postgresql_server::find_programs(None)
+    {
+        eprintln!("skipped: {error}");
+        return;
+    }
+    let kills: u64 = std::env::var("SMSC_KILLS").ok().and_then(|it| it.parse().ok()).unwrap_or(3);
+    let dir = tempfile::tempdir().unwrap();
+    let mut accepted = Vec::new();
+    let mut ever = HashSet::new();
+    for round in 0..kills {
+        let mut process = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", test, "--nocapture"])
+            .env("SMSC_KILL_CHILD", dir.path())
+            .env("SMSC_KILL_SEED", round.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.ends_with("ready")), "{test}: the child did not start");
+        let reader = std::thread::spawn(move || {
+            let mut accepted = Vec::new();
+            let mut delivered = Vec::new();
+            for line in lines {
+                match line.split_once(' ') {
+                    Some(("accepted", id)) => accepted.extend(id.parse::<i64>()),
+                    Some(("delivered", id)) => delivered.extend(id.parse::<i64>()),
+                    _ => {}
+                }
+            }
+            (accepted, delivered)
+        });
+        std::thread::sleep(Duration::from_millis(30 + mix(round) % 300));
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let (fresh, delivered) = reader.join().unwrap();
+        accepted.extend(fresh);
+        // Within one life nothing is delivered twice; a message of an earlier life may be, if its claim died with that.
+        let mut again = 0;
+        let mut now = HashSet::new();
+        for id in delivered {
+            assert!(now.insert(id), "{test}: message {id} was delivered twice in one life");
+            again += usize::from(!ever.insert(id));
+        }
+        assert!(again <= THREADS * WINDOW, "{test}, kill {round}: {again} messages were delivered again");
+        let store = kind.open(dir.path(), &options(selective), kind.rules()).unwrap();
+        let recovered = recover(&*store, Clock::default().now_us()).unwrap();
+        // What was in flight is given back, and nothing else is.
+        assert!(recovered.freed <= THREADS * WINDOW, "{test}: {recovered:?}");
+        let report = check(&*store, dir.path(), &accepted).unwrap();
+        assert!(report.holds(), "{test}, kill {round}: {report:#?}");
+    }
+    assert!(!accepted.is_empty() && !ever.is_empty(), "{test}: nothing was done in {kills} rounds");
+}
+
+#[test]
+fn mmdb_survives_kills() {
+    survives("mmdb_survives_kills", StoreKind::Mmdb, false);
+}
+
+#[test]
+fn mmdb_with_selective_logging_survives_kills() {
+    survives("mmdb_with_selective_logging_survives_kills", StoreKind::Mmdb, true);
+}
+
+#[test]
+fn sqlite_survives_kills() {
+    survives("sqlite_survives_kills", StoreKind::Sqlite, false);
+}
+
+#[test]
+fn naive_sqlite_survives_kills() {
+    survives("naive_sqlite_survives_kills", StoreKind::SqliteNaive, false);
+}
+
+#[test]
+fn postgresql_survives_kills() {
+    survives("postgresql_survives_kills", StoreKind::Postgresql, false);
+}
+
+#[test]
+fn grouped_postgresql_survives_kills() {
+    survives("grouped_postgresql_survives_kills", StoreKind::PostgresqlGrouped, false);
+}
+
+#[test]
+fn postgresql_statement_by_statement_survives_kills() {
+    survives("postgresql_statement_by_statement_survives_kills", StoreKind::PostgresqlStatements, false);
+}

@@ -1,0 +1,263 @@
+//! Random operations on every store at once: all give the same outcomes and end with the same rows, and the invariants hold.
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use smsc::centre::{Completion, Delivery, Operation, Outcome, Replacement, Submission, Verdict, receipt};
+use smsc::check::check;
+use smsc::model::{Message, SHARDS, State, StationKey};
+use smsc::store::{Acknowledge, MmdbOptions, Row, Store, StoreKind};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+/// One step. Numbers choose among what there is.
+#[derive(Clone, Debug)]
+enum Step {
+    Receive { station: u8, priority: u8, registered: u8, letters: u16, scheduled: bool, valid: u8 },
+    Claim { shard: u16, max: usize },
+    Complete { which: usize, fate: u8, again: bool },
+    Alert { station: u8 },
+    Timers,
+    Pass { seconds: u8 },
+    Query { which: usize },
+    Find { station: u8 },
+    Cancel { which: usize },
+    Replace { which: usize, letters: u16 },
+    Restart,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        6 => (0..6u8, 0..4u8, 0..4u8, 0..400u16, prop::bool::weighted(0.15), 1..60u8).prop_map(
+            |(station, priority, registered, letters, scheduled, valid)| Step::Receive {
+                station, priority, registered, letters, scheduled, valid
+            }
+        ),
+        4 => (0..SHARDS, 1..4usize).prop_map(|(shard, max)| Step::Claim { shard, max }),
+        5 => (any::<usize>(), 0..10u8, prop::bool::weighted(0.1))
+            .prop_map(|(which, fate, again)| Step::Complete { which, fate, again }),
+        1 => (0..6u8).prop_map(|station| Step::Alert { station }),
+        2 => Just(Step::Timers),
+        2 => (0..20u8).prop_map(|seconds| Step::Pass { seconds }),
+        1 => any::<usize>().prop_map(|which| Step::Query { which }),
+        1 => (0..6u8).prop_map(|station| Step::Find { station }),
+        1 => any::<usize>().prop_map(|which| Step::Cancel { which }),
+        1 => (any::<usize>(), 0..400u16).prop_map(|(which, letters)| Step::Replace { which, letters }),
+        1 => Just(Step::Restart),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+const ACCOUNT: u32 = 3;
+const SECOND_US: i64 = 1_000_000;
+
+fn address(station: u8) -> String {
+    format!("49170000{station:04}")
+}
+
+/// What the steps remember: the same for all stores.
+struct Run<'a> {
+    stores: Vec<&'a dyn Store>,
+    now_us: i64,
+    accepted: Vec<i64>,
+    flights: Vec<Delivery>,
+    /// Completed before: completing again must be fenced off.
+    landed: Vec<Delivery>,
+    next: u32,
+}
+
+impl Run<'_> {
+    /// The one outcome that all stores give.
+    fn all(&self, operation: &Operation) -> Outcome {
+        let outcomes = self.stores.iter().map(|store| {
+            let outcome = store.session(Acknowledge::Durable).unwrap().call(operation.clone()).unwrap();
+            (store.name(), outcome)
+        });
+        let outcomes: Vec<_> = outcomes.collect();
+        for (name, outcome) in &outcomes[1..] {
+            assert_eq!(outcome, &outcomes[0].1, "{name} and {} disagree on {operation:?}", outcomes[0].0);
+        }
+        outcomes.into_iter().next().unwrap().1
+    }
+
+    fn step(&mut self, step: &Step) {
+        // Two steps never happen at once, so every store sees the same times.
+        self.now_us += 10;
+        let now_us = self.now_us;
+        match *step {
+            Step::Receive { station, priority, registered, letters, scheduled, valid } => {
+                self.next += 1;
+                let submission = Submission::new(Message {
+                    msg_id: 0,
+                    state: State::Enroute,
+                    account: ACCOUNT,
+                    src: "4900".into(),
+                    src_ton: 1,
+                    src_npi: 1,
+                    dst_key: StationKey(0),
+                    dst: address(station),
+                    dst_ton: 1,
+                    dst_npi: 1,
+                    service_type: String::new(),
+                    esm_class: 0,
+                    protocol_id: 0,
+                    priority,
+                    registered_delivery: registered,
+                    data_coding: 0,
+                    submit_us: now_us,
+                    schedule_us: if scheduled { now_us + 5 * SECOND_US } else { 0 },
+                    expire_us: now_us + (i64::from(valid) + 5) * SECOND_US,
+                    done_us: 0,
+                    attempts: 0,
+                    last_error: 0,
+                    receipt_of: 0,
+                    parts: 0,
+                    tlvs: vec![letters as u8; usize::from(station)],
+                    body: vec![b'a' + station; letters.into()],
+                });
+                match self.all(&Operation::Receive(Box::new(submission.unwrap()))) {
+                    Outcome::Received(id) => self.accepted.push(id),
+                    Outcome::Refused(_) => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+            Step::Claim { shard, max } => {
+                let Outcome::Claimed(flights) = self.all(&Operation::Claim { shard, spread: 0, max, now_us })
+                else {
+                    panic!("a claim gives messages")
+                };
+                for flight in flights {
+                    let station = flight.station;
+                    assert!(
+                        self.flights.iter().all(|it| it.station != station),
+                        "two in flight for {station}"
+                    );
+                    self.flights.push(flight);
+                }
+            }
+            Step::Complete { which, fate, again } => {
+                let from = if again { &mut self.landed } else { &mut self.flights };
+                if from.is_empty() {
+                    return;
+                }
+                let at = which % from.len();
+                let flight = from.swap_remove(at);
+                let verdict = match fate {
+                    0..4 => Verdict::Final { state: State::Delivered, error: 0 },
+                    4 => Verdict::Final { state: State::Undeliverable, error: 1 },
+                    5..8 => Verdict::Temporary { error: 27, absent: true, retry_us: now_us + 8 * SECOND_US },
+                    _ => Verdict::Temporary { error: 31, absent: false, retry_us: now_us + 2 * SECOND_US },
+                };
+                let receipt = match verdict {
+                    Verdict::Final { state, error } => receipt(&flight.message, state, error, now_us),
+                    Verdict::Temporary { .. } => None,
+                };
+                let (station, epoch, message) = (flight.station, flight.epoch, flight.message.clone());
+                self.all(&Operation::Complete(Box::new(Completion {
+                    station,
+                    epoch,
+                    message,
+                    verdict,
+                    receipt,
+                    now_us,
+                })));
+                self.landed.push(flight);
+            }
+            Step::Alert { station } => {
+                let station = StationKey::of_address(&address(station)).unwrap();
+                self.all(&Operation::Alert { station, now_us });
+            }
+            Step::Timers => {
+                self.all(&Operation::ReleaseScheduled { now_us, max: 100 });
+                self.all(&Operation::WakeDue { now_us, max: 100 });
+                self.all(&Operation::Expire { now_us, max: 100 });
+            }
+            Step::Pass { seconds } => self.now_us += i64::from(seconds) * SECOND_US,
+            Step::Query { which } => {
+                let msg_id = self.message(which);
+                self.all(&Operation::Query { account: ACCOUNT, msg_id });
+                self.all(&Operation::Query { account: ACCOUNT + 1, msg_id });
+            }
+            Step::Find { station } => {
+                let station = StationKey::of_address(&address(station)).unwrap();
+                self.all(&Operation::Find { account: ACCOUNT, src: "4900".into(), station, max: 10 });
+            }
+            Step::Cancel { which } => {
+                self.all(&Operation::Cancel { account: ACCOUNT, msg_id: self.message(which), now_us });
+            }
+            Step::Replace { which, letters } => {
+                self.all(&Operation::Replace(Box::new(Replacement {
+                    account: ACCOUNT,
+                    msg_id: self.message(which),
+                    body: vec![b'z'; letters.into()],
+                    expire_us: (letters % 2 == 0).then_some(now_us + 20 * SECOND_US),
+                    registered_delivery: 1,
+                })));
+            }
+            Step::Restart => {
+                self.all(&Operation::FreeLeases { now_us, until_us: i64::MAX, max: 1000 });
+                self.landed.append(&mut self.flights);
+            }
+        }
+    }
+
+    fn message(&self, which: usize) -> i64 {
+        if self.accepted.is_empty() { 1 } else { self.accepted[which % self.accepted.len()] }
+    }
+}
+
+/// All rows but those that stores keep for themselves, in one order.
+fn rows(store: &dyn Store) -> BTreeSet<String> {
+    let mut rows = BTreeSet::new();
+    store
+        .scan(&mut |row| {
+            if !matches!(row, Row::IdBlock(_) | Row::Sent(_)) {
+                assert!(rows.insert(format!("{row:?}")), "a row twice: {row:?}");
+            }
+            Ok(())
+        })
+        .unwrap();
+    rows
+}
+
+#[test]
+fn every_store_does_the_same() {
+    let mut kinds = StoreKind::ALL.to_vec();
+    if let Err(error) = postgresql_server::find_programs(None) {
+        eprintln!("without PostgreSQL: {error}");
+        kinds.retain(|kind| !kind.name().starts_with("postgresql"));
+    }
+    // The stores live through all cases, so that later ones meet what earlier ones have left.
+    let dirs: Vec<_> = kinds.iter().map(|_| tempfile::tempdir().unwrap()).collect();
+    let open = |(kind, dir): (&StoreKind, &tempfile::TempDir)| {
+        kind.open(dir.path(), &MmdbOptions::default(), kind.rules()).unwrap()
+    };
+    let stores: Vec<Box<dyn Store>> = kinds.iter().zip(&dirs).map(open).collect();
+    let run = RefCell::new(Run {
+        stores: stores.iter().map(|it| &**it).collect(),
+        now_us: 1_800_000_000 * SECOND_US,
+        accepted: Vec::new(),
+        flights: Vec::new(),
+        landed: Vec::new(),
+        next: 0,
+    });
+    let cases = std::env::var("SMSC_MODEL_CASES").ok().and_then(|it| it.parse().ok()).unwrap_or(6);
+    // A case cannot be shrunk without the cases before it.
+    let config = Config { cases, max_shrink_iters: 0, failure_persistence: None, ..Config::default() };
+    let outcome = TestRunner::new(config).run(&steps(), |steps| {
+        let mut run = run.borrow_mut();
+        steps.iter().for_each(|step| run.step(step));
+        run.step(&Step::Restart);
+        let expected = rows(&*stores[0]);
+        for (store, dir) in stores.iter().zip(&dirs) {
+            let name = store.name();
+            assert_eq!(rows(&**store), expected, "{name} holds other rows than {}", stores[0].name());
+            let report = check(&**store, dir.path(), &run.accepted).unwrap();
+            assert!(report.holds(), "{name}: {report:#?}");
+        }
+        Ok(())
+    });
+    outcome.unwrap();
+    let run = run.borrow();
+    assert!(run.accepted.len() > 20 && run.landed.len() > 20, "too little happened");
+}
