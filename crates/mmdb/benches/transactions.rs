@@ -77,7 +77,7 @@ fn create(db: &Database, locking: Locking, logging: Logging) -> Schemas {
 
 /// Each client has a thousand receivers of its own: without locks, two clients must not meet.
 fn receiver(id: i64) -> i64 {
-    id >> 40 << 40 | id % 1000
+    ((id >> 40) << 40) | (id % 1000)
 }
 
 fn receive(db: &Database, s: &Schemas, id: i64, durability: Durability) -> Ticket {
