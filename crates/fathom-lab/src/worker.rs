@@ -156,8 +156,12 @@ fn work<W: Write>(order: &Order, memory: &mut Memory<'_, W>) -> Result<Event, St
     workload.run(&context, memory).map_err(|error| error.to_string())?;
     Ok(Event::Started {
         engine: engine.as_ref().map(|it| it.info()),
-        // Without an engine nothing is committed, so nothing is promised.
-        durability: engine.as_ref().map_or(Durability::None, |it| it.durability()),
+        // With neither an engine nor a store of its own nothing is committed, so nothing is promised.
+        durability: engine
+            .as_ref()
+            .map(|it| it.durability())
+            .or_else(|| workload.durability())
+            .unwrap_or(Durability::None),
         parameters: workload.parameters(),
     })
 }

@@ -11,6 +11,7 @@ pub mod random;
 pub mod recorder;
 pub mod registry;
 pub mod sample;
+pub mod sms;
 pub mod spec;
 #[cfg(test)]
 mod testing;

@@ -21,8 +21,13 @@ pub struct WorkloadKind {
 }
 
 /// All workloads, in the order in which they are shown.
-static WORKLOADS: &[&WorkloadKind] =
-    &[&crate::update::KIND, &crate::chat::KIND, &crate::mobibench_sql::KIND, &crate::mobibench_file::KIND];
+static WORKLOADS: &[&WorkloadKind] = &[
+    &crate::update::KIND,
+    &crate::chat::KIND,
+    &crate::mobibench_sql::KIND,
+    &crate::mobibench_file::KIND,
+    &crate::sms::KIND,
+];
 
 /// All workloads, in the order in which they are shown.
 #[must_use]

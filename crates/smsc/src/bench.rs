@@ -31,10 +31,12 @@ pub struct Measured {
     pub finished_per_s: f64,
     /// Receipts that reached their application in a second.
     pub receipts_per_s: f64,
-    /// From the intended submission to the acknowledgement: median, 99 and 99.9 %, ms.
-    pub accept_ms: [f64; 3],
+    /// From the intended submission to the acknowledgement: least, median, 90, 99, 99.9 %, most, ms.
+    pub accept_ms: [f64; 6],
     /// From submission to durable delivery: the same.
-    pub deliver_ms: [f64; 3],
+    pub deliver_ms: [f64; 6],
+    /// From claim to durable completion: the same.
+    pub send_ms: [f64; 6],
     /// Counters.
     pub figures: Snapshot,
     /// Bytes of log for each message; none where the store does not count.
@@ -113,7 +115,8 @@ pub fn measure(
     if ran.doubled > 0 {
         return Err(BenchError::Doubled(ran.doubled));
     }
-    let quantiles = |of: &crate::load::Latencies| [0.5, 0.99, 0.999].map(|quantile| of.ms_at(quantile));
+    let quantiles =
+        |of: &crate::load::Latencies| [0.0, 0.5, 0.9, 0.99, 0.999, 1.0].map(|quantile| of.ms_at(quantile));
     Ok(Measured {
         store: kind.name(),
         durability: store.durability().name(),
@@ -130,6 +133,7 @@ pub fn measure(
         receipts_per_s: counted.receipts as f64 / ran.seconds,
         accept_ms: quantiles(&figures.accept),
         deliver_ms: quantiles(&figures.deliver),
+        send_ms: quantiles(&figures.send),
         figures: counted,
         log_bytes_per_message: each((before.1, after.1)),
         cpu_us_per_message: each((before.0, after.0)),

@@ -37,6 +37,7 @@ static BUILTIN: &[Builtin] = embedded![
     "update-cost-server",
     "time-split",
     "journal-modes",
+    "sms-centre",
     "file-systems"
 ];
 

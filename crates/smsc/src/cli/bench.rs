@@ -222,14 +222,15 @@ impl Bench {
 }
 
 const HEAD: &str = "store                  durability  side      threads window  accepted/s     sent/s  receipts/s  \
-                    accept p50/p99/p99.9 ms     deliver p50/p99 ms  log B/msg  CPU us/msg";
+                    accept p50/p99/p99.9 ms  send p50/p99 ms    deliver p50/99  log B/msg  CPU us/msg";
 
 fn row(it: &Measured) -> String {
     let optional = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
-    let [p50, p99, p999] = it.accept_ms.map(|ms| format!("{ms:.2}"));
-    let [deliver_50, deliver_99, _] = it.deliver_ms.map(|ms| format!("{ms:.1}"));
+    let [_, p50, _, p99, p999, _] = it.accept_ms.map(|ms| format!("{ms:.2}"));
+    let [_, send_50, _, send_99, ..] = it.send_ms.map(|ms| format!("{ms:.2}"));
+    let [_, deliver_50, _, deliver_99, ..] = it.deliver_ms.map(|ms| format!("{ms:.1}"));
     format!(
-        "{:<22} {:<11} {:<9} {:>7} {:>6} {:>11.0} {:>10.0} {:>11.0}  {:>23}  {:>21} {:>10} {:>11}",
+        "{:<22} {:<11} {:<9} {:>7} {:>6} {:>11.0} {:>10.0} {:>11.0}  {:>23}  {:>15}  {:>17} {:>10} {:>11}",
         it.store,
         it.durability,
         it.side,
@@ -239,6 +240,7 @@ fn row(it: &Measured) -> String {
         it.finished_per_s,
         it.receipts_per_s,
         format!("{p50} / {p99} / {p999}"),
+        format!("{send_50} / {send_99}"),
         format!("{deliver_50} / {deliver_99}"),
         optional(it.log_bytes_per_message),
         it.cpu_us_per_message.map_or("-".to_owned(), |us| format!("{us:.1}")),

@@ -31,6 +31,8 @@ pub struct Figures {
     pub accept: Latencies,
     /// From the submission to the durable delivery.
     pub deliver: Latencies,
+    /// From the claim to the durable completion of an attempt, its time in the air included.
+    pub send: Latencies,
 }
 
 /// Counters at one moment.

@@ -19,6 +19,7 @@ const IDLE: (Duration, Duration) = (Duration::from_micros(50), Duration::from_mi
 
 /// A message in the air, by the time at which its attempt ends.
 struct Flight {
+    claim_us: i64,
     done_us: i64,
     delivery: Delivery,
     attempt: Attempt,
@@ -47,9 +48,10 @@ impl Ord for Flight {
 
 /// What a pending operation was.
 enum Pending {
-    /// Submission time; whether delivered; whether a receipt.
+    /// Times of submission and claim; whether delivered; whether a receipt.
     Completion {
         submit_us: i64,
+        claim_us: i64,
         delivered: bool,
         is_receipt: bool,
     },
@@ -68,11 +70,13 @@ pub(super) fn run(shared: &Shared<'_>, number: usize, window: usize) -> Result<(
         pending: VecDeque::new(),
         outcomes: Vec::new(),
         latency: histogram(),
+        flight: histogram(),
         turn: number,
     };
     shared.wait_for_start();
     let done = sender.work(window);
     shared.figures.deliver.take(&mut sender.latency);
+    shared.figures.send.take(&mut sender.flight);
     done
 }
 
@@ -86,6 +90,7 @@ struct Sender<'a> {
     pending: VecDeque<Pending>,
     outcomes: Vec<Outcome>,
     latency: Histogram<u64>,
+    flight: Histogram<u64>,
     turn: usize,
 }
 
@@ -126,7 +131,7 @@ impl Sender<'_> {
         let claimed = deliveries.len();
         for delivery in deliveries {
             let attempt = self.shared.network.begin(&delivery, now_us);
-            self.air.push(Flight { done_us: attempt.done_us, delivery, attempt });
+            self.air.push(Flight { claim_us: now_us, done_us: attempt.done_us, delivery, attempt });
         }
         Ok(claimed)
     }
@@ -135,8 +140,8 @@ impl Sender<'_> {
     fn land(&mut self) -> Result<(), LoadError> {
         let now_us = self.shared.clock.now_us();
         while self.air.peek().is_some_and(|flight| flight.done_us <= now_us) {
-            let Some(Flight { delivery, attempt, .. }) = self.air.pop() else { break };
-            self.complete(delivery, attempt, now_us)?;
+            let Some(Flight { claim_us, delivery, attempt, .. }) = self.air.pop() else { break };
+            self.complete(delivery, attempt, (claim_us, now_us))?;
         }
         while self.alerts.peek().is_some_and(|alert| alert.0.0 <= now_us) {
             let Some(Reverse((_, station))) = self.alerts.pop() else { break };
@@ -146,7 +151,12 @@ impl Sender<'_> {
         Ok(())
     }
 
-    fn complete(&mut self, delivery: Delivery, attempt: Attempt, now_us: i64) -> Result<(), LoadError> {
+    fn complete(
+        &mut self,
+        delivery: Delivery,
+        attempt: Attempt,
+        (claim_us, now_us): (i64, i64),
+    ) -> Result<(), LoadError> {
         let Delivery { station, epoch, attempts, message, .. } = delivery;
         let retry = &self.shared.plan.retry;
         let verdict = match attempt.result {
@@ -171,6 +181,7 @@ impl Sender<'_> {
         }
         self.pending.push_back(Pending::Completion {
             submit_us: message.submit_us,
+            claim_us,
             delivered: attempt.result.is_ok(),
             is_receipt: message.receipt_of != 0,
         });
@@ -187,10 +198,11 @@ impl Sender<'_> {
         for outcome in self.outcomes.drain(..) {
             match (self.pending.pop_front(), outcome) {
                 (
-                    Some(Pending::Completion { submit_us, delivered: was, is_receipt }),
+                    Some(Pending::Completion { submit_us, claim_us, delivered: was, is_receipt }),
                     Outcome::Completed(it),
                 ) => {
                     attempts += u64::from(!is_receipt);
+                    self.flight.saturating_record((now_us - claim_us).max(1) as u64);
                     match it {
                         Completed::Final(_) if is_receipt => receipts += 1,
                         Completed::Final(_) => {
@@ -216,8 +228,9 @@ impl Sender<'_> {
         figures.delivered.fetch_add(delivered, Relaxed);
         figures.receipts.fetch_add(receipts, Relaxed);
         figures.attempts.fetch_add(attempts, Relaxed);
-        if self.latency.len() >= 4096 {
+        if self.flight.len() >= 4096 {
             figures.deliver.take(&mut self.latency);
+            figures.send.take(&mut self.flight);
         }
         Ok(())
     }

@@ -1,0 +1,77 @@
+use super::*;
+use crate::sample::{IoRow, Sample};
+
+#[derive(Default)]
+struct Kept {
+    phases: Vec<PhaseSummary>,
+    verified: usize,
+}
+
+impl Sink for Kept {
+    fn sample(&mut self, _: Sample) {}
+    fn phase(&mut self, summary: PhaseSummary) {
+        self.phases.push(summary);
+    }
+    fn io(&mut self, _: IoRow) {}
+    fn progress(&mut self, _: f64) {}
+    fn warning(&mut self, text: String) {
+        panic!("{text}");
+    }
+    fn verified(&mut self, _: String) {
+        self.verified += 1;
+    }
+}
+
+fn run(pairs: &[(&str, serde_json::Value)]) -> Kept {
+    let given = pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let workload = create(Params::read(PARAMETERS, &given).unwrap()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let mut kept = Kept::default();
+    let context = Context { directory: directory.path(), engine: None, seed: 5 };
+    workload.run(&context, &mut kept).unwrap();
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "stores are left behind");
+    kept
+}
+
+#[test]
+fn every_phase_and_number_of_threads_is_measured_and_verified() {
+    for store in ["mmdb", "sqlite"] {
+        let kept = run(&[
+            ("store", store.into()),
+            ("threads", vec![1, 4].into()),
+            ("messages", 200.into()),
+            ("stations", 100.into()),
+        ]);
+        let of: Vec<_> = kept.phases.iter().map(|it| (it.phase.as_str(), it.x, it.count)).collect();
+        let expected: Vec<_> =
+            SIDES.iter().flat_map(|side| [(*side, Some(1.0), 200), (*side, Some(4.0), 200)]).collect();
+        assert_eq!(of, expected, "{store}");
+        assert_eq!(kept.verified, 6);
+        for phase in &kept.phases {
+            assert!(
+                phase.wall_ns > 0 && phase.latency_ns.is_sorted() && phase.latency_ns[0] > 0,
+                "{phase:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn all_axes_of_mmdb_can_be_switched() {
+    let kept = run(&[
+        ("threads", vec![2].into()),
+        ("messages", 100.into()),
+        ("window", 8.into()),
+        ("logging", "selective".into()),
+        ("log_kind", "after-image".into()),
+        ("group_commit", false.into()),
+        ("streams", 2.into()),
+        ("locking", "record".into()),
+    ]);
+    assert_eq!(kept.phases.len(), 3);
+}
+
+#[test]
+fn the_stores_are_those_of_the_centre() {
+    assert_eq!(STORES, StoreKind::ALL.map(StoreKind::name));
+}
