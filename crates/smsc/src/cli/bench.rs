@@ -1,5 +1,6 @@
 //! `smsc bench`
 
+use super::Wrong;
 use super::store::StoreArgs;
 use clap::{Args, ValueEnum};
 use smsc::bench::{Live, Measured, measure};
@@ -109,7 +110,8 @@ impl Bench {
         for round in 0..self.repeat {
             for &threads in &self.threads {
                 let scratch = tempfile::Builder::new().prefix("smsc-bench-").tempdir_in(&self.dir);
-                let scratch = scratch.map_err(|error| format!("{}: {error}", self.dir.display()))?;
+                let scratch =
+                    scratch.map_err(|error| Wrong(format!("--dir {}: {error}", self.dir.display())))?;
                 let plan = self.plan(threads.into(), u64::from(round))?;
                 let kind = self.store.store;
                 let mut watch = |live: &Live<'_>| {
@@ -137,7 +139,7 @@ impl Bench {
         Ok(true)
     }
 
-    fn plan(&self, threads: usize, round: u64) -> Result<Plan, Box<dyn Error>> {
+    fn plan(&self, threads: usize, round: u64) -> Result<Plan, Wrong> {
         let seed = self.seed.wrapping_add(round);
         let side = match self.side {
             SideArg::Receiver => Side::Receiver,
@@ -145,13 +147,15 @@ impl Bench {
             SideArg::Both => Side::Both,
         };
         if side == Side::Sender && self.seconds.is_some() {
-            return Err("a Sender ends with the last message: give --messages instead of --seconds".into());
+            return Err(Wrong(
+                "a Sender ends with the last message: give --messages instead of --seconds".into(),
+            ));
         }
         let positive = |name: &str, value: f64| {
             if value.is_finite() && value > 0.0 {
                 Ok(())
             } else {
-                Err(format!("--{name} {value}: must be above 0"))
+                Err(Wrong(format!("--{name} {value}: must be above 0")))
             }
         };
         if let Some(seconds) = self.seconds {
@@ -162,13 +166,13 @@ impl Bench {
         }
         positive("burst", self.burst)?;
         if !(0.0..=5.0).contains(&self.zipf) {
-            return Err(format!("--zipf {}: must be 0 to 5", self.zipf).into());
+            return Err(Wrong(format!("--zipf {}: must be 0 to 5", self.zipf)));
         }
         if self.stations == 0 || self.stations > 10_000_000 {
-            return Err(format!("--stations {}: must be 1 to 10000000", self.stations).into());
+            return Err(Wrong(format!("--stations {}: must be 1 to 10000000", self.stations)));
         }
         if self.body > 34_000 {
-            return Err(format!("--body {}: 255 parts hold 34000", self.body).into());
+            return Err(Wrong(format!("--body {}: 255 parts hold 34000", self.body)));
         }
         let network = match self.network {
             NetworkArg::Perfect => NetworkProfile::perfect(seed),

@@ -1,5 +1,6 @@
 //! `smsc check`
 
+use super::Wrong;
 use super::store::StoreArgs;
 use clap::Args;
 use smsc::centre::recover;
@@ -34,11 +35,8 @@ impl Check {
     pub fn run(&self) -> Result<bool, Box<dyn Error>> {
         let directory = &self.directory;
         if !directory.is_dir() {
-            return Err(format!(
-                "{} is no directory; give the one that the store is in",
-                directory.display()
-            )
-            .into());
+            let what = format!("{} is no directory; give the one that the store is in", directory.display());
+            return Err(Wrong(what).into());
         }
         let accepted = self.accepted()?;
         let kind = self.store.store;

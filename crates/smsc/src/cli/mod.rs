@@ -21,6 +21,18 @@ enum Command {
     Check(check::Check),
 }
 
+/// A question that cannot be answered: what is wrong with it.
+#[derive(Debug)]
+struct Wrong(String);
+
+impl std::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Wrong {}
+
 /// Parses, runs, and tells how it went.
 pub fn run() -> ExitCode {
     let done = match Cli::parse().command {
@@ -32,7 +44,7 @@ pub fn run() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("smsc: {error}");
-            ExitCode::FAILURE
+            if error.is::<Wrong>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }
