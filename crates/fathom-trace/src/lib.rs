@@ -3,8 +3,10 @@
 //! Start reading at [`model`], which says what a trace holds. [`mod@format`] keeps it in a file (`docs/format.md` gives every
 //! byte). [`capture`] runs a program with the capture library before its SQLite, and [`spool`] makes one trace of what its
 //! processes left. [`import`] makes a trace of logs and scripts,
-//! [`info`] counts what a trace does.
+//! [`info`] counts what a trace does, and [`anonymise`] makes one to pass on.
+//! [`start`] puts its databases back for a replay.
 
+pub mod anonymise;
 mod assemble;
 pub mod capture;
 pub mod error;
@@ -14,8 +16,10 @@ pub mod info;
 pub mod model;
 pub mod spool;
 pub mod sql;
+pub mod start;
 pub mod wire;
 
 pub use assemble::{Assembler, Execution};
 pub use error::TraceError;
 pub use format::{Reader, Writer};
+pub use start::work_directory;

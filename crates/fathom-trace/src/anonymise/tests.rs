@@ -1,0 +1,257 @@
+//! A trace with a database, before and after: same plans, rows, pages; nothing of the texts.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+
+use super::*;
+use crate::assemble::{Assembler, Execution};
+
+const NAMES: [&str; 12] = [
+    "Brigitte Hallervorden",
+    "Oskar Weidenmüller",
+    "Jean-Pierre Dubois",
+    "Ümit Özdemir",
+    "Brigitte Hallstein",
+    "Anna Karenina",
+    "Björn Ångström",
+    "Charlotte Brontë",
+    "Wolfgang Pfannkuchen",
+    "Zacharias Zimmermann",
+    "Brian Kernighan",
+    "Ada Lovelace",
+];
+
+const STATEMENTS: [&str; 9] = [
+    "SELECT count(*) FROM people WHERE name LIKE 'Brigitte%'",
+    "SELECT count(*) FROM people WHERE name >= 'B' AND name < 'Brigitte I'",
+    "SELECT count(*) FROM people WHERE mail = 'brigitte.hallervorden12@example.org'",
+    "SELECT count(*) FROM people p JOIN notes n ON n.owner = p.mail WHERE p.name GLOB 'Wolf*'",
+    "INSERT INTO notes(owner, body, photo) SELECT mail, 'Sonntagsbraten with ' || name, x'DEADBEEFDEADBEEF' FROM people WHERE id % 7 = 0",
+    "UPDATE people SET name = 'Hermine Granger' WHERE name = 'Ada Lovelace' AND id < 100",
+    "DELETE FROM notes WHERE owner LIKE 'anna.k%'",
+    "SELECT count(*) FROM people WHERE name COLLATE NOCASE = 'BRIAN KERNIGHAN'",
+    "SELECT count(DISTINCT substr(name, 1, 5)) FROM people ORDER BY name",
+];
+
+/// A database with long and short texts, blobs, overflow pages, free pages and statistics.
+fn database(path: &Path, encoding: &str) {
+    let db = Connection::open(path).expect("opens");
+    db.execute_batch(&format!(
+        "PRAGMA encoding = '{encoding}'; PRAGMA page_size = 1024; PRAGMA secure_delete = OFF;
+         CREATE TABLE people(id INTEGER PRIMARY KEY, name TEXT NOT NULL DEFAULT 'Unbekannter Mensch', mail TEXT UNIQUE, photo BLOB);
+         CREATE INDEX by_name ON people(name COLLATE NOCASE, id);
+         CREATE INDEX by_binary_name ON people(name);
+         CREATE TABLE notes(owner TEXT, body TEXT, photo BLOB, PRIMARY KEY(owner, body)) WITHOUT ROWID;
+         CREATE TABLE gone(a TEXT);
+         BEGIN"
+    ))
+    .expect("made");
+    for id in 0..600_usize {
+        let name = NAMES[id * 7 % NAMES.len()];
+        let mail = format!("{}{id}@example.org", name.to_lowercase().replace(' ', "."));
+        let photo: Vec<u8> = (0..id % 50).map(|byte| (byte * id) as u8).collect();
+        db.execute("INSERT INTO people VALUES (?, ?, ?, ?)", (id as i64, name, &mail, photo))
+            .expect("inserted");
+        let body = format!("Geheimnis number {id}: {}", "Donaudampfschifffahrt ".repeat(id % 90));
+        db.execute("INSERT INTO notes VALUES (?, ?, NULL)", (&mail, body)).expect("inserted");
+        db.execute("INSERT INTO gone VALUES (?)", [format!("Gelöschter Liebesbrief {id}")])
+            .expect("inserted");
+    }
+    db.execute_batch("COMMIT; DELETE FROM people WHERE id % 11 = 0; ANALYZE; DROP TABLE gone").expect("done");
+}
+
+fn trace(directory: &Path, image: &Path) -> PathBuf {
+    let path = directory.join("a.trace");
+    let origin = Origin { how: "capture".into(), what: "/home/hallervorden/app".into(), ..Origin::default() };
+    let mut assembler = Assembler::new(Writer::create(&path).expect("created"), origin).expect("begun");
+    let thread = assembler.thread(1, 1, "/home/hallervorden/app").expect("thread");
+    let bytes = std::fs::metadata(image).expect("there").len();
+    let content = Some((image, File::open(image).expect("opens")));
+    let database =
+        assembler.database(b"/home/hallervorden/a.db", Start::Image { bytes }, content).expect("database");
+    let connection = assembler.open(thread, database, 0).expect("opened");
+    let mut run = |sql: &str, values: &[Value]| {
+        let execution = Execution { sql, values, start_ns: 0, duration_ns: 0, keep: true, counts: None };
+        assembler.execute(connection, &execution).expect("written");
+    };
+    STATEMENTS.iter().for_each(|sql| run(sql, &[]));
+    for number in 0..40_i64 {
+        let text = Value::Text(format!("Hallervorden {number}").into_bytes());
+        run(
+            "INSERT INTO people(name, mail, photo) VALUES (?1, ?1 || ?2, ?3)",
+            &[text, Value::Integer(number), Value::Blob(vec![number as u8; 900])],
+        );
+    }
+    assembler.close(connection, 1).expect("closed");
+    assembler.finish().expect("finished");
+    path
+}
+
+/// Executes a trace of one connection on its own image; gives each statement's plan with what it gave or changed, and the pages.
+fn replay(trace: &Path, image: &Path) -> (Vec<String>, i64) {
+    let mut bytes = Vec::new();
+    let (mut texts, mut handles) = (HashMap::new(), HashMap::new());
+    let mut events = Vec::new();
+    for record in Reader::open(trace).expect("opens") {
+        match record.expect("read") {
+            Record::Content(content) => bytes.extend(content.bytes),
+            Record::Statement(statement) => drop(texts.insert(statement.id, statement.sql)),
+            Record::Event(event) => events.push(event.action),
+            _ => {}
+        }
+    }
+    std::fs::write(image, bytes).expect("written");
+    let db = Connection::open(image).expect("opens");
+    let mut results = Vec::new();
+    let mut values: Vec<rusqlite::types::Value> = Vec::new();
+    for action in events {
+        match action {
+            Action::Prepare { handle, statement, .. } => drop(handles.insert(handle, statement)),
+            Action::Bind { value, .. } => values.push(match value {
+                Value::Text(text) => rusqlite::types::Value::Text(String::from_utf8(text).expect("text")),
+                Value::Blob(blob) => rusqlite::types::Value::Blob(blob),
+                Value::Integer(number) => number.into(),
+                other => panic!("{other:?}"),
+            }),
+            Action::Step(step) => {
+                let sql = &texts[&handles[&step.handle]];
+                let bound = rusqlite::params_from_iter(std::mem::take(&mut values));
+                let mut plan = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect("plans");
+                let lines: Vec<String> =
+                    plan.raw_query().mapped(|row| row.get(3)).map(|line| line.expect("a line")).collect();
+                let result = match sql.starts_with("SELECT") {
+                    true => db.query_row(sql, bound, |row| row.get::<_, i64>(0)).expect("answers"),
+                    false => db.execute(sql, bound).expect("done") as i64,
+                };
+                results.push(format!("{lines:?} {result}"));
+            }
+            _ => {}
+        }
+    }
+    let check: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("checked");
+    assert_eq!(check, "ok");
+    (results, db.query_row("PRAGMA page_count", [], |row| row.get(0)).expect("counted"))
+}
+
+#[test]
+fn plans_rows_and_pages_stay_and_nothing_of_the_text_remains() {
+    for encoding in ["UTF-8", "UTF-16le"] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let image = directory.path().join("a.db");
+        database(&image, encoding);
+        let before = trace(directory.path(), &image);
+        let after = directory.path().join("b.trace");
+        let done = anonymise(&before, &after, 42).expect("anonymised");
+        assert!(done.events > 100, "{done:?}");
+
+        let (was, is) =
+            (replay(&before, &directory.path().join("x.db")), replay(&after, &directory.path().join("y.db")));
+        assert_eq!(was.0, is.0, "{encoding}: plans and counts");
+        assert!((is.1 - was.1).abs() * 50 <= was.1, "{encoding}: {} and {} pages", was.1, is.1);
+        assert!(was.0.iter().any(|line| line.contains("by_binary_name") && !line.ends_with(" 0")), "{was:?}");
+        for line in &was.0 {
+            assert!(
+                !line.ends_with(" 0") || line.contains("mail = ?"),
+                "each statement finds something: {line}"
+            );
+        }
+
+        // Nothing of it: in the records, in the image's pages (free ones too), in either encoding.
+        let mut everything = Vec::new();
+        for record in Reader::open(&after).expect("opens") {
+            match record.expect("read") {
+                Record::Content(content) => everything.extend(content.bytes),
+                Record::Event(Event {
+                    action: Action::Bind { value: Value::Text(text) | Value::Blob(text), .. },
+                    ..
+                }) => {
+                    everything.extend(text);
+                }
+                other => everything.extend(format!("{other:?}").into_bytes()),
+            }
+        }
+        let mut words: Vec<String> = NAMES
+            .iter()
+            .flat_map(|name| name.split(['-', ' ']))
+            .map(str::to_owned)
+            .filter(|word| word.chars().count() >= 4)
+            .collect();
+        words.extend(words.clone().iter().map(|word| word.to_lowercase()));
+        let more = [
+            "Geheimnis",
+            "Donaudampf",
+            "Liebesbrief",
+            "Sonntagsbraten",
+            "Hermine",
+            "Granger",
+            "Unbekannter",
+            "example",
+            "home",
+        ];
+        words.extend(more.map(str::to_owned));
+        for word in words {
+            let wide: Vec<u8> = word.encode_utf16().flat_map(u16::to_le_bytes).collect();
+            for bytes in [word.as_bytes(), &wide] {
+                let found = everything.windows(bytes.len()).any(|window| window == bytes);
+                assert!(!found, "{encoding}: {word} remains");
+            }
+        }
+        // The test would see it.
+        let original = std::fs::read(&image).expect("readable");
+        let deleted = "Liebesbrief";
+        let wide: Vec<u8> = deleted.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let is_there = |bytes: &[u8]| original.windows(bytes.len()).any(|window| window == bytes);
+        assert!(
+            is_there(deleted.as_bytes()) || is_there(&wide),
+            "the deleted table's pages are still in the original"
+        );
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let image = directory.path().join("a.db");
+    database(&image, "UTF-8");
+    let before = trace(directory.path(), &image);
+    let of = |seed| {
+        let out = directory.path().join("out.trace");
+        anonymise(&before, &out, seed).expect("anonymised");
+        std::fs::read(out).expect("readable")
+    };
+    assert!(of(1) == of(1) && of(1) != of(2));
+}
+
+#[test]
+fn what_cannot_be_made_anonymous_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let image = directory.path().join("a.db");
+    Connection::open(&image)
+        .expect("opens")
+        .execute_batch("CREATE VIRTUAL TABLE letters USING fts5(body)")
+        .expect("made");
+    let before = trace(directory.path(), &image);
+    let out = directory.path().join("b.trace");
+    let error = anonymise(&before, &out, 1).expect_err("virtual").to_string();
+    assert!(error.contains("table letters is virtual"), "{error}");
+    let mut bytes = std::fs::read(&image).expect("readable");
+    bytes[5] = b'x';
+    std::fs::write(&image, &bytes).expect("written");
+    let error = anonymise(&trace(directory.path(), &image), &out, 1).expect_err("no database").to_string();
+    assert!(error.contains("encrypted"), "{error}");
+    // Every damaged page is an error and no panic.
+    std::fs::remove_file(&image).expect("removed");
+    database(&image, "UTF-8");
+    let whole = std::fs::read(&image).expect("readable");
+    for at in (0..whole.len()).step_by(whole.len() / 50) {
+        let mut bytes = whole.clone();
+        bytes[at] = bytes[at].wrapping_add(0x7f);
+        std::fs::write(&image, bytes).expect("written");
+        let mut vocabulary = Vocabulary::new(1);
+        let file = File::open(&image).expect("opens");
+        let _ = Image::open(&file, &image)
+            .and_then(|mut image| image.visit(&mut Collect(&mut vocabulary), false));
+    }
+    assert!(!out.exists());
+}

@@ -1,0 +1,108 @@
+//! Putting a trace's databases back to what they held at the start.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::TraceError;
+use crate::model::{Content, Database, Start};
+
+/// What the cell chooses and the trace does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Page size in bytes; none: as captured.
+    pub page_bytes: Option<u32>,
+}
+
+/// Collects databases as a trace brings them, each into a file.
+#[derive(Debug, Default)]
+pub struct Restore {
+    open: HashMap<u32, (PathBuf, File)>,
+    scripts: HashMap<u32, (PathBuf, Vec<u8>)>,
+}
+
+impl Restore {
+    /// A database that is to be the file at `path`.
+    ///
+    /// # Errors
+    /// A start that is not known; a file that cannot be made.
+    pub fn database(&mut self, database: &Database, path: &Path) -> Result<(), TraceError> {
+        let name = String::from_utf8_lossy(&database.path).into_owned();
+        match &database.start {
+            Start::Empty | Start::Memory => Ok(()),
+            Start::Image { .. } => {
+                let file = File::create(path).map_err(TraceError::io(path))?;
+                self.open.insert(database.id, (path.to_owned(), file));
+                Ok(())
+            }
+            Start::Script { .. } => {
+                self.scripts.insert(database.id, (path.to_owned(), Vec::new()));
+                Ok(())
+            }
+            Start::Generator { profile, .. } => Err(TraceError::refused(
+                name,
+                format!("its generator {profile} is not known to this program; use a newer fathom"),
+            )),
+            Start::Unknown { reason } => Err(TraceError::refused(
+                name,
+                format!(
+                    "what it held when it was captured is not known, so the trace cannot be replayed: {reason}"
+                ),
+            )),
+        }
+    }
+
+    /// A piece of one of them.
+    ///
+    /// # Errors
+    /// A full disk.
+    pub fn content(&mut self, content: &Content) -> Result<(), TraceError> {
+        if let Some((path, file)) = self.open.get(&content.database) {
+            return file.write_all_at(&content.bytes, content.offset).map_err(TraceError::io(path));
+        }
+        if let Some((_, script)) = self.scripts.get_mut(&content.database) {
+            script.extend_from_slice(&content.bytes);
+        }
+        Ok(())
+    }
+
+    /// Runs the scripts and gives every database the layout. None is left in WAL mode: that is the cell's to choose.
+    ///
+    /// # Errors
+    /// An image that is no database or is encrypted; a script that fails; a full disk.
+    pub fn finish(self, layout: Layout) -> Result<(), TraceError> {
+        let images = self.open.into_values().map(|(path, _)| (path, None));
+        let scripts = self.scripts.into_values().map(|(path, script)| (path, Some(script)));
+        for (path, script) in images.chain(scripts) {
+            let refused = |error: rusqlite::Error| {
+                let hint = match error.sqlite_error_code() {
+                    Some(rusqlite::ErrorCode::NotADatabase) => ": it is encrypted, or no database",
+                    _ => "",
+                };
+                TraceError::refused(path.display(), format!("the database cannot be put back: {error}{hint}"))
+            };
+            let database = rusqlite::Connection::open(&path).map_err(refused)?;
+            database
+                .execute_batch("PRAGMA synchronous = OFF; PRAGMA journal_mode = DELETE")
+                .map_err(refused)?;
+            let present: u32 =
+                database.query_row("PRAGMA page_size", [], |row| row.get(0)).map_err(refused)?;
+            if let Some(bytes) = layout.page_bytes.filter(|bytes| *bytes != present) {
+                database.execute_batch(&format!("PRAGMA page_size = {bytes}; VACUUM")).map_err(refused)?;
+            }
+            if let Some(script) = script {
+                database.execute_batch(&String::from_utf8_lossy(&script)).map_err(refused)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A fresh directory for a replay in `parent`, removed when it is dropped.
+///
+/// # Errors
+/// No such directory; one that cannot be written.
+pub fn work_directory(parent: &Path) -> Result<tempfile::TempDir, TraceError> {
+    tempfile::Builder::new().prefix(".fathom-replay-").tempdir_in(parent).map_err(TraceError::io(parent))
+}
