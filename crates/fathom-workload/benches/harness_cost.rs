@@ -8,6 +8,8 @@
 //! resamples of whole rounds). The two bare runs of a round give the same ratio of the bare loop to itself: what lies
 //! within its interval is the disk's doing. The bar is 0.98, for durable commits.
 //!
+//! Statements `replay`: workload `trace` on a trace of the same statements. Its bar is 0.97; it is held to the same 0.98.
+//!
 //! `cargo bench -p fathom-workload --bench harness_cost [-- ROUNDS [DIRECTORY [CASE]]]`, where CASE is part of a case's name, such as `wal full`: exit code 1 if an interval lies below the bar.
 
 use std::collections::BTreeMap;
@@ -15,6 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use fathom_trace::model::{Action, Origin, Outcome, Start, Value};
+use fathom_trace::{Assembler, Execution, Writer};
 use fathom_workload::random::Random;
 use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Sink};
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
@@ -35,6 +39,9 @@ const CASES: &[(&str, &str, &str, u32, bool)] = &[
     ("wal", "full", "prepared", 600, true),
     ("wal", "normal", "text", 4000, false),
     ("wal", "normal", "prepared", 4000, false),
+    ("delete", "full", "replay", 300, true),
+    ("wal", "full", "replay", 600, true),
+    ("wal", "normal", "replay", 4000, false),
 ];
 
 /// The runs of a round; the number is the place of the rate.
@@ -100,6 +107,9 @@ fn compare(arguments: &[String]) -> Result<bool, Failure> {
         }
         let transactions_text = transactions.to_string();
         let settings = [journal_mode, synchronous, &transactions_text, statements];
+        // A replay's statements were prepared, as the bare loop's are.
+        let bare_statements = if statements == "replay" { "prepared" } else { statements };
+        let bare_settings = [journal_mode, synchronous, &transactions_text, bare_statements];
         let one = |fathom: bool| -> Result<f64, Failure> {
             let scratch = Scratch::new(&directory)?;
             let mut command = if fathom {
@@ -111,7 +121,7 @@ fn compare(arguments: &[String]) -> Result<bool, Failure> {
                 command.arg(scratch.0.join("bare.db"));
                 command
             };
-            let output = command.args(settings).output()?;
+            let output = command.args(if fathom { settings } else { bare_settings }).output()?;
             if !output.status.success() {
                 return Err(String::from_utf8_lossy(&output.stderr).into());
             }
@@ -199,16 +209,61 @@ fn worker(arguments: &[String]) -> Result<(), Failure> {
         ("synchronous".into(), json!(synchronous)),
     ]);
     let engine = fathom_workload::start_engine(&EngineSpec { name: "sqlite".into(), settings }, directory)?;
-    let params = BTreeMap::from([
-        ("transactions".into(), json!(transactions.parse::<u32>()?)),
-        ("statements".into(), json!(statements)),
-        ("phases".into(), json!(["insert"])),
-    ]);
-    let workload = fathom_workload::create(&WorkloadSpec { name: "mobibench-sql".into(), params })?;
+    let transactions: u32 = transactions.parse()?;
+    let (name, params) = if statements == "replay" {
+        let trace = write_trace(directory, transactions, journal_mode == "wal")?;
+        ("trace", BTreeMap::from([("file".into(), json!(trace))]))
+    } else {
+        let params = [
+            ("transactions".into(), json!(transactions)),
+            ("statements".into(), json!(statements)),
+            ("phases".into(), json!(["insert"])),
+        ];
+        ("mobibench-sql", BTreeMap::from(params))
+    };
+    let workload = fathom_workload::create(&WorkloadSpec { name: name.into(), params })?;
     let mut wall = Wall::default();
     workload.run(&Context { directory, engine: Some(engine.as_ref()), seed: 1 }, &mut wall)?;
     println!("{}", wall.0);
     Ok(())
+}
+
+/// A trace of what the bare loop does between its two readings of the clock.
+fn write_trace(directory: &Path, transactions: u32, has_wal: bool) -> Result<PathBuf, Failure> {
+    const TABLES: u32 = 3;
+    let (path, script) = (directory.join("bare.trace"), directory.join("bare.sql"));
+    let tables = (0..TABLES).map(|table| {
+        format!("CREATE TABLE tblMyList{table} (id INTEGER PRIMARY KEY, Value TEXT not null, creation_date long);\n")
+    });
+    std::fs::write(&script, tables.collect::<String>())?;
+    let file = std::fs::File::open(&script)?;
+    let start = Start::Script { bytes: file.metadata()?.len() };
+    let mut assembler = Assembler::new(Writer::create(&path)?, Origin::default())?;
+    let thread = assembler.thread(1, 1, "bare_loop")?;
+    let database = assembler.database(b"bare.db", start, Some((&script, file)))?;
+    let connection = assembler.open(thread, database, 0)?;
+    let mut execute = |sql: &str, values: &[Value], changes| {
+        let counts = Some((0, changes));
+        assembler
+            .execute(connection, &Execution { sql, values, start_ns: 0, duration_ns: 0, keep: true, counts })
+    };
+    let mut random = Random::new(1);
+    let letters: Vec<u8> = (b'A'..=b'Z').chain(b'a'..=b'z').chain(b'0'..=b'9').collect();
+    for number in 0..i64::from(transactions) {
+        execute("BEGIN", &[], 0)?;
+        for table in 0..TABLES {
+            let text = (0..100).map(|_| *random.pick(&letters)).collect();
+            let values = [Value::Integer(number), Value::Text(text)];
+            execute(&format!("INSERT INTO tblMyList{table}(id,Value) VALUES($1,$2)"), &values, 1)?;
+        }
+        execute("COMMIT", &[], 0)?;
+    }
+    if has_wal {
+        let checkpoint = Action::Checkpoint { schema: String::new(), mode: 0, outcome: Outcome::of(0) };
+        assembler.event(connection, 0, 0, checkpoint)?;
+    }
+    assembler.finish()?;
+    Ok(path)
 }
 
 /// Keeps the phase's wall time (ns).

@@ -15,6 +15,7 @@ pub mod sms;
 pub mod spec;
 #[cfg(test)]
 mod testing;
+pub mod trace;
 pub mod update;
 pub mod workload;
 

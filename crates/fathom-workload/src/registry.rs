@@ -27,6 +27,7 @@ static WORKLOADS: &[&WorkloadKind] = &[
     &crate::mobibench_sql::KIND,
     &crate::mobibench_file::KIND,
     &crate::sms::KIND,
+    &crate::trace::KIND,
 ];
 
 /// All workloads, in the order in which they are shown.

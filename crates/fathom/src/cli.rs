@@ -258,6 +258,15 @@ pub enum TraceAction {
         after_help = "Example:\n  fathom trace info app.trace\n  fathom trace info app.trace --json | jq .transactions"
     )]
     Info(TraceInfo),
+    /// Do again what a trace holds, on databases of its own, and check that it does the same
+    #[command(after_help = "Examples:\n  fathom trace replay app.trace --dir /mnt/card\n  \
+                      fathom trace replay app.trace --dir . --timing x10 --set journal_mode=wal\n\n\
+                      In an experiment:  [workload] name = \"trace\", file = \"app.trace\"")]
+    Replay(TraceReplay),
+    /// Make a trace to pass on: nothing of its texts and blobs remains, plans and page counts stay
+    #[command(after_help = "Example:\n  fathom trace anonymise app.trace --out public.trace\n\n\
+                      Numbers, and the names of tables and columns, stay as they are.")]
+    Anonymise(TraceAnonymise),
     /// Write the loadable extension that captures a program with an SQLite of its own
     #[command(after_help = "Example:\n  fathom trace extension ./libfathomtrace.so")]
     Extension {
@@ -316,6 +325,40 @@ pub struct TraceInfo {
     /// A trace
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `fathom trace anonymise`
+#[derive(Debug, Args)]
+pub struct TraceAnonymise {
+    /// A trace
+    #[arg(value_name = "IN")]
+    pub file: PathBuf,
+    /// The anonymous trace; replaced when it is there
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// The same seed gives the same trace; who knows it and the original can tell which word became which [default: random]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+/// `fathom trace replay`
+#[derive(Debug, Args)]
+pub struct TraceReplay {
+    /// A trace
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Directory on the disk under test; the databases are put into a directory of their own there, which is removed
+    #[arg(long, value_name = "DIR")]
+    pub dir: PathBuf,
+    /// as-fast, original, or xN: N times faster than captured
+    #[arg(long, default_value = "as-fast")]
+    pub timing: String,
+    /// A setting of the engine, e.g. journal_mode=wal (may be given several times; `fathom list engines`)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -1,5 +1,6 @@
 //! The engine seam: what a workload may ask of a database engine.
 
+pub mod calls;
 mod postgresql;
 mod settings;
 mod sqlite;
@@ -78,6 +79,11 @@ pub trait Engine: Send + Sync {
     fn durability(&self) -> Durability;
     /// The directory in which the engine's files live (evicted or dropped from the page cache for cold runs).
     fn directory(&self) -> &Path;
+    /// Whether the cell (or Fathom's default) says what this setting is.
+    fn sets(&self, setting: &str) -> bool {
+        let _ = setting;
+        false
+    }
     /// Makes the engine forget what it caches itself (a server is restarted; SQLite caches per connection: nothing to do).
     ///
     /// # Errors
@@ -129,6 +135,10 @@ pub trait Connection: Send {
             message: "this engine has one database per connection".into(),
             code: 0,
         })
+    }
+    /// The connection call by call, for a replay; none where the engine is not SQLite.
+    fn calls(&mut self) -> Option<&mut dyn calls::Calls> {
+        None
     }
     /// Waits for locks since the connection was opened: (number, ns); none where the engine does not tell the client.
     fn lock_waits(&self) -> Option<(u64, u64)>;

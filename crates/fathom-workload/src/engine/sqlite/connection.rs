@@ -14,21 +14,25 @@ use libsqlite3_sys::{
 };
 
 use super::busy::{BusyWaits, on_busy};
+use super::calls::Numbered;
 use super::library::{DONE, OK, ROW, SqliteLibrary, sqlite3, sqlite3_stmt, text};
 use super::settings::{self, Applied};
 use crate::changed;
+use crate::engine::calls::Calls;
 use crate::engine::{Connection, EngineError, Statement, Value, abridged};
 use crate::params::Params;
 
 /// One open connection. It belongs to one thread at a time.
 pub(super) struct SqliteConnection {
-    library: &'static SqliteLibrary,
-    db: *mut sqlite3,
+    pub(super) library: &'static SqliteLibrary,
+    pub(super) db: *mut sqlite3,
     path: PathBuf,
     /// The engine's settings, for databases that are attached later.
     settings: Params,
     statements: Vec<Prepared>,
     by_sql: HashMap<String, usize>,
+    /// Statements by the number that a caller gave them (see `Calls`).
+    pub(super) numbered: Vec<Option<Numbered>>,
     /// Made by `Box::into_raw`, given to the busy handler, freed when the connection is dropped.
     busy: *mut BusyWaits,
     /// One row's values, reused.
@@ -77,6 +81,7 @@ impl SqliteConnection {
             settings: settings.clone(),
             statements: Vec::new(),
             by_sql: HashMap::new(),
+            numbered: Vec::new(),
             busy: Box::into_raw(BusyWaits::new(timeout)),
             row: Vec::new(),
         };
@@ -161,7 +166,7 @@ impl SqliteConnection {
     }
 
     /// The connection's last error, with the statement and the file that it concerns.
-    fn error(&self, sql: &str, code: c_int) -> EngineError {
+    pub(super) fn error(&self, sql: &str, code: c_int) -> EngineError {
         let functions = &self.library.functions;
         // SAFETY: the handle is open (or a failed open, for which SQLite allows these too).
         let (message, extended) = unsafe {
@@ -282,6 +287,10 @@ impl SqliteConnection {
             return Ok(());
         }
         let functions = &self.library.functions;
+        for numbered in self.numbered.drain(..).flatten() {
+            // SAFETY: each statement is finalised once, here. The result repeats that of its last step.
+            unsafe { (functions.sqlite3_finalize)(numbered.handle) };
+        }
         for prepared in self.statements.drain(..) {
             // SAFETY: each statement is finalised once, here. The result repeats that of its last step.
             unsafe { (functions.sqlite3_finalize)(prepared.handle) };
@@ -392,6 +401,10 @@ impl Connection for SqliteConnection {
         settings::apply(self, &settings, schema).map(|_| ())
     }
 
+    fn calls(&mut self) -> Option<&mut dyn Calls> {
+        Some(self)
+    }
+
     fn close(mut self: Box<Self>) -> Result<(), EngineError> {
         self.shut()
     }
@@ -436,7 +449,7 @@ impl SqliteLibrary {
 
     /// Reads every column of the present row, as an application would, without keeping anything. Gives their bytes: 8 for a
     /// number, the length of a text or blob, 0 for NULL.
-    fn touch(&self, handle: *mut sqlite3_stmt, columns: c_int) -> u64 {
+    pub(super) fn touch(&self, handle: *mut sqlite3_stmt, columns: c_int) -> u64 {
         let functions = &self.functions;
         let mut bytes = 0;
         for column in 0..columns {

@@ -1,6 +1,7 @@
 //! SQLite: the bundled library, or any `libsqlite3.so` by its path, opened through the probe's VFS.
 
 mod busy;
+mod calls;
 mod connection;
 mod library;
 mod settings;
@@ -99,6 +100,10 @@ impl Engine for SqliteEngine {
 
     fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    fn sets(&self, setting: &str) -> bool {
+        self.settings.all().contains_key(setting)
     }
 
     /// SQLite caches per connection: closing it is all that is needed.

@@ -1,8 +1,10 @@
 //! `fathom trace …`: capture what an application asks of SQLite, look at it, make it anonymous, replay it.
 
+mod anonymise;
 mod capture;
 mod import;
 mod info;
+mod replay;
 
 use fathom_trace::TraceError;
 
@@ -15,6 +17,8 @@ pub fn run(asked: &Trace) -> super::Result {
         TraceAction::Capture(asked) => capture::run(asked),
         TraceAction::Import(asked) => import::run(asked),
         TraceAction::Info(asked) => info::run(asked),
+        TraceAction::Anonymise(asked) => anonymise::run(asked),
+        TraceAction::Replay(asked) => replay::run(asked),
         TraceAction::Extension { file } => {
             fathom_trace::capture::write_extension(file).map_err(asked_or_failed)?;
             println!("{}", file.display());

@@ -1,0 +1,40 @@
+//! Call by call: what a replay asks of a connection that other workloads do not. Handles are the caller's numbers.
+
+use fathom_trace::model::Value;
+
+use super::EngineError;
+
+/// What steps of a statement came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stepped {
+    /// Rows that were read, each column of each.
+    pub rows: u64,
+    /// Rows changed, where the statement ended and changes rows.
+    pub changes: u64,
+    /// The last step's (extended) result code.
+    pub code: i32,
+}
+
+/// A connection's calls, each on its own. A failed call's result code is in its error.
+pub trait Calls {
+    /// Prepares `sql` as statement `handle`.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn prepare_as(&mut self, handle: u32, sql: &str) -> Result<(), EngineError>;
+    /// Binds a value. Text and blobs are copied.
+    ///
+    /// # Errors
+    /// No such parameter, a value that is too large.
+    fn bind(&mut self, handle: u32, index: u32, value: &Value) -> Result<(), EngineError>;
+    /// Makes all parameters NULL.
+    fn clear_bindings(&mut self, handle: u32);
+    /// Steps until `rows` rows were read or, where `to_end`, the statement has ended. An error is told as its code.
+    fn step(&mut self, handle: u32, rows: u64, to_end: bool) -> Stepped;
+    /// The message of the last call that failed.
+    fn message(&self) -> String;
+    /// Brings a statement to rest.
+    fn reset(&mut self, handle: u32);
+    /// Forgets a statement.
+    fn finalize(&mut self, handle: u32);
+}

@@ -1,0 +1,243 @@
+//! Traces done again: counts checked, settings overridden, order kept, and what is told when it cannot be.
+
+use std::path::{Path, PathBuf};
+
+use fathom_trace::model::{Foreign, ForeignKind, Origin, Outcome, Start, Value};
+use fathom_trace::{Assembler, Execution, Writer};
+use serde_json::json;
+
+use super::*;
+use crate::spec::WorkloadSpec;
+use crate::testing::{Kept, map, sqlite};
+
+/// A trace of one connection.
+fn trace(directory: &Path, start: Start, make: impl FnOnce(&mut Assembler, u32)) -> PathBuf {
+    let path = directory.join("a.trace");
+    let mut assembler =
+        Assembler::new(Writer::create(&path).expect("created"), Origin::default()).expect("begun");
+    let thread = assembler.thread(1, 1, "test").expect("thread");
+    let database = assembler.database(b"/a.db", start, None).expect("database");
+    let connection = assembler.open(thread, database, 0).expect("opened");
+    make(&mut assembler, connection);
+    assembler.close(connection, 9_000_000).expect("closed");
+    assembler.finish().expect("finished");
+    path
+}
+
+fn execute(assembler: &mut Assembler, connection: u32, sql: &str, values: &[Value], counts: (u64, u64)) {
+    let execution =
+        Execution { sql, values, start_ns: 1_000_000, duration_ns: 10, keep: true, counts: Some(counts) };
+    assembler.execute(connection, &execution).expect("written");
+}
+
+fn replay(
+    trace: &Path,
+    settings: serde_json::Value,
+    params: serde_json::Value,
+) -> (Result<(), WorkloadError>, Kept, tempfile::TempDir) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let engine = sqlite(settings, directory.path());
+    let mut params = map(params);
+    params.insert("file".into(), json!(trace.to_str().expect("text")));
+    let workload = crate::create(&WorkloadSpec { name: "trace".into(), params }).expect("made");
+    let mut kept = Kept::default();
+    let context = Context { directory: directory.path(), engine: Some(&*engine), seed: 1 };
+    let outcome = workload.run(&context, &mut kept);
+    (outcome, kept, directory)
+}
+
+fn ask(directory: &Path, settings: serde_json::Value, sql: &str) -> String {
+    let engine = sqlite(settings, directory);
+    let mut connection = engine.connect("trace-0").expect("opens");
+    let statement = connection.prepare(sql).expect("prepares");
+    let mut answer = String::new();
+    connection.query(statement, &[], &mut |row| answer = format!("{:?}", row[0])).expect("answers");
+    answer
+}
+
+#[test]
+fn calls_are_done_again_and_their_counts_are_checked() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = trace(directory.path(), Start::Empty, |assembler, connection| {
+        let mut run = |sql, values: &[Value], counts| execute(assembler, connection, sql, values, counts);
+        run("PRAGMA journal_mode = WAL", &[], (1, 0));
+        run("CREATE TABLE t(a, b)", &[], (0, 0));
+        run("BEGIN", &[], (0, 0));
+        for number in 0..5 {
+            run("INSERT INTO t VALUES (?, ?)", &[Value::Integer(number), Value::Text(b"x".to_vec())], (0, 1));
+        }
+        run("COMMIT", &[], (0, 0));
+        run("SELECT * FROM t WHERE a < ?", &[Value::Integer(3)], (3, 0));
+        run("UPDATE t SET b = ?", &[Value::Blob(vec![1, 2])], (0, 5));
+    });
+    for journal_mode in ["delete", "wal"] {
+        let settings = json!({"journal_mode": journal_mode, "page_size": 8192});
+        let (outcome, kept, place) = replay(&path, settings.clone(), json!({}));
+        outcome.expect("replayed");
+        assert!(kept.verified.iter().any(|check| check.starts_with("10 executions")), "{:?}", kept.verified);
+        assert!(
+            kept.warnings.iter().any(|it| it.contains("1 PRAGMAs of what the cell sets")),
+            "{:?}",
+            kept.warnings
+        );
+        // CREATE, the transaction, SELECT, UPDATE.
+        assert_eq!(kept.outline(), [("replay", None, 4)]);
+        assert_eq!(
+            ask(place.path(), settings.clone(), "SELECT count(*) || typeof(min(b)) FROM t"),
+            "Text(\"5blob\")"
+        );
+        assert_eq!(ask(place.path(), settings, "PRAGMA page_size"), "Integer(8192)");
+    }
+}
+
+#[test]
+fn other_counts_and_new_errors_fail_the_run() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (sql, counts, words) in [
+        ("INSERT INTO t VALUES (1), (2)", (0, 1), "returned 0 rows and changed 2; captured were 0 and 1"),
+        ("SELECT 1", (2, 0), "returned 1 rows and changed 0; captured were 2 and 0"),
+        ("SELECT * FROM missing", (0, 0), "no such table: missing"),
+        (
+            "SELECT own(1)",
+            (1, 0),
+            "the application brought its own function own, which a replay does not have",
+        ),
+        ("SELECT 1 ORDER BY 1 COLLATE LOCALIZED", (1, 0), "no such collation sequence: LOCALIZED"),
+        ("INSERT INTO t(a) VALUES ('a' + x'00' , 1)", (0, 1), "2 values for 1 columns"),
+        ("CREATE TABLE t(a)", (0, 0), "already exists"),
+    ] {
+        let path = trace(directory.path(), Start::Empty, |assembler, connection| {
+            let foreign = Foreign { kind: ForeignKind::Function, name: "own".into() };
+            assembler
+                .event(connection, 0, 0, fathom_trace::model::Action::Foreign(foreign))
+                .expect("written");
+            execute(assembler, connection, "CREATE TABLE t(a)", &[], (0, 0));
+            execute(assembler, connection, sql, &[], counts);
+        });
+        let (outcome, ..) = replay(&path, json!({"journal_mode": "memory"}), json!({}));
+        let error = outcome.expect_err(sql).to_string();
+        assert!(error.contains(words), "{sql}: {error}");
+    }
+}
+
+#[test]
+fn what_is_not_known_cannot_be_replayed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let reason = "SQLite said 26 (file is not a database): it is encrypted, or no database".to_owned();
+    let path = trace(directory.path(), Start::Unknown { reason }, |_, _| {});
+    let (outcome, ..) = replay(&path, json!({}), json!({}));
+    let error = outcome.expect_err("unknown").to_string();
+    assert!(error.contains("/a.db") && error.contains("it is encrypted"), "{error}");
+    std::fs::write(&path, b"no trace").expect("written");
+    let (outcome, ..) = replay(&path, json!({}), json!({}));
+    assert!(outcome.expect_err("no trace").to_string().contains("not a Fathom trace"));
+}
+
+#[test]
+fn captured_times_are_kept_and_lateness_is_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = trace(directory.path(), Start::Empty, |assembler, connection| {
+        for number in 0..5_u64 {
+            let sql = format!("SELECT {number}");
+            let start_ns = number * 20_000_000;
+            let execution = Execution {
+                sql: &sql,
+                values: &[],
+                start_ns,
+                duration_ns: 10,
+                keep: false,
+                counts: Some((1, 0)),
+            };
+            assembler.execute(connection, &execution).expect("written");
+        }
+    });
+    for (speed, least_ms) in [(1.0, 80), (4.0, 20)] {
+        let begin = std::time::Instant::now();
+        let (outcome, kept, _) =
+            replay(&path, json!({"journal_mode": "memory"}), json!({"timing": "original", "speed": speed}));
+        outcome.expect("replayed");
+        assert!(begin.elapsed().as_millis() >= least_ms, "the pauses are kept");
+        assert!(kept.warnings.iter().any(|it| it.starts_with("lateness")), "{:?}", kept.warnings);
+        assert_eq!(kept.outline(), [("replay", None, 5)]);
+    }
+}
+
+/// Two connections that took turns: each reads what the other one had written.
+#[test]
+fn threads_keep_the_order_in_which_their_calls_depended_on_each_other() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("a.trace");
+    let mut assembler =
+        Assembler::new(Writer::create(&path).expect("created"), Origin::default()).expect("begun");
+    let database = assembler.database(b"/a.db", Start::Empty, None).expect("database");
+    let connections: Vec<u32> = (0..3)
+        .map(|number| {
+            let thread = assembler.thread(1, number, "test").expect("thread");
+            assembler.open(thread, database, 0).expect("opened")
+        })
+        .collect();
+    let mut at = 1000;
+    let mut run = |connection: usize, sql: &str, counts| {
+        let execution =
+            Execution { sql, values: &[], start_ns: at, duration_ns: 10, keep: false, counts: Some(counts) };
+        at += 20;
+        assembler.execute(connections[connection], &execution).expect("written");
+    };
+    run(0, "CREATE TABLE t(a)", (0, 0));
+    for round in 0..60_u64 {
+        run(round as usize % 3, "INSERT INTO t VALUES (1)", (0, 1));
+        run((round as usize + 1) % 3, "SELECT * FROM t", (round + 1, 0));
+    }
+    for connection in connections {
+        assembler.close(connection, at).expect("closed");
+    }
+    assembler.finish().expect("finished");
+    for _ in 0..3 {
+        let (outcome, kept, place) =
+            replay(&path, json!({"journal_mode": "wal", "synchronous": "off"}), json!({}));
+        outcome.expect("replayed");
+        assert_eq!(
+            kept.samples.iter().map(|sample| sample.thread).collect::<std::collections::HashSet<_>>().len(),
+            3
+        );
+        assert_eq!(
+            ask(place.path(), json!({"journal_mode": "wal"}), "SELECT count(*) FROM t"),
+            "Integer(60)"
+        );
+    }
+}
+
+#[test]
+fn a_failure_that_was_captured_must_come_again() {
+    use fathom_trace::model::{Action, Step};
+    let directory = tempfile::tempdir().expect("a directory");
+    for (again, words) in
+        [("INSERT INTO t VALUES (1)", None), ("SELECT a FROM t", Some("result 101 , captured 1555"))]
+    {
+        let path = trace(directory.path(), Start::Empty, |assembler, connection| {
+            execute(assembler, connection, "CREATE TABLE t(a PRIMARY KEY)", &[], (0, 0));
+            let counts = if words.is_none() { (0, 1) } else { (0, 0) };
+            execute(assembler, connection, again, &[], counts);
+            // The same statement, which is still prepared, once more.
+            let outcome = Outcome { code: 1555, message: "UNIQUE constraint failed: t.a".into() };
+            let step = Step {
+                handle: 1,
+                begins: true,
+                is_counted: true,
+                rows: 0,
+                changes: 0,
+                in_transaction: false,
+                outcome,
+            };
+            assembler.event(connection, 2_000_000, 1, Action::Step(step)).expect("written");
+        });
+        let (outcome, ..) = replay(&path, json!({"journal_mode": "memory"}), json!({}));
+        match words {
+            None => outcome.expect("the failure came again"),
+            Some(words) => {
+                let error = outcome.expect_err("no failure").to_string();
+                assert!(error.contains(words), "{error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! `fathom trace replay`: a trace done again, once, outside of any experiment.
+
+use std::collections::BTreeMap;
+
+use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Sink};
+use fathom_workload::spec::{EngineSpec, WorkloadSpec};
+use fathom_workload::workload::{Context, WorkloadError};
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+
+use crate::cli::TraceReplay;
+use crate::outcome::{Error, Outcome};
+
+/// What a replay handed out.
+#[derive(Default, Serialize)]
+struct Kept {
+    phases: Vec<PhaseSummary>,
+    io: Vec<IoRow>,
+    warnings: Vec<String>,
+    verified: Vec<String>,
+}
+
+impl Sink for Kept {
+    fn sample(&mut self, _: Sample) {}
+    fn phase(&mut self, summary: PhaseSummary) {
+        self.phases.push(summary);
+    }
+    fn io(&mut self, row: IoRow) {
+        self.io.push(row);
+    }
+    fn progress(&mut self, _: f64) {}
+    fn warning(&mut self, text: String) {
+        self.warnings.push(text);
+    }
+    fn verified(&mut self, check: String) {
+        self.verified.push(check);
+    }
+}
+
+/// Replays and prints what it took.
+pub fn run(asked: &TraceReplay) -> super::super::Result {
+    let file = std::path::absolute(&asked.file).map_err(Error::asked)?;
+    // Says at once what is wrong with the file, before a directory is made.
+    fathom_trace::Reader::open(&file).map_err(super::asked_or_failed)?;
+    let mut params = timing(&asked.timing)?;
+    params.insert("file".into(), json!(file));
+    let spec = EngineSpec { name: "sqlite".into(), settings: settings(&asked.set)? };
+    fathom_workload::engine::check_settings(&spec.name, &spec.settings)
+        .map_err(|error| Error::asked(format!("--set {error}")))?;
+    let workload =
+        fathom_workload::create(&WorkloadSpec { name: "trace".into(), params }).map_err(Error::asked)?;
+    let place = fathom_trace::work_directory(&asked.dir).map_err(super::asked_or_failed)?;
+    let engine = fathom_workload::start_engine(&spec, place.path()).map_err(Error::failed)?;
+    let mut kept = Kept::default();
+    // A replay draws nothing by chance.
+    let context = Context { directory: place.path(), engine: Some(&*engine), seed: 1 };
+    workload.run(&context, &mut kept).map_err(|error| match error {
+        WorkloadError::Parameter { .. } => Error::asked(error),
+        other => Error::failed(other),
+    })?;
+    if asked.json {
+        return super::super::print_json(&kept);
+    }
+    print(&kept);
+    Ok(Outcome::Good)
+}
+
+fn print(kept: &Kept) {
+    for phase in &kept.phases {
+        let [_, p50, p90, p99, _, max] = phase.latency_ns.map(|ns| ns as f64 / 1e3);
+        println!(
+            "{} transactions in {:.3} s: {:.0} a second; p50 {p50:.1} µs, p90 {p90:.1} µs, p99 {p99:.1} µs, longest {max:.1} µs",
+            phase.count,
+            phase.wall_ns as f64 / 1e9,
+            phase.count as f64 / (phase.wall_ns.max(1) as f64 / 1e9)
+        );
+    }
+    for check in &kept.verified {
+        println!("checked: {check}");
+    }
+    for warning in &kept.warnings {
+        eprintln!("warning: {warning}");
+    }
+}
+
+/// `as-fast`, `original` or `xN` as parameters of the workload.
+fn timing(word: &str) -> Result<BTreeMap<String, Json>, Error> {
+    let pairs = match word.strip_prefix('x').map(str::parse::<f64>) {
+        Some(Ok(speed)) => vec![("timing", json!("original")), ("speed", json!(speed))],
+        _ if word == "as-fast" || word == "original" => vec![("timing", json!(word))],
+        _ => return Err(Error::asked(format!("--timing {word}: as-fast, original, or xN such as x10"))),
+    };
+    Ok(pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+/// `KEY=VALUE` words as settings: a number where it is one, else text.
+fn settings(words: &[String]) -> Result<BTreeMap<String, Json>, Error> {
+    let pair = |word: &String| {
+        let (key, value) = word.split_once('=')?;
+        let key = key.strip_prefix("engine.").unwrap_or(key);
+        let value = serde_json::from_str::<Json>(value)
+            .ok()
+            .filter(|it| !it.is_string())
+            .unwrap_or_else(|| json!(value));
+        Some((key.to_owned(), value))
+    };
+    let read = |word| {
+        pair(word).ok_or_else(|| {
+            Error::asked(format!("--set {word}: is not key=value, as in --set journal_mode=wal"))
+        })
+    };
+    words.iter().map(read).collect()
+}
