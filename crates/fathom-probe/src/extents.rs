@@ -1,13 +1,19 @@
 //! Where a file's bytes lie on its device: the file system's own extent map, read through `FS_IOC_FIEMAP`
-//! (<https://docs.kernel.org/filesystems/fiemap.html>).
+//! (<https://docs.kernel.org/filesystems/fiemap.html>), or block by block through `FIBMAP` where a file system knows only
+//! that (ntfs-3g, FAT); that needs root.
 
+use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// `FS_IOC_FIEMAP`: `_IOWR('f', 11, struct fiemap)`.
 const FS_IOC_FIEMAP: libc::c_ulong = 0xC020_660B;
 /// Extents asked for in one call.
 const EXTENTS: usize = 64;
+
+/// `FIBMAP` and `FIGETBSZ` of `<linux/fs.h>`.
+const FIBMAP: libc::c_ulong = 1;
+const FIGETBSZ: libc::c_ulong = 2;
 
 /// `FIEMAP_EXTENT_LAST`.
 const LAST: u32 = 0x1;
@@ -71,7 +77,14 @@ pub fn extents(file: impl AsFd, offset: u64, length: u64) -> io::Result<Vec<Exte
         };
         // SAFETY: `map` has the layout of struct fiemap with room for `extent_count` extents, and outlives the call.
         if unsafe { libc::ioctl(file.as_fd().as_raw_fd(), FS_IOC_FIEMAP, &raw mut map) } != 0 {
-            return Err(io::Error::last_os_error());
+            let error = io::Error::last_os_error();
+            return match error.raw_os_error() {
+                Some(libc::EOPNOTSUPP | libc::ENOTTY) => {
+                    // Where this does not work either, the first error says more.
+                    blocks(file.as_fd(), offset, end).map_err(|_| error)
+                }
+                _ => Err(error),
+            };
         }
         let mapped = map.extents.get(..map.mapped_extents as usize).unwrap_or(&map.extents);
         for extent in mapped.iter().filter(|it| it.flags & NO_PLACE == 0 && it.length > 0) {
@@ -82,6 +95,49 @@ pub fn extents(file: impl AsFd, offset: u64, length: u64) -> io::Result<Vec<Exte
                 at = last.logical.saturating_add(last.length);
             }
             _ => break,
+        }
+    }
+    Ok(found)
+}
+
+/// As [`extents`], one block at a time.
+fn blocks(file: BorrowedFd<'_>, offset: u64, end: u64) -> io::Result<Vec<Extent>> {
+    let descriptor = file.as_raw_fd();
+    let mut size: c_int = 0;
+    // SAFETY: the request writes one int, which is there.
+    if unsafe { libc::ioctl(descriptor, FIGETBSZ, &raw mut size) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let size = u64::try_from(size).ok().filter(|it| *it > 0).ok_or(io::ErrorKind::InvalidData)?;
+    // SAFETY: all-zero bytes are a valid stat, which is there to be written.
+    let (status, result) = unsafe {
+        let mut status: libc::stat = std::mem::zeroed();
+        let result = libc::fstat(descriptor, &raw mut status);
+        (status, result)
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let end = end.min(u64::try_from(status.st_size).unwrap_or(0));
+    let mut found: Vec<Extent> = Vec::new();
+    for number in offset / size..end.div_ceil(size) {
+        let Ok(mut block) = c_int::try_from(number) else { break };
+        // SAFETY: the request reads and writes one int, which is there.
+        if unsafe { libc::ioctl(descriptor, FIBMAP, &raw mut block) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // The block's number has 32 bits; 0 is a hole.
+        let physical = u64::from(block.cast_unsigned()) * size;
+        if physical == 0 {
+            continue;
+        }
+        match found.last_mut() {
+            Some(last)
+                if last.offset + last.length == number * size && last.physical + last.length == physical =>
+            {
+                last.length += size;
+            }
+            _ => found.push(Extent { offset: number * size, physical, length: size }),
         }
     }
     Ok(found)

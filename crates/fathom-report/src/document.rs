@@ -1,12 +1,13 @@
 //! Everything the report says, worked out once from the results; the page, the terminal and the exports only lay it out.
 
-use fathom_lab::analysis::{Analysis, Finding, engine_name, spelled};
+use fathom_lab::analysis::{Analysis, BlockStudy, Finding, block_studies, engine_name, spelled};
 use fathom_lab::stats::median_interval;
 use fathom_lab::store::{CellRow, Results, StoreError};
 use fathom_workload::spec::Durability;
 
 use crate::answer::asked;
 use crate::axis::{Axis, axes_of};
+use crate::blocks::{Picture, pictures};
 use crate::figure::{Figure, figure};
 use crate::number;
 use crate::recommend::advice;
@@ -25,6 +26,10 @@ pub struct Document<'a> {
     pub figures: Vec<Figure>,
     /// The advice, where the experiment asks for one, then its comparisons in words; the first three are the answer.
     pub findings: Vec<String>,
+    /// What the block traces say of each cell and phase.
+    pub blocks: Vec<BlockStudy>,
+    /// Address over time of each cell that was traced.
+    pub pictures: Vec<Picture>,
     /// What the compared cells promise, where that is not the same.
     pub promises: Vec<String>,
     /// The phases that are compared.
@@ -83,6 +88,8 @@ impl<'a> Document<'a> {
             findings,
             promises,
             compared_phases,
+            blocks: block_studies(results)?,
+            pictures: pictures(results)?,
             rests_on: rests_on(results),
             cautions: cautions(results, &analysis, asked.trouble.as_deref()),
             results,

@@ -94,7 +94,8 @@ pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn line(fields: &[String], out: &mut dyn Write) -> io::Result<()> {
+/// Writes one line of CSV.
+pub fn line(fields: &[String], out: &mut dyn Write) -> io::Result<()> {
     let quoted: Vec<String> = fields.iter().map(|field| quote(field)).collect();
     write!(out, "{}\r\n", quoted.join(","))
 }
@@ -125,6 +126,7 @@ pub fn json(document: &Document<'_>, samples: bool, out: &mut dyn Write) -> Resu
             "skipped": cell.skipped,
             "spec": cell.spec,
             "measures": measures.collect::<Vec<Value>>(),
+            "blocks": crate::blocks::studies_json(document, cell.id),
         });
         if samples {
             object["samples"] = samples_of(document, cell.id)?;

@@ -12,6 +12,7 @@ use fathom_lab::store::CellRow;
 use serde_json::json;
 
 use crate::axis::Axis;
+use crate::blocks;
 use crate::document::{Document, promise};
 use crate::figure::{Figure, Mark, parts_ns, value_text};
 use crate::number;
@@ -19,6 +20,7 @@ use crate::palette::{FSYNC, PART_COLOURS, PARTS, VALUE_COLOURS};
 
 const CSS: &str = include_str!("page/page.css");
 const JS: &str = include_str!("page/page.js");
+const BLOCKS_JS: &str = include_str!("page/blocks.js");
 const ECHARTS: &str = include_str!(concat!(env!("OUT_DIR"), "/echarts.min.js"));
 
 /// Text as HTML: markup characters become entities, and control characters that could reorder what is around them
@@ -40,7 +42,7 @@ pub fn escape(text: &str) -> String {
 }
 
 /// A label from the results: escaped, and its direction kept to itself.
-fn label(text: &str) -> String {
+pub fn label(text: &str) -> String {
     format!("<bdi>{}</bdi>", escape(text))
 }
 
@@ -97,6 +99,7 @@ pub fn write(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         figure_card(document, figure, index, out)?;
     }
     writeln!(out, "</section>")?;
+    blocks::section(document, out)?;
     careful(document, out)?;
     cells(document, out)?;
     environment(document, out)?;
@@ -109,7 +112,15 @@ pub fn write(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     )?;
     writeln!(out, "<script type=\"application/json\" id=\"data\">{}</script>", json_block(&model(document)))?;
     writeln!(out, "<script>{ECHARTS}</script>")?;
-    writeln!(out, "<script>{JS}</script>\n</body>\n</html>")
+    writeln!(out, "<script>{JS}</script>")?;
+    if !document.pictures.is_empty() {
+        let data = json_block(&blocks::data(document));
+        writeln!(
+            out,
+            "<script type=\"application/json\" id=\"blocks\">{data}</script>\n<script>{BLOCKS_JS}</script>"
+        )?;
+    }
+    writeln!(out, "</body>\n</html>")
 }
 
 /// What the script works on.
@@ -183,7 +194,7 @@ fn chip(axis: &str, value: &str, inner: &str) -> String {
     )
 }
 
-fn swatch(colour: &crate::palette::Colour) -> String {
+pub fn swatch(colour: &crate::palette::Colour) -> String {
     format!("<span class=\"swatch\" style=\"--c:{};--d:{}\"></span>", colour.light, colour.dark)
 }
 

@@ -7,6 +7,7 @@
 
 mod answer;
 mod axis;
+mod blocks;
 mod compare;
 mod decimate;
 mod document;
@@ -88,6 +89,22 @@ pub fn csv(results: &Results, out: &mut dyn Write) -> Result<(), ReportError> {
 /// Samples that cannot be read; what `out` says.
 pub fn json(results: &Results, samples: bool, out: &mut dyn Write) -> Result<(), ReportError> {
     export::json(&Document::new(results)?, samples, out)
+}
+
+/// Writes what the block traces say of every cell and phase as CSV: the write ladder, volume by cause, the pattern.
+///
+/// # Errors
+/// Requests that cannot be read; what `out` says.
+pub fn blocks_csv(results: &Results, out: &mut dyn Write) -> Result<(), ReportError> {
+    Ok(blocks::studies_csv(&Document::new(results)?, out)?)
+}
+
+/// Writes every request of every block trace as CSV.
+///
+/// # Errors
+/// Requests that cannot be read; what `out` says.
+pub fn requests_csv(results: &Results, out: &mut dyn Write) -> Result<(), ReportError> {
+    blocks::requests_csv(results, out)
 }
 
 /// The names of the figures, in the order of the report, each with its title.

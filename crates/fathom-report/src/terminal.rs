@@ -6,6 +6,7 @@ use fathom_lab::store::{CellRow, Results};
 use fathom_workload::engine::EngineInfo;
 use fathom_workload::spec::Durability;
 
+use crate::blocks;
 use crate::document::{Document, joined};
 use crate::number;
 use crate::recommend;
@@ -26,6 +27,7 @@ pub fn text(document: &Document<'_>, style: &Style) -> String {
     if phases.is_empty() {
         out += "  No run was completed, so there is nothing to show.\n\n";
     }
+    out += &blocks::table(document, style);
     for finding in document.findings.iter().take(3) {
         out += &style.paragraph("  ", &tame(finding));
     }

@@ -154,6 +154,12 @@ pub struct Report {
     /// With --json: every single execution as well
     #[arg(long, requires = "json")]
     pub samples: bool,
+    /// Print what the block traces say of every cell and phase as CSV
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    pub blocks: bool,
+    /// Print every request of the block traces as CSV
+    #[arg(long, conflicts_with_all = ["json", "csv", "blocks"])]
+    pub requests: bool,
     /// The figure to draw (without --svg: print its SVG)
     #[arg(long, value_name = "ID")]
     pub figure: Option<String>,

@@ -223,6 +223,7 @@ fn files_of_the_wrong_kind_are_refused_and_left_alone() {
     place.fathom(&["report", "no.db"]).exits(2).says("no such results file");
     place.fathom(&["compare", "good.db", "no.db"]).exits(2).says("no such results file");
     place.fathom(&["report", "good.db", "--figure", "F99"]).exits(2).says("F99");
+    place.fathom(&["report", "good.db", "--blocks"]).exits(2).says("hold no block trace");
     place
         .fathom(&["report", "good.db", "--html", "no/such/place/report.html"])
         .exits(1)

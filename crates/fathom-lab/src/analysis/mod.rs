@@ -4,12 +4,14 @@
 //! [`Measure`] per cell, phase and abscissa; [`headlines`] puts the experiment's comparisons into words; [`changes`]
 //! compares two results files; [`cautions`] says what a reader must be careful about.
 
+mod blocks;
 mod cautions;
 mod change;
 mod headline;
 mod measure;
 mod spelling;
 
+pub use blocks::{ALL_PHASES, BlockStudy, Ladder, block_studies, ratio};
 pub use cautions::cautions;
 pub use change::{Change, Changes, changes, compare};
 pub use headline::{Finding, headlines, times};

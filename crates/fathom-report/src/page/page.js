@@ -351,13 +351,14 @@
       const values = filters.get(chip.dataset.axis);
       chip.setAttribute('aria-pressed', String(Boolean(values && values.has(chip.dataset.value))));
     }
-    for (const row of document.querySelectorAll('tr[data-cell]')) row.hidden = !visible.has(Number(row.dataset.cell));
+    for (const row of document.querySelectorAll('[data-cell]')) row.hidden = !visible.has(Number(row.dataset.cell));
     const status = byId('status');
     if (status) {
       status.textContent = filters.size ? 'Showing ' + visible.size + ' of ' + data.cells.length + ' cells' : 'All ' + data.cells.length + ' cells';
       byId('reset').hidden = filters.size === 0;
     }
     drawAll();
+    document.dispatchEvent(new Event('fathom-filter'));
   }
 
   // ---- downloads --------------------------------------------------------------------------------------------------

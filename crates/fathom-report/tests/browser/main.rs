@@ -321,3 +321,81 @@ fn the_page_writes_numbers_as_the_program_does() {
     assert_eq!(page.text("fathomReport.time(81300)"), "81.3 µs");
     assert_eq!(page.text("fathomReport.time(999600)"), "1.00 ms");
 }
+
+#[test]
+fn a_million_requests_are_drawn_zoomed_and_told() {
+    let directory = directory("blocks");
+    let db = directory.join("blocks.db");
+    fixture::blocks(&db, 1_000_000);
+    let results = Results::load(&db).unwrap();
+    let path = directory.join("blocks.html");
+    let start = Instant::now();
+    fathom_report::write_whole(&path, |out| fathom_report::html(&results, out)).unwrap();
+    let size = std::fs::metadata(&path).unwrap().len();
+    println!("a million requests: {:.2?}, {size} bytes", start.elapsed());
+    assert!(size < 4_000_000, "{size} bytes");
+    let html = std::fs::read_to_string(&path).unwrap();
+    assert!(html.contains("1,000,000 requests in ") && html.contains("a &lt;b&gt;remark"));
+    let Some(mut chromium) = browser() else { return };
+    for (look, width, dark) in [("light", 1200, false), ("dark", 1200, true), ("phone", 390, false)] {
+        let mut page = chromium.open(&path, "", width, dark);
+        page.run("document.getElementById('blocks-address').scrollIntoView({ behavior: 'instant' })");
+        page.wait("document.getElementById('address-0').dataset.drawn > 0");
+        // Every colour of the causes that were drawn is on the canvas.
+        let colours = page.number(
+            "(() => { const c = document.getElementById('address-0'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; \
+             const seen = new Set(); for (let i = 0; i < d.length; i += 4) if (d[i + 3] === 255) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); \
+             const data = JSON.parse(document.getElementById('blocks').textContent); \
+             return [0, 1, 4, 5, 7].filter(n => seen.has(parseInt(data.causes[n][matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'].slice(1), 16))).length; })()",
+        );
+        assert_eq!(colours, 5.0, "{look}: causes on the canvas");
+        // A frame of all dots is fast enough to drag in: measured, not promised; far from the bound on a quiet machine.
+        let ms = page.number("(() => { const v = fathomBlocks.views[0]; const t = performance.now(); for (let i = 0; i < 5; i++) fathomBlocks.draw(v); return (performance.now() - t) / 5; })()");
+        println!("{look}: {ms:.1} ms a frame");
+        page.screenshot(&directory.join(format!("blocks-{look}.png")));
+        let all = page.number("Number(document.getElementById('address-0').dataset.drawn)");
+        page.run("document.getElementById('address-0').focus()");
+        for _ in 0..4 {
+            page.key("+", 187);
+        }
+        page.wait(&format!("document.getElementById('address-0').dataset.drawn < {all} / 8"));
+        assert!(
+            page.number("Number(document.getElementById('address-0').dataset.drawn)") > 0.0,
+            "{look}: zoomed into nothing"
+        );
+        page.key("0", 48);
+        page.wait(&format!("document.getElementById('address-0').dataset.drawn == {all}"));
+        // A cause that is switched off is off the canvas.
+        page.run("document.querySelector('[data-cause=\"0\"]').click()");
+        assert_eq!(
+            page.text("document.querySelector('[data-cause=\"0\"]').getAttribute('aria-pressed')"),
+            "false"
+        );
+        // The filters hide what belongs to other cells.
+        page.run("location.hash = '#engine.journal_mode=wal'");
+        page.wait("document.querySelector('.address').hidden");
+        assert_sound(&mut page, &format!("blocks {look}"));
+    }
+}
+
+#[test]
+fn dots_are_where_the_requests_were() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("dots");
+    let path = page(&directory, "dots", |p| fixture::blocks(p, 1000));
+    let mut page = chromium.open(&path, "", 1200, false);
+    page.run("fathomBlocks.views.forEach(fathomBlocks.draw)");
+    // Number 6 of a thousand: the database, as the fixture computes it.
+    let told = page.text(
+        "(() => { const d = fathomBlocks.views[0].dots; return [d.n, d.kind[6], d.from[6], d.length[6], Math.round(d.at[6] / 1e6)].join(' '); })()",
+    );
+    assert_eq!(
+        told,
+        format!("1000 {} {} 4096 {}", 16, 268_435_456_u64 + 6 * 7919 % 15000 * 4096, 100 + 6 * 18)
+    );
+    // The pattern within files keeps odd lengths.
+    let told = page.text(
+        "(() => { const d = fathomBlocks.views[1].dots; return [d.n, d.from[1], d.length[1]].join(' '); })()",
+    );
+    assert_eq!(told, "3 512 24");
+}

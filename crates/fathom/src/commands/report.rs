@@ -33,7 +33,17 @@ pub fn run(asked: &Report) -> super::Result {
         (None, None) => {}
     }
     let out = &mut std::io::stdout().lock();
-    if asked.csv {
+    if (asked.blocks || asked.requests) && results.traces.is_empty() {
+        return Err(Error::asked(format!(
+            "{}: these results hold no block trace: run with `--set instruments.blocks=true`",
+            asked.results.display()
+        )));
+    }
+    if asked.blocks {
+        fathom_report::blocks_csv(&results, out).map_err(Error::failed)?;
+    } else if asked.requests {
+        fathom_report::requests_csv(&results, out).map_err(Error::failed)?;
+    } else if asked.csv {
         fathom_report::csv(&results, out).map_err(Error::failed)?;
     } else if asked.json {
         fathom_report::json(&results, asked.samples, out).map_err(Error::failed)?;

@@ -1,0 +1,85 @@
+//! The block trace in the terminal: one row a cell.
+
+use fathom_lab::analysis::{BlockStudy, ratio, spelled};
+use fathom_lab::store::TraceSource;
+
+use super::{each, factor, of_all_phases};
+use crate::document::Document;
+use crate::number;
+use crate::style::{Align, Style, Table, tame};
+
+/// The table, or nothing where nothing was traced. A narrow terminal gets fewer columns; the report has all.
+pub fn table(document: &Document<'_>, style: &Style) -> String {
+    let studies: Vec<&BlockStudy> = of_all_phases(&document.blocks).collect();
+    if studies.is_empty() {
+        return String::new();
+    }
+    let device = studies.iter().any(|it| it.source == TraceSource::Device);
+    let heading = if device {
+        "What reached the device, for each transaction (all phases)"
+    } else {
+        "The pattern within the files, for each transaction (no device could be traced)"
+    };
+    let columns = columns(device);
+    let mut text = String::new();
+    for kept in (3..=columns.len()).rev() {
+        let table = laid_out(document, &studies, &columns, kept);
+        text = table.text(style);
+        if table.width() <= style.width {
+            break;
+        }
+    }
+    style.paragraph("  ", &style.bold(heading)) + &text + "\n"
+}
+
+/// A column: its heading, its importance (1 is kept longest), and what it says of a study.
+type Column = (&'static str, usize, fn(&BlockStudy) -> String);
+
+fn columns(device: bool) -> Vec<Column> {
+    fn bytes(study: &BlockStudy, value: Option<f64>) -> String {
+        value.map_or_else(|| "?".into(), |it| number::bytes(each(study, it)))
+    }
+    fn share(value: Option<f64>) -> String {
+        value.map_or_else(|| "?".into(), number::percent)
+    }
+    let flushes: fn(&BlockStudy) -> String = |it| it.flushes_each.map_or_else(|| "?".into(), number::plain);
+    let mut all: Vec<Column> =
+        vec![("SQL", 4, |it| bytes(it, it.ladder.changed)), ("SQLite", 5, |it| bytes(it, it.ladder.pages))];
+    if device {
+        all.extend([
+            ("files", 6, (|it| bytes(it, it.ladder.files)) as fn(&BlockStudy) -> String),
+            ("device", 1, |it| bytes(it, it.ladder.device)),
+            ("SQL→device", 2, |it| factor(it.ladder.factor())),
+            ("flushes", 3, flushes),
+            ("sequential", 7, |it| share(it.sequential)),
+            ("attributed", 8, |it| share(it.attributed())),
+        ]);
+    } else {
+        all.extend([
+            (
+                "SQL→SQLite",
+                1,
+                (|it| factor(ratio(it.ladder.pages, it.ladder.changed))) as fn(&BlockStudy) -> String,
+            ),
+            ("syncs", 2, flushes),
+            ("sequential", 3, |it| share(it.sequential)),
+        ]);
+    }
+    all
+}
+
+fn laid_out(document: &Document<'_>, studies: &[&BlockStudy], columns: &[Column], kept: usize) -> Table {
+    let columns: Vec<&Column> = columns.iter().filter(|it| it.1 <= kept).collect();
+    let mut table = Table::default();
+    table.column("cell", Align::Left);
+    for (name, ..) in &columns {
+        table.column(*name, Align::Right);
+    }
+    for study in studies {
+        let cell = document.results.cell(study.cell);
+        let label = cell.map_or_else(String::new, |cell| tame(&spelled(cell, &cell.label)));
+        let fields = columns.iter().map(|(.., says)| says(study));
+        table.row(std::iter::once(label).chain(fields).collect());
+    }
+    table
+}
