@@ -90,6 +90,7 @@ fn survives(test: &str, kind: StoreKind, selective: bool) {
     let dir = tempfile::tempdir().unwrap();
     let mut accepted = Vec::new();
     let mut ever = HashSet::new();
+    let mut again = 0;
     for round in 0..kills {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture"])
@@ -118,13 +119,14 @@ fn survives(test: &str, kind: StoreKind, selective: bool) {
         let (fresh, delivered) = reader.join().unwrap();
         accepted.extend(fresh);
         // Within one life nothing is delivered twice; a message of an earlier life may be, if its claim died with that.
-        let mut again = 0;
         let mut now = HashSet::new();
         for id in delivered {
             assert!(now.insert(id), "{test}: message {id} was delivered twice in one life");
             again += usize::from(!ever.insert(id));
         }
-        assert!(again <= THREADS * WINDOW, "{test}, kill {round}: {again} messages were delivered again");
+        // A life may be too short to deliver again what was in flight at the crash before it, so crashes are counted together.
+        let most = THREADS * WINDOW * round as usize;
+        assert!(again <= most, "{test}, kill {round}: {again} messages were delivered again");
         let store = kind.open(dir.path(), &options(selective), kind.rules()).unwrap();
         let recovered = recover(&*store, Clock::default().now_us()).unwrap();
         // What was in flight is given back, and nothing else is.
