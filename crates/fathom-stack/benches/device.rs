@@ -9,6 +9,8 @@
 //! delays, in turn on the same disk. The plain loop's image lies on the disk and its flushes reach it; the modelled device never syncs its
 //! image, so a flush there costs what the machinery costs. The bar is 0.9 of the plain loop's rate.
 
+#![allow(clippy::unwrap_used, reason = "a benchmark that cannot do its work has nothing to say")]
+
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
@@ -145,7 +147,8 @@ fn main() {
         return;
     }
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let all: [(&str, fn(&Path)); 2] = [("asked", part_asked), ("loop", part_loop)];
+    type Part = fn(&Path);
+    let all: [(&str, Part); 2] = [("asked", part_asked), ("loop", part_loop)];
     for (name, part) in all {
         if parts.is_empty() || parts.iter().any(|p| p == name) {
             part(dir.path());

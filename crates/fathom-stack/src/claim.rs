@@ -5,6 +5,7 @@
 //! STATE/stacks/ID/entry.json   what the stack consists of (Entry)
 //! STATE/stacks/ID/owner        locked (flock) by the owner as long as it lives; the kernel lets go whatever happens
 //! STATE/stacks/ID/mnt/         mount point
+//! STATE/stacks/ID/TAG.device/  where a modelled device is served, if the stack has one
 //! STATE/lock                   taken to make an entry or to judge one
 //! ```
 //! An entry whose `owner` can be locked belongs to nobody any more, unless it is a named stack that was completed: those
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::blocks;
 use crate::command::{CommandLine, find_program};
+use crate::device::server::Server;
 use crate::error::StackError;
 use crate::guard::Guard;
 use crate::loop_device;
@@ -75,6 +77,8 @@ pub(crate) struct Claim {
     pub entry: Entry,
     /// Undoes the stack should this process die.
     pub guard: Option<Guard>,
+    /// Serves the stack's modelled device.
+    pub server: Option<Server>,
     /// Held locked while this process lives.
     owner: File,
 }
@@ -117,7 +121,8 @@ impl Claim {
             other => other.map_err(StackError::io("make", &home))?,
         }
         // Whatever umask says: an engine may run as another user and has to reach the mount.
-        for directory in [&home, &mount_point(&home)] {
+        let device = (!entry.spec.device.is_empty()).then(|| device_point(&home, &entry));
+        for directory in [&home, &mount_point(&home)].into_iter().chain(&device) {
             fs::create_dir_all(directory)
                 .and_then(|()| fs::set_permissions(directory, fs::Permissions::from_mode(0o755)))
                 .map_err(StackError::io("make", directory))?;
@@ -128,7 +133,7 @@ impl Claim {
             .map_err(io::Error::from)
             .map_err(StackError::io("lock", &path))?;
         entry.write(&home)?;
-        Ok(Claim { home, entry, guard: None, owner })
+        Ok(Claim { home, entry, guard: None, server: None, owner })
     }
 
     /// Where it is (to be) mounted.
@@ -142,6 +147,9 @@ impl Claim {
     /// See [`undo`]. The guard then goes on trying for a while.
     pub fn down(&mut self, patience: Patience) -> Result<(), StackError> {
         undo(&self.home, &self.entry, patience)?;
+        if let Some(server) = self.server.take() {
+            server.end();
+        }
         if let Some(guard) = self.guard.take() {
             guard.dismiss();
         }
@@ -155,6 +163,9 @@ impl Claim {
     pub fn keep(mut self) -> Result<Entry, StackError> {
         self.entry.kept = true;
         self.entry.write(&self.home)?;
+        if let Some(server) = self.server.take() {
+            server.keep();
+        }
         if let Some(guard) = self.guard.take() {
             guard.dismiss();
         }
@@ -268,6 +279,12 @@ pub(crate) fn undo(home: &Path, entry: &Entry, patience: Patience) -> Result<(),
     let point = mount_point(home);
     let lazily = unmount(&point, patience)?;
     let still_held = release_loops(&entry.tag, if lazily.is_some() { Duration::ZERO } else { patience.wait });
+    let device = device_point(home, entry);
+    if !entry.spec.device.is_empty() {
+        // Nobody uses it any more but a loop device that was detached lazily above; its server ends with the mount.
+        unmount(&device, Patience { lazy: true, ..patience })?;
+        gone(fs::remove_dir(&device), "remove", &device)?;
+    }
     for end in [".img", ".log.img"] {
         gone(fs::remove_file(image_path(entry, end)), "remove", &image_path(entry, end))?;
     }
@@ -360,6 +377,11 @@ pub(crate) fn image_name(tag: &str, end: &str) -> String {
 /// Where an entry's stack is mounted.
 pub(crate) fn mount_point(home: &Path) -> PathBuf {
     home.join("mnt")
+}
+
+/// Where the modelled device of an entry is served. Its name holds the tag, by which loop devices on it are found.
+pub(crate) fn device_point(home: &Path, entry: &Entry) -> PathBuf {
+    home.join(format!("{}.device", entry.tag))
 }
 
 fn stacks_in(state: &Path) -> PathBuf {

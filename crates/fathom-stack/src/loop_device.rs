@@ -104,6 +104,14 @@ impl LoopDevice {
         LoopDevice::attach_with(image, 512)
     }
 
+    /// Attaches a modelled device with its own sector size.
+    ///
+    /// # Errors
+    /// As [`LoopDevice::attach`].
+    pub fn attach_sectors(disk: &File, sector_bytes: u32) -> io::Result<LoopDevice> {
+        LoopDevice::attach_with(disk, sector_bytes)
+    }
+
     fn attach_with(image: &File, sector_bytes: u32) -> io::Result<LoopDevice> {
         let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control")?;
         let mut last = io::Error::other("no free loop device");

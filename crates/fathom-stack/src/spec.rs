@@ -21,6 +21,20 @@ pub struct StackSpec {
     pub log_mib: Option<u64>,
     /// Where the image (or, for `dir`, the working directory) is put; empty = the run's `--dir`.
     pub directory: PathBuf,
+    /// The modelled device that the file system lies on: name of a preset, or a model's file; empty = the disk of
+    /// `directory` itself.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub device: String,
+    /// What fails on the modelled device, e.g. `write-error@1000`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
+    /// Seed of the modelled device's times.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub device_seed: u64,
+}
+
+fn is_zero(seed: &u64) -> bool {
+    *seed == 0
 }
 
 impl Default for StackSpec {
@@ -32,6 +46,9 @@ impl Default for StackSpec {
             size_mib: 2048,
             log_mib: None,
             directory: PathBuf::new(),
+            device: String::new(),
+            faults: Vec::new(),
+            device_seed: 0,
         }
     }
 }

@@ -1,13 +1,16 @@
 //! A stack that is up: image, loop device, file system, mount, and a directory to work in.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::blocks::{BlockTrace, TraceError};
 use crate::claim::{self, Claim, Entry, Patience, image_name};
 use crate::command::{CommandLine, find_program_in};
+use crate::device::server::{Order, Server};
+use crate::device::{Fault, Model, Statistics, presets, text_of};
 use crate::error::StackError;
 use crate::filesystem::{FileSystem, Log, Machine};
 use crate::guard::Guard;
@@ -15,7 +18,7 @@ use crate::image::Image;
 use crate::loop_device::LoopDevice;
 use crate::mountinfo::{Mount, mount_of, mounts};
 use crate::spec::{StackRecord, StackSpec};
-use crate::suggest::nearest;
+use crate::suggest::{did_you_mean, nearest};
 
 /// Largest image, MiB: beyond it a size is a slip of the unit.
 const LARGEST_MIB: u64 = 16 << 20;
@@ -41,6 +44,8 @@ pub struct Stacks {
     pub(crate) patience: Duration,
     /// Whether images are allocated and written in full; a trial (doctor) does without.
     pub(crate) allocate: bool,
+    /// Program that serves modelled devices: `fathom`.
+    pub(crate) server: Option<PathBuf>,
 }
 
 impl Stacks {
@@ -66,7 +71,16 @@ impl Stacks {
             limit: Duration::from_secs(120),
             patience: Duration::from_secs(5),
             allocate: true,
+            server: std::env::current_exe()
+                .ok()
+                .filter(|it| it.file_name().is_some_and(|name| name == "fathom")),
         }
+    }
+
+    /// The program that serves modelled devices when called with `device-server` (this one, if it is `fathom`, unless told).
+    #[must_use]
+    pub fn with_server(self, program: PathBuf) -> Stacks {
+        Stacks { server: Some(program), ..self }
     }
 
     /// Looks into these directories for mkfs and mount programs before `PATH`.
@@ -124,7 +138,8 @@ impl Stacks {
         (stack.path, stack.record) = match &filesystem {
             None => make_directory(&claim.entry)?,
             Some(filesystem) => {
-                let (path, record, devices) = self.make_mounted(claim, filesystem)?;
+                let device = self.serve_device(claim)?;
+                let (path, record, devices) = self.make_mounted(claim, filesystem, device)?;
                 stack.devices = devices;
                 (path, record)
             }
@@ -138,6 +153,7 @@ impl Stacks {
     /// Checks everything that can be checked before anything is made. `None` for `dir`.
     fn checked(&self, spec: &StackSpec) -> Result<Option<FileSystem>, StackError> {
         let refused = |field, problem: String| Err(StackError::Spec { field, problem });
+        self.check_device(spec)?;
         if spec.filesystem == "dir" {
             if !spec.mkfs.is_empty() || !spec.mount.is_empty() || spec.log_mib.is_some() {
                 let field = if !spec.mkfs.is_empty() {
@@ -227,19 +243,110 @@ impl Stacks {
         Ok(Some(filesystem.clone()))
     }
 
+    /// What can be known of a modelled device before it is served.
+    fn check_device(&self, spec: &StackSpec) -> Result<(), StackError> {
+        let refused = |field, problem: String| Err(StackError::Spec { field, problem });
+        if spec.device.is_empty() {
+            return match spec.faults.is_empty() {
+                true => Ok(()),
+                false => {
+                    refused("faults", "only a modelled device fails on demand: name one with `device`".into())
+                }
+            };
+        }
+        if spec.filesystem == "dir" {
+            let problem =
+                "a directory lies on the disk that is there: name a file system to be made on the device";
+            return refused("device", problem.into());
+        }
+        if spec.log_mib.is_some() {
+            return refused(
+                "log_mib",
+                "an external log cannot go with a modelled device yet: leave one of them out".into(),
+            );
+        }
+        if let Err(problem) = model_text(&spec.device) {
+            return refused("device", problem);
+        }
+        for fault in &spec.faults {
+            if let Err(problem) = fault.parse::<Fault>() {
+                return refused("faults", problem);
+            }
+        }
+        let missing = |reason: &str, remedy: &str| {
+            Err(StackError::Unavailable {
+                filesystem: format!("{} on a modelled device", spec.filesystem),
+                reason: reason.into(),
+                remedy: remedy.into(),
+            })
+        };
+        if !Path::new("/dev/fuse").exists() {
+            return missing(
+                "there is no /dev/fuse: this kernel has no FUSE, or its module is not loaded",
+                "modprobe fuse",
+            );
+        }
+        if self.server.is_none() {
+            return missing("modelled devices are served by the program `fathom`, which this is not", "");
+        }
+        Ok(())
+    }
+
+    /// Serves the stack's modelled device, if it has one: the file that stands for it, and what it is.
+    fn serve_device(&self, claim: &mut Claim) -> Result<Option<(File, Model)>, StackError> {
+        let (entry, spec) = (&claim.entry, &claim.entry.spec);
+        let (false, Some(program)) = (spec.device.is_empty(), &self.server) else { return Ok(None) };
+        let refused_device = |problem: String| StackError::Spec { field: "device", problem };
+        let (file, text) = model_text(&spec.device).map_err(refused_device)?;
+        let model = Model::parse(&file, &text).map_err(|error| refused_device(error.to_string()))?;
+        // Blocks are never written in full: the image's own disk is not what is measured.
+        let image = Image::create(
+            &entry.directory,
+            &image_name(&entry.tag, ".img"),
+            spec.size_mib << 20,
+            self.allocate,
+        )
+        .map_err(|e| refused(&entry.directory, e))?;
+        let at = claim::device_point(&claim.home, entry);
+        let order = Order {
+            image: format!("/proc/{}/fd/{}", std::process::id(), image.file.as_raw_fd()).into(),
+            at: at.clone(),
+            model: text,
+            seed: spec.device_seed,
+            log: None,
+            capture: false,
+            faults: spec.faults.clone(),
+        };
+        let server = Server::start(program, &order)
+            .map_err(|problem| StackError::Mount { path: at.clone(), problem })?;
+        claim.server = Some(server);
+        let path = at.join(crate::device::FILE);
+        let disk =
+            OpenOptions::new().read(true).write(true).open(&path).map_err(StackError::io("open", &path))?;
+        Ok(Some((disk, model)))
+    }
+
     /// Image, loop device, mkfs, settle, mount, work directory. On an error the loop devices are closed (and so detached)
     /// here, the rest is the claim's.
     fn make_mounted(
         &self,
         claim: &Claim,
         filesystem: &FileSystem,
+        modelled: Option<(File, Model)>,
     ) -> Result<(PathBuf, StackRecord, Vec<BlockDevice>), StackError> {
         let (entry, spec) = (&claim.entry, &claim.entry.spec);
         let host =
             mount_of(&entry.directory).map_err(StackError::io("find the mount of", &entry.directory))?;
         let mut warnings = place_warnings(&host.filesystem, true);
         self.check_space(spec, filesystem)?;
-        let main = self.attach(entry, ".img", spec.size_mib)?;
+        let main = match &modelled {
+            None => self.attach(entry, ".img", spec.size_mib)?,
+            Some((disk, model)) => (
+                None,
+                LoopDevice::attach_sectors(disk, model.sector_bytes)
+                    .map_err(StackError::io("attach a loop device to the modelled device in", &claim.home))?,
+            ),
+        };
         let log = spec.log_mib.map(|mib| self.attach(entry, ".log.img", mib)).transpose()?;
         let all = || std::iter::once(&main).chain(log.as_ref());
         for (_, device) in all() {
@@ -264,7 +371,7 @@ impl Stacks {
         for (image, device) in all() {
             let at = || StackError::io("write the image in", &entry.directory);
             device.flush().map_err(at())?;
-            if self.allocate {
+            if let (true, Some(image)) = (self.allocate, image) {
                 image.settle().map_err(at())?;
             }
         }
@@ -305,7 +412,10 @@ impl Stacks {
             mkfs: anonymous(commands.iter().map(|c| short(c).shown()).collect::<Vec<_>>().join(" && ")),
             mkfs_version: versions.join("; "),
             mount: anonymous(mount.options),
-            device: described(&main.1, log.is_some(), &host),
+            device: match &modelled {
+                None => described(&main.1, log.is_some(), &host),
+                Some((_, model)) => format!("modelled {} ({})", model.name, model.title),
+            },
             warnings,
         };
         let devices = all().map(|(_, device)| device.block_device());
@@ -314,13 +424,13 @@ impl Stacks {
         // The loop devices are closed here; the mount keeps them attached.
     }
 
-    fn attach(&self, entry: &Entry, end: &str, mib: u64) -> Result<(Image, LoopDevice), StackError> {
+    fn attach(&self, entry: &Entry, end: &str, mib: u64) -> Result<(Option<Image>, LoopDevice), StackError> {
         let name = image_name(&entry.tag, end);
         let image = Image::create(&entry.directory, &name, mib << 20, self.allocate)
             .map_err(|e| refused(&entry.directory, e))?;
         let device = LoopDevice::attach(&image.file)
             .map_err(StackError::io("attach a loop device to an image in", &entry.directory))?;
-        Ok((image, device))
+        Ok((Some(image), device))
     }
 
     fn check_space(&self, spec: &StackSpec, filesystem: &FileSystem) -> Result<(), StackError> {
@@ -420,6 +530,21 @@ impl Stack {
         &self.devices
     }
 
+    /// What the stack's modelled device has done so far; `None` without one.
+    ///
+    /// # Errors
+    /// In words: its server is gone.
+    pub fn device_statistics(&mut self) -> Result<Option<Statistics>, String> {
+        let server = self.claim.as_mut().and_then(|claim| claim.server.as_mut());
+        server.map(Server::statistics).transpose()
+    }
+
+    /// Process id of the server of the modelled device.
+    #[must_use]
+    pub fn device_server_pid(&self) -> Option<u32> {
+        self.claim.as_ref()?.server.as_ref().map(Server::pid)
+    }
+
     /// Process id of the guard that undoes the stack should this process die.
     #[must_use]
     pub fn guard_pid(&self) -> Option<u32> {
@@ -456,6 +581,24 @@ impl Drop for Stack {
             eprintln!("fathom: taking a stack down: {error}");
         }
     }
+}
+
+/// The text of a model and the name of its file: a preset, or a file of the user's.
+fn model_text(device: &str) -> Result<(String, String), String> {
+    if let Some(text) = text_of(device) {
+        return Ok((format!("{device}.toml"), text.to_owned()));
+    }
+    if !device.contains('/') && !device.ends_with(".toml") {
+        let names: Vec<&str> = presets().iter().map(|model| model.name.as_str()).collect();
+        let hint = did_you_mean(nearest(device, names.iter().copied()));
+        return Err(format!(
+            "there is no modelled device {device:?}{hint}. There are {}, or give the path of a model (FILE.toml)",
+            names.join(", ")
+        ));
+    }
+    let text = fs::read_to_string(device).map_err(|error| format!("{device}: {error}"))?;
+    Model::parse(device, &text).map_err(|error| error.to_string())?;
+    Ok((device.to_owned(), text))
 }
 
 /// A `dir` stack: a fresh subdirectory.

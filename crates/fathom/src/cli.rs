@@ -62,6 +62,9 @@ pub enum Command {
     /// Execute one cell: takes an order as JSON on stdin and writes one event per line (used by `fathom run`)
     #[command(hide = true)]
     Worker,
+    /// Serve a modelled device (internal)
+    #[command(hide = true)]
+    DeviceServer,
 }
 
 /// `fathom doctor`
@@ -83,6 +86,8 @@ pub enum Kind {
     Engines,
     /// File systems that this machine can make
     Filesystems,
+    /// Modelled devices: SD cards, eMMC, UFS, NVMe, a disk
+    Devices,
 }
 
 /// `fathom list`
@@ -216,6 +221,12 @@ pub enum StackAction {
         /// Where the image is put
         #[arg(long, value_name = "DIR", default_value = ".")]
         dir: PathBuf,
+        /// A modelled device under it, e.g. sd-sandisk-extreme (`fathom list devices`), or a model's file
+        #[arg(long, value_name = "NAME|FILE.toml", default_value = "")]
+        device: String,
+        /// What fails on the modelled device, e.g. write-error@1000 (may be given several times)
+        #[arg(long, value_name = "FAULT")]
+        fault: Vec<String>,
     },
     /// Unmount and remove
     Down {

@@ -16,7 +16,8 @@ use super::{Axis, Experiment, Point, Setting, Vocabulary, overrides, units};
 use crate::cell::{Cell, Instruments};
 
 /// Keys of `[stack]`.
-pub(super) const STACK_KEYS: [&str; 6] = ["filesystem", "mkfs", "mount", "size_mib", "log_mib", "directory"];
+pub(super) const STACK_KEYS: [&str; 8] =
+    ["filesystem", "mkfs", "mount", "size_mib", "log_mib", "directory", "device", "faults"];
 
 /// Keys of `[instruments]`.
 pub(super) const INSTRUMENT_KEYS: [&str; 1] = ["blocks"];
@@ -430,6 +431,8 @@ fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<Sta
             "size_mib" => stack.size_mib = mebibytes(name, setting)?,
             "log_mib" => stack.log_mib = Some(mebibytes(name, setting)?),
             "directory" => stack.directory = node.text(name)?.into(),
+            "device" => stack.device = node.text(name)?,
+            "faults" => stack.faults = node.texts(name)?.into_iter().map(|(word, _)| word).collect(),
             _ => {
                 let hint = match nearest(name, STACK_KEYS) {
                     Some(near) => format!("did you mean `{near}`?"),

@@ -84,6 +84,8 @@ pub struct Local {
     worker: Vec<std::ffi::OsString>,
     interrupt: Interrupt,
     stack: Option<Stack>,
+    /// Stacks brought up so far.
+    ups: u64,
     trace: Option<Tracing>,
     cpus: Vec<usize>,
 }
@@ -111,7 +113,7 @@ impl Local {
     #[must_use]
     pub fn with_worker(directory: PathBuf, interrupt: Interrupt, worker: Vec<std::ffi::OsString>) -> Local {
         let cpus = machine::usable_cpus();
-        Local { origin: Instant::now(), directory, worker, interrupt, stack: None, trace: None, cpus }
+        Local { origin: Instant::now(), directory, worker, interrupt, stack: None, ups: 0, trace: None, cpus }
     }
 }
 
@@ -128,6 +130,11 @@ impl World for Local {
         let mut spec = spec.clone();
         if spec.directory.as_os_str().is_empty() {
             spec.directory.clone_from(&self.directory);
+        }
+        // Each run has times of its own, the same when the plan is run again: runs come in seeded order.
+        self.ups += 1;
+        if !spec.device.is_empty() && spec.device_seed == 0 {
+            spec.device_seed = self.ups;
         }
         let stack = Stack::up(&spec, label).map_err(|error| error.to_string())?;
         let mounted = Mounted { directory: stack.path().to_path_buf(), record: stack.record() };

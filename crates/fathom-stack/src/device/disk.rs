@@ -54,7 +54,7 @@ pub struct Options {
 }
 
 /// What a device has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Statistics {
     /// Reads, writes, flushes, discards.
     pub operations: [u64; 4],
@@ -412,6 +412,24 @@ fn io_error(what: &str) -> impl FnOnce(io::Error) -> DiskError + '_ {
     move |source| DiskError::Io { what: what.to_owned(), source }
 }
 
+/// A view of a device that stays while the device is waited for.
+#[derive(Clone)]
+pub struct Shared(Arc<Device>);
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Shared({} bytes)", self.0.bytes)
+    }
+}
+
+impl Shared {
+    /// What has been done so far.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.0.state().statistics
+    }
+}
+
 /// A modelled device that is served by this process.
 pub struct Disk {
     session: Option<BackgroundSession>,
@@ -463,6 +481,18 @@ impl Disk {
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.at.join(FILE)
+    }
+
+    /// The directory in which the file is.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.at
+    }
+
+    /// A view of the device that stays.
+    #[must_use]
+    pub fn shared(&self) -> Shared {
+        Shared(self.device.clone())
     }
 
     /// What has been done so far.
@@ -537,6 +567,21 @@ impl Disk {
         if let Some(session) = self.session.take() {
             session.umount_and_join().map_err(|source| DiskError::Mount { at: self.at.clone(), source })?;
         }
+        self.finish()
+    }
+
+    /// Serves until somebody takes the mount away, and brings the log to its file.
+    ///
+    /// # Errors
+    /// Serving failed, or the log cannot be written.
+    pub fn wait(mut self) -> Result<Statistics, DiskError> {
+        if let Some(session) = self.session.take() {
+            session.join().map_err(io_error("serve the modelled device"))?;
+        }
+        self.finish()
+    }
+
+    fn finish(&self) -> Result<Statistics, DiskError> {
         let mut state = self.device.state();
         if let Some(log) = &mut state.log {
             log.flush().map_err(io_error("write the operation log"))?;

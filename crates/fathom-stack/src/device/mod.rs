@@ -10,13 +10,14 @@ mod latency;
 mod model;
 mod oplog;
 mod presets;
+pub mod server;
 mod sleeper;
 mod timeline;
 
-pub use disk::{Disk, DiskError, FILE, Options, Statistics};
+pub use disk::{Disk, DiskError, FILE, Options, Shared, Statistics};
 pub use fault::{Fault, Faults, Outcome};
 pub use latency::Latency;
 pub use model::{Cache, Flush, Kind, Model, ModelError, Side, Stall};
 pub use oplog::{OperationLog, Record, read_log};
-pub use presets::{preset, presets};
+pub use presets::{preset, presets, text_of};
 pub use timeline::{Operation, Service, Timeline};

@@ -28,6 +28,12 @@ pub fn presets() -> &'static [Model] {
     MODELS.get_or_init(|| FILES.iter().filter_map(|(file, text)| Model::parse(file, text).ok()).collect())
 }
 
+/// The text of the preset called `name`, to begin a model of one's own with.
+#[must_use]
+pub fn text_of(name: &str) -> Option<&'static str> {
+    FILES.iter().find(|(file, _)| file.strip_suffix(".toml") == Some(name)).map(|(_, text)| *text)
+}
+
 /// The preset called `name`.
 #[must_use]
 pub fn preset(name: &str) -> Option<&'static Model> {

@@ -1,4 +1,4 @@
-//! `fathom list`: experiments, workloads, engines and file systems.
+//! `fathom list`: experiments, workloads, engines, file systems and modelled devices.
 
 use fathom_lab::experiment::{self, Builtin, Experiment};
 use fathom_stack::suggest::{did_you_mean, nearest};
@@ -17,7 +17,7 @@ pub fn run(asked: &List) -> super::Result {
     }
     let kinds = match asked.kind {
         Some(kind) => vec![kind],
-        None => vec![Kind::Experiments, Kind::Workloads, Kind::Engines, Kind::Filesystems],
+        None => vec![Kind::Experiments, Kind::Workloads, Kind::Engines, Kind::Filesystems, Kind::Devices],
     };
     if asked.json {
         let mut all = serde_json::Map::new();
@@ -36,7 +36,9 @@ pub fn run(asked: &List) -> super::Result {
     }
     if !detail {
         println!();
-        println!("More:  fathom list workloads | engines | filesystems      fathom list --show NAME");
+        println!(
+            "More:  fathom list workloads | engines | filesystems | devices      fathom list --show NAME"
+        );
     }
     Ok(Outcome::Good)
 }
@@ -93,6 +95,34 @@ fn print_kind(kind: Kind, detail: bool) {
                 (one.filesystem, text)
             }));
         }
+        Kind::Devices => {
+            println!("Modelled devices  (`device` of [stack]; fathom stack up --device NAME)");
+            for one in fathom_stack::device::presets() {
+                print_rows([(one.name.clone(), one.title.clone())]);
+                if detail {
+                    print_device(one);
+                }
+            }
+        }
+    }
+}
+
+/// What the model says in one line, where it is from, and what is assumed.
+fn print_device(model: &fathom_stack::device::Model) {
+    let us = |ns: f64| ns / 1e3;
+    println!(
+        "      4 KiB read {:.0} us, write {:.0} us (medians); flush {:.0} us and {:.1} us for each dirty KiB; {} at once",
+        us(model.read.random.quantile_ns(0.5)),
+        us(model.write.random.quantile_ns(0.5)),
+        us(model.flush.base.quantile_ns(0.5)),
+        us(model.flush.per_dirty_kib_ns),
+        model.channels,
+    );
+    for source in &model.sources {
+        println!("      from: {source}");
+    }
+    for assumption in &model.assumptions {
+        println!("      assumed: {assumption}");
     }
 }
 
@@ -151,5 +181,15 @@ fn as_json(kind: Kind) -> (&'static str, Value) {
                 .collect(),
         ),
         Kind::Filesystems => ("filesystems", json!(fathom_stack::available_filesystems())),
+        Kind::Devices => (
+            "devices",
+            fathom_stack::device::presets()
+                .iter()
+                .map(|one| {
+                    json!({ "name": one.name, "title": one.title, "sources": one.sources, "assumptions": one.assumptions,
+                            "model": fathom_stack::device::text_of(&one.name) })
+                })
+                .collect(),
+        ),
     }
 }

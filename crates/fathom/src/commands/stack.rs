@@ -8,7 +8,7 @@ use crate::outcome::{Error, Outcome};
 /// Does what was asked.
 pub fn run(asked: &Stack) -> super::Result {
     match &asked.action {
-        StackAction::Up { fs, name, size, log, mount, mkfs, dir } => {
+        StackAction::Up { fs, name, size, log, mount, mkfs, dir, device, fault } => {
             let directory =
                 std::path::absolute(dir).map_err(|error| Error::asked(format!("--dir: {error}")))?;
             let spec = StackSpec {
@@ -18,6 +18,9 @@ pub fn run(asked: &Stack) -> super::Result {
                 size_mib: *size,
                 log_mib: *log,
                 directory,
+                device: device.clone(),
+                faults: fault.clone(),
+                device_seed: 0,
             };
             up(name.as_deref().unwrap_or(fs), &spec)
         }
