@@ -418,7 +418,7 @@ print(c.execute(\"SELECT count(*) FROM people WHERE name LIKE 'Brunh%'\").fetcha
     assert!(!place.files().contains(&"c.trace".to_owned()));
 }
 
-/// Capture → anonymise → replay → capture of the replay's own statements by the stock shell: the same work each time.
+/// Capture → anonymise → replay: the same work each time.
 #[test]
 fn a_trace_survives_being_captured_made_anonymous_and_replayed() {
     let program = "
