@@ -111,7 +111,7 @@ fn print_kind(kind: Kind, detail: bool) {
 fn print_device(model: &fathom_stack::device::Model) {
     let us = |ns: f64| ns / 1e3;
     println!(
-        "      4 KiB read {:.0} us, write {:.0} us (medians); flush {:.0} us and {:.1} us for each dirty KiB; {} at once",
+        "      4 KiB read {:.0} µs, write {:.0} µs (medians); flush {:.0} µs and {:.1} µs for each dirty KiB; {} at once",
         us(model.read.random.quantile_ns(0.5)),
         us(model.write.random.quantile_ns(0.5)),
         us(model.flush.base.quantile_ns(0.5)),
@@ -128,7 +128,7 @@ fn print_device(model: &fathom_stack::device::Model) {
 
 fn print_rows(rows: impl IntoIterator<Item = (String, String)>) {
     for (name, text) in rows {
-        println!("  {name:18}  {text}");
+        println!("  {name:20}  {text}");
     }
 }
 
