@@ -58,7 +58,9 @@ fn a_journal_is_mapped_while_it_is_there_and_given_back_when_it_goes() {
         assert!(mapped >= 4096, "{mode}: {watched:?}");
         assert_eq!(freed > 0, gone, "{mode}: {watched:?}");
         let (mapped, _) = bytes(number_of(FileClass::Database));
-        assert!(mapped >= 3 * 4096, "{mode}: the database's pages and the blob: {watched:?}");
+        // With a WAL all but the first page are in the log until a checkpoint.
+        let pages = if mode == "wal" { 1 } else { 3 };
+        assert!(mapped >= pages * 4096, "{mode}: the database's pages and the blob: {watched:?}");
     }
 }
 

@@ -365,18 +365,22 @@ mod tests {
     fn events_that_find_no_room_are_counted() {
         let Some((_dir, device)) = device() else { return };
         let memory = Aligned([7; 65536]);
-        let recording = trace(&device, 4, || {
-            let file = direct(&device, 0);
-            let start = now_ns();
-            let mut number = 0;
-            // Faster than the reader wakes: 4 KiB hold the events of some twenty requests.
-            while now_ns() - start < 2 * record::PAUSE.as_nanos() as u64 {
-                file.write_all_at(&memory.0[..512], number % 1000 * 512).unwrap();
-                number += 1;
-            }
-            println!("{number} writes");
-        });
-        assert!(recording.lost_events > 0, "{} requests, none lost", recording.requests.len());
+        let lost = |_| {
+            let recording = trace(&device, 4, || {
+                let file = direct(&device, 0);
+                let start = now_ns();
+                let mut number = 0;
+                // Faster than the reader wakes: 4 KiB hold the events of some twenty requests.
+                while now_ns() - start < 2 * record::PAUSE.as_nanos() as u64 {
+                    file.write_all_at(&memory.0[..512], number % 1000 * 512).unwrap();
+                    number += 1;
+                }
+                println!("{number} writes");
+            });
+            recording.lost_events
+        };
+        // On a busy machine the writes may be slower than the reader.
+        assert!((0..20).map(lost).any(|lost| lost > 0), "none was lost");
     }
 
     #[test]

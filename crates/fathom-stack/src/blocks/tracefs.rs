@@ -147,7 +147,7 @@ pub(crate) fn remove_instance(path: &Path) -> io::Result<()> {
     loop {
         match fs::remove_dir(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(e) if e.raw_os_error() == Some(libc::EBUSY) && start.elapsed() < Duration::from_secs(1) => {
+            Err(e) if e.raw_os_error() == Some(libc::EBUSY) && start.elapsed() < Duration::from_secs(5) => {
                 std::thread::sleep(Duration::from_millis(5));
             }
             other => return other,
