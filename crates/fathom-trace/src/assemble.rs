@@ -6,12 +6,10 @@ use crate::error::TraceError;
 use crate::format::{Totals, Writer};
 use crate::model::*;
 use crate::sql::Verb;
+use crate::texts::Texts;
 
 /// `SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE`.
 const OPEN_FLAGS: u32 = 0x6;
-
-/// Statement texts that are remembered; see the same number in `spool/merge.rs`.
-const TEXTS_MAX: usize = 1 << 20;
 
 /// Writes processes, connections and executions, numbering what needs a number.
 pub struct Assembler {
@@ -20,8 +18,7 @@ pub struct Assembler {
     threads: HashMap<(u32, u32), u32>,
     databases: u32,
     connections: Vec<Connection>,
-    statements: HashMap<String, u32>,
-    statements_next: u32,
+    texts: Texts,
 }
 
 struct Connection {
@@ -62,8 +59,7 @@ impl Assembler {
             threads: HashMap::new(),
             databases: 0,
             connections: Vec::new(),
-            statements: HashMap::new(),
-            statements_next: 0,
+            texts: Texts::default(),
         })
     }
 
@@ -140,7 +136,7 @@ impl Assembler {
     /// # Errors
     /// A full disk.
     pub fn execute(&mut self, connection: u32, execution: &Execution<'_>) -> Result<(), TraceError> {
-        let statement = self.statement(execution.sql)?;
+        let statement = self.texts.number(execution.sql, &mut self.writer)?;
         let at_ns = execution.start_ns;
         let known = &mut self.connections[connection as usize];
         let kept = known.prepared.get(&statement).copied();
@@ -211,20 +207,6 @@ impl Assembler {
     ) -> Result<(), TraceError> {
         let thread = self.connections[connection as usize].thread;
         self.writer.write(&Record::Event(Event { thread, connection, start_ns, duration_ns, action }))
-    }
-
-    fn statement(&mut self, sql: &str) -> Result<u32, TraceError> {
-        if let Some(id) = self.statements.get(sql) {
-            return Ok(*id);
-        }
-        if self.statements.len() >= TEXTS_MAX {
-            self.statements.clear();
-        }
-        let id = self.statements_next;
-        self.statements_next += 1;
-        self.statements.insert(sql.to_owned(), id);
-        self.writer.write(&Record::Statement(Statement { id, sql: sql.to_owned() }))?;
-        Ok(id)
     }
 
     /// Number of connections so far.

@@ -17,6 +17,7 @@ pub mod model;
 pub mod spool;
 pub mod sql;
 pub mod start;
+mod texts;
 pub mod wire;
 
 pub use assemble::{Assembler, Execution};

@@ -12,10 +12,7 @@ use crate::error::TraceError;
 use crate::format::Writer;
 use crate::model::*;
 use crate::sql::{is_key_pragma, values_from_expanded};
-
-/// Statement texts that are remembered. A program that writes its values into its SQL has no end of texts; when there are this
-/// many they are forgotten and each is written once more.
-const TEXTS_MAX: usize = 1 << 20;
+use crate::texts::Texts;
 
 /// What became of a directory of spools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,8 +56,7 @@ pub fn merge(directory: &Path, origin: Origin, writer: &mut Writer) -> Result<Me
         zero_ns,
         sides: Vec::new(),
         threads: 0,
-        statements: HashMap::new(),
-        statements_next: 0,
+        texts: Texts::default(),
         databases: HashMap::new(),
         merged: Merged::default(),
     };
@@ -105,8 +101,7 @@ struct Merge<'a> {
     zero_ns: u64,
     sides: Vec<Side>,
     threads: u32,
-    statements: HashMap<String, u32>,
-    statements_next: u32,
+    texts: Texts,
     databases: HashMap<Vec<u8>, u32>,
     merged: Merged,
 }
@@ -219,7 +214,7 @@ impl Merge<'_> {
                     // The key itself must not be kept.
                     "PRAGMA key = '(left out)'".clone_into(&mut sql);
                 }
-                let id = self.statement(&sql)?;
+                let id = self.texts.number(&sql, self.writer)?;
                 let side = &mut self.sides[number];
                 side.statements.insert(raw.number(0), id);
                 side.texts.insert(raw.number(0), sql);
@@ -377,20 +372,6 @@ impl Merge<'_> {
             None if connection < side.spool.header.inherited => self.connection(side.parent?, connection),
             None => None,
         }
-    }
-
-    fn statement(&mut self, sql: &str) -> Result<u32, TraceError> {
-        if let Some(id) = self.statements.get(sql) {
-            return Ok(*id);
-        }
-        if self.statements.len() >= TEXTS_MAX {
-            self.statements.clear();
-        }
-        let id = self.statements_next;
-        self.statements_next += 1;
-        self.statements.insert(sql.to_owned(), id);
-        self.writer.write(&Record::Statement(Statement { id, sql: sql.to_owned() }))?;
-        Ok(id)
     }
 
     /// A database is one, whichever process met it first: its key says which file it is.
