@@ -6,7 +6,7 @@ use crate::checkpoint::Admin;
 use crate::error::{Error, Result};
 use crate::key::mix;
 use crate::lock::LockManager;
-use crate::log::Log;
+use crate::log::{Anchor, Log};
 use crate::options::Options;
 use crate::recovery::RecoveryReport;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -34,6 +34,7 @@ pub(crate) struct Engine {
     pub(crate) path: PathBuf,
     pub(crate) options: Options,
     pub(crate) log: Arc<Log>,
+    anchors: [Anchor; GATES],
     pub(crate) locks: LockManager,
     pub(crate) space: Arc<Space>,
     pub(crate) tables: AppendList<Arc<TableInner>>,
@@ -90,6 +91,7 @@ impl Engine {
             path,
             locks: LockManager::new(options.background),
             options,
+            anchors: std::array::from_fn(|_| Arc::new(CacheLine(log.clone()))),
             log,
             space,
             tables: AppendList::new(),
@@ -101,6 +103,10 @@ impl Engine {
             recovered: Mutex::new(RecoveryReport::default()),
             _lock: lock,
         }
+    }
+
+    pub(crate) fn anchor(&self, stripe: usize) -> Anchor {
+        self.anchors[stripe % GATES].clone()
     }
 
     pub(crate) fn enter(&self, stripe: usize) -> RwLockReadGuard<'_, ()> {

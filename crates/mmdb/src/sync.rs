@@ -89,9 +89,10 @@ impl Futex {
         self.0.load(order)
     }
 
+    /// Changes the word.
     #[inline]
-    pub(crate) fn store(&self, value: u32, order: atomic::Ordering) {
-        self.0.store(value, order);
+    pub(crate) fn bump(&self) {
+        self.0.fetch_add(1, atomic::Ordering::SeqCst);
     }
 
     /// Sleeps until woken if the word is still `value`. May return for no reason.
@@ -100,9 +101,10 @@ impl Futex {
         let _ = futex::wait(&self.0, futex::Flags::PRIVATE, value, None);
     }
 
-    pub(crate) fn wake_all(&self) {
+    /// Returns how many slept.
+    pub(crate) fn wake_all(&self) -> u64 {
         // Fails only for a bad address, which a live atomic is not.
-        let _ = futex::wake(&self.0, futex::Flags::PRIVATE, i32::MAX as u32);
+        futex::wake(&self.0, futex::Flags::PRIVATE, i32::MAX as u32).map_or(0, |n| n as u64)
     }
 }
 

@@ -1,26 +1,33 @@
 //! The log: versioned differential frames on parallel streams, flushed in groups.
 
+mod cell;
 pub(crate) mod frame;
 pub(crate) mod record;
 pub(crate) mod segment;
 pub(crate) mod stream;
 mod ticket;
 
+pub(crate) use ticket::Anchor;
 pub use ticket::Ticket;
 
 use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
-use std::sync::Arc;
 use stream::Stream;
-use ticket::Cell;
 
 /// Who was let go by a flush.
 struct Woken {
     threads: u64,
     /// The last commit number before they were woken.
     last: u64,
+}
+
+/// A batch that is on the medium: its last commit, its stream, its number there.
+struct Lagging {
+    last: u64,
+    stream: usize,
+    batch: u32,
 }
 
 /// Counters of the log, for [`crate::Stats`].
@@ -62,7 +69,7 @@ pub(crate) struct Log {
     /// Every commit up to here is durable.
     horizon: CacheLine<AtomicU64>,
     /// Batches on the medium whose tickets wait for other streams.
-    lagging: Mutex<Vec<(u64, Arc<Cell>)>>,
+    lagging: Mutex<Vec<Lagging>>,
     poison: Mutex<Option<String>>,
     poisoned: AtomicBool,
     pub(crate) sabotage: Sabotage,
@@ -108,7 +115,7 @@ impl Log {
 
     #[inline]
     pub(crate) fn horizon(&self) -> u64 {
-        self.horizon.load(Ordering::Acquire)
+        self.horizon.load(Ordering::SeqCst)
     }
 
     pub(crate) fn last(&self) -> u64 {
@@ -146,7 +153,7 @@ impl Log {
     }
 
     pub(crate) fn is_poisoned(&self) -> bool {
-        self.poisoned.load(Ordering::Acquire)
+        self.poisoned.load(Ordering::SeqCst)
     }
 
     /// After this nothing is acknowledged any more and every waiter learns that it cannot know.
@@ -155,12 +162,10 @@ impl Log {
             let mut p = self.poison.lock();
             p.get_or_insert_with(|| cause.to_owned());
         }
-        self.poisoned.store(true, Ordering::Release);
+        self.poisoned.store(true, Ordering::SeqCst);
+        self.lagging.lock().clear();
         for s in &self.streams {
-            s.fail_cells();
-        }
-        for (_, cell) in self.lagging.lock().drain(..) {
-            cell.resolve();
+            s.wake_all();
         }
     }
 
@@ -168,9 +173,9 @@ impl Log {
     ///
     /// The counter is read before the streams: a number up to it was taken inside a stream's critical section, so
     /// locking that stream afterwards shows the frame if it is not durable yet.
-    fn advance(&self, batch: Vec<(u64, Arc<Cell>)>) -> Woken {
+    fn advance(&self, batches: impl Iterator<Item = Lagging>) -> Woken {
         let mut lagging = self.lagging.lock();
-        lagging.extend(batch);
+        lagging.extend(batches);
         let mut h = self.last();
         for s in &self.streams {
             if let Some(oldest) = s.oldest_undurable() {
@@ -179,23 +184,22 @@ impl Log {
         }
         if self.is_poisoned() {
             // The horizon stays: a failed flush's frames are never durable in this life.
-            lagging.drain(..).for_each(|(_, c)| {
-                c.resolve();
-            });
+            // Whoever poisoned the log wakes everybody.
+            lagging.clear();
             return Woken { threads: 0, last: h };
         }
-        self.horizon.fetch_max(h, Ordering::AcqRel);
+        self.horizon.fetch_max(h, Ordering::SeqCst);
         let h = self.horizon();
         let mut done = Vec::new();
-        lagging.retain(|(max, cell)| {
-            if *max <= h {
-                done.push(cell.clone());
+        lagging.retain(|l| {
+            if l.last <= h {
+                done.push((l.stream, l.batch));
             }
-            *max > h
+            l.last > h
         });
         drop(lagging);
         let last = self.last();
-        Woken { threads: done.iter().map(|c| u64::from(c.resolve())).sum(), last }
+        Woken { threads: done.iter().map(|&(i, b)| self.streams[i].cell(b).resolve()).sum(), last }
     }
 
     /// Lets those who were just woken come back with their next commits, so that these share the next flush: a flush costs
@@ -242,16 +246,14 @@ impl Log {
                 c.max_batch.fetch_max(batch.frames, Ordering::Relaxed);
                 c.flush_ns.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
                 self.streams[i].end_flush();
-                let woken = self.advance(Stream::cells(&batch));
+                let done = Stream::batches(&batch).into_iter();
+                let woken = self.advance(done.map(|(last, batch)| Lagging { last, stream: i, batch }));
                 self.streams[i].recycle_buffers(batch);
                 Ok(Some(woken))
             }
             Err(e) => {
                 self.poison(&e.to_string());
                 // The batch never ends, so the horizon can never pass it.
-                Stream::cells(&batch).iter().for_each(|(_, c)| {
-                    c.resolve();
-                });
                 Err(e)
             }
         }
@@ -269,7 +271,7 @@ impl Log {
                 self.check()?;
                 if self.horizon() < target {
                     thread::yield_now();
-                    self.advance(Vec::new());
+                    self.advance(std::iter::empty());
                 }
             }
         }

@@ -1,9 +1,9 @@
 //! A stream: one directory of segments, one buffer, one flush at a time.
 
 use super::Log;
+use super::cell::{Cell, Cells};
 use super::frame::{self, frame_len};
 use super::segment::{self, BLOCK, Header, Segment};
-use super::ticket::Cell;
 use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
 use crate::medium::Medium;
@@ -44,7 +44,7 @@ struct Chunk {
     first: u64,
     last: u64,
     frames: u64,
-    cell: Arc<Cell>,
+    batch: u32,
 }
 
 /// What one flush takes to the medium.
@@ -68,9 +68,11 @@ struct State {
     first: u64,
     last: u64,
     frames: u64,
-    cell: Arc<Cell>,
+    /// Number of the batch that `buf` belongs to.
+    batch: u32,
     sealed: VecDeque<Chunk>,
-    inflight: Option<(u64, Arc<Cell>)>,
+    /// First commit of the flush under way and its last batch.
+    inflight: Option<(u64, u32)>,
     flushing: bool,
     urgent: bool,
     kicked: bool,
@@ -89,6 +91,7 @@ struct State {
 pub(crate) struct Stream {
     place: Place,
     state: CacheLine<Mutex<State>>,
+    cells: Cells,
     work: Condvar,
     drained: Condvar,
     /// More than [`MAX_PENDING`] is not flushed yet. Written when that changes, for it is read by every transaction.
@@ -109,7 +112,7 @@ impl Stream {
                 first: 0,
                 last: 0,
                 frames: 0,
-                cell: Cell::new(),
+                batch: 0,
                 sealed: VecDeque::new(),
                 inflight: None,
                 flushing: false,
@@ -125,6 +128,7 @@ impl Stream {
                 buffers: Vec::new(),
                 pending: 0,
             })),
+            cells: Cells::new(),
             work: Condvar::new(),
             drained: Condvar::new(),
             behind: AtomicBool::new(false),
@@ -145,14 +149,8 @@ impl Stream {
         self.state.lock().pending
     }
 
-    /// Puts a frame into the buffer under the next commit number, which it returns with the batch's cell.
-    pub(crate) fn append(
-        &self,
-        log: &Log,
-        body: &[u8],
-        body_crc: u32,
-        urgent: bool,
-    ) -> Result<(u64, Arc<Cell>)> {
+    /// Puts a frame into the buffer under the next commit number, which it returns with the batch's number.
+    pub(crate) fn append(&self, log: &Log, body: &[u8], body_crc: u32, urgent: bool) -> Result<(u64, u32)> {
         let len = frame_len(body.len()) as u64;
         if body.len() as u64 > self.max_body() {
             return Err(Error::TransactionTooLarge { bytes: body.len() as u64, max: self.max_body() });
@@ -187,11 +185,11 @@ impl Stream {
         if st.pending > MAX_PENDING {
             self.behind.store(true, Ordering::Relaxed);
         }
-        let cell = st.cell.clone();
+        let batch = st.batch;
         if log.single {
             Self::seal(&mut st);
         }
-        Ok((gsn, cell))
+        Ok((gsn, batch))
     }
 
     /// Gets a segment ready: on this thread without background threads, else by waiting for the preparer.
@@ -286,8 +284,9 @@ impl Stream {
         bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
         let at = st.at;
         st.at += bytes.len() as u64;
-        let cell = std::mem::replace(&mut st.cell, Cell::new());
-        let chunk = Chunk { segment, at, bytes, first: st.first, last: st.last, frames: st.frames, cell };
+        let (first, last, frames, batch) = (st.first, st.last, st.frames, st.batch);
+        let chunk = Chunk { segment, at, bytes, first, last, frames, batch };
+        st.batch = batch.wrapping_add(1);
         st.frames = 0;
         st.sealed.push_back(chunk);
     }
@@ -323,16 +322,22 @@ impl Stream {
         self.state.lock().urgent
     }
 
-    /// The cell that resolves once what is undurable here up to `gsn` is durable.
-    pub(crate) fn cell_for(&self, gsn: u64) -> Option<Arc<Cell>> {
+    /// Where those sleep who wait for this batch.
+    #[inline]
+    pub(crate) fn cell(&self, batch: u32) -> &Cell {
+        self.cells.of(batch)
+    }
+
+    /// The batch with which what is undurable here up to `gsn` becomes durable.
+    pub(crate) fn batch_of(&self, gsn: u64) -> Option<u32> {
         let st = self.state.lock();
         if st.frames > 0 && st.first <= gsn {
-            return Some(st.cell.clone());
+            return Some(st.batch);
         }
         if let Some(c) = st.sealed.iter().rev().find(|c| c.first <= gsn) {
-            return Some(c.cell.clone());
+            return Some(c.batch);
         }
-        st.inflight.as_ref().filter(|(first, _)| *first <= gsn).map(|(_, c)| c.clone())
+        st.inflight.filter(|(first, _)| *first <= gsn).map(|(_, batch)| batch)
     }
 
     /// Takes what is there, if nobody is flushing. With `single`, one chunk only. A `guest` is not the stream's own
@@ -356,7 +361,7 @@ impl Stream {
         };
         let batch_first = first.first;
         let frames = chunks.iter().map(|c| c.frames).sum();
-        let cell = last.cell.clone();
+        let last_batch = last.batch;
         if st.sealed.is_empty() {
             st.urgent = false;
         }
@@ -364,7 +369,7 @@ impl Stream {
         if !guest {
             st.kicked = false;
         }
-        st.inflight = Some((batch_first, cell));
+        st.inflight = Some((batch_first, last_batch));
         self.busy.store(true, Ordering::Relaxed);
         Some(Batch { chunks, frames })
     }
@@ -412,9 +417,9 @@ impl Stream {
         }
     }
 
-    /// The cells of a batch, each with the last commit it stands for.
-    pub(crate) fn cells(batch: &Batch) -> Vec<(u64, Arc<Cell>)> {
-        batch.chunks.iter().map(|c| (c.last, c.cell.clone())).collect()
+    /// The batches of a flush, each with the last commit it stands for.
+    pub(crate) fn batches(flushed: &Batch) -> Vec<(u64, u32)> {
+        flushed.chunks.iter().map(|c| (c.last, c.batch)).collect()
     }
 
     /// Asks the stream's thread for a flush. `force` wakes it even if it is told already.
@@ -470,15 +475,12 @@ impl Stream {
     }
 
     /// After poisoning: everybody who waits here looks again.
-    pub(crate) fn fail_cells(&self) {
-        let st = self.state.lock();
-        st.cell.resolve();
-        st.sealed.iter().for_each(|c| {
-            c.cell.resolve();
-        });
-        if let Some((_, c)) = &st.inflight {
+    pub(crate) fn wake_all(&self) {
+        // Whoever is about to look at `drained` or `work` holds this.
+        drop(self.state.lock());
+        self.cells.all().for_each(|c| {
             c.resolve();
-        }
+        });
         self.drained.notify_all();
         self.work.notify_all();
     }

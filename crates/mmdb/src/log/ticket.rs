@@ -1,63 +1,16 @@
 //! Tickets: how a commit learns that it is durable.
 
 use super::Log;
+use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
-use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{Futex, Mutex, thread};
+use crate::sync::thread;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
-/// Who waits for one batch: a futex word for threads, wakers for futures. One wake per flush serves them all.
-pub(crate) struct Cell {
-    done: Futex,
-    waiting: AtomicU32,
-    wakers: Mutex<Vec<Waker>>,
-}
-
-impl Cell {
-    pub(crate) fn new() -> Arc<Cell> {
-        Arc::new(Cell { done: Futex::new(0), waiting: AtomicU32::new(0), wakers: Mutex::new(Vec::new()) })
-    }
-
-    /// Wakes everybody; they look at the horizon themselves. Returns how many threads were waiting.
-    pub(crate) fn resolve(&self) -> u32 {
-        self.done.store(1, Ordering::SeqCst);
-        let waiting = self.waiting.load(Ordering::SeqCst);
-        if waiting > 0 {
-            self.done.wake_all();
-        }
-        for w in self.wakers.lock().drain(..) {
-            w.wake();
-        }
-        waiting
-    }
-
-    pub(crate) fn is_resolved(&self) -> bool {
-        self.done.load(Ordering::Acquire) != 0
-    }
-
-    fn wait(&self) {
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        while self.done.load(Ordering::SeqCst) == 0 {
-            // Returns at once if the word changed; spurious and interrupted returns go round the loop.
-            self.done.wait(0);
-        }
-    }
-
-    /// False if the cell was resolved before the waker got in.
-    fn register(&self, w: &Waker) -> bool {
-        let mut wakers = self.wakers.lock();
-        if self.is_resolved() {
-            return false;
-        }
-        if !wakers.iter().any(|x| x.will_wake(w)) {
-            wakers.push(w.clone());
-        }
-        true
-    }
-}
+/// The log, as tickets hold it. There is one for each processor, because every ticket counts itself here.
+pub(crate) type Anchor = Arc<CacheLine<Arc<Log>>>;
 
 /// A promise that a commit becomes durable: wait for it, poll it or await it.
 ///
@@ -77,8 +30,9 @@ impl Cell {
 /// ```
 #[must_use = "a commit is durable only once its ticket says so"]
 pub struct Ticket {
-    log: Arc<Log>,
-    cell: Option<Arc<Cell>>,
+    anchor: Anchor,
+    /// The batch of its frame; `None` for a read-only transaction.
+    batch: Option<u32>,
     stream: usize,
     gsn: u64,
     lazy: bool,
@@ -91,8 +45,17 @@ impl std::fmt::Debug for Ticket {
 }
 
 impl Ticket {
-    pub(crate) fn new(log: Arc<Log>, cell: Option<Arc<Cell>>, stream: usize, gsn: u64, lazy: bool) -> Ticket {
-        Ticket { log, cell, stream, gsn, lazy }
+    pub(crate) fn new(anchor: Anchor, batch: Option<u32>, stream: usize, gsn: u64, lazy: bool) -> Ticket {
+        Ticket { anchor, batch, stream, gsn, lazy }
+    }
+
+    fn log(&self) -> &Log {
+        &self.anchor
+    }
+
+    /// True if there is nothing left to wait for.
+    fn is_decided(&self) -> bool {
+        self.log().horizon() >= self.gsn || self.log().is_poisoned()
     }
 
     /// Number of the commit; commits are numbered in serial order. For a read-only transaction, that of the last
@@ -116,7 +79,7 @@ impl Ticket {
     }
 
     fn failed(&self) -> Error {
-        Error::Indeterminate { gsn: self.gsn, cause: self.log.cause() }
+        Error::Indeterminate { gsn: self.gsn, cause: self.log().cause() }
     }
 
     /// Blocks until the commit is durable and returns its number. Returns at once for a lazy commit.
@@ -163,26 +126,26 @@ impl Ticket {
     /// [`Error::Indeterminate`] if the flush failed.
     pub fn wait_durable(&self) -> Result<u64> {
         loop {
-            if self.log.horizon() >= self.gsn {
+            if self.log().horizon() >= self.gsn {
                 return Ok(self.gsn);
             }
-            if self.log.is_poisoned() {
+            if self.log().is_poisoned() {
                 return Err(self.failed());
             }
-            if !self.log.background {
-                self.log.flush_all().map_err(|_| self.failed())?;
+            if !self.log().background {
+                self.log().flush_all().map_err(|_| self.failed())?;
                 continue;
             }
             // Whoever waits first is the one who flushes: one hand-over less than asking a thread to.
-            let Some(cell) = &self.cell else {
+            let Some(batch) = self.batch else {
                 self.wait_all();
                 continue;
             };
             // A flush under way is followed by another one if this commit is not in it, so there is nothing to look up.
-            let stream = &self.log.streams[self.stream];
+            let stream = &self.log().streams[self.stream];
             if !stream.is_busy()
                 && stream.needs_flush(self.gsn)
-                && self.log.flush(self.stream).map_err(|_| self.failed())?
+                && self.log().flush(self.stream).map_err(|_| self.failed())?
             {
                 continue;
             }
@@ -190,41 +153,36 @@ impl Ticket {
             if self.lazy {
                 stream.demand(self.gsn);
             }
-            if !cell.is_resolved() {
-                cell.wait();
-            } else if self.log.horizon() < self.gsn && !self.log.is_poisoned() {
-                // Resolved means horizon or poison; both are visible by now.
-                thread::yield_now();
-            }
+            stream.cell(batch).wait_unless(|| self.is_decided());
         }
     }
 
     /// A read-only transaction has no frame: it waits for every stream.
     fn wait_all(&self) {
-        for i in 0..self.log.streams.len() {
-            let s = &self.log.streams[i];
+        for i in 0..self.log().streams.len() {
+            let s = &self.log().streams[i];
             if s.needs_flush(self.gsn) {
-                match self.log.flush(i) {
+                match self.log().flush(i) {
                     Ok(true) => {}
                     Ok(false) => {
-                        if let Some(cell) = s.cell_for(self.gsn) {
+                        if let Some(batch) = s.batch_of(self.gsn) {
                             s.demand(self.gsn);
-                            cell.wait();
+                            s.cell(batch).wait_unless(|| self.is_decided() || !s.needs_flush(self.gsn));
                         }
                     }
                     Err(_) => return,
                 }
             }
         }
-        if self.log.horizon() < self.gsn {
+        if self.log().horizon() < self.gsn {
             thread::yield_now();
         }
     }
 
     /// This commit is durable only when all before it are, on every stream.
     fn demand_others(&self) {
-        if self.log.streams.len() > 1 {
-            for (i, s) in self.log.streams.iter().enumerate() {
+        if self.log().streams.len() > 1 {
+            for (i, s) in self.log().streams.iter().enumerate() {
                 if i != self.stream {
                     s.demand(self.gsn);
                 }
@@ -253,17 +211,17 @@ impl Ticket {
     /// # Errors
     /// [`Error::Indeterminate`] if the flush failed.
     pub fn poll(&self) -> Result<bool> {
-        if self.lazy || self.log.horizon() >= self.gsn {
+        if self.lazy || self.log().horizon() >= self.gsn {
             return Ok(true);
         }
-        if self.log.is_poisoned() {
+        if self.log().is_poisoned() {
             return Err(self.failed());
         }
-        if !self.log.background {
-            self.log.flush_all().map_err(|_| self.failed())?;
-            return Ok(self.log.horizon() >= self.gsn);
+        if !self.log().background {
+            self.log().flush_all().map_err(|_| self.failed())?;
+            return Ok(self.log().horizon() >= self.gsn);
         }
-        for s in &self.log.streams {
+        for s in &self.log().streams {
             if !s.is_busy() && s.needs_flush(self.gsn) {
                 s.kick(false);
             }
@@ -282,17 +240,19 @@ impl Future for Ticket {
                 Err(e) => return Poll::Ready(Err(e)),
                 Ok(false) => {}
             }
-            if self.log.background {
+            if self.log().background {
                 self.demand_others();
-                if self.cell.is_none() {
-                    self.log.streams[self.stream].demand(self.gsn);
+                if self.batch.is_none() {
+                    self.log().streams[self.stream].demand(self.gsn);
                 }
             }
-            let s = &self.log.streams[self.stream];
-            match self.cell.clone().or_else(|| s.cell_for(self.gsn)) {
-                Some(cell) if cell.register(cx.waker()) => return Poll::Pending,
-                Some(_) if self.log.horizon() >= self.gsn || self.log.is_poisoned() => {}
-                _ => {
+            let s = &self.log().streams[self.stream];
+            match self.batch.or_else(|| s.batch_of(self.gsn)) {
+                Some(batch) if s.cell(batch).register_unless(|| self.is_decided(), cx.waker()) => {
+                    return Poll::Pending;
+                }
+                Some(_) => {}
+                None => {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }

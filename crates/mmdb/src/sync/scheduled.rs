@@ -197,34 +197,37 @@ pub(crate) mod atomic {
 /// The word is checked and the sleep begun in one step, as the kernel does it.
 #[derive(Debug)]
 pub(crate) struct Futex {
-    word: Mutex<u32>,
+    /// The word, and how many sleep.
+    state: Mutex<(u32, u64)>,
     sleepers: Condvar,
 }
 
 impl Futex {
     pub(crate) const fn new(value: u32) -> Self {
-        Futex { word: Mutex::new(value), sleepers: Condvar::new() }
+        Futex { state: Mutex::new((value, 0)), sleepers: Condvar::new() }
     }
 
     pub(crate) fn load(&self, _: atomic::Ordering) -> u32 {
-        *self.word.lock()
+        self.state.lock().0
     }
 
-    pub(crate) fn store(&self, value: u32, _: atomic::Ordering) {
-        *self.word.lock() = value;
+    pub(crate) fn bump(&self) {
+        let mut state = self.state.lock();
+        state.0 = state.0.wrapping_add(1);
     }
 
     pub(crate) fn wait(&self, value: u32) {
-        let word = self.word.lock();
-        if *word == value {
-            drop(self.sleepers.wait_for(word, Duration::from_secs(1)));
+        let mut state = self.state.lock();
+        if state.0 == value {
+            state.1 += 1;
+            drop(self.sleepers.wait_for(state, Duration::from_secs(1)));
         }
     }
 
-    pub(crate) fn wake_all(&self) {
-        let word = self.word.lock();
+    pub(crate) fn wake_all(&self) -> u64 {
+        let mut state = self.state.lock();
         self.sleepers.notify_all();
-        drop(word);
+        std::mem::take(&mut state.1)
     }
 }
 

@@ -50,10 +50,10 @@ impl Transaction<'_> {
         let logged = self.build_body()?;
         let stream = self.lane % log.streams.len().max(1);
         let gate = self.db.enter(self.stripe);
-        let (gsn, cell) = if logged {
+        let (gsn, batch) = if logged {
             let crc = crc32c::crc32c(&self.s.body);
             match log.streams[stream].append(log, &self.s.body, crc, !lazy) {
-                Ok((gsn, cell)) => (gsn, Some(cell)),
+                Ok((gsn, batch)) => (gsn, Some(batch)),
                 Err(e) => {
                     drop(gate);
                     return Err(e);
@@ -68,7 +68,7 @@ impl Transaction<'_> {
         self.unlock();
         self.open = false;
         self.db.counters.commits[self.stripe % crate::engine::GATES].fetch_add(1, Ordering::Relaxed);
-        Ok(Ticket::new(log.clone(), cell, stream, gsn, lazy))
+        Ok(Ticket::new(self.db.anchor(self.stripe), batch, stream, gsn, lazy))
     }
 
     /// For tables without locking: excludes other commits of the same keys and checks that the rows are still there.
