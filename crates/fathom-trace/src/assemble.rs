@@ -180,6 +180,14 @@ impl Assembler {
         self.event(connection, end_ns, 0, last)
     }
 
+    /// The number of a statement's text, which is written where it is new.
+    ///
+    /// # Errors
+    /// A full disk.
+    pub(crate) fn statement(&mut self, sql: &str) -> Result<u32, TraceError> {
+        self.texts.number(sql, &mut self.writer)
+    }
+
     /// Finalises what is still prepared, and closes.
     ///
     /// # Errors

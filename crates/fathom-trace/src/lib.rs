@@ -3,7 +3,7 @@
 //! Start reading at [`model`], which says what a trace holds. [`mod@format`] keeps it in a file (`docs/format.md` gives every
 //! byte). [`capture`] runs a program with the capture library before its SQLite, and [`spool`] makes one trace of what its
 //! processes left. [`import`] makes a trace of logs and scripts,
-//! [`info`] counts what a trace does, and [`anonymise`] makes one to pass on.
+//! [`synthesise`] makes one up by a profile, [`info`] counts what a trace does, and [`anonymise`] makes one to pass on.
 //! [`start`] puts its databases back for a replay.
 
 pub mod anonymise;
@@ -14,9 +14,11 @@ pub mod format;
 pub mod import;
 pub mod info;
 pub mod model;
+pub mod random;
 pub mod spool;
 pub mod sql;
 pub mod start;
+pub mod synthesise;
 mod texts;
 pub mod wire;
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::TraceError;
 use crate::model::{Content, Database, Start};
+use crate::synthesise::Generator;
 
 /// What the cell chooses and the trace does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,13 +21,22 @@ pub struct Layout {
 pub struct Restore {
     open: HashMap<u32, (PathBuf, File)>,
     scripts: HashMap<u32, (PathBuf, Vec<u8>)>,
+    generators: Vec<(PathBuf, Generator)>,
+}
+
+/// How a database becomes what it was.
+enum Made {
+    /// Its file is there.
+    Image,
+    Script(Vec<u8>),
+    Generator(Generator),
 }
 
 impl Restore {
     /// A database that is to be the file at `path`.
     ///
     /// # Errors
-    /// A start that is not known; a file that cannot be made.
+    /// A start that is not known, or made by a generator that this program does not have; a file that cannot be made.
     pub fn database(&mut self, database: &Database, path: &Path) -> Result<(), TraceError> {
         let name = String::from_utf8_lossy(&database.path).into_owned();
         match &database.start {
@@ -40,10 +50,11 @@ impl Restore {
                 self.scripts.insert(database.id, (path.to_owned(), Vec::new()));
                 Ok(())
             }
-            Start::Generator { profile, .. } => Err(TraceError::refused(
-                name,
-                format!("its generator {profile} is not known to this program; use a newer fathom"),
-            )),
+            Start::Generator { profile, seed, scale_percent } => {
+                let generator = Generator::new(profile, *seed, *scale_percent, &database.path)?;
+                self.generators.push((path.to_owned(), generator));
+                Ok(())
+            }
             Start::Unknown { reason } => Err(TraceError::refused(
                 name,
                 format!(
@@ -67,14 +78,16 @@ impl Restore {
         Ok(())
     }
 
-    /// Runs the scripts and gives every database the layout. None is left in WAL mode: that is the cell's to choose.
+    /// Runs the scripts and generators and gives every database the layout. None is left in WAL mode: that is the cell's to choose. All is on
+    /// the device afterwards, so that no commit of a replay has to wait for it.
     ///
     /// # Errors
     /// An image that is no database or is encrypted; a script that fails; a full disk.
     pub fn finish(self, layout: Layout) -> Result<(), TraceError> {
-        let images = self.open.into_values().map(|(path, _)| (path, None));
-        let scripts = self.scripts.into_values().map(|(path, script)| (path, Some(script)));
-        for (path, script) in images.chain(scripts) {
+        let images = self.open.into_values().map(|(path, _)| (path, Made::Image));
+        let scripts = self.scripts.into_values().map(|(path, script)| (path, Made::Script(script)));
+        let generators = self.generators.into_iter().map(|(path, it)| (path, Made::Generator(it)));
+        for (path, made) in images.chain(scripts).chain(generators) {
             let refused = |error: rusqlite::Error| {
                 let hint = match error.sqlite_error_code() {
                     Some(rusqlite::ErrorCode::NotADatabase) => ": it is encrypted, or no database",
@@ -91,9 +104,15 @@ impl Restore {
             if let Some(bytes) = layout.page_bytes.filter(|bytes| *bytes != present) {
                 database.execute_batch(&format!("PRAGMA page_size = {bytes}; VACUUM")).map_err(refused)?;
             }
-            if let Some(script) = script {
-                database.execute_batch(&String::from_utf8_lossy(&script)).map_err(refused)?;
+            match made {
+                Made::Image => {}
+                Made::Script(script) => {
+                    database.execute_batch(&String::from_utf8_lossy(&script)).map_err(refused)?;
+                }
+                Made::Generator(generator) => generator.make(&database)?,
             }
+            drop(database);
+            File::open(&path).and_then(|file| file.sync_all()).map_err(TraceError::io(&path))?;
         }
         Ok(())
     }

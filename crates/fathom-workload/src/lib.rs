@@ -7,7 +7,6 @@ pub mod engine;
 pub mod mobibench_file;
 pub mod mobibench_sql;
 pub mod params;
-pub mod random;
 pub mod recorder;
 pub mod registry;
 pub mod sample;
@@ -20,4 +19,5 @@ pub mod update;
 pub mod workload;
 
 pub use engine::{engines, start_engine};
+pub use fathom_trace::random;
 pub use registry::{create, workload_named, workloads};

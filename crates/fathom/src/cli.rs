@@ -53,10 +53,11 @@ pub enum Command {
                       fathom stack down --all        also finds what a killed run left behind"
     )]
     Stack(Stack),
-    /// SQL traces of applications: capture, import, look at
+    /// SQL traces of applications: capture, import, make up, look at, replay
     #[command(
         after_help = "Examples:\n  fathom trace capture --out app.trace -- ./app --its-own options\n  \
-                      fathom trace info app.trace\n  fathom trace import logcat.txt --out phone.trace"
+                      fathom trace info app.trace\n  fathom trace import logcat.txt --out phone.trace\n  \
+                      fathom trace synthesise gmail --out gmail.trace"
     )]
     Trace(Trace),
     /// Execute one cell: takes an order as JSON on stdin and writes one event per line (used by `fathom run`)
@@ -88,6 +89,8 @@ pub enum Kind {
     Filesystems,
     /// Modelled devices: SD cards, eMMC, UFS, NVMe, a disk
     Devices,
+    /// Applications whose traces can be made up, with sources and assumptions
+    Profiles,
 }
 
 /// `fathom list`
@@ -270,6 +273,15 @@ pub enum TraceAction {
                       Android:  adb shell setprop log.tag.SQLiteStatements VERBOSE;  restart the app;  adb logcat -v threadtime"
     )]
     Import(TraceImport),
+    /// Make up a trace as an application might leave one: androbench, gmail, kakaotalk, facebook, browser, media-scan
+    #[command(after_help = "Examples:\n  fathom trace synthesise gmail --out gmail.trace\n  \
+                      fathom trace synthesise browser --seed 7 --scale 10 --out small.trace\n  \
+                      In an experiment, without a file:  [workload] name = \"trace\", profile = \"gmail\"\n\n\
+                      The traces that the papers replayed were never published. These stand in for them: schemas, statements and\n\
+                      transactions are made up from published descriptions, and `fathom list profiles` gives the sources of each\n\
+                      and what is assumed. The same profile, seed and scale give the same file, byte by byte. A trace's durations\n\
+                      are nominal; its rows and changes are those of SQLite, and a replay checks them.")]
+    Synthesise(TraceSynthesise),
     /// What a trace does: statements, transactions, reads and writes, think times, bytes, tables
     #[command(
         after_help = "Example:\n  fathom trace info app.trace\n  fathom trace info app.trace --json | jq .transactions"
@@ -334,6 +346,23 @@ pub struct TraceImport {
     /// A database file as it was at the start, for the database of the same file name (may be given several times)
     #[arg(long, value_name = "DATABASE")]
     pub start: Vec<PathBuf>,
+}
+
+/// `fathom trace synthesise`
+#[derive(Debug, Args)]
+pub struct TraceSynthesise {
+    /// Which application (`fathom list profiles`)
+    #[arg(value_name = "PROFILE")]
+    pub profile: String,
+    /// The same seed gives the same trace
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Rows at the start and activities, percent of the profile's: 1 to 10000
+    #[arg(long, value_name = "P", default_value_t = 100)]
+    pub scale: u32,
+    /// The trace; replaced when it is there
+    #[arg(long, short, value_name = "FILE")]
+    pub out: PathBuf,
 }
 
 /// `fathom trace info`

@@ -129,6 +129,13 @@ impl Images {
                             );
                             return Err(TraceError::refused(what, problem));
                         }
+                        Start::Generator { profile, .. } => {
+                            let what = String::from_utf8_lossy(&database.path).into_owned();
+                            let problem = format!(
+                                "is made up by the generator {profile}: it holds nobody's texts and can be passed on as it is"
+                            );
+                            return Err(TraceError::refused(what, problem));
+                        }
                         _ => {}
                     }
                     images.names.insert(database.id, database.path);

@@ -255,3 +255,14 @@ fn what_cannot_be_made_anonymous_is_refused() {
     }
     assert!(!out.exists());
 }
+
+#[test]
+fn a_made_up_trace_needs_no_anonymising() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (before, out) = (directory.path().join("a.trace"), directory.path().join("b.trace"));
+    let profile = crate::synthesise::profile("androbench").expect("known");
+    crate::synthesise::synthesise(profile, 1, 1, &before).expect("made");
+    let error = anonymise(&before, &out, 1).expect_err("refused").to_string();
+    assert!(error.contains("made up by the generator androbench/1: it holds nobody's texts"), "{error}");
+    assert!(!out.exists());
+}

@@ -30,6 +30,8 @@ pub struct Info {
     pub what: String,
     /// Whether text and blobs are replaced.
     pub anonymised: bool,
+    /// What must be known of a trace that is made up.
+    pub note: Option<String>,
     /// Why the file could not be read to its end; all numbers are of what stands before.
     pub torn: Option<String>,
     /// Events of the file.
@@ -210,6 +212,7 @@ impl Count {
     fn record(&mut self, record: Record) {
         match record {
             Record::Origin(origin) => {
+                self.info.note = (origin.how == "synthesise").then(|| crate::synthesise::NOTE.to_owned());
                 (self.info.how, self.info.what, self.info.anonymised) =
                     (origin.how, origin.what, origin.anonymised);
             }

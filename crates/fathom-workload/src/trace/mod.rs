@@ -15,12 +15,12 @@
 
 mod lane;
 mod load;
+mod made;
 mod order;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use crate::engine::{Dialect, Engine};
 use crate::params::{Kind, Parameter, Params, Preset};
@@ -36,7 +36,7 @@ use order::Order;
 /// The workload as it is known by name.
 pub static KIND: WorkloadKind = WorkloadKind {
     name: "trace",
-    summary: "an application's captured SQLite calls, done again (fathom trace capture, import)",
+    summary: "an application's SQLite calls, captured (fathom trace capture, import) or made up by a profile, done again",
     parameters: PARAMETERS,
     needs_engine: true,
     create,
@@ -48,7 +48,21 @@ static PARAMETERS: &[Parameter] = &[
         kind: Kind::Text,
         default: Preset::Unset,
         unit: "path",
-        description: "The trace.",
+        description: "The trace; or give a profile.",
+    },
+    Parameter {
+        name: "profile",
+        kind: Kind::TextOf(&fathom_trace::synthesise::NAMES),
+        default: Preset::Unset,
+        unit: "",
+        description: "Instead of a file: the trace is made up before each run, with the run's seed (fathom list profiles).",
+    },
+    Parameter {
+        name: "scale",
+        kind: Kind::Integer { min: 1, max: 10_000 },
+        default: Preset::Unset,
+        unit: "%",
+        description: "Of a profile: rows at the start and activities, percent; 100 without it.",
     },
     Parameter {
         name: "timing",
@@ -72,6 +86,7 @@ struct Trace {
 }
 
 fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
+    made::check(&params)?;
     Ok(Box::new(Trace { params }))
 }
 
@@ -95,10 +110,9 @@ impl Workload for Trace {
             Some(engine) if engine.dialect() == Dialect::Sqlite => engine,
             _ => return Err(refused("engine", "must be sqlite: a trace holds SQLite's calls".into())),
         };
-        let file = self.params.optional_text("file").ok_or_else(|| {
-            refused("file", "which trace? fathom trace capture --out FILE -- CMD makes one".into())
-        })?;
-        let loaded = load::load(Path::new(file), engine, context.directory)
+        let source = made::Source::of(&self.params, context.seed)?;
+        source.tell(sink)?;
+        let loaded = load::load(source.path(), engine, context.directory)
             .map_err(|error| refused("file", error.to_string()))?;
         for warning in &loaded.warnings {
             sink.warning(warning.clone());

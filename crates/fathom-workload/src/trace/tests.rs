@@ -241,3 +241,73 @@ fn a_failure_that_was_captured_must_come_again() {
         }
     }
 }
+
+fn replay_made(
+    params: serde_json::Value,
+    seed: u64,
+    settings: serde_json::Value,
+) -> (Result<(), WorkloadError>, Kept) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let engine = sqlite(settings, directory.path());
+    let workload = crate::create(&WorkloadSpec { name: "trace".into(), params: map(params) }).expect("made");
+    let mut kept = Kept::default();
+    let context = Context { directory: directory.path(), engine: Some(&*engine), seed };
+    (workload.run(&context, &mut kept), kept)
+}
+
+#[test]
+fn every_profile_is_replayed_without_a_mismatch() {
+    for name in fathom_trace::synthesise::NAMES {
+        for (journal_mode, page_size, seed) in
+            [("delete", 4096, 1), ("wal", 1024, 2), ("memory", 8192, u64::MAX)]
+        {
+            let settings =
+                json!({"journal_mode": journal_mode, "page_size": page_size, "synchronous": "off"});
+            let (outcome, kept) = replay_made(json!({"profile": name, "scale": 12}), seed, settings);
+            outcome.unwrap_or_else(|error| panic!("{name} {journal_mode}: {error}"));
+            assert!(
+                kept.verified[0].contains("executions returned and changed the rows"),
+                "{:?}",
+                kept.verified
+            );
+            assert!(
+                kept.warnings
+                    .iter()
+                    .any(|it| it.contains(&format!("{name}/")) && it.contains("never published")),
+                "{:?}",
+                kept.warnings
+            );
+            assert!(!kept.warnings.iter().any(|it| it.contains("left out")), "{:?}", kept.warnings);
+        }
+    }
+}
+
+#[test]
+fn a_made_up_trace_can_be_a_file_too() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("a.trace");
+    let profile = fathom_trace::synthesise::profile("kakaotalk").expect("known");
+    fathom_trace::synthesise::synthesise(profile, 5, 5, &path).expect("made");
+    let (outcome, kept, _place) = replay(&path, json!({"journal_mode": "wal"}), json!({}));
+    outcome.expect("replayed");
+    assert!(
+        kept.warnings.iter().any(|it| it.starts_with("the trace kakaotalk/1 is made up")),
+        "{:?}",
+        kept.warnings
+    );
+}
+
+#[test]
+fn what_does_not_go_together_is_refused_before_any_run() {
+    for (params, words) in [
+        (json!({}), "which trace?"),
+        (json!({"file": "a", "profile": "gmail"}), "give one of the two"),
+        (json!({"file": "a", "scale": 10}), "a file has the size that it has"),
+        (json!({"profile": "gmial"}), "did you mean"),
+        (json!({"profile": "gmail", "scale": 0}), "from 1 to 10000"),
+    ] {
+        let made = crate::create(&WorkloadSpec { name: "trace".into(), params: map(params) });
+        let error = made.map(|_| ()).expect_err(words).to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}

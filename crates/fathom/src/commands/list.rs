@@ -1,7 +1,8 @@
-//! `fathom list`: experiments, workloads, engines, file systems and modelled devices.
+//! `fathom list`: experiments, workloads, engines, file systems, modelled devices and profiles of applications.
 
 use fathom_lab::experiment::{self, Builtin, Experiment};
 use fathom_stack::suggest::{did_you_mean, nearest};
+use fathom_trace::synthesise::profiles;
 use fathom_workload::params::Parameter;
 use serde_json::{Value, json};
 
@@ -17,7 +18,14 @@ pub fn run(asked: &List) -> super::Result {
     }
     let kinds = match asked.kind {
         Some(kind) => vec![kind],
-        None => vec![Kind::Experiments, Kind::Workloads, Kind::Engines, Kind::Filesystems, Kind::Devices],
+        None => vec![
+            Kind::Experiments,
+            Kind::Workloads,
+            Kind::Engines,
+            Kind::Filesystems,
+            Kind::Devices,
+            Kind::Profiles,
+        ],
     };
     if asked.json {
         let mut all = serde_json::Map::new();
@@ -37,7 +45,7 @@ pub fn run(asked: &List) -> super::Result {
     if !detail {
         println!();
         println!(
-            "More:  fathom list workloads | engines | filesystems | devices      fathom list --show NAME"
+            "More:  fathom list workloads | engines | filesystems | devices | profiles      fathom list --show NAME"
         );
     }
     Ok(Outcome::Good)
@@ -94,6 +102,23 @@ fn print_kind(kind: Kind, detail: bool) {
                 };
                 (one.filesystem, text)
             }));
+        }
+        Kind::Profiles => {
+            println!(
+                "Made-up traces  (profile of the workload trace; fathom trace synthesise PROFILE; fathom run … --trace PROFILE)"
+            );
+            for one in profiles() {
+                print_rows([(one.name.clone(), one.title.clone())]);
+                if detail {
+                    println!("      stands for {}", one.stands_for);
+                    for source in &one.sources {
+                        println!("      from: {source}");
+                    }
+                    for assumption in &one.assumed {
+                        println!("      assumed: {assumption}");
+                    }
+                }
+            }
         }
         Kind::Devices => {
             println!("Modelled devices  (`device` of [stack]; fathom stack up --device NAME)");
@@ -181,6 +206,17 @@ fn as_json(kind: Kind) -> (&'static str, Value) {
                 .collect(),
         ),
         Kind::Filesystems => ("filesystems", json!(fathom_stack::available_filesystems())),
+        Kind::Profiles => (
+            "profiles",
+            profiles()
+                .iter()
+                .map(|one| {
+                    json!({ "name": one.name, "version": one.version, "title": one.title, "stands_for": one.stands_for,
+                            "sources": one.sources, "assumed": one.assumed,
+                            "profile": fathom_trace::synthesise::text_of(&one.name) })
+                })
+                .collect(),
+        ),
         Kind::Devices => (
             "devices",
             fathom_stack::device::presets()

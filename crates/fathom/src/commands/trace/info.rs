@@ -25,6 +25,9 @@ pub fn run(asked: &TraceInfo) -> super::super::Result {
 fn print(info: &Info) {
     let mark = if info.anonymised { ", anonymised" } else { "" };
     println!("{} of {}{mark}", info.how, info.what);
+    if let Some(note) = &info.note {
+        println!("note: {note}");
+    }
     println!(
         "{} events in {:.3} s; {} processes, {} threads, {} connections (at most {} at once)",
         info.events,

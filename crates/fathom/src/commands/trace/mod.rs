@@ -1,10 +1,11 @@
-//! `fathom trace …`: capture what an application asks of SQLite, look at it, make it anonymous, replay it.
+//! `fathom trace …`: capture what an application asks of SQLite or make it up, look at it, make it anonymous, replay it.
 
 mod anonymise;
 mod capture;
 mod import;
 mod info;
 mod replay;
+mod synthesise;
 
 use fathom_trace::TraceError;
 
@@ -16,6 +17,7 @@ pub fn run(asked: &Trace) -> super::Result {
     match &asked.action {
         TraceAction::Capture(asked) => capture::run(asked),
         TraceAction::Import(asked) => import::run(asked),
+        TraceAction::Synthesise(asked) => synthesise::run(asked),
         TraceAction::Info(asked) => info::run(asked),
         TraceAction::Anonymise(asked) => anonymise::run(asked),
         TraceAction::Replay(asked) => replay::run(asked),

@@ -1,8 +1,8 @@
-//! The random numbers of the workloads.
+//! The random numbers of workloads and synthesised traces.
 //!
 //! The same seed must give the same data in every release, on every processor and for years, because results files name
-//! the seed and nothing else. The generators of the `rand` crate do not promise that across its versions, so the
-//! workloads use SplitMix64 (Steele, Lea, Flood: *Fast Splittable Pseudorandom Number Generators*, OOPSLA 2014; the
+//! the seed and nothing else, and so does a synthesised trace. The generators of the `rand` crate do not promise that across its versions, so
+//! these use SplitMix64 (Steele, Lea, Flood: *Fast Splittable Pseudorandom Number Generators*, OOPSLA 2014; the
 //! constants are those of Vigna's public-domain `splitmix64.c`): 64 bits of state, passes BigCrush, and any number of
 //! independent streams can be derived from one seed by name and index.
 

@@ -1,0 +1,18 @@
+//! `fathom trace synthesise`: a trace made up by a profile.
+
+use fathom_trace::synthesise::{self, NOTE};
+
+use crate::cli::TraceSynthesise;
+use crate::outcome::Outcome;
+
+/// Makes the trace and says what it is, and is not.
+pub fn run(asked: &TraceSynthesise) -> super::super::Result {
+    let profile = synthesise::profile(&asked.profile).map_err(super::asked_or_failed)?;
+    super::check_out(&asked.out)?;
+    let totals = synthesise::synthesise(profile, asked.seed, asked.scale, &asked.out)
+        .map_err(super::asked_or_failed)?;
+    eprintln!("fathom: {}: {} events of {}", asked.out.display(), totals.events, profile.identity());
+    eprintln!("note: {NOTE}");
+    eprintln!("Next:  fathom trace info {}      fathom list profiles", asked.out.display());
+    Ok(Outcome::Good)
+}
