@@ -150,6 +150,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     summary: "transactions on a virtual clock and device",
     parameters: PARAMETERS,
     needs_engine: false,
+    abscissa: "rows",
     create: |params| Ok(Box::new(Sim(params))),
 };
 

@@ -1,6 +1,6 @@
 //! What changed between two results files, for the terminal.
 
-use fathom_lab::analysis::{Analysis, Change, changes, times};
+use fathom_lab::analysis::{Analysis, Change, abscissa_name, changes, times};
 use fathom_lab::experiment::{Experiment, Metric};
 use fathom_lab::store::Results;
 
@@ -37,7 +37,7 @@ pub fn text(a: &Results, b: &Results, style: &Style) -> Result<String, ReportErr
                 found.changes.len()
             )),
         );
-        out += &table(&found.changes, found.metric, style);
+        out += &table(&found.changes, abscissa_of(a), found.metric, style);
     }
     for (cells, which) in [(&found.only_a, "A"), (&found.only_b, "B")] {
         if !cells.is_empty() {
@@ -56,13 +56,18 @@ fn metric_of(results: &Results) -> Metric {
     experiment.ok().and_then(|e| e.headlines.first().map(|h| h.metric)).unwrap_or(Metric::Time)
 }
 
-fn table(changes: &[Change], metric: Metric, style: &Style) -> String {
+/// What the abscissas of the results count.
+fn abscissa_of(results: &Results) -> &'static str {
+    results.cells.first().map_or("size", abscissa_name)
+}
+
+fn table(changes: &[Change], abscissa: &str, metric: Metric, style: &Style) -> String {
     let has_x = changes.iter().any(|change| change.x.is_some());
     let mut table = Table::default();
     table.column("cell", Align::Left);
     table.column("phase", Align::Left);
     if has_x {
-        table.column("size", Align::Right);
+        table.column(abscissa, Align::Right);
     }
     for head in ["A", "[95 %]", "B", "[95 %]"] {
         table.column(head, if head.starts_with('[') { Align::Left } else { Align::Right });

@@ -1,7 +1,7 @@
 //! The figure model: what a figure shows, independent of what draws it. The page's charts, the static SVG, the tables under
 //! the figures and the CSV are made from this one value.
 
-use fathom_lab::analysis::{Analysis, Measure, spelled};
+use fathom_lab::analysis::{Analysis, Measure, abscissa_name, spelled};
 use fathom_lab::experiment::{Figure as Definition, FigureKind as Kind, Metric};
 use fathom_lab::stats::{Interval, median_interval};
 use fathom_lab::store::{Results, StoreError};
@@ -167,6 +167,7 @@ pub fn figure(
     };
     // An axis on which all cells of this figure agree tells nothing apart.
     let cells: Vec<_> = results.cells.iter().filter(|cell| passes(definition, cell)).collect();
+    let cell_of_figure = cells.first().copied();
     let varying: Vec<&Axis> = axes
         .iter()
         .filter(|axis| cells.iter().any(|cell| cell.axes.get(&axis.key) != cells[0].axes.get(&axis.key)))
@@ -255,8 +256,7 @@ pub fn figure(
         figure.quantity += ", mean over all sizes";
     }
     figure.abscissa = match definition.kind {
-        Kind::Range if phases.iter().any(|phase| phase.contains("column")) => "columns".into(),
-        Kind::Range => "rows".into(),
+        Kind::Range => cell_of_figure.map_or("size", abscissa_name).into(),
         Kind::Series => format!("{unit} number"),
         Kind::Bars | Kind::Split => String::new(),
     };

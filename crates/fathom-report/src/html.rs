@@ -6,7 +6,7 @@
 
 use std::io::{self, Write};
 
-use fathom_lab::analysis::{Measure, spelled};
+use fathom_lab::analysis::{Measure, abscissa_name, spelled};
 use fathom_lab::experiment::{FigureKind as Kind, Metric};
 use fathom_lab::store::CellRow;
 use serde_json::json;
@@ -382,7 +382,9 @@ fn cells(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     // A column of zeros says nothing; one that was not measured is never left out.
     let waited = document.analysis.measures.iter().any(|s| s.lock_waits != Some(0));
     if has_x {
-        write!(out, "<th scope=\"col\" class=\"n\">size</th>")?;
+        let of = |m: &Measure| m.x.and_then(|_| document.results.cell(m.cell)).map(abscissa_name);
+        let name = document.analysis.measures.iter().find_map(of).unwrap_or("size");
+        write!(out, "<th scope=\"col\" class=\"n\">{name}</th>")?;
     }
     for heading in ["per second", "p50", "p90", "p99", "p99.9", "max"] {
         write!(out, "<th scope=\"col\" class=\"n\">{heading}</th>")?;

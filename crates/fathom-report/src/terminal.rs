@@ -1,6 +1,6 @@
 //! What a person reads in the terminal after a run: a table that answers, the findings, what to be careful about.
 
-use fathom_lab::analysis::{Analysis, Measure, engine_name, spelled};
+use fathom_lab::analysis::{Analysis, Measure, abscissa_name, engine_name, spelled};
 use fathom_lab::experiment::Metric;
 use fathom_lab::store::{CellRow, Results};
 use fathom_workload::engine::EngineInfo;
@@ -84,10 +84,10 @@ fn heading(results: &Results, analysis: &Analysis, phase: &str, several: bool) -
         }
     }
     let unit = analysis.measures.iter().find(|m| m.phase == phase).map_or("execution", |m| m.unit.as_str());
-    let mut words = vec![if several || unit != "transaction" {
-        format!("{}: one {unit}", tame(phase))
-    } else {
-        format!("Commits per second ({})", tame(phase))
+    let mut words = vec![match unit {
+        "message" => format!("{}: messages per second", tame(phase)),
+        "transaction" if !several => format!("Commits per second ({})", tame(phase)),
+        _ => format!("{}: one {unit}", tame(phase)),
     }];
     let names = engines.iter().map(|it| tame(&format!("{} {}", engine_name(&it.name), it.version)));
     words.extend((!engines.is_empty()).then(|| joined(&names.collect::<Vec<_>>())));
@@ -129,11 +129,6 @@ fn naming(document: &Document<'_>) -> Vec<(String, Naming)> {
         .collect()
 }
 
-/// The main metric of a unit: how many transactions a second, how long a query.
-fn metric_of(measure: &Measure) -> Metric {
-    if measure.unit == "transaction" { Metric::Rate } else { Metric::Time }
-}
-
 /// What a table leaves out where the terminal is narrow, in this order.
 const SHORTENINGS: usize = 4;
 
@@ -160,7 +155,7 @@ fn laid_out(document: &Document<'_>, phase: &str, style: &Style, shortened: usiz
         .filter_map(|cell| Some((cell, document.analysis.get(cell.id, phase, None)?)))
         .collect();
     let (_, first) = rows.first()?;
-    let metric = metric_of(first);
+    let metric = first.main_metric();
     let names = naming(document);
     let mixed = rows.iter().any(|(cell, _)| cell.durability != rows[0].0.durability);
     let mut table = Table::default();
@@ -236,7 +231,7 @@ fn crash_keeps(durability: Option<Durability>) -> &'static str {
     }
 }
 
-/// A phase with an abscissa: one row per size, one column per cell, times; as many tables as the width asks for.
+/// A phase with an abscissa: one row per size, one column per cell; as many tables as the width asks for.
 fn pivot(document: &Document<'_>, phase: &str, style: &Style) -> String {
     let mut sizes: Vec<f64> =
         document.analysis.measures.iter().filter(|m| m.phase == phase).filter_map(|m| m.x).collect();
@@ -253,7 +248,7 @@ fn pivot(document: &Document<'_>, phase: &str, style: &Style) -> String {
     let mut out = String::new();
     for chunk in cells.chunks(columns) {
         let mut table = Table::default();
-        table.column("size", Align::Right);
+        table.column(cells.first().map_or("size", |cell| abscissa_name(cell)), Align::Right);
         for cell in chunk {
             table.column(tame(&spelled(cell, &cell.label)), Align::Right);
         }
@@ -261,7 +256,10 @@ fn pivot(document: &Document<'_>, phase: &str, style: &Style) -> String {
             let mut fields = vec![number::plain(size)];
             fields.extend(chunk.iter().map(|cell| {
                 let found = document.analysis.get(cell.id, phase, Some(size));
-                found.map_or_else(String::new, |m| number::time(m.time_ns.median))
+                found.map_or_else(String::new, |m| match m.main_metric() {
+                    Metric::Rate => number::plain(m.rate.median),
+                    Metric::Time => number::time(m.time_ns.median),
+                })
             }));
             table.row(fields);
         }

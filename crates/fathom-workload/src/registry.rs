@@ -16,6 +16,8 @@ pub struct WorkloadKind {
     pub parameters: &'static [Parameter],
     /// Whether it works on an engine (`[engine]` is then needed; without, it is refused).
     pub needs_engine: bool,
+    /// What a phase's abscissa counts, where its phases have one: `rows`; else empty.
+    pub abscissa: &'static str,
     /// Makes it from checked parameters. An error here is about values that do not go together.
     pub create: fn(Params) -> Result<Box<dyn Workload>, WorkloadError>,
 }

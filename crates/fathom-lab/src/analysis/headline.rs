@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Analysis, Measure, promise, spelled};
+use super::{Analysis, Measure, abscissa_name, promise, spelled};
 use crate::experiment::{Headline, Metric, Where};
 use crate::stats::Comparison;
 use crate::store::{CellRow, Results};
@@ -163,7 +163,7 @@ fn sentence(
     let value = |cell: &CellRow, axis: &str| {
         spelled(cell, cell.axes.get(axis).map_or(cell.label.as_str(), String::as_str))
     };
-    let x = finding.x.map(|x| format!(" ({} rows)", thousands(x))).unwrap_or_default();
+    let x = finding.x.map(|x| format!(" ({} {})", thousands(x), abscissa_name(cell))).unwrap_or_default();
     // Two cells in one phase: "WAL", "DELETE"; two phases in one cell: "update-point", "delete-point".
     let (subject, object, work) = match axis {
         Some(axis) => (value(cell, axis), value(base_cell, axis), finding.phase.clone()),
@@ -184,6 +184,9 @@ fn sentence(
         let by = format!("{} {word}", times(&shown));
         match (work.as_str(), measure.unit.as_str()) {
             ("", _) => format!("{subject} is {by} than {object}{x}{place}"),
+            (work, "message") => {
+                format!("{subject} handles messages {by} than {object}{place}: {work}{x}")
+            }
             (work, "transaction") => format!("{subject} commits {by} than {object}{place} ({work}{x})"),
             (work, _) => format!("{subject} does {work}{x} {by} than {object}{place}"),
         }

@@ -94,6 +94,12 @@ impl Measure {
         }
     }
 
+    /// The metric that tables without a choice show: how many transactions or messages a second, how long a query.
+    #[must_use]
+    pub fn main_metric(&self) -> Metric {
+        if matches!(self.unit.as_str(), "transaction" | "message") { Metric::Rate } else { Metric::Time }
+    }
+
     /// One part of one execution's mean time, ns: `pick` chooses the part.
     #[must_use]
     pub fn each_ns(&self, pick: impl Fn(&Split) -> u64) -> f64 {

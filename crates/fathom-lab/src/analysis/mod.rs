@@ -16,7 +16,7 @@ pub use cautions::cautions;
 pub use change::{Change, Changes, changes, compare};
 pub use headline::{Finding, headlines, times};
 pub use measure::{Analysis, Measure, OfRun, Shares};
-pub use spelling::{engine_name, spelled};
+pub use spelling::{abscissa_name, engine_name, spelled};
 
 use fathom_workload::spec::Durability;
 

@@ -1,5 +1,7 @@
 //! Names of cells and of the values of axes, as they are told to people.
 
+use fathom_workload::registry::workload_named;
+
 use crate::store::CellRow;
 
 /// Settings whose values SQLite's documentation writes in capitals.
@@ -12,6 +14,15 @@ pub fn engine_name(name: &str) -> &str {
         "sqlite" => "SQLite",
         "postgresql" => "PostgreSQL",
         other => other,
+    }
+}
+
+/// What the abscissa of the cell's phases counts: `rows`, `threads`; `size` for a workload that this Fathom does not know.
+#[must_use]
+pub fn abscissa_name(cell: &CellRow) -> &'static str {
+    match workload_named(&cell.spec.workload.name) {
+        Some(kind) if !kind.abscissa.is_empty() => kind.abscissa,
+        _ => "size",
     }
 }
 
@@ -69,6 +80,18 @@ mod tests {
             durability: None,
             skipped: None,
         }
+    }
+
+    #[test]
+    fn an_abscissa_is_called_what_its_workload_counts() {
+        let of = |workload: &str| {
+            let mut row = cell("sqlite", &[]);
+            row.spec.workload.name = workload.into();
+            abscissa_name(&row)
+        };
+        assert_eq!([of("sms"), of("update"), of("chat")], ["threads", "rows", "columns"]);
+        // Without an abscissa of its own, or from a Fathom that knows other workloads.
+        assert_eq!([of("mobibench-sql"), of("no-such")], ["size", "size"]);
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     summary: "Scans with cold caches and single-row writes on KakaoTalk's chat_logs (P2)",
     parameters: PARAMETERS,
     needs_engine: true,
+    abscissa: "columns",
     create,
 };
 

@@ -49,6 +49,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     summary: "Mobibench's file work (P4): sequential and random read and write, append, by sync mode",
     parameters: PARAMETERS,
     needs_engine: false,
+    abscissa: "",
     create,
 };
 

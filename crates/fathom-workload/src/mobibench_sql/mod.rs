@@ -48,6 +48,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     summary: "Mobibench's SQLite work (P4): insert, update and delete in transactions of one row per table",
     parameters: PARAMETERS,
     needs_engine: true,
+    abscissa: "",
     create,
 };
 

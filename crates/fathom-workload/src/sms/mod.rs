@@ -32,6 +32,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     summary: "an SMS centre (P5) on mmdb, SQLite or PostgreSQL: messages received and sent, by threads",
     parameters: PARAMETERS,
     needs_engine: false,
+    abscissa: "threads",
     create,
 };
 
@@ -238,7 +239,7 @@ fn summary(phase: &str, threads: i64, side: Side, measured: &Measured) -> PhaseS
     PhaseSummary {
         phase: phase.to_owned(),
         x: Some(threads as f64),
-        unit: "transaction".into(),
+        unit: "message".into(),
         count,
         wall_ns,
         latency_ns: latency.map(ns),

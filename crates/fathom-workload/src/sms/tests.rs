@@ -48,6 +48,8 @@ fn every_phase_and_number_of_threads_is_measured_and_verified() {
         assert_eq!(of, expected, "{store}");
         assert_eq!(kept.verified, 6);
         for phase in &kept.phases {
+            // What reports show as a rate.
+            assert_eq!(phase.unit, "message");
             assert!(
                 phase.wall_ns > 0 && phase.latency_ns.is_sorted() && phase.latency_ns[0] > 0,
                 "{phase:?}"

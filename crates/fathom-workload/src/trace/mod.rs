@@ -39,6 +39,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     summary: "an application's SQLite calls, captured (fathom trace capture, import) or made up by a profile, done again",
     parameters: PARAMETERS,
     needs_engine: true,
+    abscissa: "",
     create,
 };
 
