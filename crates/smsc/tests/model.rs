@@ -3,7 +3,9 @@
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use smsc::centre::{Completion, Delivery, Operation, Outcome, Replacement, Submission, Verdict, receipt};
+use smsc::centre::{
+    Completion, Delivery, Operation, Outcome, Place, Replacement, Submission, Verdict, receipt,
+};
 use smsc::check::check;
 use smsc::model::{Message, SHARDS, State, StationKey};
 use smsc::store::{Acknowledge, MmdbOptions, Row, Store, StoreKind};
@@ -170,7 +172,7 @@ impl Run<'_> {
             Step::Timers => {
                 self.all(&Operation::ReleaseScheduled { now_us, max: 100 });
                 self.all(&Operation::WakeDue { now_us, max: 100 });
-                self.all(&Operation::Expire { now_us, max: 100 });
+                self.all(&Operation::Expire { from: Place::BEGIN, now_us, max: 100 });
             }
             Step::Pass { seconds } => self.now_us += i64::from(seconds) * SECOND_US,
             Step::Query { which } => {

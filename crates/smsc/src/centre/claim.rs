@@ -72,8 +72,13 @@ fn take(
     let Some(head) = tx.range::<Queued>(primary::<Queued>(), &key_value, &key_value, 1)?.pop() else {
         return Err(StoreError::inconsistent(format!("station {key} is ready, and its queue is empty")));
     };
-    // What has expired is ended by `Operation::Expire`, not delivered.
+    // What has expired is ended by `Operation::Expire`, not delivered. Until that comes by, the station goes to the end of the
+    // run queue, so that many of them do not hide those behind.
     if head.expire_us <= now_us {
+        if station.ready_us < now_us {
+            station.ready_us = now_us;
+            tx.put(&station)?;
+        }
         return Ok(None);
     }
     let message = named(tx, head.msg_id, "the queue")?;

@@ -3,7 +3,7 @@
 use super::finish::{finish, finish_scheduled};
 use super::operation::{Outcome, Rules};
 use super::receipt::receipt;
-use super::receive::{drop_parts, encode, message, station};
+use super::receive::{drop_parts, encode, message, named, primary, scheduled, station};
 use crate::model::{
     Message, MessageState, Queued, Scheduled, State, Station, StationKey, StationState, Value,
 };
@@ -96,13 +96,26 @@ pub(super) fn find(
     station: StationKey,
     max: usize,
 ) -> Result<Vec<i64>, StoreError> {
-    let key = [Value::Int(account.into()), Value::Text(src), Value::Int(station.0)];
-    let found = tx.range::<Message>(Message::BY_ADDRESSES, &key, &key, usize::MAX >> 1)?;
-    let live = found.iter().filter(|it| !it.state.is_final() && it.receipt_of == 0);
-    let mut ids: Vec<i64> = live.map(|message| message.msg_id).collect();
-    ids.sort_unstable();
-    ids.truncate(max);
-    Ok(ids)
+    // What is not final waits for its station or for its time: that is less to look through, and to keep, than an index of
+    // all messages. The station's lock keeps both lists still.
+    tx.lock(station)?;
+    let key = [Value::Int(station.0)];
+    let queued = tx.range::<Queued>(primary::<Queued>(), &key, &key, usize::MAX >> 1)?;
+    let scheduled = tx.range::<Scheduled>(Scheduled::BY_STATION, &key, &key, usize::MAX >> 1)?;
+    let waiting = queued.iter().map(|it| it.msg_id).chain(scheduled.iter().map(|it| it.msg_id));
+    let mut waiting: Vec<i64> = waiting.collect();
+    waiting.sort_unstable();
+    let mut found = Vec::new();
+    for msg_id in waiting {
+        let message = named(tx, msg_id, "a queue")?;
+        if message.account == account && message.src == src && message.receipt_of == 0 {
+            found.push(msg_id);
+            if found.len() == max {
+                break;
+            }
+        }
+    }
+    Ok(found)
 }
 
 pub(super) fn cancel(
@@ -147,7 +160,7 @@ pub(super) fn replace(tx: &mut impl Transaction, with: &Replacement) -> Result<O
     message.parts = parts.len() as u8;
     tx.put(&message)?;
     if message.state == State::Scheduled {
-        tx.put(&Scheduled { due_us: message.schedule_us, msg_id: message.msg_id })?;
+        tx.put(&scheduled(&message))?;
     } else {
         tx.delete::<Queued>(&[
             Value::Int(old.dst_key.0),

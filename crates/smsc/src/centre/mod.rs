@@ -33,3 +33,4 @@ pub use receipt::{RECEIPT_ESM_CLASS, receipt};
 pub use receive::{Submission, SubmissionError};
 pub use recover::{Recovered, recover};
 pub use retry::{Failure, RetryPolicy};
+pub use timer::Place;

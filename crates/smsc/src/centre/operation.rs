@@ -4,6 +4,7 @@ use super::claim::{self, Delivery};
 use super::complete::{self, Completed, Completion};
 use super::manage::{self, Refusal, Replacement, Status};
 use super::receive::{self, Submission};
+use super::timer::Place;
 use super::{flush, recover, timer};
 use crate::model::{Message, StationKey};
 use crate::store::{StoreError, Transaction};
@@ -64,8 +65,10 @@ pub enum Operation {
         /// The most stations.
         max: usize,
     },
-    /// Ends messages whose validity has ended.
+    /// Ends messages whose validity has ended, in a stretch of the queues.
     Expire {
+        /// Where the stretch begins: [`Place::BEGIN`], or where the last one ended.
+        from: Place,
         /// Now.
         now_us: i64,
         /// The most messages.
@@ -134,6 +137,13 @@ pub enum Outcome {
     Completed(Completed),
     /// Rows that something was done to.
     Count(usize),
+    /// Messages that were ended, and where the next stretch begins; none if the last queue was reached.
+    Swept {
+        /// How many.
+        count: usize,
+        /// Where to go on.
+        next: Option<Place>,
+    },
     /// Numbers of messages, rising.
     Found(Vec<i64>),
     /// State of a message.
@@ -161,7 +171,10 @@ impl Operation {
                 timer::release_scheduled(tx, *now_us, *max).map(Outcome::Count)
             }
             Operation::WakeDue { now_us, max } => timer::wake_due(tx, *now_us, *max).map(Outcome::Count),
-            Operation::Expire { now_us, max } => timer::expire(tx, rules, *now_us, *max).map(Outcome::Count),
+            Operation::Expire { from, now_us, max } => {
+                let (count, next) = timer::expire(tx, rules, *from, *now_us, *max)?;
+                Ok(Outcome::Swept { count, next })
+            }
             Operation::FreeLeases { now_us, until_us, max } => {
                 recover::free_leases(tx, *now_us, *until_us, *max).map(Outcome::Count)
             }

@@ -107,7 +107,7 @@ pub(super) fn receive(
         tx.insert(part)?;
     }
     if message.state == State::Scheduled {
-        tx.insert(&Scheduled { due_us: message.schedule_us, msg_id: message.msg_id })?;
+        tx.insert(&scheduled(message))?;
     } else {
         enqueue(tx, station, message, message.submit_us)?;
     }
@@ -117,6 +117,11 @@ pub(super) fn receive(
 /// The row of a station, or that of a station without a queue.
 pub(super) fn station(tx: &mut impl Transaction, key: StationKey) -> Result<Station, StoreError> {
     Ok(tx.get::<Station>(&[Value::Int(key.0)])?.unwrap_or_else(|| Station::idle(key)))
+}
+
+/// The row in `scheduled_msg` of a message that waits for its time.
+pub(super) fn scheduled(message: &Message) -> Scheduled {
+    Scheduled { due_us: message.schedule_us, msg_id: message.msg_id, dst_key: message.dst_key }
 }
 
 /// Puts a message into the queue of its station, which is locked.

@@ -2,12 +2,15 @@
 
 use super::finish::sent_row;
 use super::operation::{Operation, Outcome, Rules};
-use super::receive::{encode, enqueue, station};
-use crate::model::{Message, SHARDS, Scheduled, State, Station, StationState, Value};
+use super::receive::{encode, enqueue, scheduled, station};
+use crate::model::{Message, SHARDS, State, Station, StationState, Value};
 use crate::store::{Acknowledge, Row, Session, Store, StoreError, Transaction};
 
-/// Messages whose rows are made again in one transaction.
+/// Messages that are handed to a worker at a time.
 const REBUILD_BATCH: usize = 256;
+/// Messages whose rows are made again in one transaction: few, because a store's own bookkeeping of a transaction grows with
+/// what it changes.
+const REBUILD_TOGETHER: usize = 4;
 /// Stations freed in one transaction.
 const FREE_BATCH: usize = 1000;
 
@@ -56,7 +59,13 @@ fn rebuild_all(store: &dyn Store) -> Result<usize, StoreError> {
             channels.push(send);
             workers.push(scope.spawn(move || {
                 let mut session = store.session(Acknowledge::Early)?;
-                receive.into_iter().try_for_each(|batch| session.call(Operation::Rebuild(batch)).map(drop))
+                for mut batch in receive {
+                    while !batch.is_empty() {
+                        let some = batch.split_off(batch.len().saturating_sub(REBUILD_TOGETHER));
+                        session.call(Operation::Rebuild(some))?;
+                    }
+                }
+                Ok::<(), StoreError>(())
             }));
         }
         let mut batches: Vec<Vec<Message>> = vec![Vec::with_capacity(REBUILD_BATCH); threads];
@@ -93,7 +102,7 @@ pub(super) fn rebuild(
     for message in messages {
         match message.state {
             State::Scheduled => {
-                tx.put(&Scheduled { due_us: message.schedule_us, msg_id: message.msg_id })?;
+                tx.put(&scheduled(message))?;
             }
             State::Enroute => {
                 tx.lock(message.dst_key)?;

@@ -54,7 +54,7 @@ pub(super) fn release_scheduled(
     let due =
         tx.range::<Scheduled>(primary::<Scheduled>(), &[Value::Int(i64::MIN)], &[Value::Int(now_us)], max)?;
     for row in &due {
-        let Some(dst_key) = message(tx, row.msg_id)?.map(|message| message.dst_key) else { continue };
+        let dst_key = row.dst_key;
         tx.lock(dst_key)?;
         // Whoever cancelled, replaced or released it before had the same lock.
         if !tx.delete::<Scheduled>(&[Value::Int(row.due_us), Value::Int(row.msg_id)])? {
@@ -69,17 +69,46 @@ pub(super) fn release_scheduled(
     Ok(due.len())
 }
 
-/// Messages whose validity has ended; not those in flight, which end when they come back, nor scheduled ones, whose validity
-/// lasts beyond their time.
+/// Rows of the queues that a sweep reads in one transaction.
+const SWEEP_ROWS: usize = 4096;
+
+/// Where a sweep goes on: a place in the order of all queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    pub(super) station: i64,
+    pub(super) rank: i64,
+    pub(super) msg_id: i64,
+}
+
+impl Place {
+    /// Before every queue.
+    pub const BEGIN: Place = Place { station: i64::MIN, rank: 0, msg_id: 0 };
+}
+
+/// Messages whose validity has ended, among the queues from `from` on; at most `max` are ended. How many, and where to go on.
+/// Not those in flight, which end when they come back, nor scheduled ones, whose validity lasts beyond their time.
+///
+/// Queues are read through for them, a stretch at a time: an index by expiry would cost every message two changes of an
+/// ordered index, and hardly one ever expires.
 pub(super) fn expire(
     tx: &mut impl Transaction,
     rules: &Rules,
+    from: Place,
     now_us: i64,
     max: usize,
-) -> Result<usize, StoreError> {
-    let due = tx.range::<Queued>(Queued::BY_EXPIRY, &[Value::Int(i64::MIN)], &[Value::Int(now_us)], max)?;
+) -> Result<(usize, Option<Place>), StoreError> {
+    let first = [Value::Int(from.station), Value::Int(from.rank), Value::Int(from.msg_id)];
+    let rows = tx.range::<Queued>(primary::<Queued>(), &first, &[Value::Int(i64::MAX)], SWEEP_ROWS)?;
+    let end = rows.len() < SWEEP_ROWS;
+    let after =
+        |row: &Queued| Place { station: row.dst_key.0, rank: row.rank.into(), msg_id: row.msg_id + 1 };
+    let last = rows.last().map(after);
     let mut expired = 0;
-    for Queued { msg_id, dst_key, .. } in due {
+    for row in rows.into_iter().filter(|row| row.expire_us <= now_us) {
+        if expired == max {
+            return Ok((expired, Some(Place { msg_id: row.msg_id, ..after(&row) })));
+        }
+        let Queued { msg_id, dst_key, .. } = row;
         tx.lock(dst_key)?;
         let Some(mut message) = message(tx, msg_id)? else { continue };
         if message.state.is_final() || message.expire_us > now_us {
@@ -93,5 +122,5 @@ pub(super) fn expire(
         finish(tx, rules, station, &mut message, State::Expired, receipt.as_deref_mut(), now_us)?;
         expired += 1;
     }
-    Ok(expired)
+    Ok((expired, last.filter(|_| !end)))
 }

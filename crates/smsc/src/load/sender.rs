@@ -12,8 +12,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Messages that one claim takes at most.
-const CLAIM_MAX: usize = 64;
+/// Messages that one claim takes at most: a store's own bookkeeping of a transaction grows with what it changes.
+const CLAIM_MAX: usize = 16;
 /// How long a sender without work sleeps, at first and at most.
 const IDLE: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(2));
 
@@ -119,11 +119,24 @@ impl Sender<'_> {
         }
     }
 
+    /// Claims as many as there is room for, or as there are.
     fn claim(&mut self, room: usize) -> Result<usize, LoadError> {
+        let mut claimed = 0;
+        while claimed < room {
+            let max = (room - claimed).min(CLAIM_MAX);
+            let found = self.claim_some(max)?;
+            claimed += found;
+            if found < max {
+                break;
+            }
+        }
+        Ok(claimed)
+    }
+
+    fn claim_some(&mut self, max: usize) -> Result<usize, LoadError> {
         let now_us = self.shared.clock.now_us();
         self.turn = self.turn.wrapping_add(1);
         let shard = (self.turn % usize::from(SHARDS)) as u16;
-        let max = room.min(CLAIM_MAX);
         let claim = Operation::Claim { shard, spread: self.number, max, now_us };
         let Outcome::Claimed(deliveries) = self.claims.call(claim)? else {
             return Err(LoadError::Unexpected("a claim gives messages"));

@@ -134,9 +134,6 @@ pub struct Message {
 pub(crate) const BODY_MAX: u16 = 34_170;
 
 impl Message {
-    /// Index by account, source and station: what cancel_sm and replace_if_present find by addresses.
-    pub const BY_ADDRESSES: &'static Index = &Self::TABLE.indexes[1];
-
     /// Order among the messages of a station: the smallest first.
     #[must_use]
     pub fn rank(&self) -> u8 {
@@ -198,10 +195,7 @@ impl Record for Message {
             "tlvs" Kind::Bytes(4096),
             "body" Kind::Bytes(BODY_MAX),
         ],
-        indexes: &[
-            Index { name: "primary", columns: &[0], ordered: false },
-            Index { name: "message_by_addresses", columns: &[2, 3, 6], ordered: false },
-        ],
+        indexes: &[Index { name: "primary", columns: &[0], ordered: false }],
         derivable: false,
     };
 

@@ -5,9 +5,9 @@ use super::message::MessageState;
 use super::table::{Columns, Index, Kind, Record, Table, Value, columns};
 use crate::store::StoreError;
 
-impl Queued {
-    /// Index by end of validity. It is here and not in `message`, because only what waits expires.
-    pub const BY_EXPIRY: &'static Index = &Self::TABLE.indexes[1];
+impl Scheduled {
+    /// Index by station. Few messages are scheduled, and those that wait are found by their station in `to_delivery`.
+    pub const BY_STATION: &'static Index = &Self::TABLE.indexes[1];
 }
 
 /// A table of the model: its row type, columns by field, and keys.
@@ -116,10 +116,7 @@ record! {
 record! {
     /// A place in the queue of a station: `to_delivery`.
     Queued, 2, "to_delivery", derivable true,
-    [
-        Index { name: "primary", columns: &[0, 1, 2], ordered: true },
-        Index { name: "to_delivery_by_expiry", columns: &[3, 2], ordered: true }
-    ],
+    [Index { name: "primary", columns: &[0, 1, 2], ordered: true }],
     {
         /// The station.
         dst_key: StationKey = "dst_key" Kind::Int64, station, to_station;
@@ -135,12 +132,17 @@ record! {
 record! {
     /// A message that waits for its time: `scheduled_msg`.
     Scheduled, 3, "scheduled_msg", derivable true,
-    [Index { name: "primary", columns: &[0, 1], ordered: true }],
+    [
+        Index { name: "primary", columns: &[0, 1], ordered: true },
+        Index { name: "scheduled_msg_by_station", columns: &[2], ordered: false }
+    ],
     {
         /// When it becomes deliverable, µs.
         due_us: i64 = "due_us" Kind::Time, number, to_number;
         /// The message.
         msg_id: i64 = "msg_id" Kind::Int64, number, to_number;
+        /// Its station.
+        dst_key: StationKey = "dst_key" Kind::Int64, station, to_station;
     }
 }
 

@@ -26,7 +26,7 @@ BEGIN
       get_byte(p_parts[i], 2), substr(p_parts[i], 4));
   END LOOP;
   IF p_state = 0 THEN
-    INSERT INTO scheduled_msg VALUES (p_schedule_us, v_id);
+    INSERT INTO scheduled_msg VALUES (p_schedule_us, v_id, p_dst_key);
   ELSE
     PERFORM smsc_enqueue(p_dst_key, p_shard, p_rank, v_id, p_expire_us, p_submit_us);
   END IF;
@@ -66,7 +66,10 @@ BEGIN
       CONTINUE WHEN NOT FOUND;
       SELECT msg_id, expire_us INTO STRICT v_head FROM to_delivery WHERE dst_key = v_candidate.dst_key
         ORDER BY dst_key, rank, msg_id LIMIT 1;
-      CONTINUE WHEN v_head.expire_us <= p_now;
+      IF v_head.expire_us <= p_now THEN
+        UPDATE ms_state SET ready_us = p_now WHERE dst_key = v_candidate.dst_key AND ready_us < p_now;
+        CONTINUE;
+      END IF;
       UPDATE ms_state SET state = 2, epoch = epoch + 1, current_msg = v_head.msg_id, ready_us = p_now + p_lease_us,
         alerted = 0 WHERE dst_key = v_candidate.dst_key;
       RETURN QUERY SELECT v_station.dst_key, v_station.epoch + 1, v_station.attempts,

@@ -1,0 +1,120 @@
+//! Messages whose validity has ended: all of them are found, wherever they wait, and they keep nobody else from being delivered.
+#![allow(clippy::unwrap_used)]
+
+use smsc::centre::{Operation, Outcome, Place, Rules, Submission};
+use smsc::check::check;
+use smsc::model::{Message, State, StationKey};
+use smsc::store::{Acknowledge, MmdbOptions, MmdbStore, Session, SqliteStore, Store};
+
+const NOW_US: i64 = 1_800_000_000_000_000;
+/// When what is valid for short expires, and when the rest does.
+const SHORT_US: i64 = NOW_US + 1_000_000;
+const LONG_US: i64 = NOW_US + 1_000_000_000;
+
+fn message(station: usize, submit_us: i64, expire_us: i64) -> Operation {
+    let submission = Submission::new(Message {
+        msg_id: 0,
+        state: State::Enroute,
+        account: 1,
+        src: "4900".into(),
+        src_ton: 1,
+        src_npi: 1,
+        dst_key: StationKey(0),
+        dst: format!("49170{station:07}"),
+        dst_ton: 1,
+        dst_npi: 1,
+        service_type: String::new(),
+        esm_class: 0,
+        protocol_id: 0,
+        priority: 0,
+        registered_delivery: 0,
+        data_coding: 0,
+        submit_us,
+        schedule_us: 0,
+        expire_us,
+        done_us: 0,
+        attempts: 0,
+        last_error: 0,
+        receipt_of: 0,
+        parts: 0,
+        tlvs: Vec::new(),
+        body: b"hello".to_vec(),
+    });
+    Operation::Receive(Box::new(submission.unwrap()))
+}
+
+fn receive(session: &mut dyn Session, operations: impl Iterator<Item = Operation>) {
+    let mut outcomes = Vec::new();
+    let mut under_way = 0;
+    for operation in operations {
+        session.submit(operation).unwrap();
+        under_way += 1;
+    }
+    while outcomes.len() < under_way {
+        session.settle(&mut outcomes).unwrap();
+    }
+    assert!(outcomes.iter().all(|it| matches!(it, Outcome::Received(_))));
+}
+
+fn stores(with: &dyn Fn(&dyn Store, &std::path::Path)) {
+    let dir = tempfile::tempdir().unwrap();
+    with(&MmdbStore::open(dir.path(), &MmdbOptions::default(), Rules::default()).unwrap(), dir.path());
+    let dir = tempfile::tempdir().unwrap();
+    let rules = Rules { has_flusher: false, ..Rules::default() };
+    with(&SqliteStore::open(dir.path(), true, rules).unwrap(), dir.path());
+}
+
+/// More than one stretch of a sweep, with limits that end it in the middle of one, two messages for every third station.
+#[test]
+fn sweeps_end_what_has_expired_and_nothing_else() {
+    stores(&|store, dir| {
+        let mut session = store.session(Acknowledge::Durable).unwrap();
+        let all = (0..5000usize).flat_map(|station| {
+            let expire_us = if station % 7 == 0 { SHORT_US } else { LONG_US };
+            let second = (station % 3 == 0).then(|| message(station, NOW_US, SHORT_US));
+            [Some(message(station, NOW_US, expire_us)), second].into_iter().flatten()
+        });
+        receive(&mut *session, all);
+        let expected =
+            (0..5000).filter(|it| it % 7 == 0).count() + (0..5000).filter(|it| it % 3 == 0).count();
+        let mut sweep = |now_us| {
+            let (mut place, mut ended, mut stretches) = (Place::BEGIN, 0, 0);
+            loop {
+                let operation = Operation::Expire { from: place, now_us, max: 300 };
+                let Outcome::Swept { count, next } = session.call(operation).unwrap() else { panic!() };
+                (ended, stretches) = (ended + count, stretches + 1);
+                match next {
+                    Some(next) => place = next,
+                    None => return (ended, stretches),
+                }
+            }
+        };
+        assert_eq!(sweep(SHORT_US - 1), (0, 2), "{}", store.name());
+        let (ended, stretches) = sweep(SHORT_US);
+        assert_eq!(ended, expected, "{}", store.name());
+        assert!(stretches > expected / 300, "{}", store.name());
+        assert_eq!(sweep(SHORT_US).0, 0, "{}", store.name());
+        let report = check(store, dir, &[]).unwrap();
+        assert!(report.holds(), "{}: {report:#?}", store.name());
+        assert_eq!((report.finished as usize, report.live as usize), (expected, 6667 - expected));
+    });
+}
+
+/// Hundreds of stations whose first message has expired stand before one whose message has not.
+#[test]
+fn what_has_expired_is_not_delivered_and_hides_nothing() {
+    stores(&|store, _| {
+        let mut session = store.session(Acknowledge::Durable).unwrap();
+        receive(&mut *session, (0..500).map(|station| message(station, NOW_US, SHORT_US)));
+        receive(&mut *session, std::iter::once(message(999_999, NOW_US + 1, LONG_US)));
+        let wanted = StationKey::of_address("491700999999").unwrap();
+        let found = (0..100).find_map(|turn| {
+            let claim = Operation::Claim { shard: 0, spread: 0, max: 1, now_us: SHORT_US + turn };
+            match session.call(claim).unwrap() {
+                Outcome::Claimed(deliveries) => deliveries.into_iter().next(),
+                other => panic!("{other:?}"),
+            }
+        });
+        assert_eq!(found.map(|it| it.station), Some(wanted), "{}", store.name());
+    });
+}
