@@ -1,7 +1,7 @@
 //! The handle on an open database.
 
 use crate::checkpoint::{CheckpointStats, Stepwise};
-use crate::engine::{Engine, name};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::lock::Mode;
 use crate::log::{Log, Ticket};
@@ -500,7 +500,7 @@ impl Database {
     #[doc(hidden)]
     #[must_use]
     pub fn locks_held(&self) -> usize {
-        self.0.engine.locks.len()
+        self.0.engine.locks_held()
     }
 
     /// Flushes one stream alone, so that tests can make the others lag.
@@ -531,12 +531,5 @@ fn run_preparer(log: &Arc<Log>) {
             hungry = log.hungry.1.wait_for(hungry, Duration::from_millis(20));
         }
         *hungry = false;
-    }
-}
-
-impl Engine {
-    /// Takes `table` in every stripe.
-    pub(crate) fn table_names(table: u32) -> impl Iterator<Item = u64> {
-        (0..crate::engine::GATES).map(move |s| name::table(table, s))
     }
 }

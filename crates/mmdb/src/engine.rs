@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Stripes of the gate and of table locks: processors do not meet there. A transaction keeps the stripe of the processor it began
+/// Stripes of the gate: processors do not meet there. A transaction keeps the stripe of the processor it began
 /// on, wherever it goes later.
 pub(crate) const GATES: usize = 8;
 
@@ -59,7 +59,7 @@ impl std::fmt::Debug for Engine {
 
 /// Names of locks. Two names that collide only exclude more than needed.
 pub(crate) mod name {
-    use super::{GATES, mix};
+    use super::mix;
 
     pub(crate) fn key(table: u32, index: usize, hash: u64) -> u64 {
         mix(u64::from(table) << 16 | index as u64, hash)
@@ -71,10 +71,6 @@ pub(crate) mod name {
 
     pub(crate) fn container(table: u32, container: u32) -> u64 {
         mix(u64::from(table) << 16 | 0xfffd, u64::from(container))
-    }
-
-    pub(crate) fn table(table: u32, stripe: usize) -> u64 {
-        mix(u64::from(table) << 16 | 0xfffc, (stripe % GATES) as u64)
     }
 }
 
@@ -123,6 +119,11 @@ impl Engine {
 
     pub(crate) fn table(&self, id: u32) -> Result<&Arc<TableInner>> {
         self.tables.get(id).ok_or_else(|| Error::NoSuchTable { table: format!("number {id}") })
+    }
+
+    /// Locks held or waited for now.
+    pub(crate) fn locks_held(&self) -> usize {
+        self.locks.len() + self.tables.iter().map(|(_, t)| t.lock.len()).sum::<usize>()
     }
 
     /// Tables that exist.

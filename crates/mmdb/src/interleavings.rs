@@ -13,7 +13,7 @@ mod rng;
 mod table;
 
 use crate as engine;
-use crate::lock::{Held, LockManager, Mode, Refused};
+use crate::lock::{Held, LockManager, Mode, Refused, TableLock};
 use crate::medium::{CrashMedium, Faults};
 use crate::sync::{self, thread, thread::spawn};
 use crate::{ColumnType, Database, Durability, Error, Locking, Options, Sabotage, Schema, Table, Value};
@@ -183,53 +183,110 @@ fn a_row_that_moves_is_never_missed() {
     }
 }
 
-/// Two locks in any order by transactions of any age: never two exclusive holders, never a deadlock, nothing left behind.
+/// One transaction of [`locks_exclude_and_never_deadlock`].
+#[derive(Clone, Copy)]
+struct Claim {
+    /// Rows to lock, in this order.
+    rows: [u64; 2],
+    mode: Mode,
+    /// Take the whole table in this mode, before the rows (`true`) or after them.
+    whole: Option<(Mode, bool)>,
+}
+
+/// The locks of a table of two rows, and who is inside: readers in the lower half, writers in the upper.
+struct Arena {
+    locks: LockManager,
+    table: TableLock,
+    rows: [AtomicU64; 2],
+    ages: AtomicU64,
+}
+
+impl Arena {
+    /// Goes in at `row` and sees whether somebody is there who must not be; `mine` is what this transaction has there already.
+    fn enter(&self, row: usize, mode: Mode, mine: &mut [u64; 2]) {
+        let one = if mode == Mode::Exclusive { 1 << 32 } else { 1 };
+        let others = self.rows[row].fetch_add(one, Ordering::Relaxed) - mine[row];
+        mine[row] += one;
+        let alone = if mode == Mode::Exclusive { others == 0 } else { others >> 32 == 0 };
+        assert!(alone, "{mode:?} beside {others:x}");
+    }
+
+    /// Runs a transaction as `Transaction` does; false if wait-die refused it a lock.
+    fn run(&self, claim: Claim, age: u64) -> bool {
+        let mut mine = [0; 2];
+        let mut names = Vec::new();
+        let mut has_whole = false;
+        let mut take_whole = |mine: &mut [u64; 2], mode| {
+            has_whole = self.locks.acquire_whole(&self.table, mode, age, false).is_ok();
+            if has_whole {
+                (0..2).for_each(|row| self.enter(row, mode, mine));
+            }
+            has_whole
+        };
+        let take_rows = |mine: &mut [u64; 2], names: &mut Vec<u64>| {
+            claim.rows.iter().all(|&row| match self.locks.acquire(&self.table, row, claim.mode, age) {
+                Ok(held) => {
+                    if held == Held::New {
+                        names.push(row);
+                        self.enter(row as usize, claim.mode, mine);
+                    }
+                    true
+                }
+                Err(Refused) => false,
+            })
+        };
+        let done = match claim.whole {
+            None => take_rows(&mut mine, &mut names),
+            Some((mode, true)) => take_whole(&mut mine, mode) && take_rows(&mut mine, &mut names),
+            Some((mode, false)) => take_rows(&mut mine, &mut names) && take_whole(&mut mine, mode),
+        };
+        thread::yield_now();
+        for (row, mine) in mine.into_iter().enumerate() {
+            self.rows[row].fetch_sub(mine, Ordering::Relaxed);
+        }
+        names.into_iter().for_each(|name| self.locks.release(name, age));
+        self.locks.leave(&self.table, has_whole, age);
+        done
+    }
+}
+
+/// Rows in any order and whole tables, by transactions of any age: never two who exclude each other, never a deadlock,
+/// nothing left behind.
 #[test]
 fn locks_exclude_and_never_deadlock() {
-    explore(3, 2000, || {
-        let m = Arc::new(LockManager::new(true));
-        let inside = Arc::new([const { AtomicU64::new(0) }; 2]);
-        let ages = Arc::new(AtomicU64::new(1));
-        let clients: Vec<_> = [[0, 1], [1, 0], [0, 0]]
-            .into_iter()
-            .map(|names| {
-                let (m, inside, ages) = (m.clone(), inside.clone(), ages.clone());
+    use Mode::{Exclusive, Shared};
+    let rows = |rows, mode| Claim { rows, mode, whole: None };
+    let whole = |mode, first| Claim { rows: [1, 0], mode, whole: Some((mode, first)) };
+    let mixes = [
+        [rows([0, 1], Exclusive), rows([1, 0], Exclusive), rows([0, 0], Shared)],
+        [rows([0, 1], Exclusive), whole(Shared, true), rows([1, 1], Shared)],
+        [rows([0, 1], Exclusive), whole(Shared, true), whole(Exclusive, false)],
+        [rows([0, 1], Shared), whole(Exclusive, true), whole(Shared, false)],
+        [whole(Shared, true), whole(Exclusive, true), whole(Shared, false)],
+    ];
+    for (seed, mix) in mixes.into_iter().enumerate() {
+        explore(30 + seed as u64, 2000, move || {
+            let arena = Arc::new(Arena {
+                locks: LockManager::new(true),
+                table: TableLock::new(0),
+                rows: [const { AtomicU64::new(0) }; 2],
+                ages: AtomicU64::new(1),
+            });
+            let clients = mix.map(|claim| {
+                let arena = arena.clone();
                 spawn(move || {
-                    for mode in [Mode::Exclusive, Mode::Shared] {
-                        let age = ages.fetch_add(1, Ordering::Relaxed);
-                        while !both(&m, &inside, names, mode, age) {
+                    for mode in [claim.mode, Shared] {
+                        let age = arena.ages.fetch_add(1, Ordering::Relaxed);
+                        while !arena.run(Claim { mode, ..claim }, age) {
                             thread::yield_now();
                         }
                     }
                 })
-            })
-            .collect();
-        clients.into_iter().for_each(|c| c.join().unwrap());
-        assert_eq!(m.len(), 0);
-    });
-}
-
-/// Takes both locks and gives them back; false if wait-die refused one. The count has the writers in the upper half.
-fn both(m: &LockManager, inside: &[AtomicU64; 2], names: [u64; 2], mode: Mode, age: u64) -> bool {
-    let one = if mode == Mode::Exclusive { 1 << 32 } else { 1 };
-    let mut held = Vec::new();
-    let whole = names.iter().all(|&n| match m.acquire(n, mode, age) {
-        Ok(Held::Already) => true,
-        Ok(Held::New) => {
-            held.push(n);
-            let others = inside[n as usize].fetch_add(one, Ordering::Relaxed);
-            let alone = if mode == Mode::Exclusive { others == 0 } else { others >> 32 == 0 };
-            assert!(alone, "{mode:?} beside {others:x}");
-            true
-        }
-        Err(Refused) => false,
-    });
-    for n in held {
-        thread::yield_now();
-        inside[n as usize].fetch_sub(one, Ordering::Relaxed);
-        m.release(n, age);
+            });
+            clients.into_iter().for_each(|c| c.join().unwrap());
+            assert_eq!((arena.locks.len(), arena.table.len()), (0, 0));
+        });
     }
-    whole
 }
 
 /// Concurrent clients and checkpoints on a disk that dies under them; see `tests/crash/clients.rs`.

@@ -96,7 +96,7 @@ impl Stats {
             horizon: e.log.horizon(),
             lock_waits: e.locks.waits.load(Relaxed),
             lock_deaths: e.locks.deaths.load(Relaxed),
-            locks: e.locks.len() as u64,
+            locks: e.locks_held() as u64,
             flushes: c.flushes.load(Relaxed),
             flushed_bytes: c.flushed_bytes.load(Relaxed),
             frames: c.frames.load(Relaxed),

@@ -5,6 +5,7 @@ use crate::cache_line::CacheLine;
 use crate::container::{CLASSES, Container, MAX_CONTAINERS, Rid, Slot, zeros};
 use crate::error::{Error, Result};
 use crate::index::Index;
+use crate::lock::TableLock;
 use crate::row::Layout;
 use crate::schema::{Locking, Logging, Schema};
 use crate::sync::Mutex;
@@ -63,6 +64,7 @@ pub(crate) struct TableInner {
     pub(crate) schema: Schema,
     pub(crate) layout: Arc<Layout>,
     pub(crate) locking: Locking,
+    pub(crate) lock: TableLock,
     pub(crate) logging: Logging,
     pub(crate) containers: AppendList<Container>,
     pub(crate) indexes: Vec<Index>,
@@ -79,6 +81,7 @@ impl TableInner {
             id,
             layout: Arc::new(Layout::new(&schema)),
             locking: if reference { Locking::None } else { schema.locking },
+            lock: TableLock::new(id),
             logging: if reference { Logging::Volatile } else { schema.logging },
             containers: AppendList::new(),
             indexes: schema.indexes.iter().map(Index::new).collect(),

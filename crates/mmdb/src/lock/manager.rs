@@ -1,113 +1,22 @@
 //! The lock table: named locks, sharded, with wait-die.
-//!
-//! A request waits only if the requester is older (smaller age) than every conflicting holder *and* every conflicting
-//! waiter; otherwise it dies. So every wait is of an older transaction for a younger one, queues are in order of
-//! arrival, and no cycle can form. The same rule lets nobody barge past an older waiter, so nobody starves who keeps
-//! his age when he runs again.
 
 use super::Mode;
+use super::queue::{Answer, Held, Patience, Queue, Refused};
+use super::table::TableLock;
 use crate::cache_line::CacheLine;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::thread::{self, Thread};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use hashbrown::HashTable;
-use std::collections::VecDeque;
-use std::sync::Arc;
 
 const SHARDS: usize = 128;
 
-/// The request was refused: the transaction must give up its locks and run again.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refused;
-
-/// What an accepted request changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
-    /// The owner holds this lock for the first time and must release it.
-    New,
-    /// The owner held it already.
-    Already,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Holder {
-    age: u64,
-    mode: Mode,
-}
-
-struct Waiter {
-    age: u64,
-    mode: Mode,
-    signal: Arc<Signal>,
-}
-
-struct Signal {
-    granted: AtomicBool,
-    thread: Thread,
-}
-
 struct Lock {
     name: u64,
-    /// The usual lock has one holder; more spill into `others`.
-    holder: Option<Holder>,
-    others: Vec<Holder>,
-    waiters: VecDeque<Waiter>,
+    table: u32,
+    queue: Queue,
 }
 
-impl Lock {
-    fn holders(&self) -> impl Iterator<Item = &Holder> {
-        self.holder.iter().chain(&self.others)
-    }
-
-    fn set(&mut self, age: u64, mode: Mode) -> Held {
-        for h in self.holder.iter_mut().chain(&mut self.others) {
-            if h.age == age {
-                h.mode = mode;
-                return Held::Already;
-            }
-        }
-        if self.holder.is_none() {
-            self.holder = Some(Holder { age, mode });
-        } else {
-            self.others.push(Holder { age, mode });
-        }
-        Held::New
-    }
-
-    fn clear(&mut self, age: u64) {
-        if self.holder.is_some_and(|h| h.age == age) {
-            self.holder = self.others.pop();
-        } else {
-            self.others.retain(|h| h.age != age);
-        }
-    }
-
-    fn fits(&self, age: u64, mode: Mode) -> bool {
-        self.holders().all(|h| h.age == age || h.mode.compatible(mode))
-    }
-
-    /// Grants in order of arrival; nobody is granted who conflicts with one still waiting before him.
-    fn grant(&mut self) {
-        let mut i = 0;
-        while i < self.waiters.len() {
-            let (age, mode) = (self.waiters[i].age, self.waiters[i].mode);
-            let free = self.fits(age, mode) && self.waiters.iter().take(i).all(|w| w.mode.compatible(mode));
-            if free && let Some(w) = self.waiters.remove(i) {
-                self.set(age, mode);
-                w.signal.granted.store(true, Ordering::Release);
-                w.signal.thread.unpark();
-            } else {
-                i += 1;
-            }
-        }
-    }
-
-    fn is_free(&self) -> bool {
-        self.holder.is_none() && self.waiters.is_empty()
-    }
-}
-
-/// All locks of a database.
+/// All locks of a database but those of whole tables.
 pub(crate) struct LockManager {
     shards: Box<[CacheLine<Mutex<HashTable<Lock>>>]>,
     /// With false every conflict is refused at once: for deterministic tests on one thread.
@@ -131,69 +40,156 @@ impl LockManager {
         &self.shards[(name >> 48) as usize % SHARDS]
     }
 
-    /// Takes `name` in `mode`, waiting as wait-die allows.
-    pub(crate) fn acquire(&self, name: u64, mode: Mode, age: u64) -> Result<Held, Refused> {
-        self.take(name, mode, age, false)
+    fn patience(&self, usual: Patience) -> Patience {
+        if self.may_wait { usual } else { Patience::Never }
+    }
+
+    /// Sleeps if need be; no latch may be held.
+    fn settle(&self, answer: Answer) -> Result<Held, Refused> {
+        match answer {
+            Answer::Granted(held) => Ok(held),
+            Answer::Refused => {
+                self.deaths.fetch_add(1, Ordering::Relaxed);
+                Err(Refused)
+            }
+            Answer::Wait(signal, held) => {
+                self.waits.fetch_add(1, Ordering::Relaxed);
+                signal.wait();
+                Ok(held)
+            }
+        }
+    }
+
+    /// Takes `name`, a part of `table`, in `mode`, waiting as wait-die allows.
+    pub(crate) fn acquire(
+        &self,
+        table: &TableLock,
+        name: u64,
+        mode: Mode,
+        age: u64,
+    ) -> Result<Held, Refused> {
+        let held = self.take(table.table, name, mode, age, Patience::WaitDie, || table.wanted() != 0);
+        let (held, mut wanted) = held?;
+        // After a wait the answer is of before it.
+        wanted |= table.wanted() != 0;
+        if wanted && let Err(refused) = self.announce(table, mode.intent(), age) {
+            if held == Held::New {
+                self.release(name, age);
+            }
+            return Err(refused);
+        }
+        Ok(held)
     }
 
     /// Takes `name` exclusively and waits whoever holds it. Deadlock-free only if all callers take names in rising
-    /// order, hold them for a moment, and take no other locks meanwhile.
+    /// order, hold them for a moment, and take no other locks meanwhile. No whole table is looked at.
     pub(crate) fn acquire_in_order(&self, name: u64, age: u64) -> Result<Held, Refused> {
-        self.take(name, Mode::Exclusive, age, true)
+        let held = self.take(u32::MAX, name, Mode::Exclusive, age, Patience::Always, || false);
+        held.map(|(held, _)| held)
     }
 
-    fn take(&self, name: u64, mode: Mode, age: u64, ordered: bool) -> Result<Held, Refused> {
-        let signal = {
+    /// `wanted` is asked inside the critical section in which the lock is taken.
+    #[inline]
+    fn take(
+        &self,
+        table: u32,
+        name: u64,
+        mode: Mode,
+        age: u64,
+        usual: Patience,
+        wanted: impl FnOnce() -> bool,
+    ) -> Result<(Held, bool), Refused> {
+        let (answer, wanted) = {
             let mut shard = self.shard(name).lock();
-            let Some(lock) = shard.find_mut(name, |l| l.name == name) else {
-                let holder = Some(Holder { age, mode });
-                let lock = Lock { name, holder, others: Vec::new(), waiters: VecDeque::new() };
-                shard.insert_unique(name, lock, |l| l.name);
-                return Ok(Held::New);
+            let answer = match shard.find_mut(name, |l| l.name == name) {
+                Some(lock) => lock.queue.ask(age, mode, self.patience(usual)),
+                None => {
+                    let lock = Lock { name, table, queue: Queue::held_by(age, mode) };
+                    shard.insert_unique(name, lock, |l| l.name);
+                    Answer::Granted(Held::New)
+                }
             };
-            let mode = match lock.holders().find(|h| h.age == age) {
-                Some(h) if h.mode.join(mode) == h.mode => return Ok(Held::Already),
-                Some(h) => h.mode.join(mode),
-                None => mode,
-            };
-            let waits = lock.waiters.iter().any(|w| !w.mode.compatible(mode));
-            if !waits && lock.fits(age, mode) {
-                return Ok(lock.set(age, mode));
-            }
-            let holders = lock.holders().filter(|h| h.age != age && !h.mode.compatible(mode)).map(|h| h.age);
-            let queued = lock.waiters.iter().filter(|w| !w.mode.compatible(mode)).map(|w| w.age);
-            let oldest = holders.chain(queued).all(|other| age < other);
-            if !self.may_wait || (!oldest && !ordered) {
-                self.deaths.fetch_add(1, Ordering::Relaxed);
-                return Err(Refused);
-            }
-            self.waits.fetch_add(1, Ordering::Relaxed);
-            let signal = Arc::new(Signal { granted: AtomicBool::new(false), thread: thread::current() });
-            lock.waiters.push_back(Waiter { age, mode, signal: signal.clone() });
-            let already = lock.holders().any(|h| h.age == age);
-            (signal, if already { Held::Already } else { Held::New })
+            (answer, wanted())
         };
-        while !signal.0.granted.load(Ordering::Acquire) {
-            thread::park();
+        self.settle(answer).map(|held| (held, wanted))
+    }
+
+    /// Tells those who want the table whole that a part of it is held. Does nothing if nobody does.
+    #[cold]
+    fn announce(&self, table: &TableLock, intent: Mode, age: u64) -> Result<(), Refused> {
+        let answer = {
+            let mut gate = table.gate.lock();
+            if table.wanted() == 0 {
+                return Ok(());
+            }
+            gate.queue.ask(age, intent, self.patience(Patience::WaitDie))
+        };
+        self.settle(answer).map(|_| ())
+    }
+
+    /// Takes the whole table in `mode`. `again` if this transaction has it whole already, in a weaker mode.
+    pub(crate) fn acquire_whole(
+        &self,
+        table: &TableLock,
+        mode: Mode,
+        age: u64,
+        again: bool,
+    ) -> Result<(), Refused> {
+        if !again {
+            table.come();
         }
-        Ok(signal.1)
+        {
+            let _alone = table.look.lock();
+            if !table.gate.lock().complete {
+                self.announce_all(table);
+                table.gate.lock().complete = true;
+            }
+        }
+        let answer = table.gate.lock().queue.ask(age, mode, self.patience(Patience::WaitDie));
+        let held = self.settle(answer);
+        if held.is_err() && !again {
+            table.go(&mut table.gate.lock());
+        }
+        held.map(|_| ())
+    }
+
+    /// Announces everybody who holds a part of the table. Whoever takes one behind this look announces himself.
+    fn announce_all(&self, table: &TableLock) {
+        for shard in &self.shards {
+            let shard = shard.lock();
+            for lock in shard.iter().filter(|l| l.table == table.table) {
+                // Under the shard's latch, so that nobody gives his lock back before he is announced.
+                let mut gate = table.gate.lock();
+                for holder in lock.queue.holders() {
+                    gate.queue.set(holder.age, holder.mode.intent());
+                }
+            }
+        }
     }
 
     /// Gives `name` back and wakes who can go on.
     pub(crate) fn release(&self, name: u64, age: u64) {
         let mut shard = self.shard(name).lock();
         let Ok(mut entry) = shard.find_entry(name, |l| l.name == name) else { return };
-        let lock = entry.get_mut();
-        lock.clear(age);
-        if !lock.waiters.is_empty() {
-            lock.grant();
-        }
-        if lock.is_free() {
+        let queue = &mut entry.get_mut().queue;
+        queue.clear(age);
+        if queue.is_free() {
             entry.remove();
         }
     }
 
-    /// Locks held or waited for now.
+    /// Leaves a table of which nothing is held any more; `whole` if all of it was.
+    pub(crate) fn leave(&self, table: &TableLock, whole: bool, age: u64) {
+        if whole || table.wanted() != 0 {
+            let mut gate = table.gate.lock();
+            gate.queue.clear(age);
+            if whole {
+                table.go(&mut gate);
+            }
+        }
+    }
+
+    /// Locks held or waited for now, those of whole tables not counted.
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(|s| s.lock().len()).sum()
     }
@@ -202,22 +198,24 @@ impl LockManager {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use std::sync::atomic::AtomicU32;
 
     #[test]
     fn the_younger_dies_and_the_older_waits() {
         let m = Arc::new(LockManager::new(true));
-        assert_eq!(m.acquire(1, Mode::Exclusive, 10), Ok(Held::New));
-        assert_eq!(m.acquire(1, Mode::Shared, 11), Err(Refused));
-        let m2 = m.clone();
-        let t = std::thread::spawn(move || m2.acquire(1, Mode::Exclusive, 5));
+        let t = Arc::new(TableLock::new(0));
+        assert_eq!(m.acquire(&t, 1, Mode::Exclusive, 10), Ok(Held::New));
+        assert_eq!(m.acquire(&t, 1, Mode::Shared, 11), Err(Refused));
+        let (m2, t2) = (m.clone(), t.clone());
+        let older = std::thread::spawn(move || m2.acquire(&t2, 1, Mode::Exclusive, 5));
         while m.waits.load(Ordering::Relaxed) == 0 {
             std::thread::yield_now();
         }
         // 7 is older than the holder, yet younger than the waiter.
-        assert_eq!(m.acquire(1, Mode::Exclusive, 7), Err(Refused));
+        assert_eq!(m.acquire(&t, 1, Mode::Exclusive, 7), Err(Refused));
         m.release(1, 10);
-        assert_eq!(t.join().unwrap(), Ok(Held::New));
+        assert_eq!(older.join().unwrap(), Ok(Held::New));
         m.release(1, 5);
         assert_eq!(m.len(), 0);
     }
@@ -229,25 +227,27 @@ mod tests {
         assert!(IntentExclusive.compatible(IntentExclusive));
         assert!(!IntentExclusive.compatible(Shared));
         let m = LockManager::new(false);
-        assert_eq!(m.acquire(9, Shared, 1), Ok(Held::New));
-        assert_eq!(m.acquire(9, Shared, 2), Ok(Held::New));
-        assert_eq!(m.acquire(9, Exclusive, 1), Err(Refused));
+        let t = TableLock::new(0);
+        assert_eq!(m.acquire(&t, 9, Shared, 1), Ok(Held::New));
+        assert_eq!(m.acquire(&t, 9, Shared, 2), Ok(Held::New));
+        assert_eq!(m.acquire(&t, 9, Exclusive, 1), Err(Refused));
         m.release(9, 2);
-        assert_eq!(m.acquire(9, Exclusive, 1), Ok(Held::Already));
-        assert_eq!(m.acquire(9, IntentShared, 2), Err(Refused));
+        assert_eq!(m.acquire(&t, 9, Exclusive, 1), Ok(Held::Already));
+        assert_eq!(m.acquire(&t, 9, IntentShared, 2), Err(Refused));
     }
 
     /// Threads take random pairs of locks in random order; a deadlock would hang the test, a broken lock lose a count.
     #[test]
     fn random_orders_neither_deadlock_nor_overlap() {
         let m = Arc::new(LockManager::new(true));
+        let table = Arc::new(TableLock::new(0));
         let inside: Arc<Vec<AtomicU32>> = Arc::new((0..4).map(|_| AtomicU32::new(0)).collect());
         let ages = Arc::new(AtomicU64::new(1));
         let done: u64 = (0..6u64)
-            .map(|t| {
-                let (m, inside, ages) = (m.clone(), inside.clone(), ages.clone());
+            .map(|n| {
+                let (m, t, inside, ages) = (m.clone(), table.clone(), inside.clone(), ages.clone());
                 std::thread::spawn(move || {
-                    let mut x = t + 1;
+                    let mut x = n + 1;
                     let mut done = 0;
                     while done < 2000 {
                         let age = ages.fetch_add(1, Ordering::Relaxed);
@@ -255,7 +255,7 @@ mod tests {
                         let pair = [(x >> 33) % 4, (x >> 40) % 4];
                         loop {
                             let mut held = Vec::new();
-                            let whole = pair.iter().all(|&n| match m.acquire(n, Mode::Exclusive, age) {
+                            let whole = pair.iter().all(|&n| match m.acquire(&t, n, Mode::Exclusive, age) {
                                 Ok(Held::New) => {
                                     held.push(n);
                                     assert_eq!(inside[n as usize].fetch_add(1, Ordering::SeqCst), 0);
@@ -287,5 +287,36 @@ mod tests {
             .sum();
         assert_eq!(done, 12_000);
         assert_eq!(m.len(), 0);
+    }
+
+    /// What is held in part keeps the whole away and the other way round, whether it was announced or not.
+    #[test]
+    fn a_table_is_whole_or_in_parts() {
+        use Mode::*;
+        let m = LockManager::new(false);
+        let (t, other) = (TableLock::new(0), TableLock::new(1));
+        assert_eq!(m.acquire(&t, 1, Exclusive, 1), Ok(Held::New));
+        assert_eq!(m.acquire(&other, 2, Exclusive, 1), Ok(Held::New));
+        assert_eq!(m.acquire_whole(&t, Shared, 2, false), Err(Refused), "1 writes in it");
+        assert_eq!(m.acquire_whole(&t, Shared, 1, false), Ok(()), "its own writes are in nobody's way");
+        assert_eq!(m.acquire_whole(&t, Shared, 2, false), Err(Refused));
+        assert_eq!(m.acquire_whole(&t, Exclusive, 1, true), Ok(()));
+        m.release(1, 1);
+        m.leave(&t, true, 1);
+        assert_eq!(m.acquire_whole(&t, Shared, 2, false), Ok(()), "the one who wrote has left");
+        assert_eq!(m.acquire(&t, 3, Shared, 3), Ok(Held::New), "both read");
+        assert_eq!(m.acquire(&t, 4, Exclusive, 3), Err(Refused), "and nobody writes");
+        assert_eq!(m.acquire(&other, 4, Exclusive, 3), Ok(Held::New));
+        assert_eq!((m.len(), t.len()), (3, 2));
+        m.leave(&t, true, 2);
+        assert_eq!(m.acquire(&t, 3, Exclusive, 3), Ok(Held::Already));
+        assert_eq!(m.acquire_whole(&t, Shared, 4, false), Err(Refused));
+        for name in [3, 4, 2] {
+            m.release(name, if name == 2 { 1 } else { 3 });
+        }
+        m.leave(&t, false, 3);
+        assert_eq!(m.acquire_whole(&t, Exclusive, 4, false), Ok(()));
+        m.leave(&t, true, 4);
+        assert_eq!((m.len(), t.len()), (0, 0));
     }
 }

@@ -1,8 +1,12 @@
 //! Strict two-phase locking with wait-die.
 
 mod manager;
+mod queue;
+mod table;
 
-pub(crate) use manager::{Held, LockManager, Refused};
+pub(crate) use manager::LockManager;
+pub(crate) use queue::{Held, Refused};
+pub(crate) use table::TableLock;
 
 /// Lock modes of granular locking (Gray 1975).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +33,19 @@ impl Mode {
             [false, false, false, false, false],
         ];
         YES[self as usize][other as usize]
+    }
+
+    /// What holding a part in this mode means for the whole.
+    pub(crate) fn intent(self) -> Mode {
+        match self {
+            Mode::IntentShared | Mode::Shared => Mode::IntentShared,
+            _ => Mode::IntentExclusive,
+        }
+    }
+
+    /// True for the modes in which a transaction needs no locks of rows, for reading at least.
+    pub(crate) fn is_whole(self) -> bool {
+        !matches!(self, Mode::IntentShared | Mode::IntentExclusive)
     }
 
     /// The weakest mode that grants both.

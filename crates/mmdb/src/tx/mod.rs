@@ -120,6 +120,11 @@ impl<'db> Transaction<'db> {
         for name in self.s.locks.drain(..) {
             self.db.locks.release(name, self.age);
         }
+        for (table, mode) in self.s.intents.drain(..) {
+            if let Ok(t) = self.db.table(table) {
+                self.db.locks.leave(&t.lock, mode.is_whole(), self.age);
+            }
+        }
     }
 
     /// Gives up. Dropping does the same.
@@ -173,7 +178,7 @@ impl<'db> Transaction<'db> {
     }
 
     fn lock(&mut self, t: &TableInner, name: u64, mode: Mode, what: impl FnOnce() -> String) -> Result<()> {
-        match self.db.locks.acquire(name, mode, self.age) {
+        match self.db.locks.acquire(&t.lock, name, mode, self.age) {
             Ok(Held::New) => self.s.locks.push(name),
             Ok(Held::Already) => {}
             Err(Refused) => {
@@ -184,34 +189,33 @@ impl<'db> Transaction<'db> {
         t.alive()
     }
 
-    /// Announces reads or writes below the table, or takes it whole.
+    /// Remembers that parts of the table are read or written, or takes it whole.
     pub(crate) fn lock_table(&mut self, t: &TableInner, mode: Mode) -> Result<()> {
         if t.locking == Locking::None && mode != Mode::Exclusive {
             return Ok(());
         }
         let have = self.s.intents.iter().position(|i| i.0 == t.id);
-        let joined = have.map_or(mode, |i| self.s.intents[i].1.join(mode));
-        if have.is_some_and(|i| self.s.intents[i].1 == joined) {
+        let before = have.map(|i| self.s.intents[i].1);
+        let joined = before.map_or(mode, |b| b.join(mode));
+        if before == Some(joined) {
             return Ok(());
         }
-        let whole = !matches!(joined, Mode::IntentShared | Mode::IntentExclusive);
-        if whole {
-            for n in Engine::table_names(t.id) {
-                self.lock(t, n, joined, || "(all rows)".into())?;
+        if joined.is_whole() {
+            let again = before.is_some_and(Mode::is_whole);
+            if self.db.locks.acquire_whole(&t.lock, joined, self.age, again).is_err() {
+                return Err(Error::Deadlock { table: t.schema.name.clone(), key: "(all rows)".into() });
             }
-        } else {
-            self.lock(t, name::table(t.id, self.stripe), joined, || "(all rows)".into())?;
         }
         match have {
             Some(i) => self.s.intents[i].1 = joined,
             None => self.s.intents.push((t.id, joined)),
         }
-        Ok(())
+        // A drop may have gone before while this waited.
+        t.alive()
     }
 
     fn has_whole_table(&self, t: &TableInner) -> bool {
-        let mode = self.s.intents.iter().find(|i| i.0 == t.id).map(|i| i.1);
-        matches!(mode, Some(Mode::Shared | Mode::SharedIntent | Mode::Exclusive))
+        self.s.intents.iter().any(|i| i.0 == t.id && i.1.is_whole())
     }
 
     /// The lock that covers the row at `rid`, if it is not that of its primary key.

@@ -1,0 +1,175 @@
+//! Who holds one lock and who waits for it.
+//!
+//! A request waits only if the requester is older (smaller age) than every conflicting holder *and* every conflicting
+//! waiter; otherwise it dies. So every wait is of an older transaction for a younger one, queues are in order of
+//! arrival, and no cycle can form. The same rule lets nobody barge past an older waiter, so nobody starves who keeps
+//! his age when he runs again.
+
+use super::Mode;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::thread::{self, Thread};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The request was refused: the transaction must give up its locks and run again.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Refused;
+
+/// What an accepted request changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// The owner holds this lock for the first time and must release it.
+    New,
+    /// The owner held it already.
+    Already,
+}
+
+/// What comes of a request.
+pub(super) enum Answer {
+    Granted(Held),
+    Refused,
+    /// Sleep until this is granted, without any latch.
+    Wait(Arc<Signal>, Held),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Holder {
+    pub(super) age: u64,
+    pub(super) mode: Mode,
+}
+
+struct Waiter {
+    age: u64,
+    mode: Mode,
+    signal: Arc<Signal>,
+}
+
+pub(super) struct Signal {
+    granted: AtomicBool,
+    thread: Thread,
+}
+
+impl Signal {
+    pub(super) fn wait(&self) {
+        while !self.granted.load(Ordering::Acquire) {
+            thread::park();
+        }
+    }
+}
+
+/// How requests are answered that do not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// Every conflict is refused at once: for deterministic tests on one thread.
+    Never,
+    WaitDie,
+    /// Whoever holds it is waited for: deadlock-free only where all take their locks in one order.
+    Always,
+}
+
+/// Holders and waiters of one lock.
+#[derive(Default)]
+pub(super) struct Queue {
+    /// The usual lock has one holder; more spill into `others`.
+    holder: Option<Holder>,
+    others: Vec<Holder>,
+    waiters: VecDeque<Waiter>,
+}
+
+impl Queue {
+    pub(super) fn held_by(age: u64, mode: Mode) -> Queue {
+        Queue { holder: Some(Holder { age, mode }), ..Queue::default() }
+    }
+
+    pub(super) fn holders(&self) -> impl Iterator<Item = &Holder> {
+        self.holder.iter().chain(&self.others)
+    }
+
+    /// Holders and waiters.
+    pub(super) fn len(&self) -> usize {
+        self.holders().count() + self.waiters.len()
+    }
+
+    pub(super) fn is_free(&self) -> bool {
+        self.holder.is_none() && self.waiters.is_empty()
+    }
+
+    pub(super) fn has_waiters(&self) -> bool {
+        !self.waiters.is_empty()
+    }
+
+    pub(super) fn forget_holders(&mut self) {
+        self.holder = None;
+        self.others.clear();
+    }
+
+    /// Makes `age` a holder of at least `mode`, whether that fits or not.
+    pub(super) fn set(&mut self, age: u64, mode: Mode) -> Held {
+        for h in self.holder.iter_mut().chain(&mut self.others) {
+            if h.age == age {
+                h.mode = h.mode.join(mode);
+                return Held::Already;
+            }
+        }
+        if self.holder.is_none() {
+            self.holder = Some(Holder { age, mode });
+        } else {
+            self.others.push(Holder { age, mode });
+        }
+        Held::New
+    }
+
+    fn fits(&self, age: u64, mode: Mode) -> bool {
+        self.holders().all(|h| h.age == age || h.mode.compatible(mode))
+    }
+
+    /// Answers a request; `waits` and `deaths` are counted by the caller.
+    pub(super) fn ask(&mut self, age: u64, mode: Mode, patience: Patience) -> Answer {
+        let have = self.holders().find(|h| h.age == age).map(|h| h.mode);
+        let mode = have.map_or(mode, |m| m.join(mode));
+        if have == Some(mode) {
+            return Answer::Granted(Held::Already);
+        }
+        let waits = self.waiters.iter().any(|w| !w.mode.compatible(mode));
+        if !waits && self.fits(age, mode) {
+            return Answer::Granted(self.set(age, mode));
+        }
+        let holders = self.holders().filter(|h| h.age != age && !h.mode.compatible(mode)).map(|h| h.age);
+        let queued = self.waiters.iter().filter(|w| !w.mode.compatible(mode)).map(|w| w.age);
+        let oldest = holders.chain(queued).all(|other| age < other);
+        if patience == Patience::Never || (!oldest && patience == Patience::WaitDie) {
+            return Answer::Refused;
+        }
+        let signal = Arc::new(Signal { granted: AtomicBool::new(false), thread: thread::current() });
+        self.waiters.push_back(Waiter { age, mode, signal: signal.clone() });
+        Answer::Wait(signal, if have.is_some() { Held::Already } else { Held::New })
+    }
+
+    /// Takes `age` off and lets those go on whom it held up.
+    pub(super) fn clear(&mut self, age: u64) {
+        if self.holder.is_some_and(|h| h.age == age) {
+            self.holder = self.others.pop();
+        } else {
+            self.others.retain(|h| h.age != age);
+        }
+        if !self.waiters.is_empty() {
+            self.grant();
+        }
+    }
+
+    /// Grants in order of arrival; nobody is granted who conflicts with one still waiting before him.
+    fn grant(&mut self) {
+        let mut i = 0;
+        while i < self.waiters.len() {
+            let (age, mode) = (self.waiters[i].age, self.waiters[i].mode);
+            let free = self.fits(age, mode) && self.waiters.iter().take(i).all(|w| w.mode.compatible(mode));
+            if free && let Some(w) = self.waiters.remove(i) {
+                self.set(age, mode);
+                w.signal.granted.store(true, Ordering::Release);
+                w.signal.thread.unpark();
+            } else {
+                i += 1;
+            }
+        }
+    }
+}
