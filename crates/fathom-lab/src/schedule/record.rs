@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fathom_stack::StackRecord;
+use fathom_workload::spec::Durability;
 
 use super::Strain;
 use crate::event::Event;
@@ -124,8 +125,9 @@ impl Collector {
                             .into(),
                     );
                 }
-                // A workload on plain files has no engine and no class.
-                self.record.durability = engine.is_some().then_some(durability);
+                // A workload on plain files has no engine and no class; one with a store of its own has that store's.
+                let promised = engine.is_some() || durability != Durability::None;
+                self.record.durability = promised.then_some(durability);
                 self.record.row.engine = engine;
                 self.record.row.parameters = parameters;
             }
@@ -186,5 +188,23 @@ impl Collector {
 
     pub fn finish(self) -> RunRecord {
         self.record
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_without_an_engine_keeps_its_promise_and_plain_files_have_none() {
+        let class = |durability| {
+            let turn = Turn { cell: 1, block: 0, position: 0, seed: 1 };
+            let mut collector = Collector::new(&turn, 0);
+            let parameters = BTreeMap::new();
+            collector.event(Event::Started { engine: None, durability, parameters });
+            collector.record.durability
+        };
+        assert_eq!(class(Durability::PowerCut), Some(Durability::PowerCut));
+        assert_eq!(class(Durability::None), None);
     }
 }

@@ -101,7 +101,7 @@ impl Bench {
     /// Whether all rows were measured.
     pub fn run(&self) -> Result<bool, Box<dyn Error>> {
         if !self.json {
-            println!("{}", HEAD);
+            writeln!(std::io::stdout(), "{}", HEAD)?;
         }
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -130,9 +130,9 @@ impl Bench {
                     return Ok(false);
                 }
                 if self.json {
-                    println!("{}", serde_json::to_string(&measured)?);
+                    writeln!(std::io::stdout(), "{}", serde_json::to_string(&measured)?)?;
                 } else {
-                    println!("{}", row(&measured));
+                    writeln!(std::io::stdout(), "{}", row(&measured))?;
                 }
             }
         }

@@ -7,6 +7,7 @@ use smsc::centre::recover;
 use smsc::check::check;
 use smsc::load::Clock;
 use std::error::Error;
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -46,7 +47,8 @@ impl Check {
         let opened_s = begin.elapsed().as_secs_f64();
         let report = check(&*store, directory, &accepted)?;
         if self.json {
-            println!(
+            writeln!(
+                std::io::stdout(),
                 "{}",
                 serde_json::json!({
                     "holds": report.holds(), "violations": report.count, "described": report.violations,
@@ -54,20 +56,29 @@ impl Check {
                     "stations": report.stations, "accepted": report.accepted,
                     "opened_s": opened_s, "claims_given_back": recovered.freed, "rebuilt": recovered.rebuilt,
                 })
-            );
+            )?;
         } else {
-            println!(
+            writeln!(
+                std::io::stdout(),
                 "opened in {opened_s:.2} s; {} live, {} final, {} archived messages; {} stations; {} claims given back",
-                report.live, report.finished, report.archived, report.stations, recovered.freed
-            );
+                report.live,
+                report.finished,
+                report.archived,
+                report.stations,
+                recovered.freed
+            )?;
             for violation in &report.violations {
-                println!("{violation}");
+                writeln!(std::io::stdout(), "{violation}")?;
             }
             let more = report.count - report.violations.len() as u64;
             if more > 0 {
-                println!("… and {more} more");
+                writeln!(std::io::stdout(), "… and {more} more")?;
             }
-            println!("{}", if report.holds() { "ok: I1 to I7 hold" } else { "the invariants do not hold" });
+            writeln!(
+                std::io::stdout(),
+                "{}",
+                if report.holds() { "ok: I1 to I7 hold" } else { "the invariants do not hold" }
+            )?;
         }
         Ok(report.holds())
     }
