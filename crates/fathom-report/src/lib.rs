@@ -107,6 +107,14 @@ pub fn requests_csv(results: &Results, out: &mut dyn Write) -> Result<(), Report
     blocks::requests_csv(results, out)
 }
 
+/// Writes every request of every block trace as JSON, one request a line.
+///
+/// # Errors
+/// Requests that cannot be read; what `out` says.
+pub fn requests_json(results: &Results, out: &mut dyn Write) -> Result<(), ReportError> {
+    blocks::requests_json(results, out)
+}
+
 /// The names of the figures, in the order of the report, each with its title.
 ///
 /// # Errors

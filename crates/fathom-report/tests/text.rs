@@ -142,3 +142,41 @@ fn hostile_text_does_not_reach_the_terminal() {
     fathom_report::csv(&results, &mut csv).unwrap();
     assert!(String::from_utf8(csv).unwrap().contains("\"\"\"><img src=x onerror=window.broken=6>"));
 }
+
+#[test]
+fn requests_are_the_same_in_csv_and_json() {
+    let (_directory, results) = results(|p| fixture::blocks(p, 500));
+    let (mut csv, mut json) = (Vec::new(), Vec::new());
+    fathom_report::requests_csv(&results, &mut csv).unwrap();
+    fathom_report::requests_json(&results, &mut json).unwrap();
+    let csv = String::from_utf8(csv).unwrap();
+    let whole: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let text = |value: &serde_json::Value| match value {
+        serde_json::Value::Null => String::new(),
+        serde_json::Value::Bool(flag) => u8::from(*flag).to_string(),
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let (mut lines, mut rows) = (csv.lines(), 0);
+    let head: Vec<&str> = lines.next().unwrap().split(',').collect();
+    assert_eq!(
+        head[3..].join(","),
+        whole["columns"].as_array().unwrap().iter().map(text).collect::<Vec<_>>().join(",")
+    );
+    for run in whole["runs"].as_array().unwrap() {
+        for request in run["requests"].as_array().unwrap() {
+            let fields: Vec<String> = request.as_array().unwrap().iter().map(text).collect();
+            let line = lines.next().unwrap();
+            let start = format!("{},", run["cell"]);
+            assert!(
+                line.starts_with(&start) && line.ends_with(&format!(",{}", fields.join(","))),
+                "{line} {fields:?}"
+            );
+            rows += 1;
+        }
+    }
+    assert_eq!((rows, lines.next()), (503, None));
+    assert_eq!(whole["runs"][0]["phases"][1]["phase"], "update");
+    assert_eq!(whole["runs"][0]["remarks"][0], "a <b>remark</b>");
+    assert_eq!(String::from_utf8(json).unwrap().lines().count(), 503 + 2 + 2, "one request a line");
+}

@@ -132,3 +132,83 @@ pub fn requests_csv(results: &Results, out: &mut dyn Write) -> Result<(), Report
     }
     Ok(())
 }
+
+/// What stands in an array of [`requests_json`].
+const REQUEST_COLUMNS: [&str; 14] = [
+    "request",
+    "piece",
+    "device",
+    "op",
+    "cause",
+    "phase",
+    "submit_ns",
+    "issue_ns",
+    "complete_ns",
+    "offset",
+    "bytes",
+    "fua",
+    "sync",
+    "meta",
+];
+
+/// The same as [`requests_csv`] as JSON: runs, each with its requests as arrays in the order of `columns`. It is written while it is read, one
+/// request a line, so that a million need no memory.
+pub fn requests_json(results: &Results, out: &mut dyn Write) -> Result<(), ReportError> {
+    let columns = json!(REQUEST_COLUMNS);
+    write!(out, "{{\"format\": \"fathom-requests\", \"version\": 1, \"columns\": {columns}, \"runs\": [")?;
+    let mut is_first_run = true;
+    for trace in &results.traces {
+        let Some(run) = results.runs.iter().find(|it| it.id == trace.run) else { continue };
+        let windows: Vec<Value> = trace
+            .windows
+            .iter()
+            .map(|it| json!({"phase": it.phase, "x": it.x, "start_ns": it.start_ns, "end_ns": it.end_ns}))
+            .collect();
+        let head = json!({
+            "cell": run.cell,
+            "label": results.cell(run.cell).map(|it| it.label.as_str()),
+            "run": run.block + 1,
+            "source": trace.source,
+            "span_ns": trace.span_ns,
+            "lost_events": trace.lost_events,
+            "remarks": trace.remarks,
+            "phases": windows,
+        })
+        .to_string();
+        // The object stays open for its requests.
+        let comma = if is_first_run { "" } else { "," };
+        write!(out, "{comma}\n{}, \"requests\": [", head.strip_suffix('}').unwrap_or(&head))?;
+        is_first_run = false;
+        let (mut failed, mut is_first) = (None, true);
+        results.blocks(trace.run, |row| {
+            let phase = row.window.and_then(|it| trace.windows.get(it as usize)).map(|it| it.phase.as_str());
+            let array = json!([
+                row.request,
+                row.piece,
+                row.device,
+                row.op.name(),
+                row.cause.name(),
+                phase,
+                row.submit_ns,
+                row.issue_ns,
+                row.complete_ns,
+                row.offset,
+                row.bytes,
+                row.fua,
+                row.sync,
+                row.meta,
+            ]);
+            let written = write!(out, "{}\n{array}", if is_first { "" } else { "," });
+            is_first = false;
+            if let (Err(error), None) = (written, &failed) {
+                failed = Some(error);
+            }
+        })?;
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        write!(out, "]}}")?;
+    }
+    writeln!(out, "]}}")?;
+    Ok(())
+}

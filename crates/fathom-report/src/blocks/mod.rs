@@ -7,7 +7,7 @@ mod picture;
 mod terminal;
 mod thin;
 
-pub use export::{requests_csv, studies_csv, studies_json};
+pub use export::{requests_csv, requests_json, studies_csv, studies_json};
 pub use html::{data, section};
 pub use picture::{Picture, pictures};
 pub use terminal::table;

@@ -41,6 +41,8 @@ pub fn run(asked: &Report) -> super::Result {
     }
     if asked.blocks {
         fathom_report::blocks_csv(&results, out).map_err(Error::failed)?;
+    } else if asked.requests && asked.json {
+        fathom_report::requests_json(&results, out).map_err(Error::failed)?;
     } else if asked.requests {
         fathom_report::requests_csv(&results, out).map_err(Error::failed)?;
     } else if asked.csv {
