@@ -30,7 +30,7 @@ pub enum TraceError {
         known: u16,
     },
     /// Bytes that are not as they were written.
-    #[error("{}: corrupt at byte {offset}: {problem}; what stands before is readable, the rest is not", path.display())]
+    #[error("{}: corrupt at byte {offset}: {problem}; what stands before is readable, the rest is not: copy it once more from where it came, or capture again", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
@@ -40,7 +40,7 @@ pub enum TraceError {
         problem: String,
     },
     /// The file ends in the middle of a chunk, or without its end mark: its writer was killed, or the copy is not whole.
-    #[error("{}: torn at byte {offset}: {problem}; everything before is readable", path.display())]
+    #[error("{}: torn at byte {offset}: {problem}; everything before is readable: copy it once more from where it came, if it was whole there", path.display())]
     Torn {
         /// The file.
         path: PathBuf,

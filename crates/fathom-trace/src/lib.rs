@@ -4,17 +4,19 @@
 //! byte). [`capture`] runs a program with the capture library before its SQLite, and [`spool`] makes one trace of what its
 //! processes left. [`import`] makes a trace of logs and scripts,
 //! [`synthesise`] makes one up by a profile, [`info`] counts what a trace does, and [`anonymise`] makes one to pass on.
-//! [`start`] puts its databases back for a replay.
+//! [`start`] puts its databases back for a replay, and [`content`] tells whether two databases hold the same.
 
 pub mod anonymise;
 mod assemble;
 pub mod capture;
+pub mod content;
 pub mod error;
 pub mod format;
 pub mod import;
 pub mod info;
 pub mod model;
 pub mod random;
+pub mod reuse;
 pub mod spool;
 pub mod sql;
 pub mod start;

@@ -20,7 +20,8 @@ pub struct Layout {
 #[derive(Debug, Default)]
 pub struct Restore {
     open: HashMap<u32, (PathBuf, File)>,
-    scripts: HashMap<u32, (PathBuf, Vec<u8>)>,
+    /// Databases that a script makes, and the script's file beside them.
+    scripts: HashMap<u32, (PathBuf, PathBuf, File)>,
     generators: Vec<(PathBuf, Generator)>,
 }
 
@@ -28,7 +29,8 @@ pub struct Restore {
 enum Made {
     /// Its file is there.
     Image,
-    Script(Vec<u8>),
+    /// By the script in this file.
+    Script(PathBuf),
     Generator(Generator),
 }
 
@@ -47,7 +49,9 @@ impl Restore {
                 Ok(())
             }
             Start::Script { .. } => {
-                self.scripts.insert(database.id, (path.to_owned(), Vec::new()));
+                let script = path.with_extension("start.sql");
+                let file = File::create(&script).map_err(TraceError::io(&script))?;
+                self.scripts.insert(database.id, (path.to_owned(), script, file));
                 Ok(())
             }
             Start::Generator { profile, seed, scale_percent } => {
@@ -72,8 +76,8 @@ impl Restore {
         if let Some((path, file)) = self.open.get(&content.database) {
             return file.write_all_at(&content.bytes, content.offset).map_err(TraceError::io(path));
         }
-        if let Some((_, script)) = self.scripts.get_mut(&content.database) {
-            script.extend_from_slice(&content.bytes);
+        if let Some((_, script, file)) = self.scripts.get(&content.database) {
+            return file.write_all_at(&content.bytes, content.offset).map_err(TraceError::io(script));
         }
         Ok(())
     }
@@ -85,7 +89,7 @@ impl Restore {
     /// An image that is no database or is encrypted; a script that fails; a full disk.
     pub fn finish(self, layout: Layout) -> Result<(), TraceError> {
         let images = self.open.into_values().map(|(path, _)| (path, Made::Image));
-        let scripts = self.scripts.into_values().map(|(path, script)| (path, Made::Script(script)));
+        let scripts = self.scripts.into_values().map(|(path, script, _)| (path, Made::Script(script)));
         let generators = self.generators.into_iter().map(|(path, it)| (path, Made::Generator(it)));
         for (path, made) in images.chain(scripts).chain(generators) {
             let refused = |error: rusqlite::Error| {
@@ -107,7 +111,17 @@ impl Restore {
             match made {
                 Made::Image => {}
                 Made::Script(script) => {
-                    database.execute_batch(&String::from_utf8_lossy(&script)).map_err(refused)?;
+                    // Statement by statement: it may be longer than memory.
+                    crate::import::for_each_statement(&script, |number, sql| {
+                        database.execute_batch(sql).map_err(|error| match refused(error) {
+                            TraceError::Refused { what, problem } => TraceError::Refused {
+                                what,
+                                problem: format!("{problem}; line {number} of its loading script"),
+                            },
+                            other => other,
+                        })
+                    })?;
+                    std::fs::remove_file(&script).map_err(TraceError::io(&script))?;
                 }
                 Made::Generator(generator) => generator.make(&database)?,
             }

@@ -13,6 +13,7 @@ mod words;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,7 @@ use text::Vocabulary;
 
 use crate::error::TraceError;
 use crate::format::{Reader, Writer};
+use crate::import::for_each_statement;
 use crate::model::*;
 
 /// What was done.
@@ -101,7 +103,8 @@ struct Images {
     directory: tempfile::TempDir,
     paths: Vec<(u32, PathBuf)>,
     names: HashMap<u32, Vec<u8>>,
-    scripts: HashMap<u32, Vec<u8>>,
+    /// Scripts that make a database, each in a file as well.
+    scripts: HashMap<u32, PathBuf>,
 }
 
 impl Images {
@@ -121,7 +124,10 @@ impl Images {
                             file = Some((database.id, File::create(&path).map_err(TraceError::io(&path))?));
                             images.paths.push((database.id, path));
                         }
-                        Start::Script { .. } => drop(images.scripts.insert(database.id, Vec::new())),
+                        Start::Script { .. } => {
+                            file = Some((database.id, File::create(&path).map_err(TraceError::io(&path))?));
+                            images.scripts.insert(database.id, path);
+                        }
                         Start::Unknown { reason } => {
                             let what = String::from_utf8_lossy(&database.path).into_owned();
                             let problem = format!(
@@ -141,9 +147,7 @@ impl Images {
                     images.names.insert(database.id, database.path);
                 }
                 Record::Content(content) => {
-                    if let Some(script) = images.scripts.get_mut(&content.database) {
-                        script.extend_from_slice(&content.bytes);
-                    } else if let Some((_, file)) = file.as_ref().filter(|(id, _)| *id == content.database) {
+                    if let Some((_, file)) = file.as_ref().filter(|(id, _)| *id == content.database) {
                         file.write_all_at(&content.bytes, content.offset)
                             .map_err(TraceError::io(images.directory.path()))?;
                     }
@@ -156,7 +160,10 @@ impl Images {
             }
         }
         for script in images.scripts.values() {
-            vocabulary.add_sql(&String::from_utf8_lossy(script));
+            for_each_statement(script, |_, sql| {
+                vocabulary.add_sql(sql);
+                Ok(())
+            })?;
         }
         Ok(images)
     }
@@ -228,6 +235,19 @@ fn check(path: &Path, shown: &Path) -> Result<(), TraceError> {
     }
 }
 
+/// A script with its words replaced, statement by statement, in a file beside it.
+fn replace_script(script: &Path, vocabulary: &Vocabulary) -> Result<PathBuf, TraceError> {
+    let path = script.with_extension("replaced");
+    let mut out = BufWriter::new(File::create(&path).map_err(TraceError::io(&path))?);
+    for_each_statement(script, |_, sql| {
+        let sql = vocabulary.sql(sql);
+        let end = if sql.ends_with(';') { "\n" } else { "\n;\n" };
+        write!(out, "{sql}{end}").map_err(TraceError::io(&path))
+    })?;
+    out.flush().map_err(TraceError::io(&path))?;
+    Ok(path)
+}
+
 /// The second reading: one record.
 fn write(
     record: Record,
@@ -243,21 +263,22 @@ fn write(
         Record::Database(database) => {
             let id = database.id;
             let path = vocabulary.text(&database.path);
-            // Making the indexes again can change the file's length.
-            let image = images.paths.iter().find(|(number, _)| *number == id);
-            let start = match (&database.start, image) {
-                (Start::Image { .. }, Some((_, file))) => {
-                    Start::Image { bytes: std::fs::metadata(file).map_err(TraceError::io(file))?.len() }
-                }
-                (start, _) => start.clone(),
+            let length =
+                |file: &Path| std::fs::metadata(file).map(|it| it.len()).map_err(TraceError::io(file));
+            let (start, content) = match images.paths.iter().find(|(number, _)| *number == id) {
+                // Making the indexes again can change the file's length.
+                Some((_, image)) => (Start::Image { bytes: length(image)? }, Some(image.clone())),
+                None => match images.scripts.get(&id) {
+                    Some(script) => {
+                        let replaced = replace_script(script, vocabulary)?;
+                        (Start::Script { bytes: length(&replaced)? }, Some(replaced))
+                    }
+                    None => (database.start, None),
+                },
             };
             writer.write(&Record::Database(Database { id, path, start }))?;
-            if let Some((_, path)) = image {
-                crate::spool::copy(path, File::open(path).map_err(TraceError::io(path))?, id, writer)?;
-            }
-            if let Some(script) = images.scripts.get(&id) {
-                let bytes = vocabulary.sql(&String::from_utf8_lossy(script)).into_bytes();
-                writer.write(&Record::Content(Content { database: id, offset: 0, bytes }))?;
+            if let Some(path) = content {
+                crate::spool::copy(&path, File::open(&path).map_err(TraceError::io(&path))?, id, writer)?;
             }
             return Ok(());
         }

@@ -6,14 +6,15 @@
 //! in a node there is nothing to choose; a word of at least [`CHANGED_FROM`] letters that would stay as it is for that reason gives up
 //! its order among its nearest neighbours.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-/// Words of this length and more are never left as they are. Shorter ones may be: there are not enough of them to choose from.
-pub const CHANGED_FROM: usize = 4;
+/// Words of this length and more are never left as they are. Of shorter ones there are so few that in most traces all occur: to change
+/// them would take the order from all words that begin with them.
+pub const CHANGED_FROM: usize = 3;
 
 /// Letters of a word that the tree holds. Those behind are drawn from what stands before them.
 const DEPTH_MAX: usize = 24;
@@ -25,28 +26,35 @@ const DRAWS: u32 = 16;
 #[derive(Debug)]
 pub struct Words {
     seed: u64,
-    nodes: Vec<Node>,
+    /// The tree: from a node by a letter. One flat table, because there is an entry for every letter of every different word.
+    children: HashMap<(u32, char), Child>,
     /// Words that gave up their order among their neighbours.
     disordered: u64,
     is_drawn: bool,
 }
 
-#[derive(Debug, Default)]
-struct Node {
-    children: BTreeMap<char, Child>,
-}
-
 #[derive(Debug)]
 struct Child {
-    node: usize,
+    node: u32,
     becomes: char,
     ends_word: bool,
+}
+
+/// All edges of a tree by node and letter.
+struct Edges(Vec<(u32, char)>);
+
+impl Edges {
+    /// The letters that lead on from a node, in their order.
+    fn of(&self, node: u32) -> &[(u32, char)] {
+        let from = self.0.partition_point(|(other, _)| *other < node);
+        &self.0[from..][..self.0[from..].partition_point(|(other, _)| *other == node)]
+    }
 }
 
 impl Words {
     /// No words yet. The same seed and words give the same replacements.
     pub fn new(seed: u64) -> Words {
-        Words { seed, nodes: vec![Node::default()], disordered: 0, is_drawn: false }
+        Words { seed, children: HashMap::new(), disordered: 0, is_drawn: false }
     }
 
     /// Adds a word, before the first is replaced.
@@ -56,57 +64,90 @@ impl Words {
         let last = word.chars().count().min(DEPTH_MAX).saturating_sub(1);
         for (number, letter) in word.chars().take(DEPTH_MAX).enumerate() {
             let letter = letter.to_ascii_lowercase();
-            let fresh = self.nodes.len();
-            let child = self.nodes[at].children.entry(letter);
+            // The root is 0, and every edge leads to a node of its own.
+            let fresh = self.children.len() as u32 + 1;
+            let child = self.children.entry((at, letter));
             let child = child.or_insert(Child { node: fresh, becomes: letter, ends_word: false });
             child.ends_word |= number == last;
             at = child.node;
-            if at == fresh {
-                self.nodes.push(Node::default());
-            }
         }
     }
 
     /// Draws the replacements. Gives how many words gave up their order among their neighbours.
     pub fn draw(&mut self) -> u64 {
-        for number in 0..self.nodes.len() {
-            let mut random =
-                SmallRng::seed_from_u64(self.seed ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            self.nodes[number].draw(&mut random);
+        let mut edges = Edges(self.children.keys().copied().collect());
+        edges.0.sort_unstable();
+        for of_node in edges.0.chunk_by(|(a, _), (b, _)| a == b) {
+            self.draw_node(of_node);
         }
-        self.change_the_unchanged(0, 1);
+        self.change_the_unchanged(&edges, 0, 1);
         self.is_drawn = true;
         self.disordered
     }
 
-    /// Turns the letters of a node round where a word would end there that is as it was.
-    fn change_the_unchanged(&mut self, node: usize, length: usize) {
-        let stuck = |child: &Child, letter: char| child.ends_word && child.becomes == letter;
-        let has_stuck = length >= CHANGED_FROM
-            && self.nodes[node].children.iter().any(|(letter, child)| stuck(child, *letter));
-        if has_stuck {
-            let mut classes: Vec<Class> = self.nodes[node]
-                .children
-                .iter()
-                .filter(|(letter, child)| stuck(child, **letter))
-                .map(|(letter, _)| Class::of(*letter))
-                .collect();
-            self.disordered += classes.len() as u64;
-            classes.dedup(); // in the order of their letters, so those of one class stand together
-            for class in classes {
-                self.nodes[node].turn(class);
+    fn draw_node(&mut self, edges: &[(u32, char)]) {
+        let node = u64::from(edges[0].0);
+        let mut random = SmallRng::seed_from_u64(self.seed ^ node.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut classes: BTreeMap<Class, Vec<(u32, char)>> = BTreeMap::new();
+        for edge in edges {
+            classes.entry(Class::of(edge.1)).or_default().push(*edge);
+        }
+        for (class, present) in classes {
+            let letters = class.letters();
+            let mut best: Option<(usize, Vec<char>)> = None;
+            for _ in 0..DRAWS {
+                let drawn = choose(&letters, present.len(), &mut random);
+                let same = drawn.iter().zip(&present).filter(|(a, (_, b))| *a == b).count();
+                if best.as_ref().is_none_or(|(least, _)| same < *least) {
+                    best = Some((same, drawn));
+                }
+            }
+            self.give(&present, &best.map_or_else(Vec::new, |(_, drawn)| drawn));
+        }
+    }
+
+    fn give(&mut self, edges: &[(u32, char)], letters: &[char]) {
+        for (edge, becomes) in edges.iter().zip(letters) {
+            if let Some(child) = self.children.get_mut(edge) {
+                child.becomes = *becomes;
             }
         }
-        // Only where all letters so far are as they were can a word be.
-        let unchanged: Vec<usize> = self.nodes[node]
-            .children
+    }
+
+    /// Turns the letters of a node round where a word would end there that is as it was.
+    fn change_the_unchanged(&mut self, edges: &Edges, node: u32, length: usize) {
+        let of_node = edges.of(node);
+        let stays = |words: &Words, edge: &(u32, char)| words.children[edge].becomes == edge.1;
+        let stuck: Vec<Class> = of_node
             .iter()
-            .filter(|(letter, child)| child.becomes == **letter)
-            .map(|(_, child)| child.node)
+            .filter(|edge| length >= CHANGED_FROM && self.children[edge].ends_word && stays(self, edge))
+            .map(|(_, letter)| Class::of(*letter))
             .collect();
-        for child in unchanged {
-            self.change_the_unchanged(child, length + 1);
+        self.disordered += stuck.len() as u64;
+        let mut classes = stuck;
+        classes.dedup(); // in the order of their letters, so those of one class stand together
+        for class in classes {
+            self.turn(of_node, class);
         }
+        // Only where all letters so far are as they were can a word be.
+        for edge in of_node {
+            if stays(self, edge) {
+                self.change_the_unchanged(edges, self.children[edge].node, length + 1);
+            }
+        }
+    }
+
+    /// Gives each letter of a class the next one's replacement, so that none stays what it was.
+    fn turn(&mut self, edges: &[(u32, char)], class: Class) {
+        let present: Vec<(u32, char)> =
+            edges.iter().copied().filter(|(_, letter)| Class::of(*letter) == class).collect();
+        let mut drawn: Vec<char> = present.iter().map(|edge| self.children[edge].becomes).collect();
+        if drawn.len() > 1 {
+            drawn.rotate_left(1);
+        } else if let Some(other) = class.letters().into_iter().find(|letter| !drawn.contains(letter)) {
+            drawn[0] = other;
+        }
+        self.give(&present, &drawn);
     }
 
     /// The replacement of a word; of one that was not added, something of its length and classes.
@@ -115,7 +156,7 @@ impl Words {
         let mut before = self.seed;
         for letter in word.chars() {
             let small = letter.to_ascii_lowercase();
-            let child = at.and_then(|at: usize| self.nodes[at].children.get(&small));
+            let child = at.and_then(|at: u32| self.children.get(&(at, small)));
             let becomes = match child {
                 Some(child) => child.becomes,
                 None => {
@@ -126,48 +167,6 @@ impl Words {
             at = child.map(|child| child.node);
             before = before.rotate_left(7).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(small);
             out.push(if letter.is_ascii_uppercase() { becomes.to_ascii_uppercase() } else { becomes });
-        }
-    }
-}
-
-impl Node {
-    fn draw(&mut self, random: &mut SmallRng) {
-        let mut classes: BTreeMap<Class, Vec<char>> = BTreeMap::new();
-        for letter in self.children.keys() {
-            classes.entry(Class::of(*letter)).or_default().push(*letter);
-        }
-        for (class, present) in classes {
-            let letters = class.letters();
-            let mut best: Option<(usize, Vec<char>)> = None;
-            for _ in 0..DRAWS {
-                let drawn = choose(&letters, present.len(), random);
-                let same = drawn.iter().zip(&present).filter(|(a, b)| a == b).count();
-                if best.as_ref().is_none_or(|(least, _)| same < *least) {
-                    best = Some((same, drawn));
-                }
-            }
-            for (letter, becomes) in present.into_iter().zip(best.map_or_else(Vec::new, |(_, drawn)| drawn)) {
-                if let Some(child) = self.children.get_mut(&letter) {
-                    child.becomes = becomes;
-                }
-            }
-        }
-    }
-
-    /// Gives each letter of a class the next one's replacement, so that none stays what it was.
-    fn turn(&mut self, class: Class) {
-        let present: Vec<char> =
-            self.children.keys().copied().filter(|letter| Class::of(*letter) == class).collect();
-        let mut drawn: Vec<char> = present.iter().map(|letter| self.children[letter].becomes).collect();
-        if drawn.len() > 1 {
-            drawn.rotate_left(1);
-        } else if let Some(other) = class.letters().into_iter().find(|letter| !drawn.contains(letter)) {
-            drawn[0] = other;
-        }
-        for (letter, becomes) in present.into_iter().zip(drawn) {
-            if let Some(child) = self.children.get_mut(&letter) {
-                child.becomes = becomes;
-            }
         }
     }
 }
@@ -213,7 +212,8 @@ impl Class {
 #[derive(Debug)]
 pub struct Blobs {
     seed: u64,
-    nodes: Vec<BTreeMap<u8, (usize, u8)>>,
+    /// As the tree of [`Words`]: the next node, and what the byte becomes.
+    children: HashMap<(u32, u8), (u32, u8)>,
 }
 
 /// Bytes of a blob whose order is kept.
@@ -222,32 +222,32 @@ const BLOB_DEPTH: usize = 16;
 impl Blobs {
     /// None yet.
     pub fn new(seed: u64) -> Blobs {
-        Blobs { seed, nodes: vec![BTreeMap::new()] }
+        Blobs { seed, children: HashMap::new() }
     }
 
     /// Adds a blob, before the first is replaced.
     pub fn add(&mut self, blob: &[u8]) {
         let mut at = 0;
         for byte in blob.iter().take(BLOB_DEPTH) {
-            let fresh = self.nodes.len();
-            let next = self.nodes[at].entry(*byte).or_insert((fresh, *byte)).0;
-            if next == fresh {
-                self.nodes.push(BTreeMap::new());
-            }
-            at = next;
+            let fresh = self.children.len() as u32 + 1;
+            at = self.children.entry((at, *byte)).or_insert((fresh, *byte)).0;
         }
     }
 
     /// Draws the replacements.
     pub fn draw(&mut self) {
         let all: Vec<u8> = (0..=255).collect();
-        for (number, node) in self.nodes.iter_mut().enumerate() {
-            let mut random =
-                SmallRng::seed_from_u64(!self.seed ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            let mut drawn: Vec<u8> = all.choose_multiple(&mut random, node.len()).copied().collect();
+        let mut edges: Vec<(u32, u8)> = self.children.keys().copied().collect();
+        edges.sort_unstable();
+        for of_node in edges.chunk_by(|(a, _), (b, _)| a == b) {
+            let node = u64::from(of_node[0].0);
+            let mut random = SmallRng::seed_from_u64(!self.seed ^ node.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let mut drawn: Vec<u8> = all.choose_multiple(&mut random, of_node.len()).copied().collect();
             drawn.sort_unstable();
-            for ((_, becomes), byte) in node.values_mut().zip(drawn) {
-                *becomes = byte;
+            for (edge, byte) in of_node.iter().zip(drawn) {
+                if let Some((_, becomes)) = self.children.get_mut(edge) {
+                    *becomes = byte;
+                }
             }
         }
     }
@@ -261,7 +261,8 @@ impl Blobs {
         let mut random = SmallRng::seed_from_u64(hash);
         let mut at = Some(0);
         for (number, byte) in blob.iter_mut().enumerate() {
-            let known = at.filter(|_| number < BLOB_DEPTH).and_then(|at: usize| self.nodes[at].get(byte));
+            let known =
+                at.filter(|_| number < BLOB_DEPTH).and_then(|at: u32| self.children.get(&(at, *byte)));
             at = known.map(|(next, _)| *next);
             *byte = known.map_or_else(|| random.random(), |(_, becomes)| *becomes);
         }
@@ -337,9 +338,9 @@ mod tests {
     #[test]
     fn where_all_letters_occur_a_long_word_still_changes() {
         let mut tree = Words::new(1);
-        let words: Vec<String> = (0..10_000).map(|number| format!("{number:04}")).collect();
+        let words: Vec<String> = (0..1000).map(|number| format!("{number:03}")).collect();
         words.iter().for_each(|word| tree.add(word));
-        assert_eq!(tree.draw(), 10_000, "there is no other way");
+        assert_eq!(tree.draw(), 1000, "there is no other way");
         for word in &words {
             let mut out = String::new();
             tree.replace(word, &mut out);

@@ -20,6 +20,8 @@ use crate::format::{Totals, Writer};
 use crate::model::{Origin, Start};
 use crate::spool::{Merged, merge};
 
+pub(crate) use script::for_each as for_each_statement;
+
 /// What an input is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {

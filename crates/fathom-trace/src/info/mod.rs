@@ -7,6 +7,7 @@ mod tests;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::rc::Rc;
 
 use serde::Serialize;
 
@@ -16,10 +17,14 @@ use distribution::Distribution as D;
 use crate::error::TraceError;
 use crate::format::Reader;
 use crate::model::*;
+use crate::reuse::Prepared;
 use crate::sql::Verb;
 
 /// Tables that are listed; the rest is summed up.
 const TABLES_MAX: usize = 20;
+
+/// Texts that are remembered before the trace is read again to know which of them it takes to remember.
+const TEXTS_MAX: usize = 1 << 16;
 
 /// What a trace does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -152,8 +157,18 @@ pub struct ErrorInfo {
 /// # Errors
 /// A file that is no trace, or of another version.
 pub fn info(path: &Path) -> Result<Info, TraceError> {
+    match read(path, Count::default())? {
+        Some(info) => Ok(info),
+        None => {
+            let prepared = Some(Prepared::read(path)?);
+            Ok(read(path, Count { prepared, ..Count::default() })?.unwrap_or_default())
+        }
+    }
+}
+
+/// None where there are more texts than are remembered.
+fn read(path: &Path, mut count: Count) -> Result<Option<Info>, TraceError> {
     let mut reader = Reader::open(path)?;
-    let mut count = Count::default();
     loop {
         match reader.next_record() {
             Ok(Some(record)) => count.record(record),
@@ -163,16 +178,22 @@ pub fn info(path: &Path) -> Result<Info, TraceError> {
                 break;
             }
         }
+        if count.prepared.is_none() && count.texts.len() > TEXTS_MAX {
+            return Ok(None);
+        }
     }
     count.info.events = reader.seen().events;
     count.info.duration_s = reader.seen().end_ns as f64 / 1e9;
-    Ok(count.finish())
+    Ok(Some(count.finish()))
 }
 
 #[derive(Default)]
 struct Count {
     info: Info,
-    texts: HashMap<u32, Text>,
+    /// Texts that may be prepared (again).
+    texts: HashMap<u32, Rc<Text>>,
+    /// Where there are too many texts to remember: which are prepared again.
+    prepared: Option<Prepared>,
     connections: HashMap<u32, Connection>,
     /// When each thread's last call returned.
     returned_ns: HashMap<u32, u64>,
@@ -202,7 +223,7 @@ struct Connection {
 
 #[derive(Default)]
 struct Handle {
-    statement: u32,
+    text: Option<Rc<Text>>,
     executions: u64,
     inside_ns: u64,
     rows: u64,
@@ -222,7 +243,9 @@ impl Count {
             Record::Content(content) => self.content(&content),
             Record::Statement(statement) => {
                 self.info.texts += 1;
-                self.texts.insert(statement.id, Text::of(&statement.sql));
+                if self.prepared.as_ref().is_none_or(|prepared| prepared.has(statement.id)) {
+                    self.texts.insert(statement.id, Rc::new(Text::of(&statement.sql)));
+                }
             }
             Record::Exit(_) => {}
             Record::Event(event) => self.event(&event),
@@ -259,8 +282,12 @@ impl Count {
             Action::Prepare { handle, statement, outcome } => {
                 self.info.prepared += 1;
                 self.error(outcome);
+                let is_last =
+                    self.prepared.as_ref().is_some_and(|prepared| !prepared.is_repeated(*statement));
+                let text =
+                    if is_last { self.texts.remove(statement) } else { self.texts.get(statement).cloned() };
                 let connection = self.connections.entry(event.connection).or_default();
-                connection.handles.insert(*handle, Handle { statement: *statement, ..Handle::default() });
+                connection.handles.insert(*handle, Handle { text, ..Handle::default() });
             }
             Action::Bind { value, .. } => self.info.bytes_given += value.bytes(),
             Action::Step(step) => self.step(event, step),
@@ -316,7 +343,7 @@ impl Count {
         self.error(&step.outcome);
         let connection = self.connections.entry(event.connection).or_default();
         let Some(handle) = connection.handles.get_mut(&step.handle) else { return };
-        let Some(text) = self.texts.get(&handle.statement) else { return };
+        let Some(text) = handle.text.clone() else { return };
         let (statement, latency) = self.statements.entry(text.verb).or_default();
         if step.begins {
             self.info.executed += 1;
@@ -382,7 +409,7 @@ impl Count {
         let handle = self.connections.get_mut(&connection).and_then(|it| it.handles.get_mut(&handle));
         if let Some(handle) = handle
             && handle.inside_ns > 0
-            && let Some(text) = self.texts.get(&handle.statement)
+            && let Some(text) = &handle.text
         {
             self.statements.entry(text.verb).or_default().1.add(handle.inside_ns / 1000);
             handle.inside_ns = 0;

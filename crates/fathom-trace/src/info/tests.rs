@@ -75,6 +75,32 @@ fn statements_transactions_and_think_times_are_counted() {
     assert_eq!((info.connections, info.connections_at_once, info.torn), (1, 1, None));
 }
 
+/// With more texts than are remembered, the numbers come from a second reading.
+#[test]
+fn forgetting_texts_changes_no_number() {
+    let (_directory, path) = trace(|assembler, connection| {
+        for number in 0..300_u64 {
+            let sql = match number % 3 {
+                0 => "INSERT INTO kept VALUES (1)".to_owned(),
+                1 => format!("INSERT INTO fresh VALUES ({number}, 'text')"),
+                _ => format!("PRAGMA user_version = {}", number / 30),
+            };
+            let (values, start_ns) = (&[], number * 10_000);
+            let keep = number % 3 == 0;
+            let counts = Some((0, u64::from(number % 3 < 2)));
+            let execution = Execution { sql: &sql, values, start_ns, duration_ns: 5_000, keep, counts };
+            assembler.execute(connection, &execution).expect("written");
+        }
+    });
+    let whole = info(&path).expect("read");
+    let prepared = Some(Prepared::read(&path).expect("read"));
+    let again = read(&path, Count { prepared, ..Count::default() }).expect("read").expect("known");
+    assert_eq!(whole, again);
+    assert_eq!((whole.executed, whole.texts), (300, 1 + 100 + 10));
+    let few = read(&path, Count { prepared: Some(Prepared::default()), ..Count::default() });
+    assert_eq!(few.expect("read").expect("known").executed, 0, "without texts nothing is counted");
+}
+
 #[test]
 fn a_torn_trace_is_counted_up_to_the_tear() {
     let (_directory, path) = trace(|assembler, connection| {

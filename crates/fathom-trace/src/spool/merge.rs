@@ -95,6 +95,9 @@ fn spools(directory: &Path) -> Result<Vec<Spool>, TraceError> {
     Ok(spools)
 }
 
+/// What parameters begin with.
+const MARKS: [char; 4] = ['?', ':', '@', '$'];
+
 struct Merge<'a> {
     directory: &'a Path,
     writer: &'a mut Writer,
@@ -118,6 +121,7 @@ struct Side {
     begun: HashMap<(u32, u32), (u32, u64)>,
     /// Texts of prepared statements, where the extension tells values only as expanded text.
     templates: HashMap<(u32, u32), String>,
+    /// Texts with parameters, or with a key.
     texts: HashMap<u32, String>,
     last_ns: u64,
 }
@@ -217,7 +221,9 @@ impl Merge<'_> {
                 let id = self.texts.number(&sql, self.writer)?;
                 let side = &mut self.sides[number];
                 side.statements.insert(raw.number(0), id);
-                side.texts.insert(raw.number(0), sql);
+                if sql.contains(MARKS) || sql.starts_with("PRAGMA key = '(left out)'") {
+                    side.texts.insert(raw.number(0), sql);
+                }
                 return Ok(());
             }
             tag::DATABASE => {
@@ -244,7 +250,7 @@ impl Merge<'_> {
                         let name = "PRAGMA key".into();
                         let action = Action::Foreign(Foreign { kind: ForeignKind::Encryption, name });
                         self.event(number, raw.tid, raw.connection, raw.start_ns, raw.start_ns, action)?;
-                    } else if text.contains(['?', ':', '@', '$']) {
+                    } else if text.contains(MARKS) {
                         side.templates.insert(place, text.clone());
                     }
                 }
