@@ -53,6 +53,29 @@ static unsigned bucket_of(const void *pointer) {
 /* ── Finding SQLite ── */
 
 static const char *own_name;
+static void *library; /* the one whose functions are called; RTLD_NEXT where the program is linked with it */
+static void *loaded; /* the one that the program opened itself, if it did so first */
+
+typedef void *(*Lookup)(void *, const char *);
+
+/* The system's dlsym, which ours (at the end of this file) hides. */
+static Lookup real_dlsym(void) {
+  static Lookup known;
+  Lookup found = __atomic_load_n(&known, __ATOMIC_ACQUIRE);
+  if (!found) {
+#ifdef __GLIBC__
+    /* The version that the function has on each architecture, the present one first. */
+    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_2.27", "GLIBC_2.36",
+                                           "GLIBC_2.4", "GLIBC_2.3", "GLIBC_2.2", "GLIBC_2.1", "GLIBC_2.0"};
+    for (size_t i = 0; !found && i < sizeof versions / sizeof *versions; i++)
+      found = (Lookup)dlvsym(RTLD_NEXT, "dlsym", versions[i]);
+#else
+    found = dlsym;
+#endif
+    __atomic_store_n(&known, found, __ATOMIC_RELEASE);
+  }
+  return found;
+}
 
 /* A library that a program opened with its names kept private (a Python module's SQLite) is not among those that RTLD_NEXT
  * looks through, although its calls do come here. */
@@ -61,7 +84,7 @@ static int look_into(struct dl_phdr_info *info, size_t size, void *found) {
   if (!info->dlpi_name || !*info->dlpi_name || !strcmp(info->dlpi_name, own_name)) return 0;
   void *handle = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
   if (!handle) return 0;
-  void *address = dlsym(handle, "sqlite3_libversion_number");
+  void *address = real_dlsym()(handle, "sqlite3_libversion_number");
   Dl_info where;
   if (address && dladdr(address, &where) && !strcmp(where.dli_fname, info->dlpi_name)) {
     *(void **)found = handle;
@@ -75,10 +98,13 @@ static pthread_once_t found_once = PTHREAD_ONCE_INIT;
 
 static void find_sqlite(void) {
   Dl_info own;
-  void *handle = RTLD_NEXT;
+  Lookup look_up = real_dlsym();
+  library = RTLD_NEXT;
   own_name = dladdr((void *)find_sqlite, &own) ? own.dli_fname : "";
-  if (!dlsym(RTLD_NEXT, "sqlite3_libversion_number")) dl_iterate_phdr(look_into, &handle);
-#define FIND(name) real.name = (__typeof__(real.name))dlsym(handle, "sqlite3_" #name);
+  if (!look_up) return;
+  if (loaded) library = loaded;
+  else if (!look_up(RTLD_NEXT, "sqlite3_libversion_number")) dl_iterate_phdr(look_into, &library);
+#define FIND(name) real.name = (__typeof__(real.name))look_up(library, "sqlite3_" #name);
   REAL_FUNCTIONS(FIND)
 #undef FIND
   if (spool_on() && real.libversion) {
@@ -807,7 +833,8 @@ SQLITE_API sqlite3_backup *sqlite3_backup_init(sqlite3 *to, const char *to_name,
  * only when they are called. */
 static int keyed(const char *name, sqlite3 *db, const char *schema, const void *key, int bytes) {
   pthread_once(&found_once, find_sqlite);
-  void *next = dlsym(RTLD_NEXT, name);
+  Lookup look_up = real_dlsym();
+  void *next = look_up ? look_up(library, name) : NULL;
   if (!next) return SQLITE_MISUSE;
   int result;
   if (schema) WITHIN(((int (*)(sqlite3 *, const char *, const void *, int))next)(db, schema, key, bytes));
@@ -839,3 +866,38 @@ __attribute__((destructor)) static void settle_all(void) {
     for (Connection *one = connections[i]; one; one = one->next) settle(one);
   spool_unlock();
 }
+
+/* ── Programs that open libsqlite3 themselves and ask for its functions by name ── */
+
+#ifdef __GLIBC__
+
+/* Our function of this name; null where it is none of ours. */
+static void *own_function(Lookup look_up, const char *name) {
+  static void *own;
+  Dl_info here, there;
+  if (!dladdr((void *)own_function, &here)) return NULL;
+  if (!own) own = dlopen(here.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  void *found = own ? look_up(own, name) : NULL;
+  return found && dladdr(found, &there) && there.dli_fbase == here.dli_fbase ? found : NULL;
+}
+
+/* What the program gets for one of SQLite's names: ours, if the function is one of the library that ours call. */
+static void *stand_before(Lookup look_up, void *handle, const char *name) {
+  void *found = look_up(handle, name), *own = found ? own_function(look_up, name) : NULL;
+  if (!own || own == found) return found;
+  if (!library && !look_up(RTLD_NEXT, "sqlite3_libversion_number")) loaded = handle;
+  pthread_once(&found_once, find_sqlite);
+  return look_up(library, name) == found ? own : found;
+}
+
+/* RTLD_NEXT and RTLD_DEFAULT mean the caller's place in the order of libraries, so a call with them must not come from here: it is
+ * passed on by a jump, which is what compilers make of the last call of a function. */
+__attribute__((visibility("default"))) void *dlsym(void *restrict handle, const char *restrict name) {
+  Lookup look_up = real_dlsym();
+  if (!look_up) return NULL;
+  if (!strncmp(name, "sqlite3_", 8) && handle != RTLD_NEXT && handle != RTLD_DEFAULT && !inside && spool_on())
+    return stand_before(look_up, handle, name);
+  return look_up(handle, name);
+}
+
+#endif
