@@ -1,5 +1,6 @@
 /* Mobibench's insert loop with nothing around it, to see what Fathom's harness costs (see harness_cost.rs).
- * bare_loop FILE JOURNAL_MODE SYNCHRONOUS TRANSACTIONS text|prepared   prints the nanoseconds the transactions took. */
+ * bare_loop FILE JOURNAL_MODE SYNCHRONOUS TRANSACTIONS text|prepared|ready   prints the nanoseconds the transactions took;
+ * ready: prepared, with values that were made before the clock ran, as a replay's were. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +40,11 @@ int main(int argc, char **argv) {
     must(sqlite3_prepare_v2(db, sql, -1, &insert[t], 0) == SQLITE_OK, sql);
   }
   must(sqlite3_prepare_v2(db, "BEGIN", -1, &begin, 0) + sqlite3_prepare_v2(db, "COMMIT", -1, &commit, 0) == SQLITE_OK, "prepare");
+  int n = atoi(argv[4]), text = !strcmp(argv[5], "text");
+  char *ready = strcmp(argv[5], "ready") ? 0 : malloc(n * TABLES * 100);
+  for (int i = 0; ready && i < n * TABLES; i++) memcpy(ready + i * 100, value(), 100);
   clock_gettime(CLOCK_MONOTONIC, &a);
-  for (int i = 0, n = atoi(argv[4]), text = !strcmp(argv[5], "text"); i < n; i++) {
+  for (int i = 0; i < n; i++) {
     int at = sprintf(sql, "BEGIN;");
     for (int t = 0; t < TABLES && text; t++)
       at += sprintf(sql + at, "INSERT INTO tblMyList%d(id,Value) VALUES(%d,'%s');", t, i, value());
@@ -48,7 +52,7 @@ int main(int argc, char **argv) {
     must(sqlite3_step(begin) == SQLITE_DONE && sqlite3_reset(begin) == SQLITE_OK, "BEGIN");
     for (int t = 0; t < TABLES; t++) {
       sqlite3_bind_int64(insert[t], 1, i);
-      sqlite3_bind_text(insert[t], 2, value(), 100, SQLITE_STATIC);
+      sqlite3_bind_text(insert[t], 2, ready ? ready + (i * TABLES + t) * 100 : value(), 100, SQLITE_STATIC);
       must(sqlite3_step(insert[t]) == SQLITE_DONE && sqlite3_reset(insert[t]) == SQLITE_OK, "INSERT");
     }
     must(sqlite3_step(commit) == SQLITE_DONE && sqlite3_reset(commit) == SQLITE_OK, "COMMIT");

@@ -65,9 +65,16 @@ pub struct Phase {
 /// The executions of one thread in a phase, in time order.
 pub struct Lane {
     thread: u32,
+    /// Those that become samples.
     executions: Vec<Execution>,
-    /// Work inside the phase that belongs to no execution: (start, split).
-    besides: Vec<(u64, Split)>,
+    /// At most so many become samples.
+    kept_max: usize,
+    /// Of so many executions one is kept.
+    one_of: u64,
+    /// All executions, as soon as not all are kept.
+    sum: Option<Sum>,
+    /// Work inside the phase that belongs to no execution.
+    besides: Sum,
 }
 
 struct Execution {
@@ -76,7 +83,62 @@ struct Execution {
     split: Split,
 }
 
+/// Executions summed up.
+#[derive(Default)]
+struct Sum {
+    count: u64,
+    span_ns: Option<(u64, u64)>,
+    split: Split,
+    latencies: Latencies,
+}
+
+impl Sum {
+    /// Adds time that is no execution's.
+    fn add_time(&mut self, start_ns: u64, split: &Split) {
+        self.widen(start_ns, start_ns + split.wall_ns);
+        self.split.add(split);
+    }
+
+    fn add_execution(&mut self, execution: &Execution) {
+        self.add_time(execution.start_ns, &execution.split);
+        self.count += 1;
+        self.latencies.add(execution.split.wall_ns);
+    }
+
+    fn add(&mut self, other: &Sum) {
+        if let Some((first_ns, last_ns)) = other.span_ns {
+            self.widen(first_ns, last_ns);
+        }
+        self.split.add(&other.split);
+        self.count += other.count;
+        self.latencies.add_all(&other.latencies);
+    }
+
+    fn widen(&mut self, start_ns: u64, end_ns: u64) {
+        let (first_ns, last_ns) = self.span_ns.unwrap_or((start_ns, end_ns));
+        self.span_ns = Some((first_ns.min(start_ns), last_ns.max(end_ns)));
+    }
+}
+
 impl Lane {
+    /// Starts an execution, or work besides, on the calling thread, where which of them it is shows only at its end.
+    #[must_use]
+    pub fn start(&self) -> Stopwatch {
+        Stopwatch::start()
+    }
+
+    /// An execution that succeeded has ended.
+    pub fn end(&mut self, watch: Stopwatch, rows: u64) {
+        let start_ns = watch.start_ns();
+        self.record(start_ns, rows, watch.stop());
+    }
+
+    /// Work besides has ended (see [`Lane::besides`]).
+    pub fn end_besides(&mut self, watch: Stopwatch) {
+        let start_ns = watch.start_ns();
+        self.record_besides(start_ns, watch.stop());
+    }
+
     /// Times one execution on the calling thread; `work` gives the number of rows. A failed one is not recorded.
     ///
     /// # Errors
@@ -87,7 +149,7 @@ impl Lane {
         let result = work();
         let split = watch.stop();
         if let Ok(rows) = result {
-            self.executions.push(Execution { start_ns, rows, split });
+            self.record(start_ns, rows, split);
         }
         result
     }
@@ -95,7 +157,34 @@ impl Lane {
     /// Records an execution that the caller timed itself, e.g. one that knows its reads, writes and syncs without the
     /// probe. `start_ns` is what [`now_ns`] gave before it.
     pub fn record(&mut self, start_ns: u64, rows: u64, split: Split) {
-        self.executions.push(Execution { start_ns, rows, split });
+        let execution = Execution { start_ns, rows, split };
+        if self.executions.len() == self.kept_max {
+            self.thin_out();
+        }
+        if let Some(sum) = &mut self.sum {
+            let number = sum.count;
+            sum.add_execution(&execution);
+            if !number.is_multiple_of(self.one_of) {
+                return;
+            }
+        }
+        self.executions.push(execution);
+    }
+
+    /// Sums up, and keeps every second one of those that are kept.
+    #[cold]
+    fn thin_out(&mut self) {
+        if self.sum.is_none() {
+            let mut sum = Sum::default();
+            self.executions.iter().for_each(|execution| sum.add_execution(execution));
+            self.sum = Some(sum);
+        }
+        let mut number = 0;
+        self.executions.retain(|_| {
+            number += 1;
+            number % 2 == 1
+        });
+        self.one_of *= 2;
     }
 
     /// Times work that is part of the phase but no execution of its own, e.g. a checkpoint: it counts in the phase's wall
@@ -107,25 +196,33 @@ impl Lane {
         let watch = Stopwatch::start();
         let start_ns = watch.start_ns();
         let result = work();
-        self.besides.push((start_ns, watch.stop()));
+        self.record_besides(start_ns, watch.stop());
         result
     }
 
     /// As [`Lane::besides`], for work that the caller timed itself.
     pub fn record_besides(&mut self, start_ns: u64, split: Split) {
-        self.besides.push((start_ns, split));
+        self.besides.add_time(start_ns, &split);
     }
 
     /// Number of executions recorded.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.executions.len()
+        self.sum
+            .as_ref()
+            .map_or(self.executions.len(), |sum| usize::try_from(sum.count).unwrap_or(usize::MAX))
     }
 
     /// Whether nothing was recorded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.executions.is_empty()
+    }
+
+    /// Of so many executions one becomes a sample.
+    #[must_use]
+    pub fn one_of(&self) -> u64 {
+        self.one_of
     }
 }
 
@@ -149,7 +246,22 @@ impl Phase {
     /// A lane for thread number `thread`, with memory for `capacity` executions taken beforehand.
     #[must_use]
     pub fn lane(&self, thread: u32, capacity: usize) -> Lane {
-        Lane { thread, executions: Vec::with_capacity(capacity), besides: Vec::new() }
+        Lane {
+            thread,
+            executions: Vec::with_capacity(capacity),
+            kept_max: usize::MAX,
+            one_of: 1,
+            sum: None,
+            besides: Sum::default(),
+        }
+    }
+
+    /// As [`Phase::lane`], where nobody knows how many executions there will be: at most `kept_max` (at least two) become samples, and of more
+    /// than that every second, fourth … one. The phase's count, times and latencies are of all of them.
+    #[must_use]
+    pub fn lane_of_any_length(&self, thread: u32, capacity: usize, kept_max: usize) -> Lane {
+        let kept_max = kept_max.max(2);
+        Lane { kept_max, ..self.lane(thread, capacity.min(kept_max)) }
     }
 
     /// Runs work that counts for nothing (a check, dropping caches) while no lane is timing.
@@ -178,29 +290,19 @@ impl Phase {
     pub fn end(self, lanes: Vec<Lane>, sink: &mut dyn Sink) {
         let changed_bytes = changed_bytes().saturating_sub(self.changed_before);
         let io = process_io().since(&self.io_before).since(&self.io_excluded);
-        let mut split = Split::default();
-        let mut first_ns = u64::MAX;
-        let mut last_ns = 0;
-        let mut all: Vec<(u32, Execution)> = Vec::with_capacity(lanes.iter().map(Lane::len).sum());
+        let mut sum = Sum::default();
+        let mut all: Vec<(u32, Execution)> =
+            Vec::with_capacity(lanes.iter().map(|lane| lane.executions.len()).sum());
         for lane in lanes {
-            for (start_ns, part) in lane.besides {
-                first_ns = first_ns.min(start_ns);
-                last_ns = last_ns.max(start_ns + part.wall_ns);
-                split.add(&part);
+            sum.add(&lane.besides);
+            match &lane.sum {
+                Some(of_lane) => sum.add(of_lane),
+                None => lane.executions.iter().for_each(|execution| sum.add_execution(execution)),
             }
             all.extend(lane.executions.into_iter().map(|execution| (lane.thread, execution)));
         }
-        if all.is_empty() {
-            return;
-        }
+        let Some((first_ns, last_ns)) = sum.span_ns.filter(|_| sum.count > 0) else { return };
         all.sort_by_key(|(_, execution)| execution.start_ns);
-        let mut latencies = Latencies::default();
-        for (_, execution) in &all {
-            first_ns = first_ns.min(execution.start_ns);
-            last_ns = last_ns.max(execution.start_ns + execution.split.wall_ns);
-            split.add(&execution.split);
-            latencies.add(execution.split.wall_ns);
-        }
         let excluded_ns: u64 = self
             .excluded
             .iter()
@@ -210,10 +312,10 @@ impl Phase {
             phase: self.name.clone(),
             x: self.x,
             unit: self.unit.name().to_owned(),
-            count: all.len() as u64,
+            count: sum.count,
             wall_ns: (last_ns - first_ns).saturating_sub(excluded_ns),
-            latency_ns: latencies.summary(),
-            split,
+            latency_ns: sum.latencies.summary(),
+            split: sum.split,
             lock_wait_ns: self.lock_waits.map(|(_, ns)| ns),
             lock_waits: self.lock_waits.map(|(waits, _)| waits),
         };
@@ -276,6 +378,13 @@ impl Latencies {
         }
     }
 
+    fn add_all(&mut self, other: &Latencies) {
+        // As above.
+        let _ = self.histogram.add(&other.histogram);
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
     /// Minimum, p50, p90, p99, p99.9, maximum; percentiles are values that occurred (no interpolation), within 0.1 %.
     fn summary(&self) -> [u64; 6] {
         let at = |quantile| self.histogram.value_at_quantile(quantile).clamp(self.min_ns, self.max_ns);
@@ -301,7 +410,7 @@ mod tests {
         first.record(1_000, 1, split(500));
         second.record(1_200, 2, split(100));
         first.record(9_000, 3, split(1_000));
-        first.besides.push((10_000, split(2_000)));
+        first.record_besides(10_000, split(2_000));
         phase.excluded.push((2_000, 7_000));
         phase.excluded.push((11_500, 99_000)); // ends after the phase: only 500 of it lie within
         phase.add_lock_waits(Some((2, 50)));
@@ -318,6 +427,25 @@ mod tests {
         assert_eq!(summary.split.wall_ns, 500 + 100 + 1_000 + 2_000);
         assert_eq!((summary.latency_ns[0], summary.latency_ns[5]), (100, 1_000));
         assert_eq!((summary.lock_waits, summary.lock_wait_ns), (Some(2), Some(70)));
+    }
+
+    #[test]
+    fn a_lane_of_any_length_keeps_a_part_of_its_executions_and_counts_all() {
+        let phase = || Phase::begin("replay", None, Unit::Transaction);
+        let (whole, thinned) = (phase(), phase());
+        let mut lanes = (whole.lane(0, 0), thinned.lane_of_any_length(0, 1_000_000, 100));
+        for number in 0..1000_u64 {
+            lanes.0.record(number * 50, number, split(number + 1));
+            lanes.1.record(number * 50, number, split(number + 1));
+        }
+        assert_eq!((lanes.1.len(), lanes.1.one_of()), (1000, 16));
+        let (mut all, mut some) = (Kept::default(), Kept::default());
+        whole.end(vec![lanes.0], &mut all);
+        thinned.end(vec![lanes.1], &mut some);
+        assert_eq!(all.phases, some.phases);
+        let rows: Vec<u64> = some.samples.iter().map(|sample| sample.rows).collect();
+        assert!((50..=100).contains(&rows.len()), "{}", rows.len());
+        assert!(rows.windows(2).all(|pair| pair[1] - pair[0] == 16), "{rows:?}");
     }
 
     #[test]

@@ -165,8 +165,8 @@ pub struct Report {
     /// Print what the block traces say of every cell and phase as CSV
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     pub blocks: bool,
-    /// Print every request of the block traces as CSV
-    #[arg(long, conflicts_with_all = ["json", "csv", "blocks"])]
+    /// Print every request of the block traces as CSV, with --json as JSON
+    #[arg(long, conflicts_with_all = ["csv", "blocks", "samples"])]
     pub requests: bool,
     /// The figure to draw (without --svg: print its SVG)
     #[arg(long, value_name = "ID")]
@@ -399,6 +399,9 @@ pub struct TraceReplay {
     /// Directory on the disk under test; the databases are put into a directory of their own there, which is removed
     #[arg(long, value_name = "DIR")]
     pub dir: PathBuf,
+    /// Do not remove the databases, to look at what they hold
+    #[arg(long)]
+    pub keep: bool,
     /// as-fast, original, or xN: N times faster than captured
     #[arg(long, default_value = "as-fast")]
     pub timing: String,

@@ -1,8 +1,23 @@
 //! Call by call: what a replay asks of a connection that other workloads do not. Handles are the caller's numbers.
 
-use fathom_trace::model::Value;
-
 use super::EngineError;
+
+/// A value to bind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound<'a> {
+    /// SQL NULL.
+    Null,
+    /// 64-bit integer.
+    Integer(i64),
+    /// Double.
+    Real(f64),
+    /// Text.
+    Text(&'a [u8]),
+    /// Bytes.
+    Blob(&'a [u8]),
+    /// That many zero bytes.
+    ZeroBlob(u64),
+}
 
 /// What steps of a statement came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +41,13 @@ pub trait Calls {
     ///
     /// # Errors
     /// No such parameter, a value that is too large.
-    fn bind(&mut self, handle: u32, index: u32, value: &Value) -> Result<(), EngineError>;
+    fn bind(&mut self, handle: u32, index: u32, value: Bound<'_>) -> Result<(), EngineError>;
     /// Makes all parameters NULL.
     fn clear_bindings(&mut self, handle: u32);
     /// Steps until `rows` rows were read or, where `to_end`, the statement has ended. An error is told as its code.
     fn step(&mut self, handle: u32, rows: u64, to_end: bool) -> Stepped;
+    /// The text of a statement.
+    fn sql(&self, handle: u32) -> String;
     /// The message of the last call that failed.
     fn message(&self) -> String;
     /// Brings a statement to rest.

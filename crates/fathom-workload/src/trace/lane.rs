@@ -1,15 +1,17 @@
 //! One thread of a replay: its calls, when each begins, and whether each does what it did.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use fathom_trace::model::{DONE, OK, ROW, Step};
+use fathom_trace::model::{DONE, OK, ROW};
 use fathom_trace::sql::Verb;
+use hdrhistogram::Histogram;
 
-use super::load::{Call, Loaded, What};
+use super::feed::{Batch, Call, Expected, Feed, Given, Task};
 use super::order::Order;
+use super::plan::name_of;
 use super::wrong;
 use crate::clock::now_ns;
+use crate::engine::calls::{Bound, Stepped};
 use crate::engine::{Connection, Engine, EngineError, abridged};
 use crate::recorder::Lane;
 use crate::sample::Sink;
@@ -31,8 +33,11 @@ pub enum Timing {
 pub struct Run<'a> {
     pub number: usize,
     pub engine: &'a dyn Engine,
-    pub loaded: &'a Loaded,
-    pub order: &'a Order,
+    pub feed: &'a Feed,
+    /// None where there is one lane only.
+    pub order: Option<&'a Order>,
+    /// Functions, collations and modules of the application.
+    pub foreign: &'a [String],
     pub timing: Timing,
     pub start_ns: u64,
 }
@@ -45,7 +50,9 @@ pub struct Report {
     /// Executions of traces that do not tell rows and changes.
     pub unchecked: u64,
     /// How late calls began, ns, with timing = original.
-    pub late_ns: Vec<u64>,
+    pub late_ns: Option<Histogram<u64>>,
+    /// Waits for the reading of the trace: number, ns.
+    pub starved: (u64, u64),
     /// Waits for locks: number, ns.
     pub lock_waits: Option<(u64, u64)>,
 }
@@ -55,15 +62,22 @@ impl Report {
     pub fn add(&mut self, other: Report) {
         self.checked += other.checked;
         self.unchecked += other.unchecked;
-        self.late_ns.extend(other.late_ns);
+        match (&mut self.late_ns, other.late_ns) {
+            // Histograms that grow by themselves can always be added.
+            (Some(own), Some(other)) => {
+                let _ = own.add(other);
+            }
+            (own, other) => *own = own.take().or(other),
+        }
+        self.starved = (self.starved.0 + other.starved.0, self.starved.1 + other.starved.1);
         self.lock_waits = match (self.lock_waits, other.lock_waits) {
             (Some((waits, ns)), Some((more, more_ns))) => Some((waits + more, ns + more_ns)),
             (known, other) => known.or(other),
         };
     }
 
-    /// Tells checks and lateness.
-    pub fn tell(mut self, sink: &mut dyn Sink) {
+    /// Tells checks, lateness, and waits for the reading.
+    pub fn tell(self, sink: &mut dyn Sink) {
         sink.verified(format!(
             "{} executions returned and changed the rows that were captured",
             self.checked
@@ -75,195 +89,275 @@ impl Report {
             );
             sink.verified(words);
         }
-        self.late_ns.sort_unstable();
-        if let Some(last) = self.late_ns.last() {
-            let at =
-                |share: f64| self.late_ns[((self.late_ns.len() - 1) as f64 * share) as usize] as f64 / 1e6;
+        if let Some(late) = self.late_ns.filter(|late| !late.is_empty()) {
+            let at = |quantile| late.value_at_quantile(quantile) as f64 / 1e6;
             sink.warning(format!(
                 "lateness against the captured times: median {:.3} ms, p99 {:.3} ms, at most {:.3} ms",
                 at(0.5),
                 at(0.99),
-                *last as f64 / 1e6
+                late.max() as f64 / 1e6
+            ));
+        }
+        if let (waits @ 1.., ns) = self.starved {
+            sink.warning(format!(
+                "the trace is not read as fast as it is replayed: {waits} waits for it, {:.3} ms in all, are within the measured time",
+                ns as f64 / 1e6
             ));
         }
     }
 }
 
+/// Three digits, from 1 ns on.
+fn lateness() -> Histogram<u64> {
+    Histogram::new(3).expect("three significant digits are within the histogram's 0 to 5")
+}
+
 impl Run<'_> {
     /// Makes all calls of a lane.
-    pub fn calls(&self, calls: &[Call], mut record: Lane) -> Result<(Lane, Report), WorkloadError> {
-        let mut state = State { run: self, connections: HashMap::new(), report: Report::default() };
-        let done = state.all(calls, &mut record);
-        match done {
-            Ok(()) => {
-                self.order.arrive(self.number, u64::MAX);
-                state.close_all()?;
-                Ok((record, state.report))
-            }
-            Err(error) => {
-                self.order.stop();
-                Err(error)
-            }
+    pub fn calls(&self, mut record: Lane) -> Result<(Lane, Report), WorkloadError> {
+        let late_ns = matches!(self.timing, Timing::Original { .. }).then(lateness);
+        let report = Report { late_ns, ..Report::default() };
+        let mut state = State { run: self, connections: Vec::new(), report, rows: 0 };
+        // Whatever ends this thread early stops the others, which may wait for it.
+        let ends = Ends(self);
+        state.all(&mut record)?;
+        self.arrive(u64::MAX);
+        state.close_all()?;
+        std::mem::forget(ends);
+        Ok((record, state.report))
+    }
+
+    fn arrive(&self, number: u64) {
+        if let Some(order) = self.order {
+            order.arrive(self.number, number);
         }
+    }
+}
+
+struct Ends<'a>(&'a Run<'a>);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        if let Some(order) = self.0.order {
+            order.stop();
+        }
+        self.0.feed.close();
     }
 }
 
 struct State<'a> {
     run: &'a Run<'a>,
-    connections: HashMap<u32, Box<dyn Connection>>,
+    connections: Vec<Option<Box<dyn Connection>>>,
     report: Report,
+    /// Rows returned and changed by the present execution.
+    rows: u64,
+}
+
+/// What an execution turned out to be.
+#[derive(Clone, Copy, Default)]
+struct Unit {
+    has_step: bool,
+    opens: bool,
 }
 
 impl State<'_> {
     /// Calls up to the end of a transaction, or of a statement outside of one, are one execution of the phase. With captured times
     /// each call is, so that no pause counts.
-    fn all(&mut self, calls: &[Call], record: &mut Lane) -> Result<(), WorkloadError> {
-        let mut from = 0;
-        while from < calls.len() {
-            let ends = |call: &Call| match &call.what {
-                What::Step { step, .. } => step.outcome.code != ROW && !step.in_transaction,
-                What::Open(_) | What::Close => true,
-                _ => false,
-            };
-            let length = match self.run.timing {
-                Timing::AsFast => calls[from..].iter().position(ends).map_or(calls.len() - from, |at| at + 1),
-                Timing::Original { .. } => 1,
-            };
-            let unit = &calls[from..from + length];
-            from += length;
-            self.pause(&unit[0]);
-            let has_step = unit.iter().any(|call| matches!(call.what, What::Step { .. }));
-            if has_step {
-                record.time(|| self.unit(unit))?;
-            } else if unit.iter().any(|call| matches!(call.what, What::Open(_))) {
+    fn all(&mut self, record: &mut Lane) -> Result<(), WorkloadError> {
+        let mut calls = Calls { batch: Batch::default(), at: 0, run: self.run, starved: (0, 0) };
+        while let Some(first) = calls.present() {
+            self.pause(&first)?;
+            let watch = record.start();
+            let unit = self.unit(first, &mut calls)?;
+            match unit {
+                Unit { has_step: true, .. } => record.end(watch, self.rows),
                 // Setting up the cell's settings is no work of the application.
-                self.unit(unit)?;
-            } else {
-                record.besides(|| self.unit(unit))?;
+                Unit { opens: true, .. } => drop(watch),
+                _ => record.end_besides(watch),
             }
-            let next = calls.get(from).map_or(u64::MAX, |call| call.number);
-            self.run.order.arrive(self.run.number, next);
         }
-        Ok(())
+        self.report.starved = calls.starved;
+        match self.run.order {
+            Some(order) if order.is_stopped() => Err(stopped()),
+            _ => Ok(()),
+        }
     }
 
-    /// With captured times: waits until a call is due, and notes how late it is.
-    fn pause(&mut self, call: &Call) {
-        let Timing::Original { speed } = self.run.timing else { return };
+    /// Before an execution, and in none's time: waits for those that it depends on and, with captured times, until it is due, and notes
+    /// how late it is.
+    fn pause(&mut self, call: &Call) -> Result<(), WorkloadError> {
+        self.wait(call)?;
+        let Timing::Original { speed } = self.run.timing else { return Ok(()) };
         let due_ns = self.run.start_ns + (call.start_ns as f64 / speed) as u64;
         let now = now_ns();
         if due_ns > now {
             std::thread::sleep(Duration::from_nanos(due_ns - now));
         }
-        self.report.late_ns.push(now_ns().saturating_sub(due_ns));
+        if let Some(late_ns) = &mut self.report.late_ns {
+            late_ns.saturating_record(now_ns().saturating_sub(due_ns));
+        }
+        Ok(())
     }
 
-    fn unit(&mut self, calls: &[Call]) -> Result<u64, WorkloadError> {
-        let mut rows = 0;
-        for call in calls {
-            self.run.order.arrive(self.run.number, call.number);
-            if call.after > 0 && !self.run.order.wait_below(self.run.number, call.after.min(call.number)) {
-                return Err(wrong("stopped, because another thread has failed".into()));
-            }
-            rows += self.call(call)?;
-        }
-        Ok(rows)
+    /// Says how far the lane has come, and waits for what the call depends on.
+    fn wait(&self, call: &Call) -> Result<(), WorkloadError> {
+        let Some(order) = self.run.order else { return Ok(()) };
+        order.arrive(self.run.number, call.number);
+        let is_free = call.after == 0 || order.wait_below(self.run.number, call.after.min(call.number));
+        if is_free { Ok(()) } else { Err(stopped()) }
     }
 
-    /// One call; gives the rows that it returned and changed.
-    fn call(&mut self, call: &Call) -> Result<u64, WorkloadError> {
-        if let What::Open(name) = &call.what {
-            self.connections.insert(call.connection, self.run.engine.connect(name)?);
-            return Ok(0);
-        }
-        if let What::Close = &call.what {
-            return match self.connections.remove(&call.connection) {
-                Some(connection) => self.close(connection).map(|()| 0),
-                None => Ok(0),
+    /// The calls of an execution.
+    fn unit(&mut self, first: Call, calls: &mut Calls<'_>) -> Result<Unit, WorkloadError> {
+        self.rows = 0;
+        let mut unit = Unit::default();
+        let mut call = first;
+        loop {
+            self.call(&call, &calls.batch).map_err(|error| in_call(error, &call))?;
+            calls.at += 1;
+            let ends = match &call.task {
+                Task::Step(step) => {
+                    unit.has_step = true;
+                    step.code != ROW && !step.in_transaction
+                }
+                Task::Open { .. } => {
+                    unit.opens = true;
+                    true
+                }
+                Task::Close => true,
+                _ => false,
             };
-        }
-        let Some(connection) = self.connections.get_mut(&call.connection) else {
-            return Err(wrong(format!(
-                "connection {} is used before it is opened; the trace's beginning is missing",
-                call.connection
-            )));
-        };
-        match &call.what {
-            What::Script(sql) => {
-                connection.execute_script(sql)?;
-                return Ok(0);
+            if ends || self.run.timing != Timing::AsFast {
+                break;
             }
-            What::Attach { name, schema } => {
-                connection.attach(name, schema)?;
-                return Ok(0);
+            match calls.present() {
+                Some(next) => call = next,
+                None => break,
+            }
+            self.wait(&call)?;
+        }
+        Ok(unit)
+    }
+
+    /// One call.
+    fn call(&mut self, call: &Call, batch: &Batch) -> Result<(), WorkloadError> {
+        let place = call.connection as usize;
+        match &call.task {
+            Task::Open { database } => {
+                if self.connections.len() <= place {
+                    self.connections.resize_with(place + 1, || None);
+                }
+                self.connections[place] = Some(self.run.engine.connect(&name_of(*database))?);
+                return Ok(());
+            }
+            Task::Close => {
+                return match self.connections.get_mut(place).and_then(Option::take) {
+                    Some(connection) => self.close(connection),
+                    None => Ok(()),
+                };
+            }
+            _ => {}
+        }
+        let Some(connection) = self.connections.get_mut(place).and_then(Option::as_mut) else {
+            return Err(wrong(
+                "a connection is used before it is opened; the trace's beginning is missing".into(),
+            ));
+        };
+        match &call.task {
+            Task::Script { sql } => return Ok(connection.execute_script(batch.text(*sql))?),
+            Task::Attach { database, schema } => {
+                return Ok(connection.attach(&name_of(*database), batch.text(*schema))?);
             }
             _ => {}
         }
         let Some(calls) = connection.calls() else {
             return Err(wrong("the engine takes no single calls".into()));
         };
-        match &call.what {
-            What::Prepare { handle, sql, outcome } => match calls.prepare_as(*handle, sql) {
-                Ok(()) if outcome.is_error() => Err(wrong(format!(
-                    "`{}` failed when it was captured ({}), and does not now",
-                    abridged(sql),
-                    outcome.code
-                ))),
-                Err(error) if !outcome.is_error() => Err(self.explain(error).into()),
-                _ => Ok(0),
-            },
-            What::Bind { handle, index, value } => {
-                calls.bind(*handle, *index, value).map(|()| 0).map_err(Into::into)
+        match &call.task {
+            Task::Prepare { handle, sql, code } => {
+                let sql = batch.text(*sql);
+                let was_error = *code != OK;
+                match calls.prepare_as(*handle, sql) {
+                    Ok(()) if was_error => Err(wrong(format!(
+                        "`{}` failed when it was captured ({code}), and does not now",
+                        abridged(sql)
+                    ))),
+                    Err(error) if !was_error => Err(self.explain(error).into()),
+                    _ => Ok(()),
+                }
             }
-            What::ClearBindings { handle } => {
+            Task::Bind { handle, index, value } => {
+                let value = match *value {
+                    Given::Null => Bound::Null,
+                    Given::Integer(value) => Bound::Integer(value),
+                    Given::Real(value) => Bound::Real(value),
+                    Given::Text(span) => Bound::Text(batch.bytes(span)),
+                    Given::Blob(span) => Bound::Blob(batch.bytes(span)),
+                    Given::ZeroBlob(length) => Bound::ZeroBlob(length),
+                };
+                Ok(calls.bind(*handle, *index, value)?)
+            }
+            Task::ClearBindings { handle } => {
                 calls.clear_bindings(*handle);
-                Ok(0)
+                Ok(())
             }
-            What::Reset { handle } => {
+            Task::Reset { handle } => {
                 calls.reset(*handle);
-                Ok(0)
+                Ok(())
             }
-            What::Finalize { handle } => {
+            Task::Finalize { handle } => {
                 calls.finalize(*handle);
-                Ok(0)
+                Ok(())
             }
-            What::Step { step, sql } => {
-                let stepped = calls.step(step.handle, step.rows, step.outcome.code != ROW);
+            Task::Step(step) => {
+                let stepped = calls.step(step.handle, step.rows, step.code != ROW);
+                self.rows += stepped.rows + stepped.changes;
+                if stepped.code & 0xff == step.code & 0xff
+                    && (!step.is_counted || (stepped.rows == step.rows && stepped.changes == step.changes))
+                {
+                    let begun = u64::from(step.begins);
+                    if step.is_counted {
+                        self.report.checked += begun;
+                    } else {
+                        self.report.unchecked += begun;
+                    }
+                    return Ok(());
+                }
+                let sql = calls.sql(step.handle);
                 let is_error = !matches!(stepped.code, OK | ROW | DONE);
                 let message = if is_error { calls.message() } else { String::new() };
-                self.compare(step, sql, stepped, &message)?;
-                Ok(stepped.rows + stepped.changes)
+                self.differs(step, batch.text(step.message), &sql, stepped, &message)
             }
-            What::Open(_) | What::Close | What::Script(_) | What::Attach { .. } => Ok(0),
+            Task::Open { .. } | Task::Close | Task::Script { .. } | Task::Attach { .. } => Ok(()),
         }
     }
 
-    /// Whether steps did what they did when they were captured.
-    fn compare(
+    /// Steps that did not do what they did when they were captured.
+    fn differs(
         &mut self,
-        step: &Step,
+        step: &Expected,
+        captured: &str,
         sql: &str,
-        stepped: crate::engine::calls::Stepped,
+        stepped: Stepped,
         message: &str,
     ) -> Result<(), WorkloadError> {
-        if stepped.code & 0xff != step.outcome.code & 0xff {
+        if stepped.code & 0xff != step.code & 0xff {
+            let told = |code: i32, words: &str| {
+                if words.is_empty() { code.to_string() } else { format!("{code} ({words})") }
+            };
             let error = EngineError {
                 what: format!("`{}`", abridged(sql)),
                 message: format!(
-                    "result {} {message}, captured {} {}",
-                    stepped.code, step.outcome.code, step.outcome.message
+                    "result {}, captured was {}",
+                    told(stepped.code, message),
+                    told(step.code, captured)
                 ),
                 code: stepped.code,
             };
             return Err(self.explain(error).into());
         }
-        if !step.is_counted {
-            self.report.unchecked += u64::from(step.begins);
-            return Ok(());
-        }
         // What a PRAGMA answers depends on the cell.
-        let is_same = stepped.rows == step.rows && (stepped.changes == step.changes);
-        if !is_same && Verb::of(sql) != Verb::Pragma {
+        if Verb::of(sql) != Verb::Pragma {
             return Err(wrong(format!(
                 "`{}` returned {} rows and changed {}; captured were {} and {}",
                 abridged(sql),
@@ -279,7 +373,7 @@ impl State<'_> {
 
     /// An error, and what the application had that a replay has not.
     fn explain(&self, mut error: EngineError) -> EngineError {
-        let missing = self.run.loaded.foreign.iter().find(|name| {
+        let missing = self.run.foreign.iter().find(|name| {
             let bare = name.split_once(' ').map_or("", |(_, bare)| bare);
             !bare.is_empty() && error.message.to_lowercase().contains(&bare.to_lowercase())
         });
@@ -287,7 +381,10 @@ impl State<'_> {
             error.message.push_str(&format!(
                 "; the application brought its own {missing}, which a replay does not have"
             ));
-        } else if error.message.contains("no such function") || error.message.contains("no such collation") {
+        } else if ["no such function", "no such collation", "no such module"]
+            .iter()
+            .any(|words| error.message.contains(words))
+        {
             error
                 .message
                 .push_str("; the application brought its own, or an extension, which a replay does not have");
@@ -303,8 +400,60 @@ impl State<'_> {
 
     /// Connections that the trace leaves open.
     fn close_all(&mut self) -> Result<(), WorkloadError> {
-        let mut left: Vec<_> = self.connections.drain().collect();
-        left.sort_by_key(|(number, _)| *number);
-        left.into_iter().try_for_each(|(_, connection)| self.close(connection))
+        let left: Vec<_> = self.connections.drain(..).flatten().collect();
+        left.into_iter().try_for_each(|connection| self.close(connection))
+    }
+}
+
+/// Says in which call something went wrong.
+#[cold]
+fn in_call(error: WorkloadError, call: &Call) -> WorkloadError {
+    let place =
+        format!("call {} of the replay, at {:.6} s of the trace", call.number, call.start_ns as f64 / 1e9);
+    match error {
+        WorkloadError::Engine(EngineError { what, message, code }) => {
+            WorkloadError::Engine(EngineError { what: format!("{what} ({place})"), message, code })
+        }
+        WorkloadError::Verification(words) => WorkloadError::Verification(format!("{words} ({place})")),
+        other => other,
+    }
+}
+
+fn stopped() -> WorkloadError {
+    wrong("stopped, because another thread has failed".into())
+}
+
+/// The calls of a lane as they come from the reading.
+struct Calls<'a> {
+    batch: Batch,
+    at: usize,
+    run: &'a Run<'a>,
+    /// Waits for the reading: number, ns.
+    starved: (u64, u64),
+}
+
+impl Calls<'_> {
+    /// The call that comes next; none at the end, or where something has failed.
+    fn present(&mut self) -> Option<Call> {
+        if self.at >= self.batch.calls.len() {
+            self.next_batch()?;
+        }
+        self.batch.calls.get(self.at).copied()
+    }
+
+    #[cold]
+    fn next_batch(&mut self) -> Option<()> {
+        let done = std::mem::take(&mut self.batch);
+        if let Some(last) = done.calls.last() {
+            self.run.arrive(last.number + 1);
+            self.run.feed.give_back(done);
+        }
+        let (is_behind, before_ns) = (self.run.feed.is_behind(self.run.number), now_ns());
+        let next = self.run.feed.take(self.run.number);
+        if is_behind && next.is_some() {
+            self.starved = (self.starved.0 + 1, self.starved.1 + now_ns() - before_ns);
+        }
+        (self.batch, self.at) = (next?, 0);
+        Some(())
     }
 }

@@ -1,7 +1,11 @@
 //! `trace`: what an application did, done again (`fathom trace`).
 //!
-//! Before the timed window every database of the trace is put back to what it held at the start, with the cell's page size, and all
-//! calls are read into memory. Then every call is made again: opened, prepared, bound, stepped and reset as captured.
+//! Before the timed window every database of the trace is put back to what it held at the start, with the cell's page size. Then every
+//! call is made again: opened, prepared, bound, stepped and reset as captured.
+//!
+//! **Memory.** The trace is read twice: before the window to know its threads, and again by a thread that reads ahead of them, as much as
+//! `feed.rs` allows; so a trace may be longer than memory. Samples are kept of so many executions (see [`SAMPLES_MAX`]), counts and
+//! latencies are of all.
 //!
 //! **Threads.** Each captured thread with the connections that it used is a thread here; threads that shared a connection are one.
 //! **Order.** A call waits for every call that had returned before it began when it was captured, and a statement that writes
@@ -9,29 +13,39 @@
 //! **Timing.** As fast as possible, as captured, or as captured with the gaps and starts divided by `speed`. Where a call begins later than it should,
 //! the lateness is measured and told.
 //! **Settings.** PRAGMAs and calls that set what the cell sets (journal mode, page size, synchronous …) are left out; others are done.
-//! **Checked.** Rows returned and changed by each call, and errors, must be those that were captured.
+//! **Checked.** Rows returned and changed by each call, and errors, must be those that were captured. After the window each database must be
+//! sound (`integrity_check`), and a hash of its content is told, which the `sqlite3` shell computes, too.
 //! **Left out.** Databases in memory; calls that failed because of another one's lock (the application's own retry follows) or within which
 //! their process was killed. How many is told.
 
+mod feed;
 mod lane;
-mod load;
 mod made;
 mod order;
+mod plan;
 #[cfg(test)]
 mod tests;
+mod translate;
 
 use std::collections::BTreeMap;
+use std::path::Path;
+
+use fathom_trace::content;
 
 use crate::engine::{Dialect, Engine};
 use crate::params::{Kind, Parameter, Params, Preset};
-use crate::recorder::{Phase, Unit};
+use crate::recorder::{self, Phase, Unit};
 use crate::registry::WorkloadKind;
 use crate::sample::Sink;
 use crate::workload::{Context, Workload, WorkloadError};
 
+use feed::Feed;
 use lane::{Report, Timing};
-use load::Loaded;
 use order::Order;
+use plan::Plan;
+
+/// Executions of a run that become samples, over all threads.
+const SAMPLES_MAX: usize = 1 << 18;
 
 /// The workload as it is known by name.
 pub static KIND: WorkloadKind = WorkloadKind {
@@ -79,6 +93,13 @@ static PARAMETERS: &[Parameter] = &[
         unit: "",
         description: "With timing = original: how many times faster than captured the clock runs.",
     },
+    Parameter {
+        name: "ahead",
+        kind: Kind::Integer { min: 1, max: 1 << 20 },
+        default: Preset::Integer(64),
+        unit: "MiB",
+        description: "How much of the trace is read ahead of what is done: a trace that needs less is in memory before the timed window.",
+    },
 ];
 
 /// The workload, its parameters checked.
@@ -113,14 +134,20 @@ impl Workload for Trace {
         };
         let source = made::Source::of(&self.params, context.seed)?;
         source.tell(sink)?;
-        let loaded = load::load(source.path(), engine, context.directory)
+        let mut plan = plan::plan(source.path(), engine, context.directory)
             .map_err(|error| refused("file", error.to_string()))?;
-        for warning in &loaded.warnings {
-            sink.warning(warning.clone());
+        for warning in std::mem::take(&mut plan.warnings) {
+            sink.warning(warning);
         }
         sink.progress(0.3);
-        let report = self.replay(engine, &loaded, sink)?;
+        let databases = std::mem::take(&mut plan.databases);
+        let ahead_bytes = usize::try_from(self.params.count("ahead") << 20).unwrap_or(usize::MAX);
+        let report = self.replay(engine, plan, ahead_bytes, sink)?.0;
         report.tell(sink);
+        for (number, name) in databases {
+            let file = context.directory.join(format!("{}.db", plan::name_of(number)));
+            look_at(&file, &name, sink)?;
+        }
         sink.progress(1.0);
         Ok(())
     }
@@ -130,37 +157,91 @@ impl Workload for Trace {
     }
 }
 
+/// Whether a database is sound, and what it holds.
+fn look_at(file: &Path, name: &str, sink: &mut dyn Sink) -> Result<(), WorkloadError> {
+    // SQLite makes the file when something is written.
+    if std::fs::metadata(file).is_ok_and(|file| file.len() == 0) || !file.exists() {
+        sink.verified(format!("{name} is empty"));
+        return Ok(());
+    }
+    match content::integrity(file) {
+        Ok(answer) if answer == "ok" => sink.verified(format!("{name}: integrity_check ok")),
+        Ok(answer) => return Err(wrong(format!("{name}: integrity_check says {answer}"))),
+        Err(error) => sink.warning(format!("{name} could not be checked: {error}")),
+    }
+    match content::content_hash(file) {
+        Ok(hash) => sink.verified(format!("{name} holds {hash} (.sha3sum --sha3-256)")),
+        Err(error) => sink.warning(format!("{name}: no hash of what it holds: {error}")),
+    }
+    Ok(())
+}
+
 impl Trace {
-    /// The timed part.
+    /// The timed part; gives how many bytes of the trace were in memory at most, too.
     fn replay(
         &self,
         engine: &dyn Engine,
-        loaded: &Loaded,
+        plan: Plan,
+        ahead_bytes: usize,
         sink: &mut dyn Sink,
-    ) -> Result<Report, WorkloadError> {
+    ) -> Result<(Report, usize), WorkloadError> {
         let timing = match self.params.text("timing") {
             "original" => Timing::Original { speed: self.params.number("speed") },
             _ => Timing::AsFast,
         };
-        let order = Order::new(loaded.lanes.iter().map(Vec::len).collect());
-        let mut phase = Phase::begin("replay", None, Unit::Transaction);
-        let mut lanes: Vec<_> =
-            (0..).zip(&loaded.lanes).map(|(number, calls)| phase.lane(number, calls.len())).collect();
-        let start_ns = crate::clock::now_ns();
-        let run = |number| lane::Run { number, engine, loaded, order: &order, timing, start_ns };
-        let ended: Vec<_> = if loaded.lanes.len() == 1 {
-            // On the worker's own thread.
-            lanes.drain(..).map(|record| run(0).calls(&loaded.lanes[0], record)).collect()
-        } else {
-            std::thread::scope(|scope| {
-                let run = &run;
-                let start =
-                    |(number, record)| scope.spawn(move || run(number).calls(&loaded.lanes[number], record));
-                let started: Vec<_> = lanes.drain(..).enumerate().map(start).collect();
+        let lanes = plan.lanes.clone();
+        let foreign = plan.foreign.clone();
+        let file = plan.file.clone();
+        let (order, feed) = (Order::new(lanes.len()), Feed::new(lanes.len(), ahead_bytes));
+        let (ended, phase) = std::thread::scope(|scope| {
+            let reading = std::thread::Builder::new().name("reading".into()).spawn_scoped(scope, || {
+                feed::step_aside();
+                feed.fill(plan, engine, &order)
+            });
+            let reading = reading.map_err(|source| WorkloadError::Io { path: "a thread".into(), source })?;
+            feed.wait_until_full();
+            let phase = Phase::begin("replay", None, Unit::Transaction);
+            let mut records: Vec<_> = (0..)
+                .zip(&lanes)
+                .map(|(number, calls)| {
+                    let capacity = usize::try_from(*calls).unwrap_or(usize::MAX);
+                    phase.lane_of_any_length(number, capacity, SAMPLES_MAX / lanes.len())
+                })
+                .collect();
+            let run = lane::Run {
+                number: 0,
+                engine,
+                feed: &feed,
+                order: (lanes.len() > 1).then_some(&order),
+                foreign: &foreign,
+                timing,
+                start_ns: crate::clock::now_ns(),
+            };
+            let mut ended: Vec<Result<_, WorkloadError>> = if lanes.len() == 1 {
+                // On the worker's own thread.
+                records.drain(..).map(|record| run.calls(record)).collect()
+            } else {
+                let start = |(number, record)| {
+                    let run = lane::Run { number, ..run };
+                    scope.spawn(move || run.calls(record))
+                };
+                let started: Vec<_> = records.drain(..).enumerate().map(start).collect();
                 let panicked = || wrong("a replaying thread has panicked".into());
                 started.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked()))).collect()
-            })
-        };
+            };
+            match reading.join() {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    ended.insert(
+                        0,
+                        Err(refused("file", format!("{error}; it has changed while it was replayed"))),
+                    );
+                }
+                Err(_) => ended.insert(0, Err(wrong(format!("reading {} has panicked", file.display())))),
+            }
+            Ok::<_, WorkloadError>((ended, phase))
+        })?;
+        let mut phase = phase;
         let mut report = Report::default();
         let mut records = Vec::new();
         let mut failed = None;
@@ -180,8 +261,13 @@ impl Trace {
         if let Some(error) = failed {
             return Err(error);
         }
+        if let Some(one_of) = records.iter().map(recorder::Lane::one_of).max().filter(|one_of| *one_of > 1) {
+            sink.warning(format!(
+                "samples are kept of one in up to {one_of} executions; counts, times and latencies are of all"
+            ));
+        }
         phase.add_lock_waits(report.lock_waits);
         phase.end(records, sink);
-        Ok(report)
+        Ok((report, feed.most_ahead()))
     }
 }

@@ -212,7 +212,7 @@ fn a_failure_that_was_captured_must_come_again() {
     use fathom_trace::model::{Action, Step};
     let directory = tempfile::tempdir().expect("a directory");
     for (again, words) in
-        [("INSERT INTO t VALUES (1)", None), ("SELECT a FROM t", Some("result 101 , captured 1555"))]
+        [("INSERT INTO t VALUES (1)", None), ("SELECT a FROM t", Some("result 101, captured was 1555 (UNIQUE constraint failed: t.a)"))]
     {
         let path = trace(directory.path(), Start::Empty, |assembler, connection| {
             execute(assembler, connection, "CREATE TABLE t(a PRIMARY KEY)", &[], (0, 0));
@@ -309,5 +309,91 @@ fn what_does_not_go_together_is_refused_before_any_run() {
         let made = crate::create(&WorkloadSpec { name: "trace".into(), params: map(params) });
         let error = made.map(|_| ()).expect_err(words).to_string();
         assert!(error.contains(words), "{error}");
+    }
+}
+
+/// Values written into the statements, as in a log or script: no text occurs twice, and none may be kept.
+#[test]
+fn a_trace_longer_than_what_is_read_ahead_takes_no_more_memory_than_that() {
+    const AHEAD_BYTES: usize = 64 << 10;
+    let directory = tempfile::tempdir().expect("a directory");
+    for connections in [1_u32, 3] {
+        let path = directory.path().join("a.trace");
+        let mut assembler =
+            Assembler::new(Writer::create(&path).expect("created"), Origin::default()).expect("begun");
+        let database = assembler.database(b"/a.db", Start::Empty, None).expect("database");
+        let opened: Vec<u32> = (0..connections)
+            .map(|number| {
+                let thread = assembler.thread(1, number, "test").expect("thread");
+                assembler.open(thread, database, 0).expect("opened")
+            })
+            .collect();
+        let (mut at, mut bytes) = (1000, 0);
+        for number in 0..20_000_u64 {
+            let sql = match number {
+                0 => "CREATE TABLE t(a)".to_owned(),
+                _ => format!("INSERT INTO t VALUES ({number}) -- {}", "x".repeat(50)),
+            };
+            bytes += sql.len();
+            // One connection alone for long, so that the others' next calls are far away.
+            let connection = opened[if number < 10_000 { 0 } else { number as usize % opened.len() }];
+            let counts = Some((0, u64::from(number > 0)));
+            let (values, start_ns) = (&[], at);
+            let execution = Execution { sql: &sql, values, start_ns, duration_ns: 10, keep: false, counts };
+            assembler.execute(connection, &execution).expect("written");
+            at += 20;
+        }
+        for connection in opened {
+            assembler.close(connection, at).expect("closed");
+        }
+        assembler.finish().expect("finished");
+
+        let place = tempfile::tempdir().expect("a directory");
+        let engine = sqlite(json!({"journal_mode": "memory", "synchronous": "off"}), place.path());
+        let plan = plan::plan(&path, &*engine, place.path()).expect("read");
+        assert_eq!(plan.lanes.len(), connections as usize);
+        let params = map(json!({"file": "a"}));
+        let params = Params::read(PARAMETERS, &params).expect("known");
+        let mut kept = Kept::default();
+        let (report, most_ahead) =
+            Trace { params }.replay(&*engine, plan, AHEAD_BYTES, &mut kept).expect("replayed");
+        assert_eq!(report.checked, 20_000);
+        assert_eq!(ask(place.path(), json!({}), "SELECT count(*) FROM t"), "Integer(19999)");
+        // What is handed over together comes on top.
+        let limit = AHEAD_BYTES + feed::BATCH_BYTES + 4096;
+        assert!(
+            bytes > 2 * limit && most_ahead > AHEAD_BYTES && most_ahead < limit,
+            "{most_ahead} of {bytes}"
+        );
+    }
+}
+
+#[test]
+fn texts_are_forgotten_after_their_last_preparation() {
+    use fathom_trace::model::{Action, Event, Statement};
+    use fathom_trace::reuse::Prepared;
+    use translate::{Reading, Translator};
+    let directory = tempfile::tempdir().expect("a directory");
+    let engine = sqlite(json!({}), directory.path());
+    let mut reading = Reading::First(Prepared::default());
+    for round in 0..2 {
+        let mut translator = Translator::new(&*engine, reading);
+        let event = |action| Event { thread: 0, connection: 0, start_ns: 0, duration_ns: 0, action };
+        let outcome = Outcome::of(0);
+        translator.event(event(Action::Open { database: 0, flags: 0, vfs: String::new(), outcome }));
+        let mut prepared = 0;
+        for id in 0..1000 {
+            translator.statement(Statement { id, sql: format!("SELECT {id}") });
+            // The very first is prepared again and again, and its handle is never given back.
+            for (handle, statement) in [(0, 0), (id + 1, id)] {
+                let outcome = Outcome::of(0);
+                let made = translator.event(event(Action::Prepare { handle, statement, outcome }));
+                prepared += u32::from(made.is_some());
+            }
+            translator.event(event(Action::Finalize { handle: id + 1 }));
+        }
+        assert_eq!(prepared, 2000);
+        assert!(translator.texts() <= 1, "{} in round {round}", translator.texts());
+        reading = translator.into_second();
     }
 }

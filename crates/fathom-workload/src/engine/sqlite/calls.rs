@@ -2,12 +2,11 @@
 
 use std::ffi::c_int;
 
-use fathom_trace::model::Value;
 use libsqlite3_sys::SQLITE_TRANSIENT;
 
 use super::connection::SqliteConnection;
 use super::library::{DONE, OK, ROW, sqlite3_stmt, text};
-use crate::engine::calls::{Calls, Stepped};
+use crate::engine::calls::{Bound, Calls, Stepped};
 use crate::engine::{EngineError, abridged};
 
 /// A statement that a caller numbered.
@@ -45,7 +44,7 @@ impl Calls for SqliteConnection {
         Ok(())
     }
 
-    fn bind(&mut self, handle: u32, index: u32, value: &Value) -> Result<(), EngineError> {
+    fn bind(&mut self, handle: u32, index: u32, value: Bound<'_>) -> Result<(), EngineError> {
         let functions = &self.library.functions;
         let statement = self.handle_at(handle);
         let number = c_int::try_from(index).unwrap_or(c_int::MAX);
@@ -54,25 +53,25 @@ impl Calls for SqliteConnection {
         // given with their lengths and copied (SQLITE_TRANSIENT).
         let code = unsafe {
             match value {
-                Value::Null => (functions.sqlite3_bind_null)(statement, number),
-                Value::Integer(value) => (functions.sqlite3_bind_int64)(statement, number, *value),
-                Value::Real(value) => (functions.sqlite3_bind_double)(statement, number, *value),
-                Value::Text(bytes) => (functions.sqlite3_bind_text)(
+                Bound::Null => (functions.sqlite3_bind_null)(statement, number),
+                Bound::Integer(value) => (functions.sqlite3_bind_int64)(statement, number, value),
+                Bound::Real(value) => (functions.sqlite3_bind_double)(statement, number, value),
+                Bound::Text(bytes) => (functions.sqlite3_bind_text)(
                     statement,
                     number,
                     bytes.as_ptr().cast(),
                     length(bytes),
                     SQLITE_TRANSIENT(),
                 ),
-                Value::Blob(bytes) => (functions.sqlite3_bind_blob)(
+                Bound::Blob(bytes) => (functions.sqlite3_bind_blob)(
                     statement,
                     number,
                     bytes.as_ptr().cast(),
                     length(bytes),
                     SQLITE_TRANSIENT(),
                 ),
-                Value::ZeroBlob(bytes) => {
-                    let bytes = vec![0_u8; usize::try_from(*bytes).unwrap_or(0)];
+                Bound::ZeroBlob(bytes) => {
+                    let bytes = vec![0_u8; usize::try_from(bytes).unwrap_or(0)];
                     let length = length(&bytes);
                     (functions.sqlite3_bind_blob)(
                         statement,
@@ -127,6 +126,15 @@ impl Calls for SqliteConnection {
             }
         }
         stepped
+    }
+
+    fn sql(&self, handle: u32) -> String {
+        let statement = self.handle_at(handle);
+        if statement.is_null() {
+            return String::new();
+        }
+        // SAFETY: the statement is live.
+        text(unsafe { (self.library.functions.sqlite3_sql)(statement).cast() })
     }
 
     fn message(&self) -> String {

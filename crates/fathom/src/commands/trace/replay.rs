@@ -51,9 +51,17 @@ pub fn run(asked: &TraceReplay) -> super::super::Result {
         fathom_workload::create(&WorkloadSpec { name: "trace".into(), params }).map_err(Error::asked)?;
     let place = fathom_trace::work_directory(&asked.dir).map_err(super::asked_or_failed)?;
     let engine = fathom_workload::start_engine(&spec, place.path()).map_err(Error::failed)?;
+    let directory = place.path().to_owned();
+    // Kept also where the replay fails: that is when people want to look.
+    let _place = if asked.keep {
+        eprintln!("Databases: {}", place.keep().display());
+        None
+    } else {
+        Some(place)
+    };
     let mut kept = Kept::default();
     // A replay draws nothing by chance.
-    let context = Context { directory: place.path(), engine: Some(&*engine), seed: 1 };
+    let context = Context { directory: &directory, engine: Some(&*engine), seed: 1 };
     workload.run(&context, &mut kept).map_err(|error| match error {
         WorkloadError::Parameter { .. } => Error::asked(error),
         other => Error::failed(other),

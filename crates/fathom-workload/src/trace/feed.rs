@@ -1,0 +1,427 @@
+//! The second reading of a trace: a thread of its own reads ahead of the lanes, so that a trace need not fit in memory.
+//!
+//! What is read and not done yet takes as much memory as parameter `ahead` allows (some 100 bytes a call; a single call may be larger), and at
+//! most [`BATCH_BYTES`] more. The timed window begins when so much is there, or all of it; so a trace that is smaller is read before it, and reading it costs nothing. Of a longer one, the reading goes on within
+//! the window whenever less than half is left: on a processor that the lanes may not use, where there is one, and at the lowest priority. A lane
+//! reads its calls out of batches that are used again, so it allocates nothing; where it had to wait for the reading, that is told.
+//!
+//! There is no deadlock: the reading waits only while calls are handed out and not done, and of these the one with the smallest
+//! number waits for no other (see `order.rs`).
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use fathom_trace::model::{Record, Step, Value};
+use fathom_trace::{Reader, TraceError};
+
+use super::order::Order;
+use super::plan::Plan;
+use super::translate::{Made, Reading, Translator, What};
+use crate::engine::Engine;
+
+/// Bytes of all lanes' calls that are handed over together.
+pub const BATCH_BYTES: usize = 256 << 10;
+
+/// A piece of a batch's bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    at: u32,
+    length: u32,
+}
+
+/// Calls of a lane, one after the other, and the bytes that they speak of.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// The calls.
+    pub calls: Vec<Call>,
+    bytes: Vec<u8>,
+}
+
+/// A call.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// Place in the order in which calls returned.
+    pub number: u64,
+    /// Calls with smaller numbers must be done before.
+    pub after: u64,
+    /// When it began, ns since the trace's time 0.
+    pub start_ns: u64,
+    /// The place of its connection in the lane.
+    pub connection: u32,
+    /// What is done.
+    pub task: Task,
+}
+
+/// As [`What`], with texts and values in the batch's bytes.
+#[derive(Clone, Copy, Debug)]
+pub enum Task {
+    Open { database: u32 },
+    Prepare { handle: u32, sql: Span, code: i32 },
+    Bind { handle: u32, index: u32, value: Given },
+    ClearBindings { handle: u32 },
+    Step(Expected),
+    Reset { handle: u32 },
+    Finalize { handle: u32 },
+    Script { sql: Span },
+    Attach { database: u32, schema: Span },
+    Close,
+}
+
+/// A value.
+#[derive(Clone, Copy, Debug)]
+pub enum Given {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(Span),
+    Blob(Span),
+    ZeroBlob(u64),
+}
+
+/// Steps, and what came of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected {
+    pub handle: u32,
+    pub begins: bool,
+    pub is_counted: bool,
+    pub in_transaction: bool,
+    pub rows: u64,
+    pub changes: u64,
+    pub code: i32,
+    pub message: Span,
+}
+
+impl Batch {
+    /// A piece of its bytes.
+    pub fn bytes(&self, span: Span) -> &[u8] {
+        &self.bytes[span.at as usize..][..span.length as usize]
+    }
+
+    /// A piece that was put in as text.
+    pub fn text(&self, span: Span) -> &str {
+        std::str::from_utf8(self.bytes(span)).unwrap_or_default()
+    }
+
+    fn weight(&self) -> usize {
+        self.calls.len() * size_of::<Call>() + self.bytes.len()
+    }
+
+    /// Memory that it holds, full or empty.
+    fn capacity(&self) -> usize {
+        self.calls.capacity() * size_of::<Call>() + self.bytes.capacity()
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Span {
+        // A chunk of a trace holds less than 2 GiB, and a batch at most one such value and little else.
+        let span = Span { at: self.bytes.len() as u32, length: bytes.len() as u32 };
+        self.bytes.extend_from_slice(bytes);
+        span
+    }
+
+    fn add(&mut self, made: &Made, connection: u32) {
+        let task = match &made.what {
+            What::Open(database) => Task::Open { database: *database },
+            What::Prepare { handle, sql, outcome } => {
+                Task::Prepare { handle: *handle, sql: self.put(sql.as_bytes()), code: outcome.code }
+            }
+            What::Bind { handle, index, value } => {
+                let value = match value {
+                    Value::Null => Given::Null,
+                    Value::Integer(value) => Given::Integer(*value),
+                    Value::Real(value) => Given::Real(*value),
+                    Value::Text(bytes) => Given::Text(self.put(bytes)),
+                    Value::Blob(bytes) => Given::Blob(self.put(bytes)),
+                    Value::ZeroBlob(length) => Given::ZeroBlob(*length),
+                };
+                Task::Bind { handle: *handle, index: *index, value }
+            }
+            What::ClearBindings { handle } => Task::ClearBindings { handle: *handle },
+            What::Step(Step { handle, begins, is_counted, rows, changes, in_transaction, outcome }) => {
+                Task::Step(Expected {
+                    handle: *handle,
+                    begins: *begins,
+                    is_counted: *is_counted,
+                    in_transaction: *in_transaction,
+                    rows: *rows,
+                    changes: *changes,
+                    code: outcome.code,
+                    message: self.put(outcome.message.as_bytes()),
+                })
+            }
+            What::Reset { handle } => Task::Reset { handle: *handle },
+            What::Finalize { handle } => Task::Finalize { handle: *handle },
+            What::Script(sql) => Task::Script { sql: self.put(sql.as_bytes()) },
+            What::Attach { database, schema } => {
+                Task::Attach { database: *database, schema: self.put(schema.as_bytes()) }
+            }
+            What::Close => Task::Close,
+        };
+        let Made { number, after, start_ns, .. } = *made;
+        self.calls.push(Call { number, after, start_ns, connection, task });
+    }
+}
+
+/// Between the reading and the lanes.
+pub struct Feed {
+    queues: Vec<Queue>,
+    store: Mutex<Store>,
+    /// The reading waits here for room, and the beginning of the window for the reading.
+    changed: Condvar,
+    ahead_bytes: usize,
+}
+
+#[derive(Default)]
+struct Queue {
+    ready: Mutex<Ready>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Ready {
+    batches: VecDeque<Batch>,
+    is_closed: bool,
+}
+
+#[derive(Default)]
+struct Store {
+    /// Weight of what is read and not done.
+    ahead: usize,
+    /// The largest it was.
+    most_ahead: usize,
+    /// Empty batches to be used again, and the memory that they hold.
+    spare: Vec<Batch>,
+    spare_bytes: usize,
+    /// Whether the window may begin.
+    is_full: bool,
+    is_closed: bool,
+}
+
+/// Moves the calling thread to processors that its process does not keep to, if there are any, and behind all others. That it cannot
+/// is no error: it is a courtesy to the lanes.
+pub fn step_aside() {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    if let Ok(own) = sched_getaffinity(None) {
+        let mut others = CpuSet::new();
+        (0..CpuSet::MAX_CPU).filter(|&cpu| !own.is_set(cpu)).for_each(|cpu| others.set(cpu));
+        // Fails where the process may use all that there are. Those that do not exist are left out by the kernel.
+        let _ = sched_setaffinity(None, &others);
+    }
+    // Of a thread, not of the process, on Linux (setpriority(2), "C library/kernel differences").
+    let _ = rustix::process::setpriority_process(None, 19);
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that is done under these locks can leave them half done.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Feed {
+    /// For so many lanes.
+    pub fn new(lanes: usize, ahead_bytes: usize) -> Feed {
+        let queues = (0..lanes).map(|_| Queue::default()).collect();
+        Feed { queues, store: Mutex::default(), changed: Condvar::new(), ahead_bytes }
+    }
+
+    /// The lane's next calls; none at the end, or where something has failed.
+    pub fn take(&self, lane: usize) -> Option<Batch> {
+        let queue = &self.queues[lane];
+        let mut ready = lock(&queue.ready);
+        loop {
+            if let Some(batch) = ready.batches.pop_front() {
+                return Some(batch);
+            }
+            if ready.is_closed {
+                return None;
+            }
+            ready = queue.arrived.wait(ready).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Whether the lane's next calls are not there although the reading has all the room it wants.
+    pub fn is_behind(&self, lane: usize) -> bool {
+        let ready = lock(&self.queues[lane].ready);
+        let is_empty = ready.batches.is_empty() && !ready.is_closed;
+        drop(ready);
+        is_empty && lock(&self.store).ahead < self.ahead_bytes / 4
+    }
+
+    /// A batch whose calls are done.
+    pub fn give_back(&self, mut batch: Batch) {
+        let weight = batch.weight();
+        batch.calls.clear();
+        batch.bytes.clear();
+        let mut store = lock(&self.store);
+        store.ahead -= weight;
+        let has_room = store.ahead <= self.ahead_bytes / 2;
+        // One that once held much more than a lane's share, such as a large blob, goes.
+        let capacity = batch.capacity();
+        let is_kept = capacity <= 4 * BATCH_BYTES / self.queues.len()
+            && store.spare_bytes + capacity <= self.ahead_bytes / 2;
+        if is_kept && !store.is_closed {
+            store.spare_bytes += capacity;
+            store.spare.push(batch);
+        }
+        drop(store);
+        if has_room {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits until as much is read as may be, or all.
+    pub fn wait_until_full(&self) {
+        let mut store = lock(&self.store);
+        while !store.is_full && !store.is_closed {
+            store = self.changed.wait(store).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Nothing more comes: at the end, and where something has failed.
+    pub fn close(&self) {
+        for queue in &self.queues {
+            lock(&queue.ready).is_closed = true;
+            queue.arrived.notify_all();
+        }
+        let mut store = lock(&self.store);
+        store.is_closed = true;
+        (store.spare, store.spare_bytes) = (Vec::new(), 0);
+        drop(store);
+        self.changed.notify_all();
+    }
+
+    /// The most that was read and not done at one time, bytes.
+    pub fn most_ahead(&self) -> usize {
+        lock(&self.store).most_ahead
+    }
+
+    /// Reads the trace again and hands its calls to the lanes.
+    ///
+    /// # Errors
+    /// A file that can no longer be read as it was.
+    pub fn fill(&self, plan: Plan, engine: &dyn Engine, order: &Order) -> Result<(), TraceError> {
+        let done = Fill::new(self, order, plan.lane_of).all(&plan.file, plan.reading, engine);
+        if done.is_err() {
+            order.stop();
+        }
+        self.close();
+        done
+    }
+}
+
+/// The reading.
+struct Fill<'a> {
+    feed: &'a Feed,
+    order: &'a Order,
+    lane_of: HashMap<u32, u32>,
+    places: Vec<Places>,
+    /// What is not handed over yet, of each lane.
+    pending: Vec<Batch>,
+    pending_bytes: usize,
+}
+
+/// The places of a lane's connections.
+#[derive(Default)]
+struct Places {
+    of: HashMap<u32, u32>,
+    free: Vec<u32>,
+    count: u32,
+}
+
+impl Places {
+    fn of(&mut self, connection: u32, is_closed: bool) -> u32 {
+        let place = *self.of.entry(connection).or_insert_with(|| {
+            self.free.pop().unwrap_or_else(|| {
+                self.count += 1;
+                self.count - 1
+            })
+        });
+        if is_closed {
+            self.of.remove(&connection);
+            self.free.push(place);
+        }
+        place
+    }
+}
+
+impl<'a> Fill<'a> {
+    fn new(feed: &'a Feed, order: &'a Order, lane_of: HashMap<u32, u32>) -> Fill<'a> {
+        let lanes = feed.queues.len();
+        Fill {
+            feed,
+            order,
+            lane_of,
+            places: (0..lanes).map(|_| Places::default()).collect(),
+            pending: (0..lanes).map(|_| Batch::default()).collect(),
+            pending_bytes: 0,
+        }
+    }
+
+    fn all(
+        mut self,
+        file: &std::path::Path,
+        reading: Reading,
+        engine: &dyn Engine,
+    ) -> Result<(), TraceError> {
+        let mut translator = Translator::new(engine, reading);
+        for record in Reader::open(file)? {
+            match record? {
+                Record::Database(database) => translator.database(&database),
+                Record::Statement(statement) => translator.statement(statement),
+                Record::Event(event) => {
+                    if let Some(made) = translator.event(event) {
+                        self.add(&made);
+                        if self.pending_bytes >= BATCH_BYTES && !self.hand_over(translator.calls()) {
+                            return Ok(());
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.hand_over(translator.calls());
+        Ok(())
+    }
+
+    fn add(&mut self, made: &Made) {
+        // The first reading has met every connection.
+        let Some(&lane) = self.lane_of.get(&made.connection) else { return };
+        let lane = lane as usize;
+        let place = self.places[lane].of(made.connection, matches!(made.what, What::Close));
+        let batch = &mut self.pending[lane];
+        let before = batch.weight();
+        batch.add(made, place);
+        self.pending_bytes += batch.weight() - before;
+    }
+
+    /// Hands over what is pending, and waits for room where there is none. False where something has failed.
+    fn hand_over(&mut self, calls: u64) -> bool {
+        let mut store = lock(&self.feed.store);
+        store.ahead += self.pending_bytes;
+        store.most_ahead = store.most_ahead.max(store.ahead);
+        let mut fresh: Vec<Batch> = Vec::new();
+        for _ in self.pending.iter().filter(|batch| !batch.calls.is_empty()) {
+            let batch = store.spare.pop().unwrap_or_default();
+            store.spare_bytes -= batch.capacity();
+            fresh.push(batch);
+        }
+        drop(store);
+        self.pending_bytes = 0;
+        for (lane, pending) in self.pending.iter_mut().enumerate() {
+            let Some(last) = pending.calls.last() else { continue };
+            self.order.hand(lane, last.number + 1);
+            let batch = std::mem::replace(pending, fresh.pop().unwrap_or_default());
+            let queue = &self.feed.queues[lane];
+            lock(&queue.ready).batches.push_back(batch);
+            queue.arrived.notify_one();
+        }
+        self.order.handed_all_below(calls);
+        let mut store = lock(&self.feed.store);
+        if store.ahead >= self.feed.ahead_bytes {
+            store.is_full = true;
+            self.feed.changed.notify_all();
+            while store.ahead > self.feed.ahead_bytes / 2 && !store.is_closed {
+                store = self.feed.changed.wait(store).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        !store.is_closed && !self.order.is_stopped()
+    }
+}

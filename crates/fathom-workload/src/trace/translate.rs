@@ -1,0 +1,408 @@
+//! From a trace's events to the calls of a replay: which are made, on which connection and statement, and what they wait for.
+//!
+//! The trace is read twice, and both readings go through here, so that both number the calls alike. What is remembered grows with what is open
+//! at one time (connections, prepared statements, texts that will be prepared again), never with the length of the trace.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::rc::Rc;
+
+use fathom_trace::model::{
+    Action, Database, Event, Foreign, ForeignKind, Outcome, Setting, Start, Statement, Step, UNFINISHED,
+    Value,
+};
+use fathom_trace::reuse::Prepared;
+use fathom_trace::sql::{Verb, pragma};
+
+use crate::engine::Engine;
+
+/// `SQLITE_DBCONFIG_ENABLE_FKEY`.
+const ENABLE_FKEY: u32 = 1002;
+
+/// SQLITE_BUSY, SQLITE_LOCKED, SQLITE_INTERRUPT: what another one's timing decides.
+const BY_CHANCE: [i32; 3] = [5, 6, 9];
+
+/// Calls whose times of return are remembered. A call that began before all of them had returned waits for those that are forgotten too:
+/// more than it must, and never for one that returned after it.
+const RETURNS_MAX: usize = 1 << 16;
+
+/// A call as it stands in the trace.
+#[derive(Debug)]
+pub struct Made {
+    /// Place in the order in which calls returned.
+    pub number: u64,
+    /// Calls with smaller numbers must be done before.
+    pub after: u64,
+    /// When it began, ns since the trace's time 0.
+    pub start_ns: u64,
+    /// The trace's number of the thread.
+    pub thread: u32,
+    /// The trace's number of the connection.
+    pub connection: u32,
+    /// What is done.
+    pub what: What,
+}
+
+/// What is done. Handles number the statements that are prepared on a connection at the same time.
+#[derive(Debug)]
+pub enum What {
+    /// Opens the database with this number.
+    Open(u32),
+    Prepare {
+        handle: u32,
+        sql: Rc<str>,
+        outcome: Outcome,
+    },
+    Bind {
+        handle: u32,
+        index: u32,
+        value: Value,
+    },
+    ClearBindings {
+        handle: u32,
+    },
+    Step(Step),
+    Reset {
+        handle: u32,
+    },
+    Finalize {
+        handle: u32,
+    },
+    /// A statement without result: a setting or checkpoint that was made by a call.
+    Script(String),
+    /// Attaches the database with this number.
+    Attach {
+        database: u32,
+        schema: String,
+    },
+    Close,
+}
+
+impl What {
+    /// Whether it only gives something back.
+    pub fn is_an_end(&self) -> bool {
+        matches!(self, What::Close | What::Finalize { .. } | What::Reset { .. } | What::ClearBindings { .. })
+    }
+}
+
+/// Whether texts that are prepared once are known already.
+pub enum Reading {
+    /// The first: counts preparations, and keeps no texts.
+    First(Prepared),
+    /// The second: forgets a text after its only preparation, and knows whether the trace tells times.
+    Second { prepared: Prepared, has_times: bool },
+}
+
+/// The state of a reading.
+pub struct Translator<'a> {
+    engine: &'a dyn Engine,
+    reading: Reading,
+    /// Databases in memory.
+    in_memory: HashSet<u32>,
+    /// Texts that will be prepared (again).
+    statements: HashMap<u32, Text>,
+    /// Statements that set what the cell sets.
+    the_cells: HashSet<u32>,
+    connections: HashMap<u32, Connection>,
+    /// Connections to databases in memory, as long as they are open.
+    left_out: HashSet<u32>,
+    attaching: HashMap<u32, (String, u32)>,
+    calls: u64,
+    order: Returns,
+    /// What is not done again, and how often.
+    pub skipped: HashMap<&'static str, u64>,
+    /// Functions, collations and modules of the application, for messages.
+    pub foreign: Vec<String>,
+    /// Whether the trace tells times.
+    pub has_times: bool,
+}
+
+#[derive(Clone)]
+struct Text {
+    sql: Rc<str>,
+    writes: bool,
+}
+
+#[derive(Default)]
+struct Connection {
+    /// By the trace's number.
+    handles: HashMap<u32, Handle>,
+    /// Numbers that are free again, below `numbers`.
+    free: Vec<u32>,
+    numbers: u32,
+}
+
+/// A prepared statement: its number in the replay, none where it is not done again.
+struct Handle {
+    number: Option<u32>,
+    writes: bool,
+}
+
+impl Connection {
+    fn add(&mut self, handle: u32, is_skipped: bool, writes: bool) -> Option<u32> {
+        // A number that the trace uses again without finalising it (an error came between) stays the same here.
+        let known = self.handles.get(&handle).and_then(|it| it.number);
+        let number = (!is_skipped).then(|| {
+            known.or_else(|| self.free.pop()).unwrap_or_else(|| {
+                self.numbers += 1;
+                self.numbers - 1
+            })
+        });
+        if is_skipped && let Some(known) = known {
+            self.free.push(known);
+        }
+        self.handles.insert(handle, Handle { number, writes });
+        number
+    }
+
+    fn number(&self, handle: u32) -> Option<u32> {
+        self.handles.get(&handle)?.number
+    }
+}
+
+impl<'a> Translator<'a> {
+    /// Before the first record.
+    pub fn new(engine: &'a dyn Engine, reading: Reading) -> Translator<'a> {
+        Translator {
+            engine,
+            reading,
+            in_memory: HashSet::new(),
+            statements: HashMap::new(),
+            the_cells: HashSet::new(),
+            connections: HashMap::new(),
+            left_out: HashSet::new(),
+            attaching: HashMap::new(),
+            calls: 0,
+            order: Returns::default(),
+            skipped: HashMap::new(),
+            foreign: Vec::new(),
+            has_times: false,
+        }
+    }
+
+    /// What the second reading needs of the first.
+    pub fn into_second(self) -> Reading {
+        let has_times = self.has_times;
+        match self.reading {
+            Reading::First(prepared) | Reading::Second { prepared, .. } => {
+                Reading::Second { prepared, has_times }
+            }
+        }
+    }
+
+    /// Calls so far.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// Texts that are remembered.
+    #[cfg(test)]
+    pub fn texts(&self) -> usize {
+        self.statements.len()
+    }
+
+    /// A database.
+    pub fn database(&mut self, database: &Database) {
+        if database.start == Start::Memory {
+            self.in_memory.insert(database.id);
+        }
+    }
+
+    /// A statement's text.
+    pub fn statement(&mut self, statement: Statement) {
+        let Statement { id, sql } = statement;
+        // Foreign keys decide what a statement does, so they are the application's.
+        let is_the_cells = pragma(&sql).is_some_and(|(name, value)| {
+            value.is_some() && name != "foreign_keys" && (name == "busy_timeout" || self.engine.sets(&name))
+        });
+        if is_the_cells {
+            self.the_cells.insert(id);
+        }
+        if let Reading::Second { prepared, .. } = &self.reading
+            && prepared.has(id)
+        {
+            self.statements.insert(id, Text { writes: Verb::of(&sql) != Verb::Select, sql: sql.into() });
+        }
+    }
+
+    fn skip(&mut self, why: &'static str) {
+        *self.skipped.entry(why).or_default() += 1;
+    }
+
+    /// The call that an event becomes, if any.
+    pub fn event(&mut self, event: Event) -> Option<Made> {
+        let Event { thread, connection, start_ns, duration_ns, action } = event;
+        self.has_times |= duration_ns > 0;
+        if self.left_out.contains(&connection) {
+            match &action {
+                Action::Step(step) if step.begins => self.skip("executions on databases in memory"),
+                Action::Close { outcome } if !outcome.is_error() => drop(self.left_out.remove(&connection)),
+                Action::Prepare { statement, .. } => drop(self.text(*statement)),
+                _ => {}
+            }
+            return None;
+        }
+        let writes = match &action {
+            Action::Step(step) => step.in_transaction || self.writes(connection, step.handle),
+            _ => false,
+        };
+        let what = self.what(connection, action)?;
+        let number = self.calls;
+        self.calls += 1;
+        let after = match self.reading {
+            Reading::Second { has_times: true, .. } => {
+                self.order.add(number, start_ns, start_ns.saturating_add(duration_ns), writes)
+            }
+            _ => 0,
+        };
+        Some(Made { number, after, start_ns, thread, connection, what })
+    }
+
+    fn writes(&self, connection: u32, handle: u32) -> bool {
+        let handle = self.connections.get(&connection).and_then(|it| it.handles.get(&handle));
+        handle.is_none_or(|handle| handle.writes)
+    }
+
+    /// A text that is being prepared; one that will not be again is forgotten.
+    fn text(&mut self, statement: u32) -> Option<Text> {
+        match &mut self.reading {
+            Reading::First(prepared) => {
+                prepared.add(statement);
+                Some(Text { sql: Rc::default(), writes: false })
+            }
+            Reading::Second { prepared, .. } if prepared.is_repeated(statement) => {
+                self.statements.get(&statement).cloned()
+            }
+            Reading::Second { .. } => self.statements.remove(&statement),
+        }
+    }
+
+    /// What is to be done for an action; none where nothing is.
+    fn what(&mut self, connection: u32, action: Action) -> Option<What> {
+        match action {
+            Action::Open { database, outcome, .. } => {
+                if self.in_memory.contains(&database) || outcome.is_error() {
+                    self.left_out.insert(connection);
+                    return None;
+                }
+                self.connections.insert(connection, Connection::default());
+                Some(What::Open(database))
+            }
+            Action::Prepare { handle, statement, outcome } => {
+                let text = self.text(statement)?;
+                let is_the_cells = self.the_cells.contains(&statement);
+                let by_chance = BY_CHANCE.contains(&(outcome.code & 0xff)) && outcome.is_error();
+                let entry = self.connections.get_mut(&connection)?;
+                let number = entry.add(handle, is_the_cells || by_chance, text.writes)?;
+                Some(What::Prepare { handle: number, sql: text.sql, outcome })
+            }
+            Action::Attach { schema, database } => {
+                self.attaching.insert(connection, (schema, database));
+                None
+            }
+            Action::Step(step) => self.step(connection, step),
+            Action::Bind { handle, index, value } => {
+                let handle = self.number(connection, handle)?;
+                Some(What::Bind { handle, index, value })
+            }
+            Action::ClearBindings { handle } => {
+                self.number(connection, handle).map(|handle| What::ClearBindings { handle })
+            }
+            Action::Reset { handle } => self.number(connection, handle).map(|handle| What::Reset { handle }),
+            Action::Finalize { handle } => {
+                let entry = self.connections.get_mut(&connection)?;
+                let number = entry.handles.remove(&handle)?.number?;
+                entry.free.push(number);
+                Some(What::Finalize { handle: number })
+            }
+            Action::Close { outcome } => {
+                if outcome.is_error() {
+                    return None;
+                }
+                self.connections.remove(&connection);
+                Some(What::Close)
+            }
+            Action::Setting { setting, value } => {
+                let (name, value) = match setting {
+                    Setting::BusyTimeout => return None, // always the cell's
+                    Setting::WalAutocheckpoint => ("wal_autocheckpoint", value),
+                    Setting::DbConfig(ENABLE_FKEY) => ("foreign_keys", value),
+                    Setting::DbConfig(_) => return None,
+                };
+                (name == "foreign_keys" || !self.engine.sets(name))
+                    .then(|| What::Script(format!("PRAGMA {name} = {value}")))
+            }
+            Action::Checkpoint { schema, mode, .. } => {
+                const MODES: [&str; 4] = ["PASSIVE", "FULL", "RESTART", "TRUNCATE"];
+                let mode = MODES.get(mode as usize).unwrap_or(&"PASSIVE");
+                let schema = if schema.is_empty() {
+                    String::new()
+                } else {
+                    format!("\"{}\".", schema.replace('"', "\"\""))
+                };
+                Some(What::Script(format!("PRAGMA {schema}wal_checkpoint({mode})")))
+            }
+            Action::Foreign(Foreign { kind, name }) => {
+                if kind == ForeignKind::Call {
+                    self.skip("calls that change data without SQL (see fathom trace info)");
+                }
+                let name = format!("{} {name}", kind.name());
+                if !self.foreign.contains(&name) {
+                    self.foreign.push(name);
+                }
+                None
+            }
+        }
+    }
+
+    fn step(&mut self, connection: u32, step: Step) -> Option<What> {
+        let Some(handle) = self.connections.get(&connection)?.handles.get(&step.handle)?.number else {
+            self.skip("PRAGMAs of what the cell sets");
+            return None;
+        };
+        if let Some((schema, database)) = self.attaching.remove(&connection) {
+            return Some(What::Attach { database, schema });
+        }
+        if step.outcome.code == UNFINISHED {
+            self.skip("executions within which their process was killed");
+            return None;
+        }
+        if step.outcome.is_error() && BY_CHANCE.contains(&(step.outcome.code & 0xff)) {
+            self.skip("executions that another connection's lock or an interrupt refused");
+            return None;
+        }
+        Some(What::Step(Step { handle, ..step }))
+    }
+
+    fn number(&self, connection: u32, handle: u32) -> Option<u32> {
+        self.connections.get(&connection)?.number(handle)
+    }
+}
+
+/// When the last calls returned, to find what each call had waited for.
+#[derive(Default)]
+struct Returns {
+    /// Largest time of return up to each call. (Returns are in order but for those of rows that were counted later.)
+    latest_ns: VecDeque<u64>,
+    /// Number of the first of them.
+    first: u64,
+    /// The number after that of the last call that wrote.
+    last_write: u64,
+}
+
+impl Returns {
+    /// Adds a call; gives the number below which all must be done before it begins.
+    fn add(&mut self, number: u64, start_ns: u64, return_ns: u64, writes: bool) -> u64 {
+        let returned = self.latest_ns.partition_point(|at| *at <= start_ns) as u64;
+        let mut after = self.first + returned;
+        if writes {
+            after = after.max(self.last_write);
+            self.last_write = number + 1;
+        }
+        if self.latest_ns.len() == RETURNS_MAX {
+            self.latest_ns.pop_front();
+            self.first += 1;
+        }
+        self.latest_ns.push_back(return_ns.max(self.latest_ns.back().copied().unwrap_or(0)));
+        after
+    }
+}
