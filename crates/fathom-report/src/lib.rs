@@ -120,7 +120,9 @@ pub fn requests_json(results: &Results, out: &mut dyn Write) -> Result<(), Repor
 /// # Errors
 /// Samples that cannot be read.
 pub fn figures(results: &Results) -> Result<Vec<(String, String)>, ReportError> {
-    Ok(Document::new(results)?.figures.into_iter().map(|f| (f.id, f.title)).collect())
+    let mut all: Vec<_> = Document::new(results)?.figures.into_iter().map(|f| (f.id, f.title)).collect();
+    all.extend(blocks::svg::list(results));
+    Ok(all)
 }
 
 /// One figure as a static SVG for print, on white, without a browser.
@@ -128,13 +130,17 @@ pub fn figures(results: &Results) -> Result<Vec<(String, String)>, ReportError> 
 /// # Errors
 /// A name that no figure has; samples that cannot be read.
 pub fn figure_svg(results: &Results, id: &str) -> Result<String, ReportError> {
+    if let Some(address) = blocks::svg::draw(results, id)? {
+        return Ok(address);
+    }
     let document = Document::new(results)?;
     match document.figures.iter().find(|figure| figure.id == id) {
         Some(figure) => Ok(svg::draw(figure)),
-        None => Err(ReportError::NoSuchFigure {
-            asked: id.into(),
-            known: document.figures.into_iter().map(|figure| figure.id).collect(),
-        }),
+        None => {
+            let known = document.figures.into_iter().map(|figure| figure.id);
+            let addresses = blocks::svg::list(results).into_iter().map(|(id, _)| id);
+            Err(ReportError::NoSuchFigure { asked: id.into(), known: known.chain(addresses).collect() })
+        }
     }
 }
 

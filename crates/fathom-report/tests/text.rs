@@ -178,5 +178,32 @@ fn requests_are_the_same_in_csv_and_json() {
     assert_eq!((rows, lines.next()), (503, None));
     assert_eq!(whole["runs"][0]["phases"][1]["phase"], "update");
     assert_eq!(whole["runs"][0]["remarks"][0], "a <b>remark</b>");
-    assert_eq!(String::from_utf8(json).unwrap().lines().count(), 503 + 2 + 2, "one request a line");
+    assert_eq!(String::from_utf8(json).unwrap().lines().count(), 503 + 3, "one request a line");
+}
+
+#[test]
+fn address_over_time_can_be_printed() {
+    let (_directory, results) = results(|p| fixture::blocks(p, 50_000));
+    let figures = fathom_report::figures(&results).unwrap();
+    let addresses: Vec<&str> =
+        figures.iter().map(|(id, _)| id.as_str()).filter(|id| id.starts_with("address-")).collect();
+    assert_eq!(addresses.len(), 2, "{figures:?}");
+    let svg = fathom_report::figure_svg(&results, addresses[0]).unwrap();
+    assert!(svg.len() < 2_000_000 && svg.matches("<rect").count() <= 12_000 + 30, "{}", svg.len());
+    for words in [
+        "50,000 requests, drawn as",
+        "rollback journal",
+        "file system journal",
+        "flushes",
+        "MiB",
+        ">insert<",
+        ">update<",
+    ] {
+        assert!(svg.contains(words), "{words}: {}", &svg[..3000]);
+    }
+    assert!(svg.ends_with("</svg>\n") && !svg.contains("NaN"));
+    let files = fathom_report::figure_svg(&results, addresses[1]).unwrap();
+    assert!(files.contains("3 requests; address within the files") && files.contains("syncs"), "{files}");
+    let error = fathom_report::figure_svg(&results, "address-99").unwrap_err().to_string();
+    assert!(error.contains(addresses[0]), "{error}");
 }

@@ -104,6 +104,7 @@ fn script(place: &Place, events: u64) {
 }
 
 /// Runs a command to its end; gives its largest resident set in MiB.
+#[allow(clippy::zombie_processes, reason = "wait4, which also tells its resources, waits for it")]
 fn peak_mib(place: &Place, words: &[&str]) -> u64 {
     let begin = Instant::now();
     let child = Command::new(env!("CARGO_BIN_EXE_fathom"))

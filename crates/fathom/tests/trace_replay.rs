@@ -548,7 +548,11 @@ fn texts(story: &Story) -> Vec<String> {
     let mut texts = Vec::new();
     for deed in &story.deeds {
         let Deed::Execute { sql, values, .. } = deed else { continue };
-        if sql.contains("sqlite_master") || sql.contains("sqlite_schema") || Verb::of(sql) == Verb::Pragma {
+        if ["sqlite_master", "sqlite_schema", "sqlite_stat"]
+            .iter()
+            .any(|table| sql.to_lowercase().contains(table))
+            || Verb::of(sql) == Verb::Pragma
+        {
             continue;
         }
         let values = values.iter().collect::<BTreeMap<_, _>>();

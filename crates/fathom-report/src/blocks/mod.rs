@@ -4,6 +4,7 @@ mod encode;
 mod export;
 mod html;
 mod picture;
+pub mod svg;
 mod terminal;
 mod thin;
 

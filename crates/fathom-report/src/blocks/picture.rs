@@ -1,6 +1,6 @@
 //! Address over time: what the page draws of each cell's first run.
 
-use fathom_lab::store::{Results, StoreError, TraceSource};
+use fathom_lab::store::{Results, StoreError, TraceOfRun, TraceSource};
 use serde::Serialize;
 
 use super::encode::encode;
@@ -43,28 +43,37 @@ pub struct Picture {
     pub lost_events: u64,
 }
 
+/// The trace of the first good run of a cell that was traced.
+pub fn trace_of(results: &Results, cell: i64) -> Option<&TraceOfRun> {
+    results.good_runs(cell).find_map(|run| results.trace(run.id))
+}
+
+/// How many requests a trace has, and what is drawn of them.
+pub fn dots_of(results: &Results, run: i64, limit: usize) -> Result<(u64, Vec<Dot>), StoreError> {
+    let mut dots = Vec::new();
+    let mut requests = 0;
+    results.blocks(run, |row| {
+        requests += u64::from(row.piece == 0);
+        dots.push(Dot {
+            at_ns: row.submit_ns,
+            offset: row.offset,
+            bytes: row.bytes,
+            kind: row.cause.number() | row.op.number() << 4,
+        });
+    })?;
+    // In order of issue so far.
+    dots.sort_by_key(|it: &Dot| it.at_ns);
+    Ok((requests, thin(dots, limit)))
+}
+
 /// The picture of the first good run of each cell that was traced.
 pub fn pictures(results: &Results) -> Result<Vec<Picture>, StoreError> {
-    let traced = |cell: i64| results.good_runs(cell).find_map(|run| results.trace(run.id));
-    let number = results.cells.iter().filter(|cell| traced(cell.id).is_some()).count();
+    let number = results.cells.iter().filter(|cell| trace_of(results, cell.id).is_some()).count();
     let limit = (DOTS / number.max(1)).clamp(DOTS_AT_LEAST, DOTS_IN_ONE);
     let mut all = Vec::new();
     for cell in &results.cells {
-        let Some(trace) = traced(cell.id) else { continue };
-        let mut dots = Vec::new();
-        let mut requests = 0;
-        results.blocks(trace.run, |row| {
-            requests += u64::from(row.piece == 0);
-            dots.push(Dot {
-                at_ns: row.submit_ns,
-                offset: row.offset,
-                bytes: row.bytes,
-                kind: row.cause.number() | row.op.number() << 4,
-            });
-        })?;
-        // In order of issue so far.
-        dots.sort_by_key(|it: &Dot| it.at_ns);
-        let dots = thin(dots, limit);
+        let Some(trace) = trace_of(results, cell.id) else { continue };
+        let (requests, dots) = dots_of(results, trace.run, limit)?;
         let unit_ns = (trace.span_ns / MOMENTS).max(1000);
         let fits = |unit: &u64| dots.iter().all(|it| it.offset % unit == 0 && it.bytes % unit == 0);
         let unit_bytes = [4096, 512].into_iter().find(fits).unwrap_or(1);

@@ -9,7 +9,7 @@
 //!    mounted file system at the end ([`files_on`]). They hold for a time: a journal's blocks may become the database's.
 //!
 //! What is left on ext2, ext3 and ext4 may still lie in a region that the superblock and the group descriptors give to
-//! metadata. Everything else is *unattributed*, and stays so.
+//! metadata, and on NTFS in the extents of its own files and directories. Everything else is *unattributed*, and stays so.
 //!
 //! **When an extent holds.** Extents are seen after what was written there: after a sync. So a request of time T in a
 //! block belongs to the file that held the block at T, else to the file that is next seen to hold it, else to the one that
@@ -19,6 +19,7 @@ mod btrfs;
 mod ext;
 mod files;
 mod holders;
+mod ntfs;
 mod xfs;
 
 use std::fs::File;
@@ -184,6 +185,14 @@ impl Attribution {
         let regions = match filesystem {
             "ext2" | "ext3" | "ext4" => read(&ext::regions),
             "xfs" => read(&xfs::regions),
+            "ntfs" => {
+                all.remarks.push(
+                    "NTFS-3G marks nothing: its file table, log, bitmap and directories are known by their places at the end, and what a small file \
+                     holds lies in the table"
+                        .into(),
+                );
+                read(&ntfs::regions)
+            }
             "btrfs" => {
                 all.remarks.push(
                     "Btrfs keeps its log tree among its other trees: its journal counts as metadata".into(),
@@ -286,6 +295,9 @@ impl Bytes {
     }
     fn le16(&self, at: usize) -> u64 {
         u16::from_le_bytes(self.array(at)).into()
+    }
+    fn le64(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.array(at))
     }
     fn le32(&self, at: usize) -> u64 {
         u32::from_le_bytes(self.array(at)).into()

@@ -117,13 +117,15 @@ impl Vocabulary {
         }
     }
 
-    /// Whether a value in a statement about the schema is a name or type of something there, which stays.
+    /// Whether a value in a statement about the schema is a name or type of something there, or a statistic of it, which stays.
     pub fn is_name(&self, value: &Value) -> bool {
         let Value::Text(text) = value else { return false };
         let text = String::from_utf8_lossy(text).to_lowercase();
         ["table", "index", "view", "trigger"].contains(&text.as_str())
             || text.starts_with("sqlite_")
             || self.names.contains(&text)
+            // What the planner knows of a table that an application sets itself: `8000 20 1`.
+            || (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b' '))
     }
 
     /// A statement with its literals and comments replaced; as long as before. A PRAGMA stays as it is.
@@ -153,9 +155,17 @@ impl Vocabulary {
     }
 }
 
-/// Whether a statement asks for tables and columns, whose names stay and stand in its texts.
+/// Whether a statement asks for tables and columns, or sets statistics of them: their names stay and stand in its texts.
 pub fn is_about_schema(sql: &str) -> bool {
-    const TABLES: [&str; 4] = ["sqlite_master", "sqlite_schema", "sqlite_temp_master", "sqlite_temp_schema"];
+    const TABLES: [&str; 7] = [
+        "sqlite_master",
+        "sqlite_schema",
+        "sqlite_temp_master",
+        "sqlite_temp_schema",
+        "sqlite_stat1",
+        "sqlite_stat3",
+        "sqlite_stat4",
+    ];
     tokens(sql).any(|token| {
         token.kind == TokenKind::Word
             && (TABLES.iter().any(|table| token.is(table))
@@ -216,6 +226,7 @@ mod tests {
             "INSERT INTO \"my people\" VALUES (\"Schneider\", 'it''s {\"Schneider\": true}', 'now')",
             "PRAGMA journal_mode = 'wal'",
             "SELECT 'Schneider' FROM sqlite_master WHERE type = 'table' AND name = 'my people'",
+            "INSERT INTO sqlite_stat1 VALUES ('my people', 'sqlite_autoindex_my people_1', '8000 20 1')",
         ];
         sqls.iter().for_each(|sql| vocabulary.add_sql(sql));
         vocabulary.add_text(b"Schneider & Schneidewind");
@@ -231,6 +242,7 @@ mod tests {
         assert!(out[1].starts_with("SELECT \"name\" FROM \"my people\" WHERE name LIKE '"));
         assert!(out[2].contains("true") && out[2].contains("'now'") && out[2].contains("''"), "{}", out[2]);
         assert_eq!(out[3], sqls[3]);
+        assert_eq!(out[5], sqls[5], "the planner's statistics stay");
         assert!(
             out[4].ends_with("FROM sqlite_master WHERE type = 'table' AND name = 'my people'"),
             "{}",

@@ -298,12 +298,26 @@ impl Feed {
     /// # Errors
     /// A file that can no longer be read as it was.
     pub fn fill(&self, plan: Plan, engine: &dyn Engine, order: &Order) -> Result<(), TraceError> {
-        let done = Fill::new(self, order, plan.lane_of).all(&plan.file, plan.reading, engine);
-        if done.is_err() {
-            order.stop();
+        let mut ends = Ends { feed: self, order, is_whole: false };
+        Fill::new(self, order, plan.lane_of).all(&plan.file, plan.reading, engine)?;
+        ends.is_whole = true;
+        Ok(())
+    }
+}
+
+/// Whatever ends the reading, the lanes that wait for it go on; before its end they stop.
+struct Ends<'a> {
+    feed: &'a Feed,
+    order: &'a Order,
+    is_whole: bool,
+}
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            self.order.stop();
         }
-        self.close();
-        done
+        self.feed.close();
     }
 }
 

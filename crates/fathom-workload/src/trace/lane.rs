@@ -172,7 +172,7 @@ impl State<'_> {
             match unit {
                 Unit { has_step: true, .. } => record.end(watch, self.rows),
                 // Setting up the cell's settings is no work of the application.
-                Unit { opens: true, .. } => drop(watch),
+                Unit { opens: true, .. } => {}
                 _ => record.end_besides(watch),
             }
         }
@@ -419,8 +419,16 @@ fn in_call(error: WorkloadError, call: &Call) -> WorkloadError {
     }
 }
 
+/// What a lane says that another one's failure has stopped.
+const STOPPED: &str = "stopped, because another thread has failed";
+
 fn stopped() -> WorkloadError {
-    wrong("stopped, because another thread has failed".into())
+    wrong(STOPPED.into())
+}
+
+/// Whether that is all that an error says.
+pub fn is_stopped(error: &WorkloadError) -> bool {
+    matches!(error, WorkloadError::Verification(words) if words.contains(STOPPED))
 }
 
 /// The calls of a lane as they come from the reading.

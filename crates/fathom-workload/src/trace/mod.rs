@@ -252,9 +252,7 @@ impl Trace {
                     records.push(record);
                 }
                 // The lane that failed first stops the others, which then say no more than that.
-                Err(error) if failed.is_none() || !matches!(error, WorkloadError::Verification(_)) => {
-                    failed = Some(error)
-                }
+                Err(error) if failed.as_ref().is_none_or(lane::is_stopped) => failed = Some(error),
                 Err(_) => {}
             }
         }

@@ -211,9 +211,10 @@ fn threads_keep_the_order_in_which_their_calls_depended_on_each_other() {
 fn a_failure_that_was_captured_must_come_again() {
     use fathom_trace::model::{Action, Step};
     let directory = tempfile::tempdir().expect("a directory");
-    for (again, words) in
-        [("INSERT INTO t VALUES (1)", None), ("SELECT a FROM t", Some("result 101, captured was 1555 (UNIQUE constraint failed: t.a)"))]
-    {
+    for (again, words) in [
+        ("INSERT INTO t VALUES (1)", None),
+        ("SELECT a FROM t", Some("result 101, captured was 1555 (UNIQUE constraint failed: t.a)")),
+    ] {
         let path = trace(directory.path(), Start::Empty, |assembler, connection| {
             execute(assembler, connection, "CREATE TABLE t(a PRIMARY KEY)", &[], (0, 0));
             let counts = if words.is_none() { (0, 1) } else { (0, 0) };
