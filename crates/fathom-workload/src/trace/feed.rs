@@ -2,7 +2,7 @@
 //!
 //! What is read and not done yet takes as much memory as parameter `ahead` allows (some 100 bytes a call; a single call may be larger), and at
 //! most [`BATCH_BYTES`] more. The timed window begins when so much is there, or all of it; so a trace that is smaller is read before it, and reading it costs nothing. Of a longer one, the reading goes on within
-//! the window whenever less than half is left: on a processor that the lanes may not use, where there is one, and at the lowest priority. A lane
+//! the window whenever less than half is left: on a processor that the lanes may not use, where there is one. A lane
 //! reads its calls out of batches that are used again, so it allocates nothing; where it had to wait for the reading, that is told.
 //!
 //! There is no deadlock: the reading waits only while calls are handed out and not done, and of these the one with the smallest
@@ -196,18 +196,18 @@ struct Store {
     is_closed: bool,
 }
 
-/// Moves the calling thread to processors that its process does not keep to, if there are any, and behind all others. That it cannot
-/// is no error: it is a courtesy to the lanes.
+/// Moves the calling thread to processors that its process does not keep to. Where there are none and the process keeps to a single one, it goes
+/// behind the lanes instead: it then reads while they wait for the device. That it cannot is no error: it is a courtesy to the lanes.
 pub fn step_aside() {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-    if let Ok(own) = sched_getaffinity(None) {
-        let mut others = CpuSet::new();
-        (0..CpuSet::MAX_CPU).filter(|&cpu| !own.is_set(cpu)).for_each(|cpu| others.set(cpu));
-        // Fails where the process may use all that there are. Those that do not exist are left out by the kernel.
-        let _ = sched_setaffinity(None, &others);
+    let Ok(own) = sched_getaffinity(None) else { return };
+    let mut others = CpuSet::new();
+    (0..CpuSet::MAX_CPU).filter(|&cpu| !own.is_set(cpu)).for_each(|cpu| others.set(cpu));
+    // Those that do not exist are left out by the kernel, and none at all is refused.
+    if sched_setaffinity(None, &others).is_err() && own.count() == 1 {
+        // Of a thread, not of the process, on Linux (setpriority(2), "C library/kernel differences").
+        let _ = rustix::process::setpriority_process(None, 19);
     }
-    // Of a thread, not of the process, on Linux (setpriority(2), "C library/kernel differences").
-    let _ = rustix::process::setpriority_process(None, 19);
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
