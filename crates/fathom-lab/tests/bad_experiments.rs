@@ -24,7 +24,7 @@ fn vocabulary() -> Vocabulary {
 
 /// Checks a file as `fathom run` does: itself, its cells, and its cells with --quick.
 fn verdict(source: &str, sets: &[String]) -> String {
-    let selection = |quick| Selection { quick, repeat: None, sets: sets.to_vec() };
+    let selection = |quick| Selection { quick, sets: sets.to_vec(), ..Selection::default() };
     let checked = Experiment::parse("mine.toml", source).and_then(|experiment| {
         let cells = experiment.cells(&selection(false), &vocabulary())?;
         experiment.cells(&selection(true), &vocabulary())?;

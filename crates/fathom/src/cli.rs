@@ -37,7 +37,8 @@ pub enum Command {
     List(List),
     /// Run an experiment: a built-in one by name, or your own file
     #[command(after_help = "Examples:\n  fathom run first-look\n  fathom run journal-modes --quick\n  \
-                      fathom run update-cost --set stack.filesystem=ext4,xfs --repeat 10\n  fathom run mine.toml --resume")]
+                      fathom run update-cost --set stack.filesystem=ext4,xfs --repeat 10\n  \
+                      fathom run journal-modes --trace mine.trace --trace gmail\n  fathom run mine.toml --resume")]
     Run(Run),
     /// Tables, the HTML report, figures and exports of results
     #[command(after_help = "Examples:\n  fathom report fathom-out/first-look/results.db\n  \
@@ -124,6 +125,10 @@ pub struct Run {
     /// Change a key of the experiment, e.g. engine.page_size=8192; several values separated by commas make an axis
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// Replay this instead of the experiment's workloads: a trace file, or a profile such as gmail, which makes one up
+    /// (`fathom list profiles`); may be given several times
+    #[arg(long, value_name = "FILE|PROFILE")]
+    pub trace: Vec<String>,
     /// Where databases and images are put: the disk under test [default: the output directory]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
@@ -276,7 +281,7 @@ pub enum TraceAction {
     /// Make up a trace as an application might leave one: androbench, gmail, kakaotalk, facebook, browser, media-scan
     #[command(after_help = "Examples:\n  fathom trace synthesise gmail --out gmail.trace\n  \
                       fathom trace synthesise browser --seed 7 --scale 10 --out small.trace\n  \
-                      In an experiment, without a file:  [workload] name = \"trace\", profile = \"gmail\"\n\n\
+                      fathom run journal-modes --trace gmail        no file needed\n\n\
                       The traces that the papers replayed were never published. These stand in for them: schemas, statements and\n\
                       transactions are made up from published descriptions, and `fathom list profiles` gives the sources of each\n\
                       and what is assumed. The same profile, seed and scale give the same file, byte by byte. A trace's durations\n\

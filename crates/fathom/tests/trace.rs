@@ -533,3 +533,73 @@ fn damaged_traces_are_refused_with_their_place() {
         .says("remove the line");
     assert!(!place.files().contains(&"b.trace".to_owned()), "{:?}", place.files());
 }
+
+#[test]
+fn a_trace_is_made_up_looked_at_and_replayed() {
+    let place = Place::new();
+    let make = |seed: &str, out: &str| {
+        place.fathom(&["trace", "synthesise", "kakaotalk", "--seed", seed, "--scale", "5", "-o", out])
+    };
+    make("7", "a.trace").exits(0).says("never published").says("fathom trace info a.trace");
+    make("7", "b.trace").exits(0);
+    make("8", "c.trace").exits(0);
+    let bytes = |name: &str| std::fs::read(place.path(name)).unwrap();
+    assert!(bytes("a.trace") == bytes("b.trace") && bytes("a.trace") != bytes("c.trace"));
+    let info = place.fathom(&["trace", "info", "a.trace"]);
+    assert!(info.exits(0).stdout.contains("note: made up from published descriptions"), "{info}");
+    let json: serde_json::Value =
+        serde_json::from_str(&place.fathom(&["trace", "info", "a.trace", "--json"]).exits(0).stdout).unwrap();
+    assert!(json["note"].as_str().unwrap().contains("stands in"), "{json}");
+    let replay =
+        place.fathom(&["trace", "replay", "a.trace", "--dir", ".", "--set", "synchronous=off", "--json"]);
+    let kept: serde_json::Value = serde_json::from_str(&replay.exits(0).stdout).unwrap();
+    assert_eq!(kept["verified"][0], "138 executions returned and changed the rows that were captured");
+    assert!(kept["warnings"][0].as_str().unwrap().contains("kakaotalk/1 is made up"), "{kept}");
+    make("7", "no/a.trace").exits(2).says("there is no directory no");
+    place.fathom(&["trace", "synthesise", "gmial", "--out", "x"]).exits(2).says("did you mean `gmail`?");
+    place
+        .fathom(&["trace", "synthesise", "gmail", "--scale", "0", "--out", "x"])
+        .exits(2)
+        .says("1 to 10000 %");
+    assert_eq!(place.files(), ["a.trace", "b.trace", "c.trace"]);
+    let help = place.fathom(&["trace", "synthesise", "--help"]);
+    assert!(help.exits(0).stdout.contains("never published"), "{help}");
+    let list = place.fathom(&["list", "profiles"]);
+    assert!(list.exits(0).stdout.contains("assumed:") && list.stdout.contains("never published"), "{list}");
+}
+
+#[test]
+fn an_experiment_runs_on_traces_of_the_command_line() {
+    let place = Place::new();
+    place.fathom(&["trace", "synthesise", "androbench", "--scale", "2", "--out", "mine.trace"]).exits(0);
+    let run = [
+        "run",
+        "first-look",
+        "--quick",
+        "--repeat",
+        "1",
+        "--set",
+        "variants=wal/off",
+        "--set",
+        "workload.scale=2",
+    ];
+    // A file has no scale.
+    let both = [&run[..], &["--trace", "mine.trace", "--trace", "gmail", "--plan"]].concat();
+    place.fathom(&both).exits(2).says("a file has the size that it has");
+    let plan = [&run[..7], &["--trace", "mine.trace", "--trace", "gmail", "--plan"]].concat();
+    let plan = place.fathom(&plan);
+    assert!(plan.exits(0).stdout.contains("mine wal/off") && plan.stdout.contains("gmail wal/off"), "{plan}");
+    let end = place.fathom(&[&run[..], &["--trace", "gmail", "--out", "a.db"]].concat());
+    assert!(end.exits(0).stdout.contains("replay"), "{end}");
+    let json = place.fathom(&["report", "a.db", "--json"]);
+    assert!(
+        json.exits(0).stdout.contains("trace of gmail/1 is made up from published descriptions"),
+        "{json}"
+    );
+    for (word, says) in [
+        ("gmial", "there is no such file, and no profile of this name; did you mean `gmail`?"),
+        ("a.db", "not a Fathom trace"),
+    ] {
+        place.fathom(&["run", "first-look", "--quick", "--trace", word]).exits(2).says(says);
+    }
+}

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fathom_workload::trace::MADE_UP;
+
 use super::Analysis;
 use crate::stats::{coefficient_of_variation, coverage_of_median, spread};
 use crate::store::{Results, RunStatus};
@@ -13,11 +15,12 @@ pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<String> {
     let mut found = Vec::new();
     failures(results, &mut found);
     repeats(results, &mut found);
+    made_up(results, &mut found);
     noise(results, analysis, &mut found);
     durability(results, &mut found);
     let mut recorded: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
     let mut order = Vec::new();
-    for warning in &results.warnings {
+    for warning in results.warnings.iter().filter(|it| made_up_trace(&it.text).is_none()) {
         if !recorded.contains_key(warning.text.as_str()) {
             order.push(warning.text.as_str());
         }
@@ -71,6 +74,20 @@ fn failures(results: &Results, found: &mut Vec<String>) {
     let skipped = results.cells.len() - running;
     if skipped > 0 {
         found.push(format!("{skipped} of {} cells were skipped; each says why", results.cells.len()));
+    }
+}
+
+/// The name of the trace that a workload has called made up.
+fn made_up_trace(text: &str) -> Option<&str> {
+    text.strip_prefix("the trace ")?.strip_suffix(MADE_UP)?.strip_suffix(" is ")
+}
+
+/// What no reader of a made-up trace's numbers may miss, for all of them at once.
+fn made_up(results: &Results, found: &mut Vec<String>) {
+    let names: BTreeSet<&str> = results.warnings.iter().filter_map(|it| made_up_trace(&it.text)).collect();
+    if !names.is_empty() {
+        let names: Vec<&str> = names.into_iter().collect();
+        found.push(format!("each trace of {} is {MADE_UP} (`fathom list profiles`)", names.join(", ")));
     }
 }
 

@@ -47,7 +47,7 @@ fn of_one(results: &Results, analysis: &Analysis, headline: &Headline) -> Vec<Fi
             let cells: Vec<&CellRow> = results.cells.iter().filter(fits).filter(both).collect();
             for &cell in &cells {
                 let each = headline.each.as_deref();
-                let place = place(cell, each) + &besides(cell, &cells, each);
+                let place = place(cell, each) + &besides(cell, &cells, &[each]);
                 for measure in at(analysis, cell, &headline.phase, headline.x) {
                     let Some(base) = analysis.get(cell.id, other, measure.x) else { continue };
                     findings.extend(finding(cell, cell, measure, base, headline.metric, &place, None));
@@ -61,6 +61,7 @@ fn of_one(results: &Results, analysis: &Analysis, headline: &Headline) -> Vec<Fi
                 .filter(fits)
                 .filter(|cell| cell.axes.get(axis) == headline.baseline.as_ref())
                 .collect();
+            let all: Vec<&CellRow> = results.cells.iter().filter(fits).collect();
             for base_cell in baselines {
                 let others = results.cells.iter().filter(fits).filter(|cell| {
                     let value = cell.axes.get(axis);
@@ -71,7 +72,8 @@ fn of_one(results: &Results, analysis: &Analysis, headline: &Headline) -> Vec<Fi
                         && cell.axes.iter().all(|(key, it)| key == axis || base_cell.axes.get(key) == Some(it))
                 });
                 for cell in others {
-                    let place = place(cell, headline.each.as_deref());
+                    let each = headline.each.as_deref();
+                    let place = place(cell, each) + &besides(cell, &all, &[each, Some(axis)]);
                     for measure in at(analysis, cell, &headline.phase, headline.x) {
                         let Some(base) = analysis.get(base_cell.id, &headline.phase, measure.x) else {
                             continue;
@@ -115,12 +117,12 @@ fn place(cell: &CellRow, each: Option<&str>) -> String {
 }
 
 /// ` with WAL`: what else tells this cell from the others that are spoken of, or nothing.
-fn besides(cell: &CellRow, cells: &[&CellRow], each: Option<&str>) -> String {
+fn besides(cell: &CellRow, cells: &[&CellRow], told: &[Option<&str>]) -> String {
     let differs = |axis: &str, value: &String| cells.iter().any(|other| other.axes.get(axis) != Some(value));
     let values: Vec<String> = cell
         .axes
         .iter()
-        .filter(|(axis, value)| Some(axis.as_str()) != each && differs(axis, value))
+        .filter(|(axis, value)| !told.contains(&Some(axis.as_str())) && differs(axis, value))
         .map(|(_, value)| spelled(cell, value))
         .collect();
     if values.is_empty() { String::new() } else { format!(" with {}", values.join(", ")) }

@@ -9,8 +9,8 @@ use fathom_workload::spec::{EngineSpec, WorkloadSpec};
 use fathom_workload::workload::WorkloadError;
 use serde_json::Value as Json;
 
-use super::diagnostic::{Diagnostic, Problem, Source, did_you_mean};
-use super::node::Value;
+use super::diagnostic::{Diagnostic, Problem, Source, Span, did_you_mean};
+use super::node::{Node, Value};
 use super::parse::{label_of, points};
 use super::{Axis, Experiment, Point, Setting, Vocabulary, overrides, units};
 use crate::cell::{Cell, Instruments};
@@ -31,7 +31,23 @@ pub struct Selection {
     pub repeat: Option<u32>,
     /// `--set key=value`, in order; later ones win.
     pub sets: Vec<String>,
+    /// `--trace`: these are replayed instead of the file's workloads.
+    pub traces: Vec<TraceChoice>,
 }
+
+/// A trace to replay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceChoice {
+    /// What it is called in tables and figures.
+    pub label: String,
+    /// The workload's parameter that names it: `file` or `profile`.
+    pub parameter: &'static str,
+    /// Its value.
+    pub value: String,
+}
+
+/// The axis of `--trace` where the file's variants are about something else than workloads.
+const TRACE_AXIS: &str = "trace";
 
 /// The cells of an experiment under a [`Selection`].
 #[derive(Clone, Debug, PartialEq)]
@@ -60,12 +76,19 @@ impl Experiment {
             text: text.clone(),
             numbered: false,
         }));
+        sources.extend(selection.traces.iter().map(|trace| Source {
+            name: "--trace".into(),
+            text: trace.value.clone(),
+            numbered: false,
+        }));
         self.make(selection, vocabulary).map_err(|problem| problem.locate(&sources))
     }
 
     fn make(&self, selection: &Selection, vocabulary: &Vocabulary) -> Result<Cells, Problem> {
         let mut base = self.base.clone();
         let mut axes = self.axes.clone();
+        let first_trace = self.sources.len() + selection.sets.len();
+        put_traces(&selection.traces, first_trace, &mut axes);
         if selection.quick {
             for setting in &self.quick.settings {
                 overlay(setting.clone(), &mut base, &mut axes)?;
@@ -88,13 +111,16 @@ impl Experiment {
                 overlay(setting, &mut base, &mut axes)?;
             }
         }
+        let without_optional = drop_optional(&mut axes);
         let from_file = if selection.quick { self.quick.repeats } else { None };
         let mut made = Cells {
             cells: Vec::new(),
             repeats: selection.repeat.or(from_file).unwrap_or(self.repeats).max(1),
             warnings: Vec::new(),
         };
-        for combination in combinations(&axes) {
+        let combinations = combinations(&axes);
+        let workloads: BTreeSet<String> = combinations.iter().map(|it| workload_name(&base, it)).collect();
+        for combination in combinations {
             let labels: BTreeMap<String, String> = axes
                 .iter()
                 .zip(&combination)
@@ -109,12 +135,18 @@ impl Experiment {
             if excluded {
                 continue;
             }
-            let mut assembled: Assembled<'_> = base.iter().map(|it| (it.path.as_str(), it)).collect();
-            for setting in combination.iter().flat_map(|point| &point.settings) {
-                assembled.insert(&setting.path, setting);
-            }
+            let mut assembled = assemble(&base, &axes, &combination);
+            let own = workload_name(&base, &combination);
+            assembled.retain(|path, setting| {
+                let is_set = (self.sources.len()..first_trace).contains(&setting.key_span.source);
+                !is_set || !is_of_another_workload(path, &own, &workloads, vocabulary)
+            });
             let cell = check(&assembled, labels, vocabulary, &mut made.warnings)?;
-            let words: Vec<&str> = combination.iter().map(|point| point.label.as_str()).collect();
+            // The only variant that is not optional goes without saying.
+            let is_said =
+                |axis: &Axis| !(without_optional && axis.name == "variants" && axis.points.len() == 1);
+            let said = axes.iter().zip(&combination).filter(|(axis, _)| is_said(axis));
+            let words: Vec<&str> = said.map(|(_, point)| point.label.as_str()).collect();
             let label = if words.is_empty() { cell.workload.name.clone() } else { words.join(" ") };
             made.cells.push((label, cell));
         }
@@ -128,6 +160,86 @@ impl Experiment {
         made.warnings.dedup();
         Ok(made)
     }
+}
+
+/// Puts the traces of the command line in the place of the file's workloads: its variants where those choose workloads, else a new axis.
+fn put_traces(traces: &[TraceChoice], first_source: usize, axes: &mut Vec<Axis>) {
+    if traces.is_empty() {
+        return;
+    }
+    let mut points: Vec<Point> = Vec::new();
+    for (number, trace) in traces.iter().enumerate() {
+        let span = Span { source: first_source + number, range: 0..trace.value.len() };
+        let text = |path: &str, value: &str| Setting {
+            path: path.to_owned(),
+            key_span: span.clone(),
+            node: Node { span: span.clone(), value: Value::Text(value.to_owned()) },
+        };
+        let settings = vec![
+            text("workload.name", "trace"),
+            text(&format!("workload.{}", trace.parameter), &trace.value),
+        ];
+        let alike = points.iter().filter(|it| it.label == trace.label).count();
+        let label = if alike == 0 { trace.label.clone() } else { format!("{} ({})", trace.label, alike + 1) };
+        points.push(Point { label, span: span.clone(), settings, optional: false });
+    }
+    let chooses_workloads = |axis: &&mut Axis| {
+        axis.name == "workload.name" || axis.name == "variants" && axis.sets("workload.name")
+    };
+    match axes.iter_mut().find(chooses_workloads) {
+        Some(axis) => axis.points = points,
+        None => {
+            let span = points[0].span.clone();
+            axes.insert(0, Axis { name: TRACE_AXIS.into(), points, span });
+        }
+    }
+}
+
+/// Drops the optional variants that nobody has asked for; gives whether there were any.
+fn drop_optional(axes: &mut [Axis]) -> bool {
+    let mut any = false;
+    for axis in axes {
+        let before = axis.points.len();
+        axis.points.retain(|point| !point.optional);
+        any |= axis.points.len() < before;
+    }
+    any
+}
+
+/// The settings of a cell. A variant that names its workload begins with none of the file's parameters, which are another workload's;
+/// those of a `--set` hold for every cell.
+fn assemble<'a>(base: &'a [Setting], axes: &[Axis], combination: &[&'a Point]) -> Assembled<'a> {
+    let begins_anew = axes.iter().zip(combination).any(|(axis, point)| names_workload(axis, point));
+    let mut assembled: Assembled<'a> = base
+        .iter()
+        .filter(|it| !(begins_anew && it.key_span.source == 0 && it.path.starts_with("workload.")))
+        .map(|it| (it.path.as_str(), it))
+        .collect();
+    for setting in combination.iter().flat_map(|point| &point.settings) {
+        assembled.insert(&setting.path, setting);
+    }
+    assembled
+}
+
+fn names_workload(axis: &Axis, point: &Point) -> bool {
+    (axis.name == "variants" || axis.name == TRACE_AXIS)
+        && point.settings.iter().any(|it| it.path == "workload.name")
+}
+
+/// The workload of a cell, where it is named as text.
+fn workload_name(base: &[Setting], combination: &[&Point]) -> String {
+    let named = combination.iter().flat_map(|point| &point.settings).chain(base.iter().rev());
+    let mut names = named.filter(|it| it.path == "workload.name").filter_map(|it| it.node.text("name").ok());
+    names.next().unwrap_or_default()
+}
+
+/// Whether a `--set` parameter is not for this cell's workload but for that of another cell.
+fn is_of_another_workload(path: &str, own: &str, all: &BTreeSet<String>, vocabulary: &Vocabulary) -> bool {
+    let Some(parameter) = path.strip_prefix("workload.").filter(|it| *it != "name") else { return false };
+    let takes = |name: &str| {
+        vocabulary.workload(name).is_some_and(|kind| kind.parameters.iter().any(|it| it.name == parameter))
+    };
+    !takes(own) && all.iter().any(|name| takes(name))
 }
 
 /// Labels name cells in tables and in results.db: two axes with words such as "a b" and "b" must not make two alike.
@@ -184,7 +296,7 @@ fn keep_variants(setting: &Setting, axes: &mut [Axis]) -> Result<(), Problem> {
             };
             return Err(Problem::new(&item.span, format!("unknown variant \"{label}\""), hint));
         };
-        kept.push(point.clone());
+        kept.push(Point { optional: false, ..point.clone() });
     }
     axis.points = kept;
     Ok(())

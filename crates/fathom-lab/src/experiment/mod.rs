@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use builtin::{Builtin, builtin, builtin_named};
-pub use cells::{Cells, Selection};
+pub use cells::{Cells, Selection, TraceChoice};
 pub use diagnostic::Diagnostic;
 pub use vocabulary::Vocabulary;
 
@@ -88,6 +88,8 @@ struct Point {
     label: String,
     span: Span,
     settings: Vec<Setting>,
+    /// Left out unless it is asked for by name.
+    optional: bool,
 }
 
 /// One parameter or setting, with where it was written.

@@ -259,7 +259,7 @@ pub(super) fn points(path: &str, key_span: &Span, node: &Node) -> Result<Vec<Poi
             return Err(Problem::new(&item.span, format!("{} is listed twice", item.describe()), ""));
         }
         let setting = Setting { path: path.to_owned(), key_span: key_span.clone(), node: item.clone() };
-        points.push(Point { label, span: item.span.clone(), settings: vec![setting] });
+        points.push(Point { label, span: item.span.clone(), settings: vec![setting], optional: false });
     }
     Ok(points)
 }
@@ -326,8 +326,20 @@ fn read_variants(entry: &Entry) -> Result<Axis, Problem> {
                 "",
             ));
         }
-        let others: Vec<Entry> = entries.iter().filter(|it| it.key != "name").cloned().collect();
-        points.push(Point { label, span: span.clone(), settings: settings(&others)? });
+        let optional = match entries.iter().find(|it| it.key == "optional") {
+            Some(entry) => entry.node.boolean("optional")?,
+            None => false,
+        };
+        let is_setting = |it: &&Entry| it.key != "name" && it.key != "optional";
+        let others: Vec<Entry> = entries.iter().filter(is_setting).cloned().collect();
+        points.push(Point { label, span: span.clone(), settings: settings(&others)?, optional });
+    }
+    if let Some(first) = points.first().filter(|_| points.iter().all(|it| it.optional)) {
+        return Err(Problem::new(
+            &first.span,
+            "every variant is optional",
+            "without a --set it would leave no cells",
+        ));
     }
     if points.is_empty() {
         return Err(Problem::new(

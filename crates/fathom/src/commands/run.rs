@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fathom_lab::conduct::{self, Prepared, Request, RunError};
-use fathom_lab::experiment::{self, Experiment, Selection};
+use fathom_lab::experiment::{self, Experiment, Selection, TraceChoice};
 use fathom_lab::plan::Plan;
 use fathom_lab::schedule::{Interrupt, Local, Summary};
 use fathom_lab::store::{Results, StoreError};
 use fathom_stack::suggest::{did_you_mean, nearest};
+use fathom_trace::synthesise::{NAMES, profile};
 
 use crate::cli::Run;
 use crate::outcome::{Error, Outcome};
@@ -22,7 +23,12 @@ pub fn run(asked: &Run) -> super::Result {
     let mut request = Request {
         source_name,
         source,
-        selection: Selection { quick: asked.quick, repeat: asked.repeat, sets: asked.set.clone() },
+        selection: Selection {
+            quick: asked.quick,
+            repeat: asked.repeat,
+            sets: asked.set.clone(),
+            traces: asked.trace.iter().map(|word| trace(word)).collect::<Result<_, _>>()?,
+        },
         seed: asked.seed,
         directory: PathBuf::new(), // known below, when nothing can be asked wrongly any more
         out,
@@ -85,6 +91,28 @@ fn results_file(asked: &Run, name: &str) -> Result<PathBuf, Error> {
         return Err(Error::asked(StoreError::Exists { path: file }));
     }
     Ok(file)
+}
+
+/// The trace that `--trace` names: a file, or a profile.
+fn trace(word: &str) -> Result<TraceChoice, Error> {
+    let path = Path::new(word);
+    if path.is_file() {
+        // Says at once what is wrong with it, before anything is made.
+        fathom_trace::Reader::open(path).map_err(|error| Error::asked(format!("--trace {error}")))?;
+        let stem = path.file_stem().map_or_else(|| word.to_owned(), |it| it.to_string_lossy().into_owned());
+        let value = std::path::absolute(path).map_err(Error::asked)?;
+        let value = value.to_str().ok_or_else(|| {
+            Error::asked(format!("--trace {word}: its path is not text (UTF-8); move or rename it"))
+        })?;
+        return Ok(TraceChoice { label: stem, parameter: "file", value: value.to_owned() });
+    }
+    if profile(word).is_ok() {
+        return Ok(TraceChoice { label: word.to_owned(), parameter: "profile", value: word.to_owned() });
+    }
+    let hint = did_you_mean(nearest(word, NAMES));
+    Err(Error::asked(format!(
+        "--trace {word}: there is no such file, and no profile of this name{hint}\n`fathom list profiles` shows what can be made up"
+    )))
 }
 
 /// The disk under test: `--dir`, or where the results are.
@@ -250,6 +278,9 @@ fn command_line(asked: &Run, seed: u64) -> String {
     words.extend(["--seed".into(), seed.to_string()]);
     for set in &asked.set {
         words.extend(["--set".into(), set.clone()]);
+    }
+    for trace in &asked.trace {
+        words.extend(["--trace".into(), trace.clone()]);
     }
     for (name, path) in [("--dir", &asked.dir), ("--out", &asked.out)] {
         if let Some(path) = path {

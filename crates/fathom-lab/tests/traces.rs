@@ -1,0 +1,99 @@
+//! Traces as an axis of experiments: chosen variants, `--trace`, and whose parameters hold for which workload.
+
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
+use fathom_lab::experiment::{
+    Cells, Diagnostic, Experiment, Selection, TraceChoice, Vocabulary, builtin_named,
+};
+use serde_json::json;
+
+fn cells(name: &str, sets: &[&str], traces: &[(&str, &'static str, &str)]) -> Result<Cells, Diagnostic> {
+    let experiment = Experiment::parse(name, builtin_named(name).unwrap().source).unwrap();
+    of(&experiment, sets, traces)
+}
+
+fn of(
+    experiment: &Experiment,
+    sets: &[&str],
+    traces: &[(&str, &'static str, &str)],
+) -> Result<Cells, Diagnostic> {
+    let selection = Selection {
+        sets: sets.iter().map(|it| (*it).to_owned()).collect(),
+        traces: traces
+            .iter()
+            .map(|(label, parameter, value)| TraceChoice {
+                label: (*label).into(),
+                parameter,
+                value: (*value).into(),
+            })
+            .collect(),
+        ..Selection::default()
+    };
+    experiment.cells(&selection, &Vocabulary::here())
+}
+
+fn labels(cells: &Cells) -> Vec<&str> {
+    cells.cells.iter().map(|(label, _)| label.as_str()).collect()
+}
+
+#[test]
+fn optional_variants_are_left_out_unless_they_are_named() {
+    let default = cells("journal-modes", &[], &[]).unwrap();
+    assert_eq!(default.cells.len(), 20);
+    assert_eq!(labels(&default)[0], "ext2 delete", "the only variant goes without saying");
+    assert!(default.cells.iter().all(|(_, cell)| cell.workload.name == "mobibench-sql"));
+    let sets = ["variants=gmail,mobibench", "filesystem=ext4", "journal_mode=delete,wal"];
+    let chosen = cells("journal-modes", &sets, &[]).unwrap();
+    assert_eq!(
+        labels(&chosen),
+        ["ext4 delete gmail", "ext4 delete mobibench", "ext4 wal gmail", "ext4 wal mobibench"]
+    );
+    let gmail = &chosen.cells[0].1.workload;
+    assert_eq!(gmail.name, "trace");
+    assert_eq!(json!(gmail.params), json!({"profile": "gmail"}), "none of Mobibench's parameters");
+    assert_eq!(chosen.cells[1].1.workload.params["transactions"], 1000);
+    assert_eq!(chosen.cells[0].1.axes["variants"], "gmail");
+    let systems = cells("file-systems", &[], &[]).unwrap();
+    assert!(systems.cells.iter().all(|(_, cell)| cell.workload.name != "trace"));
+}
+
+#[test]
+fn a_set_parameter_is_for_the_workloads_that_have_it() {
+    let sets = ["variants=gmail,mobibench", "filesystem=ext4", "journal_mode=wal"];
+    let both = [&sets[..], &["workload.scale=7", "workload.transactions=9"]].concat();
+    let made = cells("journal-modes", &both, &[]).unwrap();
+    assert_eq!(json!(made.cells[0].1.workload.params), json!({"profile": "gmail", "scale": 7}));
+    assert_eq!(made.cells[1].1.workload.params["transactions"], 9);
+    assert!(!made.cells[1].1.workload.params.contains_key("scale"));
+    for wrong in ["workload.nonsense=5", "workload.scale=0"] {
+        let all = [&sets[..], &[wrong]].concat();
+        assert!(cells("journal-modes", &all, &[]).is_err(), "{wrong}");
+    }
+    // Of no cell that is run: Mobibench's, where only a trace is chosen.
+    let error =
+        cells("journal-modes", &["variants=gmail", "workload.tables=2"], &[]).unwrap_err().to_string();
+    assert!(error.contains("the workload trace has no parameter `tables`"), "{error}");
+}
+
+#[test]
+fn traces_of_the_command_line_take_the_place_of_workloads() {
+    let traces =
+        [("mine", "file", "/a/mine.trace"), ("mine", "file", "/b/mine.trace"), ("gmail", "profile", "gmail")];
+    let made = cells("journal-modes", &["filesystem=ext4", "journal_mode=wal"], &traces).unwrap();
+    assert_eq!(labels(&made), ["ext4 wal mine", "ext4 wal mine (2)", "ext4 wal gmail"]);
+    assert_eq!(json!(made.cells[1].1.workload.params), json!({"file": "/b/mine.trace"}));
+    // Variants of settings stay, and traces are an axis of their own.
+    let first_look = cells("first-look", &[], &[]).unwrap();
+    let made = cells("first-look", &[], &traces[2..]).unwrap();
+    assert_eq!(made.cells.len(), first_look.cells.len());
+    assert!(
+        made.cells.iter().all(|(_, cell)| cell.workload.name == "trace" && cell.axes["trace"] == "gmail")
+    );
+    // An experiment whose workload is a trace already keeps nothing of it.
+    let source = "name='x'\n[workload]\nname='trace'\nfile='/c.trace'\n[engine]\nname='sqlite'";
+    let own = Experiment::parse("own.toml", source).unwrap();
+    let made = of(&own, &["workload.timing=original"], &traces[2..]).unwrap();
+    assert_eq!(json!(made.cells[0].1.workload.params), json!({"profile": "gmail", "timing": "original"}));
+    let error = of(&own, &[], &[("x", "profile", "nobody")]).unwrap_err().to_string();
+    assert!(error.contains("--trace") && error.contains("nobody"), "{error}");
+}
