@@ -4,7 +4,7 @@
 //! call is made again: opened, prepared, bound, stepped and reset as captured.
 //!
 //! **Memory.** The trace is read twice: before the window to know its threads, and again by a thread that reads ahead of them, as much as
-//! `feed.rs` allows; so a trace may be longer than memory. Samples are kept of so many executions (see [`SAMPLES_MAX`]), counts and
+//! `feed.rs` allows; so a trace may be longer than memory. Samples are kept of so many executions (see `SAMPLES_MAX`), counts and
 //! latencies are of all.
 //!
 //! **Threads.** Each captured thread with the connections that it used is a thread here; threads that shared a connection are one.
