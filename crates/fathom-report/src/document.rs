@@ -59,7 +59,11 @@ impl<'a> Document<'a> {
         let asked = asked(results, &analysis);
         let axes = axes_of(&results.cells, &asked.axes);
         let mut figures = Vec::new();
-        for definition in &asked.figures {
+        // A figure of phases that these cells do not have says nothing: that of traces where none was replayed.
+        let is_measured = |phase: &String| analysis.measures.iter().any(|measure| measure.phase == *phase);
+        let has_content = |phases: &[String]| phases.is_empty() || phases.iter().any(is_measured);
+        let all_empty = !asked.figures.iter().any(|definition| has_content(&definition.phases));
+        for definition in asked.figures.iter().filter(|d| all_empty || has_content(&d.phases)) {
             let mut made = figure(definition, results, &axes, &analysis)?;
             // Two figures of one name could not be told apart by `--figure` or in a file name.
             while figures.iter().any(|f: &Figure| f.id == made.id) {

@@ -133,6 +133,14 @@ fn every_figure_has_a_static_svg_in_the_colours_of_the_page() {
     assert!(unknown.to_string().contains("P2-F3"), "{unknown}");
 }
 
+/// The experiment also describes figures of replayed traces; these results replayed none.
+#[test]
+fn a_figure_of_phases_that_nobody_ran_is_left_out() {
+    let (_directory, results) = results(|path| fixture::journal_modes(path, 1.0));
+    let ids: Vec<String> = fathom_report::figures(&results).unwrap().into_iter().map(|(id, _)| id).collect();
+    assert_eq!(ids, ["P4-T3", "P4-split"]);
+}
+
 #[test]
 fn hostile_text_does_not_reach_the_terminal() {
     let (_directory, results) = results(fixture::hostile);
