@@ -111,6 +111,10 @@ impl Cause {
     }
 }
 
+fn unmarked(filesystem: &str) -> String {
+    format!("{filesystem} marks nothing as metadata: what lies in no file is unattributed")
+}
+
 /// Consecutive bytes of a request with one cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
@@ -185,13 +189,19 @@ impl Attribution {
         let regions = match filesystem {
             "ext2" | "ext3" | "ext4" => read(&ext::regions),
             "xfs" => read(&xfs::regions),
-            "ntfs" => {
+            // A driver behind FUSE names itself `fuseblk`, whatever it reads.
+            "ntfs" | "fuseblk" => {
+                let regions = read(&ntfs::regions);
+                if regions.is_err() && filesystem == "fuseblk" {
+                    all.remarks.push(unmarked("this file system behind FUSE"));
+                    return all;
+                }
                 all.remarks.push(
                     "NTFS-3G marks nothing: its file table, log, bitmap and directories are known by their places at the end, and what a small file \
                      holds lies in the table"
                         .into(),
                 );
-                read(&ntfs::regions)
+                regions
             }
             "btrfs" => {
                 all.remarks.push(
@@ -200,8 +210,7 @@ impl Attribution {
                 return all;
             }
             other => {
-                all.remarks
-                    .push(format!("{other} marks nothing as metadata: what lies in no file is unattributed"));
+                all.remarks.push(unmarked(other));
                 return all;
             }
         };
