@@ -89,10 +89,17 @@ mod tests {
     #[test]
     fn every_workload_can_be_made_with_its_defaults() {
         for kind in WORKLOADS {
-            let made = create(&WorkloadSpec { name: kind.name.into(), params: BTreeMap::new() });
+            // There is no trace that everybody would want.
+            let mut params = BTreeMap::new();
+            if kind.name == "trace" {
+                params.insert("profile".to_string(), serde_json::Value::from("gmail"));
+            }
+            let given = params.clone();
+            let made = create(&WorkloadSpec { name: kind.name.into(), params });
             let made = made.unwrap_or_else(|error| panic!("{}: {error}", kind.name));
             for parameter in kind.parameters {
-                let expected = parameter.default != crate::params::Preset::Unset;
+                let expected =
+                    parameter.default != crate::params::Preset::Unset || given.contains_key(parameter.name);
                 assert_eq!(made.parameters().contains_key(parameter.name), expected, "{}", parameter.name);
             }
         }
