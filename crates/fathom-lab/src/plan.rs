@@ -43,6 +43,14 @@ impl Machine {
                 remedy: it.remedy,
             })
             .collect();
+        if cells.cells.iter().any(|(_, cell)| cell.stack.guest) {
+            capabilities.extend(fathom_stack::filesystems_in_guest().into_iter().map(|it| Capability {
+                name: in_guest(&it.filesystem),
+                present: it.present,
+                detail: it.detail,
+                remedy: it.remedy,
+            }));
+        }
         let companions = |cell: &Cell| cell.engine.as_ref().is_some_and(|it| it.name != "sqlite");
         if cells.cells.iter().any(|(_, cell)| companions(cell)) {
             capabilities.extend(fathom_stack::companions());
@@ -55,8 +63,17 @@ impl Machine {
     pub fn why_not(&self, cell: &Cell) -> Option<String> {
         let engine = cell.engine.as_ref().map_or("", |it| it.name.as_str());
         let mut needed = Vec::new();
-        if cell.stack.filesystem != "dir" {
+        let guests = in_guest(&cell.stack.filesystem);
+        if cell.stack.guest {
+            needed.push(guests.as_str());
+        } else if cell.stack.filesystem != "dir" {
             needed.push(cell.stack.filesystem.as_str());
+        }
+        if cell.stack.guest && engine == "postgresql" {
+            return Some(
+                "postgresql is not here: its server is not started in a guest kernel. Leave `guest` out."
+                    .into(),
+            );
         }
         // SQLite is built in.
         if !engine.is_empty() && engine != "sqlite" {
@@ -78,6 +95,11 @@ impl Machine {
         }
         None
     }
+}
+
+/// Name of the capability of a file system in a guest.
+fn in_guest(filesystem: &str) -> String {
+    format!("{filesystem} in a guest")
 }
 
 /// One cell of a plan.

@@ -200,6 +200,11 @@ fn rests_on(results: &Results) -> String {
             text += &format!("; {system}{value}");
         }
     }
+    let guests = distinct(good.iter().map(|run| run.stack.guest.clone()).filter(|it| !it.is_empty()));
+    if !guests.is_empty() {
+        let all = good.iter().all(|run| !run.stack.guest.is_empty());
+        text += &format!("; {} mounted in a guest: {}", if all { "all" } else { "some" }, joined(&guests));
+    }
     text.push('.');
     let floors: Vec<f64> = good.iter().filter_map(|run| run.floor_ns).map(|ns| ns as f64).collect();
     if let Some(floor) = median_interval(&floors) {

@@ -427,7 +427,10 @@ fn cells(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
             words(parameters),
             label(&run.stack.filesystem),
             label(&run.stack.mount),
-            label(&run.stack.device)
+            label(&match run.stack.guest.as_str() {
+                "" => run.stack.device.clone(),
+                guest => format!("{}, in a guest: {guest}", run.stack.device),
+            })
         )?;
     }
     writeln!(out, "</tbody></table></div></details></section>")

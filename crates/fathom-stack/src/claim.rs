@@ -5,6 +5,7 @@
 //! STATE/stacks/ID/entry.json   what the stack consists of (Entry)
 //! STATE/stacks/ID/owner        locked (flock) by the owner as long as it lives; the kernel lets go whatever happens
 //! STATE/stacks/ID/mnt/         mount point
+//! STATE/stacks/ID/state/       what a guest kernel keeps while it runs
 //! STATE/stacks/ID/TAG.device/  where a modelled device is served, if the stack has one
 //! STATE/lock                   taken to make an entry or to judge one
 //! ```
@@ -23,10 +24,11 @@ use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use crate::blocks;
-use crate::command::{CommandLine, find_program};
+use crate::command::{CommandLine, find_program, fusermount};
 use crate::device::server::Server;
 use crate::error::StackError;
 use crate::guard::Guard;
+use crate::guest::{self, Guest};
 use crate::loop_device;
 use crate::mountinfo::{Holder, holders, mounts};
 use crate::spec::{StackRecord, StackSpec};
@@ -79,6 +81,8 @@ pub(crate) struct Claim {
     pub guard: Option<Guard>,
     /// Serves the stack's modelled device.
     pub server: Option<Server>,
+    /// Has the stack's file system mounted.
+    pub guest: Option<Guest>,
     /// Held locked while this process lives.
     owner: File,
 }
@@ -133,7 +137,7 @@ impl Claim {
             .map_err(io::Error::from)
             .map_err(StackError::io("lock", &path))?;
         entry.write(&home)?;
-        Ok(Claim { home, entry, guard: None, server: None, owner })
+        Ok(Claim { home, entry, guard: None, server: None, guest: None, owner })
     }
 
     /// Where it is (to be) mounted.
@@ -146,6 +150,8 @@ impl Claim {
     /// # Errors
     /// See [`undo`]. The guard then goes on trying for a while.
     pub fn down(&mut self, patience: Patience) -> Result<(), StackError> {
+        // Its disk is wanted no more, so a guest that cannot unmount is only told of.
+        let off = self.guest.take().map(|guest| guest.off(Path::new(guest::POINT), UNMOUNT_LIMIT));
         undo(&self.home, &self.entry, patience)?;
         if let Some(server) = self.server.take() {
             server.end();
@@ -153,7 +159,7 @@ impl Claim {
         if let Some(guard) = self.guard.take() {
             guard.dismiss();
         }
-        Ok(())
+        off.unwrap_or(Ok(())).map_err(StackError::Guest)
     }
 
     /// Lets the stack outlive this process: a named stack is complete.
@@ -223,6 +229,7 @@ pub(crate) fn abandoned(home: &Path) -> Option<File> {
             if e.kind() == io::ErrorKind::NotFound {
                 // Entries are made with the state locked, so this one is just being removed, or its remover died on the
                 // last two steps. They do no harm to either: an rmdir takes nothing that is in use.
+                let _ = fs::remove_dir_all(home.join(guest::STATE));
                 let _ = fs::remove_dir(mount_point(home)).and_then(|()| fs::remove_dir(home));
                 let _ = fs::remove_dir(home);
             }
@@ -276,6 +283,8 @@ pub(crate) fn undo(home: &Path, entry: &Entry, patience: Patience) -> Result<(),
     if let Some(instance) = blocks::instance_path(&entry.tag) {
         gone(blocks::remove_instance(&instance), "remove", &instance)?;
     }
+    guest::end_left_behind(&home.join(guest::STATE));
+    gone(fs::remove_dir_all(home.join(guest::STATE)), "remove", &home.join(guest::STATE))?;
     let point = mount_point(home);
     let lazily = unmount(&point, patience)?;
     let still_held = release_loops(&entry.tag, if lazily.is_some() { Duration::ZERO } else { patience.wait });
@@ -312,6 +321,8 @@ pub(crate) fn unmount(point: &Path, patience: Patience) -> Result<Option<Vec<Hol
         let error = match CommandLine::new(&umount, ["--".as_ref(), point.as_os_str()]).run(UNMOUNT_LIMIT) {
             // Mounts may be stacked: look again.
             Ok(_) => continue,
+            // A modelled device that this user has mounted without root.
+            Err(_) if !crate::is_root() && fusermount(point, &[]).is_ok() => continue,
             Err(error) => error,
         };
         if !is_mounted(point)? {
@@ -331,8 +342,10 @@ pub(crate) fn unmount(point: &Path, patience: Patience) -> Result<Option<Vec<Hol
                 error.into()
             });
         }
-        CommandLine::new(&umount, ["--lazy".as_ref(), "--".as_ref(), point.as_os_str()])
-            .run(UNMOUNT_LIMIT)?;
+        if crate::is_root() || fusermount(point, &["-z"]).is_err() {
+            CommandLine::new(&umount, ["--lazy".as_ref(), "--".as_ref(), point.as_os_str()])
+                .run(UNMOUNT_LIMIT)?;
+        }
         return Ok(Some(holders));
     }
     Ok(None)

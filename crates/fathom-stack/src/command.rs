@@ -9,6 +9,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 /// Where system tools live beside `PATH`, which often lacks the sbin directories for an ordinary user.
 const SYSTEM_DIRECTORIES: [&str; 6] =
     ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
@@ -60,7 +62,7 @@ pub enum CommandProblem {
 }
 
 /// A command to run: program and words.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommandLine {
     /// Program, a name or a path.
     pub program: PathBuf,
@@ -126,7 +128,7 @@ impl CommandLine {
 }
 
 /// What a successful command wrote, trimmed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Output {
     /// To stdout.
     pub stdout: String,
@@ -149,6 +151,16 @@ pub(crate) fn find_program_in(first: &[PathBuf], name: &str) -> Option<PathBuf> 
             })
         },
     )
+}
+
+/// Takes a FUSE mount away that this user has made without root.
+pub(crate) fn fusermount(at: &Path, more: &[&str]) -> Result<Output, CommandError> {
+    const LIMIT: Duration = Duration::from_secs(20);
+    let program = ["fusermount3", "fusermount"].into_iter().find_map(find_program);
+    let mut words: Vec<&OsStr> = vec!["-u".as_ref()];
+    words.extend(more.iter().map(OsStr::new));
+    words.extend(["--".as_ref(), at.as_os_str()]);
+    CommandLine::new(program.unwrap_or_else(|| "fusermount3".into()), words).run(LIMIT)
 }
 
 fn search_path() -> OsString {

@@ -30,6 +30,14 @@ packages! {
     POSTGRESQL "postgresql" "postgresql-server" "postgresql" "postgresql" "postgresql-server";
     CHROMIUM "chromium" "chromium" "chromium" "chromium" "chromium";
     C_COMPILER "gcc libc6-dev" "gcc glibc-devel" "gcc" "gcc musl-dev" "gcc glibc-devel";
+    FUSE "fuse3" "fuse3" "fuse3" "fuse3" "fuse3";
+    MAKE "make" "make" "make" "make" "make";
+    FLEX "flex" "flex" "flex" "flex" "flex";
+    BISON "bison" "bison" "bison" "bison" "bison";
+    BC "bc" "bc" "bc" "bc" "bc";
+    PERL "perl" "perl" "perl" "perl" "perl";
+    TAR "tar" "tar" "tar" "tar" "tar";
+    XZ "xz-utils" "xz" "xz" "xz" "xz";
     SQLITE "sqlite3" "sqlite" "sqlite" "sqlite" "sqlite3";
 }
 

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use crate::command::{CommandLine, find_program};
 use crate::distribution::{Distribution, Package};
 use crate::filesystem::{FileSystem, Machine};
+use crate::guest;
 use crate::mountinfo::mounts;
-use crate::spec::{Capability, StackSpec};
+use crate::spec::{Capability, StackRecord, StackSpec};
 use crate::stack::Stacks;
 
 /// Time limit of one `--version`.
@@ -24,7 +25,7 @@ pub fn doctor() -> Vec<Capability> {
     let mut all = vec![root(), loops()];
     let machine = Machine::here(&[]);
     all.extend(machine.known().iter().map(|filesystem| tried(&machine, filesystem)));
-    all.extend([block_trace(), drop_caches()]);
+    all.extend([guest_kernel(&machine), block_trace(), drop_caches()]);
     all.extend(companions());
     all
 }
@@ -97,6 +98,17 @@ fn tried(machine: &Machine<'_>, filesystem: &FileSystem) -> Capability {
     }
 }
 
+/// Whether there is a kernel for guests.
+fn guest_kernel(machine: &Machine<'_>) -> Capability {
+    const NAME: &str = "guest-kernel";
+    match &machine.guest {
+        Some(kernel) => {
+            present(NAME, format!("Linux {} with {}", kernel.release, kernel.filesystems.join(", ")))
+        }
+        None => absent(NAME, "for file systems that this kernel lacks, without root", guest::BUILD),
+    }
+}
+
 fn trial(filesystem: &FileSystem) -> Result<String, String> {
     let spec = StackSpec {
         filesystem: filesystem.name.to_string(),
@@ -105,7 +117,13 @@ fn trial(filesystem: &FileSystem) -> Result<String, String> {
         ..StackSpec::default()
     };
     let stacks = Stacks { allocate: false, limit: Duration::from_secs(20), ..Stacks::here() };
-    let stack = stacks.up(&spec, "doctor").map_err(|e| e.to_string())?;
+    let mut stack = stacks.up(&spec, "doctor").map_err(|e| e.to_string())?;
+    if stack.guest().is_some() {
+        let written = stack.floor(1).map(|_| ());
+        let StackRecord { mkfs_version, guest, .. } = stack.record();
+        stack.down().map_err(|e| e.to_string())?;
+        return written.map(|()| format!("{mkfs_version} in a guest ({guest})"));
+    }
     let path = stack.path().join("trial");
     let written = OpenOptions::new().write(true).create_new(true).open(&path).and_then(|mut file| {
         file.write_all(&[7; 4096])?;

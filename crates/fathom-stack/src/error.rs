@@ -71,6 +71,9 @@ pub enum StackError {
         /// The file system's smallest size, MiB.
         min_mib: u64,
     },
+    /// The guest kernel does not come up, or has ended.
+    #[error(transparent)]
+    Guest(crate::guest::GuestError),
     /// mkfs, mount or umount failed or hung.
     #[error(transparent)]
     Command(#[from] CommandError),

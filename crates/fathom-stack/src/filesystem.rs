@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::{CommandLine, find_program_in};
 use crate::distribution::{Distribution, Package};
+use crate::guest::{self, Kernel};
 
 /// What mounts the file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +116,8 @@ pub struct Availability {
     pub remedy: String,
     /// Smallest image, MiB.
     pub min_mib: u64,
+    /// Whether it is a guest kernel that has it here.
+    pub in_guest: bool,
 }
 
 /// What the machine has for file systems, read once for a question.
@@ -129,6 +132,8 @@ pub(crate) struct Machine<'a> {
     pub root: bool,
     /// `None` when loop devices can be had, else why not.
     pub no_loop: Option<String>,
+    /// The kernel of guests, if one was built.
+    pub guest: Option<Kernel>,
 }
 
 impl<'a> Machine<'a> {
@@ -139,6 +144,7 @@ impl<'a> Machine<'a> {
             tools,
             root: crate::is_root(),
             no_loop: no_loop(),
+            guest: Kernel::cached().filter(|_| crate::stack::fathom_itself().is_some()),
         }
     }
 
@@ -177,9 +183,7 @@ impl<'a> Machine<'a> {
                     if self.distribution.has_extra_modules() {
                         packages.push(format!("linux-modules-extra-{release}"));
                     } else {
-                        hopeless = Some(
-                            "no package brings one to a running kernel; another kernel (a guest's) can have it",
-                        );
+                        hopeless = Some("no package brings one to a running kernel");
                     }
                 }
             }
@@ -210,20 +214,64 @@ impl<'a> Machine<'a> {
         })
     }
 
+    /// The guest kernel for a file system, or what is missing for it (reason, remedy).
+    pub fn in_guest(&self, filesystem: &FileSystem) -> Result<Kernel, (String, String)> {
+        let Driver::Kernel(driver) = &filesystem.driver else {
+            let reason =
+                format!("{} is a program of this machine's, no driver of a kernel's", filesystem.name);
+            return Err((reason, String::new()));
+        };
+        let Some(kernel) = &self.guest else {
+            return Err(if guest::FILE_SYSTEMS.contains(&&**driver) {
+                ("there is no guest kernel yet".into(), guest::BUILD.into())
+            } else {
+                (format!("guest kernels have no {driver} driver"), String::new())
+            });
+        };
+        if !kernel.filesystems.iter().any(|it| it == driver) {
+            return Err((
+                format!("the guest kernel ({}) has no {driver} driver", kernel.release),
+                String::new(),
+            ));
+        }
+        if find_program_in(self.tools, &filesystem.mkfs).is_none() {
+            let reason = format!("{} is not installed", filesystem.mkfs);
+            return Err((reason, self.distribution.brings(filesystem.package)));
+        }
+        Ok(kernel.clone())
+    }
+
     /// As [`Machine::missing`], with the rights to mount.
     pub fn availability(&self, filesystem: &FileSystem) -> Availability {
-        let (present, detail, remedy) = match (self.missing(filesystem), self.root, &self.no_loop) {
+        let (mut present, mut detail, mut remedy) = match (self.missing(filesystem), self.root, &self.no_loop)
+        {
             (Some((reason, remedy)), _, _) => (false, reason, remedy),
             (None, false, _) => (false, "mounting an image needs root".into(), "run fathom with sudo".into()),
             (None, true, Some(why)) => (false, why.clone(), String::new()),
             (None, true, None) => (true, filesystem.described(), String::new()),
         };
+        let mut in_guest = false;
+        if !present {
+            match self.in_guest(filesystem) {
+                Ok(kernel) => {
+                    (present, in_guest, remedy) = (true, true, String::new());
+                    detail = format!("{}, {}", kernel.title(), filesystem.mkfs);
+                }
+                // The host's remedy is the better one where there is one: it measures without a guest.
+                Err((reason, build)) if remedy.is_empty() && !build.is_empty() => {
+                    detail = format!("{detail}; in a guest: {reason}");
+                    remedy = build;
+                }
+                Err(_) => {}
+            }
+        }
         Availability {
             filesystem: filesystem.name.to_string(),
             present,
             detail,
             remedy,
             min_mib: filesystem.min_mib,
+            in_guest,
         }
     }
 }
@@ -239,8 +287,31 @@ pub fn available_filesystems() -> Vec<Availability> {
         detail: "a directory where you are; needs no root".into(),
         remedy: String::new(),
         min_mib: 0,
+        in_guest: false,
     };
     std::iter::once(dir).chain(machine.known().iter().map(|f| machine.availability(f))).collect()
+}
+
+/// As [`available_filesystems`], where a guest is asked for whatever this machine's kernel has.
+#[must_use]
+pub fn filesystems_in_guest() -> Vec<Availability> {
+    let machine = Machine::here(&[]);
+    let known = machine.known();
+    let in_guest = |filesystem: &FileSystem| {
+        let (present, detail, remedy) = match machine.in_guest(filesystem) {
+            Ok(kernel) => (true, format!("{}, {}", kernel.title(), filesystem.mkfs), String::new()),
+            Err((reason, remedy)) => (false, reason, remedy),
+        };
+        Availability {
+            filesystem: filesystem.name.to_string(),
+            present,
+            detail,
+            remedy,
+            min_mib: filesystem.min_mib,
+            in_guest: true,
+        }
+    };
+    known.iter().map(in_guest).collect()
 }
 
 impl FileSystem {
@@ -496,6 +567,7 @@ mod tests {
             tools: &[],
             root: true,
             no_loop: None,
+            guest: None,
         };
         let absent = FileSystem {
             name: "zzz".into(),
@@ -530,6 +602,7 @@ mod tests {
             tools: &tools,
             root: true,
             no_loop: None,
+            guest: None,
         };
         let names: Vec<_> = machine.known().into_iter().map(|f| f.name.into_owned()).collect();
         assert!(names.contains(&"newfs".into()) && !names.contains(&"toolless".into()));

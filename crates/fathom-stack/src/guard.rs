@@ -34,12 +34,14 @@ done
 tries=0
 while [ -n "$7" ] && [ -d "$2" ] && ! rmdir -- "$7" 2>/dev/null; do
   umount -- "$7" 2>/dev/null && continue
+  fusermount3 -u -- "$7" 2>/dev/null && continue
   tries=$((tries + 1))
   [ "$tries" -eq 100 ] && umount -l -- "$7" 2>/dev/null
   [ "$tries" -gt 200 ] && exit 1
   sleep 0.1
 done
 rm -f -- "$4" "$5"
+rm -rf -- "$2/state"
 if [ -n "$3" ]; then rm -rf -- "$3" || exit 1; fi
 rm -f -- "$2/entry.json" "$2/entry.json.new" "$2/owner"
 rmdir -- "$2"

@@ -27,7 +27,12 @@ pub(crate) struct Mount {
 /// # Errors
 /// `/proc` cannot be read.
 pub(crate) fn mounts() -> io::Result<Vec<Mount>> {
-    Ok(fs::read("/proc/self/mountinfo")?.split(|b| *b == b'\n').filter_map(parse).collect())
+    Ok(mounts_in(&fs::read("/proc/self/mountinfo")?))
+}
+
+/// The mounts in the text of a mountinfo.
+pub(crate) fn mounts_in(text: &[u8]) -> Vec<Mount> {
+    text.split(|b| *b == b'\n').filter_map(parse).collect()
 }
 
 /// The mount that a path lies on: the last one made among those with the longest matching mount point.

@@ -31,6 +31,10 @@ pub struct StackSpec {
     /// Seed of the modelled device's times.
     #[serde(skip_serializing_if = "is_zero")]
     pub device_seed: u64,
+    /// Mounts in a guest kernel even where this machine could mount it. Without it, a guest is taken where this machine
+    /// cannot.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub guest: bool,
 }
 
 fn is_zero(seed: &u64) -> bool {
@@ -49,6 +53,7 @@ impl Default for StackSpec {
             device: String::new(),
             faults: Vec::new(),
             device_seed: 0,
+            guest: false,
         }
     }
 }
@@ -66,6 +71,9 @@ pub struct StackRecord {
     pub mount: String,
     /// Backing: `loop (direct I/O) on ext4`, or the device of the directory.
     pub device: String,
+    /// The guest kernel that it was mounted in; empty = this machine's own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub guest: String,
     /// Things a reader must know: `loop without direct I/O: cached twice`, `tmpfs: no device` …
     pub warnings: Vec<String>,
 }

@@ -6,14 +6,20 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fathom_probe::Note;
+
+use crate::attribution::Cause;
 use crate::blocks::{BlockTrace, TraceError};
 use crate::claim::{self, Claim, Entry, Patience, image_name};
 use crate::command::{CommandLine, find_program_in};
 use crate::device::server::{Order, Server};
 use crate::device::{Fault, Model, Statistics, presets, text_of};
+use crate::distribution::{Distribution, Package};
 use crate::error::StackError;
 use crate::filesystem::{FileSystem, Log, Machine};
+use crate::floor::{FloorProbe, floor_probe};
 use crate::guard::Guard;
+use crate::guest::{self, Guest, GuestTrace, Kernel};
 use crate::image::Image;
 use crate::loop_device::LoopDevice;
 use crate::mountinfo::{Mount, mount_of, mounts};
@@ -22,6 +28,14 @@ use crate::suggest::{did_you_mean, nearest};
 
 /// Largest image, MiB: beyond it a size is a slip of the unit.
 const LARGEST_MIB: u64 = 16 << 20;
+
+/// Which kernel mounts a file system.
+enum Place {
+    /// This machine's own.
+    Here,
+    /// A guest's.
+    Guest(Kernel),
+}
 
 /// A block device of a stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +60,8 @@ pub struct Stacks {
     pub(crate) allocate: bool,
     /// Program that serves modelled devices: `fathom`.
     pub(crate) server: Option<PathBuf>,
+    /// The kernel of guests; `None` where none was built.
+    pub(crate) kernel: Option<Kernel>,
 }
 
 impl Stacks {
@@ -71,9 +87,8 @@ impl Stacks {
             limit: Duration::from_secs(120),
             patience: Duration::from_secs(5),
             allocate: true,
-            server: std::env::current_exe()
-                .ok()
-                .filter(|it| it.file_name().is_some_and(|name| name == "fathom")),
+            server: fathom_itself(),
+            kernel: Kernel::cached(),
         }
     }
 
@@ -116,7 +131,7 @@ impl Stacks {
         label: &str,
         name: Option<&str>,
     ) -> Result<Stack, StackError> {
-        let filesystem = self.checked(spec)?;
+        let checked = self.checked(spec)?;
         // A leftover may hold the very space that is needed. What cannot be removed now is reported by `leftovers`.
         self.sweep();
         let mut claim = Claim::new(&self.state, label, name, spec)?;
@@ -135,13 +150,24 @@ impl Stacks {
             patience: self.patience,
         };
         let claim = stack.claim.as_mut().expect("set in the line before");
-        (stack.path, stack.record) = match &filesystem {
+        (stack.path, stack.record) = match &checked {
             None => make_directory(&claim.entry)?,
-            Some(filesystem) => {
+            Some((filesystem, Place::Here)) => {
                 let device = self.serve_device(claim)?;
                 let (path, record, devices) = self.make_mounted(claim, filesystem, device)?;
                 stack.devices = devices;
                 (path, record)
+            }
+            Some((filesystem, Place::Guest(_))) if name.is_some() => {
+                return Err(StackError::Unavailable {
+                    filesystem: filesystem.name.to_string(),
+                    reason: "it would be mounted in a guest kernel, where no program but Fathom's worker reaches it".into(),
+                    remedy: "fathom run FILE.toml".into(),
+                });
+            }
+            Some((filesystem, Place::Guest(kernel))) => {
+                let device = self.serve_device(claim)?;
+                self.make_in_guest(claim, filesystem, device, kernel)?
             }
         };
         stack.record.warnings.extend(warnings);
@@ -151,12 +177,14 @@ impl Stacks {
     }
 
     /// Checks everything that can be checked before anything is made. `None` for `dir`.
-    fn checked(&self, spec: &StackSpec) -> Result<Option<FileSystem>, StackError> {
+    fn checked(&self, spec: &StackSpec) -> Result<Option<(FileSystem, Place)>, StackError> {
         let refused = |field, problem: String| Err(StackError::Spec { field, problem });
         self.check_device(spec)?;
         if spec.filesystem == "dir" {
-            if !spec.mkfs.is_empty() || !spec.mount.is_empty() || spec.log_mib.is_some() {
-                let field = if !spec.mkfs.is_empty() {
+            if !spec.mkfs.is_empty() || !spec.mount.is_empty() || spec.log_mib.is_some() || spec.guest {
+                let field = if spec.guest {
+                    "guest"
+                } else if !spec.mkfs.is_empty() {
                     "mkfs"
                 } else if !spec.mount.is_empty() {
                     "mount"
@@ -170,7 +198,8 @@ impl Stacks {
             }
             return Ok(None);
         }
-        let machine = Machine::here(&self.tools);
+        let guest = self.kernel.clone().filter(|_| self.server.is_some());
+        let machine = Machine { guest, ..Machine::here(&self.tools) };
         let known = machine.known();
         let Some(filesystem) = known.iter().find(|f| f.name == spec.filesystem) else {
             let mut names: Vec<&str> = known.iter().map(|f| f.name.as_ref()).collect();
@@ -227,20 +256,26 @@ impl Stacks {
                 "holds an empty word; give one word an item, e.g. [\"-O\", \"^has_journal\"]".into(),
             );
         }
-        if let Some((reason, remedy)) = machine.missing(filesystem) {
-            return Err(StackError::Unavailable { filesystem: spec.filesystem.clone(), reason, remedy });
-        }
-        if !machine.root {
-            return Err(StackError::NeedsRoot { filesystem: spec.filesystem.clone() });
-        }
-        if let Some(reason) = machine.no_loop {
-            return Err(StackError::Unavailable {
-                filesystem: spec.filesystem.clone(),
-                reason,
-                remedy: String::new(),
-            });
-        }
-        Ok(Some(filesystem.clone()))
+        let unavailable = |(reason, remedy)| StackError::Unavailable {
+            filesystem: spec.filesystem.clone(),
+            reason,
+            remedy,
+        };
+        let here = || match (machine.missing(filesystem), &machine.no_loop) {
+            (Some(missing), _) => Err(unavailable(missing)),
+            (None, _) if !machine.root => Err(StackError::NeedsRoot { filesystem: spec.filesystem.clone() }),
+            (None, Some(reason)) => Err(unavailable((reason.clone(), String::new()))),
+            (None, None) => Ok(Place::Here),
+        };
+        let place = match if spec.guest { Err(None) } else { here().map_err(Some) } {
+            Ok(place) => place,
+            Err(not_here) => match (machine.in_guest(filesystem), not_here) {
+                (Ok(kernel), _) => Place::Guest(kernel),
+                (Err(missing), None) => return Err(unavailable(missing)),
+                (Err(_), Some(not_here)) => return Err(not_here),
+            },
+        };
+        Ok(Some((filesystem.clone(), place)))
     }
 
     /// What can be known of a modelled device before it is served.
@@ -285,6 +320,19 @@ impl Stacks {
                 "there is no /dev/fuse: this kernel has no FUSE, or its module is not loaded",
                 "modprobe fuse",
             );
+        }
+        if !crate::is_root() {
+            let distribution = Distribution::here();
+            if ["fusermount3", "fusermount"].into_iter().all(|it| crate::command::find_program(it).is_none())
+            {
+                return missing(
+                    "without root it is served with the help of fusermount3, which is not installed",
+                    &distribution.brings(Package::FUSE),
+                );
+            }
+            if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/fuse") {
+                return missing(&format!("you may not open /dev/fuse ({error})"), "sudo chmod 666 /dev/fuse");
+            }
         }
         if self.server.is_none() {
             return missing("modelled devices are served by the program `fathom`, which this is not", "");
@@ -416,6 +464,7 @@ impl Stacks {
                 None => described(&main.1, log.is_some(), &host),
                 Some((_, model)) => format!("modelled {} ({})", model.name, model.title),
             },
+            guest: String::new(),
             warnings,
         };
         let devices = all().map(|(_, device)| device.block_device());
@@ -433,7 +482,7 @@ impl Stacks {
         Ok((Some(image), device))
     }
 
-    fn check_space(&self, spec: &StackSpec, filesystem: &FileSystem) -> Result<(), StackError> {
+    pub(crate) fn check_space(&self, spec: &StackSpec, filesystem: &FileSystem) -> Result<(), StackError> {
         let needed_bytes = (spec.size_mib + spec.log_mib.unwrap_or(0)) << 20;
         let space = rustix::fs::statvfs(&spec.directory)
             .map_err(io::Error::from)
@@ -524,6 +573,47 @@ impl Stack {
         BlockTrace::start_tagged(&numbers, tag, crate::blocks::BUFFER_KIB)
     }
 
+    /// As [`crate::floor_probe`], on this stack.
+    ///
+    /// # Errors
+    /// In words: a write fails.
+    pub fn floor(&mut self, writes: u32) -> Result<FloorProbe, String> {
+        match self.claim.as_mut().and_then(|claim| claim.guest.as_mut()) {
+            Some(guest) => guest.floor(&self.path, writes).map_err(|error| error.to_string()),
+            None => floor_probe(&self.path, writes).map_err(|error| error.to_string()),
+        }
+    }
+
+    /// As [`Stack::trace_blocks`], in the stack's guest; [`Stack::traced_in_guest`] ends it.
+    ///
+    /// # Errors
+    /// In words: the guest has ended, or its kernel does not trace.
+    pub fn trace_in_guest(&mut self) -> Result<(), String> {
+        let Some(claim) = &mut self.claim else { return Ok(()) };
+        let disks = 1 + usize::from(claim.entry.spec.log_mib.is_some());
+        claim.guest.as_mut().map_or(Ok(()), |guest| guest.trace(disks)).map_err(|error| error.to_string())
+    }
+
+    /// Ends the trace of the stack's guest; `notes` and `causes` are as in
+    /// [`Attribution::gather`](crate::attribution::Attribution::gather).
+    ///
+    /// # Errors
+    /// In words: the guest has ended, or the trace could not be read.
+    pub fn traced_in_guest(&mut self, notes: &[Note], causes: &[Cause]) -> Result<GuestTrace, String> {
+        let Some(Claim { home, guest: Some(guest), .. }) = &mut self.claim else {
+            return Err("the stack is in no guest".into());
+        };
+        let state = home.join(guest::STATE);
+        guest
+            .traced(&self.record.filesystem, &self.path, &state, notes, causes)
+            .map_err(|error| error.to_string())
+    }
+
+    /// The guest in which the file system is mounted; [`Stack::path`] is a path in it then.
+    pub fn guest(&mut self) -> Option<&mut Guest> {
+        self.claim.as_mut()?.guest.as_mut()
+    }
+
     /// The block devices of this stack alone: the file system's, then its external log's; none for `dir`.
     #[must_use]
     pub fn devices(&self) -> &[BlockDevice] {
@@ -583,6 +673,11 @@ impl Drop for Stack {
     }
 }
 
+/// This program, if it is `fathom`, which serves devices and is the agent in guests.
+pub(crate) fn fathom_itself() -> Option<PathBuf> {
+    std::env::current_exe().ok().filter(|it| it.file_name().is_some_and(|name| name == "fathom"))
+}
+
 /// The text of a model and the name of its file: a preset, or a file of the user's.
 fn model_text(device: &str) -> Result<(String, String), String> {
     if let Some(text) = text_of(device) {
@@ -613,12 +708,13 @@ fn make_directory(entry: &Entry) -> Result<(PathBuf, StackRecord), StackError> {
         mkfs_version: String::new(),
         mount: host.options,
         device: host.source,
+        guest: String::new(),
     };
     Ok((path, record))
 }
 
 /// Why a directory does not take our file, and what to do.
-fn refused(directory: &Path, error: io::Error) -> StackError {
+pub(crate) fn refused(directory: &Path, error: io::Error) -> StackError {
     let problem = match error.raw_os_error() {
         Some(libc::EROFS) => {
             "is on a file system that is mounted read-only; give another directory".to_owned()
@@ -637,7 +733,7 @@ fn refused(directory: &Path, error: io::Error) -> StackError {
 }
 
 /// What a reader must know of the file system under an image or directory.
-fn place_warnings(filesystem: &str, image: bool) -> Vec<String> {
+pub(crate) fn place_warnings(filesystem: &str, image: bool) -> Vec<String> {
     let what = if image { "the image lies on" } else { "the directory lies on" };
     let warning = match filesystem {
         "tmpfs" | "ramfs" => format!(

@@ -67,6 +67,9 @@ pub enum Command {
     /// Serve a modelled device (internal)
     #[command(hide = true)]
     DeviceServer,
+    /// Be the first process of a guest kernel (internal)
+    #[command(hide = true)]
+    GuestAgent,
 }
 
 /// `fathom doctor`
@@ -138,6 +141,9 @@ pub struct Run {
     /// Go on with an interrupted run in the same results file
     #[arg(long)]
     pub resume: bool,
+    /// Mount every file system in a guest kernel, also those of this machine's kernel (`fathom stack kernel`)
+    #[arg(long)]
+    pub guest: bool,
     /// Print the plan and what would be skipped, and run nothing
     #[arg(long)]
     pub plan: bool,
@@ -244,6 +250,22 @@ pub enum StackAction {
         /// Every stack, and whatever a killed run left behind
         #[arg(long, conflicts_with = "name")]
         all: bool,
+    },
+    /// Build the guest kernel, for file systems that this machine's kernel lacks (once, some minutes; no root)
+    #[command(
+        after_help = "Examples:\n  fathom stack kernel\n  fathom stack kernel --source linux-6.12.117.tar.xz      a source of your own\n  \
+                      fathom stack kernel --remove"
+    )]
+    Kernel {
+        /// A kernel's source of your own, Linux 6.12: .tar.xz, or Debian's .deb of one [default: the pinned one, by apt-get]
+        #[arg(long, value_name = "FILE")]
+        source: Option<PathBuf>,
+        /// Compilers at once [default: one for each CPU]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
+        jobs: Option<u64>,
+        /// Remove it, and what a build that was stopped has left
+        #[arg(long, conflicts_with_all = ["source", "jobs"])]
+        remove: bool,
     },
     /// What is up
     List {

@@ -22,6 +22,7 @@ fn main() -> std::process::ExitCode {
         Command::Stack(asked) => commands::stack::run(&asked),
         Command::Trace(asked) => commands::trace::run(&asked),
         Command::Worker => return commands::worker::run(),
+        Command::GuestAgent => return fathom_stack::guest::agent::main(),
         Command::DeviceServer => return fathom_stack::device::server::main(),
     };
     outcome.unwrap_or_else(Outcome::from).exit()

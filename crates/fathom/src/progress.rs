@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 
 use fathom_lab::schedule::Progress;
+use fathom_stack::guest::Step;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Steps of the bar within one run.
@@ -33,6 +34,44 @@ impl Bar {
         let failed =
             if progress.failed == 0 { String::new() } else { format!("  {} failed", progress.failed) };
         bar.set_message(format!("{}/{}  {}{left}{failed}", progress.done, progress.total, progress.label));
+    }
+
+    /// Removes the bar.
+    pub fn clear(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The steps of a kernel's build on stderr, or silence.
+pub struct Steps(Option<ProgressBar>);
+
+impl Steps {
+    /// Silent where stderr is no terminal.
+    pub fn new() -> Steps {
+        if !std::io::stderr().is_terminal() {
+            return Steps(None);
+        }
+        let bar = ProgressBar::new(STEPS);
+        let style = ProgressStyle::with_template("  [{bar:32}]  {elapsed}  {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style.progress_chars("█▌░"));
+        Steps(Some(bar))
+    }
+
+    /// Shows how far the build is.
+    pub fn show(&self, step: &Step) {
+        let Some(bar) = &self.0 else { return };
+        let (position, message) = match step {
+            Step::Fetch(what) => (0, format!("fetching {what}")),
+            Step::Unpack => (2, "unpacking the source".to_owned()),
+            Step::Configure => (8, "configuring".to_owned()),
+            Step::Compile(share) => (10 + (share * 88.0) as u64, "compiling".to_owned()),
+            Step::Trial => (98, "booting it once".to_owned()),
+        };
+        bar.set_position(position);
+        bar.set_message(message);
     }
 
     /// Removes the bar.

@@ -16,8 +16,8 @@ use super::{Axis, Experiment, Point, Setting, Vocabulary, overrides, units};
 use crate::cell::{Cell, Instruments};
 
 /// Keys of `[stack]`.
-pub(super) const STACK_KEYS: [&str; 8] =
-    ["filesystem", "mkfs", "mount", "size_mib", "log_mib", "directory", "device", "faults"];
+pub(super) const STACK_KEYS: [&str; 9] =
+    ["filesystem", "mkfs", "mount", "size_mib", "log_mib", "directory", "device", "faults", "guest"];
 
 /// Keys of `[instruments]`.
 pub(super) const INSTRUMENT_KEYS: [&str; 1] = ["blocks"];
@@ -544,6 +544,7 @@ fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<Sta
             "log_mib" => stack.log_mib = Some(mebibytes(name, setting)?),
             "directory" => stack.directory = node.text(name)?.into(),
             "device" => stack.device = node.text(name)?,
+            "guest" => stack.guest = node.boolean(name)?,
             "faults" => stack.faults = node.texts(name)?.into_iter().map(|(word, _)| word).collect(),
             _ => {
                 let hint = match nearest(name, STACK_KEYS) {
@@ -594,6 +595,7 @@ fn check_combination(
             ("stack.mkfs", !stack.mkfs.is_empty()),
             ("stack.mount", !stack.mount.is_empty()),
             ("stack.log_mib", stack.log_mib.is_some()),
+            ("stack.guest", stack.guest),
         ] {
             if given {
                 let message = format!(

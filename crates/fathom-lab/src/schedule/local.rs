@@ -1,9 +1,10 @@
 //! The real world: this machine's clocks, stacks and processes.
 
+mod guest;
 mod machine;
 mod process;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use fathom_probe::Watch;
 use fathom_stack::blocks::{self, BlockTrace, TraceError};
-use fathom_stack::{Stack, StackSpec, floor_probe};
+use fathom_stack::{Stack, StackSpec};
 
 pub use machine::environment;
 
@@ -95,6 +96,8 @@ pub struct Local {
 enum Tracing {
     /// The stack's device.
     Device(BlockTrace),
+    /// The guest's disk, in the guest.
+    Guest,
     /// The calls on files, since a moment (CLOCK_MONOTONIC, ns), because the device cannot be.
     Files { started_ns: u64, reason: String },
 }
@@ -143,12 +146,15 @@ impl World for Local {
     }
 
     fn floor_ns(&mut self) -> Result<Option<u64>, String> {
-        let Some(stack) = &self.stack else { return Ok(None) };
-        let probe = floor_probe(stack.path(), FLOOR_WRITES).map_err(|error| error.to_string())?;
-        Ok(Some(probe.median_ns))
+        let Some(stack) = &mut self.stack else { return Ok(None) };
+        Ok(Some(stack.floor(FLOOR_WRITES)?.median_ns))
     }
 
     fn cpus(&mut self, cell: &PlannedCell) -> Vec<usize> {
+        // A guest has one, and is kept on one of the host's itself.
+        if self.stack.as_mut().and_then(Stack::guest).is_some() {
+            return Vec::new();
+        }
         let threads =
             cell.cell.workload.params.get("threads").and_then(serde_json::Value::as_u64).unwrap_or(1);
         // A server engine has processes of its own, which inherit the worker's CPUs.
@@ -169,6 +175,15 @@ impl World for Local {
         let Some((program, arguments)) = self.worker.split_first() else {
             return Err(WorkError::Failed("there is no worker to start".into()));
         };
+        if let Some(guest) = self.stack.as_mut().and_then(Stack::guest) {
+            let here: Vec<usize> =
+                self.cpus.iter().copied().filter(|cpu| Some(*cpu) != guest.cpu()).collect();
+            machine::keep_to(&here);
+            let worked =
+                guest::run(guest, (Path::new(program), arguments), order, limit, &self.interrupt, on_event);
+            machine::keep_to(&self.cpus);
+            return worked;
+        }
         let mut command = Command::new(program);
         command.args(arguments);
         // This thread reads events while the worker works: not on the worker's CPU.
@@ -183,7 +198,12 @@ impl World for Local {
     }
 
     fn trace(&mut self) -> Result<Option<Watch>, String> {
-        let Some(stack) = &self.stack else { return Ok(None) };
+        let Some(stack) = &mut self.stack else { return Ok(None) };
+        if stack.guest().is_some() {
+            stack.trace_in_guest().map_err(|error| format!("block trace: {error}"))?;
+            self.trace = Some(Tracing::Guest);
+            return Ok(Some(Watch::Extents));
+        }
         let (tracing, watch) = match stack.trace_blocks() {
             Ok(trace) => (Tracing::Device(trace), Watch::Extents),
             Err(error @ (TraceError::NeedsRoot | TraceError::NotMounted | TraceError::Shared { .. })) => (
@@ -200,8 +220,12 @@ impl World for Local {
     }
 
     fn traced(&mut self, watched: Watched) -> Result<Option<TraceRecord>, String> {
-        let (Some(stack), Some(tracing)) = (&self.stack, self.trace.take()) else { return Ok(None) };
+        let (Some(stack), Some(tracing)) = (&mut self.stack, self.trace.take()) else { return Ok(None) };
         match tracing {
+            Tracing::Guest => {
+                let trace = stack.traced_in_guest(&watched.notes, &watched.causes);
+                Ok(Some(watched.of_guest(trace.map_err(|error| format!("block trace: {error}"))?)))
+            }
             Tracing::Files { started_ns, reason } => {
                 Ok(Some(watched.of_files(started_ns, blocks::now_ns(), reason)))
             }
@@ -212,7 +236,7 @@ impl World for Local {
                 synced
                     .map_err(|error| format!("block trace: syncing {}: {error}", stack.path().display()))?;
                 let recording = trace.stop().map_err(|error| format!("block trace: {error}"))?;
-                Ok(Some(watched.of_device(stack, &recording)))
+                Ok(Some(watched.of_device(stack, recording)))
             }
         }
     }

@@ -3,7 +3,8 @@
 use fathom_probe::Note;
 use fathom_stack::Stack;
 use fathom_stack::attribution::{Attribution, Cause};
-use fathom_stack::blocks::Recording;
+use fathom_stack::blocks::{Recording, Request};
+use fathom_stack::guest::GuestTrace;
 use fathom_workload::sample::Window;
 
 use crate::event::{Event, FileCall};
@@ -43,14 +44,26 @@ impl Watched {
     }
 
     /// The rows of a device's trace. Call while the stack is up and its worker has ended.
-    pub(super) fn of_device(self, stack: &Stack, recording: &Recording) -> TraceRecord {
+    pub(super) fn of_device(self, stack: &Stack, recording: Recording) -> TraceRecord {
         let attribution = Attribution::gather(stack, &self.notes, &self.causes);
-        let (started_ns, ended_ns) = recording.span_ns;
+        let Recording { requests, lost_events, unfinished, span_ns } = recording;
+        let pieces = |it: Request| {
+            let pieces = attribution.pieces(&it);
+            (it, pieces)
+        };
+        let requests = requests.into_iter().map(pieces).collect();
+        let remarks = attribution.remarks.clone();
+        self.of_guest(GuestTrace { requests, lost_events, unfinished, span_ns, remarks })
+    }
+
+    /// The rows of a trace whose pieces have their causes.
+    pub(super) fn of_guest(self, trace: GuestTrace) -> TraceRecord {
+        let (started_ns, ended_ns) = trace.span_ns;
         let since = |ns: u64| ns.saturating_sub(started_ns);
-        let mut rows = Vec::with_capacity(recording.requests.len());
-        for (number, request) in (0..).zip(&recording.requests) {
+        let mut rows = Vec::with_capacity(trace.requests.len());
+        for (number, (request, pieces)) in (0..).zip(&trace.requests) {
             let window = self.window_at(request.submit_ns);
-            for (piece, part) in (0..).zip(attribution.pieces(request)) {
+            for (piece, part) in (0..).zip(pieces) {
                 rows.push(BlockRow {
                     request: number,
                     piece,
@@ -72,9 +85,9 @@ impl Watched {
         TraceRecord {
             source: TraceSource::Device,
             span_ns: since(ended_ns),
-            lost_events: recording.lost_events,
-            unfinished: recording.unfinished,
-            remarks: attribution.remarks,
+            lost_events: trace.lost_events,
+            unfinished: trace.unfinished,
+            remarks: trace.remarks,
             windows: self.relative_windows(started_ns),
             rows,
         }

@@ -116,7 +116,7 @@ fn unmarked(filesystem: &str) -> String {
 }
 
 /// Consecutive bytes of a request with one cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Piece {
     /// What made it.
     pub cause: Cause,
@@ -145,12 +145,22 @@ impl Attribution {
     /// were there (`causes`: what the file of each number counts as), and the files that are there now.
     #[must_use]
     pub fn gather(stack: &Stack, notes: &[Note], causes: &[Cause]) -> Attribution {
-        let record = stack.record();
         let device = stack.devices().first().map(|it| it.path.as_path());
-        let mut all = Attribution::of_filesystem(&record.filesystem, device);
+        Attribution::gather_at(&stack.record().filesystem, device, stack.path(), notes, causes)
+    }
+
+    /// As [`Attribution::gather`], of a file system of this kind on `device` whose files are in `directory`.
+    pub(crate) fn gather_at(
+        filesystem: &str,
+        device: Option<&Path>,
+        directory: &Path,
+        notes: &[Note],
+        causes: &[Cause],
+    ) -> Attribution {
+        let mut all = Attribution::of_filesystem(filesystem, device);
         let mut notes = notes.to_vec();
         let mut causes = causes.to_vec();
-        match files_on(stack.path()) {
+        match files_on(directory) {
             Ok(found) => {
                 for file in found {
                     let number = u32::try_from(causes.len()).unwrap_or(u32::MAX);
@@ -160,8 +170,8 @@ impl Attribution {
             }
             Err(error) => all.remarks.push(format!("the files at the end could not be listed: {error}")),
         }
-        if record.filesystem == "btrfs" {
-            match Chunks::of(stack.path()) {
+        if filesystem == "btrfs" {
+            match Chunks::of(directory) {
                 Ok(chunks) => notes = notes.into_iter().flat_map(|note| chunks.translated(note)).collect(),
                 Err(error) => {
                     all.remarks.push(format!(

@@ -76,7 +76,7 @@ impl BlockOp {
 }
 
 /// One request to a device, from submission to completion. Times are CLOCK_MONOTONIC, ns.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     /// Index of the device in what [`BlockTrace::start`] was given.
     pub device: u8,

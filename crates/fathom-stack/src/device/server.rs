@@ -99,7 +99,7 @@ pub fn main() -> ExitCode {
             }
         }
         // In use until whoever undoes the rest has done so.
-        while !keep && rustix::mount::unmount(&at, rustix::mount::UnmountFlags::empty()).is_err() {
+        while !keep && !unmounted(&at) {
             thread::sleep(AGAIN);
         }
     });
@@ -113,6 +113,14 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Takes the mount away, as root or with the help of fusermount; whether it is gone.
+fn unmounted(at: &Path) -> bool {
+    if crate::is_root() {
+        return rustix::mount::unmount(at, rustix::mount::UnmountFlags::empty()).is_ok();
+    }
+    crate::command::fusermount(at, &[]).is_ok()
 }
 
 fn serve(line: &str) -> Result<Disk, String> {

@@ -20,13 +20,17 @@ pub fn run(asked: &Run) -> super::Result {
     let (source_name, source) = read_source(&asked.experiment)?;
     let name = Experiment::parse(&source_name, &source).map_err(Error::asked)?.name;
     let out = results_file(asked, &name)?;
+    let mut sets = asked.set.clone();
+    if asked.guest {
+        sets.push("stack.guest=true".into());
+    }
     let mut request = Request {
         source_name,
         source,
         selection: Selection {
             quick: asked.quick,
             repeat: asked.repeat,
-            sets: asked.set.clone(),
+            sets,
             traces: asked.trace.iter().map(|word| trace(word)).collect::<Result<_, _>>()?,
         },
         seed: asked.seed,
@@ -276,6 +280,9 @@ fn command_line(asked: &Run, seed: u64) -> String {
         words.extend(["--repeat".into(), repeat.to_string()]);
     }
     words.extend(["--seed".into(), seed.to_string()]);
+    if asked.guest {
+        words.push("--guest".into());
+    }
     for set in &asked.set {
         words.extend(["--set".into(), set.clone()]);
     }

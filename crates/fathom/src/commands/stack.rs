@@ -1,9 +1,13 @@
 //! `fathom stack up|down|list`: a file system of a chosen kind, mounted, for the user's own program.
 
+use std::path::PathBuf;
+
+use fathom_stack::guest::{Build, Kernel};
 use fathom_stack::{StackError, StackSpec, named};
 
 use crate::cli::{Stack, StackAction};
 use crate::outcome::{Error, Outcome};
+use crate::progress::Steps;
 
 /// Does what was asked.
 pub fn run(asked: &Stack) -> super::Result {
@@ -21,6 +25,7 @@ pub fn run(asked: &Stack) -> super::Result {
                 device: device.clone(),
                 faults: fault.clone(),
                 device_seed: 0,
+                guest: false,
             };
             up(name.as_deref().unwrap_or(fs), &spec)
         }
@@ -30,6 +35,10 @@ pub fn run(asked: &Stack) -> super::Result {
             Ok(Outcome::Good)
         }
         StackAction::Down { name: None, .. } => down_all(),
+        StackAction::Kernel { remove: true, .. } => remove_kernel(),
+        StackAction::Kernel { source, jobs, .. } => {
+            kernel(source.clone(), jobs.and_then(|it| usize::try_from(it).ok()))
+        }
         StackAction::List { json } => list(*json),
     }
 }
@@ -61,6 +70,29 @@ fn down_all() -> super::Result {
     }
     if named.removed.is_empty() && dead.removed.is_empty() {
         println!("Nothing was up, and nothing was left behind.");
+    }
+    Ok(Outcome::Good)
+}
+
+/// Builds the guest kernel and says what it is.
+fn kernel(source: Option<PathBuf>, jobs: Option<usize>) -> super::Result {
+    let agent = std::env::current_exe()
+        .map_err(|error| Error::failed(format!("this program's own path: {error}")))?;
+    let steps = Steps::new();
+    let built = Build { source, jobs, agent }.run(&mut |step| steps.show(step));
+    steps.clear();
+    let kernel = built.map_err(Error::failed)?;
+    println!("{}: {}", kernel.title(), kernel.path.display());
+    println!("  from {} (SHA-256 {})", kernel.source, kernel.source_sha256);
+    println!("  it has {}", kernel.filesystems.join(", "));
+    println!("Next:  fathom run journal-modes --quick --set stack.filesystem=f2fs,vfat");
+    Ok(Outcome::Good)
+}
+
+fn remove_kernel() -> super::Result {
+    match Kernel::remove().map_err(Error::failed)? {
+        Some(path) => println!("removed {}", path.display()),
+        None => println!("There is no guest kernel."),
     }
     Ok(Outcome::Good)
 }

@@ -190,6 +190,11 @@ fn text(value: rusqlite::types::Value) -> String {
 }
 
 impl Running {
+    /// Its process id.
+    pub fn process(&self) -> i32 {
+        self.id()
+    }
+
     fn id(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap()
     }

@@ -15,7 +15,7 @@ const LONGEST_LINE: u64 = 1 << 20;
 /// What is kept of the worker's stderr, for the message of a failed run.
 const STDERR_KEPT: usize = 4096;
 /// How often the flag and the clock are looked at.
-const GLANCE: Duration = Duration::from_millis(50);
+pub(super) const GLANCE: Duration = Duration::from_millis(50);
 /// How long a worker may take to end after it was asked to (SIGTERM).
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -100,11 +100,7 @@ fn attend(
             return Err(WorkError::Interrupted);
         }
         if Instant::now() >= deadline {
-            return Err(WorkError::Failed(format!(
-                "the run took longer than its time limit of {} s and was ended; give more with `timeout_s` in the \
-                 experiment file, or less work",
-                limit.as_secs()
-            )));
+            return Err(too_long(limit));
         }
         match heard.recv_timeout(GLANCE) {
             Ok(Heard::Event(event)) => on_event(*event),
@@ -122,6 +118,15 @@ fn attend(
             }
         }
     }
+}
+
+/// A run that was ended because its time was over.
+pub(super) fn too_long(limit: Duration) -> WorkError {
+    WorkError::Failed(format!(
+        "the run took longer than its time limit of {} s and was ended; give more with `timeout_s` in the experiment \
+         file, or less work",
+        limit.as_secs()
+    ))
 }
 
 fn listen(stdout: impl Read, sender: &Sender<Heard>) {
@@ -145,7 +150,7 @@ fn listen(stdout: impl Read, sender: &Sender<Heard>) {
 }
 
 /// The beginning of a line, as text that can be shown.
-fn excerpt(line: &[u8]) -> String {
+pub(super) fn excerpt(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let short: String = text.trim_end().chars().take(80).collect();
     format!("{short:?}{}", if text.trim_end().chars().count() > 80 { " …" } else { "" })
@@ -166,7 +171,7 @@ fn last_words(mut stderr: impl Read) -> String {
     String::from_utf8_lossy(&kept).trim().to_owned()
 }
 
-fn how_it_ended(status: ExitStatus) -> String {
+pub(super) fn how_it_ended(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(9), _) => {
             "the worker was killed (signal 9): by hand, or by the kernel because memory ran out (`dmesg` shows that)".into()
@@ -178,7 +183,7 @@ fn how_it_ended(status: ExitStatus) -> String {
     }
 }
 
-fn with_complaints(message: String, complaints: &str) -> String {
+pub(super) fn with_complaints(message: String, complaints: &str) -> String {
     if complaints.is_empty() { message } else { format!("{message}; it said: {complaints}") }
 }
 

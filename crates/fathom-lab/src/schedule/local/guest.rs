@@ -1,0 +1,64 @@
+//! One worker in a guest: started, listened to, and ended with its guest.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fathom_stack::guest::{Guest, Heard};
+
+use super::Interrupt;
+use super::process::{GLANCE, excerpt, how_it_ended, too_long, with_complaints};
+use crate::event::{Event, Order};
+use crate::schedule::WorkError;
+
+/// Runs a worker to its end. One that has not ended when this returns goes with its guest, when the stack is taken down.
+pub(super) fn run(
+    guest: &mut Guest,
+    (program, arguments): (&Path, &[OsString]),
+    order: &Order,
+    limit: Duration,
+    interrupt: &Interrupt,
+    on_event: &mut dyn FnMut(Event),
+) -> Result<(), WorkError> {
+    let failed = |message: String| Err(WorkError::Failed(message));
+    let text = match serde_json::to_string(order) {
+        Ok(text) => text,
+        Err(error) => return failed(format!("the order cannot be written: {error}")),
+    };
+    if order.cell.engine.as_ref().is_some_and(|it| it.name == "postgresql") {
+        return failed(
+            "PostgreSQL's server is not started in a guest kernel; choose a file system of this machine's"
+                .into(),
+        );
+    }
+    let deadline = Instant::now() + limit;
+    let result = guest.run(program, arguments, text);
+    if let Err(error) = result {
+        return failed(error.to_string());
+    }
+    loop {
+        if interrupt.is_raised() {
+            guest.end();
+            return Err(WorkError::Interrupted);
+        }
+        if Instant::now() >= deadline {
+            guest.end();
+            return Err(too_long(limit));
+        }
+        match guest.hear(GLANCE) {
+            Ok(Heard::Silence) => {}
+            Ok(Heard::Line(line)) => match serde_json::from_slice(&line) {
+                Ok(event) => on_event(event),
+                Err(_) => {
+                    guest.end();
+                    return failed(format!("the worker wrote what is no event: {}", excerpt(&line)));
+                }
+            },
+            Ok(Heard::Ended(status, _)) if status.success() => return Ok(()),
+            Ok(Heard::Ended(status, complaints)) => {
+                return failed(with_complaints(how_it_ended(status), &complaints));
+            }
+            Err(error) => return failed(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,536 @@
+//! Builds the guest kernel: source, changes, configuration, compiler, a trial, and into the cache at once or not at all.
+//!
+//! Everything happens in `guest-kernel/work` of the cache, as an ordinary user. A build that was stopped goes on where it was:
+//! the source is kept once its checksum was right, it is unpacked whole or again, and `make` compiles what is missing.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::fs::FlockOperation;
+
+use super::kernel::{CONFIGURATION, DRIVER, FILE_SYSTEMS, Kernel, TRANSFER, cache, directory, recipe};
+use super::machine::{Guest, GuestError};
+use crate::command::{CommandError, CommandLine, file_name, find_program};
+use crate::distribution::{Distribution, Package};
+
+/// The package that brings the source, its version, the file's name and SHA-256: Debian's 6.12.
+const PACKAGE: &str = "linux-source-6.12";
+const VERSION: &str = "6.12.117-1~deb12u1";
+const SOURCE: &str = "linux-source-6.12_6.12.117-1~deb12u1_all.deb";
+const SOURCE_SHA256: &str = "e849faf31ca3555757f3a8877cb01af92122f744f75d1f3102734651c4e14703";
+/// The same release by its authors, for machines without apt.
+const BY_HAND: &str = "https://cdn.kernel.org/pub/linux/kernel/v6.x/linux-6.12.117.tar.xz";
+
+/// Free space that a build takes, MiB: the source unpacked and what is compiled of it.
+const SPACE_MIB: u64 = 2560;
+/// Lines that `make` writes for a whole kernel, for the progress only.
+const COMPILE_LINES: u64 = 1540;
+/// Time limits of the steps, which differ by a factor of a hundred between machines.
+const FETCH_LIMIT: Duration = Duration::from_secs(1800);
+const UNPACK_LIMIT: Duration = Duration::from_secs(1200);
+const CONFIGURE_LIMIT: Duration = Duration::from_secs(600);
+
+/// What is not needed of a source of 1.5 GB: drivers of cards that a guest has none of, and text.
+const UNNEEDED: [&str; 7] = [
+    "*.rst",
+    "*.dts",
+    "*.dtsi",
+    "*/drivers/gpu/*.[ch]",
+    "*/drivers/net/ethernet/*.[ch]",
+    "*/drivers/net/wireless/*.[ch]",
+    "*/sound/*.[ch]",
+];
+
+/// How far a build is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// The source is being fetched.
+    Fetch(String),
+    /// It is being unpacked.
+    Unpack,
+    /// The changes and the configuration are made.
+    Configure,
+    /// Share that is compiled, 0 to 1.
+    Compile(f64),
+    /// The kernel is booted once.
+    Trial,
+}
+
+/// Why no kernel was built, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// Not on this machine.
+    #[error("guest kernels run on x86-64 only, and this is {0}")]
+    Machine(&'static str),
+    /// No place to build in.
+    #[error("there is no place for the kernel: set HOME, or FATHOM_CACHE_DIR to a directory of your own")]
+    NoPlace,
+    /// Programs are missing.
+    #[error("to build a kernel, {missing} must be installed{}", if remedy.is_empty() { String::new() } else { format!(": {remedy}") })]
+    Tools {
+        /// Their names.
+        missing: String,
+        /// The command that brings them.
+        remedy: String,
+    },
+    /// Not enough room.
+    #[error("{}: a build takes {SPACE_MIB} MiB for a while, and {free_mib} MiB are free; set FATHOM_CACHE_DIR to a directory on another disk", path.display())]
+    Space {
+        /// Where.
+        path: PathBuf,
+        /// What is free.
+        free_mib: u64,
+    },
+    /// Another build goes on.
+    #[error("another `fathom stack kernel` is building in {}: wait until it has ended", path.display())]
+    Busy {
+        /// Where.
+        path: PathBuf,
+    },
+    /// No source.
+    #[error(
+        "the kernel's source cannot be had: {why}\n  With apt:    apt-get update, then again (it takes {PACKAGE} {VERSION})\n  \
+         Without:     download {BY_HAND}\n               and  fathom stack kernel --source linux-6.12.117.tar.xz"
+    )]
+    Source {
+        /// What went wrong.
+        why: String,
+    },
+    /// Not the file that was expected.
+    #[error("{}: SHA-256 {found} instead of {SOURCE_SHA256}: the download is broken or another file; it was removed, try again", path.display())]
+    Checksum {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        found: String,
+    },
+    /// The source is not as the changes expect it.
+    #[error("{}: {problem}. Changes are known for Linux 6.12; take that source", path.display())]
+    Unlike {
+        /// The file.
+        path: PathBuf,
+        /// What is not as expected.
+        problem: String,
+    },
+    /// A step failed.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// The compiler failed.
+    #[error("the kernel does not compile: {said}\n  All of it: {}", log.display())]
+    Compile {
+        /// The last that was said.
+        said: String,
+        /// All that was said.
+        log: PathBuf,
+    },
+    /// The kernel that was built does not run.
+    #[error("the kernel was built, but does not run here: {0}")]
+    Trial(GuestError),
+    /// It lacks a file system.
+    #[error("the kernel was built, but lacks {0}")]
+    Lacks(String),
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> BuildError + '_ {
+    move |source| BuildError::Io { path: path.to_path_buf(), source }
+}
+
+/// What is asked of a build.
+#[derive(Clone, Debug, Default)]
+pub struct Build {
+    /// A source of the user's own: a kernel's `.tar.xz`, or Debian's package of one. None = the pinned one, by apt.
+    pub source: Option<PathBuf>,
+    /// Compilers at once; none = one for each CPU.
+    pub jobs: Option<usize>,
+    /// The program that is the agent in the trial: `fathom`.
+    pub agent: PathBuf,
+}
+
+impl Build {
+    /// Builds the kernel, unless it is there already, and tells how far it is.
+    ///
+    /// # Errors
+    /// [`BuildError`]; what was done so far is kept for the next try.
+    pub fn run(&self, on_step: &mut dyn FnMut(&Step)) -> Result<Kernel, BuildError> {
+        if let (Some(kernel), None) = (Kernel::cached(), &self.source) {
+            return Ok(kernel);
+        }
+        if !cfg!(target_arch = "x86_64") {
+            return Err(BuildError::Machine(std::env::consts::ARCH));
+        }
+        let (Some(cache), Some(target)) = (cache(), directory()) else { return Err(BuildError::NoPlace) };
+        let work = cache.join("guest-kernel/work");
+        fs::create_dir_all(&work).map_err(at(&work))?;
+        let lock_path = cache.join("guest-kernel/lock");
+        let lock = File::create(&lock_path).map_err(at(&lock_path))?;
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| BuildError::Busy { path: work.clone() })?;
+        self.check_tools()?;
+        check_space(&work)?;
+        let source = match &self.source {
+            Some(file) => file.canonicalize().map_err(at(file))?,
+            None => fetch(&work, on_step)?,
+        };
+        let sum = sha256(&source)?;
+        if self.source.is_none() && sum != SOURCE_SHA256 {
+            fs::remove_file(&source).map_err(at(&source))?;
+            return Err(BuildError::Checksum { path: source, found: sum });
+        }
+        let tree = work.join("linux");
+        // The marks say what the tree was made of: another source or another recipe begins anew.
+        let (mark, wanted) = (work.join("made-of"), format!("{sum} {}", recipe()));
+        if fs::read_to_string(&mark).ok().as_deref() != Some(&wanted) {
+            on_step(&Step::Unpack);
+            unpack(&source, &work, &tree)?;
+            on_step(&Step::Configure);
+            change(&tree)?;
+            configure(&tree, &work)?;
+            fs::write(&mark, &wanted).map_err(at(&mark))?;
+        }
+        on_step(&Step::Compile(0.0));
+        self.compile(&tree, &work, on_step)?;
+        on_step(&Step::Trial);
+        let made = self.tried(&tree, &work, &source, sum)?;
+        // Whole or not at all: the directory appears under its name when everything is in it.
+        let _ = fs::remove_dir_all(&target);
+        fs::rename(&made, &target).map_err(at(&target))?;
+        fs::remove_dir_all(&work).map_err(at(&work))?;
+        Kernel::read(&target).ok_or_else(|| BuildError::Lacks(format!("in {}", target.display())))
+    }
+
+    fn check_tools(&self) -> Result<(), BuildError> {
+        let needed = [
+            ("gcc", Package::C_COMPILER),
+            ("make", Package::MAKE),
+            ("flex", Package::FLEX),
+            ("bison", Package::BISON),
+            ("bc", Package::BC),
+            ("perl", Package::PERL),
+            ("tar", Package::TAR),
+            ("xz", Package::XZ),
+        ];
+        let missing: Vec<_> =
+            needed.into_iter().filter(|(program, _)| find_program(program).is_none()).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let distribution = Distribution::here();
+        let packages: Vec<String> =
+            missing.iter().map(|(_, package)| distribution.package(*package).to_owned()).collect();
+        let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
+        Err(BuildError::Tools { missing: names.join(", "), remedy: distribution.install(&packages) })
+    }
+
+    fn compile(&self, tree: &Path, work: &Path, on_step: &mut dyn FnMut(&Step)) -> Result<(), BuildError> {
+        let jobs = self.jobs.unwrap_or_else(crate::online_cpus);
+        let log_path = work.join("build.log");
+        let mut log = File::create(&log_path).map_err(at(&log_path))?;
+        let mut command = make(tree);
+        command.arg(format!("-j{jobs}")).arg("linux");
+        command.stdout(Stdio::piped()).stderr(log.try_clone().map_err(at(&log_path))?);
+        let mut child = command.spawn().map_err(at(Path::new("make")))?;
+        let mut lines = 0;
+        if let Some(stdout) = child.stdout.take() {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let _ = writeln!(log, "{line}");
+                lines += 1;
+                on_step(&Step::Compile((lines as f64 / COMPILE_LINES as f64).min(0.99)));
+            }
+        }
+        let status = child.wait().map_err(at(Path::new("make")))?;
+        if status.success() {
+            return Ok(());
+        }
+        let text = fs::read_to_string(&log_path).unwrap_or_default();
+        let errors = || text.lines().filter(|line| line.contains("error:") || line.contains("*** "));
+        let said = errors().take(3).collect::<Vec<_>>().join("\n  ");
+        let said = if said.is_empty() { format!("make ended with {status}") } else { said };
+        Err(BuildError::Compile { said, log: log_path })
+    }
+
+    /// Boots the kernel once and asks what it is and has; gives the directory that is to be the cache's.
+    fn tried(
+        &self,
+        tree: &Path,
+        work: &Path,
+        source: &Path,
+        source_sha256: String,
+    ) -> Result<PathBuf, BuildError> {
+        let made = work.join("made");
+        let _ = fs::remove_dir_all(&made);
+        fs::create_dir_all(&made).map_err(at(&made))?;
+        let path = made.join("linux");
+        let built = tree.join("linux");
+        // Symbols for a debugger are half of the file. A machine without strip keeps them.
+        let stripped = find_program("strip").is_some_and(|strip| {
+            CommandLine::new(strip, ["-o".as_ref(), path.as_os_str(), built.as_os_str()])
+                .run(CONFIGURE_LIMIT)
+                .is_ok()
+        });
+        if !stripped {
+            fs::copy(&built, &path).map_err(at(&path))?;
+        }
+        let compiler = CommandLine::new("gcc", ["--version"]).run(CONFIGURE_LIMIT)?;
+        let mut kernel = Kernel {
+            path,
+            release: String::new(),
+            filesystems: Vec::new(),
+            source: file_name(source),
+            source_sha256,
+            compiler: compiler.stdout.lines().next().unwrap_or_default().to_owned(),
+        };
+        let state = work.join("state");
+        let _ = fs::remove_dir_all(&state);
+        fs::create_dir(&state).map_err(at(&state))?;
+        let mut guest = Guest::boot(&kernel, &self.agent, &[], &state).map_err(BuildError::Trial)?;
+        let release = guest.read(Path::new("/proc/sys/kernel/osrelease")).map_err(BuildError::Trial)?;
+        let listed = guest.read(Path::new("/proc/filesystems")).map_err(BuildError::Trial)?;
+        guest.off(Path::new(super::POINT), CONFIGURE_LIMIT).map_err(BuildError::Trial)?;
+        kernel.release = release.trim().to_owned();
+        kernel.filesystems = listed
+            .lines()
+            .filter(|line| !line.starts_with("nodev"))
+            .map(|line| line.trim().to_owned())
+            .collect();
+        let lacking: Vec<&str> =
+            FILE_SYSTEMS.into_iter().filter(|name| !kernel.filesystems.iter().any(|it| it == name)).collect();
+        if !lacking.is_empty() {
+            return Err(BuildError::Lacks(lacking.join(", ")));
+        }
+        let description = made.join("kernel.json");
+        let text = serde_json::to_vec_pretty(&kernel).map_err(io::Error::from).map_err(at(&description))?;
+        fs::write(&description, text).map_err(at(&description))?;
+        Ok(made)
+    }
+}
+
+fn check_space(work: &Path) -> Result<(), BuildError> {
+    let space = rustix::fs::statvfs(work).map_err(io::Error::from).map_err(at(work))?;
+    let free_mib = space.f_bavail.saturating_mul(space.f_frsize) >> 20;
+    // A build that goes on has taken its part already.
+    if free_mib < SPACE_MIB && !work.join("made-of").exists() {
+        return Err(BuildError::Space { path: work.to_path_buf(), free_mib });
+    }
+    Ok(())
+}
+
+/// The pinned source: the one that was fetched before, or by apt from wherever this machine's apt is told to look.
+fn fetch(work: &Path, on_step: &mut dyn FnMut(&Step)) -> Result<PathBuf, BuildError> {
+    let file = work.join(SOURCE);
+    if file.exists() && sha256(&file)? == SOURCE_SHA256 {
+        return Ok(file);
+    }
+    on_step(&Step::Fetch(format!("{PACKAGE} {VERSION}, 146 MiB")));
+    let Some(apt) = find_program("apt-get") else {
+        return Err(BuildError::Source { why: "there is no apt-get here".into() });
+    };
+    // It writes into its working directory; a name that is taken it writes again.
+    let script = "cd \"$1\" && exec \"$2\" -q download \"$3\"";
+    let wanted = format!("{PACKAGE}={VERSION}");
+    let words =
+        ["-c".as_ref(), script.as_ref(), "sh".as_ref(), work.as_os_str(), apt.as_os_str(), wanted.as_ref()];
+    match CommandLine::new("/bin/sh", words).run(FETCH_LIMIT) {
+        Ok(_) if file.exists() => Ok(file),
+        Ok(_) => Err(BuildError::Source { why: format!("apt-get brought no {SOURCE}") }),
+        Err(error) => Err(BuildError::Source { why: error.to_string() }),
+    }
+}
+
+fn sha256(file: &Path) -> Result<String, BuildError> {
+    let output = CommandLine::new("sha256sum", ["--binary".as_ref(), "--".as_ref(), file.as_os_str()])
+        .run(UNPACK_LIMIT)?;
+    // A name with a backslash or a line's end is marked by a backslash before the sum.
+    Ok(output.stdout.trim_start_matches('\\').split_whitespace().next().unwrap_or_default().to_owned())
+}
+
+/// Unpacks the source into `tree`, whatever its archive calls the directory.
+fn unpack(source: &Path, work: &Path, tree: &Path) -> Result<(), BuildError> {
+    let fresh = work.join("unpacking");
+    for old in [&fresh, &tree.to_path_buf()] {
+        if old.exists() {
+            fs::remove_dir_all(old).map_err(at(old))?;
+        }
+    }
+    fs::create_dir(&fresh).map_err(at(&fresh))?;
+    let mut archive = source.to_path_buf();
+    if source.extension().is_some_and(|it| it == "deb") {
+        let package = fresh.join("package");
+        CommandLine::new("dpkg-deb", ["-x".as_ref(), source.as_os_str(), package.as_os_str()])
+            .run(UNPACK_LIMIT)?;
+        archive = package.join(format!("usr/src/{PACKAGE}.tar.xz"));
+        if !archive.exists() {
+            let problem = format!("holds no usr/src/{PACKAGE}.tar.xz");
+            return Err(BuildError::Unlike { path: source.to_path_buf(), problem });
+        }
+    }
+    let mut words =
+        vec!["-x".into(), "-f".into(), archive.into_os_string(), "-C".into(), fresh.clone().into()];
+    words.extend(UNNEEDED.iter().map(|pattern| format!("--exclude={pattern}").into()));
+    words.extend(["--strip-components=1".into(), "--one-top-level=linux".into()] as [std::ffi::OsString; 2]);
+    CommandLine::new("tar", words).run(UNPACK_LIMIT)?;
+    fs::rename(fresh.join("linux"), tree).map_err(at(tree))?;
+    fs::remove_dir_all(&fresh).map_err(at(&fresh))
+}
+
+/// One change to a file of the source: what stands there once, and what stands there then.
+struct Change {
+    file: &'static str,
+    old: &'static str,
+    new: String,
+}
+
+fn changes() -> Vec<Change> {
+    let driver = "arch/um/drivers/ubd_kern.c";
+    vec![
+        Change {
+            file: "arch/um/drivers/ubd.h",
+            old: "extern int kernel_fd;\n",
+            new: "extern int kernel_fd;\nextern int fathom_transfer(int fd, int write, void *vector, int count, \
+                  unsigned long long offset);\nextern void fathom_direct(int fd);\n"
+                .into(),
+        },
+        Change { file: driver, old: "int io_thread(void *arg)\n", new: format!("{DRIVER}int io_thread(void *arg)\n") },
+        Change {
+            file: driver,
+            old: "\t\t\tio_count++;\n",
+            new: "\t\t\tio_count++;\n\t\t\tif (fathom_whole_request(req))\n\t\t\t\tcontinue;\n".into(),
+        },
+        Change {
+            file: driver,
+            old: "\tubd_dev->fd = fd;\n",
+            new: "\tubd_dev->fd = fd;\n\tfathom_direct(fd);\n".into(),
+        },
+        // The guest's memory is a file: one without a name or a place, where /dev/shm is small, noexec or not there.
+        Change {
+            file: "arch/um/os-Linux/mem.c",
+            old: "\n\tif (tempdir == NULL) {\n",
+            new: "\n\tfd = memfd_create(\"fathom-guest\", MFD_CLOEXEC);\n\tif (fd >= 0) {\n\t\ttempdir = \"memory\";\n\t\t\
+                  return fd;\n\t}\n\tif (tempdir == NULL) {\n"
+                .into(),
+        },
+    ]
+}
+
+/// Makes the changes in a tree that was just unpacked.
+fn change(tree: &Path) -> Result<(), BuildError> {
+    for Change { file, old, new } in changes() {
+        let path = tree.join(file);
+        let text = fs::read_to_string(&path).map_err(at(&path))?;
+        let found = text.matches(old).count();
+        if found != 1 {
+            let problem = format!("{old:?} stands there {found} times instead of once");
+            return Err(BuildError::Unlike { path, problem });
+        }
+        fs::write(&path, text.replacen(old, &new, 1)).map_err(at(&path))?;
+    }
+    let path = tree.join("arch/um/drivers/ubd_user.c");
+    let text = fs::read_to_string(&path).map_err(at(&path))?;
+    fs::write(&path, text + TRANSFER).map_err(at(&path))
+}
+
+fn configure(tree: &Path, work: &Path) -> Result<(), BuildError> {
+    let wanted = work.join("guest.config");
+    fs::write(&wanted, CONFIGURATION).map_err(at(&wanted))?;
+    let words = [
+        "-C".into(),
+        tree.into(),
+        "ARCH=um".into(),
+        {
+            let mut word = std::ffi::OsString::from("KCONFIG_ALLCONFIG=");
+            word.push(&wanted);
+            word
+        },
+        "allnoconfig".into(),
+    ] as [std::ffi::OsString; 5];
+    CommandLine::new("make", words).run(CONFIGURE_LIMIT)?;
+    let path = tree.join(".config");
+    let text = fs::read_to_string(&path).map_err(at(&path))?;
+    let set = |line: &&str| text.lines().any(|it| it == *line);
+    let refused: Vec<&str> =
+        CONFIGURATION.lines().filter(|line| line.starts_with("CONFIG_")).filter(|line| !set(line)).collect();
+    if refused.is_empty() {
+        return Ok(());
+    }
+    Err(BuildError::Unlike { path, problem: format!("this source does not take {}", refused.join(", ")) })
+}
+
+/// `make` of the guest's architecture, with nothing of the caller's that changes a kernel; it ends with its owner.
+fn make(tree: &Path) -> Command {
+    let mut command = Command::new("make");
+    command.arg("-C").arg(tree).arg("ARCH=um").env("LC_ALL", "C").stdin(Stdio::null());
+    for name in ["ARCH", "SUBARCH", "CROSS_COMPILE", "MAKEFLAGS", "MFLAGS", "CFLAGS", "LDFLAGS", "KCFLAGS"] {
+        command.env_remove(name);
+    }
+    command.env("KBUILD_BUILD_USER", "fathom").env("KBUILD_BUILD_HOST", "fathom");
+    // SAFETY: between fork and exec one system call is made, which neither allocates nor takes a lock.
+    unsafe {
+        command.pre_exec(|| {
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
+                .map_err(io::Error::from)
+        });
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(tree: &Path, file: &str, text: &str) {
+        let path = tree.join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// A tree with nothing but the places that are changed.
+    fn tree() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let mut files: std::collections::BTreeMap<&str, String> = std::collections::BTreeMap::new();
+        for change in changes() {
+            files.entry(change.file).or_default().push_str(change.old);
+        }
+        files.insert("arch/um/drivers/ubd_user.c", String::new());
+        files.iter().for_each(|(file, text)| write(dir.path(), file, text));
+        dir
+    }
+
+    #[test]
+    fn the_changes_are_made_once_each() {
+        let dir = tree();
+        change(dir.path()).unwrap();
+        let driver = fs::read_to_string(dir.path().join("arch/um/drivers/ubd_kern.c")).unwrap();
+        assert_eq!(driver.matches("fathom_whole_request(").count(), 2, "defined and used: {driver}");
+        assert!(driver.find("static int fathom_whole_request") < driver.find("int io_thread"), "{driver}");
+    }
+
+    #[test]
+    fn a_source_of_another_shape_is_refused_with_the_place() {
+        let dir = tree();
+        write(dir.path(), "arch/um/drivers/ubd.h", "/* nothing */\n");
+        let error = change(dir.path()).unwrap_err().to_string();
+        for part in ["ubd.h", "kernel_fd", "0 times", "Linux 6.12"] {
+            assert!(error.contains(part), "{part} in {error}");
+        }
+    }
+
+    #[test]
+    fn sums_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a\\b");
+        fs::write(&file, "").unwrap();
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(sha256(&file).unwrap(), empty);
+    }
+}

@@ -1,0 +1,503 @@
+//! A guest that runs: its process on the host, and what is asked of it.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fathom_probe::Note;
+
+use super::kernel::Kernel;
+use super::protocol::{Answer, Ask, Known, LINE, milliseconds};
+use crate::attribution::{Cause, Piece};
+use crate::blocks::Request;
+use crate::command::{CommandError, CommandLine, CommandProblem, Output};
+use crate::floor::FloorProbe;
+
+/// How long a guest may take to boot: 0.3 s on an idle machine.
+const BOOT_LIMIT: Duration = Duration::from_secs(60);
+/// How long it may take to answer what needs no device.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// How long it may take to write out what is dirty and to sort what was traced.
+const TRACED_LIMIT: Duration = Duration::from_secs(300);
+/// How long a guest may take beyond what was asked of it.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long a guest that has unmounted may take to end.
+const OFF_LIMIT: Duration = Duration::from_secs(10);
+/// How much of the kernel's last words is kept.
+const CONSOLE_KEPT: usize = 8192;
+/// Longest line that a program in the guest may write, as on the host.
+const LONGEST_LINE: u64 = 1 << 20;
+/// Largest memory of a guest, MiB; it takes of the host's what it uses.
+const LARGEST_MIB: u64 = 4096;
+/// Least memory with which the kernel and a worker can do.
+const SMALLEST_MIB: u64 = 256;
+
+/// Why a guest does not do what it is asked.
+#[derive(Debug, thiserror::Error)]
+#[error("guest kernel: {problem}{}", said(.console))]
+pub struct GuestError {
+    /// What is wrong.
+    pub problem: String,
+    /// The last that the guest's kernel said.
+    pub console: String,
+}
+
+fn said(console: &str) -> String {
+    if console.is_empty() {
+        String::new()
+    } else {
+        format!("\n  it said: {}", console.replace('\n', "\n           "))
+    }
+}
+
+/// What comes out of a program that runs in a guest.
+#[derive(Debug)]
+pub enum Heard {
+    /// A line, with its end.
+    Line(Vec<u8>),
+    /// The program has ended; the end of what it wrote to stderr.
+    Ended(ExitStatus, String),
+    /// Nothing within the time.
+    Silence,
+}
+
+/// What was traced in a guest.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GuestTrace {
+    /// Requests in order of their issue, and whose their bytes were. Times are the guest's CLOCK_MONOTONIC, ns.
+    pub requests: Vec<(Request, Vec<Piece>)>,
+    /// As in [`crate::blocks::Recording`].
+    pub lost_events: u64,
+    /// As above.
+    pub unfinished: u64,
+    /// As above.
+    pub span_ns: (u64, u64),
+    /// What a reader must know.
+    pub remarks: Vec<String>,
+}
+
+/// A running guest. Dropping it ends it, as switching off a machine does.
+#[derive(Debug)]
+pub struct Guest {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<Vec<u8>>,
+    console: Arc<Mutex<VecDeque<u8>>>,
+    release: String,
+    cpu: Option<usize>,
+    /// Ended by [`Guest::end`].
+    ended: bool,
+}
+
+impl Guest {
+    /// Boots a kernel with `program` (this very program, in another process) as its agent and the open files `disks` as its
+    /// disks. `home` is an empty directory for what the kernel keeps while it runs.
+    ///
+    /// # Errors
+    /// The kernel cannot be started or does not come up: what it said.
+    pub(crate) fn boot(
+        kernel: &Kernel,
+        program: &Path,
+        disks: &[PathBuf],
+        home: &Path,
+    ) -> Result<Guest, GuestError> {
+        let wrong = |problem: String| GuestError { problem, console: String::new() };
+        let program = quotable(program).map_err(wrong)?;
+        let state = quotable(home).map_err(wrong)?;
+        let cpu = last_cpu();
+        let mut command = Command::new(&kernel.path);
+        for (number, disk) in disks.iter().enumerate() {
+            // d: whatever it holds, it is no copy-on-write file; c: no lock, the owner of the image keeps others away;
+            // t: no discards, which would punch holes into the image.
+            command.arg(format!("ubd{number}dct={}", disk.display()));
+        }
+        command
+            .arg(format!("mem={}M", memory_mib()))
+            .args([
+                "root=/dev/root",
+                "rootfstype=hostfs",
+                "rootflags=/",
+                "ro",
+                "con=null",
+                "con0=fd:2",
+                "console=tty0",
+            ])
+            .args(["quiet", "ssl=null", "ssl0=fd:0,fd:1", "panic=-1", "umid=guest"])
+            .arg(format!("uml_dir={state}/"))
+            .arg(format!("init={program}"))
+            .args(["--", "guest-agent"])
+            .env_clear()
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        let owner = std::process::id();
+        // SAFETY: between fork and exec only system calls are made, none of which allocates or takes a lock.
+        unsafe {
+            command.pre_exec(move || {
+                // Nobody would end a guest whose owner was killed; its own processes end with it in the same way.
+                rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+                let parent = rustix::process::getppid().map_or(0, |it| it.as_raw_nonzero().get());
+                if u32::try_from(parent) != Ok(owner) {
+                    return Err(rustix::io::Errno::SRCH.into());
+                }
+                if let Some(cpu) = cpu {
+                    // A system call in the guest goes through two processes of the host: on one CPU that takes a
+                    // third of the time, and always the same.
+                    let mut set = rustix::thread::CpuSet::new();
+                    set.set(cpu);
+                    rustix::thread::sched_setaffinity(None, &set)?;
+                }
+                Ok(())
+            });
+        }
+        let mut child = command
+            .spawn()
+            .map_err(|error| wrong(format!("{} cannot be started: {error}", kernel.path.display())))?;
+        let console = Arc::new(Mutex::new(VecDeque::new()));
+        let (sender, lines) = channel();
+        let stdin = child.stdin.take();
+        if let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) {
+            thread::spawn(move || {
+                let mut reader = BufReader::with_capacity(1 << 16, stdout);
+                loop {
+                    let mut line = Vec::new();
+                    let read = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
+                    if !matches!(read, Ok(1..)) || sender.send(line).is_err() {
+                        return;
+                    }
+                }
+            });
+            let kept = Arc::clone(&console);
+            thread::spawn(move || keep_last(stderr, &kept));
+        }
+        let release = kernel.release.clone();
+        let mut guest = Guest { child, stdin, lines, console, release, cpu, ended: false };
+        match guest.answer(BOOT_LIMIT) {
+            Ok(_) => Ok(guest),
+            Err(error) => {
+                let problem = format!(
+                    "it did not come up ({}). A container may forbid ptrace, which it is made of: there, run outside of it",
+                    error.problem
+                );
+                Err(GuestError { problem, ..error })
+            }
+        }
+    }
+
+    /// Release of its kernel, e.g. `6.12.117-fathom`.
+    #[must_use]
+    pub fn release(&self) -> &str {
+        &self.release
+    }
+
+    /// The CPU that it is kept on; none where there is only one.
+    #[must_use]
+    pub fn cpu(&self) -> Option<usize> {
+        self.cpu
+    }
+
+    /// Its process, for tests that kill it.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Runs a command in the guest to its end.
+    pub(crate) fn command(&mut self, line: &CommandLine, limit: Duration) -> Result<Output, CommandError> {
+        let ask = Ask::Command { line: line.clone(), limit_ms: milliseconds(limit) };
+        let broken = |problem: String| CommandError {
+            command: format!("(in the guest) {}", line.shown()),
+            problem: CommandProblem::Wait(std::io::Error::other(problem)),
+            stderr: String::new(),
+        };
+        match self.ask(&ask, limit + GRACE) {
+            Ok(Answer::Command(ending)) => ending.result(line),
+            Ok(other) => Err(broken(format!("an answer that was not asked for: {other:?}"))),
+            Err(error) => Err(broken(error.to_string())),
+        }
+    }
+
+    /// A small file's text, as the guest sees it.
+    pub(crate) fn read(&mut self, path: &Path) -> Result<String, GuestError> {
+        match self.ask(&Ask::Read { path: path.into() }, ANSWER_LIMIT)? {
+            Answer::Text { text } => Ok(text),
+            other => Err(self.unexpected(other)),
+        }
+    }
+
+    /// Makes a directory.
+    pub(crate) fn make_directory(&mut self, path: &Path) -> Result<(), GuestError> {
+        match self.ask(&Ask::MakeDirectory { path: path.into() }, ANSWER_LIMIT)? {
+            Answer::Done => Ok(()),
+            other => Err(self.unexpected(other)),
+        }
+    }
+
+    /// As [`crate::floor_probe`], in the guest.
+    pub(crate) fn floor(&mut self, directory: &Path, writes: u32) -> Result<FloorProbe, GuestError> {
+        // A slow card takes 20 ms for one; ten times that is no device.
+        let limit = ANSWER_LIMIT + Duration::from_millis(200) * writes;
+        match self.ask(&Ask::Floor { directory: directory.into(), writes }, limit)? {
+            Answer::Floor(floor) => Ok(floor),
+            other => Err(self.unexpected(other)),
+        }
+    }
+
+    /// Traces the blocks of its disks from now on.
+    pub(crate) fn trace(&mut self, disks: usize) -> Result<(), GuestError> {
+        let devices = ["/dev/ubda", "/dev/ubdb"].into_iter().take(disks).map(PathBuf::from).collect();
+        match self.ask(&Ask::Trace { devices, tag: "fathom".into() }, ANSWER_LIMIT)? {
+            Answer::Done => Ok(()),
+            other => Err(self.unexpected(other)),
+        }
+    }
+
+    /// Ends the trace; `home` is where what is known of the files is handed over.
+    pub(crate) fn traced(
+        &mut self,
+        filesystem: &str,
+        directory: &Path,
+        home: &Path,
+        notes: &[Note],
+        causes: &[Cause],
+    ) -> Result<GuestTrace, GuestError> {
+        let known = home.join("known.json");
+        let text = serde_json::to_vec(&Known { notes: notes.to_vec(), causes: causes.to_vec() });
+        let written = text.map_err(std::io::Error::from).and_then(|text| fs::write(&known, text));
+        written.map_err(|error| self.error(format!("{}: {error}", known.display())))?;
+        let (filesystem, directory) = (filesystem.to_owned(), directory.to_path_buf());
+        let ask = Ask::Traced { filesystem, device: "/dev/ubda".into(), directory, known };
+        let mut answer = self.ask(&ask, TRACED_LIMIT)?;
+        let mut trace = GuestTrace::default();
+        loop {
+            match answer {
+                Answer::Requests { requests } => trace.requests.extend(requests),
+                Answer::Traced { lost_events, unfinished, span_ns, remarks } => {
+                    return Ok(GuestTrace { lost_events, unfinished, span_ns, remarks, ..trace });
+                }
+                other => return Err(self.unexpected(other)),
+            }
+            answer = self.answer(ANSWER_LIMIT)?;
+        }
+    }
+
+    /// Starts a program of the host's in the guest, with this input; [`Guest::hear`] tells what it writes and its end.
+    ///
+    /// # Errors
+    /// The guest has ended.
+    pub fn run(
+        &mut self,
+        program: &Path,
+        words: &[std::ffi::OsString],
+        input: String,
+    ) -> Result<(), GuestError> {
+        let directory = std::env::current_dir().unwrap_or_else(|_| "/".into());
+        self.tell(&Ask::Run { line: CommandLine::new(program, words), directory, input })
+    }
+
+    /// The next of the program that [`Guest::run`] started, waited for at most this long.
+    ///
+    /// # Errors
+    /// The guest has ended, or the program could not be started.
+    pub fn hear(&mut self, wait: Duration) -> Result<Heard, GuestError> {
+        match self.lines.recv_timeout(wait) {
+            Ok(mut line) if line.first() == Some(&LINE) => {
+                line.remove(0);
+                Ok(Heard::Line(line))
+            }
+            Ok(line) => match self.understood(&line)? {
+                Answer::Ended { status, complaints } => {
+                    Ok(Heard::Ended(ExitStatus::from_raw(status), complaints))
+                }
+                other => Err(self.unexpected(other)),
+            },
+            Err(RecvTimeoutError::Timeout) => Ok(Heard::Silence),
+            Err(RecvTimeoutError::Disconnected) => Err(self.gone()),
+        }
+    }
+
+    /// Unmounts what is mounted at `point` and turns the guest off; one that does not follow is ended.
+    ///
+    /// # Errors
+    /// It did not unmount, so that what was on its disk may not be whole. It is ended all the same.
+    pub(crate) fn off(mut self, point: &Path, limit: Duration) -> Result<(), GuestError> {
+        if self.ended {
+            return Ok(());
+        }
+        let answer = self.ask(&Ask::Off { point: point.into() }, limit);
+        let result = match answer {
+            Ok(Answer::Done) => Ok(()),
+            Ok(other) => Err(self.unexpected(other)),
+            Err(error) => Err(error),
+        };
+        if result.is_ok() {
+            let begin = Instant::now();
+            while begin.elapsed() < OFF_LIMIT && matches!(self.child.try_wait(), Ok(None)) {
+                thread::sleep(Duration::from_millis(2));
+            }
+        }
+        result
+    }
+
+    /// Ends it at once, as switching off a machine does.
+    pub fn end(&mut self) {
+        // Its helpers are in its group, and end with it in any case.
+        let group = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        if let (Some(group), Ok(None)) = (group, self.child.try_wait()) {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        let _ = self.child.wait();
+        self.ended = true;
+    }
+
+    fn tell(&mut self, ask: &Ask) -> Result<(), GuestError> {
+        let mut text = serde_json::to_vec(ask).map_err(|error| self.error(error.to_string()))?;
+        text.push(b'\n');
+        let written = self.stdin.as_mut().map(|it| it.write_all(&text).and_then(|()| it.flush()));
+        match written {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.gone()),
+        }
+    }
+
+    fn ask(&mut self, ask: &Ask, limit: Duration) -> Result<Answer, GuestError> {
+        self.tell(ask)?;
+        self.answer(limit)
+    }
+
+    fn answer(&mut self, limit: Duration) -> Result<Answer, GuestError> {
+        let line = match self.lines.recv_timeout(limit) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => {
+                return Err(self.error(format!("it has not answered for {} s", limit.as_secs())));
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err(self.gone()),
+        };
+        match self.understood(&line)? {
+            Answer::Refused { problem } => Err(self.error(problem)),
+            answer => Ok(answer),
+        }
+    }
+
+    fn understood(&self, line: &[u8]) -> Result<Answer, GuestError> {
+        serde_json::from_slice(line)
+            .map_err(|error| self.error(format!("it says {:?}: {error}", String::from_utf8_lossy(line))))
+    }
+
+    fn unexpected(&self, answer: Answer) -> GuestError {
+        match answer {
+            Answer::Refused { problem } => self.error(problem),
+            other => self.error(format!("an answer that was not asked for: {other:?}")),
+        }
+    }
+
+    /// The guest has ended: how.
+    fn gone(&mut self) -> GuestError {
+        let begin = Instant::now();
+        let status = loop {
+            match self.child.try_wait() {
+                Ok(None) if begin.elapsed() < Duration::from_secs(2) => {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                Ok(status) => break status,
+                Err(_) => break None,
+            }
+        };
+        let how = match status.map(|it| (it.signal(), it.code())) {
+            Some((Some(9), _)) => "it was killed (signal 9)".to_owned(),
+            Some((Some(signal), _)) => format!("it was ended by signal {signal}"),
+            Some((None, Some(code))) => format!("it has ended with exit code {code}"),
+            _ => "it has closed its line".to_owned(),
+        };
+        self.error(how)
+    }
+
+    fn error(&self, problem: String) -> GuestError {
+        let kept = self.console.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = kept.iter().copied().collect();
+        GuestError { problem, console: String::from_utf8_lossy(&bytes).trim().to_owned() }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Ends guests whose state is kept in `home` and whose owner is gone: one that was not told of its owner's death.
+pub(crate) fn end_left_behind(home: &Path) {
+    let Ok(text) = fs::read_to_string(home.join("guest/pid")) else { return };
+    let Some(pid) = text.trim().parse().ok().and_then(rustix::process::Pid::from_raw) else { return };
+    let words = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+    let ours = format!("uml_dir={}/", home.display());
+    if words.split(|byte| *byte == 0).any(|word| word == ours.as_bytes()) {
+        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+    }
+}
+
+/// A path as the kernel's command line takes it.
+fn quotable(path: &Path) -> Result<String, String> {
+    let text = path.to_string_lossy();
+    if text.contains(|c: char| c == '"' || c.is_control()) || path.to_str().is_none() {
+        return Err(format!(
+            "{} cannot be named on a kernel's command line: use a plainer path",
+            path.display()
+        ));
+    }
+    Ok(if text.contains(' ') { format!("\"{text}\"") } else { text.into_owned() })
+}
+
+/// Reads to the end and keeps the last of it.
+fn keep_last(mut from: impl Read, kept: &Mutex<VecDeque<u8>>) {
+    let mut buffer = [0_u8; 1024];
+    while let Ok(n @ 1..) = from.read(&mut buffer) {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(buffer.get(..n).unwrap_or_default());
+        let excess = kept.len().saturating_sub(CONSOLE_KEPT);
+        kept.drain(..excess);
+    }
+}
+
+/// The last CPU that this process may use, if it may use several: the first ones serve more interrupts.
+fn last_cpu() -> Option<usize> {
+    let set = rustix::thread::sched_getaffinity(None).ok()?;
+    let usable: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect();
+    (usable.len() > 1).then(|| usable.last().copied()).flatten()
+}
+
+/// Half of what the machine can spare, within limits, MiB.
+fn memory_mib() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib = text.lines().find_map(|line| {
+        line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+    });
+    (kib.unwrap_or(1 << 20) / 2 / 1024).clamp(SMALLEST_MIB, LARGEST_MIB)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_quoted_for_the_kernels_command_line() {
+        assert_eq!(quotable(Path::new("/a/b")).unwrap(), "/a/b");
+        assert_eq!(quotable(Path::new("/a b/c")).unwrap(), "\"/a b/c\"");
+        assert!(quotable(Path::new("/a\"b")).unwrap_err().contains("plainer path"));
+    }
+
+    #[test]
+    fn memory_stays_within_its_limits() {
+        assert!((SMALLEST_MIB..=LARGEST_MIB).contains(&memory_mib()));
+    }
+}

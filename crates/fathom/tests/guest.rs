@@ -1,0 +1,320 @@
+//! The guest kernel: cells on file systems that this machine's kernel lacks, without root; every flush arrives; whatever is killed
+//! leaves nothing. Skipped where no guest kernel was built: `fathom stack kernel`, or FATHOM_GUEST=1 ./test.
+
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
+mod place;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use fathom_stack::blocks::BlockOp;
+use fathom_stack::guest::Kernel;
+use fathom_stack::{Stack, StackSpec, Stacks};
+use place::Place;
+
+const FATHOM: &str = env!("CARGO_BIN_EXE_fathom");
+
+fn can_boot() -> bool {
+    let able = Kernel::cached().is_some();
+    if !able {
+        println!("SKIP: there is no guest kernel (`fathom stack kernel` builds it)");
+    }
+    able
+}
+
+fn has(program: &str) -> bool {
+    let able = ["/usr/sbin", "/sbin", "/usr/bin"].iter().any(|it| Path::new(it).join(program).exists());
+    if !able {
+        println!("SKIP: {program} is not installed");
+    }
+    able
+}
+
+/// Processes of guests whose state is kept for a process (the place's `fathom`), by a word of their command lines.
+fn processes_with(word: &str) -> Vec<String> {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    all.filter(|it| it.file_name().to_string_lossy().starts_with(|c: char| c.is_ascii_digit()))
+        .map(|it| {
+            String::from_utf8_lossy(&std::fs::read(it.path().join("cmdline")).unwrap_or_default())
+                .into_owned()
+        })
+        .filter(|it| it.contains(word))
+        .collect()
+}
+
+#[track_caller]
+fn gone_soon(word: &str) {
+    let begin = Instant::now();
+    while !processes_with(word).is_empty() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", processes_with(word));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// An experiment of one transaction mode and the other on these file systems.
+fn experiment(name: &str, filesystems: &str, transactions: u32, more: &str) -> String {
+    format!(
+        "name = \"{name}\"\ntitle = \"{name}\"\nquestion = \"?\"\nrepeats = 1\n\
+         [workload]\nname = \"mobibench-sql\"\ntransactions = {transactions}\ntables = 1\n\
+         [engine]\nname = \"sqlite\"\nsynchronous = \"full\"\n\
+         [stack]\nsize_mib = 192\n{more}\n\
+         [matrix]\n\"stack.filesystem\" = [{filesystems}]\n\"engine.journal_mode\" = [\"delete\", \"wal\"]\n"
+    )
+}
+
+#[test]
+fn cells_run_on_file_systems_that_only_the_guest_has() {
+    if !can_boot() {
+        return;
+    }
+    let tools = [
+        ("vfat", "mkfs.vfat"),
+        ("exfat", "mkfs.exfat"),
+        ("ntfs3", "mkntfs"),
+        ("f2fs", "mkfs.f2fs"),
+        ("nilfs2", "mkfs.nilfs2"),
+        ("ext2", "mke2fs"),
+    ];
+    let names: Vec<_> =
+        tools.iter().filter(|(_, mkfs)| has(mkfs)).map(|(name, _)| format!("\"{name}\"")).collect();
+    let place = Place::new();
+    place.write("guest.toml", &experiment("each-fs", &names.join(", "), 20, ""));
+    place.fathom(&["run", "guest.toml", "--guest", "--out", "out.db", "--dir", "."]).exits(0);
+    let runs = place.rows("out.db", "SELECT count(*) FROM run WHERE status = 'done'");
+    assert_eq!(runs, (2 * names.len()).to_string());
+    let in_guest =
+        "SELECT count(*) FROM run WHERE json_extract(stack, '$.guest') LIKE 'Linux %-fathom (user-mode)'";
+    assert_eq!(place.rows("out.db", in_guest), runs);
+    let told = String::from_utf8(place.read("out.html")).unwrap();
+    for part in ["in a guest", "CPU"] {
+        assert!(told.contains(part), "the report says {part:?}");
+    }
+    assert_eq!(place.leftover_work(), Vec::<String>::new());
+}
+
+#[test]
+fn mkfs_and_mount_options_take_in_the_guest() {
+    if !can_boot() {
+        return;
+    }
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let cases = [
+        ("vfat", "mkfs.vfat", 64, "-F 16", "noatime", "noatime"),
+        ("vfat", "mkfs.vfat", 64, "-F 32", "flush", "flush"),
+        ("exfat", "mkfs.exfat", 64, "-c 32K", "noatime", "noatime"),
+        ("f2fs", "mkfs.f2fs", 128, "", "fsync_mode=strict", "fsync_mode=strict"),
+        ("f2fs", "mkfs.f2fs", 128, "", "fsync_mode=nobarrier", "fsync_mode=nobarrier"),
+        ("nilfs2", "mkfs.nilfs2", 160, "", "order=strict", "order=strict"),
+        ("ntfs3", "mkntfs", 64, "-c 8192", "noatime", "noatime"),
+        ("ext4", "mke2fs", 64, "", "data=journal", "data=journal"),
+        ("ext4", "mke2fs", 64, "", "commit=30,nobarrier", "commit=30"),
+        ("ext3", "mke2fs", 64, "", "data=writeback", "data=writeback"),
+        ("xfs", "mkfs.xfs", 320, "-l size=64m", "logbsize=64k", "logbsize=64k"),
+        ("btrfs", "mkfs.btrfs", 128, "", "nodatacow", "nodatacow"),
+    ];
+    let place = Place::new();
+    for (filesystem, tool, size_mib, mkfs, mount, shown) in cases {
+        if !has(tool) {
+            continue;
+        }
+        let spec = StackSpec {
+            filesystem: filesystem.into(),
+            mkfs: words(mkfs),
+            mount: mount.into(),
+            size_mib,
+            directory: place.path(""),
+            guest: true,
+            ..StackSpec::default()
+        };
+        let mut stack = stacks(&place)
+            .up(&spec, "options")
+            .unwrap_or_else(|e| panic!("{filesystem} {mkfs} {mount}: {e}"));
+        let record = stack.record();
+        assert!(record.mount.split(',').any(|it| it == shown), "{shown} in {record:?}");
+        assert!(words(mkfs).iter().all(|word| record.mkfs.contains(word)), "{mkfs} in {record:?}");
+        assert!(stack.floor(3).unwrap().median_ns > 0);
+        stack.down().unwrap();
+    }
+}
+
+fn stacks(place: &Place) -> Stacks {
+    Stacks::at(place.path("state")).with_server(FATHOM.into())
+}
+
+fn modelled(place: &Place, filesystem: &str, device: &str, guest: bool) -> Option<Stack> {
+    if !Path::new("/dev/fuse").exists() || !fathom_stack::is_root() || !has("mke2fs") {
+        println!("SKIP: a modelled device on a loop needs root, /dev/fuse and mke2fs");
+        return None;
+    }
+    let spec = StackSpec {
+        filesystem: filesystem.into(),
+        size_mib: 64,
+        directory: place.path(""),
+        device: device.into(),
+        device_seed: 1,
+        guest,
+        ..StackSpec::default()
+    };
+    Some(stacks(place).up(&spec, "modelled").unwrap())
+}
+
+/// Without the change to the kernel's disk driver not one flush arrives.
+#[test]
+fn each_flush_of_the_guest_reaches_the_device() {
+    if !can_boot() {
+        return;
+    }
+    for filesystem in ["ext2", "ext4"] {
+        let place = Place::new();
+        let Some(mut stack) = modelled(&place, filesystem, "none", true) else { return };
+        stack.trace_in_guest().unwrap();
+        let before = stack.device_statistics().unwrap().unwrap();
+        stack.floor(50).unwrap();
+        let trace = stack.traced_in_guest(&[], &[]).unwrap();
+        let after = stack.device_statistics().unwrap().unwrap();
+        let asked = |op: BlockOp| trace.requests.iter().filter(|(it, _)| it.op == op).count() as u64;
+        let arrived = |which: usize| after.operations[which] - before.operations[which];
+        println!("{filesystem}: {} flushes, {} writes", asked(BlockOp::Flush), asked(BlockOp::Write));
+        assert!(asked(BlockOp::Flush) >= 50, "a sync is a flush: {}", asked(BlockOp::Flush));
+        assert_eq!((trace.lost_events, trace.unfinished), (0, 0));
+        assert_eq!(asked(BlockOp::Flush), arrived(2), "flushes");
+        // One request is one operation, however many pages it has.
+        assert_eq!(asked(BlockOp::Write), arrived(1), "writes");
+        assert_eq!(asked(BlockOp::Read), arrived(0), "reads");
+        stack.down().unwrap();
+    }
+}
+
+/// The same file system on the same modelled card takes the same time in the guest and outside: pairs in turn, medians.
+#[test]
+fn ext4_on_a_modelled_card_is_as_fast_in_the_guest() {
+    if !can_boot() {
+        return;
+    }
+    let place = Place::new();
+    let Some(mut here) = modelled(&place, "ext4", "sd-slow", false) else { return };
+    let Some(mut guest) = modelled(&place, "ext4", "sd-slow", true) else { return };
+    // A busy machine is late at times; three tries, of which one must agree.
+    let agrees = |_| {
+        let ratio = |_| guest.floor(30).unwrap().median_ns as f64 / here.floor(30).unwrap().median_ns as f64;
+        let mut ratios: Vec<f64> = (0..5).map(ratio).collect();
+        ratios.sort_by(f64::total_cmp);
+        println!("guest / here: {ratios:.3?}");
+        (0.9..=1.1).contains(&ratios[2])
+    };
+    assert!((0..3).any(agrees));
+    here.down().unwrap();
+    guest.down().unwrap();
+}
+
+#[test]
+fn a_guest_that_is_killed_fails_its_run_at_once_and_leaves_nothing() {
+    if !can_boot() || !has("mke2fs") {
+        return;
+    }
+    let place = Place::new();
+    place.write("long.toml", &experiment("long", "\"ext2\"", 100_000, ""));
+    let running = place.start(&["run", "long.toml", "--guest", "--out", "out.db", "--dir", "."]);
+    let process = running.wait_for_child("guest-agent");
+    let owner = format!("/proc/{}/fd/", running.process());
+    std::thread::sleep(Duration::from_secs(2));
+    let begin = Instant::now();
+    // The first of the two cells; the second goes on, and is stopped as a user stops it.
+    // SAFETY: kill takes integers.
+    assert_eq!(unsafe { libc::kill(process, libc::SIGKILL) }, 0);
+    running.wait_until(|| {
+        place.rows_or_empty("out.db", "SELECT count(*) FROM run WHERE status = 'failed'") == "1"
+    });
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+    let message = place.rows("out.db", "SELECT message FROM run WHERE status = 'failed'");
+    assert!(message.contains("guest kernel: it was killed (signal 9)"), "{message}");
+    running.interrupt();
+    running.end().exits(1);
+    gone_soon(&owner);
+    assert_eq!(place.leftover_work(), Vec::<String>::new());
+}
+
+#[test]
+fn a_killed_fathom_takes_its_guest_with_it() {
+    if !can_boot() || !has("mke2fs") {
+        return;
+    }
+    let place = Place::new();
+    place.write("long.toml", &experiment("killed", "\"ext2\"", 100_000, ""));
+    let running = place.start(&["run", "long.toml", "--guest", "--out", "out.db", "--dir", "."]);
+    running.wait_for_child("guest-agent");
+    let owner = format!("/proc/{}/fd/", running.process());
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(!processes_with(&owner).is_empty());
+    running.kill();
+    running.end();
+    gone_soon(&owner);
+    assert_eq!(place.leftover_work(), Vec::<String>::new());
+}
+
+#[test]
+fn an_ordinary_user_runs_cells_in_a_guest() {
+    if !can_boot() || !has("setpriv") || !has("mkfs.f2fs") || !fathom_stack::is_root() {
+        return;
+    }
+    let place = Place::new();
+    let kernel = Kernel::cached().unwrap();
+    // What root has built is not for others: a cache of the user's own.
+    let own = place.path("cache/guest-kernel").join(kernel.path.parent().unwrap().file_name().unwrap());
+    std::fs::create_dir_all(&own).unwrap();
+    for name in ["linux", "kernel.json"] {
+        std::fs::copy(kernel.path.with_file_name(name), own.join(name)).unwrap();
+    }
+    std::fs::copy(FATHOM, place.path("fathom")).unwrap();
+    place.write("guest.toml", &experiment("user", "\"f2fs\", \"ext4\"", 20, ""));
+    let end = Command::new("sh")
+        .arg("-c")
+        .arg("chown -R 65534 . && exec setpriv --reuid=65534 --regid=65534 --clear-groups ./fathom run guest.toml --out out.db --dir .")
+        .current_dir(place.path(""))
+        .envs([("FATHOM_CACHE_DIR", place.path("cache")), ("FATHOM_STATE_DIR", place.path("state"))])
+        .env("HOME", place.path(""))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&end.stderr).into_owned();
+    assert!(end.status.success(), "{said}");
+    assert_eq!(place.rows("out.db", "SELECT count(*) FROM run WHERE status = 'done'"), "4", "{said}");
+}
+
+#[test]
+fn blocks_are_traced_and_attributed_in_the_guest() {
+    if !can_boot() || !has("mkfs.f2fs") {
+        return;
+    }
+    let place = Place::new();
+    let text = experiment("blocks", "\"f2fs\", \"ext4\"", 20, "");
+    place.write("blocks.toml", &format!("{text}[instruments]\nblocks = true\n"));
+    place.fathom(&["run", "blocks.toml", "--guest", "--out", "out.db", "--dir", "."]).exits(0);
+    let csv = place.fathom(&["report", "out.db", "--requests"]);
+    csv.exits(0);
+    for cause in [",database,", ",wal,", ",rollback-journal,", ",flush,", ",file-system-journal,"] {
+        assert!(csv.stdout.contains(cause), "{cause} among the requests: {}", &csv.stdout[..500]);
+    }
+}
+
+#[test]
+fn what_a_guest_cannot_do_is_said() {
+    let place = Place::new();
+    place.write("dir.toml", &experiment("dir", "\"dir\"", 20, ""));
+    place.fathom(&["run", "dir.toml", "--guest", "--dir", "."]).exits(2).says("stack.guest");
+    let fuse = experiment("fuse", "\"exfat-fuse\"", 20, "");
+    place.write("fuse.toml", &fuse);
+    place
+        .fathom(&["run", "fuse.toml", "--guest", "--dir", "."])
+        .exits(1)
+        .says("a program of this machine's, no driver of a kernel's");
+    let nowhere = place.path("none").display().to_string();
+    place.write("f2fs.toml", &experiment("f2fs", "\"f2fs\"", 20, ""));
+    place
+        .fathom_with(&["run", "f2fs.toml", "--guest", "--dir", "."], &[("FATHOM_CACHE_DIR", &nowhere)])
+        .exits(1)
+        .says("`fathom stack kernel` brings it");
+    place.fathom_with(&["stack", "kernel", "--remove"], &[("FATHOM_CACHE_DIR", &nowhere)]).exits(0);
+    place.fathom(&["guest-agent"]).exits(2).says("first process of a guest");
+}
