@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -94,6 +94,26 @@ pub struct Guest {
     cpu: Option<usize>,
     /// Ended by [`Guest::end`].
     ended: bool,
+}
+
+/// Writes to a pipe whose reader may have ended. A program that lets SIGPIPE end it, as a command line does for `| head`, would end here
+/// and leave its results: so the signal, which goes to the writing thread, is held back there and taken away.
+fn without_sigpipe(write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    // SAFETY: sets of signals are plain data, filled by sigemptyset before they are read; the pointers are to locals.
+    unsafe {
+        let mut pipe = std::mem::zeroed::<libc::sigset_t>();
+        let mut before = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&raw mut pipe);
+        libc::sigaddset(&raw mut pipe, libc::SIGPIPE);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const pipe, &raw mut before);
+        let written = write();
+        if written.is_err() {
+            let at_once = std::mem::zeroed::<libc::timespec>();
+            libc::sigtimedwait(&raw const pipe, std::ptr::null_mut(), &raw const at_once);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        written
+    }
 }
 
 impl Guest {
@@ -363,7 +383,7 @@ impl Guest {
     fn tell(&mut self, ask: &Ask) -> Result<(), GuestError> {
         let mut text = serde_json::to_vec(ask).map_err(|error| self.error(error.to_string()))?;
         text.push(b'\n');
-        let written = self.stdin.as_mut().map(|it| it.write_all(&text).and_then(|()| it.flush()));
+        let written = self.stdin.as_mut().map(|it| without_sigpipe(|| it.write_all(&text)));
         match written {
             Some(Ok(())) => Ok(()),
             _ => Err(self.gone()),
