@@ -58,6 +58,25 @@ pub enum WorkloadError {
     },
 }
 
+impl WorkloadError {
+    /// A parameter, or what stands in for one such as the engine, that this workload does not take.
+    #[must_use]
+    pub fn refused(workload: &str, parameter: &str, problem: String) -> Self {
+        WorkloadError::Parameter {
+            workload: workload.into(),
+            parameter: parameter.into(),
+            problem,
+            suggestion: None,
+        }
+    }
+
+    /// A check of this workload that did not pass.
+    #[must_use]
+    pub fn wrong(workload: &str, problem: &str) -> Self {
+        WorkloadError::Verification(format!("{workload}: {problem}"))
+    }
+}
+
 /// A workload with its parameters, checked.
 pub trait Workload: Send + Sync {
     /// Prepares (untimed), runs (timed), verifies (untimed), all into `sink`.

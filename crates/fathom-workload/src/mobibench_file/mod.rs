@@ -142,12 +142,7 @@ fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
 }
 
 fn refused(parameter: &str, problem: String) -> WorkloadError {
-    WorkloadError::Parameter {
-        workload: KIND.name.into(),
-        parameter: parameter.into(),
-        problem,
-        suggestion: None,
-    }
+    WorkloadError::refused(KIND.name, parameter, problem)
 }
 
 impl Workload for MobibenchFile {

@@ -180,7 +180,7 @@ fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
 }
 
 fn refused(parameter: &str, problem: String) -> WorkloadError {
-    WorkloadError::Parameter { workload: NAME.into(), parameter: parameter.into(), problem, suggestion: None }
+    WorkloadError::refused(NAME, parameter, problem)
 }
 
 impl Workload for MobibenchSql {

@@ -135,13 +135,8 @@ struct Sms {
 }
 
 fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
-    let unknown = |parameter: &str| WorkloadError::Parameter {
-        workload: KIND.name.into(),
-        parameter: parameter.into(),
-        problem: "unknown".into(),
-        suggestion: None,
-    };
-    let store = StoreKind::named(params.text("store")).ok_or_else(|| unknown("store"))?;
+    let store = StoreKind::named(params.text("store"))
+        .ok_or_else(|| WorkloadError::refused(KIND.name, "store", "unknown".into()))?;
     let locking = match params.text("locking") {
         "none" => Locking::None,
         "record" => Locking::Record,

@@ -115,17 +115,12 @@ fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
 }
 
 fn refused(parameter: &str, problem: String) -> WorkloadError {
-    WorkloadError::Parameter {
-        workload: KIND.name.into(),
-        parameter: parameter.into(),
-        problem,
-        suggestion: None,
-    }
+    WorkloadError::refused(KIND.name, parameter, problem)
 }
 
 /// A check that did not pass.
 fn wrong(problem: String) -> WorkloadError {
-    WorkloadError::Verification(format!("trace: {problem}"))
+    WorkloadError::wrong(KIND.name, &problem)
 }
 
 impl Workload for Trace {

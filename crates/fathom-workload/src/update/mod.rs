@@ -133,12 +133,7 @@ fn ranges_within(ranges: &[i64], rows: i64) -> Vec<i64> {
 }
 
 fn refused(parameter: &str, problem: String) -> WorkloadError {
-    WorkloadError::Parameter {
-        workload: KIND.name.into(),
-        parameter: parameter.into(),
-        problem,
-        suggestion: None,
-    }
+    WorkloadError::refused(KIND.name, parameter, problem)
 }
 
 impl Workload for Update {

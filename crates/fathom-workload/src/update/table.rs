@@ -163,5 +163,5 @@ pub fn check_integrity(engine: &dyn Engine, connection: &mut dyn Connection) -> 
 
 /// A check that did not pass.
 pub fn wrong(problem: String) -> WorkloadError {
-    WorkloadError::Verification(format!("update: {problem}"))
+    WorkloadError::wrong(super::KIND.name, &problem)
 }
