@@ -5,7 +5,7 @@
 //! pipe, it ends without doing anything. It ignores the signals of the terminal and has a process group of its own.
 //! Should the guard be killed too, the entry's lock tells the next sweep that nobody owns the stack.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -88,7 +88,7 @@ impl Guard {
     pub fn dismiss(mut self) {
         // A guard that was killed cannot be told; it is only to be waited for.
         if let Some(mut pipe) = self.0.stdin.take() {
-            let _ = pipe.write_all(b"down\n");
+            let _ = crate::pipe::write_all(&mut pipe, b"down\n");
         }
         let _ = self.0.wait();
     }

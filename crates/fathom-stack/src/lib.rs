@@ -37,6 +37,7 @@ mod loop_device;
 mod mountinfo;
 pub mod named;
 mod noise;
+pub mod pipe;
 mod spec;
 mod stack;
 pub mod suggest;

@@ -187,7 +187,7 @@ impl Server {
     fn tell(&mut self, line: &str) {
         if let Some(stdin) = &mut self.stdin {
             // A server that is gone is noticed by its missing answer.
-            let _ = writeln!(stdin, "{line}").and_then(|()| stdin.flush());
+            let _ = crate::pipe::write_all(stdin, format!("{line}\n").as_bytes());
         }
     }
 

@@ -213,7 +213,7 @@ fn run(line: &CommandLine, directory: &Path, input: &str, out: &mut File) -> Res
     };
     let complaints = std::thread::spawn(move || last_words(stderr));
     // A program that ends before it has read its input is judged by how it ended.
-    let _ = stdin.write_all(input.as_bytes());
+    let _ = crate::pipe::write_all(&mut stdin, input.as_bytes());
     drop(stdin);
     let mut lines = BufReader::with_capacity(1 << 16, stdout);
     let mut text = vec![LINE];

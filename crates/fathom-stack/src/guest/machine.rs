@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -19,6 +19,7 @@ use crate::attribution::{Cause, Piece};
 use crate::blocks::Request;
 use crate::command::{CommandError, CommandLine, CommandProblem, Output};
 use crate::floor::FloorProbe;
+use crate::pipe;
 
 /// How long a guest may take to boot: 0.3 s on an idle machine.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
@@ -94,26 +95,6 @@ pub struct Guest {
     cpu: Option<usize>,
     /// Ended by [`Guest::end`].
     ended: bool,
-}
-
-/// Writes to a pipe whose reader may have ended. A program that lets SIGPIPE end it, as a command line does for `| head`, would end here
-/// and leave its results: so the signal, which goes to the writing thread, is held back there and taken away.
-fn without_sigpipe(write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-    // SAFETY: sets of signals are plain data, filled by sigemptyset before they are read; the pointers are to locals.
-    unsafe {
-        let mut pipe = std::mem::zeroed::<libc::sigset_t>();
-        let mut before = std::mem::zeroed::<libc::sigset_t>();
-        libc::sigemptyset(&raw mut pipe);
-        libc::sigaddset(&raw mut pipe, libc::SIGPIPE);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const pipe, &raw mut before);
-        let written = write();
-        if written.is_err() {
-            let at_once = std::mem::zeroed::<libc::timespec>();
-            libc::sigtimedwait(&raw const pipe, std::ptr::null_mut(), &raw const at_once);
-        }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        written
-    }
 }
 
 impl Guest {
@@ -257,10 +238,7 @@ impl Guest {
 
     /// Makes a directory.
     pub(crate) fn make_directory(&mut self, path: &Path) -> Result<(), GuestError> {
-        match self.ask(&Ask::MakeDirectory { path: path.into() }, ANSWER_LIMIT)? {
-            Answer::Done => Ok(()),
-            other => Err(self.unexpected(other)),
-        }
+        self.do_so(&Ask::MakeDirectory { path: path.into() }, ANSWER_LIMIT)
     }
 
     /// As [`crate::floor_probe`], in the guest.
@@ -276,10 +254,7 @@ impl Guest {
     /// Traces the blocks of its disks from now on.
     pub(crate) fn trace(&mut self, disks: usize) -> Result<(), GuestError> {
         let devices = ["/dev/ubda", "/dev/ubdb"].into_iter().take(disks).map(PathBuf::from).collect();
-        match self.ask(&Ask::Trace { devices, tag: "fathom".into() }, ANSWER_LIMIT)? {
-            Answer::Done => Ok(()),
-            other => Err(self.unexpected(other)),
-        }
+        self.do_so(&Ask::Trace { devices, tag: "fathom".into() }, ANSWER_LIMIT)
     }
 
     /// Ends the trace; `home` is where what is known of the files is handed over.
@@ -354,12 +329,7 @@ impl Guest {
         if self.ended {
             return Ok(());
         }
-        let answer = self.ask(&Ask::Off { point: point.into() }, limit);
-        let result = match answer {
-            Ok(Answer::Done) => Ok(()),
-            Ok(other) => Err(self.unexpected(other)),
-            Err(error) => Err(error),
-        };
+        let result = self.do_so(&Ask::Off { point: point.into() }, limit);
         if result.is_ok() {
             let begin = Instant::now();
             while begin.elapsed() < OFF_LIMIT && matches!(self.child.try_wait(), Ok(None)) {
@@ -383,7 +353,7 @@ impl Guest {
     fn tell(&mut self, ask: &Ask) -> Result<(), GuestError> {
         let mut text = serde_json::to_vec(ask).map_err(|error| self.error(error.to_string()))?;
         text.push(b'\n');
-        let written = self.stdin.as_mut().map(|it| without_sigpipe(|| it.write_all(&text)));
+        let written = self.stdin.as_mut().map(|it| pipe::write_all(it, &text));
         match written {
             Some(Ok(())) => Ok(()),
             _ => Err(self.gone()),
@@ -393,6 +363,14 @@ impl Guest {
     fn ask(&mut self, ask: &Ask, limit: Duration) -> Result<Answer, GuestError> {
         self.tell(ask)?;
         self.answer(limit)
+    }
+
+    /// Asks for something of which there is nothing to tell.
+    fn do_so(&mut self, ask: &Ask, limit: Duration) -> Result<(), GuestError> {
+        match self.ask(ask, limit)? {
+            Answer::Done => Ok(()),
+            other => Err(self.unexpected(other)),
+        }
     }
 
     fn answer(&mut self, limit: Duration) -> Result<Answer, GuestError> {

@@ -1,6 +1,6 @@
 //! One worker process: started, listened to, and ended.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -57,7 +57,7 @@ pub(super) fn run(
         Err(error) => return failed(format!("the order cannot be written: {error}")),
     };
     // A worker that ends before it has read its order is judged by how it ended, not by the broken pipe.
-    let _ = stdin.write_all(&text);
+    let _ = fathom_stack::pipe::write_all(&mut stdin, &text);
     drop(stdin);
     let (complain, complaints) = channel();
     std::thread::spawn(move || complain.send(last_words(stderr)));
