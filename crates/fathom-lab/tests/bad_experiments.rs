@@ -19,6 +19,7 @@ fn vocabulary() -> Vocabulary {
         workloads: workloads().to_vec(),
         engines: engines().to_vec(),
         filesystems: filesystems.map(|(name, min)| (name.to_owned(), min)).to_vec(),
+        devices: vec!["sd-slow".to_owned()],
     }
 }
 

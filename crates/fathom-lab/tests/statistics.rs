@@ -18,7 +18,12 @@ use fathom_lab::store::{ExperimentRow, Results, Writer};
 const LIMITS: Limits = Limits { run: Duration::from_secs(60) };
 
 fn vocabulary() -> Vocabulary {
-    Vocabulary { workloads: vec![&KIND], engines: Vec::new(), filesystems: vec![("dir".into(), 0)] }
+    Vocabulary {
+        workloads: vec![&KIND],
+        engines: Vec::new(),
+        filesystems: vec![("dir".into(), 0)],
+        devices: Vec::new(),
+    }
 }
 
 /// Runs an experiment on a virtual lab and gives its results.

@@ -1,5 +1,6 @@
-//! Progress on a terminal: a bar with what runs now and the time left; nothing in a pipe.
+//! Progress on a terminal: a bar with what runs now and the time left. In a pipe nothing, but for the lines of a build that takes minutes.
 
+use std::cell::Cell;
 use std::io::IsTerminal;
 
 use fathom_lab::schedule::Progress;
@@ -44,25 +45,28 @@ impl Bar {
     }
 }
 
-/// The steps of a kernel's build on stderr, or silence.
-pub struct Steps(Option<ProgressBar>);
+/// The steps of a kernel's build on stderr: a bar, or a line for each where stderr is no terminal, for it takes minutes.
+pub struct Steps {
+    bar: Option<ProgressBar>,
+    said: Cell<String>,
+}
 
 impl Steps {
-    /// Silent where stderr is no terminal.
+    /// Nothing is shown yet.
     pub fn new() -> Steps {
+        let said = Cell::default();
         if !std::io::stderr().is_terminal() {
-            return Steps(None);
+            return Steps { bar: None, said };
         }
         let bar = ProgressBar::new(STEPS);
         let style = ProgressStyle::with_template("  [{bar:32}]  {elapsed}  {msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar());
         bar.set_style(style.progress_chars("█▌░"));
-        Steps(Some(bar))
+        Steps { bar: Some(bar), said }
     }
 
     /// Shows how far the build is.
     pub fn show(&self, step: &Step) {
-        let Some(bar) = &self.0 else { return };
         let (position, message) = match step {
             Step::Fetch(what) => (0, format!("fetching {what}")),
             Step::Unpack => (2, "unpacking the source".to_owned()),
@@ -70,13 +74,17 @@ impl Steps {
             Step::Compile(share) => (10 + (share * 88.0) as u64, "compiling".to_owned()),
             Step::Trial => (98, "booting it once".to_owned()),
         };
-        bar.set_position(position);
-        bar.set_message(message);
+        if let Some(bar) = &self.bar {
+            bar.set_position(position);
+            bar.set_message(message);
+        } else if self.said.replace(message.clone()) != message {
+            eprintln!("{message} …");
+        }
     }
 
     /// Removes the bar.
     pub fn clear(&self) {
-        if let Some(bar) = &self.0 {
+        if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }

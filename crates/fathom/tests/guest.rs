@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fathom_stack::blocks::BlockOp;
-use fathom_stack::guest::Kernel;
+use fathom_stack::guest::{Kernel, trial};
 use fathom_stack::{Stack, StackSpec, Stacks};
 use place::Place;
 
@@ -62,6 +62,17 @@ fn experiment(name: &str, filesystems: &str, transactions: u32, more: &str) -> S
          [stack]\nsize_mib = 192\n{more}\n\
          [matrix]\n\"stack.filesystem\" = [{filesystems}]\n\"engine.journal_mode\" = [\"delete\", \"wal\"]\n"
     )
+}
+
+#[test]
+fn a_kernel_boots_without_a_disk_as_after_its_build() {
+    let Some(kernel) = Kernel::cached().filter(|_| can_boot()) else { return };
+    let home = tempfile::tempdir().unwrap();
+    let (release, mut filesystems) = trial(&kernel, Path::new(FATHOM), home.path()).unwrap();
+    assert_eq!(release, kernel.release);
+    let mut told = kernel.filesystems.clone();
+    (filesystems.sort(), told.sort());
+    assert_eq!(filesystems, told);
 }
 
 #[test]

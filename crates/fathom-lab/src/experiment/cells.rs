@@ -543,7 +543,19 @@ fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<Sta
             "size_mib" => stack.size_mib = mebibytes(name, setting)?,
             "log_mib" => stack.log_mib = Some(mebibytes(name, setting)?),
             "directory" => stack.directory = node.text(name)?.into(),
-            "device" => stack.device = node.text(name)?,
+            "device" => {
+                stack.device = node.text(name)?;
+                let known = || vocabulary.devices.iter().map(String::as_str);
+                let is_name = !stack.device.contains('/') && !stack.device.ends_with(".toml");
+                if is_name && !stack.device.is_empty() && !known().any(|it| it == stack.device) {
+                    let near = did_you_mean(nearest(&stack.device, known()));
+                    let hint = format!(
+                        "{near}  `fathom list devices` shows them; or give the path of a model (FILE.toml)"
+                    );
+                    let problem = format!("there is no modelled device \"{}\"", stack.device);
+                    return Err(Problem::new(&node.span, problem, hint.trim_start()));
+                }
+            }
             "guest" => stack.guest = node.boolean(name)?,
             "faults" => stack.faults = node.texts(name)?.into_iter().map(|(word, _)| word).collect(),
             _ => {

@@ -13,6 +13,8 @@ pub struct Vocabulary {
     /// File systems and the smallest image of each, MiB. Whether this machine can make them is the plan's question, not the
     /// file's.
     pub filesystems: Vec<(String, u64)>,
+    /// Modelled devices that come with Fathom; a path of a model is taken as well.
+    pub devices: Vec<String>,
 }
 
 impl Vocabulary {
@@ -21,7 +23,8 @@ impl Vocabulary {
     pub fn here() -> Vocabulary {
         let filesystems =
             fathom_stack::available_filesystems().into_iter().map(|it| (it.filesystem, it.min_mib)).collect();
-        Vocabulary { workloads: workloads().to_vec(), engines: engines().to_vec(), filesystems }
+        let devices = fathom_stack::device::presets().iter().map(|model| model.name.clone()).collect();
+        Vocabulary { workloads: workloads().to_vec(), engines: engines().to_vec(), filesystems, devices }
     }
 
     pub(super) fn workload(&self, name: &str) -> Option<&'static WorkloadKind> {

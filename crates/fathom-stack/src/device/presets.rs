@@ -11,6 +11,7 @@ const FILES: &[(&str, &str)] = &[
     ("sd-sandisk-8.toml", include_str!("presets/sd-sandisk-8.toml")),
     ("sd-sandisk-micro-16.toml", include_str!("presets/sd-sandisk-micro-16.toml")),
     ("sd-sandisk-extreme.toml", include_str!("presets/sd-sandisk-extreme.toml")),
+    ("flash-p1.toml", include_str!("presets/flash-p1.toml")),
     ("sd-slow.toml", include_str!("presets/sd-slow.toml")),
     ("emmc-51.toml", include_str!("presets/emmc-51.toml")),
     ("ufs-fresh.toml", include_str!("presets/ufs-fresh.toml")),

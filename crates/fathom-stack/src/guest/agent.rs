@@ -72,16 +72,16 @@ fn prepare() -> Result<(), String> {
     ];
     for (kind, at, data) in wanted {
         let path = Path::new(at);
-        if kind == "devtmpfs" && path.join("ubda").exists() {
-            continue;
-        }
         if at.starts_with("/dev/") {
             // The directory's parent is in memory.
             let _ = fs::create_dir(path);
         }
         let data = std::ffi::CString::new(data).unwrap_or_default();
-        rustix::mount::mount(kind, path, kind, MountFlags::empty(), data.as_c_str())
-            .map_err(|error| format!("mounting {kind} at {at}: {error}"))?;
+        match rustix::mount::mount(kind, path, kind, MountFlags::empty(), data.as_c_str()) {
+            // The kernel has mounted devtmpfs itself.
+            Ok(()) | Err(rustix::io::Errno::BUSY) => {}
+            Err(error) => return Err(format!("mounting {kind} at {at}: {error}")),
+        }
     }
     fs::create_dir_all(super::POINT).map_err(|error| format!("making {}: {error}", super::POINT))
 }

@@ -294,16 +294,8 @@ impl Build {
         let state = work.join("state");
         let _ = fs::remove_dir_all(&state);
         fs::create_dir(&state).map_err(at(&state))?;
-        let mut guest = Guest::boot(&kernel, &self.agent, &[], &state).map_err(BuildError::Trial)?;
-        let release = guest.read(Path::new("/proc/sys/kernel/osrelease")).map_err(BuildError::Trial)?;
-        let listed = guest.read(Path::new("/proc/filesystems")).map_err(BuildError::Trial)?;
-        guest.off(Path::new(super::POINT), CONFIGURE_LIMIT).map_err(BuildError::Trial)?;
-        kernel.release = release.trim().to_owned();
-        kernel.filesystems = listed
-            .lines()
-            .filter(|line| !line.starts_with("nodev"))
-            .map(|line| line.trim().to_owned())
-            .collect();
+        (kernel.release, kernel.filesystems) =
+            trial(&kernel, &self.agent, &state).map_err(BuildError::Trial)?;
         let lacking: Vec<&str> =
             FILE_SYSTEMS.into_iter().filter(|name| !kernel.filesystems.iter().any(|it| it == name)).collect();
         if !lacking.is_empty() {
@@ -314,6 +306,20 @@ impl Build {
         fs::write(&description, text).map_err(at(&description))?;
         Ok(made)
     }
+}
+
+/// Boots a kernel without any disk, with the program `agent` (`fathom`) in it, and asks for its release and the file systems that
+/// it has. `home` is an empty directory.
+///
+/// # Errors
+/// It does not come up or does not answer: what it said.
+pub fn trial(kernel: &Kernel, agent: &Path, home: &Path) -> Result<(String, Vec<String>), GuestError> {
+    let mut guest = Guest::boot(kernel, agent, &[], home)?;
+    let release = guest.read(Path::new("/proc/sys/kernel/osrelease"))?;
+    let listed = guest.read(Path::new("/proc/filesystems"))?;
+    guest.off(Path::new(super::POINT), CONFIGURE_LIMIT)?;
+    let on_disks = listed.lines().filter(|line| !line.starts_with("nodev"));
+    Ok((release.trim().to_owned(), on_disks.map(|line| line.trim().to_owned()).collect()))
 }
 
 fn check_space(work: &Path) -> Result<(), BuildError> {

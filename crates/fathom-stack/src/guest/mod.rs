@@ -14,7 +14,7 @@ mod machine;
 mod protocol;
 mod stack;
 
-pub use build::{Build, BuildError, Step};
+pub use build::{Build, BuildError, Step, trial};
 pub(crate) use kernel::FILE_SYSTEMS;
 pub use kernel::Kernel;
 pub(crate) use machine::end_left_behind;
