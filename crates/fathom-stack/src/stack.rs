@@ -1,5 +1,6 @@
 //! A stack that is up: image, loop device, file system, mount, and a directory to work in.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -11,7 +12,7 @@ use fathom_probe::Note;
 use crate::attribution::Cause;
 use crate::blocks::{BlockTrace, TraceError};
 use crate::claim::{self, Claim, Entry, Patience, image_name};
-use crate::command::{CommandLine, find_program_in};
+use crate::command::{CommandError, CommandLine, CommandProblem, find_program_in};
 use crate::device::server::{Order, Server};
 use crate::device::{Fault, Model, Statistics, presets, text_of};
 use crate::distribution::{Distribution, Package};
@@ -607,6 +608,28 @@ impl Stack {
         guest
             .traced(&self.record.filesystem, &self.path, &state, notes, causes)
             .map_err(|error| error.to_string())
+    }
+
+    /// Runs a program of this machine's in the guest to its end; what it wrote to stdout and stderr. The host's files are
+    /// read-only there, but for the file system under test.
+    ///
+    /// # Errors
+    /// It cannot be started, fails or takes too long, or the stack is in no guest: see [`CommandError`].
+    pub fn run_in_guest<W: AsRef<OsStr>>(
+        &mut self,
+        program: &Path,
+        words: impl IntoIterator<Item = W>,
+        limit: Duration,
+    ) -> Result<(String, String), CommandError> {
+        let line = CommandLine::new(program, words);
+        match self.guest() {
+            Some(guest) => guest.command(&line, limit).map(|output| (output.stdout, output.stderr)),
+            None => Err(CommandError {
+                command: line.shown(),
+                problem: CommandProblem::Start(io::Error::other("the stack is in no guest")),
+                stderr: String::new(),
+            }),
+        }
     }
 
     /// The guest in which the file system is mounted; [`Stack::path`] is a path in it then.
