@@ -1,6 +1,8 @@
 //! Everything the report says, worked out once from the results; the page, the terminal and the exports only lay it out.
 
-use fathom_lab::analysis::{Analysis, BlockStudy, Finding, block_studies, engine_name, spelled};
+use fathom_lab::analysis::{
+    Analysis, BlockStudy, DeviceStudy, Finding, block_studies, device_studies, engine_name, spelled,
+};
 use fathom_lab::stats::median_interval;
 use fathom_lab::store::{CellRow, Results, StoreError};
 use fathom_workload::spec::Durability;
@@ -28,6 +30,8 @@ pub struct Document<'a> {
     pub findings: Vec<String>,
     /// What the block traces say of each cell and phase.
     pub blocks: Vec<BlockStudy>,
+    /// How well modelled devices kept their models' times, by cell.
+    pub devices: Vec<DeviceStudy>,
     /// Address over time of each cell that was traced.
     pub pictures: Vec<Picture>,
     /// What the compared cells promise, where that is not the same.
@@ -93,6 +97,7 @@ impl<'a> Document<'a> {
             promises,
             compared_phases,
             blocks: block_studies(results)?,
+            devices: device_studies(results),
             pictures: pictures(results)?,
             rests_on: rests_on(results),
             cautions: cautions(results, &analysis, asked.trouble.as_deref()),
@@ -101,6 +106,18 @@ impl<'a> Document<'a> {
             analysis,
             figures,
         })
+    }
+}
+
+impl Document<'_> {
+    /// How a cell's modelled device kept its model's times; none without one.
+    pub fn device(&self, cell: i64) -> Option<&DeviceStudy> {
+        self.devices.iter().find(|study| study.cell == cell)
+    }
+
+    /// Whether some of a cell's runs are marked: the machine was too busy for its device's model.
+    pub fn is_late(&self, cell: i64) -> bool {
+        self.device(cell).is_some_and(|study| study.marked() > 0)
     }
 }
 

@@ -8,13 +8,16 @@
 //! `p99_ns`, `p999_ns`, `max_ns` (of single executions; percentiles are medians over runs, the extremes over all runs);
 //! `trimmed_mean_ns` (highest and lowest execution dropped; empty without samples); `cpu_ns`, `read_ns`, `write_ns`,
 //! `sync_ns`, `other_ns`, `read_bytes`, `write_bytes`, `read_calls`, `write_calls`, `sync_calls`, `other_calls` (means of one
-//! execution); `lock_waits`, `lock_wait_ns` (sums over all runs).
+//! execution); `lock_waits`, `lock_wait_ns` (sums over all runs); of cells on a modelled device, over whole runs (medians):
+//! `device_late_share`, `device_late_p50_ns`, `device_late_p99_ns` (how late answers came after the model's time), `device_ns`
+//! and `device_model_ns` (how long the device had something to do, as measured and by the model), `elapsed_ns` and
+//! `elapsed_model_ns` (the whole worker, likewise), `device_marked_runs` (runs in which the model's times were not kept).
 //!
 //! The JSON has the same names, nested: experiment, environment, findings, cautions, cells with their measures.
 
 use std::io::{self, Write};
 
-use fathom_lab::analysis::Measure;
+use fathom_lab::analysis::{DeviceStudy, Measure};
 use fathom_lab::store::StoreError;
 use serde_json::{Value, json};
 
@@ -55,6 +58,23 @@ fn numbers(measure: &Measure) -> Vec<(&'static str, Value)> {
     all
 }
 
+/// The numbers of a cell's modelled device, in the order of the CSV's columns; nothing without one.
+fn device_numbers(study: Option<&DeviceStudy>) -> [(&'static str, Value); 8] {
+    let median = |of: fn(&fathom_lab::analysis::DeviceRun) -> f64| {
+        study.map_or(Value::Null, |study| json!(significant(study.median(of))))
+    };
+    [
+        ("device_late_share", median(|run| run.late_share)),
+        ("device_late_p50_ns", median(|run| run.used.late_p50_ns as f64)),
+        ("device_late_p99_ns", median(|run| run.used.late_p99_ns as f64)),
+        ("device_ns", median(|run| run.used.measured_ns as f64)),
+        ("device_model_ns", median(|run| run.used.model_ns as f64)),
+        ("elapsed_ns", median(|run| run.elapsed_ns as f64)),
+        ("elapsed_model_ns", median(|run| run.elapsed_model_ns as f64)),
+        ("device_marked_runs", study.map_or(Value::Null, |study| json!(study.marked()))),
+    ]
+}
+
 fn durability(cell: Option<&fathom_lab::store::CellRow>) -> Value {
     cell.and_then(|c| c.durability).map_or(Value::Null, |d| json!(d))
 }
@@ -66,6 +86,7 @@ pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     head.extend(["durability", "phase", "x", "unit"].map(String::from));
     if let Some(first) = document.analysis.measures.first() {
         head.extend(numbers(first).iter().map(|(name, _)| name.to_string()));
+        head.extend(device_numbers(None).map(|(name, _)| name.to_string()));
     }
     line(&head, out)?;
     for measure in &document.analysis.measures {
@@ -85,7 +106,8 @@ pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         fields.push(measure.phase.clone());
         fields.push(measure.x.map_or_else(String::new, |x| x.to_string()));
         fields.push(measure.unit.clone());
-        fields.extend(numbers(measure).into_iter().map(|(_, value)| match value {
+        let device = device_numbers(document.device(measure.cell));
+        fields.extend(numbers(measure).into_iter().chain(device).map(|(_, value)| match value {
             Value::Null => String::new(),
             other => other.to_string(),
         }));
@@ -127,6 +149,7 @@ pub fn json(document: &Document<'_>, samples: bool, out: &mut dyn Write) -> Resu
             "spec": cell.spec,
             "measures": measures.collect::<Vec<Value>>(),
             "blocks": crate::blocks::studies_json(document, cell.id),
+            "device": document.device(cell.id),
         });
         if samples {
             object["samples"] = samples_of(document, cell.id)?;

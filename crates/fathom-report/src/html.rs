@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::axis::Axis;
 use crate::blocks;
+use crate::devices;
 use crate::document::{Document, promise};
 use crate::figure::{Figure, Mark, parts_ns, value_text};
 use crate::number;
@@ -47,7 +48,7 @@ pub fn label(text: &str) -> String {
 }
 
 /// A cell's label as people read it.
-fn cell_name(cell: &CellRow) -> String {
+pub fn cell_name(cell: &CellRow) -> String {
     label(&spelled(cell, &cell.label))
 }
 
@@ -100,6 +101,7 @@ pub fn write(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "</section>")?;
     blocks::section(document, out)?;
+    devices::section(document, out)?;
     careful(document, out)?;
     cells(document, out)?;
     environment(document, out)?;
@@ -456,8 +458,9 @@ fn cell_row(
     }
     write!(
         out,
-        "<td class=\"n\">{}<span class=\"iv\">{}</span></td>",
+        "<td class=\"n\">{}{}<span class=\"iv\">{}</span></td>",
         number::plain(s.rate.median),
+        if document.is_late(s.cell) { devices::MARK } else { "" },
         number::interval(s.rate.low, s.rate.high)
     )?;
     for ns in &s.latency_ns[1..] {

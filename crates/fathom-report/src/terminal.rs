@@ -7,6 +7,7 @@ use fathom_workload::engine::EngineInfo;
 use fathom_workload::spec::Durability;
 
 use crate::blocks;
+use crate::devices;
 use crate::document::{Document, joined};
 use crate::number;
 use crate::recommend;
@@ -27,6 +28,7 @@ pub fn text(document: &Document<'_>, style: &Style) -> String {
     if phases.is_empty() {
         out += "  No run was completed, so there is nothing to show.\n\n";
     }
+    out += &devices::terminal(document, style);
     out += &blocks::table(document, style);
     for finding in document.findings.iter().take(3) {
         out += &style.paragraph("  ", &tame(finding));
@@ -185,6 +187,11 @@ fn laid_out(document: &Document<'_>, phase: &str, style: &Style, shortened: usiz
             Metric::Rate => number::interval(value.low, value.high),
             Metric::Time => number::time_interval(value.median, value.low, value.high),
         }));
+        if document.is_late(cell.id)
+            && let Some(interval) = fields.last_mut()
+        {
+            interval.push_str(" !");
+        }
         if percentile {
             fields.push(number::time(measure.latency_ns[3]));
         }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::claim::{Entry, Patience, abandoned, homes, lock_state, mount_point, undo};
+use crate::claim::{Entry, Patience, abandoned, device_point, homes, lock_state, mount_point, undo};
+use crate::device::{STATISTICS, Statistics};
 use crate::error::StackError;
 use crate::leftovers::Report;
 use crate::mountinfo::mounts;
@@ -41,6 +42,14 @@ pub fn up(name: &str, spec: &StackSpec) -> Result<Named, StackError> {
 #[must_use]
 pub fn list() -> Vec<Named> {
     Stacks::here().named_list()
+}
+
+/// What the modelled device of a named stack has done so far; none where it has no such device.
+///
+/// # Errors
+/// No such name, or the device is gone (its server was killed).
+pub fn device_statistics(name: &str) -> Result<Option<Statistics>, StackError> {
+    Stacks::here().named_device_statistics(name)
 }
 
 /// Takes a named stack down; with it goes everything on it.
@@ -80,6 +89,32 @@ impl Stacks {
     pub fn named_list(&self) -> Vec<Named> {
         let entries = homes(&self.state).into_iter().filter_map(|home| Entry::read(&home).ok());
         entries.filter(|e| e.kept).filter_map(|e| Some(named(e.name.clone()?, e, &self.state))).collect()
+    }
+
+    /// As [`device_statistics`], with this state directory.
+    ///
+    /// # Errors
+    /// As [`device_statistics`].
+    pub fn named_device_statistics(&self, name: &str) -> Result<Option<Statistics>, StackError> {
+        check_name(name)?;
+        let home = home_of(&self.state, name);
+        let entry = Entry::read(&home).ok().filter(|entry| entry.kept);
+        let entry = entry.ok_or_else(|| {
+            let up = self.named_list().into_iter().map(|named| named.name).collect();
+            StackError::NoSuchName { name: name.to_owned(), up }
+        })?;
+        if entry.spec.device.is_empty() {
+            return Ok(None);
+        }
+        let path = device_point(&home, &entry).join(STATISTICS);
+        let gone = |problem: String| StackError::Mount {
+            path: path.clone(),
+            problem: format!(
+                "the modelled device does not answer ({problem}): its server has ended, or it is not mounted any more. `fathom stack down {name}` removes what is left"
+            ),
+        };
+        let text = std::fs::read(&path).map_err(|error| gone(error.to_string()))?;
+        serde_json::from_slice(&text).map(Some).map_err(|error| gone(error.to_string()))
     }
 
     /// As [`down`], with this state directory.

@@ -267,12 +267,64 @@ pub enum StackAction {
         #[arg(long, conflicts_with_all = ["source", "jobs"])]
         remove: bool,
     },
+    /// Measure a card, disk or file system and write the model of it, for `--device` (past the page cache; a minute or two)
+    #[command(
+        after_help = "Examples:\n  fathom stack calibrate /mnt/card --out my-card.toml      in a file of its own, which goes again\n  \
+                      fathom stack calibrate /dev/mmcblk0 --destroy --out my-card.toml      the card alone; overwrites what is on it\n  \
+                      fathom stack up --fs ext4 --device ./my-card.toml"
+    )]
+    Calibrate(Calibrate),
+    /// What the modelled devices under named stacks are doing: operations, bytes, queue, latencies, lateness
+    #[command(
+        after_help = "Examples:\n  fathom stack status card\n  fathom stack status card --watch      a line a second, until Ctrl-C\n  \
+                      fathom stack status --json"
+    )]
+    Status(Status),
     /// What is up
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
+}
+
+/// `fathom stack calibrate`
+#[derive(Debug, Args)]
+pub struct Calibrate {
+    /// A directory on what is to be measured, or with --destroy a block device or a file
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+    /// The model; replaced when it is there [default: print it]
+    #[arg(long, value_name = "FILE.toml")]
+    pub out: Option<PathBuf>,
+    /// How much of it is used, MiB: more than the device's own cache
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    pub size: u64,
+    /// Some seconds instead of a minute or two: fewer operations, coarser tails
+    #[arg(long)]
+    pub quick: bool,
+    /// The model's name: small letters, digits and dashes
+    #[arg(long, default_value = "measured")]
+    pub name: String,
+    /// Overwrite what is on the block device, or in the file
+    #[arg(long)]
+    pub destroy: bool,
+}
+
+/// `fathom stack status`
+#[derive(Debug, Args)]
+pub struct Status {
+    /// The stack's name [default: all with a modelled device]
+    pub name: Option<String>,
+    /// Go on with what happens every so many seconds
+    #[arg(long, value_name = "S", num_args = 0..=1, default_missing_value = "1", requires = "name")]
+    pub watch: Option<f64>,
+    /// With --watch: end after so many
+    #[arg(long, value_name = "N", requires = "watch", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Print JSON, one object for each stack or moment
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `fathom trace`

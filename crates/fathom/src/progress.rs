@@ -90,6 +90,37 @@ impl Steps {
     }
 }
 
+/// What is done just now on stderr, or silence.
+pub struct Said(Option<ProgressBar>);
+
+impl Said {
+    /// Silent where stderr is no terminal.
+    pub fn new() -> Said {
+        if !std::io::stderr().is_terminal() {
+            return Said(None);
+        }
+        let style = ProgressStyle::with_template("  {elapsed}  {msg}");
+        Said(Some(
+            ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner())),
+        ))
+    }
+
+    /// Shows it.
+    pub fn show(&self, what: &str) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(what.to_owned());
+            bar.tick();
+        }
+    }
+
+    /// Removes it.
+    pub fn clear(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 /// Seconds as `0:12` or `1:02:03`.
 pub fn clock(seconds: u64) -> String {
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

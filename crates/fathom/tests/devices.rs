@@ -124,6 +124,73 @@ fn a_fault_reaches_the_program_and_a_run_fails_with_it() {
 }
 
 #[test]
+fn what_a_device_is_doing_can_be_watched() {
+    let (place, name) = (Place::new(), named("watched"));
+    if !can_serve(&place) {
+        return;
+    }
+    let work = up(&place, &name, &["sd-slow"]);
+    let status = |more: &[&str]| {
+        let end = place.fathom(&[&["stack", "status", &name][..], more].concat());
+        end.exits(0);
+        end.stdout
+    };
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    let before = json(&status(&["--json"]));
+    let writing = {
+        let work = work.clone();
+        std::thread::spawn(move || {
+            let file = std::fs::File::create(work.join("file")).unwrap();
+            for i in 0..100 {
+                file.write_all_at(&[1; 4096], i * 4096).unwrap();
+                file.sync_all().unwrap();
+            }
+        })
+    };
+    let watched = status(&["--watch", "0.3", "--count", "2", "--json"]);
+    writing.join().unwrap();
+    let after = json(&status(&["--json"]));
+    let flushes = |it: &serde_json::Value| it["kinds"]["flush"]["operations"].as_u64().unwrap();
+    assert!(flushes(&after) - flushes(&before) >= 100, "{after:#}");
+    let moments: Vec<_> = watched.lines().map(json).collect();
+    assert_eq!(moments.len(), 2, "{watched}");
+    for moment in &moments {
+        // A write and a flush take 1.5 and 4 ms: some 55 each in 0.3 s, less on a busy machine.
+        assert!((1..=100).contains(&flushes(moment)), "{moment:#}");
+        assert!(moment["kinds"]["write"]["p50_ns"].as_f64().unwrap() > 1.4e6, "{moment:#}");
+        assert!(
+            moment["queue_depth"].as_f64().unwrap() > 0.1 && moment["late_share"].is_number(),
+            "{moment:#}"
+        );
+        assert!((0.2..=3.0).contains(&moment["span_s"].as_f64().unwrap()), "{moment:#}");
+    }
+    for (text, parts) in [
+        (status(&[]), ["in sequence", "answers late", "self-test off by", "sd-slow"]),
+        (status(&["--watch", "0.1", "--count", "1"]), ["reads/s", "flush p50", "queue", "late"]),
+    ] {
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    }
+    place.fathom(&["stack", "status"]).exits(0);
+    place.fathom(&["stack", "status", "none-such"]).exits(2).says("none-such");
+    place.fathom(&["stack", "status", &name, "--watch", "0"]).exits(2).says("seconds");
+    // Who watches is told of the end, and a device whose server was killed says so.
+    let watching = place.start(&["stack", "status", &name, "--watch", "0.1"]);
+    std::thread::sleep(Duration::from_millis(500));
+    place.fathom(&["stack", "down", &name]).exits(0);
+    let end = watching.end();
+    end.exits(0);
+    assert!(end.stderr.contains("is down"), "{end}");
+    assert_eq!(mounts_of(&name), Vec::<String>::new());
+    up(&place, &name, &["none"]);
+    // SAFETY: kill takes integers.
+    assert_eq!(unsafe { libc::kill(server(&place), libc::SIGKILL) }, 0);
+    std::thread::sleep(Duration::from_millis(300));
+    place.fathom(&["stack", "status", &name]).exits(1).says("does not answer").says("stack down");
+    place.fathom(&["stack", "down", &name]).exits(0);
+    assert_eq!(mounts_of(&name), Vec::<String>::new());
+}
+
+#[test]
 fn what_is_no_device_is_refused_with_what_is() {
     let place = Place::new();
     place.write("mine.toml", "name = \"mine\"\ntitle = \"x\"\nkind = \"sdd\"\n[read]\n");
@@ -145,4 +212,68 @@ fn what_is_no_device_is_refused_with_what_is() {
         .fathom(&["stack", "up", "--fs", "ext4", "--dir", ".", "--fault", "gone"])
         .exits(2)
         .says("modelled device");
+}
+
+const EXPERIMENT: &str = "name = \"late\"\ntitle = \"late\"\nquestion = \"?\"\nrepeats = 1\n\
+    [workload]\nname = \"mobibench-sql\"\ntransactions = 25\ntables = 1\n\
+    [engine]\nname = \"sqlite\"\nsynchronous = \"full\"\n\
+    [stack]\nfilesystem = \"ext4\"\nsize_mib = 32\ndevice = \"sd-slow\"\n\
+    [matrix]\n\"engine.journal_mode\" = [\"delete\", \"wal\"]\n";
+
+/// One run is left alone, and in the other the device stands still for a while, as on a machine that is too busy.
+#[test]
+fn a_run_that_did_not_get_the_models_times_is_marked_and_told_its_model_time() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    place.write("late.toml", EXPERIMENT);
+    let running = place.start(&["run", "late.toml", "--out", "out.db", "--dir", "."]);
+    // The worker of the second run has begun its work when the first is in the file.
+    running.wait_until(|| place.rows_or_empty("out.db", "SELECT count(*) FROM run") == "1");
+    let worker = running.wait_for_child("worker");
+    std::thread::sleep(Duration::from_millis(200));
+    let process = server(&place);
+    assert!(lives(worker));
+    for signal in [libc::SIGSTOP, libc::SIGCONT] {
+        // SAFETY: kill takes integers.
+        assert_eq!(unsafe { libc::kill(process, signal) }, 0);
+        std::thread::sleep(Duration::from_millis(if signal == libc::SIGSTOP { 700 } else { 0 }));
+    }
+    let end = running.end();
+    end.exits(0);
+    let of = |what: &str| {
+        let each = format!("SELECT json_extract(device, '$.{what}') AS it FROM run ORDER BY id");
+        let text = place.rows("out.db", &format!("SELECT group_concat(it, ' ') FROM ({each})"));
+        text.split_whitespace().map(|it| it.parse::<f64>().unwrap()).collect::<Vec<_>>()
+    };
+    let (model, measured, timed) = (of("model_ns"), of("measured_ns"), of("timed"));
+    println!(
+        "model {model:?} measured {measured:?} lateness p50 {:?} p99 {:?}",
+        of("late_p50_ns"),
+        of("late_p99_ns")
+    );
+    assert!(measured[1] - model[1] > 0.5e9 && model[1] > 0.1e9, "what was stopped is no model time");
+    assert!(timed[1] > 100.0 && of("late_max_ns")[1] > 0.5e9);
+    // Asked against given, before each run.
+    assert_eq!(of("self_test[0].asked_ns"), [200_000.0; 2]);
+    assert!(of("self_test[1].given_ns[2]").iter().all(|ns| *ns > 900_000.0));
+    let told = place.fathom(&["report", "out.db"]);
+    told.exits(0);
+    for part in ["! Runs in which this machine was too busy", "late device: in"] {
+        assert!(told.stdout.to_lowercase().contains(&part.to_lowercase()), "{part}: {}", told.stdout);
+    }
+    let csv = place.fathom(&["report", "out.db", "--csv"]).stdout;
+    assert!(
+        csv.lines()
+            .next()
+            .unwrap()
+            .contains("device_model_ns,elapsed_ns,elapsed_model_ns,device_marked_runs")
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&place.fathom(&["report", "out.db", "--json"]).stdout).unwrap();
+    let second = json["cells"].as_array().unwrap().iter().map(|it| &it["device"]["runs"][0]);
+    assert!(second.clone().any(|run| run["kept"] == false), "{second:?}");
+    let page = String::from_utf8(place.read("out.html")).unwrap();
+    assert!(page.contains("Modelled devices: time by the model") && page.contains("<abbr title="));
 }

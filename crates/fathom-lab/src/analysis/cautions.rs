@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fathom_stack::device::{LATE_SHARE, TESTED_FROM_NS};
 use fathom_workload::trace::MADE_UP;
 
 use super::Analysis;
+use super::devices::{DeviceRun, device_studies};
 use crate::stats::{coefficient_of_variation, coverage_of_median, spread};
 use crate::store::{Results, RunStatus};
 
@@ -17,6 +19,7 @@ pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<String> {
     repeats(results, &mut found);
     made_up(results, &mut found);
     noise(results, analysis, &mut found);
+    late_devices(results, &mut found);
     durability(results, &mut found);
     let mut recorded: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
     let mut order = Vec::new();
@@ -162,6 +165,37 @@ fn noise(results: &Results, analysis: &Analysis, found: &mut Vec<String>) {
             wild.len(),
             results.cells.len(),
             worst * 100.0
+        ));
+    }
+}
+
+/// Modelled devices that this machine could not keep to their models' times.
+fn late_devices(results: &Results, found: &mut Vec<String>) {
+    let studies = device_studies(results);
+    let runs = || studies.iter().flat_map(|study| &study.runs);
+    let marked: Vec<_> = runs().filter(|run| !run.kept).collect();
+    if !marked.is_empty() {
+        let worst = |of: fn(&DeviceRun) -> f64| marked.iter().map(|run| of(run)).fold(0.0, f64::max);
+        found.push(format!(
+            "late device: in {} of {} runs on a modelled device this machine was too busy to keep the model's times (up to {:.0} % of \
+             the answers late, device time up to {:.2} of the model's). They are marked, and slower than the device is: go by the \
+             model time beside them, or repeat at a quieter time",
+            marked.len(),
+            runs().count(),
+            worst(|run| run.late_share) * 100.0,
+            worst(|run| run.used.slowness()),
+        ));
+    }
+    let errors: Vec<f64> =
+        runs().filter_map(|run| run.used.self_test_error()).filter(|it| *it > LATE_SHARE).collect();
+    if let Some(worst) = errors.iter().copied().reduce(f64::max) {
+        found.push(format!(
+            "modelled device: before {} of {} runs the self-test found delays of {} µs and more off by more than 5 % (median of each \
+             kind, up to {:.0} %): this machine was busy, or is too slow for such delays",
+            errors.len(),
+            runs().count(),
+            TESTED_FROM_NS / 1000,
+            worst * 100.0,
         ));
     }
 }

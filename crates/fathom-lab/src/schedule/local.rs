@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use fathom_probe::Watch;
 use fathom_stack::blocks::{self, BlockTrace, TraceError};
+use fathom_stack::device::Statistics;
 use fathom_stack::{Stack, StackSpec};
 
 pub use machine::environment;
@@ -239,6 +240,10 @@ impl World for Local {
                 Ok(Some(watched.of_device(stack, recording)))
             }
         }
+    }
+
+    fn device(&mut self) -> Result<Option<Statistics>, String> {
+        self.stack.as_mut().map_or(Ok(None), Stack::device_statistics)
     }
 
     fn down(&mut self) -> Result<(), String> {

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fathom_probe::Watch;
+use fathom_stack::device::Statistics;
 use fathom_stack::{StackRecord, StackSpec};
 
 use crate::event::{Event, Order, PROTOCOL};
@@ -65,6 +66,13 @@ pub trait World {
     /// What the system said.
     fn traced(&mut self, watched: Watched) -> Result<Option<TraceRecord>, String> {
         let _ = watched;
+        Ok(None)
+    }
+    /// What the modelled device of the stack that is up has done so far; none where it has no such device.
+    ///
+    /// # Errors
+    /// The device is gone.
+    fn device(&mut self) -> Result<Option<Statistics>, String> {
         Ok(None)
     }
     /// Takes the stack down.
@@ -261,6 +269,7 @@ fn on_stack(
         cpus: world.cpus(planned),
         watch,
     };
+    let device = world.device().map_err(WorkError::Failed)?;
     let before = world.strain();
     collector.strain(before);
     let start_ns = world.now_ns();
@@ -274,6 +283,9 @@ fn on_stack(
     collector.elapsed(world.now_ns().saturating_sub(start_ns));
     collector.stolen(before, world.strain());
     worked?;
+    if let (Some(before), Some(after)) = (device, world.device().map_err(WorkError::Failed)?) {
+        collector.device(&after.since(&before));
+    }
     if watch.is_some() {
         collector.trace(world.traced(watched).map_err(WorkError::Failed)?);
     }

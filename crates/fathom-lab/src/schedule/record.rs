@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fathom_stack::StackRecord;
+use fathom_stack::device::Statistics;
 use fathom_workload::spec::Durability;
 
 use super::Strain;
@@ -46,6 +47,7 @@ impl Collector {
             involuntary_switches: None,
             steal_share: None,
             load: None,
+            device: None,
         };
         let record = RunRecord {
             row,
@@ -107,6 +109,11 @@ impl Collector {
         if total > 0 {
             self.record.row.steal_share = Some(steal as f64 / total as f64);
         }
+    }
+
+    /// What its modelled device has done while it ran.
+    pub fn device(&mut self, done: &Statistics) {
+        self.record.row.device = Some(done.use_of());
     }
 
     pub fn elapsed(&mut self, ns: u64) {

@@ -363,6 +363,11 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         involuntary_switches: optional_count(row, "involuntary_switches")?,
         steal_share: row.get("steal_share")?,
         load: row.get("load")?,
+        device: match row.as_ref().column_index("device") {
+            Ok(_) => from_optional_json(row, "device")?,
+            // Until version 3 there was no such column.
+            Err(_) => None,
+        },
     })
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use fathom_stack::StackRecord;
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
+use fathom_stack::device::DeviceUse;
 use fathom_workload::engine::EngineInfo;
 use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Window};
 use fathom_workload::spec::Durability;
@@ -103,6 +104,8 @@ pub struct RunRow {
     pub steal_share: Option<f64>,
     /// 1-minute load average just before the run.
     pub load: Option<f64>,
+    /// How the run used its modelled device and how well that kept its model's times; none without one.
+    pub device: Option<DeviceUse>,
 }
 
 /// A phase of a run.

@@ -1,4 +1,4 @@
--- results.db: everything one `fathom run` measured, raw. Version 3 (PRAGMA user_version = 3), journal_mode = WAL,
+-- results.db: everything one `fathom run` measured, raw. Version 4 (PRAGMA user_version = 4), journal_mode = WAL,
 -- PRAGMA application_id = 0x4641544D ('FATM').
 -- Times are nanoseconds unless the name says otherwise; moments are milliseconds since 1970 UTC.
 
@@ -48,6 +48,7 @@ CREATE TABLE run (
   involuntary_switches INTEGER,
   steal_share REAL,                     -- share of the CPU time that the hypervisor took away during the run, 0 to 1; NULL = not known
   load REAL,                            -- 1-minute load average just before the run; NULL = not known
+  device TEXT,                          -- DeviceUse as JSON: how its modelled device kept its model's times; NULL = no such device (version 4)
   UNIQUE (cell, block)
 );
 

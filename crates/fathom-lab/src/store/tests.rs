@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use fathom_probe::Split;
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
+use fathom_stack::device::DeviceUse;
 use fathom_stack::{StackRecord, StackSpec};
 use fathom_workload::engine::EngineInfo;
 use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Window};
@@ -136,6 +137,13 @@ fn record(cell: i64, block: u32, status: RunStatus) -> RunRecord {
             involuntary_switches: Some(3),
             steal_share: Some(0.01),
             load: Some(0.5),
+            device: Some(DeviceUse {
+                timed: 7,
+                late: 1,
+                model_ns: 1000,
+                measured_ns: 1100,
+                ..DeviceUse::default()
+            }),
         },
         durability: Some(Durability::PowerCutAllButLast),
         phases: vec![PhaseSummary {
@@ -331,12 +339,12 @@ fn a_newer_version_is_refused() {
     let place = place();
     drop(filled(&place));
     let db = rusqlite::Connection::open(&place.file).unwrap();
-    db.execute_batch("PRAGMA user_version = 4; PRAGMA journal_mode = DELETE").unwrap();
+    db.execute_batch("PRAGMA user_version = 5; PRAGMA journal_mode = DELETE").unwrap();
     drop(db);
     let error = refusal(&std::fs::read(&place.file).unwrap());
     assert_eq!(
         error,
-        "R: results of format version 4; this Fathom reads up to version 3. Use the Fathom that wrote it, or a newer one"
+        "R: results of format version 5; this Fathom reads up to version 4. Use the Fathom that wrote it, or a newer one"
     );
 }
 

@@ -194,8 +194,8 @@ impl Writer {
         )?;
         transaction.execute(
             "INSERT INTO run (cell, block, position, seed, status, message, started_ms, elapsed_ns, engine, parameters,
-               stack, floor_ns, max_rss_bytes, involuntary_switches, steal_share, load)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+               stack, floor_ns, max_rss_bytes, involuntary_switches, steal_share, load, device)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             params![
                 row.cell,
                 row.block,
@@ -216,6 +216,7 @@ impl Writer {
                 row.involuntary_switches.map(int),
                 row.steal_share,
                 row.load,
+                row.device.as_ref().map(json),
             ],
         )?;
         let run = transaction.last_insert_rowid();

@@ -1,10 +1,11 @@
-//! A modelled device as a file: FUSE, one file called `disk`.
+//! A modelled device as a file: FUSE, a file called `disk` (and beside it one that tells of it).
 //!
 //! The file is loop-mounted for file systems of this kernel, or handed to a guest kernel. Reads, writes, `fsync` (a flush) and
 //! `fallocate` that punches or zeroes (a discard) reach [`Device::operate`], which does the work on the image at once, asks the
 //! [`Timeline`] when the device would be done with it, and has the answer given then. The image is an ordinary file that is never
 //! synced: what a power cut would leave is for the operation log to say, and a daemon that is killed loses nothing.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -24,17 +25,25 @@ use super::fault::{Fault, Faults, Outcome};
 use super::model::Model;
 use super::oplog::{OperationLog, Record};
 use super::sleeper::Sleeper;
+use super::statistics::{Statistics, TESTED_FROM_NS, Tally, Tried, index};
 use super::timeline::{Operation, Timeline};
 
 /// Name of the file.
 pub const FILE: &str = "disk";
 const DISK: INodeNo = INodeNo(2);
+/// Name of the file beside it that holds what the device has done so far, as JSON: whoever may look at the mount reads it at any time.
+pub const STATISTICS: &str = "statistics";
+const TOLD: INodeNo = INodeNo(3);
 /// The kernel may keep names and attributes: they never change.
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 /// Calibration asks for this delay, ns: long enough to sleep through, short enough to be over soon.
 const TRIAL_NS: u64 = 300_000;
 /// Operations of each kind that calibration makes.
 const TRIALS: usize = 101;
+/// Operations of each kind that each step of the self-test makes.
+const TEST_TRIALS: usize = 51;
+/// What the self-test asks for, ns: the shortest delay that is promised, and a card's.
+const TESTED_NS: [u64; 2] = [TESTED_FROM_NS, 1_000_000];
 /// Bytes of an operation of the calibration.
 const TRIAL_BYTES: usize = 4096;
 
@@ -53,28 +62,11 @@ pub struct Options {
     pub faults: Vec<Fault>,
 }
 
-/// What a device has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Statistics {
-    /// Reads, writes, flushes, discards.
-    pub operations: [u64; 4],
-    /// Bytes read, written, (0), discarded.
-    pub bytes: [u64; 4],
-    /// Answers given later than the model asked for by more than 5 % of the operation's time and 20 µs.
-    pub late: u64,
-    /// By how much in all, ns.
-    pub late_ns: u64,
-    /// By how much at most, ns.
-    pub latest_ns: u64,
-    /// Time that operations took by the model, from arrival to completion, ns in all.
-    pub model_ns: u64,
-}
-
 struct State {
     timeline: Timeline,
     faults: Faults,
     log: Option<OperationLog>,
-    statistics: Statistics,
+    tally: Tally,
     /// Why the log ended early.
     log_problem: Option<String>,
 }
@@ -88,15 +80,6 @@ struct Device {
     overhead_ns: [AtomicU64; 3],
     /// Not 0: every operation takes this long, whatever the model says, and is not logged.
     trial_ns: AtomicU64,
-}
-
-fn index(operation: Operation) -> usize {
-    match operation {
-        Operation::Read => 0,
-        Operation::Write => 1,
-        Operation::Flush => 2,
-        Operation::Discard => 3,
-    }
 }
 
 /// When an operation is to be answered, and how.
@@ -113,6 +96,11 @@ impl Device {
 
     fn since(&self, at: Instant) -> u64 {
         at.saturating_duration_since(self.began).as_nanos() as u64
+    }
+
+    fn statistics(&self) -> Statistics {
+        let now_ns = self.since(Instant::now());
+        self.state().tally.statistics(now_ns)
     }
 
     /// Decides what becomes of an operation and when it is answered. `work` does it on the image, if it is to be done.
@@ -148,14 +136,12 @@ impl Device {
             }),
             _ => None,
         };
-        let statistics = &mut state.statistics;
-        statistics.operations[index(operation)] += 1;
-        statistics.bytes[index(operation)] += bytes;
-        statistics.model_ns += asked_ns - arrival_ns;
+        let sequential = service.is_some_and(|service| service.sequential);
+        state.tally.arrived(operation, bytes, arrival_ns, asked_ns, sequential);
         let record = Record {
             operation,
             outcome,
-            sequential: service.is_some_and(|service| service.sequential),
+            sequential,
             stalled: service.is_some_and(|service| service.stalled),
             offset,
             bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
@@ -183,13 +169,9 @@ impl Device {
         // An answer travels for `overhead`; one that was due at once is as late as the machinery is slow, which is no lateness.
         record.given_ns = self.since(now) + overhead.min(took_ns);
         let mut state = self.state();
-        let late_ns = record.given_ns.saturating_sub(record.asked_ns);
-        if took_ns > 0 && late_ns > took_ns / 20 + 20_000 {
-            let statistics = &mut state.statistics;
-            statistics.late += 1;
-            statistics.late_ns += late_ns;
-            statistics.latest_ns = statistics.latest_ns.max(late_ns);
-        }
+        let failed = !matches!(record.outcome, Outcome::Done | Outcome::Lied);
+        let Record { operation, arrival_ns, asked_ns, given_ns, .. } = record;
+        state.tally.answered(operation, failed, arrival_ns, asked_ns, given_ns);
         let State { log, log_problem, .. } = &mut *state;
         if let Some(open) = log
             && let Err(problem) = open.add(&record)
@@ -204,6 +186,28 @@ impl Device {
 struct DiskFs {
     device: Arc<Device>,
     sleeper: Sleeper,
+    told: Told,
+}
+
+/// Statistics as they were when somebody opened their file, by handle.
+#[derive(Default)]
+struct Told {
+    next: AtomicU64,
+    texts: Mutex<HashMap<u64, Vec<u8>>>,
+}
+
+impl Told {
+    fn texts(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Vec<u8>>> {
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self, statistics: &Statistics) -> FileHandle {
+        let mut text = serde_json::to_vec(statistics).unwrap_or_default();
+        text.push(b'\n');
+        let handle = self.next.fetch_add(1, Ordering::Relaxed);
+        self.texts().insert(handle, text);
+        FileHandle(handle)
+    }
 }
 
 impl DiskFs {
@@ -233,8 +237,8 @@ impl DiskFs {
             mtime: SystemTime::UNIX_EPOCH,
             ctime: SystemTime::UNIX_EPOCH,
             crtime: SystemTime::UNIX_EPOCH,
-            kind: if disk { FileType::RegularFile } else { FileType::Directory },
-            perm: if disk { 0o600 } else { 0o700 },
+            kind: if ino == INodeNo::ROOT { FileType::Directory } else { FileType::RegularFile },
+            perm: if ino == INodeNo::ROOT { 0o700 } else { 0o600 },
             nlink: 1,
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
@@ -272,10 +276,11 @@ impl Filesystem for DiskFs {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        if parent == INodeNo::ROOT && name == FILE {
-            reply.entry(&FOR_EVER, &self.attributes(DISK), Generation(0));
-        } else {
-            reply.error(Errno::ENOENT);
+        let known =
+            [(FILE, DISK), (STATISTICS, TOLD)].into_iter().find(|it| parent == INodeNo::ROOT && name == it.0);
+        match known {
+            Some((_, ino)) => reply.entry(&FOR_EVER, &self.attributes(ino), Generation(0)),
+            None => reply.error(Errno::ENOENT),
         }
     }
 
@@ -288,6 +293,7 @@ impl Filesystem for DiskFs {
             (INodeNo::ROOT, FileType::Directory, "."),
             (INodeNo::ROOT, FileType::Directory, ".."),
             (DISK, FileType::RegularFile, FILE),
+            (TOLD, FileType::RegularFile, STATISTICS),
         ];
         for (next, (ino, kind, name)) in (1u64..).zip(all).skip(offset as usize) {
             if reply.add(ino, next, kind, name) {
@@ -297,21 +303,32 @@ impl Filesystem for DiskFs {
         reply.ok();
     }
 
-    fn open(&self, _request: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, _request: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        if ino == TOLD {
+            reply.opened(self.told.open(&self.device.statistics()), FopenFlags::FOPEN_DIRECT_IO);
+            return;
+        }
         reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
     }
 
     fn read(
         &self,
         _: &Request,
-        _: INodeNo,
-        _: FileHandle,
+        ino: INodeNo,
+        handle: FileHandle,
         offset: u64,
         size: u32,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        if ino == TOLD {
+            let texts = self.told.texts();
+            let rest = texts.get(&handle.0).and_then(|text| text.get(usize::try_from(offset).ok()?..));
+            let rest = rest.unwrap_or_default();
+            reply.data(&rest[..rest.len().min(size as usize)]);
+            return;
+        }
         let bytes = u64::from(size).min(self.device.bytes.saturating_sub(offset));
         let mut data = vec![0; bytes as usize];
         let image = &self.device.image;
@@ -327,7 +344,7 @@ impl Filesystem for DiskFs {
     fn write(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         _: FileHandle,
         offset: u64,
         data: &[u8],
@@ -336,6 +353,10 @@ impl Filesystem for DiskFs {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        if ino != DISK {
+            reply.error(Errno::EACCES);
+            return;
+        }
         let device = &self.device;
         let bytes = data.len() as u64;
         if offset.checked_add(bytes).is_none_or(|end| end > device.bytes) {
@@ -355,7 +376,27 @@ impl Filesystem for DiskFs {
         reply.ok();
     }
 
-    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+    fn release(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        handle: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _: bool,
+        reply: ReplyEmpty,
+    ) {
+        if ino == TOLD {
+            self.told.texts().remove(&handle.0);
+        }
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        if ino != DISK {
+            reply.ok();
+            return;
+        }
         let verdict = self.device.operate(Operation::Flush, 0, 0, None, || Ok(()));
         self.answer(verdict, empty(reply));
     }
@@ -363,13 +404,17 @@ impl Filesystem for DiskFs {
     fn fallocate(
         &self,
         _: &Request,
-        _: INodeNo,
+        ino: INodeNo,
         _: FileHandle,
         offset: u64,
         length: u64,
         mode: i32,
         reply: ReplyEmpty,
     ) {
+        if ino != DISK {
+            reply.error(Errno::EACCES);
+            return;
+        }
         let inside = offset.checked_add(length).is_some_and(|end| end <= self.device.bytes);
         let gives_up = mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) != 0;
         if !inside || !gives_up {
@@ -426,7 +471,7 @@ impl Shared {
     /// What has been done so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        self.0.state().statistics
+        self.0.statistics()
     }
 }
 
@@ -459,7 +504,7 @@ impl Disk {
                 timeline: Timeline::new(options.model, options.seed),
                 faults: Faults::new(options.faults),
                 log: log.transpose().map_err(io_error("make the operation log"))?,
-                statistics: Statistics::default(),
+                tally: Tally::default(),
                 log_problem: None,
             }),
             overhead_ns: Default::default(),
@@ -469,11 +514,12 @@ impl Disk {
         let mut config = Config::default();
         config.mount_options =
             vec![MountOption::FSName("fathom-device".into()), MountOption::NoSuid, MountOption::NoDev];
-        let fs = DiskFs { device: device.clone(), sleeper };
+        let fs = DiskFs { device: device.clone(), sleeper, told: Told::default() };
         let session = fuser::spawn_mount(fs, at, &config)
             .map_err(|source| DiskError::Mount { at: at.to_path_buf(), source })?;
         let disk = Disk { session: Some(session), device, at: at.to_path_buf() };
         disk.calibrate()?;
+        disk.test_itself()?;
         Ok(disk)
     }
 
@@ -498,7 +544,7 @@ impl Disk {
     /// What has been done so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        self.device.state().statistics
+        self.device.statistics()
     }
 
     /// What a late answer costs beyond its delay, ns: read, write, flush. Answers are begun that much earlier.
@@ -518,10 +564,21 @@ impl Disk {
         if self.device.bytes < TRIAL_BYTES as u64 {
             return Ok(());
         }
-        let medians = self.trial(TRIAL_NS).map_err(io_error("try the modelled device"))?;
+        let medians = self.tried(TRIAL_NS, TRIALS).map_err(io_error("try the modelled device"))?;
         for (overhead, median) in self.device.overhead_ns.iter().zip(medians) {
             overhead.store(median.saturating_sub(TRIAL_NS), Ordering::Relaxed);
         }
+        Ok(())
+    }
+
+    /// Asks for known times and keeps what came, for all who ask how exact the device is.
+    fn test_itself(&self) -> Result<(), DiskError> {
+        if self.device.bytes < TRIAL_BYTES as u64 {
+            return Ok(());
+        }
+        let step = |asked_ns| Ok(Tried { asked_ns, given_ns: self.tried(asked_ns, TEST_TRIALS)? });
+        let tried = TESTED_NS.into_iter().map(step).collect::<io::Result<_>>();
+        self.device.state().tally.tried(tried.map_err(io_error("try the modelled device"))?);
         Ok(())
     }
 
@@ -531,6 +588,10 @@ impl Disk {
     /// # Errors
     /// The file cannot be read or written.
     pub fn trial(&self, asked_ns: u64) -> io::Result<[u64; 3]> {
+        self.tried(asked_ns, TRIALS)
+    }
+
+    fn tried(&self, asked_ns: u64, trials: usize) -> io::Result<[u64; 3]> {
         let file =
             OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(self.path())?;
         let mut room = vec![0; 2 * TRIAL_BYTES];
@@ -539,7 +600,7 @@ impl Disk {
         self.device.trial_ns.store(asked_ns.max(1), Ordering::Relaxed);
         let mut times: [Vec<u64>; 3] = Default::default();
         let mut measure = || -> io::Result<()> {
-            for _ in 0..TRIALS {
+            for _ in 0..trials {
                 let begin = Instant::now();
                 file.read_exact_at(block, 0)?;
                 let read = Instant::now();
@@ -556,7 +617,7 @@ impl Disk {
         let done = measure();
         self.device.trial_ns.store(0, Ordering::Relaxed);
         done?;
-        Ok(times.map(|mut kind| *kind.select_nth_unstable(TRIALS / 2).1))
+        Ok(times.map(|mut kind| *kind.select_nth_unstable(trials / 2).1))
     }
 
     /// Unmounts, and brings the log to its file. Answers that are due later are given at once.
@@ -582,11 +643,10 @@ impl Disk {
     }
 
     fn finish(&self) -> Result<Statistics, DiskError> {
-        let mut state = self.device.state();
-        if let Some(log) = &mut state.log {
+        if let Some(log) = &mut self.device.state().log {
             log.flush().map_err(io_error("write the operation log"))?;
         }
-        Ok(state.statistics)
+        Ok(self.device.statistics())
     }
 }
 
@@ -639,8 +699,18 @@ mod tests {
         assert_eq!(five, [0; 5], "a discarded block reads as zeros");
         assert_eq!(file.write_all_at(b"x", 1 << 20).unwrap_err().raw_os_error(), Some(libc::ENOSPC));
         drop(file);
+        let told = std::fs::read(disk.directory().join(STATISTICS)).unwrap();
+        let told: Statistics = serde_json::from_slice(&told).unwrap();
+        let denied = OpenOptions::new()
+            .write(true)
+            .open(disk.directory().join(STATISTICS))
+            .unwrap()
+            .write_all_at(b"x", 0);
+        assert_eq!(denied.unwrap_err().raw_os_error(), Some(libc::EACCES));
         let statistics = disk.stop().unwrap();
         assert_eq!((statistics.operations, statistics.bytes), ([2, 1, 1, 1], [10, 5, 0, 4096]));
+        assert_eq!(told.operations, statistics.operations);
+        assert_eq!(statistics.self_test.iter().map(|it| it.asked_ns).collect::<Vec<_>>(), TESTED_NS);
         let log = read_log(&dir.path().join("log")).unwrap();
         let seen: Vec<_> = log.iter().map(|record| (record.operation, record.offset, record.bytes)).collect();
         use Operation::{Discard, Flush, Read, Write};

@@ -4,6 +4,7 @@
 //! operations and their times of arrival into times of completion by it. Neither knows a clock: a daemon gives them real ones, tests
 //! and *model time* give them computed ones.
 
+mod calibrate;
 mod disk;
 mod fault;
 mod latency;
@@ -12,12 +13,15 @@ mod oplog;
 mod presets;
 pub mod server;
 mod sleeper;
+mod statistics;
 mod timeline;
 
-pub use disk::{Disk, DiskError, FILE, Options, Shared, Statistics};
+pub use calibrate::{CalibrateError, Calibration};
+pub use disk::{Disk, DiskError, FILE, Options, STATISTICS, Shared};
 pub use fault::{Fault, Faults, Outcome};
 pub use latency::Latency;
 pub use model::{Cache, Flush, Kind, Model, ModelError, Side, Stall};
 pub use oplog::{OperationLog, Record, read_log};
 pub use presets::{preset, presets, text_of};
+pub use statistics::{DeviceUse, LATE_NS, LATE_SHARE, Statistics, TESTED_FROM_NS, Times, Tried};
 pub use timeline::{Operation, Service, Timeline};

@@ -256,11 +256,7 @@ fn side(written: &WrittenSide) -> Result<Side, Problem> {
 impl WrittenModel {
     fn checked(self) -> Result<Model, Problem> {
         let name = self.name.get_ref();
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
-            let problem = format!("{name:?} is no name: use small letters, digits and dashes, 64 at most");
-            return Err((self.name.span(), problem));
-        }
+        Model::check_name(name).map_err(|problem| (self.name.span(), problem))?;
         let kind = match self.kind.get_ref().as_str() {
             "sd" => Kind::Sd,
             "emmc" => Kind::Emmc,
@@ -316,6 +312,18 @@ impl WrittenModel {
 }
 
 impl Model {
+    /// Whether a model may be called so.
+    ///
+    /// # Errors
+    /// In words: what a name is.
+    pub fn check_name(name: &str) -> Result<(), String> {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
+            return Err(format!("{name:?} is no name: use small letters, digits and dashes, 64 at most"));
+        }
+        Ok(())
+    }
+
     /// Reads a model's text; `file` is for messages.
     ///
     /// # Errors

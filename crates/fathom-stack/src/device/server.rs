@@ -20,8 +20,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::disk::{Disk, Options, Statistics};
+use super::disk::{Disk, Options};
 use super::model::Model;
+use super::statistics::Statistics;
 
 /// What a server is to serve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,7 +48,7 @@ pub struct Order {
 enum Answer {
     Ready([u64; 3]),
     Error(String),
-    Statistics(Statistics),
+    Statistics(Box<Statistics>),
 }
 
 /// From <linux/prctl.h>.
@@ -93,7 +94,7 @@ pub fn main() -> ExitCode {
         let mut keep = false;
         for line in lines.map_while(Result::ok) {
             match line.trim() {
-                "statistics" => say(&Answer::Statistics(shared.statistics())),
+                "statistics" => say(&Answer::Statistics(Box::new(shared.statistics()))),
                 "keep" => keep = true,
                 _ => {}
             }
@@ -105,7 +106,7 @@ pub fn main() -> ExitCode {
     });
     match disk.wait() {
         Ok(statistics) => {
-            say(&Answer::Statistics(statistics));
+            say(&Answer::Statistics(Box::new(statistics)));
             ExitCode::SUCCESS
         }
         Err(problem) => {
@@ -212,7 +213,7 @@ impl Server {
     pub fn statistics(&mut self) -> Result<Statistics, String> {
         self.tell("statistics");
         match self.answer()? {
-            Answer::Statistics(statistics) => Ok(statistics),
+            Answer::Statistics(statistics) => Ok(*statistics),
             Answer::Error(problem) => Err(problem),
             Answer::Ready(_) => Err("the server answered what it was not asked".into()),
         }

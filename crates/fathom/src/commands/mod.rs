@@ -1,11 +1,13 @@
 //! One file a command.
 
+pub mod calibrate;
 pub mod compare;
 pub mod doctor;
 pub mod list;
 pub mod report;
 pub mod run;
 pub mod stack;
+pub mod status;
 pub mod trace;
 pub mod worker;
 

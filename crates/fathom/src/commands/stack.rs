@@ -39,6 +39,8 @@ pub fn run(asked: &Stack) -> super::Result {
         StackAction::Kernel { source, jobs, .. } => {
             kernel(source.clone(), jobs.and_then(|it| usize::try_from(it).ok()))
         }
+        StackAction::Calibrate(asked) => super::calibrate::run(asked),
+        StackAction::Status(asked) => super::status::run(asked),
         StackAction::List { json } => list(*json),
     }
 }
@@ -49,6 +51,9 @@ fn up(name: &str, spec: &StackSpec) -> super::Result {
     eprintln!("{name}: {} on {}, mounted {}", made.record.filesystem, made.record.device, made.record.mount);
     for warning in &made.record.warnings {
         eprintln!("warning: {warning}");
+    }
+    if !spec.device.is_empty() {
+        eprintln!("Watch the device with:  fathom stack status {name} --watch");
     }
     eprintln!("Take it down with:  fathom stack down {name}");
     Ok(Outcome::Good)
@@ -117,7 +122,7 @@ fn list(json: bool) -> super::Result {
 }
 
 /// A request that no machine could fulfil is asked wrongly; all else has failed here.
-fn wrong_or_failed(error: StackError) -> Error {
+pub(super) fn wrong_or_failed(error: StackError) -> Error {
     match error {
         StackError::Unknown { .. }
         | StackError::Spec { .. }

@@ -1,0 +1,65 @@
+//! `fathom stack calibrate`: measures a device and writes its model.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use fathom_lab::schedule::Interrupt;
+use fathom_stack::device::{CalibrateError, Calibration, Model};
+
+use crate::cli::Calibrate;
+use crate::outcome::{Error, Outcome};
+use crate::progress::Said;
+
+/// Does what was asked.
+pub fn run(asked: &Calibrate) -> super::Result {
+    if let Some(out) = &asked.out
+        && std::fs::canonicalize(out)
+            .is_ok_and(|out| std::fs::canonicalize(&asked.path).is_ok_and(|path| out == path))
+    {
+        return Err(Error::asked("--out is what is measured: give another file"));
+    }
+    let ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_millis());
+    let calibration = Calibration {
+        path: asked.path.clone(),
+        size_mib: asked.size,
+        quick: asked.quick,
+        destroy: asked.destroy,
+        name: asked.name.clone(),
+        when: fathom_report::number::moment(i64::try_from(ms).unwrap_or(0)),
+    };
+    // A wrong name is told before minutes of measuring, not after.
+    Model::check_name(&asked.name).map_err(|problem| Error::asked(format!("--name: {problem}")))?;
+    let interrupt = Interrupt::new();
+    interrupt.on_signals().map_err(|error| Error::failed(format!("signals: {error}")))?;
+    let said = Said::new();
+    let measured = calibration.run(&mut |step| said.show(step), &|| interrupt.is_raised());
+    said.clear();
+    let text = measured.map_err(|error| match error {
+        CalibrateError::HoldsData { .. } => Error::asked(error),
+        other => Error::failed(other),
+    })?;
+    // What is written can be loaded, or it is not written.
+    let model = Model::parse("the model", &text).map_err(Error::failed)?;
+    match &asked.out {
+        None => print!("{text}"),
+        Some(file) => {
+            fathom_report::write_whole(file, |out| Ok(out.write_all(text.as_bytes())?))
+                .map_err(Error::failed)?;
+            let us = |ns: f64| ns / 1e3;
+            println!(
+                "4 KiB read {:.0} us, write {:.0} us (medians); flush {:.0} us and {:.2} us for each dirty KiB; {} at once.",
+                us(model.read.random.quantile_ns(0.5)),
+                us(model.write.random.quantile_ns(0.5)),
+                us(model.flush.base.quantile_ns(0.5)),
+                us(model.flush.per_dirty_kib_ns),
+                model.channels,
+            );
+            let shown = if file.components().count() == 1 {
+                format!("./{}", file.display())
+            } else {
+                file.display().to_string()
+            };
+            println!("Use it with:  fathom stack up --fs ext4 --device {shown}");
+        }
+    }
+    Ok(Outcome::Good)
+}

@@ -1,0 +1,234 @@
+//! `fathom stack status`: what the modelled devices under named stacks are doing.
+
+use std::io::Write;
+use std::time::Duration;
+
+use fathom_report::number;
+use fathom_stack::device::Statistics;
+use fathom_stack::named::{self, Named};
+use serde_json::{Value, json};
+
+use super::stack::wrong_or_failed;
+use crate::cli::Status;
+use crate::outcome::{Error, Outcome};
+
+const KINDS: [&str; 3] = ["read", "write", "flush"];
+/// Lines between two headings.
+const HEADING_EVERY: u64 = 20;
+/// Least and most of an interval, s.
+const INTERVAL_S: (f64, f64) = (0.05, 86_400.0);
+
+/// Does what was asked.
+pub fn run(asked: &Status) -> super::Result {
+    let all = named::list();
+    let chosen: Vec<&Named> = match &asked.name {
+        // The error of a wrong name lists those that are up.
+        Some(name) => {
+            let statistics = named::device_statistics(name).map_err(wrong_or_failed)?;
+            if statistics.is_none() {
+                return Err(Error::asked(format!(
+                    "{name} lies on the disk that is there, which Fathom does not watch: `fathom stack up --device NAME` makes a modelled device"
+                )));
+            }
+            all.iter().filter(|one| one.name == *name).collect()
+        }
+        None => all.iter().filter(|one| !one.spec.device.is_empty()).collect(),
+    };
+    if let (Some(seconds), Some(one)) = (asked.watch, chosen.first()) {
+        return watch(one, seconds, asked.count.unwrap_or(u64::MAX), asked.json);
+    }
+    if chosen.is_empty() && !asked.json {
+        println!(
+            "No stack on a modelled device is up.  fathom stack up --fs ext4 --device sd-sandisk-extreme --name card"
+        );
+    }
+    let mut outcome = Outcome::Good;
+    for one in chosen {
+        match named::device_statistics(&one.name) {
+            Ok(Some(statistics)) if asked.json => println!("{}", as_json(one, &statistics)),
+            Ok(Some(statistics)) => print!("{}", as_text(one, &statistics)),
+            Ok(None) => {}
+            Err(error) => {
+                eprintln!("error: {}: {error}", one.name);
+                outcome = Outcome::Failed;
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+/// What happens in each interval, until the stack is taken down, the reader goes, or enough has been told.
+fn watch(one: &Named, seconds: f64, count: u64, json: bool) -> super::Result {
+    if !(INTERVAL_S.0..=INTERVAL_S.1).contains(&seconds) {
+        return Err(Error::asked(format!(
+            "--watch {seconds}: give {} to {} seconds",
+            INTERVAL_S.0, INTERVAL_S.1
+        )));
+    }
+    let mut before = named::device_statistics(&one.name).map_err(wrong_or_failed)?.unwrap_or_default();
+    let mut out = std::io::stdout();
+    for line in 0..count {
+        std::thread::sleep(Duration::from_secs_f64(seconds));
+        let now = match named::device_statistics(&one.name) {
+            Ok(now) => now.unwrap_or_default(),
+            // Taken down meanwhile, as it should be.
+            Err(_) if !named::list().iter().any(|it| it.name == one.name) => {
+                eprintln!("{} is down.", one.name);
+                return Ok(Outcome::Good);
+            }
+            Err(error) => return Err(wrong_or_failed(error)),
+        };
+        let part = now.since(&before);
+        before = now;
+        let text = match json {
+            true => format!("{}\n", as_json(one, &part)),
+            false if line % HEADING_EVERY == 0 => format!("{}{}", heading(), row(&part)),
+            false => row(&part),
+        };
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::failed)?;
+    }
+    Ok(Outcome::Good)
+}
+
+fn per_s(number: u64, statistics: &Statistics) -> f64 {
+    let span_s = statistics.span_ns as f64 / 1e9;
+    if span_s > 0.0 { number as f64 / span_s } else { 0.0 }
+}
+
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+fn depth(statistics: &Statistics) -> f64 {
+    if statistics.span_ns == 0 { 0.0 } else { statistics.measured_ns as f64 / statistics.span_ns as f64 }
+}
+
+/// Everything, with names that say their units.
+fn as_json(one: &Named, it: &Statistics) -> Value {
+    let mut kinds = serde_json::Map::new();
+    for (kind, name) in KINDS.iter().enumerate() {
+        kinds.insert(
+            (*name).to_owned(),
+            json!({
+                "operations": it.operations[kind],
+                "operations_per_s": per_s(it.operations[kind], it),
+                "bytes": it.bytes[kind],
+                "bytes_per_s": per_s(it.bytes[kind], it),
+                "sequential_share": it.sequential.get(kind).and_then(|&part| share(part, it.operations[kind])),
+                "p50_ns": it.latency[kind].quantile_ns(0.5),
+                "p99_ns": it.latency[kind].quantile_ns(0.99),
+            }),
+        );
+    }
+    let used = it.use_of();
+    json!({
+        "name": one.name,
+        "device": one.spec.device,
+        "span_s": it.span_ns as f64 / 1e9,
+        "kinds": kinds,
+        "discards": it.operations[3],
+        "failed": it.failed,
+        "under_way": it.under_way,
+        "queue_depth": depth(it),
+        "busy_share": share(it.measured_busy_ns, it.span_ns),
+        "timed": it.timed,
+        "late_share": used.late_share(),
+        "late_p50_ns": used.late_p50_ns,
+        "late_p99_ns": used.late_p99_ns,
+        "device_ns": used.measured_ns,
+        "device_model_ns": used.model_ns,
+        "kept": used.kept(),
+        "self_test": it.self_test,
+    })
+}
+
+fn time(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "-".into(), |ns| number::time(ns as f64))
+}
+
+fn as_text(one: &Named, it: &Statistics) -> String {
+    let used = it.use_of();
+    let mut text = format!(
+        "{}: {} on {}, {} for {}\n",
+        one.name,
+        one.spec.filesystem,
+        one.record.device,
+        one.path.display(),
+        number::time(it.span_ns as f64)
+    );
+    text += &format!(
+        "  {:8}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}\n",
+        "", "operations", "per s", "bytes", "in sequence", "p50", "p99"
+    );
+    for (kind, name) in KINDS.iter().enumerate() {
+        let sequential = it.sequential.get(kind).and_then(|&part| share(part, it.operations[kind]));
+        text += &format!(
+            "  {name:8}{:>12}{:>12}{:>12}{:>12}{:>12}{:>12}\n",
+            number::plain(it.operations[kind] as f64),
+            number::plain(per_s(it.operations[kind], it)),
+            number::bytes(it.bytes[kind] as f64),
+            sequential.map_or_else(|| "-".into(), number::percent),
+            time(it.latency[kind].quantile_ns(0.5)),
+            time(it.latency[kind].quantile_ns(0.99)),
+        );
+    }
+    text += &format!(
+        "  {} under way, {:.2} on average; busy {} of the time; {} failed, {} discards\n",
+        it.under_way,
+        depth(it),
+        share(it.measured_busy_ns, it.span_ns).map_or_else(|| "-".into(), number::percent),
+        it.failed,
+        it.operations[3],
+    );
+    let tested = match used.self_test_error() {
+        Some(error) => format!("self-test off by {}", number::percent(error)),
+        None => "no self-test".into(),
+    };
+    text + &format!(
+        "  answers late: {} (p50 {}, p99 {}); device time {}, by the model {}; {tested}{}\n",
+        number::percent(used.late_share()),
+        number::time(used.late_p50_ns as f64),
+        number::time(used.late_p99_ns as f64),
+        number::time(used.measured_ns as f64),
+        number::time(used.model_ns as f64),
+        if used.kept() { "" } else { ": this machine is too busy to keep the model's times" },
+    )
+}
+
+fn heading() -> String {
+    format!(
+        "{:>9}{:>9}{:>9}{:>11}{:>11}{:>7}{:>10}{:>10}{:>10}{:>10}{:>7}{:>7}\n",
+        "reads/s",
+        "writes/s",
+        "flush/s",
+        "read/s",
+        "written/s",
+        "queue",
+        "read p50",
+        "write p50",
+        "p99",
+        "flush p50",
+        "seq",
+        "late"
+    )
+}
+
+fn row(it: &Statistics) -> String {
+    let sequential = share(it.sequential[0] + it.sequential[1], it.operations[0] + it.operations[1]);
+    let p50 = |kind: usize| time(it.latency[kind].quantile_ns(0.5));
+    format!(
+        "{:>9}{:>9}{:>9}{:>11}{:>11}{:>7.2}{:>10}{:>10}{:>10}{:>10}{:>7}{:>7}\n",
+        number::plain(per_s(it.operations[0], it).round()),
+        number::plain(per_s(it.operations[1], it).round()),
+        number::plain(per_s(it.operations[2], it).round()),
+        number::bytes(per_s(it.bytes[0], it).round()),
+        number::bytes(per_s(it.bytes[1], it).round()),
+        depth(it),
+        p50(0),
+        p50(1),
+        time(it.latency[1].quantile_ns(0.99)),
+        p50(2),
+        sequential.map_or_else(|| "-".into(), number::percent),
+        share(it.late, it.timed).map_or_else(|| "-".into(), number::percent),
+    )
+}

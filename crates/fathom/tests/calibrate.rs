@@ -1,0 +1,192 @@
+//! `fathom stack calibrate`: the model of a modelled device is that model, and nothing is overwritten that was not given for it.
+//! FATHOM_LONG=1: in full instead of --quick, and on more models, with their quantiles.
+
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
+mod place;
+
+use std::path::Path;
+
+use fathom_stack::device::{Disk, Latency, Model, Options, preset};
+use place::Place;
+
+fn can_serve() -> bool {
+    let able = fathom_stack::is_root() && Path::new("/dev/fuse").exists();
+    if !able {
+        println!("SKIP: a modelled device needs root here and /dev/fuse");
+    }
+    able
+}
+
+fn long() -> bool {
+    std::env::var_os("FATHOM_LONG").is_some()
+}
+
+fn served(place: &Place, at: &str, model: &str) -> Disk {
+    std::fs::create_dir(place.path(at)).unwrap();
+    let image = tempfile::tempfile_in(place.path("")).unwrap();
+    image.set_len(64 << 20).unwrap();
+    let model = preset(model).unwrap().clone();
+    Disk::serve(
+        image,
+        &place.path(at),
+        Options { model, seed: 1, log: None, capture: false, faults: Vec::new() },
+    )
+    .unwrap()
+}
+
+/// What is measured of a model: a name, and the value in the model.
+fn facts(model: &Model, quantiles: &[f64]) -> Vec<(String, f64)> {
+    let mut all = vec![("channels".to_owned(), model.channels as f64)];
+    let mut times = |name: &str, of: &Latency| {
+        all.extend(quantiles.iter().map(|share| (format!("{name} at {share}"), of.quantile_ns(*share))));
+    };
+    times("4 KiB random read", &model.read.random);
+    times("4 KiB sequential read", &model.read.sequential);
+    // With a cache of the model's it is the cache that answers.
+    let write = model.cache.map(|cache| Latency::constant_us(cache.write_ns / 1e3));
+    times("4 KiB random write", write.as_ref().unwrap_or(&model.write.random));
+    times("4 KiB sequential write", write.as_ref().unwrap_or(&model.write.sequential));
+    times("a flush's base", &model.flush.base);
+    let mib = 1048576.0 - 4096.0;
+    let sequential =
+        |side: &fathom_stack::device::Side| side.sequential.quantile_ns(0.5) + mib * side.ns_per_byte;
+    all.push(("1 MiB read in sequence".into(), sequential(&model.read)));
+    if model.cache.is_none() {
+        all.push(("1 MiB written in sequence".into(), sequential(&model.write)));
+        let flush = model.flush.base.quantile_ns(0.5) + 1024.0 * model.flush.per_dirty_kib_ns;
+        all.push(("a flush of 1 MiB".into(), flush));
+    }
+    if let Some(cache) = model.cache {
+        all.push(("the cache's size".into(), cache.bytes as f64));
+        all.push(("the cache's drain".into(), cache.drain_bytes_per_ns));
+    }
+    all
+}
+
+#[test]
+fn the_model_of_a_modelled_device_is_that_model() {
+    if !can_serve() {
+        return;
+    }
+    let of_quantiles: &[f64] = &[0.5, 0.75];
+    let cases: &[(&str, &[f64])] = match long() {
+        false => &[("sd-sandisk-extreme", &[0.5])],
+        true => &[
+            ("sd-samsung-32", &[0.5, 0.9]),
+            ("sd-sandisk-8", &[0.5, 0.9]),
+            ("sd-slow", &[0.5, 0.9]),
+            ("ufs-fresh", of_quantiles),
+            ("ufs-fragmented", of_quantiles),
+            ("emmc-51", &[0.5]),
+        ],
+    };
+    for (name, quantiles) in cases {
+        let place = Place::new();
+        let given = facts(preset(name).unwrap(), quantiles);
+        // A busy machine is late at times; three tries, of which one must agree.
+        let mut wrong = Vec::new();
+        let agrees = (0..3).any(|number| {
+            let disk = served(&place, &format!("at{number}"), name);
+            let (path, out) = (disk.path().display().to_string(), format!("model{number}.toml"));
+            let mut words = vec![
+                "stack",
+                "calibrate",
+                &path,
+                "--destroy",
+                "--size",
+                "32",
+                "--name",
+                "again",
+                "--out",
+                &out,
+            ];
+            if !long() {
+                words.push("--quick");
+            }
+            place.fathom(&words).exits(0);
+            disk.stop().unwrap();
+            let text = String::from_utf8(place.read(&out)).unwrap();
+            let model = Model::parse(&out, &text).unwrap();
+            assert!(
+                model.sources[0].contains("measured 20") && model.sources[0].contains("O_DIRECT"),
+                "{text}"
+            );
+            let found = facts(&model, quantiles);
+            wrong.clear();
+            for (what, asked) in &given {
+                let got = found.iter().find(|it| it.0 == *what).map_or(f64::NAN, |it| it.1);
+                println!(
+                    "{name}: {what}: {asked:.3e} measured {got:.3e} ({:+.1} %)",
+                    (got / asked - 1.0) * 100.0
+                );
+                if (got / asked - 1.0).abs() > 0.1 || got.is_nan() {
+                    wrong.push(format!("{what}: {asked:.3e} measured as {got:.3e}"));
+                }
+            }
+            if !wrong.is_empty() {
+                println!("{text}");
+            }
+            wrong.is_empty()
+        });
+        assert!(agrees, "{name}: {wrong:#?}");
+    }
+}
+
+#[test]
+fn a_directory_is_measured_in_a_file_that_goes_again_and_the_model_can_be_loaded() {
+    // The tests' place may lie in memory, which cannot be measured; the build's folder does not.
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let at = directory.path().display().to_string();
+    let place = Place::new();
+    let end = place.fathom(&["stack", "calibrate", &at, "--quick", "--size", "16"]);
+    if end.stderr.contains("O_DIRECT") || end.stderr.contains("in memory") {
+        println!("SKIP: {}", end.stderr);
+        return;
+    }
+    end.exits(0);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nothing is left");
+    let model = Model::parse("printed", &end.stdout).unwrap();
+    assert_eq!(model.name, "measured");
+    assert!(
+        model.read.random.quantile_ns(0.5) > 0.0 && model.sources[0].contains("a file on"),
+        "{}",
+        end.stdout
+    );
+    // As another user's place would be: what is not there, and what cannot be written.
+    place.fathom(&["stack", "calibrate", &format!("{at}/none/file")]).exits(1).says("does not exist");
+    place.fathom(&["stack", "calibrate", &at, "--size", "8"]).exits(1).says("too small");
+    place.fathom(&["stack", "calibrate", &at, "--size", "1000000000"]).exits(1).says("MiB are free");
+    place.fathom(&["stack", "calibrate", &at, "--name", "My Card"]).exits(2).says("no name");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nor by what failed");
+}
+
+#[test]
+fn what_holds_data_is_not_overwritten_unasked() {
+    let place = Place::new();
+    place.write("precious", "precious");
+    let precious = place.path("precious").display().to_string();
+    place.fathom(&["stack", "calibrate", &precious]).exits(2).says("would be overwritten").says("--destroy");
+    assert_eq!(place.read("precious"), b"precious");
+    place.fathom(&["stack", "calibrate", &precious, "--destroy"]).exits(1).says("at least 16 are needed");
+    place
+        .fathom(&["stack", "calibrate", &precious, "--destroy", "--out", "precious"])
+        .exits(2)
+        .says("another file");
+    assert_eq!(place.read("precious"), b"precious");
+    if Path::new("/dev/loop0").exists() {
+        place
+            .fathom(&["stack", "calibrate", "/dev/loop0"])
+            .exits(2)
+            .says("is a block device")
+            .says("--destroy");
+    }
+    place
+        .fathom(&["stack", "calibrate", "/dev/null"])
+        .exits(1)
+        .says("neither a directory nor a block device");
+    let memory = place.fathom(&["stack", "calibrate", "/dev/shm"]);
+    memory.exits(1);
+    assert!(memory.stderr.contains("in memory") || memory.stderr.contains("does not exist"), "{memory}");
+    place.fathom(&["stack", "calibrate", "/proc"]).exits(1);
+}
