@@ -34,10 +34,11 @@ pub struct Bench {
     /// Messages under way for each client and sender: 1 waits for each.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536))]
     window: u32,
-    /// Messages of a row. With --seconds: no end but the time.
-    #[arg(long, default_value_t = 30_000, conflicts_with = "seconds")]
-    messages: u64,
-    /// Steady state: so many seconds instead of a number of messages.
+    /// Messages of a row [default: 30000; with --seconds no end but the time]. For senders alone, how many are queued before they
+    /// start.
+    #[arg(long)]
+    messages: Option<u64>,
+    /// Steady state: so many seconds instead of a number of messages. Senders alone need a queue that lasts: --messages as well.
     #[arg(long)]
     seconds: Option<f64>,
     /// Open loop: Poisson arrivals of so many messages in a second; latency counts from the intended submission.
@@ -129,6 +130,12 @@ impl Bench {
                 if stop.load(Relaxed) {
                     return Ok(false);
                 }
+                if let Some(seconds) = self.seconds.filter(|it| measured.seconds < it * 0.99) {
+                    eprintln!(
+                        "the queue was empty after {:.1} s of {seconds}: give more --messages",
+                        measured.seconds
+                    );
+                }
                 if self.json {
                     writeln!(std::io::stdout(), "{}", serde_json::to_string(&measured)?)?;
                 } else {
@@ -146,10 +153,20 @@ impl Bench {
             SideArg::Sender => Side::Sender,
             SideArg::Both => Side::Both,
         };
-        if side == Side::Sender && self.seconds.is_some() {
-            return Err(Wrong(
-                "a Sender ends with the last message: give --messages instead of --seconds".into(),
-            ));
+        match (self.messages, self.seconds) {
+            (None, Some(_)) if side == Side::Sender => {
+                return Err(Wrong(
+                    "--seconds: senders alone need a queue that lasts so long: give --messages too, about 1 KB of memory each \
+                     (smsc bench --side sender --messages 100000 --threads 16 --window 64 says how many are sent in a second)"
+                        .into(),
+                ));
+            }
+            (Some(_), Some(_)) if side != Side::Sender => {
+                return Err(Wrong(
+                    "--messages and --seconds: a run with clients ends by one of them, leave the other out".into(),
+                ));
+            }
+            _ => {}
         }
         let positive = |name: &str, value: f64| {
             if value.is_finite() && value > 0.0 {
@@ -185,7 +202,7 @@ impl Bench {
             receivers: threads,
             senders: threads,
             window: self.window as usize,
-            messages: if self.seconds.is_some() { 0 } else { self.messages },
+            messages: self.messages.unwrap_or(if self.seconds.is_some() { 0 } else { 30_000 }),
             seconds: self.seconds.unwrap_or(0.0),
             pace: self.rate.map_or(Pace::Closed, |rate| Pace::Open { rate, burst: self.burst }),
             load: LoadProfile {

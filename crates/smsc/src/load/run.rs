@@ -32,7 +32,7 @@ pub struct Plan {
     pub window: usize,
     /// Messages altogether; 0: as many as the time allows. For a Sender, how many are queued.
     pub messages: u64,
-    /// Length, where no number of messages ends it, s.
+    /// Length, where no number of messages ends it, s. A Sender ends with the time, if one is given, or with the queue.
     pub seconds: f64,
     /// Closed or open loop.
     pub pace: Pace,
@@ -255,10 +255,8 @@ pub fn run(
                     shared.stop.store(true, Ordering::Release);
                 }
             }
-            if plan.messages == 0 && plan.pace == Pace::Closed && elapsed >= plan.seconds {
-                shared.stop.store(true, Ordering::Release);
-            }
-            if plan.messages == 0 && !plan.drain && elapsed >= plan.seconds {
+            let timed = plan.messages == 0 || plan.seconds > 0.0;
+            if timed && (plan.pace == Pace::Closed || !plan.drain) && elapsed >= plan.seconds {
                 shared.stop.store(true, Ordering::Release);
             }
             let progress =
