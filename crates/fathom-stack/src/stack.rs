@@ -386,7 +386,7 @@ impl Stacks {
         let (entry, spec) = (&claim.entry, &claim.entry.spec);
         let host =
             mount_of(&entry.directory).map_err(StackError::io("find the mount of", &entry.directory))?;
-        let mut warnings = place_warnings(&host.filesystem, true);
+        let mut warnings = place_warnings(&host.filesystem, spec.laid());
         self.check_space(spec, filesystem)?;
         let main = match &modelled {
             None => self.attach(entry, ".img", spec.size_mib)?,
@@ -725,7 +725,7 @@ fn make_directory(entry: &Entry) -> Result<(PathBuf, StackRecord), StackError> {
     fs::create_dir(&path).map_err(|e| refused(&entry.directory, e))?;
     let host = mount_of(&path).map_err(StackError::io("find the mount of", &path))?;
     let record = StackRecord {
-        warnings: place_warnings(&host.filesystem, false),
+        warnings: place_warnings(&host.filesystem, Laid::Directory),
         filesystem: host.filesystem,
         mkfs: String::new(),
         mkfs_version: String::new(),
@@ -755,9 +755,30 @@ pub(crate) fn refused(directory: &Path, error: io::Error) -> StackError {
     StackError::Directory { path: directory.to_path_buf(), problem }
 }
 
+/// What is laid on a host's file system.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Laid {
+    /// The databases themselves.
+    Directory,
+    /// An image, whose times are those of the disk that it lies on.
+    Image,
+    /// An image with a model's times, whatever it lies on: memory is as good as any disk, and quieter.
+    Modelled,
+}
+
+impl StackSpec {
+    pub(crate) fn laid(&self) -> Laid {
+        if self.device.is_empty() { Laid::Image } else { Laid::Modelled }
+    }
+}
+
 /// What a reader must know of the file system under an image or directory.
-pub(crate) fn place_warnings(filesystem: &str, image: bool) -> Vec<String> {
-    let what = if image { "the image lies on" } else { "the directory lies on" };
+pub(crate) fn place_warnings(filesystem: &str, laid: Laid) -> Vec<String> {
+    let what = match laid {
+        Laid::Directory => "the directory lies on",
+        Laid::Image => "the image lies on",
+        Laid::Modelled => return Vec::new(),
+    };
     let warning = match filesystem {
         "tmpfs" | "ramfs" => format!(
             "{what} {filesystem}: there is no device and syncs are free; durable writes look far too fast"
@@ -806,3 +827,15 @@ fn driver_version(name: &str, program: &Path) -> String {
 }
 
 pub(crate) use claim::mount_point;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_under_an_image_is_warned_of_unless_a_model_keeps_the_times() {
+        assert!(place_warnings("tmpfs", Laid::Image)[0].contains("syncs are free"));
+        assert!(place_warnings("tmpfs", Laid::Directory)[0].contains("the directory lies on tmpfs"));
+        assert!(place_warnings("tmpfs", Laid::Modelled).is_empty());
+    }
+}

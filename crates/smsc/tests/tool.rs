@@ -66,6 +66,25 @@ fn what_a_bench_leaves_can_be_checked_and_damage_is_found() {
 }
 
 #[test]
+fn senders_alone_end_with_their_time_or_their_queue() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = |seconds: &str, messages: &str| {
+        let more =
+            ["--seconds", seconds, "--messages", messages, "--window", "8", "--threads", "2", "--json"];
+        let output = smsc(dir.path(), &[&["bench", "--side", "sender"][..], &more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let measured: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let finished = measured["figures"]["finished"].as_u64().unwrap();
+        (measured["seconds"].as_f64().unwrap(), finished, text(&output.stderr).to_owned())
+    };
+    let (seconds, finished, said) = bench("0.3", "200000");
+    assert!((0.3..3.0).contains(&seconds) && (1..200_000).contains(&finished), "{seconds} s, {finished}");
+    assert!(!said.contains("empty"), "{said}");
+    let (seconds, finished, said) = bench("600", "500");
+    assert!(seconds < 600.0 && finished == 500 && said.contains("the queue was empty after"), "{said}");
+}
+
+#[test]
 fn wrong_questions_are_told_what_would_be_right() {
     let dir = tempfile::tempdir().unwrap();
     for (arguments, code, said) in [
@@ -74,6 +93,7 @@ fn wrong_questions_are_told_what_would_be_right() {
         (&["bench", "--rate", "10"], 2, "--seconds"),
         (&["bench", "--zipf", "9"], 2, "must be 0 to 5"),
         (&["bench", "--side", "sender", "--seconds", "1"], 2, "give --messages"),
+        (&["bench", "--side", "receiver", "--seconds", "1", "--messages", "9"], 2, "leave the other out"),
         (&["bench", "--locking", "row"], 2, "known are none, record, page, container"),
         (&["bench", "--dir", "nowhere"], 2, "nowhere"),
         (&["check", "nowhere"], 2, "nowhere is no directory"),

@@ -35,7 +35,7 @@ impl Stacks {
         let spec = &entry.spec;
         let host =
             mount_of(&entry.directory).map_err(StackError::io("find the mount of", &entry.directory))?;
-        let mut warnings = place_warnings(&host.filesystem, true);
+        let mut warnings = place_warnings(&host.filesystem, spec.laid());
         warnings.push(CPU_WARNING.into());
         self.check_space(spec, filesystem)?;
         let image = |end: &str, mib: u64| {

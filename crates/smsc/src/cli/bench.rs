@@ -163,7 +163,8 @@ impl Bench {
             }
             (Some(_), Some(_)) if side != Side::Sender => {
                 return Err(Wrong(
-                    "--messages and --seconds: a run with clients ends by one of them, leave the other out".into(),
+                    "--messages and --seconds: a run with clients ends by one of them, leave the other out"
+                        .into(),
                 ));
             }
             _ => {}
