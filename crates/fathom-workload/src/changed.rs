@@ -5,7 +5,8 @@
 //! 1, 2, 3, 4, 6 or 8, reals 8, texts and blobs their length. So a key that an UPDATE or DELETE only looks for counts,
 //! too, and what an expression or a trigger makes of the values does not.
 //!
-//! Nothing is counted unless [`count_changes`] says so: reading literals takes time.
+//! Nothing is counted unless [`count_changes`] says so: reading literals takes time. A replay counts while its trace is read (see
+//! `trace/changes.rs`).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -20,19 +21,29 @@ pub fn count_changes() {
     COUNTING.store(true, Ordering::Relaxed);
 }
 
+/// Whether anything is counted.
+pub(crate) fn is_counting() -> bool {
+    COUNTING.load(Ordering::Relaxed)
+}
+
+/// Adds bytes that were counted elsewhere.
+pub(crate) fn add_bytes(bytes: u64) {
+    CHANGED.fetch_add(bytes, Ordering::Relaxed);
+}
+
 /// Adds the values bound to a statement that changed rows.
 #[inline]
 pub(crate) fn add(values: &[Value]) {
-    if COUNTING.load(Ordering::Relaxed) {
-        CHANGED.fetch_add(values.iter().map(stored_bytes).sum(), Ordering::Relaxed);
+    if is_counting() {
+        add_bytes(values.iter().map(stored_bytes).sum());
     }
 }
 
 /// Adds the literals of a statement's text, if it is one that changes rows.
 #[inline]
 pub(crate) fn add_text(sql: &str) {
-    if COUNTING.load(Ordering::Relaxed) && changes_rows(sql) {
-        CHANGED.fetch_add(literal_bytes(sql.as_bytes()), Ordering::Relaxed);
+    if is_counting() && changes_rows(sql) {
+        add_bytes(literal_bytes(sql.as_bytes()));
     }
 }
 
@@ -44,7 +55,7 @@ pub(crate) fn changes_rows(sql: &str) -> bool {
 }
 
 /// The stored length of all literals of a statement.
-fn literal_bytes(sql: &[u8]) -> u64 {
+pub(crate) fn literal_bytes(sql: &[u8]) -> u64 {
     let mut sum = 0;
     let mut at = 0;
     // Digits within a name are no number, and x before a quote makes a blob of it.
@@ -98,18 +109,23 @@ pub(crate) fn changed_bytes() -> u64 {
 fn stored_bytes(value: &Value) -> u64 {
     match value {
         Value::Null => 0,
-        Value::Integer(number) => match number {
-            0 | 1 => 0,
-            -0x80..=0x7f => 1,
-            -0x8000..=0x7fff => 2,
-            -0x80_0000..=0x7f_ffff => 3,
-            -0x8000_0000..=0x7fff_ffff => 4,
-            -0x8000_0000_0000..=0x7fff_ffff_ffff => 6,
-            _ => 8,
-        },
+        Value::Integer(number) => integer_bytes(*number),
         Value::Real(_) => 8,
         Value::Text(text) => text.len() as u64,
         Value::Blob(bytes) => bytes.len() as u64,
+    }
+}
+
+/// The stored length of an integer.
+pub(crate) fn integer_bytes(number: i64) -> u64 {
+    match number {
+        0 | 1 => 0,
+        -0x80..=0x7f => 1,
+        -0x8000..=0x7fff => 2,
+        -0x80_0000..=0x7f_ffff => 3,
+        -0x8000_0000..=0x7fff_ffff => 4,
+        -0x8000_0000_0000..=0x7fff_ffff_ffff => 6,
+        _ => 8,
     }
 }
 

@@ -1,9 +1,13 @@
-//! The second reading of a trace: a thread of its own reads ahead of the lanes, so that a trace need not fit in memory.
+//! The second reading of a trace, ahead of the lanes, so that a trace need not fit in memory.
 //!
-//! What is read and not done yet takes as much memory as parameter `ahead` allows (some 100 bytes a call; a single call may be larger), and at
-//! most [`BATCH_BYTES`] more. The timed window begins when so much is there, or all of it; so a trace that is smaller is read before it, and reading it costs nothing. Of a longer one, the reading goes on within
-//! the window whenever less than half is left: on a processor that the lanes may not use, where there is one. A lane
+//! What is read and not done yet takes as much memory as parameter `ahead` allows (some 60 bytes a call; a single call may be larger), and at
+//! most [`BATCH_BYTES`] more. The timed window begins when so much is there, or all of it; so a trace that is smaller is read before it, and
+//! reading it costs nothing. Of a longer one, the reading goes on within the window whenever less than half is left: by a thread of its own, on
+//! a processor that the lanes may not use, where there is one. A lane
 //! reads its calls out of batches that are used again, so it allocates nothing; where it had to wait for the reading, that is told.
+//!
+//! The thread is started only where it is needed: in a process that never had a second one, the C library takes its locks and makes its system
+//! calls with less ado, and an application with a single thread had that, too.
 //!
 //! There is no deadlock: the reading waits only while calls are handed out and not done, and of these the one with the smallest
 //! number waits for no other (see `order.rs`).
@@ -14,9 +18,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use fathom_trace::model::{Record, Step, Value};
 use fathom_trace::{Reader, TraceError};
 
+use super::changes::Changes;
 use super::order::Order;
 use super::plan::Plan;
-use super::translate::{Made, Reading, Translator, What};
+use super::translate::{Made, Translator, What};
+use crate::changed;
 use crate::engine::Engine;
 
 /// Bytes of all lanes' calls that are handed over together.
@@ -34,36 +40,77 @@ pub struct Span {
 pub struct Batch {
     /// The calls.
     pub calls: Vec<Call>,
+    /// Of each call, what few replays ask.
+    pub places: Vec<Place>,
     bytes: Vec<u8>,
+    /// Bytes that the calls change (see [`crate::changed`]).
+    pub changed_bytes: u64,
 }
 
-/// A call.
+/// A call: half a line of the processor's cache, because all of them are read within the measured time.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
+    /// What is done.
+    pub task: Task,
+    /// The place of its connection in the lane.
+    pub connection: u32,
+}
+
+const _: () = assert!(size_of::<Call>() <= 32);
+
+/// Where a call stands in the trace.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
     /// Place in the order in which calls returned.
     pub number: u64,
     /// Calls with smaller numbers must be done before.
     pub after: u64,
     /// When it began, ns since the trace's time 0.
     pub start_ns: u64,
-    /// The place of its connection in the lane.
-    pub connection: u32,
-    /// What is done.
-    pub task: Task,
+    /// SQLite's message, where it failed.
+    pub message: Span,
 }
 
 /// As [`What`], with texts and values in the batch's bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Task {
-    Open { database: u32 },
-    Prepare { handle: u32, sql: Span, code: i32 },
-    Bind { handle: u32, index: u32, value: Given },
-    ClearBindings { handle: u32 },
-    Step(Expected),
-    Reset { handle: u32 },
-    Finalize { handle: u32 },
-    Script { sql: Span },
-    Attach { database: u32, schema: Span },
+    Open {
+        database: u32,
+    },
+    Prepare {
+        handle: u32,
+        sql: Span,
+        code: i32,
+    },
+    /// SQLite has at most 32,766 parameters.
+    Bind {
+        handle: u32,
+        index: u16,
+        value: Given,
+    },
+    ClearBindings {
+        handle: u32,
+    },
+    Step {
+        handle: u32,
+        begins: bool,
+        is_counted: bool,
+        in_transaction: bool,
+        expected: Expected,
+    },
+    Reset {
+        handle: u32,
+    },
+    Finalize {
+        handle: u32,
+    },
+    Script {
+        sql: Span,
+    },
+    Attach {
+        database: u32,
+        schema: Span,
+    },
     Close,
 }
 
@@ -78,17 +125,13 @@ pub enum Given {
     ZeroBlob(u64),
 }
 
-/// Steps, and what came of them.
+/// What came of steps.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {
-    pub handle: u32,
-    pub begins: bool,
-    pub is_counted: bool,
-    pub in_transaction: bool,
     pub rows: u64,
-    pub changes: u64,
+    /// As `sqlite3_changes` gives it, so it fits; more than that (a damaged trace) is never reached.
+    pub changes: u32,
     pub code: i32,
-    pub message: Span,
 }
 
 impl Batch {
@@ -103,12 +146,21 @@ impl Batch {
     }
 
     fn weight(&self) -> usize {
-        self.calls.len() * size_of::<Call>() + self.bytes.len()
+        self.calls.len() * (size_of::<Call>() + size_of::<Place>()) + self.bytes.len()
     }
 
     /// Memory that it holds, full or empty.
     fn capacity(&self) -> usize {
-        self.calls.capacity() * size_of::<Call>() + self.bytes.capacity()
+        self.calls.capacity() * size_of::<Call>()
+            + self.places.capacity() * size_of::<Place>()
+            + self.bytes.capacity()
+    }
+
+    fn clear(&mut self) {
+        self.calls.clear();
+        self.places.clear();
+        self.bytes.clear();
+        self.changed_bytes = 0;
     }
 
     fn put(&mut self, bytes: &[u8]) -> Span {
@@ -119,6 +171,7 @@ impl Batch {
     }
 
     fn add(&mut self, made: &Made, connection: u32) {
+        let mut message = Span { at: 0, length: 0 };
         let task = match &made.what {
             What::Open(database) => Task::Open { database: *database },
             What::Prepare { handle, sql, outcome } => {
@@ -133,20 +186,15 @@ impl Batch {
                     Value::Blob(bytes) => Given::Blob(self.put(bytes)),
                     Value::ZeroBlob(length) => Given::ZeroBlob(*length),
                 };
-                Task::Bind { handle: *handle, index: *index, value }
+                Task::Bind { handle: *handle, index: u16::try_from(*index).unwrap_or(u16::MAX), value }
             }
             What::ClearBindings { handle } => Task::ClearBindings { handle: *handle },
             What::Step(Step { handle, begins, is_counted, rows, changes, in_transaction, outcome }) => {
-                Task::Step(Expected {
-                    handle: *handle,
-                    begins: *begins,
-                    is_counted: *is_counted,
-                    in_transaction: *in_transaction,
-                    rows: *rows,
-                    changes: *changes,
-                    code: outcome.code,
-                    message: self.put(outcome.message.as_bytes()),
-                })
+                message = self.put(outcome.message.as_bytes());
+                let (begins, is_counted, in_transaction) = (*begins, *is_counted, *in_transaction);
+                let changes = u32::try_from(*changes).unwrap_or(u32::MAX);
+                let expected = Expected { rows: *rows, changes, code: outcome.code };
+                Task::Step { handle: *handle, begins, is_counted, in_transaction, expected }
             }
             What::Reset { handle } => Task::Reset { handle: *handle },
             What::Finalize { handle } => Task::Finalize { handle: *handle },
@@ -157,7 +205,8 @@ impl Batch {
             What::Close => Task::Close,
         };
         let Made { number, after, start_ns, .. } = *made;
-        self.calls.push(Call { number, after, start_ns, connection, task });
+        self.calls.push(Call { task, connection });
+        self.places.push(Place { number, after, start_ns, message });
     }
 }
 
@@ -165,8 +214,8 @@ impl Batch {
 pub struct Feed {
     queues: Vec<Queue>,
     store: Mutex<Store>,
-    /// The reading waits here for room, and the beginning of the window for the reading.
-    changed: Condvar,
+    /// The reading waits here for room.
+    has_room: Condvar,
     ahead_bytes: usize,
 }
 
@@ -191,8 +240,6 @@ struct Store {
     /// Empty batches to be used again, and the memory that they hold.
     spare: Vec<Batch>,
     spare_bytes: usize,
-    /// Whether the window may begin.
-    is_full: bool,
     is_closed: bool,
 }
 
@@ -219,7 +266,7 @@ impl Feed {
     /// For so many lanes.
     pub fn new(lanes: usize, ahead_bytes: usize) -> Feed {
         let queues = (0..lanes).map(|_| Queue::default()).collect();
-        Feed { queues, store: Mutex::default(), changed: Condvar::new(), ahead_bytes }
+        Feed { queues, store: Mutex::default(), has_room: Condvar::new(), ahead_bytes }
     }
 
     /// The lane's next calls; none at the end, or where something has failed.
@@ -248,31 +295,42 @@ impl Feed {
     /// A batch whose calls are done.
     pub fn give_back(&self, mut batch: Batch) {
         let weight = batch.weight();
-        batch.calls.clear();
-        batch.bytes.clear();
         let mut store = lock(&self.store);
         store.ahead -= weight;
-        let has_room = store.ahead <= self.ahead_bytes / 2;
+        if store.is_closed {
+            // Nothing more is read, so memory is given back after the measured time.
+            store.spare.push(batch);
+            return;
+        }
+        batch.clear();
         // One that once held much more than a lane's share, such as a large blob, goes.
         let capacity = batch.capacity();
         let is_kept = capacity <= 4 * BATCH_BYTES / self.queues.len()
             && store.spare_bytes + capacity <= self.ahead_bytes / 2;
-        if is_kept && !store.is_closed {
+        if is_kept {
             store.spare_bytes += capacity;
             store.spare.push(batch);
         }
+        let has_room = store.ahead <= self.ahead_bytes / 2;
         drop(store);
         if has_room {
-            self.changed.notify_all();
+            self.has_room.notify_all();
         }
     }
 
-    /// Waits until as much is read as may be, or all.
-    pub fn wait_until_full(&self) {
+    fn is_full(&self) -> bool {
+        lock(&self.store).ahead >= self.ahead_bytes
+    }
+
+    /// Where as much is read as may be, waits until half of it is done. False where something has failed.
+    fn wait_for_room(&self) -> bool {
         let mut store = lock(&self.store);
-        while !store.is_full && !store.is_closed {
-            store = self.changed.wait(store).unwrap_or_else(PoisonError::into_inner);
+        if store.ahead >= self.ahead_bytes {
+            while store.ahead > self.ahead_bytes / 2 && !store.is_closed {
+                store = self.has_room.wait(store).unwrap_or_else(PoisonError::into_inner);
+            }
         }
+        !store.is_closed
     }
 
     /// Nothing more comes: at the end, and where something has failed.
@@ -281,11 +339,8 @@ impl Feed {
             lock(&queue.ready).is_closed = true;
             queue.arrived.notify_all();
         }
-        let mut store = lock(&self.store);
-        store.is_closed = true;
-        (store.spare, store.spare_bytes) = (Vec::new(), 0);
-        drop(store);
-        self.changed.notify_all();
+        lock(&self.store).is_closed = true;
+        self.has_room.notify_all();
     }
 
     /// The most that was read and not done at one time, bytes.
@@ -293,43 +348,57 @@ impl Feed {
         lock(&self.store).most_ahead
     }
 
-    /// Reads the trace again and hands its calls to the lanes.
+    /// Begins the second reading.
     ///
     /// # Errors
-    /// A file that can no longer be read as it was.
-    pub fn fill(&self, plan: Plan, engine: &dyn Engine, order: &Order) -> Result<(), TraceError> {
-        let mut ends = Ends { feed: self, order, is_whole: false };
-        Fill::new(self, order, plan.lane_of).all(&plan.file, plan.reading, engine)?;
-        ends.is_whole = true;
-        Ok(())
+    /// A file that can no longer be opened.
+    pub fn begin<'a>(
+        &'a self,
+        plan: Plan,
+        engine: &'a dyn Engine,
+        order: &'a Order,
+    ) -> Result<Fill<'a>, TraceError> {
+        let lanes = self.queues.len();
+        let mut fill = Fill {
+            feed: self,
+            order,
+            reader: None,
+            translator: Translator::new(engine, plan.reading),
+            changes: changed::is_counting().then(Changes::default),
+            lane_of: plan.lane_of,
+            places: (0..lanes).map(|_| Places::default()).collect(),
+            pending: (0..lanes).map(|_| Batch::default()).collect(),
+            pending_bytes: 0,
+            is_whole: false,
+        };
+        fill.reader = Some(Reader::open(&plan.file)?);
+        Ok(fill)
     }
 }
 
-/// Whatever ends the reading, the lanes that wait for it go on; before its end they stop.
-struct Ends<'a> {
+/// The reading. Whatever ends it, the lanes that wait for it go on; before its end they stop.
+pub struct Fill<'a> {
     feed: &'a Feed,
     order: &'a Order,
+    reader: Option<Reader>,
+    translator: Translator<'a>,
+    /// Where bytes that are changed are counted.
+    changes: Option<Changes>,
+    lane_of: HashMap<u32, u32>,
+    places: Vec<Places>,
+    /// What is not handed over yet, of each lane.
+    pending: Vec<Batch>,
+    pending_bytes: usize,
     is_whole: bool,
 }
 
-impl Drop for Ends<'_> {
+impl Drop for Fill<'_> {
     fn drop(&mut self) {
         if !self.is_whole {
             self.order.stop();
         }
         self.feed.close();
     }
-}
-
-/// The reading.
-struct Fill<'a> {
-    feed: &'a Feed,
-    order: &'a Order,
-    lane_of: HashMap<u32, u32>,
-    places: Vec<Places>,
-    /// What is not handed over yet, of each lane.
-    pending: Vec<Batch>,
-    pending_bytes: usize,
 }
 
 /// The places of a lane's connections.
@@ -356,42 +425,45 @@ impl Places {
     }
 }
 
-impl<'a> Fill<'a> {
-    fn new(feed: &'a Feed, order: &'a Order, lane_of: HashMap<u32, u32>) -> Fill<'a> {
-        let lanes = feed.queues.len();
-        Fill {
-            feed,
-            order,
-            lane_of,
-            places: (0..lanes).map(|_| Places::default()).collect(),
-            pending: (0..lanes).map(|_| Batch::default()).collect(),
-            pending_bytes: 0,
+impl Fill<'_> {
+    /// Reads as much as may be read ahead; gives itself back where that is not all.
+    ///
+    /// # Errors
+    /// A file that can no longer be read as it was.
+    pub fn ahead(mut self) -> Result<Option<Self>, TraceError> {
+        while !self.is_whole && !self.feed.is_full() {
+            self.batch()?;
         }
+        Ok(if self.is_whole { None } else { Some(self) })
     }
 
-    fn all(
-        mut self,
-        file: &std::path::Path,
-        reading: Reading,
-        engine: &dyn Engine,
-    ) -> Result<(), TraceError> {
-        let mut translator = Translator::new(engine, reading);
-        for record in Reader::open(file)? {
-            match record? {
-                Record::Database(database) => translator.database(&database),
-                Record::Statement(statement) => translator.statement(statement),
-                Record::Event(event) => {
-                    if let Some(made) = translator.event(event) {
+    /// Reads the rest, as there is room for it, or until something has failed.
+    ///
+    /// # Errors
+    /// As [`Fill::ahead`].
+    pub fn rest(mut self) -> Result<(), TraceError> {
+        while !self.is_whole && self.feed.wait_for_room() && !self.order.is_stopped() {
+            self.batch()?;
+        }
+        Ok(())
+    }
+
+    /// Reads what is handed over together, and hands it over.
+    fn batch(&mut self) -> Result<(), TraceError> {
+        while self.pending_bytes < BATCH_BYTES && !self.is_whole {
+            match self.reader.as_mut().and_then(Iterator::next).transpose()? {
+                Some(Record::Database(database)) => self.translator.database(&database),
+                Some(Record::Statement(statement)) => self.translator.statement(statement),
+                Some(Record::Event(event)) => {
+                    if let Some(made) = self.translator.event(event) {
                         self.add(&made);
-                        if self.pending_bytes >= BATCH_BYTES && !self.hand_over(translator.calls()) {
-                            return Ok(());
-                        }
                     }
                 }
-                _ => {}
+                Some(_) => {}
+                None => self.is_whole = true,
             }
         }
-        self.hand_over(translator.calls());
+        self.hand_over();
         Ok(())
     }
 
@@ -403,11 +475,13 @@ impl<'a> Fill<'a> {
         let batch = &mut self.pending[lane];
         let before = batch.weight();
         batch.add(made, place);
+        if let Some(changes) = &mut self.changes {
+            batch.changed_bytes += changes.of(made);
+        }
         self.pending_bytes += batch.weight() - before;
     }
 
-    /// Hands over what is pending, and waits for room where there is none. False where something has failed.
-    fn hand_over(&mut self, calls: u64) -> bool {
+    fn hand_over(&mut self) {
         let mut store = lock(&self.feed.store);
         store.ahead += self.pending_bytes;
         store.most_ahead = store.most_ahead.max(store.ahead);
@@ -420,22 +494,13 @@ impl<'a> Fill<'a> {
         drop(store);
         self.pending_bytes = 0;
         for (lane, pending) in self.pending.iter_mut().enumerate() {
-            let Some(last) = pending.calls.last() else { continue };
+            let Some(last) = pending.places.last() else { continue };
             self.order.hand(lane, last.number + 1);
             let batch = std::mem::replace(pending, fresh.pop().unwrap_or_default());
             let queue = &self.feed.queues[lane];
             lock(&queue.ready).batches.push_back(batch);
             queue.arrived.notify_one();
         }
-        self.order.handed_all_below(calls);
-        let mut store = lock(&self.feed.store);
-        if store.ahead >= self.feed.ahead_bytes {
-            store.is_full = true;
-            self.feed.changed.notify_all();
-            while store.ahead > self.feed.ahead_bytes / 2 && !store.is_closed {
-                store = self.feed.changed.wait(store).unwrap_or_else(PoisonError::into_inner);
-            }
-        }
-        !store.is_closed && !self.order.is_stopped()
+        self.order.handed_all_below(self.translator.calls());
     }
 }

@@ -6,10 +6,11 @@ use fathom_trace::model::{DONE, OK, ROW};
 use fathom_trace::sql::Verb;
 use hdrhistogram::Histogram;
 
-use super::feed::{Batch, Call, Expected, Feed, Given, Task};
+use super::feed::{Batch, Call, Expected, Feed, Given, Place, Task};
 use super::order::Order;
 use super::plan::name_of;
 use super::wrong;
+use crate::changed;
 use crate::clock::now_ns;
 use crate::engine::calls::{Bound, Stepped};
 use crate::engine::{Connection, Engine, EngineError, abridged};
@@ -165,10 +166,10 @@ impl State<'_> {
     /// each call is, so that no pause counts.
     fn all(&mut self, record: &mut Lane) -> Result<(), WorkloadError> {
         let mut calls = Calls { batch: Batch::default(), at: 0, run: self.run, starved: (0, 0) };
-        while let Some(first) = calls.present() {
-            self.pause(&first)?;
+        while calls.has_next() {
+            self.pause(&calls)?;
             let watch = record.start();
-            let unit = self.unit(first, &mut calls)?;
+            let unit = self.unit(&mut calls)?;
             match unit {
                 Unit { has_step: true, .. } => record.end(watch, self.rows),
                 // Setting up the cell's settings is no work of the application.
@@ -185,10 +186,10 @@ impl State<'_> {
 
     /// Before an execution, and in none's time: waits for those that it depends on and, with captured times, until it is due, and notes
     /// how late it is.
-    fn pause(&mut self, call: &Call) -> Result<(), WorkloadError> {
-        self.wait(call)?;
+    fn pause(&mut self, calls: &Calls<'_>) -> Result<(), WorkloadError> {
+        self.wait(calls)?;
         let Timing::Original { speed } = self.run.timing else { return Ok(()) };
-        let due_ns = self.run.start_ns + (call.start_ns as f64 / speed) as u64;
+        let due_ns = self.run.start_ns + (calls.place().start_ns as f64 / speed) as u64;
         let now = now_ns();
         if due_ns > now {
             std::thread::sleep(Duration::from_nanos(due_ns - now));
@@ -199,26 +200,28 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Says how far the lane has come, and waits for what the call depends on.
-    fn wait(&self, call: &Call) -> Result<(), WorkloadError> {
+    /// Says how far the lane has come, and waits for what the next call depends on.
+    fn wait(&self, calls: &Calls<'_>) -> Result<(), WorkloadError> {
         let Some(order) = self.run.order else { return Ok(()) };
-        order.arrive(self.run.number, call.number);
-        let is_free = call.after == 0 || order.wait_below(self.run.number, call.after.min(call.number));
+        let place = calls.place();
+        order.arrive(self.run.number, place.number);
+        let is_free = place.after == 0 || order.wait_below(self.run.number, place.after.min(place.number));
         if is_free { Ok(()) } else { Err(stopped()) }
     }
 
-    /// The calls of an execution.
-    fn unit(&mut self, first: Call, calls: &mut Calls<'_>) -> Result<Unit, WorkloadError> {
+    /// The calls of an execution; there is at least one.
+    fn unit(&mut self, calls: &mut Calls<'_>) -> Result<Unit, WorkloadError> {
         self.rows = 0;
         let mut unit = Unit::default();
-        let mut call = first;
         loop {
-            self.call(&call, &calls.batch).map_err(|error| in_call(error, &call))?;
-            calls.at += 1;
+            let call = &calls.batch.calls[calls.at];
+            if let Err(error) = self.call(call, &calls.batch, calls.at) {
+                return Err(in_call(error, calls.place()));
+            }
             let ends = match &call.task {
-                Task::Step(step) => {
+                Task::Step { in_transaction, expected, .. } => {
                     unit.has_step = true;
-                    step.code != ROW && !step.in_transaction
+                    expected.code != ROW && !in_transaction
                 }
                 Task::Open { .. } => {
                     unit.opens = true;
@@ -227,20 +230,16 @@ impl State<'_> {
                 Task::Close => true,
                 _ => false,
             };
-            if ends || self.run.timing != Timing::AsFast {
-                break;
+            calls.at += 1;
+            if ends || self.run.timing != Timing::AsFast || !calls.has_next() {
+                return Ok(unit);
             }
-            match calls.present() {
-                Some(next) => call = next,
-                None => break,
-            }
-            self.wait(&call)?;
+            self.wait(calls)?;
         }
-        Ok(unit)
     }
 
     /// One call.
-    fn call(&mut self, call: &Call, batch: &Batch) -> Result<(), WorkloadError> {
+    fn call(&mut self, call: &Call, batch: &Batch, at: usize) -> Result<(), WorkloadError> {
         let place = call.connection as usize;
         match &call.task {
             Task::Open { database } => {
@@ -295,7 +294,7 @@ impl State<'_> {
                     Given::Blob(span) => Bound::Blob(batch.bytes(span)),
                     Given::ZeroBlob(length) => Bound::ZeroBlob(length),
                 };
-                Ok(calls.bind(*handle, *index, value)?)
+                Ok(calls.bind(*handle, u32::from(*index), value)?)
             }
             Task::ClearBindings { handle } => {
                 calls.clear_bindings(*handle);
@@ -309,39 +308,41 @@ impl State<'_> {
                 calls.finalize(*handle);
                 Ok(())
             }
-            Task::Step(step) => {
-                let stepped = calls.step(step.handle, step.rows, step.code != ROW);
+            Task::Step { handle, begins, is_counted, expected, .. } => {
+                let stepped = calls.step(*handle, expected.rows, expected.code != ROW);
                 self.rows += stepped.rows + stepped.changes;
-                if stepped.code & 0xff == step.code & 0xff
-                    && (!step.is_counted || (stepped.rows == step.rows && stepped.changes == step.changes))
-                {
-                    let begun = u64::from(step.begins);
-                    if step.is_counted {
-                        self.report.checked += begun;
-                    } else {
-                        self.report.unchecked += begun;
-                    }
-                    return Ok(());
+                let is_same_code = stepped.code & 0xff == expected.code & 0xff;
+                let is_same_count =
+                    stepped.rows == expected.rows && stepped.changes == u64::from(expected.changes);
+                if !is_same_code || (*is_counted && !is_same_count) {
+                    let sql = calls.sql(*handle);
+                    let is_error = !matches!(stepped.code, OK | ROW | DONE);
+                    let message = if is_error { calls.message() } else { String::new() };
+                    self.differs(expected, batch.text(batch.places[at].message), &sql, stepped, &message)?;
                 }
-                let sql = calls.sql(step.handle);
-                let is_error = !matches!(stepped.code, OK | ROW | DONE);
-                let message = if is_error { calls.message() } else { String::new() };
-                self.differs(step, batch.text(step.message), &sql, stepped, &message)
+                let begun = u64::from(*begins);
+                if *is_counted {
+                    self.report.checked += begun;
+                } else {
+                    self.report.unchecked += begun;
+                }
+                Ok(())
             }
             Task::Open { .. } | Task::Close | Task::Script { .. } | Task::Attach { .. } => Ok(()),
         }
     }
 
-    /// Steps that did not do what they did when they were captured.
+    /// Steps that did not do what they did when they were captured: an error, unless it is no difference.
+    #[cold]
     fn differs(
-        &mut self,
-        step: &Expected,
+        &self,
+        expected: &Expected,
         captured: &str,
         sql: &str,
         stepped: Stepped,
         message: &str,
     ) -> Result<(), WorkloadError> {
-        if stepped.code & 0xff != step.code & 0xff {
+        if stepped.code & 0xff != expected.code & 0xff {
             let told = |code: i32, words: &str| {
                 if words.is_empty() { code.to_string() } else { format!("{code} ({words})") }
             };
@@ -350,25 +351,24 @@ impl State<'_> {
                 message: format!(
                     "result {}, captured was {}",
                     told(stepped.code, message),
-                    told(step.code, captured)
+                    told(expected.code, captured)
                 ),
                 code: stepped.code,
             };
             return Err(self.explain(error).into());
         }
         // What a PRAGMA answers depends on the cell.
-        if Verb::of(sql) != Verb::Pragma {
-            return Err(wrong(format!(
-                "`{}` returned {} rows and changed {}; captured were {} and {}",
-                abridged(sql),
-                stepped.rows,
-                stepped.changes,
-                step.rows,
-                step.changes
-            )));
+        if Verb::of(sql) == Verb::Pragma {
+            return Ok(());
         }
-        self.report.checked += u64::from(step.begins);
-        Ok(())
+        Err(wrong(format!(
+            "`{}` returned {} rows and changed {}; captured were {} and {}",
+            abridged(sql),
+            stepped.rows,
+            stepped.changes,
+            expected.rows,
+            expected.changes
+        )))
     }
 
     /// An error, and what the application had that a replay has not.
@@ -407,9 +407,9 @@ impl State<'_> {
 
 /// Says in which call something went wrong.
 #[cold]
-fn in_call(error: WorkloadError, call: &Call) -> WorkloadError {
+fn in_call(error: WorkloadError, place: &Place) -> WorkloadError {
     let place =
-        format!("call {} of the replay, at {:.6} s of the trace", call.number, call.start_ns as f64 / 1e9);
+        format!("call {} of the replay, at {:.6} s of the trace", place.number, place.start_ns as f64 / 1e9);
     match error {
         WorkloadError::Engine(EngineError { what, message, code }) => {
             WorkloadError::Engine(EngineError { what: format!("{what} ({place})"), message, code })
@@ -441,19 +441,23 @@ struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// The call that comes next; none at the end, or where something has failed.
-    fn present(&mut self) -> Option<Call> {
-        if self.at >= self.batch.calls.len() {
-            self.next_batch()?;
-        }
-        self.batch.calls.get(self.at).copied()
+    /// Whether there is a next call: not at the end, nor where something has failed.
+    fn has_next(&mut self) -> bool {
+        self.at < self.batch.calls.len() || self.next_batch()
+    }
+
+    /// Where the next call, which is there, stands in the trace.
+    fn place(&self) -> &Place {
+        &self.batch.places[self.at]
     }
 
     #[cold]
-    fn next_batch(&mut self) -> Option<()> {
+    fn next_batch(&mut self) -> bool {
         let done = std::mem::take(&mut self.batch);
-        if let Some(last) = done.calls.last() {
+        self.at = 0;
+        if let Some(last) = done.places.last() {
             self.run.arrive(last.number + 1);
+            changed::add_bytes(done.changed_bytes);
             self.run.feed.give_back(done);
         }
         let (is_behind, before_ns) = (self.run.feed.is_behind(self.run.number), now_ns());
@@ -461,7 +465,7 @@ impl Calls<'_> {
         if is_behind && next.is_some() {
             self.starved = (self.starved.0 + 1, self.starved.1 + now_ns() - before_ns);
         }
-        (self.batch, self.at) = (next?, 0);
-        Some(())
+        self.batch = next.unwrap_or_default();
+        !self.batch.calls.is_empty()
     }
 }

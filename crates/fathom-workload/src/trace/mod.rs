@@ -3,7 +3,7 @@
 //! Before the timed window every database of the trace is put back to what it held at the start, with the cell's page size. Then every
 //! call is made again: opened, prepared, bound, stepped and reset as captured.
 //!
-//! **Memory.** The trace is read twice: before the window to know its threads, and again by a thread that reads ahead of them, as much as
+//! **Memory.** The trace is read twice: before the window to know its threads, and again ahead of them, as much as
 //! `feed.rs` allows; so a trace may be longer than memory. Samples are kept of so many executions (see `SAMPLES_MAX`), counts and
 //! latencies are of all.
 //!
@@ -18,6 +18,7 @@
 //! **Left out.** Databases in memory; calls that failed because of another one's lock (the application's own retry follows) or within which
 //! their process was killed. How many is told.
 
+mod changes;
 mod feed;
 mod lane;
 mod made;
@@ -190,13 +191,21 @@ impl Trace {
         let foreign = plan.foreign.clone();
         let file = plan.file.clone();
         let (order, feed) = (Order::new(lanes.len()), Feed::new(lanes.len(), ahead_bytes));
+        let not_as_before = |error: fathom_trace::TraceError| {
+            refused("file", format!("{error}; it has changed while it was replayed"))
+        };
+        let fill = feed.begin(plan, engine, &order).map_err(not_as_before)?;
+        let more = fill.ahead().map_err(not_as_before)?;
         let (ended, phase) = std::thread::scope(|scope| {
-            let reading = std::thread::Builder::new().name("reading".into()).spawn_scoped(scope, || {
-                feed::step_aside();
-                feed.fill(plan, engine, &order)
+            let reading = more.map(|fill| {
+                std::thread::Builder::new().name("reading".into()).spawn_scoped(scope, || {
+                    feed::step_aside();
+                    fill.rest()
+                })
             });
-            let reading = reading.map_err(|source| WorkloadError::Io { path: "a thread".into(), source })?;
-            feed.wait_until_full();
+            let reading = reading
+                .transpose()
+                .map_err(|source| WorkloadError::Io { path: "a thread".into(), source })?;
             let phase = Phase::begin("replay", None, Unit::Transaction);
             let mut records: Vec<_> = (0..)
                 .zip(&lanes)
@@ -226,15 +235,12 @@ impl Trace {
                 let panicked = || wrong("a replaying thread has panicked".into());
                 started.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked()))).collect()
             };
-            match reading.join() {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => {
-                    ended.insert(
-                        0,
-                        Err(refused("file", format!("{error}; it has changed while it was replayed"))),
-                    );
+            match reading.map(std::thread::ScopedJoinHandle::join) {
+                None | Some(Ok(Ok(()))) => {}
+                Some(Ok(Err(error))) => ended.insert(0, Err(not_as_before(error))),
+                Some(Err(_)) => {
+                    ended.insert(0, Err(wrong(format!("reading {} has panicked", file.display()))));
                 }
-                Err(_) => ended.insert(0, Err(wrong(format!("reading {} has panicked", file.display())))),
             }
             Ok::<_, WorkloadError>((ended, phase))
         })?;

@@ -4,7 +4,7 @@
 //! at one time (connections, prepared statements, texts that will be prepared again), never with the length of the trace.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use fathom_trace::model::{
     Action, Database, Event, Foreign, ForeignKind, Outcome, Setting, Start, Statement, Step, UNFINISHED,
@@ -49,7 +49,7 @@ pub enum What {
     Open(u32),
     Prepare {
         handle: u32,
-        sql: Rc<str>,
+        sql: Arc<str>,
         outcome: Outcome,
     },
     Bind {
@@ -118,7 +118,7 @@ pub struct Translator<'a> {
 
 #[derive(Clone)]
 struct Text {
-    sql: Rc<str>,
+    sql: Arc<str>,
     writes: bool,
 }
 
@@ -267,7 +267,7 @@ impl<'a> Translator<'a> {
         match &mut self.reading {
             Reading::First(prepared) => {
                 prepared.add(statement);
-                Some(Text { sql: Rc::default(), writes: false })
+                Some(Text { sql: Arc::default(), writes: false })
             }
             Reading::Second { prepared, .. } if prepared.is_repeated(statement) => {
                 self.statements.get(&statement).cloned()

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use libsqlite3_sys::SQLITE_TRANSIENT;
 
 use super::connection::SqliteConnection;
-use super::library::{DONE, OK, ROW, sqlite3_stmt, text};
+use super::library::{DONE, Destructor, OK, ROW, sqlite3_stmt, text};
 use crate::engine::calls::{Bound, Calls, Stepped};
 use crate::engine::{EngineError, abridged};
 
@@ -14,11 +14,44 @@ pub(super) struct Numbered {
     pub handle: *mut sqlite3_stmt,
     columns: c_int,
     changes_rows: bool,
+    /// Whether no step was made since it was prepared or reset.
+    is_at_rest: bool,
+    /// Texts and blobs that are bound, by parameter. SQLite uses them in place.
+    kept: Vec<Vec<u8>>,
+}
+
+/// Longer values are left to SQLite to copy: memory for them is not kept.
+const KEPT_BYTES_MAX: usize = 64 << 10;
+
+/// So are those of parameters beyond this one.
+const KEPT_MAX: usize = 1 << 10;
+
+impl Numbered {
+    /// A copy of a value that lives until its parameter is bound again, and what SQLite is to be told of it: in place (a null destructor is
+    /// `SQLITE_STATIC`), or to be copied where the statement may be using what was bound before. Memory that is used again
+    /// takes less time than SQLite's copy, which is allocated for each value.
+    fn keep(&mut self, index: u32, bytes: &[u8]) -> (*const u8, Destructor) {
+        let place = (index as usize).wrapping_sub(1);
+        if !self.is_at_rest || place >= KEPT_MAX || bytes.len() > KEPT_BYTES_MAX {
+            return (bytes.as_ptr(), SQLITE_TRANSIENT());
+        }
+        if self.kept.len() <= place {
+            self.kept.resize_with(place + 1, Vec::new);
+        }
+        let kept = &mut self.kept[place];
+        kept.clear();
+        kept.extend_from_slice(bytes);
+        (kept.as_ptr(), None)
+    }
 }
 
 impl SqliteConnection {
     fn numbered_at(&self, handle: u32) -> Option<&Numbered> {
         self.numbered.get(handle as usize).and_then(Option::as_ref)
+    }
+
+    fn numbered_at_mut(&mut self, handle: u32) -> Option<&mut Numbered> {
+        self.numbered.get_mut(handle as usize).and_then(Option::as_mut)
     }
 
     fn handle_at(&self, handle: u32) -> *mut sqlite3_stmt {
@@ -40,36 +73,34 @@ impl Calls for SqliteConnection {
             self.numbered.resize_with(place + 1, || None);
         }
         self.finalize(handle);
-        self.numbered[place] = Some(Numbered { handle: statement, columns, changes_rows });
+        self.numbered[place] =
+            Some(Numbered { handle: statement, columns, changes_rows, is_at_rest: true, kept: Vec::new() });
         Ok(())
     }
 
     fn bind(&mut self, handle: u32, index: u32, value: Bound<'_>) -> Result<(), EngineError> {
         let functions = &self.library.functions;
-        let statement = self.handle_at(handle);
+        let Some(numbered) = self.numbered.get_mut(handle as usize).and_then(Option::as_mut) else {
+            return Err(self.error(&format!("binding parameter {index}"), libsqlite3_sys::SQLITE_MISUSE));
+        };
+        let statement = numbered.handle;
         let number = c_int::try_from(index).unwrap_or(c_int::MAX);
         let length = |bytes: &[u8]| c_int::try_from(bytes.len()).unwrap_or(c_int::MAX);
-        // SAFETY: a null statement is refused by SQLite (SQLITE_MISUSE), and a live one is this connection's; text and blob are
-        // given with their lengths and copied (SQLITE_TRANSIENT).
+        // SAFETY: the statement is this connection's and live; text and blob are given with their lengths, and are copied by SQLite or
+        // stay where they are until the parameter is bound again or the statement is finalised (see `keep`).
         let code = unsafe {
             match value {
                 Bound::Null => (functions.sqlite3_bind_null)(statement, number),
                 Bound::Integer(value) => (functions.sqlite3_bind_int64)(statement, number, value),
                 Bound::Real(value) => (functions.sqlite3_bind_double)(statement, number, value),
-                Bound::Text(bytes) => (functions.sqlite3_bind_text)(
-                    statement,
-                    number,
-                    bytes.as_ptr().cast(),
-                    length(bytes),
-                    SQLITE_TRANSIENT(),
-                ),
-                Bound::Blob(bytes) => (functions.sqlite3_bind_blob)(
-                    statement,
-                    number,
-                    bytes.as_ptr().cast(),
-                    length(bytes),
-                    SQLITE_TRANSIENT(),
-                ),
+                Bound::Text(bytes) => {
+                    let (place, destructor) = numbered.keep(index, bytes);
+                    (functions.sqlite3_bind_text)(statement, number, place.cast(), length(bytes), destructor)
+                }
+                Bound::Blob(bytes) => {
+                    let (place, destructor) = numbered.keep(index, bytes);
+                    (functions.sqlite3_bind_blob)(statement, number, place.cast(), length(bytes), destructor)
+                }
                 Bound::ZeroBlob(bytes) => {
                     let bytes = vec![0_u8; usize::try_from(bytes).unwrap_or(0)];
                     let length = length(&bytes);
@@ -96,8 +127,11 @@ impl Calls for SqliteConnection {
 
     fn step(&mut self, handle: u32, rows: u64, to_end: bool) -> Stepped {
         let mut stepped = Stepped { rows: 0, changes: 0, code: libsqlite3_sys::SQLITE_MISUSE };
-        let Some(numbered) = self.numbered_at(handle) else { return stepped };
         let functions = &self.library.functions;
+        let Some(numbered) = self.numbered.get_mut(handle as usize).and_then(Option::as_mut) else {
+            return stepped;
+        };
+        numbered.is_at_rest = false;
         loop {
             // SAFETY: the statement is live.
             stepped.code = unsafe { (functions.sqlite3_step)(numbered.handle) };
@@ -143,9 +177,12 @@ impl Calls for SqliteConnection {
     }
 
     fn reset(&mut self, handle: u32) {
-        let statement = self.handle_at(handle);
-        // SAFETY: null, which does nothing, or live. The result repeats that of the last step.
-        unsafe { (self.library.functions.sqlite3_reset)(statement) };
+        let reset = self.library.functions.sqlite3_reset;
+        if let Some(numbered) = self.numbered_at_mut(handle) {
+            // SAFETY: the statement is live. The result repeats that of the last step.
+            unsafe { reset(numbered.handle) };
+            numbered.is_at_rest = true;
+        }
     }
 
     fn finalize(&mut self, handle: u32) {

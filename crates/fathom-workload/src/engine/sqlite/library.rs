@@ -16,7 +16,7 @@ pub(super) const OK: c_int = bundled::SQLITE_OK;
 pub(super) const ROW: c_int = bundled::SQLITE_ROW;
 pub(super) const DONE: c_int = bundled::SQLITE_DONE;
 
-type Destructor = Option<unsafe extern "C" fn(*mut c_void)>;
+pub(super) type Destructor = Option<unsafe extern "C" fn(*mut c_void)>;
 type BusyHandler = Option<unsafe extern "C" fn(*mut c_void, c_int) -> c_int>;
 
 /// Declares the table, with the C prototypes of <https://sqlite.org/c3ref/funclist.html>, and its two ways of being filled.
