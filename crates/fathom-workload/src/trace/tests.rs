@@ -162,6 +162,26 @@ fn captured_times_are_kept_and_lateness_is_told() {
     }
 }
 
+/// The second call was captured 1 ms after the first, which now takes far longer.
+#[test]
+fn a_call_that_cannot_begin_when_it_is_due_is_told_to_be_late() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let long = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 200000) SELECT max(x) FROM c";
+    let path = trace(directory.path(), Start::Empty, |assembler, connection| {
+        for (sql, start_ns) in [(long, 0), ("SELECT 1", 1_000_000)] {
+            let (counts, duration_ns) = (Some((1, 0)), 10);
+            let execution = Execution { sql, values: &[], start_ns, duration_ns, keep: false, counts };
+            assembler.execute(connection, &execution).expect("written");
+        }
+    });
+    let (outcome, kept, _) = replay(&path, json!({}), json!({"timing": "original"}));
+    outcome.expect("replayed");
+    let told = kept.warnings.iter().find_map(|it| it.split_once("at most ")).expect("told").1;
+    let most_ms: f64 = told.trim_end_matches(" ms").parse().expect("a number");
+    let first_ms = kept.samples[0].split.wall_ns as f64 / 1e6;
+    assert!(first_ms > 3.0 && most_ms > first_ms - 1.5, "{first_ms} ms, then {most_ms} ms late");
+}
+
 /// Two connections that took turns: each reads what the other one had written.
 #[test]
 fn threads_keep_the_order_in_which_their_calls_depended_on_each_other() {
