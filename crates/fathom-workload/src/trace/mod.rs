@@ -1,7 +1,7 @@
 //! `trace`: what an application did, done again (`fathom trace`).
 //!
-//! Before the timed window every database of the trace is put back to what it held at the start, with the cell's page size. Then every
-//! call is made again: opened, prepared, bound, stepped and reset as captured.
+//! Before the timed window every database of the trace is put back to what it held at the start, with the cell's page size, and is on the
+//! device. Then every call is made again: opened, prepared, bound, stepped and reset as captured.
 //!
 //! **Memory.** The trace is read twice: before the window to know its threads, and again ahead of them, as much as
 //! `feed.rs` allows; so a trace may be longer than memory. Samples are kept of so many executions (see `SAMPLES_MAX`), counts and
@@ -140,6 +140,7 @@ impl Workload for Trace {
         sink.progress(0.3);
         let databases = std::mem::take(&mut plan.databases);
         let ahead_bytes = usize::try_from(self.params.count("ahead") << 20).unwrap_or(usize::MAX);
+        settle(context.directory)?;
         let report = self.replay(engine, plan, ahead_bytes, sink)?.0;
         report.tell(sink);
         for (number, name) in databases {
@@ -153,6 +154,13 @@ impl Workload for Trace {
     fn parameters(&self) -> BTreeMap<String, serde_json::Value> {
         self.params.all().clone()
     }
+}
+
+/// Brings what was put there to the device: else the first commit that waits for it would write the databases as they were at the start, and
+/// the trace, too.
+fn settle(directory: &Path) -> Result<(), WorkloadError> {
+    let synced = std::fs::File::open(directory).and_then(|open| Ok(rustix::fs::syncfs(open)?));
+    synced.map_err(|source| WorkloadError::Io { path: directory.display().to_string(), source })
 }
 
 /// Whether a database is sound, and what it holds.
