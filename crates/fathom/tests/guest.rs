@@ -71,7 +71,8 @@ fn a_kernel_boots_without_a_disk_as_after_its_build() {
     let (release, mut filesystems) = trial(&kernel, Path::new(FATHOM), home.path()).unwrap();
     assert_eq!(release, kernel.release);
     let mut told = kernel.filesystems.clone();
-    (filesystems.sort(), told.sort());
+    filesystems.sort();
+    told.sort();
     assert_eq!(filesystems, told);
 }
 
