@@ -161,7 +161,8 @@ impl Chromium {
             json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] }),
         );
         page.call("Page.navigate", json!({ "url": format!("file://{}{hash}", path.display()) }));
-        page.wait("document.documentElement && document.documentElement.dataset.ready === 'true'");
+        // The script of the block traces comes after the one that says it is ready.
+        page.wait("document.readyState === 'complete' && document.documentElement.dataset.ready === 'true'");
         page
     }
 }
