@@ -265,14 +265,7 @@ impl<'a> Machine<'a> {
                 Err(_) => {}
             }
         }
-        Availability {
-            filesystem: filesystem.name.to_string(),
-            present,
-            detail,
-            remedy,
-            min_mib: filesystem.min_mib,
-            in_guest,
-        }
+        filesystem.available(present, detail, remedy, in_guest)
     }
 }
 
@@ -302,19 +295,17 @@ pub fn filesystems_in_guest() -> Vec<Availability> {
             Ok(kernel) => (true, format!("{}, {}", kernel.title(), filesystem.mkfs), String::new()),
             Err((reason, remedy)) => (false, reason, remedy),
         };
-        Availability {
-            filesystem: filesystem.name.to_string(),
-            present,
-            detail,
-            remedy,
-            min_mib: filesystem.min_mib,
-            in_guest: true,
-        }
+        filesystem.available(present, detail, remedy, true)
     };
     known.iter().map(in_guest).collect()
 }
 
 impl FileSystem {
+    fn available(&self, present: bool, detail: String, remedy: String, in_guest: bool) -> Availability {
+        let (filesystem, min_mib) = (self.name.to_string(), self.min_mib);
+        Availability { filesystem, present, detail, remedy, min_mib, in_guest }
+    }
+
     /// Driver and tool, in words.
     fn described(&self) -> String {
         match &self.driver {

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::random::Random;
 use crate::mountinfo::mount_of;
 
 const BLOCK: usize = 4096;
@@ -147,18 +148,7 @@ impl Room {
     }
 }
 
-/// splitmix64.
-struct Random(u64);
-
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     /// A place for `bytes`, aligned to their size, that does not begin at `not`.
     fn place(&mut self, within: u64, bytes: usize, not: u64) -> u64 {
         let bytes = bytes as u64;

@@ -11,6 +11,7 @@ mod latency;
 mod model;
 mod oplog;
 mod presets;
+mod random;
 pub mod server;
 mod sleeper;
 mod statistics;

@@ -324,6 +324,20 @@ impl Model {
         Ok(())
     }
 
+    /// What it says of single operations, in a line.
+    #[must_use]
+    pub fn in_short(&self) -> String {
+        let us = |ns: f64| ns / 1e3;
+        format!(
+            "4 KiB read {:.0} µs, write {:.0} µs (medians); flush {:.0} µs and {:.1} µs for each dirty KiB; {} at once",
+            us(self.read.random.quantile_ns(0.5)),
+            us(self.write.random.quantile_ns(0.5)),
+            us(self.flush.base.quantile_ns(0.5)),
+            us(self.flush.per_dirty_kib_ns),
+            self.channels,
+        )
+    }
+
     /// Reads a model's text; `file` is for messages.
     ///
     /// # Errors

@@ -15,6 +15,7 @@
 //! tables, parity, the tail of a block).
 
 use super::model::{Kind, Model, Side};
+use super::random::Random;
 
 /// What is asked of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +71,7 @@ impl Streams {
 #[derive(Clone, Debug)]
 pub struct Timeline {
     model: Model,
-    random: u64,
+    random: Random,
     free_ns: Vec<u64>,
     reads: Streams,
     writes: Streams,
@@ -87,7 +88,7 @@ impl Timeline {
     pub fn new(model: Model, seed: u64) -> Timeline {
         let streams = Streams { ends: Vec::new(), most: model.streams };
         Timeline {
-            random: seed,
+            random: Random(seed),
             free_ns: vec![0; model.channels.max(1)],
             reads: streams.clone(),
             writes: streams,
@@ -117,7 +118,7 @@ impl Timeline {
             Operation::Flush => self.flush(now_ns),
             Operation::Read => {
                 let sequential = self.reads.follow(offset, bytes);
-                let share = self.share();
+                let share = self.random.share();
                 let took_ns = duration_ns(&self.model.read, sequential, share, bytes);
                 self.serve(now_ns, took_ns, sequential, false)
             }
@@ -127,7 +128,7 @@ impl Timeline {
 
     fn write(&mut self, now_ns: u64, offset: u64, bytes: u64) -> Service {
         let sequential = self.writes.follow(offset, bytes);
-        let share = self.share();
+        let share = self.random.share();
         let mut took_ns = duration_ns(&self.model.write, sequential, share, bytes);
         self.dirty_bytes = self.dirty_bytes_at(now_ns);
         self.dirty_at_ns = now_ns;
@@ -148,7 +149,7 @@ impl Timeline {
             if self.since_stall >= stall.every_bytes {
                 self.since_stall -= stall.every_bytes;
                 stalled = true;
-                let share = self.share();
+                let share = self.random.share();
                 took_ns += self.model.stall.as_ref().map_or(0.0, |stall| stall.latency.quantile_ns(share));
             }
         }
@@ -169,22 +170,13 @@ impl Timeline {
         let busy_ns = self.free_ns.iter().copied().max().unwrap_or(0);
         let start_ns = now_ns.max(busy_ns);
         let dirty_kib = self.dirty_bytes_at(start_ns) / 1024.0;
-        let share = self.share();
+        let share = self.random.share();
         let flush = &self.model.flush;
         let took_ns = flush.base.quantile_ns(share) + dirty_kib * flush.per_dirty_kib_ns;
         let finish_ns = start_ns + took_ns.round() as u64;
         self.free_ns.fill(finish_ns);
         (self.dirty_bytes, self.dirty_at_ns) = (0.0, finish_ns);
         Service { start_ns, finish_ns, sequential: false, stalled: false }
-    }
-
-    /// A number in 0…1, the next of the seed's (splitmix64).
-    fn share(&mut self) -> f64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// The model.

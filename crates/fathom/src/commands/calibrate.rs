@@ -44,15 +44,7 @@ pub fn run(asked: &Calibrate) -> super::Result {
         Some(file) => {
             fathom_report::write_whole(file, |out| Ok(out.write_all(text.as_bytes())?))
                 .map_err(Error::failed)?;
-            let us = |ns: f64| ns / 1e3;
-            println!(
-                "4 KiB read {:.0} us, write {:.0} us (medians); flush {:.0} us and {:.2} us for each dirty KiB; {} at once.",
-                us(model.read.random.quantile_ns(0.5)),
-                us(model.write.random.quantile_ns(0.5)),
-                us(model.flush.base.quantile_ns(0.5)),
-                us(model.flush.per_dirty_kib_ns),
-                model.channels,
-            );
+            println!("{}.", model.in_short());
             let shown = if file.components().count() == 1 {
                 format!("./{}", file.display())
             } else {

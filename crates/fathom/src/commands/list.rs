@@ -134,15 +134,7 @@ fn print_kind(kind: Kind, detail: bool) {
 
 /// What the model says in one line, where it is from, and what is assumed.
 fn print_device(model: &fathom_stack::device::Model) {
-    let us = |ns: f64| ns / 1e3;
-    println!(
-        "      4 KiB read {:.0} µs, write {:.0} µs (medians); flush {:.0} µs and {:.1} µs for each dirty KiB; {} at once",
-        us(model.read.random.quantile_ns(0.5)),
-        us(model.write.random.quantile_ns(0.5)),
-        us(model.flush.base.quantile_ns(0.5)),
-        us(model.flush.per_dirty_kib_ns),
-        model.channels,
-    );
+    println!("      {}", model.in_short());
     for source in &model.sources {
         println!("      from: {source}");
     }
