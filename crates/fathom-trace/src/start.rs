@@ -137,5 +137,7 @@ impl Restore {
 /// # Errors
 /// No such directory; one that cannot be written.
 pub fn work_directory(parent: &Path) -> Result<tempfile::TempDir, TraceError> {
+    // Asked first, so that an error names the directory that was meant, and not the one that would have been made in it.
+    std::fs::read_dir(parent).map_err(TraceError::io(parent))?;
     tempfile::Builder::new().prefix(".fathom-replay-").tempdir_in(parent).map_err(TraceError::io(parent))
 }

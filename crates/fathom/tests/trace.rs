@@ -467,7 +467,12 @@ except sqlite3.IntegrityError: pass
         .fathom(&["trace", "replay", "a.trace", "--dir", ".", "--set", "journal_mod=wal"])
         .exits(2)
         .says("journal_mode");
-    place.fathom(&["trace", "replay", "a.trace", "--dir", "missing"]).exits(2).says("missing: No such file");
+    place
+        .fathom(&["trace", "replay", "a.trace", "--dir", "missing"])
+        .exits(2)
+        .says("error: missing: No such file");
+    let missing = place.fathom(&["trace", "replay", "a.trace", "--dir", "missing"]);
+    assert!(!missing.stderr.contains(".fathom-replay"), "names what was asked for only: {}", missing.stderr);
     let experiment = format!(
         "name = \"mine\"\ntitle = \"Mine\"\nrepeats = 2\n[workload]\nname = \"trace\"\nfile = \"{}\"\n[engine]\nname = \"sqlite\"\n[stack]\nfilesystem = \"dir\"\n[matrix]\n\"engine.journal_mode\" = [\"delete\", \"wal\"]\n",
         place.path("b.trace").display()
@@ -506,6 +511,11 @@ fn damaged_traces_are_refused_with_their_place() {
     place.write("a.sql", "CREATE TABLE t(a); INSERT INTO t VALUES (1);");
     place.fathom(&["trace", "import", "a.sql", "--out", "a.trace"]).exits(0);
     let whole = place.read("a.trace");
+    // Torn before its first event, it has nothing to tell.
+    place.write_bytes("early.trace", &whole[..40]);
+    let early = place.fathom(&["trace", "info", "early.trace"]);
+    early.exits(1).says("early.trace: torn at byte");
+    assert_eq!(early.stdout, "");
     place.write_bytes("torn.trace", &whole[..whole.len() - 5]);
     let end = place.fathom(&["trace", "info", "torn.trace"]);
     end.exits(1).says("torn.trace: torn at byte").says("everything before is readable");

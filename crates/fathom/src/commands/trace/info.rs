@@ -10,7 +10,8 @@ pub fn run(asked: &TraceInfo) -> super::super::Result {
     let info = info(&asked.file).map_err(super::asked_or_failed)?;
     if asked.json {
         super::super::print_json(&info)?;
-    } else {
+    } else if info.torn.is_none() || info.events > 0 {
+        // Of a file that is torn before its first event there is nothing to count.
         print(&info);
     }
     match &info.torn {
