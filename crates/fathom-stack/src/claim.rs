@@ -5,7 +5,7 @@
 //! STATE/stacks/ID/entry.json   what the stack consists of (Entry)
 //! STATE/stacks/ID/owner        locked (flock) by the owner as long as it lives; the kernel lets go whatever happens
 //! STATE/stacks/ID/mnt/         mount point
-//! STATE/stacks/ID/state/       what a guest kernel keeps while it runs
+//! STATE/stacks/ID/state/       what a guest kernel keeps while it runs, and what companions have to say
 //! STATE/stacks/ID/TAG.device/  where a modelled device is served, if the stack has one
 //! STATE/lock                   taken to make an entry or to judge one
 //! ```
@@ -28,7 +28,7 @@ use crate::command::{CommandLine, find_program, fusermount};
 use crate::device::server::Server;
 use crate::error::StackError;
 use crate::guard::Guard;
-use crate::guest::{self, Guest};
+use crate::guest::{self, Guest, Keeper};
 use crate::loop_device;
 use crate::mountinfo::{Holder, holders, mounts};
 use crate::spec::{StackRecord, StackSpec};
@@ -83,6 +83,8 @@ pub(crate) struct Claim {
     pub server: Option<Server>,
     /// Has the stack's file system mounted.
     pub guest: Option<Guest>,
+    /// Has the guest whose file system is mounted here as well.
+    pub keeper: Option<Keeper>,
     /// Held locked while this process lives.
     owner: File,
 }
@@ -137,7 +139,7 @@ impl Claim {
             .map_err(io::Error::from)
             .map_err(StackError::io("lock", &path))?;
         entry.write(&home)?;
-        Ok(Claim { home, entry, guard: None, server: None, guest: None, owner })
+        Ok(Claim { home, entry, guard: None, server: None, guest: None, keeper: None, owner })
     }
 
     /// Where it is (to be) mounted.
@@ -153,6 +155,9 @@ impl Claim {
         // Its disk is wanted no more, so a guest that cannot unmount is only told of.
         let off = self.guest.take().map(|guest| guest.off(Path::new(guest::POINT), UNMOUNT_LIMIT));
         undo(&self.home, &self.entry, patience)?;
+        if let Some(keeper) = self.keeper.take() {
+            keeper.end();
+        }
         if let Some(server) = self.server.take() {
             server.end();
         }
@@ -171,6 +176,9 @@ impl Claim {
         self.entry.write(&self.home)?;
         if let Some(server) = self.server.take() {
             server.keep();
+        }
+        if let Some(keeper) = self.keeper.take() {
+            keeper.keep();
         }
         if let Some(guard) = self.guard.take() {
             guard.dismiss();
@@ -283,10 +291,11 @@ pub(crate) fn undo(home: &Path, entry: &Entry, patience: Patience) -> Result<(),
     if let Some(instance) = blocks::instance_path(&entry.tag) {
         gone(blocks::remove_instance(&instance), "remove", &instance)?;
     }
-    guest::end_left_behind(&home.join(guest::STATE));
-    gone(fs::remove_dir_all(home.join(guest::STATE)), "remove", &home.join(guest::STATE))?;
     let point = mount_point(home);
     let lazily = unmount(&point, patience)?;
+    // Not before: what is busy stays as it is.
+    guest::end_left_behind(&home.join(guest::STATE));
+    gone(fs::remove_dir_all(home.join(guest::STATE)), "remove", &home.join(guest::STATE))?;
     let still_held = release_loops(&entry.tag, if lazily.is_some() { Duration::ZERO } else { patience.wait });
     let device = device_point(home, entry);
     if !entry.spec.device.is_empty() {

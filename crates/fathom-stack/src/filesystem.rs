@@ -314,6 +314,11 @@ impl FileSystem {
         }
     }
 
+    /// Whether names that differ in case only name one file.
+    pub fn case_folds(&self) -> bool {
+        ["vfat", "msdos", "exfat", "ntfs3"].contains(&&*self.name)
+    }
+
     fn is_ext(&self) -> bool {
         self.mkfs == "mke2fs"
     }

@@ -14,8 +14,9 @@ use crate::claim::{Entry, device_point, image_path, mount_point};
 
 /// $1 mount point, $2 entry, $3 directory of a `dir` stack or empty, $4 and $5 images (nameless but for a moment),
 /// $6 the stack's trace instance or empty (there is one only while blocks are traced), $7 where a modelled device is served, or
-/// empty; a mount whose server was killed cannot be looked at, so rmdir is what tells. An rmdir that succeeds proves that nothing is mounted and nothing can be mounted there any more. A process that still
-/// uses the mount has 60 seconds to end.
+/// empty. A mount whose server was killed cannot be looked at, so it is the directory above and rmdir that tell. An rmdir that
+/// succeeds proves that nothing is mounted and nothing can be mounted there any more. A process that still uses the mount has 60
+/// seconds to end.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
 IFS= read -r word
@@ -25,8 +26,9 @@ if [ -n "$6" ]; then
   while [ -d "$6" ] && ! rmdir -- "$6" 2>/dev/null && [ "$tries" -lt 20 ]; do tries=$((tries + 1)); sleep 0.1; done
 fi
 tries=0
-while [ -d "$1" ] && ! rmdir -- "$1" 2>/dev/null; do
+while ls -- "$2" 2>/dev/null | grep -qxF -- "${1##*/}" && ! rmdir -- "$1" 2>/dev/null; do
   umount -- "$1" 2>/dev/null && continue
+  fusermount3 -u -- "$1" 2>/dev/null && continue
   tries=$((tries + 1))
   [ "$tries" -gt 600 ] && exit 1
   sleep 0.1

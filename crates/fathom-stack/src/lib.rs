@@ -22,6 +22,7 @@ pub mod blocks;
 mod claim;
 mod cold;
 mod command;
+mod companion;
 pub mod device;
 mod distribution;
 mod doctor;

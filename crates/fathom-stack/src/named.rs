@@ -26,6 +26,9 @@ pub struct Named {
     pub spec: StackSpec,
     /// What was made.
     pub record: StackRecord,
+    /// Why it gives nothing but errors any more, if that is known; `down` removes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
     /// When it was made, ms since 1970.
     pub created_ms: u64,
 }
@@ -147,7 +150,8 @@ fn home_of(state: &std::path::Path, name: &str) -> PathBuf {
 }
 
 fn named(name: String, entry: Entry, state: &std::path::Path) -> Named {
-    let point = mount_point(&home_of(state, &name));
+    let home = home_of(state, &name);
+    let point = mount_point(&home);
     let mounted = || mounts().unwrap_or_default().iter().any(|mount| mount.point == point);
     let (path, up) = match &entry.work {
         Some(work) => (work.clone(), work.is_dir()),
@@ -159,6 +163,7 @@ fn named(name: String, entry: Entry, state: &std::path::Path) -> Named {
         up,
         spec: entry.spec,
         record: entry.record.unwrap_or_default(),
+        problem: crate::guest::broken(&home),
         created_ms: entry.created_ms,
     }
 }

@@ -159,12 +159,9 @@ impl Stacks {
                 stack.devices = devices;
                 (path, record)
             }
-            Some((filesystem, Place::Guest(_))) if name.is_some() => {
-                return Err(StackError::Unavailable {
-                    filesystem: filesystem.name.to_string(),
-                    reason: "it would be mounted in a guest kernel, where no program but Fathom's worker reaches it".into(),
-                    remedy: "fathom run FILE.toml".into(),
-                });
+            Some((filesystem, Place::Guest(kernel))) if name.is_some() => {
+                let device = self.serve_device(claim)?;
+                self.make_relayed(claim, filesystem, device, kernel)?
             }
             Some((filesystem, Place::Guest(kernel))) => {
                 let device = self.serve_device(claim)?;
@@ -366,7 +363,9 @@ impl Stacks {
             capture: false,
             faults: spec.faults.clone(),
         };
-        let server = Server::start(program, &order)
+        let state = claim.home.join(guest::STATE);
+        fs::create_dir_all(&state).map_err(StackError::io("make", &state))?;
+        let server = Server::start(program, &order, &state.join("device.log"))
             .map_err(|problem| StackError::Mount { path: at.clone(), problem })?;
         claim.server = Some(server);
         let path = at.join(crate::device::FILE);

@@ -67,6 +67,9 @@ pub enum Command {
     /// Serve a modelled device (internal)
     #[command(hide = true)]
     DeviceServer,
+    /// Hold a guest whose file system is mounted here (internal)
+    #[command(hide = true)]
+    GuestKeeper,
     /// Be the first process of a guest kernel (internal)
     #[command(hide = true)]
     GuestAgent,
@@ -241,6 +244,9 @@ pub enum StackAction {
         /// What fails on the modelled device, e.g. write-error@1000 (may be given several times)
         #[arg(long, value_name = "FAULT")]
         fault: Vec<String>,
+        /// Mount it in a guest kernel even where this machine's own has the file system
+        #[arg(long)]
+        guest: bool,
     },
     /// Unmount and remove
     Down {

@@ -24,6 +24,7 @@ fn main() -> std::process::ExitCode {
         Command::Worker => return commands::worker::run(),
         Command::GuestAgent => return fathom_stack::guest::agent::main(),
         Command::DeviceServer => return fathom_stack::device::server::main(),
+        Command::GuestKeeper => return fathom_stack::guest::relay::keeper::main(),
     };
     outcome.unwrap_or_else(Outcome::from).exit()
 }

@@ -1,7 +1,6 @@
 //! A modelled device in a process of its own, and the other end of it.
 //!
-//! The device must outlive whatever happens to the process that measures on it for as long as anything is mounted on it, and must not
-//! share its fate when that process ends up waiting for the device. So `fathom device-server` serves it:
+//! A companion of the process that measures on it: `fathom device-server`.
 //!
 //! ```text
 //! stdin    an Order as one line of JSON, then lines: `statistics`, `keep`; the end of it means that the owner is gone
@@ -11,10 +10,8 @@
 //! mount away itself, as soon as nobody uses it.
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
@@ -23,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::disk::{Disk, Options};
 use super::model::Model;
 use super::statistics::Statistics;
+use crate::companion::{Companion, fusermounted};
 
 /// What a server is to serve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,7 +98,7 @@ pub fn main() -> ExitCode {
             }
         }
         // In use until whoever undoes the rest has done so.
-        while !keep && !unmounted(&at) {
+        while !keep && !fusermounted(&at) {
             thread::sleep(AGAIN);
         }
     });
@@ -116,14 +114,6 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Takes the mount away, as root or with the help of fusermount; whether it is gone.
-fn unmounted(at: &Path) -> bool {
-    if crate::is_root() {
-        return rustix::mount::unmount(at, rustix::mount::UnmountFlags::empty()).is_ok();
-    }
-    crate::command::fusermount(at, &[]).is_ok()
-}
-
 fn serve(line: &str) -> Result<Disk, String> {
     let order: Order = serde_json::from_str(line).map_err(|e| format!("the order: {e}"))?;
     let model = Model::parse("the model", &order.model).map_err(|e| e.to_string())?;
@@ -137,43 +127,20 @@ fn serve(line: &str) -> Result<Disk, String> {
 /// A server that this process started.
 #[derive(Debug)]
 pub(crate) struct Server {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    answers: Receiver<String>,
+    companion: Companion,
     /// What a late answer costs beyond its delay, ns: read, write, flush.
     pub overhead_ns: [u64; 3],
 }
 
 impl Server {
-    /// Starts `program device-server` and waits until the file is there.
+    /// Starts `program device-server` and waits until the file is there; `log` is for what it says on stderr.
     ///
     /// # Errors
     /// In words: the program cannot be started, or what the server says.
-    pub fn start(program: &Path, order: &Order) -> Result<Server, String> {
-        let mut child = Command::new(program)
-            .arg("device-server")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .current_dir("/")
-            // The terminal's Ctrl-C is for its owner, who undoes the stack in order.
-            .process_group(0)
-            .spawn()
-            .map_err(|e| format!("{} device-server: {e}", program.display()))?;
-        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let (sender, answers) = channel();
-        if let Some(stdout) = stdout {
-            thread::spawn(move || {
-                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                    if sender.send(line).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        let mut server = Server { child, stdin, answers, overhead_ns: [0; 3] };
-        let line = serde_json::to_string(order).map_err(|e| e.to_string())?;
-        server.tell(&line);
+    pub fn start(program: &Path, order: &Order, log: &Path) -> Result<Server, String> {
+        let text = serde_json::to_string(order).map_err(|e| e.to_string())?;
+        let companion = Companion::start(program, "device-server", &text, log)?;
+        let mut server = Server { companion, overhead_ns: [0; 3] };
         match server.answer() {
             Ok(Answer::Ready(overhead_ns)) => {
                 server.overhead_ns = overhead_ns;
@@ -185,25 +152,9 @@ impl Server {
         }
     }
 
-    fn tell(&mut self, line: &str) {
-        if let Some(stdin) = &mut self.stdin {
-            // A server that is gone is noticed by its missing answer.
-            let _ = crate::pipe::write_all(stdin, format!("{line}\n").as_bytes());
-        }
-    }
-
-    fn answer(&self) -> Result<Answer, String> {
-        match self.answers.recv_timeout(ANSWER_LIMIT) {
-            Ok(line) => {
-                serde_json::from_str(&line).map_err(|e| format!("the device's server says {line:?}: {e}"))
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                Err(format!("the device's server has not answered for {ANSWER_LIMIT:?}"))
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                Err("the device's server is gone: it was killed or has failed".into())
-            }
-        }
+    fn answer(&mut self) -> Result<Answer, String> {
+        let line = self.companion.line(ANSWER_LIMIT)?;
+        serde_json::from_str(&line).map_err(|e| format!("the device's server says {line:?}: {e}"))
     }
 
     /// What the device has done so far.
@@ -211,7 +162,7 @@ impl Server {
     /// # Errors
     /// In words: the server is gone.
     pub fn statistics(&mut self) -> Result<Statistics, String> {
-        self.tell("statistics");
+        self.companion.tell("statistics");
         match self.answer()? {
             Answer::Statistics(statistics) => Ok(*statistics),
             Answer::Error(problem) => Err(problem),
@@ -220,27 +171,17 @@ impl Server {
     }
 
     /// Lets the server outlive this process.
-    pub fn keep(mut self) {
-        self.tell("keep");
-        // Without this the child would be waited for by nobody, which is what is wanted: it belongs to nobody now.
-        self.stdin = None;
+    pub fn keep(self) {
+        self.companion.keep();
     }
 
     /// Process id, for tests that kill it.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.companion.pid()
     }
 
     /// Waits for the server's end after its mount was taken away; one that does not end is killed.
-    pub fn end(mut self) {
-        self.stdin = None;
-        for _ in 0..50 {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
-            }
-            thread::sleep(AGAIN);
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    pub fn end(self) {
+        self.companion.end();
     }
 }

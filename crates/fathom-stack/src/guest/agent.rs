@@ -16,6 +16,7 @@ use rustix::mount::MountFlags;
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
 use super::protocol::{Answer, Ask, Ending, Known, LINE};
+use super::relay::{self, Terms};
 use crate::attribution::Attribution;
 use crate::blocks::{BUFFER_KIB, BlockTrace, Recording};
 use crate::command::CommandLine;
@@ -159,6 +160,13 @@ fn answer(ask: Ask, out: &mut File, trace: &mut Option<BlockTrace>) -> Answer {
         },
         Ask::Run { line, directory, input } => {
             run(&line, &directory, &input, out).unwrap_or_else(|problem| Answer::Refused { problem })
+        }
+        Ask::Serve { point, case_folds, root_is } => {
+            let mut told = |answer: &Answer| say(out, answer);
+            match relay::serve(&point, Terms { case_folds, root_is }, &mut told) {
+                Ok(()) => Answer::Unmounted,
+                Err(problem) => Answer::Refused { problem },
+            }
         }
         Ask::Off { .. } => Answer::Done,
     }

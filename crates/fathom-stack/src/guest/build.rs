@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use rustix::fs::FlockOperation;
 
-use super::kernel::{CONFIGURATION, DRIVER, FILE_SYSTEMS, Kernel, TRANSFER, cache, directory, recipe};
+use super::kernel::{
+    CONFIGURATION, CONNECTION, DRIVER, FILE_SYSTEMS, Kernel, TRANSFER, cache, directory, recipe,
+};
 use super::machine::{Guest, GuestError};
 use crate::command::{CommandError, CommandLine, file_name, find_program};
 use crate::distribution::{Distribution, Package};
@@ -314,7 +316,7 @@ impl Build {
 /// # Errors
 /// It does not come up or does not answer: what it said.
 pub fn trial(kernel: &Kernel, agent: &Path, home: &Path) -> Result<(String, Vec<String>), GuestError> {
-    let mut guest = Guest::boot(kernel, agent, &[], home)?;
+    let mut guest = Guest::boot(kernel, agent, &[], home, None)?;
     let release = guest.read(Path::new("/proc/sys/kernel/osrelease"))?;
     let listed = guest.read(Path::new("/proc/filesystems"))?;
     guest.off(Path::new(super::POINT), CONFIGURE_LIMIT)?;
@@ -418,6 +420,11 @@ fn changes() -> Vec<Change> {
             old: "\tubd_dev->fd = fd;\n",
             new: "\tubd_dev->fd = fd;\n\tfathom_direct(fd);\n".into(),
         },
+        Change {
+            file: "arch/um/drivers/Makefile",
+            old: "obj-$(CONFIG_UML_RTC) += rtc.o\n",
+            new: "obj-$(CONFIG_UML_RTC) += rtc.o\nobj-y += fathom_fuse.o\n".into(),
+        },
         // The guest's memory is a file: one without a name or a place, where /dev/shm is small, noexec or not there.
         Change {
             file: "arch/um/os-Linux/mem.c",
@@ -441,6 +448,8 @@ fn change(tree: &Path) -> Result<(), BuildError> {
         }
         fs::write(&path, text.replacen(old, &new, 1)).map_err(at(&path))?;
     }
+    let path = tree.join("arch/um/drivers/fathom_fuse.c");
+    fs::write(&path, CONNECTION).map_err(at(&path))?;
     let path = tree.join("arch/um/drivers/ubd_user.c");
     let text = fs::read_to_string(&path).map_err(at(&path))?;
     fs::write(&path, text + TRANSFER).map_err(at(&path))

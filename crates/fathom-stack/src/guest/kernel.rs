@@ -12,6 +12,8 @@ pub(super) const CONFIGURATION: &str = include_str!("kernel/guest.config");
 pub(super) const DRIVER: &str = include_str!("kernel/ubd_kern.c");
 /// What goes into its other half, which is the host's: `ubd_user.c`.
 pub(super) const TRANSFER: &str = include_str!("kernel/ubd_user.c");
+/// A driver of its own: the host's FUSE connection in the guest.
+pub(super) const CONNECTION: &str = include_str!("kernel/fathom_fuse.c");
 
 /// File systems that a kernel of [`CONFIGURATION`] has, as `/proc/filesystems` names them.
 pub(crate) const FILE_SYSTEMS: [&str; 14] = [
@@ -84,7 +86,7 @@ pub(super) fn directory() -> Option<PathBuf> {
 /// A name for everything that goes into a kernel beside its source: FNV-1a of it.
 pub(super) fn recipe() -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for byte in [CONFIGURATION, DRIVER, TRANSFER].iter().flat_map(|text| text.bytes()) {
+    for byte in [CONFIGURATION, DRIVER, TRANSFER, CONNECTION].iter().flat_map(|text| text.bytes()) {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
     format!("{hash:016x}")

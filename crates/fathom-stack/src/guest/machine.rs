@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -15,6 +16,7 @@ use fathom_probe::Note;
 
 use super::kernel::Kernel;
 use super::protocol::{Answer, Ask, Known, LINE, milliseconds};
+use super::relay::inherit;
 use crate::attribution::{Cause, Piece};
 use crate::blocks::Request;
 use crate::command::{CommandError, CommandLine, CommandProblem, Output};
@@ -69,6 +71,15 @@ pub enum Heard {
     Silence,
 }
 
+/// How it stands with a file system that a guest serves to the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beat {
+    /// It is served: how long the oldest operation has waited, and what the disk has completed so far.
+    Serving { waited: Duration, operations: u64 },
+    /// The host's mount is gone.
+    Unmounted,
+}
+
 /// What was traced in a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GuestTrace {
@@ -99,7 +110,8 @@ pub struct Guest {
 
 impl Guest {
     /// Boots a kernel with `program` (this very program, in another process) as its agent and the open files `disks` as its
-    /// disks. `home` is an empty directory for what the kernel keeps while it runs.
+    /// disks. `home` is a directory for what the kernel keeps while it runs; `connection` a FUSE mount of the host's that its agent
+    /// is to serve.
     ///
     /// # Errors
     /// The kernel cannot be started or does not come up: what it said.
@@ -108,6 +120,7 @@ impl Guest {
         program: &Path,
         disks: &[PathBuf],
         home: &Path,
+        connection: Option<&OwnedFd>,
     ) -> Result<Guest, GuestError> {
         let wrong = |problem: String| GuestError { problem, console: String::new() };
         let program = quotable(program).map_err(wrong)?;
@@ -118,6 +131,10 @@ impl Guest {
             // d: whatever it holds, it is no copy-on-write file; c: no lock, the owner of the image keeps others away;
             // t: no discards, which would punch holes into the image.
             command.arg(format!("ubd{number}dct={}", disk.display()));
+        }
+        if let Some(connection) = connection {
+            command.arg(format!("fathom_fuse={}", connection.as_raw_fd()));
+            inherit(&mut command, connection);
         }
         command
             .arg(format!("mem={}M", memory_mib()))
@@ -318,6 +335,23 @@ impl Guest {
             },
             Err(RecvTimeoutError::Timeout) => Ok(Heard::Silence),
             Err(RecvTimeoutError::Disconnected) => Err(self.gone()),
+        }
+    }
+
+    /// Serves the file system to the host, on the connection that it was booted with; [`Guest::beat`] tells how it goes. `root_is` are
+    /// the user and group of the host that own what is root's in the guest.
+    pub(super) fn serve(&mut self, case_folds: bool, root_is: (u32, u32)) -> Result<(), GuestError> {
+        self.do_so(&Ask::Serve { point: super::POINT.into(), case_folds, root_is }, ANSWER_LIMIT)
+    }
+
+    /// How it stands with what is served to the host, waited for at most this long.
+    pub(super) fn beat(&mut self, limit: Duration) -> Result<Beat, GuestError> {
+        match self.answer(limit)? {
+            Answer::Serving { waited_ms, operations } => {
+                Ok(Beat::Serving { waited: Duration::from_millis(waited_ms), operations })
+            }
+            Answer::Unmounted => Ok(Beat::Unmounted),
+            other => Err(self.unexpected(other)),
         }
     }
 

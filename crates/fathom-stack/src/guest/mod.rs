@@ -12,16 +12,23 @@ mod build;
 mod kernel;
 mod machine;
 mod protocol;
+pub mod relay;
 mod stack;
 
 pub use build::{Build, BuildError, Step, trial};
 pub(crate) use kernel::FILE_SYSTEMS;
 pub use kernel::Kernel;
-pub(crate) use machine::end_left_behind;
 pub use machine::{Guest, GuestError, GuestTrace, Heard};
+pub(crate) use relay::keeper::{Keeper, broken};
 
 /// What builds the guest kernel.
 pub(crate) const BUILD: &str = "fathom stack kernel";
+/// Ends what is left of a guest whose state is kept in `home`, and whoever held it.
+pub(crate) fn end_left_behind(home: &std::path::Path) {
+    machine::end_left_behind(home);
+    relay::keeper::end_left_behind(home);
+}
+
 /// Where the file system under test is mounted in the guest: in its own `/dev`, where it hides no file of the user's.
 pub(crate) const POINT: &str = "/dev/fathom";
 /// The kernel keeps what it needs while it runs in this directory of a stack's.

@@ -35,6 +35,9 @@ pub(super) enum Ask {
     Trace { devices: Vec<PathBuf>, tag: String },
     /// Ends the trace and attributes what was traced, by the [`Known`] of this file.
     Traced { filesystem: String, device: PathBuf, directory: PathBuf, known: PathBuf },
+    /// Serves what is mounted at `point` to the host until the host's mount is taken away: [`Answer::Done`], then one
+    /// [`Answer::Serving`] after the other, and [`Answer::Unmounted`].
+    Serve { point: PathBuf, case_folds: bool, root_is: (u32, u32) },
     /// Takes the mount away and turns the guest off.
     Off { point: PathBuf },
 }
@@ -57,6 +60,10 @@ pub(super) enum Answer {
     Traced { lost_events: u64, unfinished: u64, span_ns: (u64, u64), remarks: Vec<String> },
     /// The floor.
     Floor(FloorProbe),
+    /// The host's mount is being served: for how long the oldest operation has waited, and how many the disk has completed.
+    Serving { waited_ms: u64, operations: u64 },
+    /// The host's mount is gone.
+    Unmounted,
     /// A program of [`Ask::Run`] has ended: its status as wait(2) gives it, and the end of what it wrote to stderr.
     Ended { status: i32, complaints: String },
 }

@@ -5,10 +5,12 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Guest, GuestError, Kernel, POINT, STATE};
-use crate::claim::{Claim, Entry, image_name};
+use super::protocol::milliseconds;
+use super::relay::keeper::{Keeper, Order};
+use super::{Guest, Kernel, POINT, STATE};
+use crate::claim::{Claim, Entry, device_point, image_name};
 use crate::command::{CommandLine, find_program_in};
-use crate::device::Model;
+use crate::device::{FILE, Model};
 use crate::error::StackError;
 use crate::filesystem::FileSystem;
 use crate::image::Image;
@@ -16,10 +18,35 @@ use crate::mountinfo::{Mount, mount_of, mounts_in};
 use crate::spec::StackRecord;
 use crate::stack::{Stacks, place_warnings, refused};
 
+/// How long a keeper may take beside what its commands may: it boots, and writes images in full.
+const KEEPER_LIMIT: Duration = Duration::from_secs(120);
 /// What every reader of a guest's results must know.
 const CPU_WARNING: &str = "ran in a guest kernel: a system call costs it some 13 µs instead of 0.1, and its clock is asked by system \
      call. Times at the device, operation counts and bytes may be compared with runs on this machine's own kernel; CPU \
      time, and times that are mostly CPU, may not";
+
+/// What a reader of times on a mount of a guest's must know.
+const RELAY_WARNING: &str = "each operation that this machine's kernel has not in its caches goes to the guest and back, which takes some \
+     100 µs more than the file system itself would; docs/guest-kernel.md has figures";
+
+/// The disks of a guest.
+pub(in crate::guest) struct Disks {
+    /// The modelled device's file.
+    pub device: Option<PathBuf>,
+    /// Images: of the file system where there is no such device, and of its log.
+    pub images: Vec<Image>,
+    /// The disk in words.
+    pub described: String,
+    /// What a reader must know.
+    pub warnings: Vec<String>,
+}
+
+impl Disks {
+    /// As the guest opens them, in their order; this process must hold them until then.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.device.iter().cloned().chain(self.images.iter().map(|it| path_of(&it.file))).collect()
+    }
+}
 
 impl Stacks {
     /// Images, guest, mkfs, settle, mount, work directory; the guest is the claim's. On an error everything is the claim's
@@ -31,8 +58,56 @@ impl Stacks {
         modelled: Option<(File, Model)>,
         kernel: &Kernel,
     ) -> Result<(PathBuf, StackRecord), StackError> {
-        let entry = claim.entry.clone();
-        let spec = &entry.spec;
+        let disks = self.disks(claim, filesystem, modelled.as_ref())?;
+        let program = self.server.as_deref().ok_or_else(|| no_agent(filesystem))?;
+        let state = state_in(&claim.home)?;
+        let booted = Guest::boot(kernel, program, &disks.paths(), &state, None);
+        let guest = claim.guest.insert(booted.map_err(StackError::Guest)?);
+        self.make_on(guest, &claim.entry, filesystem, &disks)
+    }
+
+    /// As [`Stacks::make_in_guest`], with the guest in a process of its own that has it mounted here as well, for as long as it is
+    /// mounted.
+    pub(crate) fn make_relayed(
+        &self,
+        claim: &mut Claim,
+        filesystem: &FileSystem,
+        modelled: Option<(File, Model)>,
+        kernel: &Kernel,
+    ) -> Result<(PathBuf, StackRecord), StackError> {
+        let mut disks = self.disks(claim, filesystem, modelled.as_ref())?;
+        disks.warnings.push(RELAY_WARNING.into());
+        let program = self.server.as_deref().ok_or_else(|| no_agent(filesystem))?;
+        state_in(&claim.home)?;
+        let order = Order {
+            home: claim.home.clone(),
+            entry: claim.entry.clone(),
+            kernel: kernel.clone(),
+            kernel_path: kernel.path.clone(),
+            images: disks.images.iter().map(|it| path_of(&it.file)).collect(),
+            device: disks.device,
+            described: disks.described,
+            warnings: disks.warnings,
+            tools: self.tools.clone(),
+            limit_ms: milliseconds(self.limit),
+            allocate: self.allocate,
+        };
+        // mkfs in several steps, sync, settling, mount.
+        let limit = KEEPER_LIMIT + 5 * self.limit + Duration::from_secs(claim.entry.spec.size_mib / 20);
+        let point = claim.mount_point();
+        let started = Keeper::start(program, &order, limit);
+        let (keeper, ready) = started.map_err(|problem| StackError::Mount { path: point, problem })?;
+        claim.keeper = Some(keeper);
+        Ok((ready.path, ready.record))
+    }
+
+    fn disks(
+        &self,
+        claim: &Claim,
+        filesystem: &FileSystem,
+        modelled: Option<&(File, Model)>,
+    ) -> Result<Disks, StackError> {
+        let (entry, spec) = (&claim.entry, &claim.entry.spec);
         let host =
             mount_of(&entry.directory).map_err(StackError::io("find the mount of", &entry.directory))?;
         let mut warnings = place_warnings(&host.filesystem, spec.laid());
@@ -44,20 +119,30 @@ impl Stacks {
         };
         let main = if modelled.is_some() { None } else { Some(image(".img", spec.size_mib)?) };
         let log = spec.log_mib.map(|mib| image(".log.img", mib)).transpose()?;
-        let disks = modelled.as_ref().map(|(disk, _)| disk).into_iter();
-        let images = || main.iter().chain(&log);
-        let disks: Vec<PathBuf> = disks.chain(images().map(|it| &it.file)).map(path_of).collect();
+        Ok(Disks {
+            device: modelled.map(|_| device_point(&claim.home, entry).join(FILE)),
+            images: main.into_iter().chain(log).collect(),
+            described: match modelled {
+                None => described(entry, &host),
+                Some((_, model)) => format!("modelled {} ({})", model.name, model.title),
+            },
+            warnings,
+        })
+    }
 
-        let state = claim.home.join(STATE);
-        fs::create_dir(&state).map_err(StackError::io("make", &state))?;
-        let failed = |error: GuestError| StackError::Guest(error);
-        let program = self.server.as_deref().ok_or_else(|| no_agent(filesystem))?;
-        let guest = claim.guest.insert(Guest::boot(kernel, program, &disks, &state).map_err(failed)?);
-
+    /// mkfs, settle, mount, work directory, in a guest with these disks.
+    pub(in crate::guest) fn make_on(
+        &self,
+        guest: &mut Guest,
+        entry: &Entry,
+        filesystem: &FileSystem,
+        disks: &Disks,
+    ) -> Result<(PathBuf, StackRecord), StackError> {
+        let spec = &entry.spec;
         let tool = |name: &str| find_program_in(&self.tools, name).unwrap_or_else(|| PathBuf::from(name));
         let mkfs = tool(&filesystem.mkfs);
         let device = Path::new("/dev/ubda");
-        let log_device = log.as_ref().map(|_| Path::new("/dev/ubdb"));
+        let log_device = spec.log_mib.map(|_| Path::new("/dev/ubdb"));
         let commands = filesystem.mkfs_commands(&mkfs, device, log_device, &spec.mkfs);
         for command in &commands {
             guest.command(command, self.limit + Duration::from_secs(spec.size_mib / 100))?;
@@ -65,7 +150,7 @@ impl Stacks {
         // What mkfs wrote is at the disk now: its last close of the device writes it out, and nothing more is kept back.
         guest.command(&CommandLine::new("sync", [""; 0]), self.limit)?;
         if self.allocate {
-            for image in images() {
+            for image in &disks.images {
                 image.settle().map_err(StackError::io("write the image in", &entry.directory))?;
             }
         }
@@ -75,7 +160,7 @@ impl Stacks {
             .command(&filesystem.mount_command(&mount, device, log_device, point, &spec.mount), self.limit)?;
         let mounted = mounted(guest, point, device)?;
         let path = point.join("work");
-        guest.make_directory(&path).map_err(failed)?;
+        guest.make_directory(&path).map_err(StackError::Guest)?;
 
         let named = |text: String| text.replace("/dev/ubda", "IMAGE").replace("/dev/ubdb", "LOG");
         let short = |line: &CommandLine| CommandLine {
@@ -87,15 +172,19 @@ impl Stacks {
             mkfs: named(commands.iter().map(|it| short(it).shown()).collect::<Vec<_>>().join(" && ")),
             mkfs_version: filesystem.version_line(&mkfs),
             mount: named(mounted.options),
-            device: match &modelled {
-                None => described(&entry, &host),
-                Some((_, model)) => format!("modelled {} ({})", model.name, model.title),
-            },
+            device: disks.described.clone(),
             guest: format!("Linux {} (user-mode)", guest.release()),
-            warnings,
+            warnings: disks.warnings.clone(),
         };
         Ok((path, record))
     }
+}
+
+/// The directory in which a guest's kernel keeps what it needs, and its keeper what it has to say.
+fn state_in(home: &Path) -> Result<PathBuf, StackError> {
+    let state = home.join(STATE);
+    fs::create_dir_all(&state).map_err(StackError::io("make", &state))?;
+    Ok(state)
 }
 
 /// A file by the descriptor that this process holds: images have no name.

@@ -12,7 +12,7 @@ use crate::progress::Steps;
 /// Does what was asked.
 pub fn run(asked: &Stack) -> super::Result {
     match &asked.action {
-        StackAction::Up { fs, name, size, log, mount, mkfs, dir, device, fault } => {
+        StackAction::Up { fs, name, size, log, mount, mkfs, dir, device, fault, guest } => {
             let directory =
                 std::path::absolute(dir).map_err(|error| Error::asked(format!("--dir: {error}")))?;
             let spec = StackSpec {
@@ -25,7 +25,7 @@ pub fn run(asked: &Stack) -> super::Result {
                 device: device.clone(),
                 faults: fault.clone(),
                 device_seed: 0,
-                guest: false,
+                guest: *guest,
             };
             up(name.as_deref().unwrap_or(fs), &spec)
         }
@@ -111,8 +111,15 @@ fn list(json: bool) -> super::Result {
         println!("No stack is up.  fathom stack up --fs ext4 --name lab");
     }
     for one in &stacks {
-        let state = if one.up { one.record.filesystem.as_str() } else { "not mounted" };
+        let state = match (&one.problem, one.up) {
+            (Some(_), _) => "broken",
+            (None, true) => one.record.filesystem.as_str(),
+            (None, false) => "not mounted",
+        };
         println!("  {:12}  {:8}  {:6} MiB  {}", one.name, state, one.spec.size_mib, one.path.display());
+        if let Some(problem) = &one.problem {
+            println!("      {problem}\n      remove it with:  fathom stack down {}", one.name);
+        }
     }
     for left in fathom_stack::leftovers().into_iter().filter(|left| left.dead) {
         println!("  left behind by process {}: {} ({})", left.owner_pid, left.label, left.path.display());

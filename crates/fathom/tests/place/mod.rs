@@ -155,6 +155,30 @@ impl Place {
         Running { child, words: words.iter().map(|word| (*word).to_owned()).collect() }
     }
 
+    /// Makes the place another user's, with `fathom` and a guest kernel in it: what root has built is not for others.
+    pub fn give_to_nobody(&self, kernel: &Path) {
+        let own = self.path("cache/guest-kernel").join(kernel.parent().unwrap().file_name().unwrap());
+        std::fs::create_dir_all(&own).unwrap();
+        for name in ["linux", "kernel.json"] {
+            std::fs::copy(kernel.with_file_name(name), own.join(name)).unwrap();
+        }
+        std::fs::copy(env!("CARGO_BIN_EXE_fathom"), self.path("fathom")).unwrap();
+        let given = Command::new("chown").args(["-R", "65534", "."]).current_dir(self.path("")).status();
+        assert!(given.unwrap().success());
+    }
+
+    /// Runs a script as that user.
+    pub fn as_nobody(&self, script: &str) -> std::process::Output {
+        Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", script])
+            .current_dir(self.path(""))
+            .envs([("FATHOM_CACHE_DIR", self.path("cache")), ("FATHOM_STATE_DIR", self.path("state"))])
+            .env("HOME", self.path(""))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
     pub fn sql(&self, database: &str, sql: &str) {
         rusqlite::Connection::open(self.path(database)).unwrap().execute_batch(sql).unwrap();
     }

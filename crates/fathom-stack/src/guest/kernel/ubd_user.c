@@ -52,3 +52,13 @@ void fathom_direct(int fd)
 	if (flags >= 0)
 		fcntl(fd, F_SETFL, flags | O_DIRECT);
 }
+
+/* Whether a read of a descriptor would give something now. */
+#include <poll.h>
+
+int fathom_readable(int fd)
+{
+	struct pollfd one = { .fd = fd, .events = POLLIN };
+
+	return poll(&one, 1, 0) > 0;
+}
