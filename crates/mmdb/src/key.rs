@@ -31,6 +31,23 @@ impl KeyBuf {
             KeyBuf::Heap(b) => b,
         }
     }
+
+    /// The least key above every key that begins with this one; `None` if there is none.
+    pub(crate) fn successor(mut self) -> Option<KeyBuf> {
+        let last = self.as_slice().iter().rposition(|&b| b != 0xff)?;
+        match &mut self {
+            KeyBuf::Inline(n, a) => {
+                a[last] += 1;
+                a[last + 1..].fill(0);
+                *n = last as u8 + 1;
+            }
+            KeyBuf::Heap(b) => {
+                b[last] += 1;
+                return Some(KeyBuf::new(&b[..=last]));
+            }
+        }
+        Some(self)
+    }
 }
 
 impl PartialEq for KeyBuf {
@@ -92,14 +109,6 @@ pub(crate) fn mix(a: u64, b: u64) -> u64 {
     (m as u64) ^ ((m >> 64) as u64)
 }
 
-/// The least key above every key that begins with `prefix`; `None` if there is none.
-pub(crate) fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|&b| b != 0xff)?;
-    let mut v = prefix[..=last].to_vec();
-    v[last] += 1;
-    Some(v)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +125,9 @@ mod tests {
             let n = shared.min(a.len()).min(b.len());
             b[..n].copy_from_slice(&a[..n]);
             prop_assert_eq!(KeyBuf::new(&a).cmp(&KeyBuf::new(&b)), a.cmp(&b));
+            // What lies between a key and its successor begins with the key.
+            let above = KeyBuf::new(&a).successor().is_none_or(|above| KeyBuf::new(&b) < above);
+            prop_assert_eq!(b.starts_with(&a), b >= a && above);
         }
     }
 }

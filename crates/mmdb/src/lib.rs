@@ -32,6 +32,7 @@ mod container;
 mod database;
 mod engine;
 mod error;
+mod fill;
 mod index;
 #[cfg(test)]
 mod interleavings;
@@ -66,12 +67,13 @@ pub use checkpoint::CheckpointStats;
 pub use checkpoint::Stepwise;
 pub use database::Database;
 pub use error::{Error, Result};
+pub use fill::{Fill, FillWriter};
 #[doc(hidden)]
 pub use log::Sabotage;
 pub use log::Ticket;
 pub use options::{Durability, LogKind, Options};
 pub use recovery::RecoveryReport;
-pub use row::Row;
+pub use row::{Row, RowView};
 pub use salvage::{LoggedChange, LoggedFrame, Salvaged, Snapshot, read_log, salvage};
 pub use schema::{Column, ColumnType, IndexDef, IndexKind, Locking, Logging, MAX_COLUMNS, Schema};
 pub use stats::{Stats, TableStats};

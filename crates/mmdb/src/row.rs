@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::schema::{ColumnType, Schema};
 use crate::value::Value;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Where each column lies in an encoded row.
@@ -27,6 +28,22 @@ pub(crate) struct ColumnLayout {
     at: usize,
 }
 
+/// Bytes of a column among the fixed ones.
+fn width(kind: ColumnType) -> usize {
+    match kind {
+        ColumnType::Int16 => 2,
+        ColumnType::Int32 => 4,
+        ColumnType::Int64 | ColumnType::Time => 8,
+        ColumnType::FixedBytes(n) => n as usize,
+        ColumnType::FixedText(n) => n as usize + 2,
+        ColumnType::VarBytes(_) | ColumnType::VarText(_) => 0,
+    }
+}
+
+fn is_variable(kind: ColumnType) -> bool {
+    matches!(kind, ColumnType::VarBytes(_) | ColumnType::VarText(_))
+}
+
 impl Layout {
     pub(crate) fn new(schema: &Schema) -> Layout {
         let mut at = schema.columns.len().div_ceil(8);
@@ -40,14 +57,7 @@ impl Layout {
                 }
                 k => {
                     let here = at;
-                    at += match k {
-                        ColumnType::Int16 => 2,
-                        ColumnType::Int32 => 4,
-                        ColumnType::Int64 | ColumnType::Time => 8,
-                        ColumnType::FixedBytes(n) => n as usize,
-                        ColumnType::FixedText(n) => n as usize + 2,
-                        ColumnType::VarBytes(_) | ColumnType::VarText(_) => 0,
-                    };
+                    at += width(k);
                     here
                 }
             };
@@ -106,39 +116,66 @@ impl Layout {
         for (i, v) in values.iter().enumerate() {
             self.check(i, *v)?;
             let c = &self.columns[i];
-            let at = start + c.at;
-            match (c.kind, *v) {
-                (ColumnType::VarBytes(_) | ColumnType::VarText(_), v) => {
-                    if let Some(b) = v.as_bytes() {
-                        out.extend_from_slice(b);
-                    } else {
-                        out[start + i / 8] |= 1 << (i % 8);
-                    }
-                    let end = u16::try_from(out.len() - start).map_err(|_| Error::Schema {
-                        table: self.table.clone(),
-                        reason: "the row exceeds 64 KiB".into(),
-                    })?;
-                    let slot = start + self.ends + 2 * c.at;
-                    out[slot..slot + 2].copy_from_slice(&end.to_le_bytes());
-                }
-                (_, Value::Null) => out[start + i / 8] |= 1 << (i % 8),
-                (ColumnType::Int16, Value::Int(x)) => {
-                    out[at..at + 2].copy_from_slice(&(x as i16).to_le_bytes());
-                }
-                (ColumnType::Int32, Value::Int(x)) => {
-                    out[at..at + 4].copy_from_slice(&(x as i32).to_le_bytes());
-                }
-                (_, Value::Int(x) | Value::Time(x)) => out[at..at + 8].copy_from_slice(&x.to_le_bytes()),
-                (ColumnType::FixedBytes(_), Value::Bytes(b)) => out[at..at + b.len()].copy_from_slice(b),
-                (_, Value::Text(t)) => {
-                    out[at..at + 2].copy_from_slice(&(t.len() as u16).to_le_bytes());
-                    out[at + 2..at + 2 + t.len()].copy_from_slice(t.as_bytes());
-                }
-                // `check` has refused every other pair.
-                (_, Value::Bytes(_)) => {}
+            if !is_variable(c.kind) {
+                self.put_fixed(i, *v, &mut out[start..]);
+                continue;
             }
+            if let Some(b) = v.as_bytes() {
+                out.extend_from_slice(b);
+            } else {
+                out[start + i / 8] |= 1 << (i % 8);
+            }
+            let end = u16::try_from(out.len() - start).map_err(|_| Error::Schema {
+                table: self.table.clone(),
+                reason: "the row exceeds 64 KiB".into(),
+            })?;
+            let slot = start + self.ends + 2 * c.at;
+            out[slot..slot + 2].copy_from_slice(&end.to_le_bytes());
         }
         Ok(())
+    }
+
+    /// Writes the checked value of a fixed column, whose bytes are zero, into `row`.
+    fn put_fixed(&self, col: usize, v: Value<'_>, row: &mut [u8]) {
+        let c = &self.columns[col];
+        let at = c.at;
+        match (c.kind, v) {
+            (_, Value::Null) => row[col / 8] |= 1 << (col % 8),
+            (ColumnType::Int16, Value::Int(x)) => row[at..at + 2].copy_from_slice(&(x as i16).to_le_bytes()),
+            (ColumnType::Int32, Value::Int(x)) => row[at..at + 4].copy_from_slice(&(x as i32).to_le_bytes()),
+            (_, Value::Int(x) | Value::Time(x)) => row[at..at + 8].copy_from_slice(&x.to_le_bytes()),
+            (ColumnType::FixedBytes(_), Value::Bytes(b)) => row[at..at + b.len()].copy_from_slice(b),
+            (_, Value::Text(t)) => {
+                row[at..at + 2].copy_from_slice(&(t.len() as u16).to_le_bytes());
+                row[at + 2..at + 2 + t.len()].copy_from_slice(t.as_bytes());
+            }
+            // `check` has refused every other pair.
+            (_, Value::Bytes(_)) => {}
+        }
+    }
+
+    /// Appends the row at `old` with the values of `set` to `out`, if only fixed columns change; else gives false and appends
+    /// nothing. The columns must exist.
+    pub(crate) fn patch(
+        &self,
+        set: &[(usize, Value<'_>)],
+        old: Range<usize>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        if set.iter().any(|(col, _)| is_variable(self.columns[*col].kind)) {
+            return Ok(false);
+        }
+        set.iter().try_for_each(|(col, v)| self.check(*col, *v))?;
+        let start = out.len();
+        out.extend_from_within(old);
+        let row = &mut out[start..];
+        for &(col, v) in set {
+            let c = &self.columns[col];
+            row[col / 8] &= !(1 << (col % 8));
+            row[c.at..c.at + width(c.kind)].fill(0);
+            self.put_fixed(col, v, row);
+        }
+        Ok(true)
     }
 
     /// The value of column `col` of the encoded row `b`. Rows that [`Layout::valid`] refuses give NULLs, not panics.
@@ -271,7 +308,86 @@ pub struct Row {
     pub(crate) layout: Arc<Layout>,
 }
 
+/// One row where it lies: reading it copies nothing and allocates nothing. [`crate::Transaction::get_with`] and
+/// [`crate::Cursor::next_with`] lend it.
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, RowView, Schema};
+/// # let db = Database::in_memory()?;
+/// # let t = db.create_table(
+/// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+/// # )?;
+/// # let mut tx = db.begin()?;
+/// # tx.insert(&t, &[7.into(), 10.into()])?;
+/// let n = |row: RowView<'_>| row.at(1).as_int();
+/// assert_eq!(tx.get_with(&t, &[7.into()], n)?, Some(Some(10)));
+/// # Ok::<(), mmdb::Error>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct RowView<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) layout: &'a Arc<Layout>,
+}
+
+impl<'a> RowView<'a> {
+    /// The value of the column at position `col`; NULL if there is no such column.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// # let mut tx = db.begin()?;
+    /// # tx.insert(&t, &[7.into()])?;
+    /// assert_eq!(tx.get_with(&t, &[7.into()], |row| row.at(0) == 7.into() && row.at(9).is_null())?, Some(true));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn at(self, col: usize) -> Value<'a> {
+        self.layout.get(self.bytes, col)
+    }
+
+    /// A copy of the row.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// # let mut tx = db.begin()?;
+    /// # tx.insert(&t, &[7.into()])?;
+    /// assert_eq!(tx.get_with(&t, &[7.into()], |row| row.to_row())?, tx.get(&t, &[7.into()])?);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn to_row(self) -> Row {
+        Row { bytes: self.bytes.into(), layout: self.layout.clone() }
+    }
+}
+
+impl fmt::Debug for RowView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_row().fmt(f)
+    }
+}
+
 impl Row {
+    /// The row, lent.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// # let mut tx = db.begin()?;
+    /// # tx.insert(&t, &[7.into()])?;
+    /// let row = tx.get(&t, &[7.into()])?.expect("it was inserted");
+    /// assert_eq!(row.view().at(0), row.at(0));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn view(&self) -> RowView<'_> {
+        RowView { bytes: &self.bytes, layout: &self.layout }
+    }
+
     /// The value of the column at position `col`; NULL if there is no such column.
     ///
     /// ```
@@ -430,6 +546,23 @@ mod tests {
             prop_assert!(l.valid(&b[3..]));
             for (i, v) in values(&r).iter().enumerate() {
                 prop_assert_eq!(l.get(&b[3..], i), *v);
+            }
+        }
+
+        #[test]
+        fn a_patched_row_is_the_row_encoded_anew(a in raw(), b in raw(), columns in proptest::sample::subsequence(vec![0, 1, 2, 3, 4, 5, 6], 0..4)) {
+            let l = layout();
+            let (old, mut new) = (values(&a), values(&a));
+            let set: Vec<(usize, Value<'_>)> = columns.iter().map(|&c| (c, values(&b)[c])).collect();
+            set.iter().for_each(|&(c, v)| new[c] = v);
+            let (mut patched, mut encoded) = (Vec::new(), Vec::new());
+            l.encode(&old, &mut patched).unwrap();
+            let length = patched.len();
+            let fits = l.patch(&set, 0..length, &mut patched).unwrap();
+            prop_assert_eq!(fits, !columns.contains(&1) && !columns.contains(&4), "columns of variable length are not patched");
+            if fits {
+                l.encode(&new, &mut encoded).unwrap();
+                prop_assert_eq!(&patched[length..], &encoded[..]);
             }
         }
 

@@ -66,6 +66,8 @@ pub(crate) struct TableInner {
     pub(crate) locking: Locking,
     pub(crate) lock: TableLock,
     pub(crate) logging: Logging,
+    /// Whether a row that comes or changes claims keys before its commit: it locks them, or a secondary one is unique.
+    pub(crate) claims_keys: bool,
     pub(crate) containers: AppendList<Container>,
     pub(crate) indexes: Vec<Index>,
     pub(crate) space: Arc<Space>,
@@ -77,10 +79,12 @@ pub(crate) struct TableInner {
 impl TableInner {
     /// `reference` turns locking and logging off, whatever the schema says.
     pub(crate) fn new(id: u32, schema: Schema, space: Arc<Space>, reference: bool) -> TableInner {
+        let locking = if reference { Locking::None } else { schema.locking };
         TableInner {
             id,
             layout: Arc::new(Layout::new(&schema)),
-            locking: if reference { Locking::None } else { schema.locking },
+            locking,
+            claims_keys: locking != Locking::None || schema.indexes.iter().skip(1).any(|i| i.unique),
             lock: TableLock::new(id),
             logging: if reference { Logging::Volatile } else { schema.logging },
             containers: AppendList::new(),

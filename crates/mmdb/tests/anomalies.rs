@@ -445,3 +445,49 @@ fn without_locking_the_structure_stays_sound() {
     drop((t, db));
     assert_eq!(rows(&Database::open("/db", options).unwrap()), before);
 }
+
+/// Two transactions that change one row without locks: the second finds at its commit that the row has gone, also if another
+/// row has taken its place since.
+#[test]
+fn without_locking_a_commit_notices_that_its_row_has_gone() {
+    type Step = fn(&mut Transaction<'_>, &Table) -> bool;
+    let changes: [Step; 3] = [
+        |tx, t| tx.delete(t, &[1.into()]).unwrap(),
+        |tx, t| tx.update(t, &[1.into()], &[("v", 7.into())]).unwrap(),
+        |tx, t| tx.upsert(t, &[1.into(), 7.into()]).unwrap(),
+    ];
+    for change in changes {
+        for refill in [false, true] {
+            let db = Database::in_memory().unwrap();
+            let s = Schema::new("t").column("id", ColumnType::Int64).column("v", ColumnType::Int64);
+            let t = db.create_table(s.primary_key(&["id"]).locking(Locking::None)).unwrap();
+            db.run(|tx| tx.insert(&t, &[1.into(), 1.into()])).unwrap();
+            let mut late = db.begin().unwrap();
+            assert!(change(&mut late, &t), "the row is there");
+            db.run(|tx| tx.delete(&t, &[1.into()])).unwrap();
+            if refill {
+                // Free slots are taken last in, first out: one of these gets the row's.
+                db.run(|tx| (2..600i64).try_for_each(|id| tx.insert(&t, &[id.into(), 2.into()]))).unwrap();
+            }
+            assert!(matches!(late.commit(), Err(Error::Conflict { .. })), "refilled: {refill}");
+            assert_eq!(db.begin().unwrap().scan(&t).unwrap().count(), if refill { 598 } else { 0 });
+            db.verify().unwrap();
+        }
+    }
+}
+
+/// Two transactions that add one key without locks: the second is refused at its commit.
+#[test]
+fn without_locking_a_commit_notices_that_its_key_is_taken() {
+    let db = Database::in_memory().unwrap();
+    let s =
+        Schema::new("t").column("id", ColumnType::Int64).column("v", ColumnType::Int64).primary_key(&["id"]);
+    let t = db.create_table(s.unique_hash_index("by_v", &["v"]).locking(Locking::None)).unwrap();
+    for (id, v) in [(1i64, 2i64), (2, 1)] {
+        let mut late = db.begin().unwrap();
+        late.insert(&t, &[id.into(), v.into()]).unwrap();
+        db.run(|tx| tx.insert(&t, &[1.into(), 1.into()])).unwrap();
+        assert!(matches!(late.commit(), Err(Error::DuplicateKey { .. })), "{id}, {v}");
+        db.run(|tx| tx.delete(&t, &[1.into()])).unwrap();
+    }
+}

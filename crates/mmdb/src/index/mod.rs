@@ -8,6 +8,7 @@ use crate::key::KeyBuf;
 use crate::schema::{IndexDef, IndexKind};
 use hash::HashIndex;
 use ordered::OrderedIndex;
+use std::collections::VecDeque;
 use std::ops::Bound;
 
 /// An index of a table: its definition and its entries.
@@ -62,17 +63,17 @@ impl Index {
         }
     }
 
-    /// Up to `limit` entries in order within the bounds; `None` from a hash index.
+    /// Appends up to `limit` entries in order within the bounds to `found`; none from a hash index.
     pub(crate) fn scan(
         &self,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
+        from: &Bound<KeyBuf>,
+        to: &Bound<KeyBuf>,
         limit: usize,
         reverse: bool,
-    ) -> Option<Vec<(KeyBuf, Rid)>> {
-        match &self.body {
-            Body::Hash(_) => None,
-            Body::Ordered(o) => Some(o.scan(from, to, limit, reverse)),
+        found: &mut VecDeque<(KeyBuf, Rid)>,
+    ) {
+        if let Body::Ordered(o) = &self.body {
+            o.scan(from, to, limit, reverse, found);
         }
     }
 

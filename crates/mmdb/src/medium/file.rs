@@ -31,6 +31,17 @@ pub struct FileMedium;
 #[derive(Debug)]
 struct OsFile(File);
 
+/// A locked file. A process that another thread has just forked has the file open, too, until it runs its program; closing
+/// ours alone would leave the lock to it for so long.
+struct Locked(File);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // If it fails, closing the file unlocks it.
+        let _ = rustix::fs::flock(&self.0, rustix::fs::FlockOperation::Unlock);
+    }
+}
+
 impl Medium for FileMedium {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
         Ok(Arc::new(OsFile(OpenOptions::new().read(true).write(true).open(path)?)))
@@ -87,7 +98,7 @@ impl Medium for FileMedium {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
         let f = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         rustix::fs::flock(&f, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
-        Ok(Box::new(f))
+        Ok(Box::new(Locked(f)))
     }
 }
 

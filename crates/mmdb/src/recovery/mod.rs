@@ -299,6 +299,7 @@ pub(crate) fn load(path: &Path, options: &Options, salvage: bool) -> Result<Opti
     let began = Instant::now();
     for t in tables.iter().flatten() {
         build_indexes(t, options.recovery_threads, salvage.then_some(&mut problems))?;
+        t.collect_free();
     }
     report.index_time = began.elapsed();
     Ok(Some(Loaded { manifest, tables, space, streams, lock, report, problems, epochs_used }))
@@ -649,8 +650,12 @@ fn on_threads<'a>(
 
 type Entries = Vec<Vec<(KeyBuf, Rid)>>;
 
-/// Fills the indexes and the free lists of a table from its containers.
-fn build_indexes(t: &TableInner, threads: usize, problems: Option<&mut Vec<String>>) -> Result<()> {
+/// Fills the indexes of a table from its containers.
+pub(crate) fn build_indexes(
+    t: &TableInner,
+    threads: usize,
+    problems: Option<&mut Vec<String>>,
+) -> Result<()> {
     let threads = threads.clamp(1, 64).min(t.containers.len().max(1) as usize);
     let next = AtomicU32::new(0);
     let bad: Mutex<Vec<(u32, u16)>> = Mutex::new(Vec::new());
@@ -710,7 +715,6 @@ fn build_indexes(t: &TableInner, threads: usize, problems: Option<&mut Vec<Strin
             return Err(Error::corrupt(name, 0, format!("two rows share a key of index {}", index.def.name)));
         }
     }
-    t.collect_free();
     Ok(())
 }
 

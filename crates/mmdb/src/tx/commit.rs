@@ -7,7 +7,7 @@
 //! 4. The slots and indexes change, the locks are released, and only then does anybody wait for the disk.
 
 use super::Transaction;
-use super::write_set::Change;
+use super::write_set::{Change, Write};
 use crate::container::{Slot, clear_slot, write_slot};
 use crate::engine::name;
 use crate::error::{Error, Result};
@@ -44,8 +44,8 @@ impl Transaction<'_> {
         let lazy = durability == Durability::Lazy;
         let log = &self.db.log;
         // The reference mode has no concurrency control at all: what it leaves out is what it measures.
-        if !self.db.options.reference && self.s.writes.iter().any(|w| w.change != Change::Dead) {
-            self.lock_unlocked_tables()?;
+        if !self.db.options.reference {
+            self.lock_unlocked_keys()?;
         }
         let logged = self.build_body()?;
         let stream = self.lane % log.streams.len().max(1);
@@ -71,129 +71,139 @@ impl Transaction<'_> {
         Ok(Ticket::new(self.db.anchor(self.stripe), batch, stream, gsn, lazy))
     }
 
-    /// For tables without locking: excludes other commits of the same keys and checks that the rows are still there.
-    fn lock_unlocked_tables(&mut self) -> Result<()> {
+    /// For tables without locking: excludes other commits of the same keys.
+    fn lock_unlocked_keys(&mut self) -> Result<()> {
         let db = self.db;
-        let free = |w: &super::Write| -> Option<&TableInner> {
-            let t: &TableInner = db.table(w.table).ok()?;
-            (t.locking == Locking::None && w.change != Change::Dead).then_some(t)
-        };
         let mut names = std::mem::take(&mut self.s.names);
         names.clear();
-        let mut any = false;
-        for i in 0..self.s.writes.len() {
-            let w = &self.s.writes[i];
-            let Some(t) = free(w) else { continue };
-            any = true;
-            let mut before = Vec::new();
-            if w.change != Change::Insert {
-                t.read(w.rid, &mut before)?;
+        let mut named = Ok(());
+        for w in self.s.writes.iter().filter(|w| w.change != Change::Dead) {
+            let t = db.table(w.table)?;
+            if t.locking != Locking::None {
+                continue;
             }
-            for (ix, index) in t.indexes.iter().enumerate().filter(|(_, i)| i.def.unique) {
-                for row in [&before[..], &self.s.arena[w.after.clone()]] {
-                    if !row.is_empty() {
-                        let mut k = Vec::new();
-                        t.layout.row_key(row, &index.def.columns, &mut k);
-                        names.push(name::key(t.id, ix, key::hash(&k)));
-                    }
-                }
+            names.push(name::key(t.id, 0, w.hash));
+            if t.claims_keys {
+                named = self.unique_names(t, w, &mut names);
             }
         }
         names.sort_unstable();
         names.dedup();
         for &n in &names {
+            if named.is_err() {
+                break;
+            }
             match self.db.locks.acquire_in_order(n, self.age) {
                 Ok(Held::New) => self.s.locks.push(n),
                 Ok(Held::Already) => {}
                 Err(_) => {
-                    self.s.names = names;
-                    return Err(Error::Conflict { table: String::new(), key: "(commit)".into() });
+                    named = Err(Error::Conflict { table: String::new(), key: "(commit)".into() });
                 }
             }
         }
         self.s.names = names;
-        if !any {
-            return Ok(());
+        named
+    }
+
+    /// Appends the lock names of the secondary unique keys that a write gives and takes.
+    fn unique_names(&self, t: &TableInner, w: &Write, names: &mut Vec<u64>) -> Result<()> {
+        let mut before = Vec::new();
+        if w.change != Change::Insert {
+            t.read(w.rid, &mut before)?;
         }
-        for i in 0..self.s.writes.len() {
-            let w = self.s.writes[i].clone();
-            let Some(t) = free(&w) else { continue };
-            t.alive()?;
-            let gone = |key: String| Error::Conflict { table: t.schema.name.clone(), key };
-            let mut before = Vec::new();
-            if w.change != Change::Insert && t.read(w.rid, &mut before)?.is_none() {
-                return Err(gone(t.layout.key_text(&self.s.arena[w.after], &t.indexes[0].def.columns)));
-            }
-            if w.change == Change::Delete {
-                // The slot may have been freed and filled with another row since it was looked up.
-                let mut k = Vec::new();
-                t.layout.row_key(&before, &t.indexes[0].def.columns, &mut k);
-                let text = t.layout.key_text(&before, &t.indexes[0].def.columns);
-                let name = name::key(t.id, 0, key::hash(&k));
-                if self.s.names.binary_search(&name).is_err() {
-                    return Err(gone(text));
-                }
-                continue;
-            }
-            for (ix, index) in t.indexes.iter().enumerate().filter(|(_, i)| i.def.unique) {
-                let mut k = Vec::new();
-                t.layout.row_key(&self.s.arena[w.after.clone()], &index.def.columns, &mut k);
-                match t.indexes[ix].find(&k, key::hash(&k)) {
-                    Some(rid) if rid != w.rid && self.s.writes.by_rid(t.id, rid).is_none() => {
-                        return Err(self.duplicate(t, ix, w.after));
-                    }
-                    found => {
-                        if ix == 0 && w.change == Change::Update && found != Some(w.rid) {
-                            return Err(gone(t.layout.key_text(&self.s.arena[w.after], &index.def.columns)));
-                        }
-                    }
+        let mut k = Vec::new();
+        for (ix, index) in t.indexes.iter().enumerate().skip(1).filter(|(_, i)| i.def.unique) {
+            for row in [&before[..], &self.s.arena[w.after.clone()]] {
+                if !row.is_empty() {
+                    k.clear();
+                    t.layout.row_key(row, &index.def.columns, &mut k);
+                    names.push(name::key(t.id, ix, key::hash(&k)));
                 }
             }
         }
         Ok(())
     }
 
-    /// Builds the frame's body. False if nothing is to be logged.
+    /// For tables without locking, whose written keys this commit has locked: whether the rows are still there that it changes,
+    /// and the keys free that it gives. `k` is a buffer.
+    fn check_unlocked(&self, t: &TableInner, w: &Write, slot: Slot<'_>, k: &mut Vec<u8>) -> Result<()> {
+        let primary = &t.indexes[0].def.columns;
+        if w.change != Change::Insert {
+            // The slot may have been freed, and filled with another row, since it was looked up.
+            let row = slot.row().unwrap_or_default();
+            k.clear();
+            t.layout.row_key(row, primary, k);
+            if row.is_empty() || key::hash(k) != w.hash {
+                let after = &self.s.arena[w.after.clone()];
+                let shown = if after.is_empty() { row } else { after };
+                let key = t.layout.key_text(shown, primary);
+                return Err(Error::Conflict { table: t.schema.name.clone(), key });
+            }
+        }
+        for (ix, index) in t.indexes.iter().enumerate().filter(|(_, i)| i.def.unique) {
+            // A row that changes keeps its primary key; one that goes gives none.
+            if w.change == Change::Delete || (ix == 0 && w.change == Change::Update) {
+                continue;
+            }
+            k.clear();
+            t.layout.row_key(&self.s.arena[w.after.clone()], &index.def.columns, k);
+            if let Some(rid) = index.find(k, key::hash(k))
+                && rid != w.rid
+                && self.s.writes.by_rid(t.id, rid).is_none()
+            {
+                return Err(self.duplicate(t, ix, w.after.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks what changes in tables without locking, and builds the frame's body. False if nothing is to be logged.
     fn build_body(&mut self) -> Result<bool> {
-        let db = self.db;
         let mut body = std::mem::take(&mut self.s.body);
+        let mut k = std::mem::take(&mut self.s.key);
         body.clear();
-        let kind = match db.options.log_kind {
+        let kind = match self.db.options.log_kind {
             LogKind::Differential => Kind::Difference,
             LogKind::AfterImage => Kind::After,
         };
-        let mut built = Ok(());
-        for w in self.s.writes.iter().filter(|w| w.change != Change::Dead) {
-            built = (|| {
-                let t = db.table(w.table)?;
-                t.alive()?;
-                if t.logging != Logging::Logged {
-                    return Ok(());
-                }
-                let c = t.container(w.rid)?;
-                let bytes = c.bytes.read();
-                let Some(slot) = bytes.get(c.range(w.rid.slot())).map(Slot) else { return t.alive() };
-                let target = Target {
-                    class: c.class,
-                    table: t.id,
-                    container: w.rid.container(),
-                    slot: w.rid.slot(),
-                    version: slot.version() + 1,
-                };
-                if w.change == Change::Delete {
-                    record::put_delete(&mut body, kind, target, slot, self.scrubs());
-                } else {
-                    record::put_write(&mut body, kind, target, slot, &self.s.arena[w.after.clone()]);
-                }
-                Ok(())
-            })();
-            if built.is_err() {
-                break;
-            }
-        }
+        let mut writes = self.s.writes.iter().filter(|w| w.change != Change::Dead);
+        let built = writes.try_for_each(|w| self.put_record(w, kind, &mut body, &mut k));
         let logged = !body.is_empty();
         self.s.body = body;
+        self.s.key = k;
         built.map(|()| logged)
+    }
+
+    /// Appends the record of one write to `body`, if its table is logged. `k` is a buffer.
+    fn put_record(&self, w: &Write, kind: Kind, body: &mut Vec<u8>, k: &mut Vec<u8>) -> Result<()> {
+        let t = self.db.table(w.table)?;
+        t.alive()?;
+        let unlocked = t.locking == Locking::None && !self.db.options.reference;
+        if t.logging != Logging::Logged && !unlocked {
+            return Ok(());
+        }
+        let c = t.container(w.rid)?;
+        let bytes = c.bytes.read();
+        let Some(slot) = bytes.get(c.range(w.rid.slot())).map(Slot) else { return t.alive() };
+        if unlocked {
+            self.check_unlocked(t, w, slot, k)?;
+        }
+        if t.logging != Logging::Logged {
+            return Ok(());
+        }
+        let target = Target {
+            class: c.class,
+            table: t.id,
+            container: w.rid.container(),
+            slot: w.rid.slot(),
+            version: slot.version() + 1,
+        };
+        if w.change == Change::Delete {
+            record::put_delete(body, kind, target, slot, self.scrubs());
+        } else {
+            record::put_write(body, kind, target, slot, &self.s.arena[w.after.clone()]);
+        }
+        Ok(())
     }
 
     /// After-images leave nothing behind a deleted row, so that each one is a whole state whatever came before.
@@ -219,12 +229,10 @@ impl Transaction<'_> {
                 let mut bytes = c.bytes.write();
                 // Absent only if a table without locking was dropped under the transaction.
                 let Some(slot) = bytes.get_mut(c.range(w.rid.slot())) else { continue };
-                let wants_old = match w.change {
-                    Change::Delete => true,
-                    Change::Update => t.indexes.len() > 1,
-                    _ => false,
-                };
-                if wants_old && let Some(row) = Slot(slot).row() {
+                if w.change != Change::Insert
+                    && (w.change == Change::Delete || t.indexes.len() > 1)
+                    && let Some(row) = Slot(slot).row()
+                {
                     old.extend_from_slice(row);
                 }
                 if w.change == Change::Delete {
@@ -235,31 +243,32 @@ impl Transaction<'_> {
                 c.mark_dirty();
             }
             let after = &self.s.arena[w.after.clone()];
-            for index in &t.indexes {
+            // A row that changes keeps its primary key.
+            let kept = usize::from(w.change == Change::Update);
+            for (ix, index) in t.indexes.iter().enumerate().skip(kept) {
                 let columns = &index.def.columns;
+                let hash = |key: &[u8]| if ix == 0 { w.hash } else { key::hash(key) };
+                k.clear();
                 match w.change {
                     Change::Insert => {
-                        k.clear();
                         t.layout.row_key(after, columns, &mut k);
-                        index.insert(&k, key::hash(&k), w.rid);
+                        index.insert(&k, hash(&k), w.rid);
                     }
                     Change::Delete => {
-                        k.clear();
                         t.layout.row_key(&old, columns, &mut k);
-                        index.remove(&k, key::hash(&k), w.rid);
+                        index.remove(&k, hash(&k), w.rid);
                     }
-                    Change::Update if t.indexes.len() > 1 => {
-                        k.clear();
+                    Change::Update => {
                         t.layout.row_key(&old, columns, &mut k);
                         let n = k.len();
                         t.layout.row_key(after, columns, &mut k);
                         let (before, now) = k.split_at(n);
                         if before != now {
-                            index.remove(before, key::hash(before), w.rid);
-                            index.insert(now, key::hash(now), w.rid);
+                            index.remove(before, hash(before), w.rid);
+                            index.insert(now, hash(now), w.rid);
                         }
                     }
-                    _ => {}
+                    Change::Dead => {}
                 }
             }
             if w.change == Change::Delete {

@@ -5,13 +5,13 @@ use super::write_set::own_entries;
 use crate::container::{Rid, Slot};
 use crate::error::{Error, Result};
 use crate::key::KeyBuf;
-use crate::row::Row;
+use crate::row::{Row, RowView};
 use crate::table::TableInner;
 use std::collections::VecDeque;
 use std::ops::{Bound, Range};
 
-/// Index entries fetched at a time.
-const BATCH: usize = 64;
+/// Index entries fetched at a time: few at first, for who looks at the first row only, and four times as many each time.
+const BATCHES: std::ops::RangeInclusive<usize> = 4..=64;
 
 /// An iterator over rows, made by [`Transaction::range`] and [`Transaction::scan`].
 ///
@@ -35,57 +35,56 @@ pub struct Cursor<'a, 'db> {
     source: Source,
     own: VecDeque<(KeyBuf, Range<usize>)>,
     reverse: bool,
+    /// The committed row that was read last.
+    row: Vec<u8>,
 }
 
 #[derive(Debug)]
 enum Source {
     Ordered {
         index: usize,
-        lower: Bound<Vec<u8>>,
-        upper: Bound<Vec<u8>>,
+        lower: Bound<KeyBuf>,
+        upper: Bound<KeyBuf>,
         batch: VecDeque<(KeyBuf, Rid)>,
+        /// Entries to fetch next.
+        want: usize,
         done: bool,
     },
     Places {
+        /// The container to look through next, and how many on from one to the next.
         container: u32,
+        step: u32,
         batch: VecDeque<Rid>,
     },
 }
 
-fn as_ref(b: &Bound<Vec<u8>>) -> Bound<&[u8]> {
-    match b {
-        Bound::Unbounded => Bound::Unbounded,
-        Bound::Included(k) => Bound::Included(k),
-        Bound::Excluded(k) => Bound::Excluded(k),
-    }
-}
-
-fn within(k: &[u8], lower: &Bound<Vec<u8>>, upper: &Bound<Vec<u8>>) -> bool {
+/// Whether the key lies within the bounds.
+pub(crate) fn within(k: &KeyBuf, lower: &Bound<KeyBuf>, upper: &Bound<KeyBuf>) -> bool {
     let above = match lower {
         Bound::Unbounded => true,
-        Bound::Included(b) => k >= &b[..],
-        Bound::Excluded(b) => k > &b[..],
+        Bound::Included(b) => k >= b,
+        Bound::Excluded(b) => k > b,
     };
     above
         && match upper {
             Bound::Unbounded => true,
-            Bound::Included(b) => k <= &b[..],
-            Bound::Excluded(b) => k < &b[..],
+            Bound::Included(b) => k <= b,
+            Bound::Excluded(b) => k < b,
         }
 }
 
 impl<'a, 'db> Cursor<'a, 'db> {
     pub(super) fn empty(tx: &'a Transaction<'db>, table: &'db TableInner) -> Self {
-        let source = Source::Places { container: u32::MAX, batch: VecDeque::new() };
-        Cursor { tx, table, source, own: VecDeque::new(), reverse: false }
+        let source = Source::Places { container: u32::MAX, step: 1, batch: VecDeque::new() };
+        Cursor { tx, table, source, own: VecDeque::new(), reverse: false, row: Vec::new() }
     }
 
     pub(super) fn ordered(
         tx: &'a Transaction<'db>,
         table: &'db TableInner,
         index: usize,
-        lower: Bound<Vec<u8>>,
-        upper: Bound<Vec<u8>>,
+        lower: Bound<KeyBuf>,
+        upper: Bound<KeyBuf>,
     ) -> Result<Self> {
         if table.indexes[index].def.kind != crate::schema::IndexKind::Ordered {
             return Err(Error::Schema {
@@ -94,18 +93,24 @@ impl<'a, 'db> Cursor<'a, 'db> {
             });
         }
         let mut own = own_entries(&tx.s.writes, table, index, &tx.s.arena);
-        own.retain(|(k, _)| within(k.as_slice(), &lower, &upper));
-        let source = Source::Ordered { index, lower, upper, batch: VecDeque::new(), done: false };
-        Ok(Cursor { tx, table, source, own: own.into(), reverse: false })
+        own.retain(|(k, _)| within(k, &lower, &upper));
+        let (batch, want) = (VecDeque::new(), *BATCHES.start());
+        let source = Source::Ordered { index, lower, upper, batch, want, done: false };
+        Ok(Cursor { tx, table, source, own: own.into(), reverse: false, row: Vec::new() })
     }
 
     pub(super) fn all(tx: &'a Transaction<'db>, table: &'db TableInner) -> Result<Self> {
         if table.indexes[0].def.kind == crate::schema::IndexKind::Ordered {
             return Self::ordered(tx, table, 0, Bound::Unbounded, Bound::Unbounded);
         }
-        let own = own_entries(&tx.s.writes, table, 0, &tx.s.arena);
-        let source = Source::Places { container: 0, batch: VecDeque::new() };
-        Ok(Cursor { tx, table, source, own: own.into(), reverse: false })
+        Ok(Self::places(tx, table, 0, 1))
+    }
+
+    /// The rows in the containers from number `first` on, each `step`-th; the first part has the transaction's own.
+    pub(super) fn places(tx: &'a Transaction<'db>, table: &'db TableInner, first: u32, step: u32) -> Self {
+        let own = if first == 0 { own_entries(&tx.s.writes, table, 0, &tx.s.arena) } else { Vec::new() };
+        let source = Source::Places { container: first, step, batch: VecDeque::new() };
+        Cursor { tx, table, source, own: own.into(), reverse: false, row: Vec::new() }
     }
 
     /// The same rows from the last to the first; call it before the first row is taken.
@@ -128,35 +133,27 @@ impl<'a, 'db> Cursor<'a, 'db> {
         self
     }
 
-    fn own_row(&self, r: Range<usize>) -> Row {
-        Row { bytes: self.tx.s.arena[r].into(), layout: self.table.layout.clone() }
-    }
-
-    fn committed(&self, rid: Rid) -> Result<Option<Row>> {
-        let mut b = Vec::new();
-        let there = self.table.read(rid, &mut b)?;
-        Ok(there.map(|_| Row { bytes: b.into(), layout: self.table.layout.clone() }))
-    }
-
     /// The next committed entry that this transaction has not changed.
     fn fill(&mut self) {
         let writes = &self.tx.s.writes;
         let reverse = self.reverse;
         match &mut self.source {
-            Source::Ordered { index, lower, upper, batch, done } => {
+            Source::Ordered { index, lower, upper, batch, want, done } => {
                 while batch.is_empty() && !*done {
                     let t = self.table;
-                    let got = t.indexes[*index].scan(as_ref(lower), as_ref(upper), BATCH, reverse);
-                    let got = got.unwrap_or_default();
-                    *done = got.len() < BATCH;
-                    if let Some((k, _)) = got.last() {
-                        let next = Bound::Excluded(k.as_slice().to_vec());
+                    t.indexes[*index].scan(lower, upper, *want, reverse, batch);
+                    *done = batch.len() < *want;
+                    *want = (*want * 4).min(*BATCHES.end());
+                    if let Some((k, _)) = batch.back() {
+                        let next = Bound::Excluded(k.clone());
                         *(if reverse { &mut *upper } else { &mut *lower }) = next;
                     }
-                    batch.extend(got.into_iter().filter(|(_, r)| writes.by_rid(t.id, *r).is_none()));
+                    if writes.len() > 0 {
+                        batch.retain(|(_, r)| writes.by_rid(t.id, *r).is_none());
+                    }
                 }
             }
-            Source::Places { container, batch } => {
+            Source::Places { container, step, batch } => {
                 while batch.is_empty() && *container < self.table.containers.len() {
                     if let Some(c) = self.table.containers.get(*container) {
                         let bytes = c.bytes.read();
@@ -168,24 +165,42 @@ impl<'a, 'db> Cursor<'a, 'db> {
                             }
                         }
                     }
-                    *container += 1;
+                    *container = container.saturating_add(*step);
                 }
             }
         }
     }
-}
 
-impl Iterator for Cursor<'_, '_> {
-    type Item = Result<Row>;
-
-    fn next(&mut self) -> Option<Result<Row>> {
+    /// What `read` makes of the next row, which is lent to it: no copy is allocated, as [`Iterator::next`] must.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).ordered_primary_key(&["id"]))?;
+    /// # let mut tx = db.begin()?;
+    /// for id in [3, 1, 2] {
+    ///     tx.insert(&t, &[id.into()])?;
+    /// }
+    /// let mut cursor = tx.scan(&t)?;
+    /// let mut sum = 0;
+    /// while let Some(id) = cursor.next_with(|row| row.at(0).as_int())? {
+    ///     sum += id.unwrap_or(0);
+    /// }
+    /// assert_eq!(sum, 6);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As the iterator's.
+    pub fn next_with<T>(&mut self, read: impl FnOnce(RowView<'_>) -> T) -> Result<Option<T>> {
+        let layout = &self.table.layout;
         loop {
             self.fill();
             let reverse = self.reverse;
-            let own = if reverse { self.own.back() } else { self.own.front() }.cloned();
+            let own = if reverse { self.own.back() } else { self.own.front() };
             let rid = match &mut self.source {
                 Source::Ordered { batch, .. } => {
-                    let own_first = match (&own, batch.front()) {
+                    let own_first = match (own, batch.front()) {
                         (Some((k, _)), Some((c, _))) => (k < c) != reverse,
                         (Some(_), None) => true,
                         (None, _) => false,
@@ -194,19 +209,25 @@ impl Iterator for Cursor<'_, '_> {
                 }
                 Source::Places { batch, .. } => batch.pop_front(),
             };
-            match rid {
-                Some(rid) => match self.committed(rid) {
-                    Ok(Some(row)) => return Some(Ok(row)),
-                    // A table without locking: the row went away under the cursor.
-                    Ok(None) => {}
-                    Err(e) => return Some(Err(e)),
-                },
-                None => {
-                    let (_, r) = own?;
-                    let _ = if reverse { self.own.pop_back() } else { self.own.pop_front() };
-                    return Some(Ok(self.own_row(r)));
+            if let Some(rid) = rid {
+                self.row.clear();
+                // None in a table without locking: the row went away under the cursor.
+                if self.table.read(rid, &mut self.row)?.is_some() {
+                    return Ok(Some(read(RowView { bytes: &self.row, layout })));
                 }
+                continue;
             }
+            let own = if reverse { self.own.pop_back() } else { self.own.pop_front() };
+            let bytes = own.map(|(_, row)| &self.tx.s.arena[row]);
+            return Ok(bytes.map(|bytes| read(RowView { bytes, layout })));
         }
+    }
+}
+
+impl Iterator for Cursor<'_, '_> {
+    type Item = Result<Row>;
+
+    fn next(&mut self) -> Option<Result<Row>> {
+        self.next_with(|row| row.to_row()).transpose()
     }
 }

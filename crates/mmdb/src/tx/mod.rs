@@ -9,11 +9,11 @@ pub use cursor::Cursor;
 use crate::container::{Rid, SLOT_HEAD, class_of};
 use crate::engine::{Engine, name};
 use crate::error::{Error, Result};
-use crate::key;
+use crate::key::{self, KeyBuf};
 use crate::lock::{Held, Mode, Refused};
 use crate::log::Ticket;
 use crate::options::Durability;
-use crate::row::{Row, values_text};
+use crate::row::{Row, RowView, values_text};
 use crate::schema::Locking;
 use crate::sync::atomic::Ordering;
 use crate::table::{Table, TableInner};
@@ -232,7 +232,7 @@ impl<'db> Transaction<'db> {
 
     /// The row with this key in index `ix`, own changes included. Takes no locks.
     fn find(&self, t: &TableInner, ix: usize, key: &[u8], hash: u64) -> Option<Found> {
-        if let Some(i) = self.s.writes.by_key(t, ix, key, &self.s.arena) {
+        if let Some(i) = self.s.writes.by_key(t, ix, key, hash, &self.s.arena) {
             return Some(Found::Own(i));
         }
         let rid = t.indexes[ix].find(key, hash)?;
@@ -323,27 +323,58 @@ impl<'db> Transaction<'db> {
     /// # Errors
     /// [`Error::Deadlock`]; [`Error::Value`] or [`Error::Schema`] if the key does not fit the primary key.
     pub fn get(&mut self, table: &Table, key: &[Value<'_>]) -> Result<Option<Row>> {
+        self.get_with(table, key, |row| row.to_row())
+    }
+
+    /// What `read` makes of the row with this primary key, which is lent to it: no copy is allocated, as
+    /// [`Transaction::get`] must.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// # let mut tx = db.begin()?;
+    /// tx.insert(&t, &[1.into(), 10.into()])?;
+    /// assert_eq!(tx.get_with(&t, &[1.into()], |row| row.at(1).as_int())?, Some(Some(10)));
+    /// assert_eq!(tx.get_with(&t, &[2.into()], |row| row.at(1).as_int())?, None);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn get_with<T>(
+        &mut self,
+        table: &Table,
+        key: &[Value<'_>],
+        read: impl FnOnce(RowView<'_>) -> T,
+    ) -> Result<Option<T>> {
         let t = self.table(table)?;
         let (k, h) = self.user_key(t, 0, key)?;
         let found = self.locate(t, &k, h, Mode::Shared);
+        self.s.key = k;
         let mut out = None;
         if let Some(f) = found?
             && let Some(r) = self.fetch(t, f)?
         {
             // Without locks the slot may have got another row meanwhile.
-            let mut again = Vec::new();
-            if t.locking == Locking::None {
-                t.layout.row_key(&self.s.arena[r.clone()], &t.indexes[0].def.columns, &mut again);
-            }
-            if t.locking != Locking::None || again == k {
-                out = Some(self.row(t, r.clone()));
+            if t.locking != Locking::None || self.has_primary(t, r.clone()) {
+                out = Some(read(RowView { bytes: &self.s.arena[r.clone()], layout: &t.layout }));
             }
             if matches!(f, Found::There(_)) {
                 self.s.arena.truncate(r.start);
             }
         }
-        self.s.key = k;
         Ok(out)
+    }
+
+    /// Whether the row has the primary key that was just looked for: that in `self.s.key`.
+    fn has_primary(&mut self, t: &TableInner, row: Range<usize>) -> bool {
+        let s = &mut *self.s;
+        s.old.clear();
+        t.layout.row_key(&s.arena[row], &t.indexes[0].def.columns, &mut s.old);
+        s.old == s.key
     }
 
     /// All rows with this key in the named index, in no particular order.
@@ -417,7 +448,7 @@ impl<'db> Transaction<'db> {
             }
             self.s.arena.truncate(start);
         }
-        for i in self.s.writes.all_by_key(t, ix, &k, &self.s.arena) {
+        for i in self.s.writes.all_by_key(t, ix, &k, h, &self.s.arena) {
             rows.push(self.row(t, self.s.writes[i].after.clone()));
         }
         self.s.key = k;
@@ -449,15 +480,16 @@ impl<'db> Transaction<'db> {
         let t = self.table(table)?;
         let ix = table.index(index)?;
         let def = &t.indexes[ix].def;
-        let encode = |k: &K| {
-            let mut b = Vec::new();
-            t.layout.user_key(k.as_ref(), &def.columns, true, &mut b).map(|()| b)
+        let buffer = &mut self.s.key;
+        let mut encode = |k: &K| {
+            buffer.clear();
+            t.layout.user_key(k.as_ref(), &def.columns, true, buffer).map(|()| KeyBuf::new(buffer))
         };
         // A partial key stands for all keys that begin with it.
         let lower = match bounds.start_bound() {
             Bound::Unbounded => Bound::Unbounded,
             Bound::Included(k) => Bound::Included(encode(k)?),
-            Bound::Excluded(k) => match key::successor(&encode(k)?) {
+            Bound::Excluded(k) => match encode(k)?.successor() {
                 Some(b) => Bound::Included(b),
                 None => return Ok(Cursor::empty(self, t)),
             },
@@ -465,7 +497,7 @@ impl<'db> Transaction<'db> {
         let upper = match bounds.end_bound() {
             Bound::Unbounded => Bound::Unbounded,
             Bound::Excluded(k) => Bound::Excluded(encode(k)?),
-            Bound::Included(k) => key::successor(&encode(k)?).map_or(Bound::Unbounded, Bound::Excluded),
+            Bound::Included(k) => encode(k)?.successor().map_or(Bound::Unbounded, Bound::Excluded),
         };
         self.lock_table(t, Mode::Shared)?;
         Cursor::ordered(self, t, ix, lower, upper)
@@ -496,6 +528,32 @@ impl<'db> Transaction<'db> {
         Cursor::all(self, t)
     }
 
+    /// Part `part`, from 0, of `parts` parts of the rows, of about the same size, in no particular order: so that several
+    /// threads, each with a transaction, read a table together. The table is locked against writers.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run(|tx| (0..10_000i64).try_for_each(|id| tx.insert(&t, &[id.into()])))?;
+    /// let count = |part| Ok::<usize, mmdb::Error>(db.begin()?.scan_part(&t, part, 3)?.count());
+    /// assert_eq!(count(0)? + count(1)? + count(2)?, 10_000);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`].
+    pub fn scan_part(&mut self, table: &Table, part: usize, parts: usize) -> Result<Cursor<'_, 'db>> {
+        let t = self.table(table)?;
+        self.lock_table(t, Mode::Shared)?;
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Ok(if part < parts {
+            Cursor::places(self, t, number(part), number(parts))
+        } else {
+            Cursor::empty(self, t)
+        })
+    }
+
     /// Adds a row.
     ///
     /// ```
@@ -522,25 +580,32 @@ impl<'db> Transaction<'db> {
         let start = self.s.arena.len();
         t.layout.encode(values, &mut self.s.arena)?;
         let row = start..self.s.arena.len();
-        self.insert_row(t, row)
+        let (found, h) = self.locate_row(t, row.clone())?;
+        if found.is_some() {
+            return Err(self.duplicate(t, 0, row));
+        }
+        self.insert_new(t, row, h)
     }
 
-    fn insert_row(&mut self, t: &TableInner, row: Range<usize>) -> Result<()> {
-        let class = self.class(t, row.len())?;
+    /// Locks the primary key of the row and looks for who has it. And the key's hash.
+    fn locate_row(&mut self, t: &TableInner, row: Range<usize>) -> Result<(Option<Found>, u64)> {
         let mut k = std::mem::take(&mut self.s.key);
         k.clear();
-        t.layout.row_key(&self.s.arena[row.clone()], &t.indexes[0].def.columns, &mut k);
+        t.layout.row_key(&self.s.arena[row], &t.indexes[0].def.columns, &mut k);
         let h = key::hash(&k);
         let found = self.locate(t, &k, h, Mode::Exclusive);
         self.s.key = k;
-        if found?.is_some() {
-            return Err(self.duplicate(t, 0, row));
-        }
+        Ok((found?, h))
+    }
+
+    /// Adds a row whose primary key is locked and nobody's.
+    fn insert_new(&mut self, t: &TableInner, row: Range<usize>, hash: u64) -> Result<()> {
+        let class = self.class(t, row.len())?;
         self.claim_keys(t, row.clone(), None, None, false)?;
         let rid = self.allocate(t, class)?;
         self.s.writes.push(
             t,
-            Write { table: t.id, rid, class, change: Change::Insert, after: row, fresh: true },
+            Write { table: t.id, rid, class, change: Change::Insert, hash, after: row, fresh: true },
             &self.s.arena,
         );
         Ok(())
@@ -588,6 +653,9 @@ impl<'db> Transaction<'db> {
         committed: Option<Rid>,
         moves: bool,
     ) -> Result<()> {
+        if !t.claims_keys {
+            return Ok(());
+        }
         let from = if moves { 0 } else { 1 };
         for ix in from..t.indexes.len() {
             let def = &t.indexes[ix].def;
@@ -650,20 +718,61 @@ impl<'db> Transaction<'db> {
     /// # Errors
     /// As [`Transaction::insert`], and [`Error::NoSuchColumn`].
     pub fn update(&mut self, table: &Table, key: &[Value<'_>], set: &[(&str, Value<'_>)]) -> Result<bool> {
-        let t = self.table(table)?;
         let mut columns = [(0usize, Value::Null); 16];
         let mut many = Vec::new();
         for (i, (c, v)) in set.iter().enumerate() {
             let col = table.column(c)?;
-            if t.indexes[0].def.columns.contains(&col) {
-                return Err(Error::Schema {
-                    table: t.schema.name.clone(),
-                    reason: format!("column {c} belongs to the primary key and cannot be updated"),
-                });
-            }
             match columns.get_mut(i) {
                 Some(place) => *place = (col, *v),
                 None => many.push((col, *v)),
+            }
+        }
+        if many.is_empty() {
+            return self.update_at(table, key, &columns[..set.len()]);
+        }
+        many.splice(0..0, columns);
+        self.update_at(table, key, &many)
+    }
+
+    /// As [`Transaction::update`], with the columns' positions in place of their names.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// # let mut tx = db.begin()?;
+    /// tx.insert(&t, &[1.into(), 10.into()])?;
+    /// assert!(tx.update_at(&t, &[1.into()], &[(1, 11.into())])?);
+    /// assert_eq!(tx.get(&t, &[1.into()])?.map(|r| r.at(1) == 11.into()), Some(true));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::update`]; [`Error::NoSuchColumn`] for a position that no column has.
+    pub fn update_at(
+        &mut self,
+        table: &Table,
+        key: &[Value<'_>],
+        set: &[(usize, Value<'_>)],
+    ) -> Result<bool> {
+        let t = self.table(table)?;
+        for (col, _) in set {
+            let Some(column) = t.schema.columns.get(*col) else {
+                return Err(Error::NoSuchColumn {
+                    table: t.schema.name.clone(),
+                    column: format!("number {col}"),
+                });
+            };
+            if t.indexes[0].def.columns.contains(col) {
+                return Err(Error::Schema {
+                    table: t.schema.name.clone(),
+                    reason: format!(
+                        "column {} belongs to the primary key and cannot be updated",
+                        column.name
+                    ),
+                });
             }
         }
         self.index_writes();
@@ -672,21 +781,31 @@ impl<'db> Transaction<'db> {
         self.s.key = k;
         let Some(found) = found? else { return Ok(false) };
         let Some(old) = self.fetch(t, found)? else { return Ok(false) };
-        let old_bytes = self.s.arena[old.clone()].to_vec();
-        let mut values: Vec<Value<'_>> =
-            (0..t.schema.columns.len()).map(|c| t.layout.get(&old_bytes, c)).collect();
-        for (col, v) in columns.iter().take(set.len()).chain(&many) {
-            values[*col] = *v;
-        }
         let start = self.s.arena.len();
-        t.layout.encode(&values, &mut self.s.arena)?;
+        if !t.layout.patch(set, old.clone(), &mut self.s.arena)? {
+            let row = self.s.arena[old.clone()].to_vec();
+            let mut values: Vec<Value<'_>> =
+                (0..t.schema.columns.len()).map(|c| t.layout.get(&row, c)).collect();
+            for (col, v) in set {
+                values[*col] = *v;
+            }
+            t.layout.encode(&values, &mut self.s.arena)?;
+        }
         let new = start..self.s.arena.len();
-        self.replace(t, found, old, new)?;
+        self.replace(t, found, h, Some(old), new)?;
         Ok(true)
     }
 
-    /// Gives a located row a new content with the same primary key.
-    fn replace(&mut self, t: &TableInner, found: Found, old: Range<usize>, new: Range<usize>) -> Result<()> {
+    /// Gives a located row a new content with the same primary key, whose hash is `hash`. `old`, its content, is asked for where
+    /// keys are claimed.
+    fn replace(
+        &mut self,
+        t: &TableInner,
+        found: Found,
+        hash: u64,
+        old: Option<Range<usize>>,
+        new: Range<usize>,
+    ) -> Result<()> {
         let class = self.class(t, new.len())?;
         let committed = match found {
             Found::There(rid) => Some(rid),
@@ -698,11 +817,11 @@ impl<'db> Transaction<'db> {
         };
         let have = t.container(rid)?.class;
         let fits = class <= have;
-        self.claim_keys(t, new.clone(), Some(old), committed, !fits)?;
+        self.claim_keys(t, new.clone(), old, committed, !fits)?;
         match found {
             Found::There(rid) if fits => {
-                let w =
-                    Write { table: t.id, rid, class: have, change: Change::Update, after: new, fresh: false };
+                let change = Change::Update;
+                let w = Write { table: t.id, rid, class: have, change, hash, after: new, fresh: false };
                 self.s.writes.push(t, w, &self.s.arena);
             }
             Found::Own(i) if fits => self.s.writes.set_after(t, i, new, &self.s.arena),
@@ -715,20 +834,14 @@ impl<'db> Transaction<'db> {
                     }
                     Found::Own(i) => self.s.writes.make_delete(t, i, &self.s.arena),
                     Found::There(rid) => {
-                        let after = 0..0;
-                        let w = Write {
-                            table: t.id,
-                            rid,
-                            class: have,
-                            change: Change::Delete,
-                            after,
-                            fresh: false,
-                        };
+                        let change = Change::Delete;
+                        let w =
+                            Write { table: t.id, rid, class: have, change, hash, after: 0..0, fresh: false };
                         self.s.writes.push(t, w, &self.s.arena);
                     }
                 }
-                let w =
-                    Write { table: t.id, rid: to, class, change: Change::Insert, after: new, fresh: true };
+                let change = Change::Insert;
+                let w = Write { table: t.id, rid: to, class, change, hash, after: new, fresh: true };
                 self.s.writes.push(t, w, &self.s.arena);
             }
         }
@@ -758,20 +871,14 @@ impl<'db> Transaction<'db> {
         let start = self.s.arena.len();
         t.layout.encode(values, &mut self.s.arena)?;
         let new = start..self.s.arena.len();
-        let mut k = std::mem::take(&mut self.s.key);
-        k.clear();
-        t.layout.row_key(&self.s.arena[new.clone()], &t.indexes[0].def.columns, &mut k);
-        let h = key::hash(&k);
-        let found = self.locate(t, &k, h, Mode::Exclusive);
-        self.s.key = k;
-        if let Some(found) = found?
-            && let Some(old) = self.fetch(t, found)?
-        {
-            self.replace(t, found, old, new)?;
-            return Ok(true);
-        }
-        self.insert_row(t, new)?;
-        Ok(false)
+        let (found, h) = self.locate_row(t, new.clone())?;
+        let Some(found) = found else {
+            self.insert_new(t, new, h)?;
+            return Ok(false);
+        };
+        let old = if t.claims_keys { self.fetch(t, found)? } else { None };
+        self.replace(t, found, h, old, new)?;
+        Ok(true)
     }
 
     /// Removes the row with this primary key. False if there is none.
@@ -816,7 +923,8 @@ impl<'db> Transaction<'db> {
             Found::Own(i) => self.s.writes.make_delete(t, i, &self.s.arena),
             Found::There(rid) => {
                 let class = t.container(rid)?.class;
-                let w = Write { table: t.id, rid, class, change: Change::Delete, after: 0..0, fresh: false };
+                let change = Change::Delete;
+                let w = Write { table: t.id, rid, class, change, hash: h, after: 0..0, fresh: false };
                 self.s.writes.push(t, w, &self.s.arena);
             }
         }

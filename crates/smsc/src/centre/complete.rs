@@ -2,7 +2,7 @@
 
 use super::finish::finish;
 use super::operation::Rules;
-use super::receive::station;
+use super::receive::{put_outcome, station};
 use crate::model::{Message, MessageState, RetryTimer, Station, StationKey, StationState};
 use crate::store::{StoreError, Transaction};
 
@@ -109,7 +109,7 @@ fn again(
         station.state = if absent { StationState::Absent } else { StationState::Wait };
         tx.put(&RetryTimer { due_us, dst_key: station.dst_key, epoch: station.epoch })?;
     }
-    tx.put(message)?;
+    put_outcome(tx, message)?;
     tx.put(&station)?;
     Ok(Completed::Again(due_us))
 }

@@ -1,7 +1,7 @@
 //! How a message becomes final, whatever ends it.
 
 use super::operation::Rules;
-use super::receive::{drop_parts, enqueue, station};
+use super::receive::{drop_parts, enqueue, put_outcome, station};
 use crate::model::{
     Message, MessageState, Queued, RetryTimer, Scheduled, Sent, Station, StationKey, StationState, Value,
 };
@@ -60,7 +60,7 @@ fn close(
     drop_parts(tx, message)?;
     message.state = state;
     message.done_us = now_us;
-    tx.put(message)?;
+    put_outcome(tx, message)?;
     if rules.has_flusher {
         tx.put(&sent_row(message))?;
     }

@@ -3,7 +3,7 @@
 use super::finish::{finish, finish_scheduled};
 use super::operation::{Outcome, Rules};
 use super::receipt::receipt;
-use super::receive::{drop_parts, encode, message, named, primary, scheduled, station};
+use super::receive::{drop_parts, encode, message, named, primary, queued, scheduled, station};
 use crate::model::{
     Message, MessageState, Queued, Scheduled, State, Station, StationKey, StationState, Value,
 };
@@ -167,12 +167,7 @@ pub(super) fn replace(tx: &mut impl Transaction, with: &Replacement) -> Result<O
             Value::Int(old.rank().into()),
             Value::Int(old.msg_id),
         ])?;
-        tx.insert(&Queued {
-            dst_key: message.dst_key,
-            rank: message.rank(),
-            msg_id: message.msg_id,
-            expire_us: message.expire_us,
-        })?;
+        tx.insert(&queued(&message))?;
     }
     Ok(Outcome::Count(1))
 }

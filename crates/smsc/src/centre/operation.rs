@@ -120,8 +120,6 @@ pub enum Operation {
     },
     /// Deletes archived messages: their `done_us` and number.
     DropSent(Vec<(i64, i64)>),
-    /// Makes the derivable rows of these messages, after a restart.
-    Rebuild(Vec<Message>),
 }
 
 /// What an operation gives.
@@ -188,7 +186,6 @@ impl Operation {
             Operation::Replace(replacement) => manage::replace(tx, replacement),
             Operation::NextSent { max } => flush::next_sent(tx, *max).map(Outcome::Sent),
             Operation::DropSent(keys) => flush::drop_sent(tx, keys).map(Outcome::Count),
-            Operation::Rebuild(messages) => recover::rebuild(tx, rules, messages).map(Outcome::Count),
         }
     }
 }

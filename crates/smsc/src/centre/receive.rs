@@ -124,6 +124,16 @@ pub(super) fn scheduled(message: &Message) -> Scheduled {
     Scheduled { due_us: message.schedule_us, msg_id: message.msg_id, dst_key: message.dst_key }
 }
 
+/// The row in `to_delivery` of a message that waits for its station.
+pub(super) fn queued(message: &Message) -> Queued {
+    Queued {
+        dst_key: message.dst_key,
+        rank: message.rank(),
+        msg_id: message.msg_id,
+        expire_us: message.expire_us,
+    }
+}
+
 /// Puts a message into the queue of its station, which is locked.
 pub(super) fn enqueue(
     tx: &mut impl Transaction,
@@ -131,12 +141,7 @@ pub(super) fn enqueue(
     message: &Message,
     now_us: i64,
 ) -> Result<(), StoreError> {
-    tx.insert(&Queued {
-        dst_key: message.dst_key,
-        rank: message.rank(),
-        msg_id: message.msg_id,
-        expire_us: message.expire_us,
-    })?;
+    tx.insert(&queued(message))?;
     if station.state == StationState::Idle {
         station.state = StationState::Ready;
         station.ready_us = now_us;
@@ -154,6 +159,15 @@ pub(super) fn message(tx: &mut impl Transaction, msg_id: i64) -> Result<Option<M
 pub(super) fn named(tx: &mut impl Transaction, msg_id: i64, by: &str) -> Result<Message, StoreError> {
     message(tx, msg_id)?
         .ok_or_else(|| StoreError::inconsistent(format!("{by} names message {msg_id}, which does not exist")))
+}
+
+/// Stores what an attempt or an end has changed of a message.
+pub(super) fn put_outcome(tx: &mut impl Transaction, message: &Message) -> Result<(), StoreError> {
+    if tx.update::<Message>(&[Value::Int(message.msg_id)], &message.outcome())? {
+        Ok(())
+    } else {
+        Err(StoreError::inconsistent(format!("message {} does not exist any more", message.msg_id)))
+    }
 }
 
 /// Keys of the parts of a message.

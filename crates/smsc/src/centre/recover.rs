@@ -1,16 +1,11 @@
 //! After a restart: no claim is alive, and rows that a store does not log are made again.
 
 use super::finish::sent_row;
-use super::operation::{Operation, Outcome, Rules};
-use super::receive::{encode, enqueue, scheduled, station};
-use crate::model::{Message, SHARDS, State, Station, StationState, Value};
-use crate::store::{Acknowledge, Row, Session, Store, StoreError, Transaction};
+use super::operation::{Operation, Outcome};
+use super::receive::{encode, queued, scheduled, station};
+use crate::model::{SHARDS, State, Station, StationKey, StationState, Value, shard_of};
+use crate::store::{Acknowledge, Rebuild, Row, RowWriter, Session, Store, StoreError, Transaction};
 
-/// Messages that are handed to a worker at a time.
-const REBUILD_BATCH: usize = 256;
-/// Messages whose rows are made again in one transaction: few, because a store's own bookkeeping of a transaction grows with
-/// what it changes.
-const REBUILD_TOGETHER: usize = 4;
 /// Stations freed in one transaction.
 const FREE_BATCH: usize = 1000;
 
@@ -29,10 +24,10 @@ pub struct Recovered {
 /// The store's.
 pub fn recover(store: &dyn Store, now_us: i64) -> Result<Recovered, StoreError> {
     let mut recovered = Recovered::default();
-    let mut session = store.session(Acknowledge::Early)?;
-    if store.must_rebuild() {
-        recovered.rebuilt = rebuild_all(store)?;
+    if let Some(tables) = store.rebuild()? {
+        recovered.rebuilt = rebuild(tables, store.has_flusher())?;
     } else {
+        let mut session = store.session(Acknowledge::Early)?;
         while let n @ 1.. = count(&mut *session, now_us)? {
             recovered.freed += n;
         }
@@ -47,83 +42,84 @@ fn count(session: &mut dyn Session, now_us: i64) -> Result<usize, StoreError> {
     }
 }
 
-/// One thread reads messages, as many as there are processors make their rows.
-fn rebuild_all(store: &dyn Store) -> Result<usize, StoreError> {
+/// What a queued message tells of its station. Sorted, they are in the order of stations, each one's oldest message first.
+type Sign = (StationKey, i64, u32, u32);
+
+/// Makes the rows that follow from messages. As many threads as there are processors read messages, each its part, and make what
+/// follows from one message; what follows from all messages of a station is gathered, and made by one of them for each station.
+fn rebuild(tables: Box<dyn Rebuild + '_>, has_flusher: bool) -> Result<usize, StoreError> {
     let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    let mut rebuilt = 0;
-    std::thread::scope(|scope| {
-        let mut workers = Vec::with_capacity(threads);
-        let mut channels = Vec::with_capacity(threads);
-        for _ in 0..threads {
-            let (send, receive) = std::sync::mpsc::sync_channel::<Vec<Message>>(8);
-            channels.push(send);
-            workers.push(scope.spawn(move || {
-                let mut session = store.session(Acknowledge::Early)?;
-                for mut batch in receive {
-                    while !batch.is_empty() {
-                        let some = batch.split_off(batch.len().saturating_sub(REBUILD_TOGETHER));
-                        session.call(Operation::Rebuild(some))?;
-                    }
-                }
-                Ok::<(), StoreError>(())
-            }));
+    let panicked = |_| StoreError::protocol("a thread of recovery panicked");
+    let rebuilt = std::thread::scope(|scope| {
+        let tables = &*tables;
+        let read = |part| scope.spawn(move || rows_of_messages(tables, part, threads, has_flusher));
+        let readers: Vec<_> = (0..threads).map(read).collect();
+        let mut rebuilt = 0;
+        let mut signs: Vec<Vec<Sign>> = vec![Vec::new(); threads];
+        for reader in readers {
+            let (count, found) = reader.join().map_err(panicked)??;
+            rebuilt += count;
+            signs.iter_mut().zip(found).for_each(|(all, mut found)| all.append(&mut found));
         }
-        let mut batches: Vec<Vec<Message>> = vec![Vec::with_capacity(REBUILD_BATCH); threads];
-        // A worker that has ended has an error, which its join gives.
-        let read = store.scan(&mut |row| {
-            if let Row::Message(message) = row {
-                rebuilt += 1;
-                // A station's messages go to one worker, so that workers do not wait for each other's locks.
-                let worker = message.dst_key.0.unsigned_abs() as usize % threads;
-                batches[worker].push(message);
-                if batches[worker].len() == REBUILD_BATCH {
-                    let _ = channels[worker].send(std::mem::take(&mut batches[worker]));
-                }
-            }
-            Ok(())
-        });
-        for (channel, batch) in channels.into_iter().zip(batches) {
-            let _ = channel.send(batch);
-        }
-        for worker in workers {
-            worker.join().map_err(|_| StoreError::protocol("a thread of recovery panicked"))??;
-        }
-        read
+        let make = |signs| scope.spawn(move || rows_of_stations(signs, &mut tables.writer()));
+        let makers: Vec<_> = signs.into_iter().map(make).collect();
+        makers.into_iter().try_for_each(|maker| maker.join().map_err(panicked)?)?;
+        Ok::<usize, StoreError>(rebuilt)
     })?;
+    tables.finish()?;
     Ok(rebuilt)
 }
 
-/// Makes the rows of other tables that follow from these messages. Twice gives the same.
-pub(super) fn rebuild(
-    tx: &mut impl Transaction,
-    rules: &Rules,
-    messages: &[Message],
-) -> Result<usize, StoreError> {
-    for message in messages {
+/// Makes what follows from each message of one part, and gathers signs of stations, in as many lists as there are parts. How
+/// many messages.
+fn rows_of_messages(
+    tables: &dyn Rebuild,
+    part: usize,
+    parts: usize,
+    has_flusher: bool,
+) -> Result<(usize, Vec<Vec<Sign>>), StoreError> {
+    let mut put = tables.writer();
+    let mut signs: Vec<Vec<Sign>> = vec![Vec::new(); parts];
+    let mut count = 0;
+    tables.messages(part, parts, &mut |message| {
+        count += 1;
         match message.state {
-            State::Scheduled => {
-                tx.put(&scheduled(message))?;
-            }
+            State::Scheduled => put(Row::Scheduled(scheduled(&message)))?,
             State::Enroute => {
-                tx.lock(message.dst_key)?;
-                let mut station = station(tx, message.dst_key)?;
-                station.attempts = station.attempts.max(message.attempts);
-                station.last_error = station.last_error.max(message.last_error);
-                enqueue(tx, station, message, message.submit_us)?;
+                put(Row::Queued(queued(&message)))?;
+                let key = message.dst_key;
+                let sign = (key, message.submit_us, message.attempts, message.last_error);
+                signs[usize::from(shard_of(key)) % parts].push(sign);
             }
-            _ if rules.has_flusher => tx.put(&sent_row(message))?,
+            _ if has_flusher => put(Row::Sent(sent_row(&message)))?,
             _ => {}
         }
         if !message.state.is_final() {
-            let parts = encode(message).map_err(|error| {
+            let parts = encode(&message).map_err(|error| {
                 StoreError::inconsistent(format!("message {} cannot be encoded: {error}", message.msg_id))
             })?;
-            for part in &parts {
-                tx.put(part)?;
-            }
+            parts.into_iter().try_for_each(|part| put(Row::EncodedPart(part)))?;
         }
+        Ok(())
+    })?;
+    Ok((count, signs))
+}
+
+/// Makes the stations of which there are signs: ready since their oldest message was submitted.
+fn rows_of_stations(mut signs: Vec<Sign>, put: &mut RowWriter<'_>) -> Result<(), StoreError> {
+    signs.sort_unstable();
+    for of_one in signs.chunk_by(|a, b| a.0 == b.0) {
+        let mut station = Station::idle(of_one[0].0);
+        station.state = StationState::Ready;
+        station.ready_us = of_one[0].1;
+        for &(_, _, attempts, last_error) in of_one {
+            station.queue += 1;
+            station.attempts = station.attempts.max(attempts);
+            station.last_error = station.last_error.max(last_error);
+        }
+        put(Row::Station(station))?;
     }
-    Ok(messages.len())
+    Ok(())
 }
 
 pub(super) fn free_leases(

@@ -3,7 +3,7 @@
 use super::finish::finish;
 use super::operation::Rules;
 use super::receipt::receipt;
-use super::receive::{enqueue, message, named, primary, station};
+use super::receive::{enqueue, message, named, primary, put_outcome, station};
 use crate::model::{Queued, RetryTimer, Scheduled, State, Station, StationKey, StationState, Value};
 use crate::store::{StoreError, Transaction};
 
@@ -62,7 +62,7 @@ pub(super) fn release_scheduled(
         }
         let mut message = named(tx, row.msg_id, "a schedule")?;
         message.state = State::Enroute;
-        tx.put(&message)?;
+        put_outcome(tx, &message)?;
         let station = station(tx, dst_key)?;
         enqueue(tx, station, &message, now_us)?;
     }

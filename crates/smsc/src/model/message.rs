@@ -140,6 +140,16 @@ impl Message {
         3 - self.priority.min(3)
     }
 
+    /// The columns that an attempt or an end changes, with their values.
+    pub(crate) fn outcome(&self) -> [(usize, Value<'static>); 4] {
+        [
+            (1, Value::Int(self.state as i64)),
+            (19, Value::Int(self.done_us)),
+            (20, Value::Int(self.attempts.into())),
+            (21, Value::Int(self.last_error.into())),
+        ]
+    }
+
     /// What the sender wants to hear.
     #[must_use]
     pub fn receipting(&self) -> Receipting {

@@ -54,6 +54,17 @@ pub trait Transaction {
     /// I/O.
     fn put<R: Record>(&mut self, row: &R) -> Result<(), StoreError>;
 
+    /// Gives some columns, by number, of the row with this primary key other values; whether there is such a row. Columns of
+    /// the key cannot be given.
+    ///
+    /// # Errors
+    /// I/O.
+    fn update<R: Record>(
+        &mut self,
+        key: &[Value<'_>],
+        set: &[(usize, Value<'_>)],
+    ) -> Result<bool, StoreError>;
+
     /// Deletes the row with this primary key; whether there was one.
     ///
     /// # Errors

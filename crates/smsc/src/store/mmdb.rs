@@ -6,9 +6,12 @@
 //! The other granularities lock every row besides, for measuring what that costs.
 
 use super::engine::{Engine, EngineSession};
-use super::{Acknowledge, Durability, EachRow, Row, Session, Store, StoreError, Transaction, scan_all};
+use super::{
+    Acknowledge, Durability, EachRow, Rebuild, Row, RowWriter, Session, Store, StoreError, Transaction,
+    scan_all,
+};
 use crate::centre::{Operation, Outcome, Rules};
-use crate::model::{Columns, IdBlock, Index, Kind, Record, StationKey, TABLES, Table, Value};
+use crate::model::{Columns, IdBlock, Index, Kind, Message, Record, StationKey, TABLES, Table, Value};
 use mmdb::{ColumnType, Database, Error, Locking, LogKind, Logging, Schema, Ticket};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -113,8 +116,9 @@ impl MmdbStore {
 
     fn scan_table<R: Record>(&self, wrap: fn(R) -> Row, each: EachRow<'_>) -> Result<(), StoreError> {
         let mut tx = self.engine.db.begin()?;
-        for row in tx.scan(&self.engine.tables[R::TABLE.number])? {
-            each(wrap(R::read(&NativeRow(row?))?))?;
+        let mut rows = tx.scan(&self.engine.tables[R::TABLE.number])?;
+        while let Some(row) = rows.next_with(|row| R::read(&NativeRow(row)))? {
+            each(wrap(row?))?;
         }
         Ok(())
     }
@@ -229,19 +233,23 @@ fn with_native<T>(
     let mut native = [mmdb::Value::Null; COLUMNS_MAX];
     for (at, value) in values.iter().enumerate() {
         let column = columns.get(at).copied().unwrap_or(at);
-        native[at] = match (value, table.columns[column].kind) {
-            (Value::Int(number), Kind::Time) => mmdb::Value::Time(*number),
-            (Value::Int(number), _) => mmdb::Value::Int(*number),
-            (Value::Text(text), _) => mmdb::Value::Text(text),
-            (Value::Bytes(bytes), _) => mmdb::Value::Bytes(bytes),
-        };
+        native[at] = native_value(table, column, *value);
     }
     to(&native[..values.len()])
 }
 
-struct NativeRow(mmdb::Row);
+fn native_value<'v>(table: &'static Table, column: usize, value: Value<'v>) -> mmdb::Value<'v> {
+    match (value, table.columns[column].kind) {
+        (Value::Int(number), Kind::Time) => mmdb::Value::Time(number),
+        (Value::Int(number), _) => mmdb::Value::Int(number),
+        (Value::Text(text), _) => mmdb::Value::Text(text),
+        (Value::Bytes(bytes), _) => mmdb::Value::Bytes(bytes),
+    }
+}
 
-impl Columns for NativeRow {
+struct NativeRow<'a>(mmdb::RowView<'a>);
+
+impl Columns for NativeRow<'_> {
     fn int(&self, at: usize) -> Result<i64, StoreError> {
         self.0.at(at).as_int().ok_or_else(|| StoreError::row(at, "number"))
     }
@@ -263,8 +271,10 @@ impl Transaction for MmdbTransaction<'_, '_> {
 
     fn get<R: Record>(&mut self, key: &[Value<'_>]) -> Result<Option<R>, StoreError> {
         let table = &self.engine.tables[R::TABLE.number];
-        let row = with_native(R::TABLE, R::TABLE.indexes[0].columns, key, |key| self.tx.get(table, key))?;
-        row.map(|row| R::read(&NativeRow(row))).transpose()
+        let row = with_native(R::TABLE, R::TABLE.indexes[0].columns, key, |key| {
+            self.tx.get_with(table, key, |row| R::read(&NativeRow(row)))
+        });
+        row?.transpose()
     }
 
     fn range<R: Record>(
@@ -279,12 +289,18 @@ impl Transaction for MmdbTransaction<'_, '_> {
             // A hash index finds whole keys only; nothing asks it for more.
             let rows =
                 with_native(R::TABLE, index.columns, from, |key| self.tx.get_by(table, index.name, key))?;
-            return rows.into_iter().take(limit).map(|row| R::read(&NativeRow(row))).collect();
+            return rows.iter().take(limit).map(|row| R::read(&NativeRow(row.view()))).collect();
         }
         with_native(R::TABLE, index.columns, from, |from| {
             with_native(R::TABLE, index.columns, to, |to| {
-                let rows = self.tx.range(table, index.name, from..=to)?.take(limit);
-                rows.map(|row| R::read(&NativeRow(row?))).collect()
+                let mut rows = self.tx.range(table, index.name, from..=to)?;
+                let mut found = Vec::new();
+                while found.len() < limit
+                    && let Some(row) = rows.next_with(|row| R::read(&NativeRow(row)))?
+                {
+                    found.push(row?);
+                }
+                Ok(found)
             })
         })
     }
@@ -301,9 +317,75 @@ impl Transaction for MmdbTransaction<'_, '_> {
         Ok(())
     }
 
+    fn update<R: Record>(
+        &mut self,
+        key: &[Value<'_>],
+        set: &[(usize, Value<'_>)],
+    ) -> Result<bool, StoreError> {
+        let table = &self.engine.tables[R::TABLE.number];
+        let mut native = [(0, mmdb::Value::Null); COLUMNS_MAX];
+        for (native, (column, value)) in native.iter_mut().zip(set) {
+            *native = (*column, native_value(R::TABLE, *column, *value));
+        }
+        Ok(with_native(R::TABLE, R::TABLE.indexes[0].columns, key, |key| {
+            self.tx.update_at(table, key, &native[..set.len()])
+        })?)
+    }
+
     fn delete<R: Record>(&mut self, key: &[Value<'_>]) -> Result<bool, StoreError> {
         let table = &self.engine.tables[R::TABLE.number];
         Ok(with_native(R::TABLE, R::TABLE.indexes[0].columns, key, |key| self.tx.delete(table, key))?)
+    }
+}
+
+/// The derivable tables, by number, while they are filled.
+struct MmdbRebuild<'a> {
+    store: &'a MmdbStore,
+    fills: Vec<Option<mmdb::Fill>>,
+}
+
+fn put_native<R: Record>(writers: &mut [Option<mmdb::FillWriter<'_>>], row: &R) -> Result<(), StoreError> {
+    let Some(writer) = &mut writers[R::TABLE.number] else {
+        return Err(StoreError::protocol(format!("rows of {} are not made again", R::TABLE.name)));
+    };
+    row.with_values(|values| with_native(R::TABLE, &[], values, |values| writer.put(values)))?;
+    Ok(())
+}
+
+impl Rebuild for MmdbRebuild<'_> {
+    fn messages(
+        &self,
+        part: usize,
+        parts: usize,
+        each: &mut dyn FnMut(Message) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.store.engine.db.begin()?;
+        let mut rows = tx.scan_part(&self.store.engine.tables[Message::TABLE.number], part, parts)?;
+        while let Some(row) = rows.next_with(|row| Message::read(&NativeRow(row)))? {
+            each(row?)?;
+        }
+        Ok(())
+    }
+
+    fn writer(&self) -> RowWriter<'_> {
+        let mut writers: Vec<_> = self.fills.iter().map(|it| it.as_ref().map(mmdb::Fill::writer)).collect();
+        Box::new(move |row| match &row {
+            Row::Message(row) => put_native(&mut writers, row),
+            Row::EncodedPart(row) => put_native(&mut writers, row),
+            Row::Queued(row) => put_native(&mut writers, row),
+            Row::Scheduled(row) => put_native(&mut writers, row),
+            Row::Station(row) => put_native(&mut writers, row),
+            Row::RetryTimer(row) => put_native(&mut writers, row),
+            Row::Sent(row) => put_native(&mut writers, row),
+            Row::IdBlock(row) => put_native(&mut writers, row),
+        })
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), StoreError> {
+        for fill in self.fills.into_iter().flatten() {
+            fill.finish()?;
+        }
+        Ok(())
     }
 }
 
@@ -320,8 +402,16 @@ impl Store for MmdbStore {
         true
     }
 
-    fn must_rebuild(&self) -> bool {
-        self.selective
+    fn rebuild(&self) -> Result<Option<Box<dyn Rebuild + '_>>, StoreError> {
+        if !self.selective {
+            return Ok(None);
+        }
+        let fill = |table: &&'static Table| -> Result<_, StoreError> {
+            let derivable = table.derivable.then(|| self.engine.db.fill(&self.engine.tables[table.number]));
+            Ok(derivable.transpose()?)
+        };
+        let fills = TABLES.iter().map(fill).collect::<Result<_, StoreError>>()?;
+        Ok(Some(Box::new(MmdbRebuild { store: self, fills })))
     }
 
     fn session(&self, acknowledge: Acknowledge) -> Result<Box<dyn Session + '_>, StoreError> {

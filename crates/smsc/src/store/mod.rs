@@ -88,9 +88,12 @@ pub trait Store: Send + Sync {
     /// Whether final messages go through `sent` to the archive. A disk store keeps them in `message`.
     fn has_flusher(&self) -> bool;
 
-    /// Whether rows of derivable tables are lost at a restart and must be made again.
-    fn must_rebuild(&self) -> bool {
-        false
+    /// How rows of derivable tables are made again, if a restart loses them. Before anything else uses the store.
+    ///
+    /// # Errors
+    /// The store's.
+    fn rebuild(&self) -> Result<Option<Box<dyn Rebuild + '_>>, StoreError> {
+        Ok(None)
     }
 
     /// A new client. It may live in a thread of its own.
@@ -127,6 +130,32 @@ pub trait Store: Send + Sync {
     fn checkpoint(&self) -> Result<(), StoreError> {
         Ok(())
     }
+}
+
+/// Takes rows, one by one.
+pub type RowWriter<'a> = Box<dyn FnMut(Row) -> Result<(), StoreError> + 'a>;
+
+/// A store whose derivable tables are empty, while they are filled by several threads.
+pub trait Rebuild: Sync {
+    /// Gives part `part`, from 0, of `parts` parts of all messages to `each`, in any order.
+    ///
+    /// # Errors
+    /// A row cannot be read; what `each` returns.
+    fn messages(
+        &self,
+        part: usize,
+        parts: usize,
+        each: &mut dyn FnMut(Message) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError>;
+
+    /// Takes rows of derivable tables, in any order, for one thread.
+    fn writer(&self) -> RowWriter<'_>;
+
+    /// Makes the rows findable.
+    ///
+    /// # Errors
+    /// Two rows share a key.
+    fn finish(self: Box<Self>) -> Result<(), StoreError>;
 }
 
 /// One client of a store.

@@ -142,6 +142,20 @@ pub(super) fn upsert(table: &Table, places: &str) -> String {
     format!("INSERT INTO {} VALUES ({places}) ON CONFLICT({key}) DO {then}", table.name)
 }
 
+/// The text of an update of some columns of the row with a key; `place` writes the n-th placeholder, from 0: columns, then key.
+pub(super) fn update_sql(
+    table: &Table,
+    columns: impl Iterator<Item = usize>,
+    place: impl Fn(usize) -> String,
+) -> String {
+    let key = table.indexes[0].columns;
+    let columns: Vec<usize> = columns.collect();
+    let assign = |(at, column): (usize, &usize)| format!("{} = {}", table.columns[*column].name, place(at));
+    let sets: Vec<String> = columns.iter().enumerate().map(assign).collect();
+    let keys: Vec<String> = key.iter().enumerate().map(|(at, it)| assign((columns.len() + at, it))).collect();
+    format!("UPDATE {} SET {} WHERE {}", table.name, sets.join(", "), keys.join(" AND "))
+}
+
 /// The text of an ordered read; `place` writes the n-th placeholder, from 0.
 pub(super) fn range_sql(
     table: &Table,
@@ -291,6 +305,16 @@ impl Transaction for SqliteTransaction<'_> {
         let mut statement = self.engine.connection.prepare_cached(sql)?;
         row.with_values(|values| statement.execute(params_from_iter(values)))?;
         Ok(())
+    }
+
+    fn update<R: Record>(
+        &mut self,
+        key: &[Value<'_>],
+        set: &[(usize, Value<'_>)],
+    ) -> Result<bool, StoreError> {
+        let sql = update_sql(R::TABLE, set.iter().map(|it| it.0), |_| "?".into());
+        let values = set.iter().map(|it| &it.1).chain(key);
+        Ok(self.engine.connection.prepare_cached(&sql)?.execute(params_from_iter(values))? > 0)
     }
 
     fn delete<R: Record>(&mut self, key: &[Value<'_>]) -> Result<bool, StoreError> {

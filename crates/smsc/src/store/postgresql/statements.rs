@@ -3,7 +3,7 @@
 use super::wire::{Parameter, Row, Wire, oid};
 use crate::centre::{Operation, Outcome, Rules};
 use crate::model::{Columns, Index, Kind, Record, StationKey, Table, Value};
-use crate::store::sqlite::{range_sql, upsert};
+use crate::store::sqlite::{range_sql, update_sql, upsert};
 use crate::store::{StoreError, Transaction};
 use std::collections::HashMap;
 
@@ -160,6 +160,23 @@ impl Transaction for StatementTransaction<'_> {
     fn put<R: Record>(&mut self, row: &R) -> Result<(), StoreError> {
         let sql = upsert(R::TABLE, &places(R::TABLE.columns.len()));
         self.write(&sql, row)
+    }
+
+    fn update<R: Record>(
+        &mut self,
+        key: &[Value<'_>],
+        set: &[(usize, Value<'_>)],
+    ) -> Result<bool, StoreError> {
+        let mut sql = update_sql(R::TABLE, set.iter().map(|it| it.0), |at| format!("${}", at + 1));
+        sql.push_str(" RETURNING 1");
+        let columns = set.iter().map(|it| it.0).chain(R::TABLE.indexes[0].columns.iter().copied());
+        let values: Vec<Value<'_>> = set.iter().map(|it| it.1).chain(key.iter().copied()).collect();
+        let mut there = false;
+        self.on_columns(&sql, R::TABLE, columns, &values, &mut |_| {
+            there = true;
+            Ok(())
+        })?;
+        Ok(there)
     }
 
     fn delete<R: Record>(&mut self, key: &[Value<'_>]) -> Result<bool, StoreError> {

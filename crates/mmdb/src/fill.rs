@@ -1,0 +1,244 @@
+//! Filling an empty table that is not logged: what can be made again need not be brought in row by row, by transactions.
+//!
+//! 1. [`Database::fill`] takes the table away from everybody else: it does not exist until it is full.
+//! 2. Any number of threads put rows into containers, without locks, log and indexes.
+//! 3. [`Fill::finish`] builds the indexes from the containers, sorted and on several threads, as a restart does.
+
+use crate::container::{SLOT_HEAD, class_of, write_slot};
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::recovery::build_indexes;
+use crate::schema::Logging;
+use crate::sync;
+use crate::sync::atomic::Ordering;
+use crate::table::{Table, TableInner};
+use crate::value::Value;
+use std::sync::Arc;
+
+/// An empty [`Logging::Volatile`] table that is being filled. Nobody else may use it meanwhile; who tries gets
+/// [`Error::NoSuchTable`]. If it is dropped before [`Fill::finish`], that remains so until the database is opened again.
+///
+/// ```
+/// use mmdb::{ColumnType, Database, Logging, Schema};
+/// let db = Database::in_memory()?;
+/// let t = db.create_table(
+///     Schema::new("t").column("id", ColumnType::Int64).ordered_primary_key(&["id"]).logging(Logging::Volatile),
+/// )?;
+/// let fill = db.fill(&t)?;
+/// let mut writer = fill.writer();
+/// for id in (0..1000).rev() {
+///     writer.put(&[id.into()])?;
+/// }
+/// drop(writer);
+/// fill.finish()?;
+/// let first = db.begin()?.scan(&t)?.next().transpose()?;
+/// assert_eq!(first.map(|row| row.at(0) == 0.into()), Some(true));
+/// # Ok::<(), mmdb::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "the table exists again once it is finished"]
+pub struct Fill {
+    table: Arc<TableInner>,
+}
+
+/// Puts rows into a table that is being filled, for one thread.
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, Logging, Schema};
+/// # let db = Database::in_memory()?;
+/// # let t = db.create_table(
+/// #     Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]).logging(Logging::Volatile),
+/// # )?;
+/// let fill = db.fill(&t)?;
+/// std::thread::scope(|scope| {
+///     for part in 0..4 {
+///         let mut writer = fill.writer();
+///         scope.spawn(move || (part * 100..part * 100 + 100).try_for_each(|id| writer.put(&[id.into()])));
+///     }
+/// });
+/// fill.finish()?;
+/// assert_eq!(db.begin()?.scan(&t)?.count(), 400);
+/// # Ok::<(), mmdb::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct FillWriter<'a> {
+    table: &'a TableInner,
+    stripe: usize,
+    row: Vec<u8>,
+}
+
+impl Database {
+    /// Begins to fill an empty table whose rows are not logged.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Error, Logging, Schema};
+    /// # let db = Database::in_memory()?;
+    /// let schema = |name| Schema::new(name).column("id", ColumnType::Int64).primary_key(&["id"]);
+    /// let t = db.create_table(schema("t").logging(Logging::Volatile))?;
+    /// let logged = db.create_table(schema("logged"))?;
+    /// assert!(matches!(db.fill(&logged), Err(Error::Schema { .. })), "its rows would be missing in the log");
+    /// let fill = db.fill(&t)?;
+    /// assert!(matches!(db.table("t"), Err(Error::NoSuchTable { .. })));
+    /// fill.finish()?;
+    /// assert!(db.table("t").is_ok());
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Schema`] if the table is logged or has rows; [`Error::NoSuchTable`].
+    pub fn fill(&self, table: &Table) -> Result<Fill> {
+        let engine = &self.0.engine;
+        let mine = engine.table(table.0.id)?;
+        if !Arc::ptr_eq(mine, &table.0) {
+            return Err(Error::NoSuchTable { table: table.name().to_owned() });
+        }
+        let refuse = |reason: &str| {
+            Err(Error::Schema {
+                table: table.name().to_owned(),
+                reason: format!("cannot be filled: {reason}"),
+            })
+        };
+        if table.schema().logging != Logging::Volatile {
+            return refuse("its rows are logged");
+        }
+        if mine.dropped.swap(true, Ordering::AcqRel) {
+            return Err(Error::NoSuchTable { table: table.name().to_owned() });
+        }
+        // Whoever found the table before this and commits has changed it now.
+        engine.quiesce();
+        if mine.rows() > 0 {
+            mine.dropped.store(false, Ordering::Release);
+            return refuse("it has rows");
+        }
+        Ok(Fill { table: Arc::clone(mine) })
+    }
+}
+
+impl Fill {
+    /// A writer for one thread.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Logging, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]).logging(Logging::Volatile),
+    /// # )?;
+    /// let fill = db.fill(&t)?;
+    /// fill.writer().put(&[1.into()])?;
+    /// fill.finish()?;
+    /// assert_eq!(db.stats().tables[0].rows, 1);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn writer(&self) -> FillWriter<'_> {
+        FillWriter { table: &self.table, stripe: sync::processor(), row: Vec::new() }
+    }
+
+    /// Builds the indexes, and gives the table back to everybody.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Error, Logging, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]).logging(Logging::Volatile),
+    /// # )?;
+    /// let fill = db.fill(&t)?;
+    /// fill.writer().put(&[1.into()])?;
+    /// fill.writer().put(&[1.into()])?;
+    /// assert!(matches!(fill.finish(), Err(Error::Corrupt { .. })), "two rows share a key");
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if two rows share a unique key. The table is lost then until the database is opened again.
+    pub fn finish(self) -> Result<()> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        build_indexes(&self.table, threads, None)?;
+        self.table.dropped.store(false, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl FillWriter<'_> {
+    /// Adds a row. That its keys are its own is checked at the end.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Error, Logging, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]).logging(Logging::Volatile),
+    /// # )?;
+    /// let fill = db.fill(&t)?;
+    /// let mut writer = fill.writer();
+    /// assert!(matches!(writer.put(&["one".into()]), Err(Error::Value { .. })), "not an integer");
+    /// writer.put(&[1.into()])?;                                  // the writer goes on
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Value`], [`Error::Schema`], [`Error::MemoryLimit`].
+    pub fn put(&mut self, values: &[Value<'_>]) -> Result<()> {
+        let t = self.table;
+        self.row.clear();
+        t.layout.encode(values, &mut self.row)?;
+        let class = class_of(self.row.len(), t.space.container_size).ok_or_else(|| Error::Schema {
+            table: t.schema.name.clone(),
+            reason: format!(
+                "a row of {} bytes exceeds {}",
+                self.row.len(),
+                t.space.container_size - SLOT_HEAD
+            ),
+        })?;
+        let rid = t.allocate(class, self.stripe)?;
+        let container = t.container(rid)?;
+        write_slot(&mut container.bytes.write()[container.range(rid.slot())], &self.row);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ColumnType, Options, Schema};
+
+    fn numbers() -> (Database, Table) {
+        let db = Database::open("/mmdb", Options::in_memory()).unwrap();
+        let schema = Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64);
+        let schema = schema.primary_key(&["id"]).ordered_index("by_n", &["n"]).logging(Logging::Volatile);
+        let t = db.create_table(schema).unwrap();
+        (db, t)
+    }
+
+    #[test]
+    fn a_filled_table_is_whole_and_goes_on() {
+        let (db, t) = numbers();
+        let fill = db.fill(&t).unwrap();
+        let mut writer = fill.writer();
+        (0..10_000i64).for_each(|id| writer.put(&[id.into(), (id % 7).into()]).unwrap());
+        fill.finish().unwrap();
+        db.verify().unwrap();
+        // Slots that were filled are not free, those that were not are free once.
+        db.run(|tx| (10_000..20_000i64).try_for_each(|id| tx.insert(&t, &[id.into(), 9.into()]))).unwrap();
+        db.run(|tx| {
+            (0..20_000i64).try_for_each(|id| tx.delete(&t, &[id.into()]).map(|there| assert!(there)))
+        })
+        .unwrap();
+        db.run(|tx| (0..20_000i64).try_for_each(|id| tx.insert(&t, &[id.into(), 1.into()]))).unwrap();
+        db.verify().unwrap();
+        assert_eq!(db.stats().tables[0].rows, 20_000);
+    }
+
+    #[test]
+    fn nobody_uses_a_table_that_is_being_filled() {
+        let (db, t) = numbers();
+        let mut before = db.begin().unwrap();
+        before.insert(&t, &[1.into(), 1.into()]).unwrap();
+        let fill = db.fill(&t).unwrap();
+        assert!(matches!(before.commit(), Err(Error::NoSuchTable { .. })));
+        assert!(matches!(db.fill(&t), Err(Error::NoSuchTable { .. })));
+        fill.finish().unwrap();
+        db.run(|tx| tx.insert(&t, &[1.into(), 1.into()])).unwrap();
+        assert!(matches!(db.fill(&t), Err(Error::Schema { .. })), "it has a row now");
+        assert!(db.begin().unwrap().get(&t, &[1.into()]).unwrap().is_some(), "and keeps it");
+    }
+}
