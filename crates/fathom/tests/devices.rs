@@ -283,3 +283,35 @@ fn a_run_that_did_not_get_the_models_times_is_marked_and_told_its_model_time() {
     let page = String::from_utf8(place.read("out.html")).unwrap();
     assert!(page.contains("Modelled devices: time by the model") && page.contains("<abbr title="));
 }
+
+/// The block layer's events and the device's own count come by ways that know nothing of each other.
+#[test]
+fn a_device_counts_what_a_block_trace_of_it_tells() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let text = EXPERIMENT.replace("sd-slow", "none").replace("\"late\"", "\"counted\"");
+    place.write("counted.toml", &format!("{text}[instruments]\nblocks = true\n"));
+    let traced_and_counted = |more: &[&str]| {
+        let words = ["run", "counted.toml", "--out", "out.db", "--dir", "."];
+        place.fathom(&[&words[..], more].concat()).exits(0);
+        let remarks = place.rows("out.db", "SELECT group_concat(remarks) FROM trace");
+        assert_eq!(
+            remarks.matches("the modelled device counted the same as this trace").count(),
+            2,
+            "{remarks}"
+        );
+        // 25 transactions sync the journal, its directory and the database, or the log.
+        let flushes =
+            "SELECT min(it) FROM (SELECT count(*) AS it FROM block WHERE op = 'flush' GROUP BY run)";
+        assert!(place.rows("out.db", flushes).trim().parse::<u32>().unwrap() >= 25);
+        std::fs::remove_file(place.path("out.db")).unwrap();
+    };
+    traced_and_counted(&[]);
+    if fathom_stack::guest::Kernel::cached().is_none() {
+        println!("SKIP: the same in a guest: there is no guest kernel (`fathom stack kernel` builds it)");
+        return;
+    }
+    traced_and_counted(&["--guest"]);
+}

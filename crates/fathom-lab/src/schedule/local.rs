@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fathom_probe::Watch;
-use fathom_stack::blocks::{self, BlockTrace, TraceError};
+use fathom_stack::blocks::{self, BlockTrace, Request, TraceError};
 use fathom_stack::device::Statistics;
 use fathom_stack::{Stack, StackSpec};
 
 pub use machine::environment;
 
-use super::{Mounted, Strain, Watched, WorkError, World};
+use super::{Mounted, Strain, Watched, WorkError, World, counted};
 use crate::event::{Event, Order};
 use crate::plan::PlannedCell;
 use crate::store::TraceRecord;
@@ -89,6 +89,8 @@ pub struct Local {
     /// Stacks brought up so far.
     ups: u64,
     trace: Option<Tracing>,
+    /// What a modelled device had counted when the trace began.
+    counted: Option<Statistics>,
     cpus: Vec<usize>,
 }
 
@@ -117,8 +119,29 @@ impl Local {
     #[must_use]
     pub fn with_worker(directory: PathBuf, interrupt: Interrupt, worker: Vec<std::ffi::OsString>) -> Local {
         let cpus = machine::usable_cpus();
-        Local { origin: Instant::now(), directory, worker, interrupt, stack: None, ups: 0, trace: None, cpus }
+        Local {
+            origin: Instant::now(),
+            directory,
+            worker,
+            interrupt,
+            stack: None,
+            ups: 0,
+            trace: None,
+            counted: None,
+            cpus,
+        }
     }
+}
+
+/// What a modelled device has counted since `before`, beside what was traced on it.
+fn remark<'a>(
+    stack: &mut Stack,
+    before: Option<Statistics>,
+    requests: impl Iterator<Item = &'a Request>,
+) -> Result<Option<String>, String> {
+    let Some(before) = before else { return Ok(None) };
+    let now = stack.device_statistics()?;
+    Ok(now.map(|now| counted::remark(requests, &now.since(&before))))
 }
 
 impl World for Local {
@@ -200,6 +223,7 @@ impl World for Local {
 
     fn trace(&mut self) -> Result<Option<Watch>, String> {
         let Some(stack) = &mut self.stack else { return Ok(None) };
+        self.counted = stack.device_statistics()?;
         if stack.guest().is_some() {
             stack.trace_in_guest().map_err(|error| format!("block trace: {error}"))?;
             self.trace = Some(Tracing::Guest);
@@ -225,7 +249,10 @@ impl World for Local {
         match tracing {
             Tracing::Guest => {
                 let trace = stack.traced_in_guest(&watched.notes, &watched.causes);
-                Ok(Some(watched.of_guest(trace.map_err(|error| format!("block trace: {error}"))?)))
+                let mut trace = trace.map_err(|error| format!("block trace: {error}"))?;
+                let requests = trace.requests.iter().map(|it| &it.0);
+                trace.remarks.extend(remark(stack, self.counted.take(), requests)?);
+                Ok(Some(watched.of_guest(trace)))
             }
             Tracing::Files { started_ns, reason } => {
                 Ok(Some(watched.of_files(started_ns, blocks::now_ns(), reason)))
@@ -237,7 +264,10 @@ impl World for Local {
                 synced
                     .map_err(|error| format!("block trace: syncing {}: {error}", stack.path().display()))?;
                 let recording = trace.stop().map_err(|error| format!("block trace: {error}"))?;
-                Ok(Some(watched.of_device(stack, recording)))
+                let remark = remark(stack, self.counted.take(), recording.requests.iter())?;
+                let mut record = watched.of_device(stack, recording);
+                record.remarks.extend(remark);
+                Ok(Some(record))
             }
         }
     }

@@ -4,6 +4,7 @@
 //! real one ([`Local`]) mounts file systems and starts processes; the simulated one ([`crate::sim`]) has a virtual
 //! clock and device, so that the way from plan to comparison is tested in milliseconds and without noise of its own.
 
+mod counted;
 mod local;
 mod record;
 mod trace;
