@@ -181,7 +181,7 @@ impl Tables {
                 brief.found.sent += 1;
                 (brief.state, brief.done_us) == (row.state, row.done_us)
             }),
-            Row::IdBlock(_) => {}
+            Row::IdBlock(_) | Row::Account(_) => {}
         }
     }
 

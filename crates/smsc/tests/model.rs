@@ -4,10 +4,11 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use smsc::centre::{
-    Completion, Delivery, Operation, Outcome, Place, Replacement, Submission, Verdict, receipt,
+    Completion, Delivery, Operation, Outcome, Place, Refusal, Replacement, Rules, Submission, Verdict,
+    receipt,
 };
 use smsc::check::check;
-use smsc::model::{Message, SHARDS, State, StationKey};
+use smsc::model::{Account, Message, SHARDS, State, StationKey};
 use smsc::store::{Acknowledge, MmdbOptions, Row, Store, StoreKind};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -25,6 +26,7 @@ enum Step {
     Find { station: u8 },
     Cancel { which: usize },
     Replace { which: usize, letters: u16 },
+    Limit { quota: u8, rate: u8 },
     Restart,
 }
 
@@ -45,6 +47,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (0..6u8).prop_map(|station| Step::Find { station }),
         1 => any::<usize>().prop_map(|which| Step::Cancel { which }),
         1 => (any::<usize>(), 0..400u16).prop_map(|(which, letters)| Step::Replace { which, letters }),
+        1 => (prop_oneof![3 => Just(0), 1 => any::<u8>()], prop_oneof![3 => Just(0), 1 => 1..9u8])
+            .prop_map(|(quota, rate)| Step::Limit { quota, rate }),
         1 => Just(Step::Restart),
     ];
     prop::collection::vec(step, 1..60)
@@ -66,6 +70,10 @@ struct Run<'a> {
     /// Completed before: completing again must be fenced off.
     landed: Vec<Delivery>,
     next: u32,
+    /// Who submits.
+    account: u32,
+    /// Why messages were not accepted.
+    refused: BTreeSet<String>,
 }
 
 impl Run<'_> {
@@ -92,7 +100,7 @@ impl Run<'_> {
                 let submission = Submission::new(Message {
                     msg_id: 0,
                     state: State::Enroute,
-                    account: ACCOUNT,
+                    account: self.account,
                     src: "4900".into(),
                     src_ton: 1,
                     src_npi: 1,
@@ -119,7 +127,9 @@ impl Run<'_> {
                 });
                 match self.all(&Operation::Receive(Box::new(submission.unwrap()))) {
                     Outcome::Received(id) => self.accepted.push(id),
-                    Outcome::Refused(_) => {}
+                    Outcome::Refused(refusal) => {
+                        self.refused.insert(refusal.to_string());
+                    }
                     other => panic!("{other:?}"),
                 }
             }
@@ -196,11 +206,53 @@ impl Run<'_> {
                     registered_delivery: 1,
                 })));
             }
+            Step::Limit { quota, rate } => {
+                let limits =
+                    Account { quota: quota.into(), rate_max: rate.into(), ..Account::unlimited(ACCOUNT) };
+                self.all(&Operation::PutAccount(Box::new(limits)));
+                self.all(&Operation::Account(ACCOUNT));
+            }
             Step::Restart => {
                 self.all(&Operation::FreeLeases { now_us, until_us: i64::MAX, max: 1000 });
                 self.landed.append(&mut self.flights);
             }
         }
+    }
+
+    /// Submits one message as this account with these limits, if any; the account's row then.
+    fn submit_as(&mut self, account: u32, limits: Option<(i64, u32)>) -> Option<Account> {
+        if let Some((quota, rate_max)) = limits {
+            let limits = Account { quota, rate_max, ..Account::unlimited(account) };
+            self.all(&Operation::PutAccount(Box::new(limits)));
+        }
+        self.account = account;
+        let (station, priority, registered, letters) = (9, 0, 0, 10);
+        self.step(&Step::Receive { station, priority, registered, letters, scheduled: false, valid: 60 });
+        self.account = ACCOUNT;
+        match self.all(&Operation::Account(account)) {
+            Outcome::Account(row) => row,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Each limit of an account holds, counts what is accepted and nothing else, and ends with its second or when it is raised.
+    fn refuses(&mut self) {
+        self.refused.clear();
+        let submitted = |row: Option<Account>| row.map(|it| it.submitted);
+        let begin = self.accepted.len();
+        assert_eq!(submitted(self.submit_as(90, None)), None);
+        for expected in [1, 2, 2] {
+            assert_eq!(submitted(self.submit_as(91, Some((2, 0)))), Some(expected));
+        }
+        assert_eq!(submitted(self.submit_as(91, Some((3, 0)))), Some(3));
+        // The next second begins.
+        self.now_us += SECOND_US - self.now_us % SECOND_US;
+        for expected in [1, 1] {
+            assert_eq!(submitted(self.submit_as(92, Some((0, 1)))), Some(expected));
+        }
+        self.now_us += SECOND_US;
+        assert_eq!(submitted(self.submit_as(92, None)), Some(2));
+        assert_eq!(self.accepted.len() - begin, 5);
     }
 
     fn message(&self, which: usize) -> i64 {
@@ -224,6 +276,20 @@ fn rows(store: &dyn Store) -> BTreeSet<String> {
 
 #[test]
 fn every_store_does_the_same() {
+    same_on_all_stores(false);
+}
+
+/// Receiving is the same transaction on all of them then, in no function of PostgreSQL's.
+#[test]
+fn every_store_does_the_same_with_accounts() {
+    let refused = same_on_all_stores(true);
+    for refusal in [Refusal::NoSuchAccount, Refusal::Throttled, Refusal::QuotaExceeded] {
+        assert!(refused.contains(&refusal.to_string()), "never refused because {refusal}: {refused:?}");
+    }
+}
+
+/// Why messages were refused.
+fn same_on_all_stores(accounts: bool) -> BTreeSet<String> {
     let mut kinds = StoreKind::ALL.to_vec();
     if let Err(error) = postgresql_server::find_programs(None) {
         eprintln!("without PostgreSQL: {error}");
@@ -232,7 +298,7 @@ fn every_store_does_the_same() {
     // The stores live through all cases, so that later ones meet what earlier ones have left.
     let dirs: Vec<_> = kinds.iter().map(|_| tempfile::tempdir().unwrap()).collect();
     let open = |(kind, dir): (&StoreKind, &tempfile::TempDir)| {
-        kind.open(dir.path(), &MmdbOptions::default(), kind.rules()).unwrap()
+        kind.open(dir.path(), &MmdbOptions::default(), Rules { accounts, ..kind.rules() }).unwrap()
     };
     let stores: Vec<Box<dyn Store>> = kinds.iter().zip(&dirs).map(open).collect();
     let run = RefCell::new(Run {
@@ -242,7 +308,12 @@ fn every_store_does_the_same() {
         flights: Vec::new(),
         landed: Vec::new(),
         next: 0,
+        account: ACCOUNT,
+        refused: BTreeSet::new(),
     });
+    // What comes before the first limit is accepted.
+    let unlimited = Box::new(Account::unlimited(ACCOUNT));
+    run.borrow().all(&Operation::PutAccount(unlimited));
     let cases = std::env::var("SMSC_MODEL_CASES").ok().and_then(|it| it.parse().ok()).unwrap_or(6);
     // A case cannot be shrunk without the cases before it.
     let config = Config { cases, max_shrink_iters: 0, failure_persistence: None, ..Config::default() };
@@ -260,6 +331,11 @@ fn every_store_does_the_same() {
         Ok(())
     });
     outcome.unwrap();
-    let run = run.borrow();
+    let mut run = run.borrow_mut();
+    if accounts {
+        // Whatever the steps were: an account that does not exist, one that has used up its quota, one that is in a hurry.
+        run.refuses();
+    }
     assert!(run.accepted.len() > 20 && run.landed.len() > 20, "too little happened");
+    std::mem::take(&mut run.refused)
 }

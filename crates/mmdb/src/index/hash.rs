@@ -37,7 +37,7 @@ fn rehash(e: &Entry) -> u64 {
 }
 
 fn add(table: &mut HashTable<Entry>, key: &[u8], h: u64, rid: Rid) {
-    if let Some(e) = table.find_mut(h, |e| e.key.as_slice() == key) {
+    if let Some(e) = table.find_mut(h, |e| e.key.is(key)) {
         match &mut e.rids {
             Rids::One(first) => e.rids = Rids::Many(Box::new([*first, rid].into())),
             Rids::Many(set) => {
@@ -66,7 +66,7 @@ impl HashIndex {
 
     pub(super) fn remove(&self, key: &[u8], h: u64, rid: Rid) {
         let mut t = self.shard(h).write();
-        let Ok(mut entry) = t.find_entry(h, |e| e.key.as_slice() == key) else { return };
+        let Ok(mut entry) = t.find_entry(h, |e| e.key.is(key)) else { return };
         match &mut entry.get_mut().rids {
             Rids::One(r) if *r == rid => {
                 entry.remove();
@@ -85,7 +85,7 @@ impl HashIndex {
 
     pub(super) fn find(&self, key: &[u8], h: u64) -> Option<Rid> {
         let t = self.shard(h).read();
-        match &t.find(h, |e| e.key.as_slice() == key)?.rids {
+        match &t.find(h, |e| e.key.is(key))?.rids {
             Rids::One(r) => Some(*r),
             Rids::Many(set) => set.first().copied(),
         }
@@ -93,7 +93,7 @@ impl HashIndex {
 
     pub(super) fn find_all(&self, key: &[u8], h: u64, out: &mut Vec<Rid>) {
         let t = self.shard(h).read();
-        match t.find(h, |e| e.key.as_slice() == key).map(|e| &e.rids) {
+        match t.find(h, |e| e.key.is(key)).map(|e| &e.rids) {
             Some(Rids::One(r)) => out.push(*r),
             Some(Rids::Many(set)) => out.extend(set.iter().copied()),
             None => {}

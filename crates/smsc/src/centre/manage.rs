@@ -16,6 +16,15 @@ pub enum Refusal {
     /// SMPP: ESME_RMSGQFUL.
     #[error("the queue of the station is full")]
     QueueFull,
+    /// SMPP: ESME_RINVSYSID.
+    #[error("there is no such account")]
+    NoSuchAccount,
+    /// SMPP: ESME_RSUBMITFAIL.
+    #[error("the account has submitted as many messages as it may")]
+    QuotaExceeded,
+    /// SMPP: ESME_RTHROTTLED.
+    #[error("the account has submitted as many messages in this second as it may")]
+    Throttled,
     /// SMPP: ESME_RQUERYFAIL, ESME_RCANCELFAIL, ESME_RREPLACEFAIL.
     #[error("this account has no such message, or it is archived")]
     NoSuchMessage,

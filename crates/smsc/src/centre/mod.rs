@@ -8,13 +8,15 @@
 //! | Notifier / Retry | [`Operation::Alert`], [`Operation::WakeDue`] |
 //! | Flusher | [`Operation::NextSent`], the [`Archive`], [`Operation::DropSent`] |
 //!
-//! Besides them query, cancel, replace, and what a restart needs.
+//! Besides them query, cancel, replace, accounts, and what a restart needs.
 
+mod account;
 mod archive;
 mod claim;
 mod complete;
 mod finish;
 mod flush;
+mod lookup;
 mod manage;
 mod operation;
 mod receipt;
@@ -23,10 +25,11 @@ mod recover;
 mod retry;
 mod timer;
 
-pub use archive::{Archive, ArchiveError, Archived, read_archive};
+pub use archive::{Archive, ArchiveError, ArchiveReader, Archived, read_archive};
 pub use claim::Delivery;
 pub use complete::{Completed, Completion, Verdict};
 pub use flush::flush;
+pub use lookup::status;
 pub use manage::{Refusal, Replacement, Status};
 pub use operation::{Operation, Outcome, Rules};
 pub use receipt::{RECEIPT_ESM_CLASS, receipt};

@@ -1,12 +1,13 @@
 //! An operation: one whole transaction of the centre, with all that it needs. And what comes of it.
 
+use super::account;
 use super::claim::{self, Delivery};
 use super::complete::{self, Completed, Completion};
 use super::manage::{self, Refusal, Replacement, Status};
 use super::receive::{self, Submission};
 use super::timer::Place;
 use super::{flush, recover, timer};
-use crate::model::{Message, StationKey};
+use crate::model::{Account, Message, StationKey};
 use crate::store::{StoreError, Transaction};
 
 /// What holds for every operation of a centre.
@@ -18,11 +19,13 @@ pub struct Rules {
     pub queue_max: u32,
     /// Whether final messages go through `sent`.
     pub has_flusher: bool,
+    /// Whether the limits of accounts hold: a message of an account that does not exist is refused then.
+    pub accounts: bool,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { lease_us: 60_000_000, queue_max: 10_000, has_flusher: true }
+        Rules { lease_us: 60_000_000, queue_max: 10_000, has_flusher: true, accounts: false }
     }
 }
 
@@ -113,6 +116,10 @@ pub enum Operation {
     },
     /// Gives a message another body.
     Replace(Box<Replacement>),
+    /// Opens an account or changes its limits; what it has submitted remains counted.
+    PutAccount(Box<Account>),
+    /// An account.
+    Account(u32),
     /// The oldest messages in `sent`.
     NextSent {
         /// The most messages.
@@ -146,6 +153,8 @@ pub enum Outcome {
     Found(Vec<i64>),
     /// State of a message.
     Status(Status),
+    /// The account, if there is one.
+    Account(Option<Account>),
     /// Final messages, the oldest first.
     Sent(Vec<Message>),
 }
@@ -184,6 +193,8 @@ impl Operation {
                 manage::cancel(tx, rules, *account, *msg_id, *now_us)
             }
             Operation::Replace(replacement) => manage::replace(tx, replacement),
+            Operation::PutAccount(account) => account::put(tx, account).map(|()| Outcome::Count(1)),
+            Operation::Account(account) => account::find(tx, *account).map(Outcome::Account),
             Operation::NextSent { max } => flush::next_sent(tx, *max).map(Outcome::Sent),
             Operation::DropSent(keys) => flush::drop_sent(tx, keys).map(Outcome::Count),
         }

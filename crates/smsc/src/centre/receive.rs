@@ -1,5 +1,6 @@
 //! Receiver: a message and its parts are stored and queued, or scheduled.
 
+use super::account::charge;
 use super::manage::Refusal;
 use super::operation::{Outcome, Rules};
 use crate::model::{
@@ -99,6 +100,9 @@ pub(super) fn receive(
     let station = station(tx, message.dst_key)?;
     if station.queue >= rules.queue_max {
         return Ok(Outcome::Refused(Refusal::QueueFull));
+    }
+    if let Some(refusal) = charge(tx, rules, message.account, message.submit_us)? {
+        return Ok(Outcome::Refused(refusal));
     }
     message.msg_id = tx.next_id()?;
     tx.insert(message)?;

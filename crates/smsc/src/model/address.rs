@@ -47,6 +47,11 @@ impl StationKey {
         StationKey(-(i64::from(account) * i64::from(ESME_LANES) + lane + 1))
     }
 
+    /// Whom to lock for an account itself: a key that no station has.
+    pub(crate) fn lock_of_account(account: u32) -> StationKey {
+        StationKey(i64::MIN + i64::from(account))
+    }
+
     /// The account, if this is an ESME's station.
     #[must_use]
     pub fn account(self) -> Option<u32> {

@@ -67,7 +67,7 @@ pub struct Table {
 }
 
 /// All tables.
-pub static TABLES: [&Table; 8] = [
+pub static TABLES: [&Table; 9] = [
     super::Message::TABLE,
     super::EncodedPart::TABLE,
     super::Queued::TABLE,
@@ -76,6 +76,7 @@ pub static TABLES: [&Table; 8] = [
     super::RetryTimer::TABLE,
     super::Sent::TABLE,
     super::IdBlock::TABLE,
+    super::Account::TABLE,
 ];
 
 /// A row as a store gives it.

@@ -1,4 +1,4 @@
-//! The small tables: parts, queues, timers, what was sent, numbers.
+//! The small tables: parts, queues, timers, what was sent, numbers, accounts.
 
 use super::StationKey;
 use super::message::MessageState;
@@ -191,5 +191,58 @@ record! {
         node: u32 = "node" Kind::Int32, word, to_small;
         /// The first number that no node was given.
         next: i64 = "next_id" Kind::Int64, number, to_number;
+    }
+}
+
+record! {
+    /// What an application may do, and has done: `account`.
+    Account, 8, "account", derivable false,
+    [Index { name: "primary", columns: &[0], ordered: false }],
+    {
+        /// Its number.
+        account: u32 = "account" Kind::Int64, word, to_small;
+        /// Of its password, as the front of the centre makes it.
+        password_hash: Vec<u8> = "password_hash" Kind::Bytes(128), octets, to_octets;
+        /// Sessions at a time; 0 for no limit. The front counts them.
+        binds_max: u32 = "binds_max" Kind::Int32, word, to_small;
+        /// Messages under way in a session; 0 for no limit. The front counts them.
+        window_max: u32 = "window_max" Kind::Int32, word, to_small;
+        /// Messages in a second of the clock; 0 for no limit.
+        rate_max: u32 = "rate_max" Kind::Int32, word, to_small;
+        /// Messages altogether; 0 for no limit.
+        quota: i64 = "quota" Kind::Int64, number, to_number;
+        /// Messages submitted.
+        submitted: i64 = "submitted" Kind::Int64, number, to_number;
+        /// The second of the last one, µs.
+        second_us: i64 = "second_us" Kind::Time, number, to_number;
+        /// Messages submitted in that second.
+        in_second: u32 = "in_second" Kind::Int32, word, to_small;
+    }
+}
+
+impl Account {
+    /// An account without limits.
+    #[must_use]
+    pub fn unlimited(account: u32) -> Account {
+        Account {
+            account,
+            password_hash: Vec::new(),
+            binds_max: 0,
+            window_max: 0,
+            rate_max: 0,
+            quota: 0,
+            submitted: 0,
+            second_us: 0,
+            in_second: 0,
+        }
+    }
+
+    /// The columns that a message changes, with their values.
+    pub(crate) fn counters(&self) -> [(usize, Value<'static>); 3] {
+        [
+            (6, Value::Int(self.submitted)),
+            (7, Value::Int(self.second_us)),
+            (8, Value::Int(self.in_second.into())),
+        ]
     }
 }

@@ -21,7 +21,7 @@ pub use spec::StoreKind;
 pub use sqlite::SqliteStore;
 
 use crate::centre::{Operation, Outcome};
-use crate::model::{EncodedPart, IdBlock, Message, Queued, RetryTimer, Scheduled, Sent, Station};
+use crate::model::{Account, EncodedPart, IdBlock, Message, Queued, RetryTimer, Scheduled, Sent, Station};
 
 /// What of acknowledged operations survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +72,8 @@ pub enum Row {
     Sent(Sent),
     /// `id_block`
     IdBlock(IdBlock),
+    /// `account`
+    Account(Account),
 }
 
 /// What a reader of rows is called with, row by row.
@@ -196,7 +198,8 @@ macro_rules! scan_all {
         $self.$read(Row::Station, $each)?;
         $self.$read(Row::RetryTimer, $each)?;
         $self.$read(Row::Sent, $each)?;
-        $self.$read(Row::IdBlock, $each)
+        $self.$read(Row::IdBlock, $each)?;
+        $self.$read(Row::Account, $each)
     }};
 }
 use scan_all;

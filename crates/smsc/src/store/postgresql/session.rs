@@ -137,6 +137,8 @@ impl PostgresqlSession {
     /// Asks for a call of the operation, if it has a function.
     fn ask(&mut self, operation: Operation) -> Result<(), Operation> {
         match &operation {
+            // The function knows no accounts.
+            Operation::Receive(_) if self.rules.accounts => return Err(operation),
             Operation::Receive(submission) => receive(&mut self.wire, submission, &self.rules),
             Operation::Claim { shard, max, now_us, .. } => {
                 let numbers = [i64::from(*shard), *max as i64, *now_us, self.rules.lease_us];

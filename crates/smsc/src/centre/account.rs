@@ -1,0 +1,56 @@
+//! Accounts: what an application may submit. They are asked only where [`Rules::accounts`] says so, since every message then
+//! takes one more lock, shared by all of its account, and one more write.
+
+use super::manage::Refusal;
+use super::operation::Rules;
+use crate::model::{Account, StationKey, Value};
+use crate::store::{StoreError, Transaction};
+
+/// Length of the interval in which [`Account::rate_max`] messages may be submitted, µs.
+const SECOND_US: i64 = 1_000_000;
+
+/// Counts one message of an account, or tells why it may not be submitted. Locks the account, after the station.
+pub(super) fn charge(
+    tx: &mut impl Transaction,
+    rules: &Rules,
+    account: u32,
+    now_us: i64,
+) -> Result<Option<Refusal>, StoreError> {
+    if !rules.accounts {
+        return Ok(None);
+    }
+    tx.lock(StationKey::lock_of_account(account))?;
+    let Some(mut row) = find(tx, account)? else { return Ok(Some(Refusal::NoSuchAccount)) };
+    if row.quota > 0 && row.submitted >= row.quota {
+        return Ok(Some(Refusal::QuotaExceeded));
+    }
+    let second_us = now_us - now_us.rem_euclid(SECOND_US);
+    // Transactions may come in another order than their times: an earlier second counts for the one that has begun.
+    if second_us > row.second_us {
+        (row.second_us, row.in_second) = (second_us, 0);
+    }
+    if row.rate_max > 0 && row.in_second >= row.rate_max {
+        return Ok(Some(Refusal::Throttled));
+    }
+    row.submitted += 1;
+    row.in_second += 1;
+    if tx.update::<Account>(&[Value::Int(account.into())], &row.counters())? {
+        Ok(None)
+    } else {
+        Err(StoreError::inconsistent(format!("account {account} does not exist any more")))
+    }
+}
+
+/// Opens an account, or gives it other limits and another password; what it has submitted remains counted.
+pub(super) fn put(tx: &mut impl Transaction, account: &Account) -> Result<(), StoreError> {
+    tx.lock(StationKey::lock_of_account(account.account))?;
+    let mut row = account.clone();
+    let before = find(tx, account.account)?;
+    (row.submitted, row.second_us, row.in_second) =
+        before.map_or((0, 0, 0), |it| (it.submitted, it.second_us, it.in_second));
+    tx.put(&row)
+}
+
+pub(super) fn find(tx: &mut impl Transaction, account: u32) -> Result<Option<Account>, StoreError> {
+    tx.get::<Account>(&[Value::Int(account.into())])
+}
