@@ -27,7 +27,7 @@ const CPU_WARNING: &str = "ran in a guest kernel: a system call costs it some 13
 
 /// What a reader of times on a mount of a guest's must know.
 const RELAY_WARNING: &str = "each operation that this machine's kernel has not in its caches goes to the guest and back, which takes some \
-     100 µs more than the file system itself would; docs/guest-kernel.md has figures";
+     50 µs more than the file system itself would; docs/guest-kernel.md has figures";
 
 /// The disks of a guest.
 pub(in crate::guest) struct Disks {

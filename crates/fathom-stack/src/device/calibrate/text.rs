@@ -1,0 +1,128 @@
+//! The model that was measured, as text.
+
+use std::fmt::Write as _;
+
+use super::described::Described;
+use super::sorted::{Sorted, us};
+use super::{BLOCK, Calibration, LARGEST, Measured};
+
+impl Calibration {
+    /// The model, with what was measured beside what its straight lines make of it.
+    pub(super) fn written(
+        &self,
+        measured: &Measured,
+        described: &Described,
+        used: u64,
+        sectors: u32,
+    ) -> String {
+        let Measured {
+            read,
+            read_next,
+            reads,
+            write,
+            write_next,
+            writes,
+            mib,
+            rates,
+            channels,
+            streams,
+            cache,
+            flush,
+            path,
+        } = measured;
+        // From 4 KiB in sequence to 1 MiB in sequence: what each byte more takes.
+        let mb_per_s = |mib: f64, four_kib: f64| {
+            let each = (mib - four_kib).max(1.0) / (LARGEST - BLOCK) as f64;
+            1e3 / each
+        };
+        let bandwidth = [mb_per_s(mib[0], read_next.median()), mb_per_s(mib[1], write_next.median())];
+        let mut text = String::new();
+        let Calibration { name, when, .. } = self;
+        // Writing into a String does not fail.
+        let _ = write!(
+            text,
+            "# How well this model's straight lines fit is at the end.\n\
+             name = {name:?}\ntitle = {title:?}\nkind = {kind:?}\n\
+             sources = [{source:?}]\n\
+             assumptions = [\"a power cut leaves 512 bytes whole\"{more}]\n\
+             channels = {channels}\nstreams = {streams}\nsector_bytes = {sectors}\ntear_bytes = 512\n\
+             [read]\nrandom_us = {read}\nsequential_us = {read_next}\nmb_per_s = {read_mb:.1}\n\
+             [write]\nrandom_us = {write}\nsequential_us = {write_next}\nmb_per_s = {write_mb:.1}\n\
+             [flush]\nbase_us = {flush_base}\nper_dirty_kib_us = {per_kib:.3}\n",
+            title = format!("{}, measured", described.title),
+            kind = described.kind,
+            source = format!(
+                "measured {when} by fathom stack calibrate {version}: {described}, {used} MiB used, O_DIRECT, {reads} random reads and \
+                 {writes} random writes of 4 KiB, {flushes} flushes{quick}",
+                version = env!("CARGO_PKG_VERSION"),
+                described = described.text,
+                reads = read.0.len(),
+                writes = write.0.len(),
+                flushes = flush.base.0.len(),
+                quick = if self.quick { ", with --quick: its tails are guesses" } else { "" },
+            ),
+            more = match cache {
+                Some(_) => ", \"the cache empties at one rate whatever is in it\"",
+                None =>
+                    ", \"no cache shows in single writes up to 1 MiB: a larger one would be in the quantiles of the writes\"",
+            },
+            read = read.written(),
+            read_next = read_next.written(),
+            read_mb = bandwidth[0],
+            write = write.written(),
+            write_next = write_next.written(),
+            write_mb = bandwidth[1],
+            flush_base = flush.base.written(),
+            per_kib = flush.per_kib_ns / 1e3,
+        );
+        if let Some(cache) = cache {
+            let _ = write!(
+                text,
+                "[cache]\nkib = {}\nwrite_us = {}\ndrain_mb_per_s = {:.1}\n",
+                cache.bytes >> 10,
+                us(cache.write_ns),
+                cache.drain_bytes_per_ns * 1e3
+            );
+        }
+        let mut compared = |heading: &str, rows: Vec<(String, f64, f64)>| {
+            let _ = writeln!(text, "#\n# {heading:32} measured, us    by the model");
+            for (what, measured, model) in rows {
+                let _ = writeln!(text, "# {what:32} {:>12} {:>15}", us(measured), us(model));
+            }
+        };
+        let line = |base: &Sorted, bandwidth: f64, bytes: usize| {
+            base.median() + (bytes - BLOCK) as f64 * 1e3 / bandwidth
+        };
+        let rows = |sizes: &[(usize, f64)], base: &Sorted, bandwidth: f64| {
+            let row = |&(bytes, ns): &(usize, f64)| {
+                (format!("{} KiB", bytes >> 10), ns, line(base, bandwidth, bytes))
+            };
+            sizes.iter().map(row).collect()
+        };
+        compared("random reads, medians", rows(reads, read, bandwidth[0]));
+        if cache.is_none() {
+            compared("random writes, medians", rows(writes, write, bandwidth[1]));
+        }
+        let row = |&(bytes, ns): &(usize, f64)| {
+            (
+                format!("{} KiB", bytes >> 10),
+                ns,
+                flush.base.median() + flush.per_kib_ns * bytes as f64 / 1024.0,
+            )
+        };
+        compared("flushes after, medians", flush.medians.iter().map(row).collect());
+        let _ = writeln!(text, "#\n# random reads of 4 KiB a second:");
+        for (depth, rate) in rates {
+            let _ = writeln!(text, "# {depth:>3} at once {rate:>12.0}");
+        }
+        if let Some(path) = path {
+            let [read, write, flush] = path.map(us);
+            let _ = writeln!(
+                text,
+                "#\n# path {read} {write} {flush}: us that a read, a write and a flush take here on a device without delays, through FUSE as \
+                 this one; shorter times are this machine's"
+            );
+        }
+        text
+    }
+}
