@@ -7,6 +7,7 @@
 //! STATE/stacks/ID/mnt/         mount point
 //! STATE/stacks/ID/state/       what a guest kernel keeps while it runs, and what companions have to say
 //! STATE/stacks/ID/TAG.device/  where a modelled device is served, if the stack has one
+//! STATE/stacks/ID/TAG.log-device/  and that of its external log
 //! STATE/lock                   taken to make an entry or to judge one
 //! ```
 //! An entry whose `owner` can be locked belongs to nobody any more, unless it is a named stack that was completed: those
@@ -79,8 +80,8 @@ pub(crate) struct Claim {
     pub entry: Entry,
     /// Undoes the stack should this process die.
     pub guard: Option<Guard>,
-    /// Serves the stack's modelled device.
-    pub server: Option<Server>,
+    /// Serve the stack's modelled devices: the file system's, then its external log's.
+    pub servers: Vec<Server>,
     /// Has the stack's file system mounted.
     pub guest: Option<Guest>,
     /// Has the guest whose file system is mounted here as well.
@@ -127,8 +128,8 @@ impl Claim {
             other => other.map_err(StackError::io("make", &home))?,
         }
         // Whatever umask says: an engine may run as another user and has to reach the mount.
-        let device = (!entry.spec.device.is_empty()).then(|| device_point(&home, &entry));
-        for directory in [&home, &mount_point(&home)].into_iter().chain(&device) {
+        let devices = device_points(&home, &entry);
+        for directory in [&home, &mount_point(&home)].into_iter().chain(&devices) {
             fs::create_dir_all(directory)
                 .and_then(|()| fs::set_permissions(directory, fs::Permissions::from_mode(0o755)))
                 .map_err(StackError::io("make", directory))?;
@@ -139,7 +140,7 @@ impl Claim {
             .map_err(io::Error::from)
             .map_err(StackError::io("lock", &path))?;
         entry.write(&home)?;
-        Ok(Claim { home, entry, guard: None, server: None, guest: None, keeper: None, owner })
+        Ok(Claim { home, entry, guard: None, servers: Vec::new(), guest: None, keeper: None, owner })
     }
 
     /// Where it is (to be) mounted.
@@ -158,9 +159,7 @@ impl Claim {
         if let Some(keeper) = self.keeper.take() {
             keeper.end();
         }
-        if let Some(server) = self.server.take() {
-            server.end();
-        }
+        self.servers.drain(..).for_each(Server::end);
         if let Some(guard) = self.guard.take() {
             guard.dismiss();
         }
@@ -174,9 +173,7 @@ impl Claim {
     pub fn keep(mut self) -> Result<Entry, StackError> {
         self.entry.kept = true;
         self.entry.write(&self.home)?;
-        if let Some(server) = self.server.take() {
-            server.keep();
-        }
+        self.servers.drain(..).for_each(Server::keep);
         if let Some(keeper) = self.keeper.take() {
             keeper.keep();
         }
@@ -297,8 +294,7 @@ pub(crate) fn undo(home: &Path, entry: &Entry, patience: Patience) -> Result<(),
     guest::end_left_behind(&home.join(guest::STATE));
     gone(fs::remove_dir_all(home.join(guest::STATE)), "remove", &home.join(guest::STATE))?;
     let still_held = release_loops(&entry.tag, if lazily.is_some() { Duration::ZERO } else { patience.wait });
-    let device = device_point(home, entry);
-    if !entry.spec.device.is_empty() {
+    for device in device_points(home, entry) {
         // Nobody uses it any more but a loop device that was detached lazily above; its server ends with the mount.
         unmount(&device, Patience { lazy: true, ..patience })?;
         gone(fs::remove_dir(&device), "remove", &device)?;
@@ -401,9 +397,13 @@ pub(crate) fn mount_point(home: &Path) -> PathBuf {
     home.join("mnt")
 }
 
-/// Where the modelled device of an entry is served. Its name holds the tag, by which loop devices on it are found.
-pub(crate) fn device_point(home: &Path, entry: &Entry) -> PathBuf {
-    home.join(format!("{}.device", entry.tag))
+/// Where the modelled devices of an entry are served: the file system's, then its external log's. Their names hold the tag, by which loop
+/// devices on them are found.
+pub(crate) fn device_points(home: &Path, entry: &Entry) -> Vec<PathBuf> {
+    let spec = &entry.spec;
+    let on_models = !spec.device.is_empty();
+    let all = [(on_models, "device"), (on_models && spec.log_mib.is_some(), "log-device")];
+    all.into_iter().filter(|it| it.0).map(|(_, end)| home.join(format!("{}.{end}", entry.tag))).collect()
 }
 
 fn stacks_in(state: &Path) -> PathBuf {

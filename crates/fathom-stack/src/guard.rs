@@ -10,11 +10,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::claim::{Entry, device_point, image_path, mount_point};
+use crate::claim::{Entry, device_points, image_path, mount_point};
 
 /// $1 mount point, $2 entry, $3 directory of a `dir` stack or empty, $4 and $5 images (nameless but for a moment),
-/// $6 the stack's trace instance or empty (there is one only while blocks are traced), $7 where a modelled device is served, or
-/// empty. A mount whose server was killed cannot be looked at, so it is the directory above and rmdir that tell. An rmdir that
+/// $6 the stack's trace instance or empty (there is one only while blocks are traced), $7 and $8 where modelled devices are
+/// served, as far as there are any. A mount whose server was killed cannot be looked at, so it is the directory above and rmdir that tell. An rmdir that
 /// succeeds proves that nothing is mounted and nothing can be mounted there any more. A process that still uses the mount has 60
 /// seconds to end.
 const SCRIPT: &str = r#"
@@ -33,14 +33,16 @@ while ls -- "$2" 2>/dev/null | grep -qxF -- "${1##*/}" && ! rmdir -- "$1" 2>/dev
   [ "$tries" -gt 600 ] && exit 1
   sleep 0.1
 done
-tries=0
-while [ -n "$7" ] && [ -d "$2" ] && ! rmdir -- "$7" 2>/dev/null; do
-  umount -- "$7" 2>/dev/null && continue
-  fusermount3 -u -- "$7" 2>/dev/null && continue
-  tries=$((tries + 1))
-  [ "$tries" -eq 100 ] && umount -l -- "$7" 2>/dev/null
-  [ "$tries" -gt 200 ] && exit 1
-  sleep 0.1
+for at in "$7" "$8"; do
+  tries=0
+  while [ -n "$at" ] && [ -d "$2" ] && ! rmdir -- "$at" 2>/dev/null; do
+    umount -- "$at" 2>/dev/null && continue
+    fusermount3 -u -- "$at" 2>/dev/null && continue
+    tries=$((tries + 1))
+    [ "$tries" -eq 100 ] && umount -l -- "$at" 2>/dev/null
+    [ "$tries" -gt 200 ] && exit 1
+    sleep 0.1
+  done
 done
 rm -f -- "$4" "$5"
 rm -rf -- "$2/state"
@@ -68,7 +70,7 @@ impl Guard {
             .arg(entry.work.as_deref().unwrap_or(empty))
             .args([image_path(entry, ".img"), image_path(entry, ".log.img")])
             .arg(instance.as_deref().unwrap_or(empty))
-            .arg(if entry.spec.device.is_empty() { empty.to_path_buf() } else { device_point(home, entry) })
+            .args(device_points(home, entry))
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             // Not on the mount, nor on the file system that holds it.

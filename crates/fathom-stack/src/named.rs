@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::claim::{Entry, Patience, abandoned, device_point, homes, lock_state, mount_point, undo};
+use crate::claim::{Entry, Patience, abandoned, device_points, homes, lock_state, mount_point, undo};
 use crate::device::{STATISTICS, Statistics};
 use crate::error::StackError;
 use crate::leftovers::Report;
@@ -55,6 +55,14 @@ pub fn device_statistics(name: &str) -> Result<Option<Statistics>, StackError> {
     Stacks::here().named_device_statistics(name)
 }
 
+/// As [`device_statistics`], of the device that the external log lies on.
+///
+/// # Errors
+/// As [`device_statistics`].
+pub fn log_statistics(name: &str) -> Result<Option<Statistics>, StackError> {
+    Stacks::here().named_statistics(name, 1)
+}
+
 /// Takes a named stack down; with it goes everything on it.
 ///
 /// # Errors
@@ -99,6 +107,10 @@ impl Stacks {
     /// # Errors
     /// As [`device_statistics`].
     pub fn named_device_statistics(&self, name: &str) -> Result<Option<Statistics>, StackError> {
+        self.named_statistics(name, 0)
+    }
+
+    fn named_statistics(&self, name: &str, which: usize) -> Result<Option<Statistics>, StackError> {
         check_name(name)?;
         let home = home_of(&self.state, name);
         let entry = Entry::read(&home).ok().filter(|entry| entry.kept);
@@ -106,10 +118,8 @@ impl Stacks {
             let up = self.named_list().into_iter().map(|named| named.name).collect();
             StackError::NoSuchName { name: name.to_owned(), up }
         })?;
-        if entry.spec.device.is_empty() {
-            return Ok(None);
-        }
-        let path = device_point(&home, &entry).join(STATISTICS);
+        let Some(point) = device_points(&home, &entry).get(which).cloned() else { return Ok(None) };
+        let path = point.join(STATISTICS);
         let gone = |problem: String| StackError::Mount {
             path: path.clone(),
             problem: format!(

@@ -25,6 +25,10 @@ pub struct StackSpec {
     /// `directory` itself.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub device: String,
+    /// The modelled device that the external log of `log_mib` lies on, where the file system lies on one; empty = another one like
+    /// that.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub log_device: String,
     /// What fails on the modelled device, e.g. `write-error@1000`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
@@ -51,6 +55,7 @@ impl Default for StackSpec {
             log_mib: None,
             directory: PathBuf::new(),
             device: String::new(),
+            log_device: String::new(),
             faults: Vec::new(),
             device_seed: 0,
             guest: false,

@@ -11,7 +11,7 @@ use fathom_probe::Note;
 
 use crate::attribution::Cause;
 use crate::blocks::{BlockTrace, TraceError};
-use crate::claim::{self, Claim, Entry, Patience, image_name};
+use crate::claim::{self, Claim, Entry, Patience, device_points, image_name};
 use crate::command::{CommandError, CommandLine, CommandProblem, find_program_in};
 use crate::device::server::{Order, Server};
 use crate::device::{Fault, Model, Statistics, presets, text_of};
@@ -154,18 +154,18 @@ impl Stacks {
         (stack.path, stack.record) = match &checked {
             None => make_directory(&claim.entry)?,
             Some((filesystem, Place::Here)) => {
-                let device = self.serve_device(claim)?;
-                let (path, record, devices) = self.make_mounted(claim, filesystem, device)?;
+                let device = self.serve_devices(claim)?;
+                let (path, record, devices) = self.make_mounted(claim, filesystem, &device)?;
                 stack.devices = devices;
                 (path, record)
             }
             Some((filesystem, Place::Guest(kernel))) if name.is_some() => {
-                let device = self.serve_device(claim)?;
-                self.make_relayed(claim, filesystem, device, kernel)?
+                let device = self.serve_devices(claim)?;
+                self.make_relayed(claim, filesystem, &device, kernel)?
             }
             Some((filesystem, Place::Guest(kernel))) => {
-                let device = self.serve_device(claim)?;
-                self.make_in_guest(claim, filesystem, device, kernel)?
+                let device = self.serve_devices(claim)?;
+                self.make_in_guest(claim, filesystem, &device, kernel)?
             }
         };
         stack.record.warnings.extend(warnings);
@@ -279,6 +279,10 @@ impl Stacks {
     /// What can be known of a modelled device before it is served.
     fn check_device(&self, spec: &StackSpec) -> Result<(), StackError> {
         let refused = |field, problem: String| Err(StackError::Spec { field, problem });
+        if !spec.log_device.is_empty() && (spec.log_mib.is_none() || spec.device.is_empty()) {
+            let problem = "is what the external log of a file system on a modelled device lies on: give `log_mib` and `device` as well";
+            return refused("log_device", problem.into());
+        }
         if spec.device.is_empty() {
             return match spec.faults.is_empty() {
                 true => Ok(()),
@@ -292,14 +296,13 @@ impl Stacks {
                 "a directory lies on the disk that is there: name a file system to be made on the device";
             return refused("device", problem.into());
         }
-        if spec.log_mib.is_some() {
-            return refused(
-                "log_mib",
-                "an external log cannot go with a modelled device yet: leave one of them out".into(),
-            );
-        }
         if let Err(problem) = model_text(&spec.device) {
             return refused("device", problem);
+        }
+        if !spec.log_device.is_empty()
+            && let Err(problem) = model_text(&spec.log_device)
+        {
+            return refused("log_device", problem);
         }
         for fault in &spec.faults {
             if let Err(problem) = fault.parse::<Fault>() {
@@ -338,40 +341,53 @@ impl Stacks {
         Ok(())
     }
 
-    /// Serves the stack's modelled device, if it has one: the file that stands for it, and what it is.
-    fn serve_device(&self, claim: &mut Claim) -> Result<Option<(File, Model)>, StackError> {
-        let (entry, spec) = (&claim.entry, &claim.entry.spec);
-        let (false, Some(program)) = (spec.device.is_empty(), &self.server) else { return Ok(None) };
-        let refused_device = |problem: String| StackError::Spec { field: "device", problem };
-        let (file, text) = model_text(&spec.device).map_err(refused_device)?;
-        let model = Model::parse(&file, &text).map_err(|error| refused_device(error.to_string()))?;
-        // Blocks are never written in full: the image's own disk is not what is measured.
-        let image = Image::create(
-            &entry.directory,
-            &image_name(&entry.tag, ".img"),
-            spec.size_mib << 20,
-            self.allocate,
-        )
-        .map_err(|e| refused(&entry.directory, e))?;
-        let at = claim::device_point(&claim.home, entry);
-        let order = Order {
-            image: format!("/proc/{}/fd/{}", std::process::id(), image.file.as_raw_fd()).into(),
-            at: at.clone(),
-            model: text,
-            seed: spec.device_seed,
-            log: None,
-            capture: false,
-            faults: spec.faults.clone(),
-        };
-        let state = claim.home.join(guest::STATE);
-        fs::create_dir_all(&state).map_err(StackError::io("make", &state))?;
-        let server = Server::start(program, &order, &state.join("device.log"))
-            .map_err(|problem| StackError::Mount { path: at.clone(), problem })?;
-        claim.server = Some(server);
-        let path = at.join(crate::device::FILE);
-        let disk =
-            OpenOptions::new().read(true).write(true).open(&path).map_err(StackError::io("open", &path))?;
-        Ok(Some((disk, model)))
+    /// Serves the stack's modelled devices, if it has any: the files that stand for them, and what they are. The file system's is
+    /// first, its external log's second.
+    fn serve_devices(&self, claim: &mut Claim) -> Result<Vec<(File, Model)>, StackError> {
+        let spec = claim.entry.spec.clone();
+        let log = if spec.log_device.is_empty() { &spec.device } else { &spec.log_device };
+        let wanted = [
+            ("device", &spec.device, ".img", Some(spec.size_mib)),
+            ("log_device", log, ".log.img", spec.log_mib),
+        ];
+        let mut served = Vec::new();
+        for (at, (field, device, end, mib)) in
+            device_points(&claim.home, &claim.entry).into_iter().zip(wanted)
+        {
+            let (Some(mib), Some(program)) = (mib, &self.server) else { break };
+            let refused_device = |problem: String| StackError::Spec { field, problem };
+            let (file, text) = model_text(device).map_err(refused_device)?;
+            let model = Model::parse(&file, &text).map_err(|error| refused_device(error.to_string()))?;
+            // Blocks are never written in full: the image's own disk is not what is measured.
+            let entry = &claim.entry;
+            let image =
+                Image::create(&entry.directory, &image_name(&entry.tag, end), mib << 20, self.allocate)
+                    .map_err(|e| refused(&entry.directory, e))?;
+            let number = served.len();
+            let order = Order {
+                image: format!("/proc/{}/fd/{}", std::process::id(), image.file.as_raw_fd()).into(),
+                at: at.clone(),
+                model: text,
+                // Times of its own, not the other device's again.
+                seed: spec.device_seed.wrapping_add(number as u64),
+                log: None,
+                capture: false,
+                faults: if number == 0 { spec.faults.clone() } else { Vec::new() },
+            };
+            let state = claim.home.join(guest::STATE);
+            fs::create_dir_all(&state).map_err(StackError::io("make", &state))?;
+            let server = Server::start(program, &order, &state.join(format!("{field}.log")))
+                .map_err(|problem| StackError::Mount { path: at.clone(), problem })?;
+            claim.servers.push(server);
+            let path = at.join(crate::device::FILE);
+            let disk = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(&path)
+                .map_err(StackError::io("open", &path))?;
+            served.push((disk, model));
+        }
+        Ok(served)
     }
 
     /// Image, loop device, mkfs, settle, mount, work directory. On an error the loop devices are closed (and so detached)
@@ -380,22 +396,21 @@ impl Stacks {
         &self,
         claim: &Claim,
         filesystem: &FileSystem,
-        modelled: Option<(File, Model)>,
+        modelled: &[(File, Model)],
     ) -> Result<(PathBuf, StackRecord, Vec<BlockDevice>), StackError> {
         let (entry, spec) = (&claim.entry, &claim.entry.spec);
         let host =
             mount_of(&entry.directory).map_err(StackError::io("find the mount of", &entry.directory))?;
         let mut warnings = place_warnings(&host.filesystem, spec.laid());
         self.check_space(spec, filesystem)?;
-        let main = match &modelled {
-            None => self.attach(entry, ".img", spec.size_mib)?,
-            Some((disk, model)) => (
-                None,
-                LoopDevice::attach_sectors(disk, model.sector_bytes)
-                    .map_err(StackError::io("attach a loop device to the modelled device in", &claim.home))?,
-            ),
+        let attach = |number: usize, end: &str, mib: u64| match modelled.get(number) {
+            None => self.attach(entry, end, mib),
+            Some((disk, model)) => LoopDevice::attach_sectors(disk, model.sector_bytes)
+                .map(|device| (None, device))
+                .map_err(StackError::io("attach a loop device to the modelled device in", &claim.home)),
         };
-        let log = spec.log_mib.map(|mib| self.attach(entry, ".log.img", mib)).transpose()?;
+        let main = attach(0, ".img", spec.size_mib)?;
+        let log = spec.log_mib.map(|mib| attach(1, ".log.img", mib)).transpose()?;
         let all = || std::iter::once(&main).chain(log.as_ref());
         for (_, device) in all() {
             if !device.direct {
@@ -460,10 +475,7 @@ impl Stacks {
             mkfs: anonymous(commands.iter().map(|c| short(c).shown()).collect::<Vec<_>>().join(" && ")),
             mkfs_version: versions.join("; "),
             mount: anonymous(mount.options),
-            device: match &modelled {
-                None => described(&main.1, log.is_some(), &host),
-                Some((_, model)) => format!("modelled {} ({})", model.name, model.title),
-            },
+            device: described_models(modelled).unwrap_or_else(|| described(&main.1, log.is_some(), &host)),
             guest: String::new(),
             warnings,
         };
@@ -647,14 +659,14 @@ impl Stack {
     /// # Errors
     /// In words: its server is gone.
     pub fn device_statistics(&mut self) -> Result<Option<Statistics>, String> {
-        let server = self.claim.as_mut().and_then(|claim| claim.server.as_mut());
+        let server = self.claim.as_mut().and_then(|claim| claim.servers.first_mut());
         server.map(Server::statistics).transpose()
     }
 
     /// Process id of the server of the modelled device.
     #[must_use]
     pub fn device_server_pid(&self) -> Option<u32> {
-        self.claim.as_ref()?.server.as_ref().map(Server::pid)
+        self.claim.as_ref()?.servers.first().map(Server::pid)
     }
 
     /// Process id of the guard that undoes the stack should this process die.
@@ -794,6 +806,16 @@ pub(crate) fn place_warnings(filesystem: &str, laid: Laid) -> Vec<String> {
         _ => return Vec::new(),
     };
     vec![warning]
+}
+
+/// The modelled devices in words, where there are any.
+pub(crate) fn described_models(modelled: &[(File, Model)]) -> Option<String> {
+    let each = |(_, model): &(File, Model)| format!("modelled {} ({})", model.name, model.title);
+    match modelled {
+        [] => None,
+        [one] => Some(each(one)),
+        [one, log, ..] => Some(format!("{}, log on {}", each(one), each(log))),
+    }
 }
 
 fn described(device: &LoopDevice, log: bool, host: &Mount) -> String {

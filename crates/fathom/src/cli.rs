@@ -241,6 +241,9 @@ pub enum StackAction {
         /// A modelled device under it, e.g. sd-sandisk-extreme (`fathom list devices`), or a model's file
         #[arg(long, value_name = "NAME|FILE.toml", default_value = "")]
         device: String,
+        /// The modelled device of the external log (with --log and --device) [default: another one like --device]
+        #[arg(long, value_name = "NAME|FILE.toml", default_value = "")]
+        log_device: String,
         /// What fails on the modelled device, e.g. write-error@1000 (may be given several times)
         #[arg(long, value_name = "FAULT")]
         fault: Vec<String>,

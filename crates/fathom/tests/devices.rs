@@ -124,6 +124,56 @@ fn a_fault_reaches_the_program_and_a_run_fails_with_it() {
 }
 
 #[test]
+fn an_external_log_lies_on_a_modelled_device_of_its_own() {
+    let (place, name) = (Place::new(), named("log"));
+    if !can_serve(&place) {
+        return;
+    }
+    let in_guest = fathom_stack::guest::Kernel::cached().map(|_| "--guest");
+    for (filesystem, where_from) in [("ext4", None), ("xfs", None), ("xfs", in_guest)] {
+        if filesystem == "xfs" && !std::path::Path::new("/usr/sbin/mkfs.xfs").exists() {
+            println!("SKIP: mkfs.xfs is not installed");
+            continue;
+        }
+        let words = [
+            "stack", "up", "--fs", filesystem, "--size", "320", "--log", "64", "--name", &name, "--dir", ".",
+        ];
+        let devices = ["--device", "sd-slow", "--log-device", "nvme-protected"];
+        let end = place.fathom(&[&words[..], &devices, where_from.as_slice()].concat());
+        end.exits(0).says("log on modelled nvme-protected");
+        let work = PathBuf::from(end.stdout.trim());
+        // Of the file system's device, and of its log's.
+        let writes = || {
+            let end = place.fathom(&["stack", "status", &name, "--json"]);
+            end.exits(0);
+            let both: Vec<serde_json::Value> =
+                end.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            assert_eq!((both.len(), &both[1]["device"]), (2, &"nvme-protected".into()), "{}", end.stdout);
+            [0, 1].map(|which| both[which]["kinds"]["write"]["operations"].as_u64().unwrap())
+        };
+        let before = writes();
+        for number in 0..10 {
+            let file = std::fs::File::create(work.join(format!("file {number}"))).unwrap();
+            file.write_all_at(&[1; 4096], 0).unwrap();
+            file.sync_all().unwrap();
+        }
+        let after = writes();
+        let more = [0, 1].map(|which| after[which] - before[which]);
+        assert!(more[0] >= 10, "each file's data goes to the file system's device: {more:?}");
+        assert!(more[1] >= 10, "each new file is written into the log: {more:?}");
+        place.fathom(&["stack", "down", &name]).exits(0);
+        assert_eq!(mounts_of(&name), Vec::<String>::new());
+    }
+    let words = ["stack", "up", "--fs", "xfs", "--size", "320", "--dir", ".", "--log-device", "nvme"];
+    place.fathom(&words).exits(2).says("log_device");
+    let words = &words[..words.len() - 2];
+    place
+        .fathom(&[words, &["--device", "sd-slow", "--log", "64", "--log-device", "nvm"]].concat())
+        .exits(2)
+        .says("log_device");
+}
+
+#[test]
 fn what_a_device_is_doing_can_be_watched() {
     let (place, name) = (Place::new(), named("watched"));
     if !can_serve(&place) {
@@ -199,7 +249,7 @@ fn what_is_no_device_is_refused_with_what_is() {
         (&["mine.toml"], "mine.toml:"),
         (&["./none-such.toml"], "none-such.toml"),
         (&["sd-slow", "--fault", "gome@3"], "did you mean `gone`"),
-        (&["sd-slow", "--log", "64"], "external log"),
+        (&["sd-slow", "--log-device", "nvme"], "external log"),
     ] {
         let words = ["stack", "up", "--fs", "ext4", "--dir", ".", "--device"];
         place.fathom(&[&words[..], more].concat()).exits(2).says(says);

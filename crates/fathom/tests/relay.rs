@@ -346,8 +346,8 @@ fn an_up_that_is_killed_on_the_way_leaves_nothing() {
         let begin = Instant::now();
         let home = format!("/named-{name}/");
         let mounted = || fs::read_to_string("/proc/mounts").unwrap().contains(&home);
-        // Complete all the same: then it is there as a whole, and is taken down as such.
-        let complete = || place.fathom(&["stack", "list"]).stdout.contains(&name);
+        // Complete all the same: then it is there as a whole, and is taken down as such. What is being undone is not in this list.
+        let complete = || place.fathom(&["stack", "list", "--json"]).stdout.contains(&name);
         while mounted() {
             if complete() {
                 place.fathom(&["stack", "down", &name]).exits(0);

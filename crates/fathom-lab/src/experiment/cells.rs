@@ -16,8 +16,18 @@ use super::{Axis, Experiment, Point, Setting, Vocabulary, overrides, units};
 use crate::cell::{Cell, Instruments};
 
 /// Keys of `[stack]`.
-pub(super) const STACK_KEYS: [&str; 9] =
-    ["filesystem", "mkfs", "mount", "size_mib", "log_mib", "directory", "device", "faults", "guest"];
+pub(super) const STACK_KEYS: [&str; 10] = [
+    "filesystem",
+    "mkfs",
+    "mount",
+    "size_mib",
+    "log_mib",
+    "directory",
+    "device",
+    "log_device",
+    "faults",
+    "guest",
+];
 
 /// Keys of `[instruments]`.
 pub(super) const INSTRUMENT_KEYS: [&str; 1] = ["blocks"];
@@ -543,17 +553,21 @@ fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<Sta
             "size_mib" => stack.size_mib = mebibytes(name, setting)?,
             "log_mib" => stack.log_mib = Some(mebibytes(name, setting)?),
             "directory" => stack.directory = node.text(name)?.into(),
-            "device" => {
-                stack.device = node.text(name)?;
+            "device" | "log_device" => {
+                let device = node.text(name)?;
                 let known = || vocabulary.devices.iter().map(String::as_str);
-                let is_name = !stack.device.contains('/') && !stack.device.ends_with(".toml");
-                if is_name && !stack.device.is_empty() && !known().any(|it| it == stack.device) {
-                    let near = did_you_mean(nearest(&stack.device, known()));
+                let is_name = !device.contains('/') && !device.ends_with(".toml");
+                if is_name && !device.is_empty() && !known().any(|it| it == device) {
+                    let near = did_you_mean(nearest(&device, known()));
                     let hint = format!(
                         "{near}  `fathom list devices` shows them; or give the path of a model (FILE.toml)"
                     );
-                    let problem = format!("there is no modelled device \"{}\"", stack.device);
+                    let problem = format!("there is no modelled device \"{device}\"");
                     return Err(Problem::new(&node.span, problem, hint.trim_start()));
+                }
+                match name {
+                    "device" => stack.device = device,
+                    _ => stack.log_device = device,
                 }
             }
             "guest" => stack.guest = node.boolean(name)?,
@@ -620,6 +634,14 @@ fn check_combination(
     if stack.log_mib.is_some() && !["dir", "xfs", "ext3", "ext4"].contains(&filesystem) {
         let message = format!("{filesystem} has no external log device");
         impossible("stack.log_mib", message, "xfs, ext3 and ext4 have one")?;
+    }
+    if !stack.log_device.is_empty() && (stack.log_mib.is_none() || stack.device.is_empty()) {
+        let message = "`stack.log_device` is what an external log lies on".to_owned();
+        impossible(
+            "stack.log_device",
+            message,
+            "give `log_mib`, and the `device` of the file system, as well",
+        )?;
     }
     let known = vocabulary.filesystems.iter().find(|(name, _)| name == filesystem);
     if let Some((_, smallest)) = known.filter(|(_, smallest)| stack.size_mib < *smallest) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::protocol::milliseconds;
 use super::relay::keeper::{Keeper, Order};
 use super::{Guest, Kernel, POINT, STATE};
-use crate::claim::{Claim, Entry, device_point, image_name};
+use crate::claim::{Claim, Entry, device_points, image_name};
 use crate::command::{CommandLine, find_program_in};
 use crate::device::{FILE, Model};
 use crate::error::StackError;
@@ -16,7 +16,7 @@ use crate::filesystem::FileSystem;
 use crate::image::Image;
 use crate::mountinfo::{Mount, mount_of, mounts_in};
 use crate::spec::StackRecord;
-use crate::stack::{Stacks, place_warnings, refused};
+use crate::stack::{Stacks, described_models, place_warnings, refused};
 
 /// How long a keeper may take beside what its commands may: it boots, and writes images in full.
 const KEEPER_LIMIT: Duration = Duration::from_secs(120);
@@ -31,9 +31,9 @@ const RELAY_WARNING: &str = "each operation that this machine's kernel has not i
 
 /// The disks of a guest.
 pub(in crate::guest) struct Disks {
-    /// The modelled device's file.
-    pub device: Option<PathBuf>,
-    /// Images: of the file system where there is no such device, and of its log.
+    /// The modelled devices' files: the file system's, and its external log's.
+    pub devices: Vec<PathBuf>,
+    /// Images of the same, where there are no such devices.
     pub images: Vec<Image>,
     /// The disk in words.
     pub described: String,
@@ -44,7 +44,7 @@ pub(in crate::guest) struct Disks {
 impl Disks {
     /// As the guest opens them, in their order; this process must hold them until then.
     pub fn paths(&self) -> Vec<PathBuf> {
-        self.device.iter().cloned().chain(self.images.iter().map(|it| path_of(&it.file))).collect()
+        self.devices.iter().cloned().chain(self.images.iter().map(|it| path_of(&it.file))).collect()
     }
 }
 
@@ -55,10 +55,10 @@ impl Stacks {
         &self,
         claim: &mut Claim,
         filesystem: &FileSystem,
-        modelled: Option<(File, Model)>,
+        modelled: &[(File, Model)],
         kernel: &Kernel,
     ) -> Result<(PathBuf, StackRecord), StackError> {
-        let disks = self.disks(claim, filesystem, modelled.as_ref())?;
+        let disks = self.disks(claim, filesystem, modelled)?;
         let program = self.server.as_deref().ok_or_else(|| no_agent(filesystem))?;
         let state = state_in(&claim.home)?;
         let booted = Guest::boot(kernel, program, &disks.paths(), &state, None);
@@ -72,10 +72,10 @@ impl Stacks {
         &self,
         claim: &mut Claim,
         filesystem: &FileSystem,
-        modelled: Option<(File, Model)>,
+        modelled: &[(File, Model)],
         kernel: &Kernel,
     ) -> Result<(PathBuf, StackRecord), StackError> {
-        let mut disks = self.disks(claim, filesystem, modelled.as_ref())?;
+        let mut disks = self.disks(claim, filesystem, modelled)?;
         disks.warnings.push(RELAY_WARNING.into());
         let program = self.server.as_deref().ok_or_else(|| no_agent(filesystem))?;
         state_in(&claim.home)?;
@@ -85,7 +85,7 @@ impl Stacks {
             kernel: kernel.clone(),
             kernel_path: kernel.path.clone(),
             images: disks.images.iter().map(|it| path_of(&it.file)).collect(),
-            device: disks.device,
+            devices: disks.devices,
             described: disks.described,
             warnings: disks.warnings,
             tools: self.tools.clone(),
@@ -105,7 +105,7 @@ impl Stacks {
         &self,
         claim: &Claim,
         filesystem: &FileSystem,
-        modelled: Option<&(File, Model)>,
+        modelled: &[(File, Model)],
     ) -> Result<Disks, StackError> {
         let (entry, spec) = (&claim.entry, &claim.entry.spec);
         let host =
@@ -117,15 +117,13 @@ impl Stacks {
             Image::create(&entry.directory, &image_name(&entry.tag, end), mib << 20, self.allocate)
                 .map_err(|error| refused(&entry.directory, error))
         };
-        let main = if modelled.is_some() { None } else { Some(image(".img", spec.size_mib)?) };
-        let log = spec.log_mib.map(|mib| image(".log.img", mib)).transpose()?;
+        let wanted = [(".img", Some(spec.size_mib)), (".log.img", spec.log_mib)];
+        let wanted = wanted.into_iter().filter(|_| modelled.is_empty());
+        let images = wanted.filter_map(|(end, mib)| Some(image(end, mib?))).collect::<Result<_, _>>()?;
         Ok(Disks {
-            device: modelled.map(|_| device_point(&claim.home, entry).join(FILE)),
-            images: main.into_iter().chain(log).collect(),
-            described: match modelled {
-                None => described(entry, &host),
-                Some((_, model)) => format!("modelled {} ({})", model.name, model.title),
-            },
+            devices: device_points(&claim.home, entry).into_iter().map(|it| it.join(FILE)).collect(),
+            images,
+            described: described_models(modelled).unwrap_or_else(|| described(entry, &host)),
             warnings,
         })
     }

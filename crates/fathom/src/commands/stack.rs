@@ -12,7 +12,7 @@ use crate::progress::Steps;
 /// Does what was asked.
 pub fn run(asked: &Stack) -> super::Result {
     match &asked.action {
-        StackAction::Up { fs, name, size, log, mount, mkfs, dir, device, fault, guest } => {
+        StackAction::Up { fs, name, size, log, mount, mkfs, dir, device, log_device, fault, guest } => {
             let directory =
                 std::path::absolute(dir).map_err(|error| Error::asked(format!("--dir: {error}")))?;
             let spec = StackSpec {
@@ -23,6 +23,7 @@ pub fn run(asked: &Stack) -> super::Result {
                 log_mib: *log,
                 directory,
                 device: device.clone(),
+                log_device: log_device.clone(),
                 faults: fault.clone(),
                 device_seed: 0,
                 guest: *guest,

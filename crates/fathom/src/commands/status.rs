@@ -45,8 +45,13 @@ pub fn run(asked: &Status) -> super::Result {
     let mut outcome = Outcome::Good;
     for one in chosen {
         match named::device_statistics(&one.name) {
-            Ok(Some(statistics)) if asked.json => println!("{}", as_json(one, &statistics)),
-            Ok(Some(statistics)) => print!("{}", as_text(one, &statistics)),
+            Ok(Some(statistics)) => {
+                show(one, &statistics, asked.json);
+                // What an external log takes is told as a device of its own.
+                if let Ok(Some(log)) = named::log_statistics(&one.name) {
+                    show(&its_log(one), &log, asked.json);
+                }
+            }
             Ok(None) => {}
             Err(error) => {
                 eprintln!("error: {}: {error}", one.name);
@@ -55,6 +60,24 @@ pub fn run(asked: &Status) -> super::Result {
         }
     }
     Ok(outcome)
+}
+
+fn show(one: &Named, statistics: &Statistics, json: bool) {
+    match json {
+        true => println!("{}", as_json(one, statistics)),
+        false => print!("{}", as_text(one, statistics)),
+    }
+}
+
+/// A stack's external log, as if it were one.
+fn its_log(one: &Named) -> Named {
+    let mut log = one.clone();
+    log.name = format!("{} (log)", one.name);
+    if !one.spec.log_device.is_empty() {
+        log.spec.device = one.spec.log_device.clone();
+    }
+    log.record.device = format!("modelled {}", log.spec.device);
+    log
 }
 
 /// What happens in each interval, until the stack is taken down, the reader goes, or enough has been told.

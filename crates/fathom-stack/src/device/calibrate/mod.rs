@@ -5,7 +5,7 @@
 //! - 4 KiB random and sequential reads and writes: their quantiles are the model's; more of them where their times differ much;
 //! - the same at random places in sizes up to 1 MiB, and 1 MiB in sequence: what the 1 MiB in sequence takes beyond 4 KiB is the
 //!   bandwidth, the sizes between tell how well the model's straight line fits (comments of the file);
-//! - 4 KiB random reads by 1 to 32 threads in turns: how many times the rate of one is the number of channels;
+//! - 4 KiB random reads by 1 to 32 threads in turns: the best rate times the mean time of one is the number of channels;
 //! - sequential reads of 1 to 8 streams in turn: how many streams the device still recognises;
 //! - a flush after 4 KiB to 4 MiB of writes: the slope over what is dirty (Theil and Sen: the median of the slopes of all
 //!   pairs, of lower quartiles), and
@@ -188,7 +188,7 @@ impl Calibration {
         let read_mib = target.sequential(What::Read, LARGEST, 1, sized, most)?.median();
         on_step("reads by 1 to 32 threads");
         let each = most / 4 / ROUNDS as u32;
-        let (rates, shares) = target.rates(ROUNDS, (operations / 4 / ROUNDS).max(100), each)?;
+        let rates = target.rates(ROUNDS, (operations / 4 / ROUNDS).max(100), each)?;
 
         on_step("4 KiB random writes");
         target.flush()?;
@@ -210,7 +210,7 @@ impl Calibration {
         on_step("the path to the device");
         let path = path::of(target, operations / 4);
         Ok(Measured {
-            channels: channels(&shares),
+            channels: channels(&rates, read.mean()),
             streams: streams(&turns, read.median()),
             mib: [read_mib, write_mib],
             read,

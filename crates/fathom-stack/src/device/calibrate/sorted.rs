@@ -25,6 +25,11 @@ impl Sorted {
         self.at(50.0)
     }
 
+    /// The mean.
+    pub fn mean(&self) -> f64 {
+        self.0.iter().sum::<u64>() as f64 / (self.0.len() as f64).max(1.0)
+    }
+
     /// Whether the median and the upper quantiles are known well: a device whose times differ by powers of ten takes more operations than
     /// one that always takes the same. The interval of a quantile is that of its rank (binomial).
     pub fn is_known_well(&self) -> bool {

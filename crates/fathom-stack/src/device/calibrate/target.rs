@@ -335,17 +335,14 @@ impl Target<'_> {
         Ok(median(times))
     }
 
-    /// Random reads a second by 1 to 32 threads: medians, and as shares of one thread's rate in the same round.
-    pub fn rates(&mut self, rounds: usize, count: usize, most: Duration) -> Result<(By, By), CalibrateError> {
+    /// Random reads a second by 1 to 32 threads in turns: medians of the rounds.
+    pub fn rates(&mut self, rounds: usize, count: usize, most: Duration) -> Result<By, CalibrateError> {
         let mut all = DEPTHS.map(|depth| (depth, Vec::new()));
         for _ in 0..rounds {
             for (depth, rates) in &mut all {
                 rates.push(self.rate(*depth, count, most)?);
             }
         }
-        let one = all[0].1.clone();
-        let shares = |rates: &[f64]| rates.iter().zip(&one).map(|(rate, one)| rate / one.max(1e-9)).collect();
-        let shares = all.iter().map(|(depth, rates)| (*depth, median(shares(rates)))).collect();
-        Ok((all.into_iter().map(|(depth, rates)| (depth, median(rates))).collect(), shares))
+        Ok(all.into_iter().map(|(depth, rates)| (depth, median(rates))).collect())
     }
 }

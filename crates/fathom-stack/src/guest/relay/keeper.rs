@@ -53,8 +53,8 @@ pub(in crate::guest) struct Order {
     pub kernel_path: PathBuf,
     /// Images, by descriptors of the owner's.
     pub images: Vec<PathBuf>,
-    /// The modelled device's file, which comes before the images.
-    pub device: Option<PathBuf>,
+    /// The modelled devices' files.
+    pub devices: Vec<PathBuf>,
     /// The disk in words.
     pub described: String,
     /// What is known already that a reader must know.
@@ -162,7 +162,7 @@ fn serve(order: &Order, state: &Path) -> Result<(Guest, Ready), String> {
         image.map_err(|error| format!("{}: {error}", path.display()))
     };
     let disks = Disks {
-        device: order.device.clone(),
+        devices: order.devices.clone(),
         images: order.images.iter().map(open).collect::<Result<_, _>>()?,
         described: order.described.clone(),
         warnings: order.warnings.clone(),
