@@ -1,7 +1,7 @@
 //! The relay: a file system that only a guest has, mounted on this machine for any program of its.
 //!
-//! The host mounts a FUSE file system and hands its connection to the guest ([`mount`]), whose agent answers the host's kernel itself
-//! ([`files`]): a program's operation goes from the host's kernel to the guest's and back, and no third party copies it. The guest's
+//! The host mounts a FUSE file system and hands its connection to the guest (`mount.rs`), whose agent answers the host's kernel itself
+//! (`files.rs`): a program's operation goes from the host's kernel to the guest's and back, and no third party copies it. The guest's
 //! kernel has the connection as `/dev/fathom-fuse` (`kernel/fathom_fuse.c`).
 //!
 //! A process of its own ([`keeper`]) holds the guest for as long as the file system is mounted. The agent tells it every two seconds
