@@ -73,36 +73,37 @@ impl Transaction<'_> {
 
     /// For tables without locking: excludes other commits of the same keys.
     fn lock_unlocked_keys(&mut self) -> Result<()> {
-        let db = self.db;
         let mut names = std::mem::take(&mut self.s.names);
         names.clear();
-        let mut named = Ok(());
+        let locked = self.name_unlocked_keys(&mut names).and_then(|()| {
+            names.sort_unstable();
+            names.dedup();
+            names.iter().try_for_each(|&n| match self.db.locks.acquire_in_order(n, self.age) {
+                Ok(Held::New) => {
+                    self.s.locks.push(n);
+                    Ok(())
+                }
+                Ok(Held::Already) => Ok(()),
+                Err(_) => Err(Error::Conflict { table: String::new(), key: "(commit)".into() }),
+            })
+        });
+        self.s.names = names;
+        locked
+    }
+
+    /// Appends the lock names of the unique keys that are written in tables without locking.
+    fn name_unlocked_keys(&self, names: &mut Vec<u64>) -> Result<()> {
         for w in self.s.writes.iter().filter(|w| w.change != Change::Dead) {
-            let t = db.table(w.table)?;
+            let t = self.db.table(w.table)?;
             if t.locking != Locking::None {
                 continue;
             }
             names.push(name::key(t.id, 0, w.hash));
             if t.claims_keys {
-                named = self.unique_names(t, w, &mut names);
+                self.unique_names(t, w, names)?;
             }
         }
-        names.sort_unstable();
-        names.dedup();
-        for &n in &names {
-            if named.is_err() {
-                break;
-            }
-            match self.db.locks.acquire_in_order(n, self.age) {
-                Ok(Held::New) => self.s.locks.push(n),
-                Ok(Held::Already) => {}
-                Err(_) => {
-                    named = Err(Error::Conflict { table: String::new(), key: "(commit)".into() });
-                }
-            }
-        }
-        self.s.names = names;
-        named
+        Ok(())
     }
 
     /// Appends the lock names of the secondary unique keys that a write gives and takes.
