@@ -5,7 +5,7 @@
 //! What else it has to say (a panic) goes into a file, and comes with the error that tells of its end.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -127,6 +127,15 @@ impl Companion {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// What a companion says to its owner: one line of JSON on stdout.
+pub(crate) fn say(answer: &impl serde::Serialize) {
+    // If nobody listens any more, nobody misses it.
+    if let Ok(text) = serde_json::to_string(answer) {
+        let mut out = std::io::stdout().lock();
+        let _ = writeln!(out, "{text}").and_then(|()| out.flush());
     }
 }
 

@@ -9,7 +9,7 @@
 //! It ends when its mount is taken away, by whoever undoes the stack. When its owner is gone and did not say `keep`, it takes the
 //! mount away itself, as soon as nobody uses it.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::disk::{Disk, Options};
 use super::model::Model;
 use super::statistics::Statistics;
-use crate::companion::{Companion, fusermounted};
+use crate::companion::{Companion, fusermounted, say};
 
 /// What a server is to serve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,14 +57,6 @@ const NONE: libc::c_ulong = 0;
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 /// How often an unused mount is looked for once the owner is gone.
 const AGAIN: Duration = Duration::from_millis(100);
-
-fn say(answer: &Answer) {
-    // If nobody listens any more, nobody misses it.
-    if let Ok(text) = serde_json::to_string(answer) {
-        let mut out = std::io::stdout().lock();
-        let _ = writeln!(out, "{text}").and_then(|()| out.flush());
-    }
-}
 
 /// The whole of `fathom device-server`.
 #[must_use]

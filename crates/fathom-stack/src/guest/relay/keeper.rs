@@ -9,7 +9,7 @@
 //! ```
 
 use std::fs::{self, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{STUCK, mount};
 use crate::claim::{Entry, mount_point};
-use crate::companion::{Companion, fusermounted};
+use crate::companion::{Companion, fusermounted, say};
 use crate::filesystem::{FileSystem, Machine};
 use crate::guest::machine::Beat;
 use crate::guest::stack::Disks;
@@ -81,14 +81,6 @@ pub(in crate::guest) struct Ready {
 enum Answer {
     Ready(Box<Ready>),
     Error(String),
-}
-
-fn say(answer: &Answer) {
-    // If nobody listens any more, nobody misses it.
-    if let Ok(text) = serde_json::to_string(answer) {
-        let mut out = std::io::stdout().lock();
-        let _ = writeln!(out, "{text}").and_then(|()| out.flush());
-    }
 }
 
 /// The whole of `fathom guest-keeper`.
