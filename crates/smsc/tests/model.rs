@@ -279,7 +279,7 @@ fn every_store_does_the_same() {
     same_on_all_stores(false);
 }
 
-/// Receiving is the same transaction on all of them then, in no function of PostgreSQL's.
+/// A message of an account is refused for the same reasons and counted alike, also in PostgreSQL's function.
 #[test]
 fn every_store_does_the_same_with_accounts() {
     let refused = same_on_all_stores(true);

@@ -3,9 +3,10 @@
 
 CREATE SEQUENCE IF NOT EXISTS msg_id_seq;
 
--- Receiver: the message's number, or 0 if the queue of its station is full. A part is alphabet, header flag, TP-UDL, octets.
+-- Receiver: the message's number; 0 if the queue of its station is full, or what smsc_charge refuses. p_account_lock is the key of the
+-- account's lock, 0 where accounts are not asked. A part is alphabet, header flag, TP-UDL, octets.
 CREATE OR REPLACE FUNCTION smsc_receive(
-  p_queue_max bigint, p_state bigint, p_account bigint, p_src text, p_src_ton bigint, p_src_npi bigint,
+  p_queue_max bigint, p_account_lock bigint, p_state bigint, p_account bigint, p_src text, p_src_ton bigint, p_src_npi bigint,
   p_dst_key bigint, p_shard bigint, p_dst text, p_dst_ton bigint, p_dst_npi bigint, p_service_type text,
   p_esm_class bigint, p_protocol_id bigint, p_priority bigint, p_registered_delivery bigint, p_data_coding bigint,
   p_submit_us bigint, p_schedule_us bigint, p_expire_us bigint, p_tlvs bytea, p_body bytea, p_rank bigint,
@@ -17,6 +18,11 @@ BEGIN
   PERFORM pg_advisory_xact_lock(p_dst_key);
   PERFORM 1 FROM ms_state WHERE dst_key = p_dst_key AND queue >= p_queue_max;
   IF FOUND THEN RETURN 0; END IF;
+  IF p_account_lock <> 0 THEN
+    PERFORM pg_advisory_xact_lock(p_account_lock);
+    v_id := smsc_charge(p_account, p_submit_us);
+    IF v_id < 0 THEN RETURN v_id; END IF;
+  END IF;
   v_id := nextval('msg_id_seq');
   INSERT INTO message VALUES (v_id, p_state, p_account, p_src, p_src_ton, p_src_npi, p_dst_key, p_dst, p_dst_ton,
     p_dst_npi, p_service_type, p_esm_class, p_protocol_id, p_priority, p_registered_delivery, p_data_coding,
@@ -31,6 +37,26 @@ BEGIN
     PERFORM smsc_enqueue(p_dst_key, p_shard, p_rank, v_id, p_expire_us, p_submit_us);
   END IF;
   RETURN v_id;
+END $$;
+
+-- Counts one message of an account, whose lock is held: 0, or why it may not be submitted: -1 there is no such account, -2 its quota is
+-- used up, -3 too many in this second. An earlier second counts for the one that has begun.
+CREATE OR REPLACE FUNCTION smsc_charge(p_account bigint, p_now bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  v_account account%ROWTYPE;
+  v_second_us bigint := p_now - ((p_now % 1000000) + 1000000) % 1000000;
+BEGIN
+  SELECT * INTO v_account FROM account WHERE account.account = p_account;
+  IF NOT FOUND THEN RETURN -1; END IF;
+  IF v_account.quota > 0 AND v_account.submitted >= v_account.quota THEN RETURN -2; END IF;
+  IF v_second_us > v_account.second_us THEN
+    v_account.second_us := v_second_us;
+    v_account.in_second := 0;
+  END IF;
+  IF v_account.rate_max > 0 AND v_account.in_second >= v_account.rate_max THEN RETURN -3; END IF;
+  UPDATE account SET submitted = v_account.submitted + 1, second_us = v_account.second_us,
+    in_second = v_account.in_second + 1 WHERE account.account = p_account;
+  RETURN 0;
 END $$;
 
 CREATE OR REPLACE FUNCTION smsc_enqueue(

@@ -38,7 +38,8 @@ pub(super) struct PostgresqlSession {
 const INT: u32 = oid::INT8;
 const TEXT: u32 = oid::TEXT;
 
-const RECEIVE: [u32; 24] = [
+const RECEIVE: [u32; 25] = [
+    INT,
     INT,
     INT,
     INT,
@@ -137,8 +138,6 @@ impl PostgresqlSession {
     /// Asks for a call of the operation, if it has a function.
     fn ask(&mut self, operation: Operation) -> Result<(), Operation> {
         match &operation {
-            // The function knows no accounts.
-            Operation::Receive(_) if self.rules.accounts => return Err(operation),
             Operation::Receive(submission) => receive(&mut self.wire, submission, &self.rules),
             Operation::Claim { shard, max, now_us, .. } => {
                 let numbers = [i64::from(*shard), *max as i64, *now_us, self.rules.lease_us];
@@ -277,6 +276,7 @@ fn receive(wire: &mut Wire, submission: &Submission, rules: &Rules) {
         .collect();
     let parameters: [Parameter<'_>; RECEIVE.len()] = [
         int(rules.queue_max),
+        int(if rules.accounts { StationKey::lock_of_account(m.account).0 } else { 0 }),
         int(m.state as i64),
         int(m.account),
         text(&m.src),
@@ -352,6 +352,9 @@ fn outcome(operation: &Operation, rows: Vec<Row>) -> Result<Outcome, StoreError>
             one(&rows)?;
             match rows[0].int(0)? {
                 0 => Outcome::Refused(Refusal::QueueFull),
+                -1 => Outcome::Refused(Refusal::NoSuchAccount),
+                -2 => Outcome::Refused(Refusal::QuotaExceeded),
+                -3 => Outcome::Refused(Refusal::Throttled),
                 id => Outcome::Received(id),
             }
         }
