@@ -70,7 +70,7 @@ fn written(rows: &[BlockRow]) -> BTreeMap<Cause, u64> {
 
 fn can_trace(filesystem: &str) -> bool {
     let found = fathom_stack::available_filesystems().into_iter().find(|it| it.filesystem == filesystem);
-    let tracefs = std::path::Path::new("/sys/kernel/tracing/instances").is_dir();
+    let tracefs = fathom_stack::blocks::tracing().is_ok();
     match found {
         Some(found) if found.present && tracefs => true,
         Some(found) => {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use fathom_lab::analysis::{DeviceStudy, spelled};
+use fathom_lab::analysis::{Carries, DeviceStudy, spelled};
 
 use crate::document::Document;
 use crate::html::{cell_name, label};
@@ -29,6 +29,14 @@ fn self_test(study: &DeviceStudy) -> String {
         format!("{}: {}", number::time(it.asked_ns as f64), given.join(", "))
     };
     tried.iter().map(step).collect::<Vec<_>>().join("; ")
+}
+
+/// Follows the cell's name where the device is not the file system's.
+fn part(study: &DeviceStudy) -> &'static str {
+    match study.carries {
+        Carries::FileSystem => "",
+        Carries::ExternalLog => ", log device",
+    }
 }
 
 /// The section of the page, or nothing where no device was modelled.
@@ -80,9 +88,10 @@ pub fn section(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         ];
         write!(
             out,
-            "<tr data-cell=\"{}\"><th scope=\"row\">{}{}</th><td>{}</td>",
+            "<tr data-cell=\"{}\"><th scope=\"row\">{}{}{}</th><td>{}</td>",
             study.cell,
             document.results.cell(study.cell).map_or_else(String::new, cell_name),
+            part(study),
             if study.marked() > 0 { MARK } else { "" },
             label(&study.device),
         )?;
@@ -111,7 +120,7 @@ pub fn terminal(document: &Document<'_>, style: &Style) -> String {
         };
         let cell = document.results.cell(study.cell);
         table.row(vec![
-            cell.map_or_else(String::new, |cell| tame(&spelled(cell, &cell.label))),
+            cell.map_or_else(String::new, |cell| tame(&spelled(cell, &cell.label))) + part(study),
             format!("{} of {}", study.marked(), study.runs.len()),
             number::percent(study.median(|run| run.late_share)),
             time(|run| run.used.measured_ns),

@@ -1,7 +1,7 @@
 //! Everything the report says, worked out once from the results; the page, the terminal and the exports only lay it out.
 
 use fathom_lab::analysis::{
-    Analysis, BlockStudy, DeviceStudy, Finding, block_studies, device_studies, engine_name, spelled,
+    Analysis, BlockStudy, Carries, DeviceStudy, Finding, block_studies, device_studies, engine_name, spelled,
 };
 use fathom_lab::stats::median_interval;
 use fathom_lab::store::{CellRow, Results, StoreError};
@@ -110,14 +110,14 @@ impl<'a> Document<'a> {
 }
 
 impl Document<'_> {
-    /// How a cell's modelled device kept its model's times; none without one.
-    pub fn device(&self, cell: i64) -> Option<&DeviceStudy> {
-        self.devices.iter().find(|study| study.cell == cell)
+    /// How a cell's modelled device, that which carries this, kept its model's times; none without one.
+    pub fn device(&self, cell: i64, carries: Carries) -> Option<&DeviceStudy> {
+        self.devices.iter().find(|study| study.cell == cell && study.carries == carries)
     }
 
     /// Whether some of a cell's runs are marked: the machine was too busy for its device's model.
     pub fn is_late(&self, cell: i64) -> bool {
-        self.device(cell).is_some_and(|study| study.marked() > 0)
+        self.devices.iter().any(|study| study.cell == cell && study.marked() > 0)
     }
 }
 

@@ -11,13 +11,15 @@
 //! execution); `lock_waits`, `lock_wait_ns` (sums over all runs); of cells on a modelled device, over whole runs (medians):
 //! `device_late_share`, `device_late_p50_ns`, `device_late_p99_ns` (how late answers came after the model's time), `device_ns`
 //! and `device_model_ns` (how long the device had something to do, as measured and by the model), `elapsed_ns` and
-//! `elapsed_model_ns` (the whole worker, likewise), `device_marked_runs` (runs in which the model's times were not kept).
+//! `elapsed_model_ns` (the whole worker, likewise), `device_marked_runs` (runs in which the model's times were not kept). Where the
+//! file system's log is on a device of its own, these are of the file system's device.
 //!
-//! The JSON has the same names, nested: experiment, environment, findings, cautions, cells with their measures.
+//! The JSON has the same names, nested: experiment, environment, findings, cautions, cells with their measures; `log_device` beside
+//! `device` is the external log's.
 
 use std::io::{self, Write};
 
-use fathom_lab::analysis::{DeviceStudy, Measure};
+use fathom_lab::analysis::{Carries, DeviceStudy, Measure};
 use fathom_lab::store::StoreError;
 use serde_json::{Value, json};
 
@@ -106,7 +108,7 @@ pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         fields.push(measure.phase.clone());
         fields.push(measure.x.map_or_else(String::new, |x| x.to_string()));
         fields.push(measure.unit.clone());
-        let device = device_numbers(document.device(measure.cell));
+        let device = device_numbers(document.device(measure.cell, Carries::FileSystem));
         fields.extend(numbers(measure).into_iter().chain(device).map(|(_, value)| match value {
             Value::Null => String::new(),
             other => other.to_string(),
@@ -149,7 +151,8 @@ pub fn json(document: &Document<'_>, samples: bool, out: &mut dyn Write) -> Resu
             "spec": cell.spec,
             "measures": measures.collect::<Vec<Value>>(),
             "blocks": crate::blocks::studies_json(document, cell.id),
-            "device": document.device(cell.id),
+            "device": document.device(cell.id, Carries::FileSystem),
+            "log_device": document.device(cell.id, Carries::ExternalLog),
         });
         if samples {
             object["samples"] = samples_of(document, cell.id)?;

@@ -285,7 +285,7 @@ pub(crate) fn lock_state(state: &Path) -> Result<File, StackError> {
 /// The mount is busy or does not go, the loop device stays, a file cannot be removed. With `lazy`, a busy mount is
 /// detached, everything else is still undone, and the error tells of it.
 pub(crate) fn undo(home: &Path, entry: &Entry, patience: Patience) -> Result<(), StackError> {
-    if let Some(instance) = blocks::instance_path(&entry.tag) {
+    if let Ok(instance) = blocks::instance_path(&entry.tag) {
         gone(blocks::remove_instance(&instance), "remove", &instance)?;
     }
     let point = mount_point(home);

@@ -2,15 +2,14 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::blocks::{TraceError, tracing};
 use crate::command::{CommandLine, find_program};
 use crate::distribution::{Distribution, Package};
 use crate::filesystem::{FileSystem, Machine};
 use crate::guest;
-use crate::mountinfo::mounts;
 use crate::spec::{Capability, StackRecord, StackSpec};
 use crate::stack::Stacks;
 
@@ -141,33 +140,23 @@ fn block_trace() -> Capability {
     if !crate::is_root() {
         return absent(NAME, "tracefs needs root", AS_ROOT);
     }
-    let mounted = mounts().unwrap_or_default().into_iter().find(|m| m.filesystem == "tracefs");
-    if let Some(mount) = mounted {
-        return match events(&mount.point) {
-            Ok(()) => present(NAME, format!("block events in {}", mount.point.display())),
-            Err(why) => absent(NAME, format!("{}: {why}{}", mount.point.display(), lockdown()), ""),
-        };
-    }
-    // Not mounted: a mount without a place, which goes with its descriptor and so cannot be left behind.
-    match detached_tracefs() {
+    let tracing = match tracing() {
+        Ok(tracing) => tracing,
         Err(e) => {
-            absent(NAME, format!("this kernel gives no tracefs (CONFIG_FTRACE): {e}{}", lockdown()), "")
+            let why = format!("{}{}", TraceError::NoTracefs(e), lockdown());
+            return absent(NAME, why, "");
         }
-        Ok(tracing) => match events(&PathBuf::from(format!("/proc/self/fd/{}", tracing.as_raw_fd()))) {
-            Ok(()) => present(
-                NAME,
-                "block events work; tracefs is not mounted yet (mount -t tracefs tracefs /sys/kernel/tracing)",
-            ),
-            Err(why) => absent(NAME, format!("{why}{}", lockdown()), ""),
-        },
+    };
+    // A path of this process's own says nothing to anybody else.
+    let place = if tracing.starts_with("/proc") {
+        "tracefs, mounted for this process alone".to_owned()
+    } else {
+        tracing.display().to_string()
+    };
+    match events(&tracing) {
+        Ok(()) => present(NAME, format!("block events in {place}")),
+        Err(why) => absent(NAME, format!("{place}: {why}{}", lockdown()), ""),
     }
-}
-
-fn detached_tracefs() -> rustix::io::Result<OwnedFd> {
-    use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
-    let filesystem = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_create(&filesystem)?;
-    fsmount(&filesystem, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
 }
 
 /// Whether the block events are there and an instance of our own can be made.

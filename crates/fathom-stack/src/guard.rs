@@ -62,8 +62,11 @@ impl Guard {
     /// No shell can be started.
     pub fn start(home: &Path, entry: &Entry) -> io::Result<Guard> {
         let empty = Path::new("");
-        let instance = crate::blocks::instance_path(&entry.tag);
-        Command::new("/bin/sh")
+        // Where there is no tracefs nothing is traced.
+        let instance = crate::blocks::instance_path(&entry.tag).ok();
+        let mut shell = Command::new("/bin/sh");
+        crate::blocks::give_tracing(&mut shell);
+        shell
             .args(["-c", SCRIPT, "fathom-stack-guard"])
             .arg(mount_point(home))
             .arg(home)

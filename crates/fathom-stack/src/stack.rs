@@ -654,13 +654,13 @@ impl Stack {
         &self.devices
     }
 
-    /// What the stack's modelled device has done so far; `None` without one.
+    /// What the stack's modelled devices have done so far: the file system's, then its external log's; empty without one.
     ///
     /// # Errors
-    /// In words: its server is gone.
-    pub fn device_statistics(&mut self) -> Result<Option<Statistics>, String> {
-        let server = self.claim.as_mut().and_then(|claim| claim.servers.first_mut());
-        server.map(Server::statistics).transpose()
+    /// In words: a server is gone.
+    pub fn device_statistics(&mut self) -> Result<Vec<Statistics>, String> {
+        let servers = self.claim.iter_mut().flat_map(|claim| &mut claim.servers);
+        servers.map(Server::statistics).collect()
     }
 
     /// Process id of the server of the modelled device.

@@ -181,14 +181,13 @@ fn child_that_holds_a_stack() {
 
 /// Whether this machine traces blocks.
 fn traced() -> bool {
-    Path::new(INSTANCES).is_dir() && fathom_stack::is_root()
+    fathom_stack::is_root() && fathom_stack::blocks::tracing().is_ok()
 }
-
-const INSTANCES: &str = "/sys/kernel/tracing/instances";
 
 /// The trace instances of a process.
 fn traces_of(pid: u32) -> Vec<String> {
-    let entries = fs::read_dir(INSTANCES).into_iter().flatten().flatten();
+    let Ok(tracing) = fathom_stack::blocks::tracing() else { return Vec::new() };
+    let entries = fs::read_dir(tracing.join("instances")).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names.filter(|name| name.starts_with("fathom-") && name.contains(&format!("-{pid}-"))).collect()
 }

@@ -299,7 +299,7 @@ fn a_run_that_did_not_get_the_models_times_is_marked_and_told_its_model_time() {
     let end = running.end();
     end.exits(0);
     let of = |what: &str| {
-        let each = format!("SELECT json_extract(device, '$.{what}') AS it FROM run ORDER BY id");
+        let each = format!("SELECT json_extract(device, '$[0].{what}') AS it FROM run ORDER BY id");
         let text = place.rows("out.db", &format!("SELECT group_concat(it, ' ') FROM ({each})"));
         text.split_whitespace().map(|it| it.parse::<f64>().unwrap()).collect::<Vec<_>>()
     };
@@ -364,4 +364,49 @@ fn a_device_counts_what_a_block_trace_of_it_tells() {
         return;
     }
     traced_and_counted(&["--guest"]);
+}
+
+/// What a stack's second device did is in the run's record, the trace and the report as well: the log's flushes are the commits'.
+#[test]
+fn an_external_log_on_a_device_of_its_own_is_told_apart() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let stack =
+        "filesystem = \"ext4\"\nsize_mib = 64\ndevice = \"sd-slow\"\nlog_mib = 16\nlog_device = \"none\"\n";
+    let text = EXPERIMENT
+        .replace("\"late\"", "\"logged\"")
+        .replace("filesystem = \"ext4\"\nsize_mib = 32\ndevice = \"sd-slow\"\n", stack);
+    assert!(text.contains(stack));
+    place.write("logged.toml", &format!("{text}[instruments]\nblocks = true\n"));
+    place.fathom(&["run", "logged.toml", "--out", "out.db", "--dir", "."]).exits(0);
+    let number = |sql: &str| place.rows("out.db", sql).trim().parse::<u64>().unwrap();
+    assert_eq!(number("SELECT sum(json_array_length(device)) FROM run"), 4);
+    // 25 transactions; ext4 writes and flushes its log in each sync that changes a file's size or a directory. Without delays it takes
+    // no time by the model, where the card under the file system takes milliseconds for a flush.
+    assert!(number("SELECT min(json_extract(device, '$[1].operations[1]')) FROM run") >= 25);
+    assert!(number("SELECT max(json_extract(device, '$[1].model_ns')) FROM run") < 1_000_000);
+    assert!(number("SELECT min(json_extract(device, '$[0].model_ns')) FROM run") > 100_000_000);
+    let remarks = place.rows("out.db", "SELECT group_concat(remarks) FROM trace");
+    for device in ["modelled device", "modelled log device"] {
+        let same = format!("the {device} counted the same as this trace");
+        assert_eq!(remarks.matches(&same).count(), 2, "{remarks}");
+    }
+    let page = String::from_utf8(place.read("out.html")).unwrap();
+    assert_eq!(
+        page.matches(", log device<").count() + page.matches(", log device <abbr").count(),
+        2,
+        "a row of the table for each"
+    );
+    assert_eq!(
+        place.rows("out.db", "SELECT group_concat(json_extract(device, '$[1].timed')) FROM run"),
+        "0,0"
+    );
+    let json = place.fathom(&["report", "out.db", "--json"]).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    for cell in json["cells"].as_array().unwrap() {
+        assert_eq!(cell["log_device"]["carries"], "external-log");
+        assert!(cell["log_device"]["runs"][0]["operations"][1].as_u64().unwrap() >= 25);
+    }
 }

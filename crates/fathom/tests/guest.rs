@@ -181,10 +181,10 @@ fn each_flush_of_the_guest_reaches_the_device() {
         let place = Place::new();
         let Some(mut stack) = modelled(&place, filesystem, "none", true) else { return };
         stack.trace_in_guest().unwrap();
-        let before = stack.device_statistics().unwrap().unwrap();
+        let before = stack.device_statistics().unwrap().remove(0);
         stack.floor(50).unwrap();
         let trace = stack.traced_in_guest(&[], &[]).unwrap();
-        let after = stack.device_statistics().unwrap().unwrap();
+        let after = stack.device_statistics().unwrap().remove(0);
         let asked = |op: BlockOp| trace.requests.iter().filter(|(it, _)| it.op == op).count() as u64;
         let arrived = |which: usize| after.operations[which] - before.operations[which];
         println!("{filesystem}: {} flushes, {} writes", asked(BlockOp::Flush), asked(BlockOp::Write));

@@ -173,6 +173,8 @@ fn noise(results: &Results, analysis: &Analysis, found: &mut Vec<String>) {
 fn late_devices(results: &Results, found: &mut Vec<String>) {
     let studies = device_studies(results);
     let runs = || studies.iter().flat_map(|study| &study.runs);
+    // A run on two devices is one run.
+    let of_runs = |all: &[&DeviceRun]| all.iter().map(|run| run.run).collect::<BTreeSet<_>>().len();
     let marked: Vec<_> = runs().filter(|run| !run.kept).collect();
     if !marked.is_empty() {
         let worst = |of: fn(&DeviceRun) -> f64| marked.iter().map(|run| of(run)).fold(0.0, f64::max);
@@ -180,8 +182,8 @@ fn late_devices(results: &Results, found: &mut Vec<String>) {
             "late device: in {} of {} runs on a modelled device this machine was too busy to keep the model's times (up to {:.0} % of \
              the answers late, device time up to {:.2} of the model's). They are marked, and slower than the device is: go by the \
              model time beside them, or repeat at a quieter time",
-            marked.len(),
-            runs().count(),
+            of_runs(&marked),
+            of_runs(&runs().collect::<Vec<_>>()),
             worst(|run| run.late_share) * 100.0,
             worst(|run| run.used.slowness()),
         ));
@@ -190,7 +192,7 @@ fn late_devices(results: &Results, found: &mut Vec<String>) {
         runs().filter_map(|run| run.used.self_test_error()).filter(|it| *it > LATE_SHARE).collect();
     if let Some(worst) = errors.iter().copied().reduce(f64::max) {
         found.push(format!(
-            "modelled device: before {} of {} runs the self-test found delays of {} µs and more off by more than 5 % (median of each \
+            "modelled device: {} of {} self-tests before the runs found delays of {} µs and more off by more than 5 % (median of each \
              kind, up to {:.0} %): this machine was busy, or is too slow for such delays",
             errors.len(),
             runs().count(),

@@ -6,6 +6,21 @@ use serde::Serialize;
 use crate::stats::median;
 use crate::store::Results;
 
+/// What a modelled device carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carries {
+    /// The file system.
+    FileSystem,
+    /// The file system's external log.
+    ExternalLog,
+}
+
+impl Carries {
+    /// What its number in the run's list says.
+    const ALL: [Carries; 2] = [Carries::FileSystem, Carries::ExternalLog];
+}
+
 /// One good run on a modelled device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeviceRun {
@@ -22,7 +37,7 @@ pub struct DeviceRun {
     pub kept: bool,
     /// The whole worker as measured, ns.
     pub elapsed_ns: u64,
-    /// The same with the model's times, ns.
+    /// The same with the models' times, of all devices of the stack, ns.
     pub elapsed_model_ns: u64,
 }
 
@@ -31,7 +46,9 @@ pub struct DeviceRun {
 pub struct DeviceStudy {
     /// Number of the cell.
     pub cell: i64,
-    /// The device, as the stack says.
+    /// What the device carries.
+    pub carries: Carries,
+    /// The stack's devices, as it says.
     pub device: String,
     /// The runs in block order, one at least.
     pub runs: Vec<DeviceRun>,
@@ -57,12 +74,12 @@ impl DeviceStudy {
     }
 }
 
-/// One for each cell with good runs on a modelled device, in the order of the plan.
+/// One for each device of each cell with good runs on modelled ones, in the order of the plan.
 #[must_use]
 pub fn device_studies(results: &Results) -> Vec<DeviceStudy> {
-    let study = |cell: i64| {
+    let study = |cell: i64, number: usize| {
         let runs: Vec<_> =
-            results.good_runs(cell).filter_map(|run| Some((run, run.device.clone()?))).collect();
+            results.good_runs(cell).filter_map(|run| Some((run, run.devices.get(number)?.clone()))).collect();
         let device = runs.first()?.0.stack.device.clone();
         let runs = runs.into_iter().map(|(run, used)| DeviceRun {
             run: run.id,
@@ -70,10 +87,12 @@ pub fn device_studies(results: &Results) -> Vec<DeviceStudy> {
             late_share: used.late_share(),
             kept: used.kept(),
             elapsed_ns: run.elapsed_ns,
-            elapsed_model_ns: used.by_model_ns(run.elapsed_ns),
+            // What waits for one device waits for no other meanwhile: a sync writes the log and then the rest.
+            elapsed_model_ns: run.devices.iter().fold(run.elapsed_ns, |ns, it| it.by_model_ns(ns)),
             used,
         });
-        Some(DeviceStudy { cell, device, runs: runs.collect() })
+        Some(DeviceStudy { cell, carries: Carries::ALL[number], device, runs: runs.collect() })
     };
-    results.cells.iter().filter_map(|cell| study(cell.id)).collect()
+    let of_cell = |cell: i64| (0..Carries::ALL.len()).filter_map(move |number| study(cell, number));
+    results.cells.iter().flat_map(|cell| of_cell(cell.id)).collect()
 }

@@ -15,7 +15,7 @@ mod spelling;
 pub use blocks::{ALL_PHASES, BlockStudy, Ladder, block_studies, ratio};
 pub use cautions::cautions;
 pub use change::{Change, Changes, changes, compare};
-pub use devices::{DeviceRun, DeviceStudy, device_studies};
+pub use devices::{Carries, DeviceRun, DeviceStudy, device_studies};
 pub use headline::{Finding, headlines, times};
 pub use measure::{Analysis, Measure, OfRun, Shares};
 pub use spelling::{abscissa_name, engine_name, spelled};

@@ -15,10 +15,15 @@ struct Counted {
     flushes: u64,
 }
 
-/// One sentence, without its full stop, on whether the device counted what was traced on it. `requests` are those of device 0, which is the modelled one.
-pub(super) fn remark<'a>(requests: impl Iterator<Item = &'a Request>, device: &Statistics) -> String {
+/// One sentence, without its full stop, on whether the device of this number (0 the file system's, 1 its external log's) counted what was
+/// traced on it. `requests` are those to all devices.
+pub(super) fn remark<'a>(
+    requests: impl Iterator<Item = &'a Request>,
+    number: u8,
+    device: &Statistics,
+) -> String {
     let mut traced = Counted::default();
-    for request in requests.filter(|it| it.device == 0) {
+    for request in requests.filter(|it| it.device == number) {
         match request.op {
             BlockOp::Read => traced.read_bytes += request.bytes(),
             BlockOp::Write => traced.written_bytes += request.bytes(),
@@ -31,10 +36,11 @@ pub(super) fn remark<'a>(requests: impl Iterator<Item = &'a Request>, device: &S
     let told = |it: Counted| {
         format!("{} bytes read, {} written, {} flushes", it.read_bytes, it.written_bytes, it.flushes)
     };
+    let name = if number == 0 { "modelled device" } else { "modelled log device" };
     if traced == counted {
-        format!("the modelled device counted the same as this trace: {}", told(counted))
+        format!("the {name} counted the same as this trace: {}", told(counted))
     } else {
-        format!("the modelled device counted {}, and this trace {}", told(counted), told(traced))
+        format!("the {name} counted {}, and this trace {}", told(counted), told(traced))
     }
 }
 
@@ -72,13 +78,13 @@ mod tests {
         ];
         let mut device =
             Statistics { operations: [2, 3, 1, 0], bytes: [1024, 4608, 0, 0], ..Statistics::default() };
-        let same = remark(requests.iter(), &device);
+        let same = remark(requests.iter(), 0, &device);
         assert!(
             same.contains("the same") && same.contains("1024 bytes read, 4608 written, 1 flushes"),
             "{same}"
         );
         device.operations[2] = 2;
-        let other = remark(requests.iter(), &device);
+        let other = remark(requests.iter(), 0, &device);
         assert!(!other.contains("the same"), "{other}");
         assert!(
             other.contains("4608 written, 2 flushes") && other.contains("4608 written, 1 flushes"),

@@ -89,8 +89,8 @@ pub struct Local {
     /// Stacks brought up so far.
     ups: u64,
     trace: Option<Tracing>,
-    /// What a modelled device had counted when the trace began.
-    counted: Option<Statistics>,
+    /// What the modelled devices had counted when the trace began.
+    counted: Vec<Statistics>,
     cpus: Vec<usize>,
 }
 
@@ -127,21 +127,21 @@ impl Local {
             stack: None,
             ups: 0,
             trace: None,
-            counted: None,
+            counted: Vec::new(),
             cpus,
         }
     }
 }
 
-/// What a modelled device has counted since `before`, beside what was traced on it.
-fn remark<'a>(
+/// What each modelled device has counted since `before`, beside what was traced on it.
+fn remarks<'a>(
     stack: &mut Stack,
-    before: Option<Statistics>,
-    requests: impl Iterator<Item = &'a Request>,
-) -> Result<Option<String>, String> {
-    let Some(before) = before else { return Ok(None) };
+    before: &[Statistics],
+    requests: impl Iterator<Item = &'a Request> + Clone,
+) -> Result<Vec<String>, String> {
     let now = stack.device_statistics()?;
-    Ok(now.map(|now| counted::remark(requests, &now.since(&before))))
+    let since = before.iter().zip(now).map(|(before, now)| now.since(before));
+    Ok((0..).zip(since).map(|(number, it)| counted::remark(requests.clone(), number, &it)).collect())
 }
 
 impl World for Local {
@@ -231,7 +231,7 @@ impl World for Local {
         }
         let (tracing, watch) = match stack.trace_blocks() {
             Ok(trace) => (Tracing::Device(trace), Watch::Extents),
-            Err(error @ (TraceError::NeedsRoot | TraceError::NotMounted | TraceError::Shared { .. })) => (
+            Err(error @ (TraceError::NeedsRoot | TraceError::NoTracefs(_) | TraceError::Shared { .. })) => (
                 Tracing::Files {
                     started_ns: blocks::now_ns(),
                     reason: format!("this is the pattern within the files, not the device's: {error}"),
@@ -250,8 +250,8 @@ impl World for Local {
             Tracing::Guest => {
                 let trace = stack.traced_in_guest(&watched.notes, &watched.causes);
                 let mut trace = trace.map_err(|error| format!("block trace: {error}"))?;
-                let requests = trace.requests.iter().map(|it| &it.0);
-                trace.remarks.extend(remark(stack, self.counted.take(), requests)?);
+                let remarks = remarks(stack, &self.counted, trace.requests.iter().map(|it| &it.0))?;
+                trace.remarks.extend(remarks);
                 Ok(Some(watched.of_guest(trace)))
             }
             Tracing::Files { started_ns, reason } => {
@@ -264,16 +264,16 @@ impl World for Local {
                 synced
                     .map_err(|error| format!("block trace: syncing {}: {error}", stack.path().display()))?;
                 let recording = trace.stop().map_err(|error| format!("block trace: {error}"))?;
-                let remark = remark(stack, self.counted.take(), recording.requests.iter())?;
+                let remarks = remarks(stack, &self.counted, recording.requests.iter())?;
                 let mut record = watched.of_device(stack, recording);
-                record.remarks.extend(remark);
+                record.remarks.extend(remarks);
                 Ok(Some(record))
             }
         }
     }
 
-    fn device(&mut self) -> Result<Option<Statistics>, String> {
-        self.stack.as_mut().map_or(Ok(None), Stack::device_statistics)
+    fn devices(&mut self) -> Result<Vec<Statistics>, String> {
+        self.stack.as_mut().map_or(Ok(Vec::new()), Stack::device_statistics)
     }
 
     fn down(&mut self) -> Result<(), String> {

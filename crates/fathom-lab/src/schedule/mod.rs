@@ -69,12 +69,13 @@ pub trait World {
         let _ = watched;
         Ok(None)
     }
-    /// What the modelled device of the stack that is up has done so far; none where it has no such device.
+    /// What the modelled devices of the stack that is up have done so far: the file system's, then its external log's; empty where it has
+    /// none.
     ///
     /// # Errors
-    /// The device is gone.
-    fn device(&mut self) -> Result<Option<Statistics>, String> {
-        Ok(None)
+    /// A device is gone.
+    fn devices(&mut self) -> Result<Vec<Statistics>, String> {
+        Ok(Vec::new())
     }
     /// Takes the stack down.
     ///
@@ -270,7 +271,7 @@ fn on_stack(
         cpus: world.cpus(planned),
         watch,
     };
-    let device = world.device().map_err(WorkError::Failed)?;
+    let devices = world.devices().map_err(WorkError::Failed)?;
     let before = world.strain();
     collector.strain(before);
     let start_ns = world.now_ns();
@@ -284,8 +285,8 @@ fn on_stack(
     collector.elapsed(world.now_ns().saturating_sub(start_ns));
     collector.stolen(before, world.strain());
     worked?;
-    if let (Some(before), Some(after)) = (device, world.device().map_err(WorkError::Failed)?) {
-        collector.device(&after.since(&before));
+    for (before, after) in devices.iter().zip(world.devices().map_err(WorkError::Failed)?) {
+        collector.device(&after.since(before));
     }
     if watch.is_some() {
         collector.trace(world.traced(watched).map_err(WorkError::Failed)?);

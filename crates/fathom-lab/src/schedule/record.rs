@@ -47,7 +47,7 @@ impl Collector {
             involuntary_switches: None,
             steal_share: None,
             load: None,
-            device: None,
+            devices: Vec::new(),
         };
         let record = RunRecord {
             row,
@@ -111,9 +111,9 @@ impl Collector {
         }
     }
 
-    /// What its modelled device has done while it ran.
+    /// What its next modelled device has done while it ran.
     pub fn device(&mut self, done: &Statistics) {
-        self.record.row.device = Some(done.use_of());
+        self.record.row.devices.push(done.use_of());
     }
 
     pub fn elapsed(&mut self, ns: u64) {

@@ -21,7 +21,7 @@ pub use rows::{
 pub use write::Writer;
 
 /// `PRAGMA user_version` of the files this Fathom writes.
-pub const VERSION: i64 = 4;
+pub const VERSION: i64 = 5;
 
 /// `PRAGMA application_id` of every results file: `FATM`.
 pub const APPLICATION_ID: i64 = 0x4641_544D;

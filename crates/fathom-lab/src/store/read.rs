@@ -8,8 +8,10 @@ use std::time::Duration;
 use fathom_probe::Split;
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
+use fathom_stack::device::DeviceUse;
 use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Window};
 use rusqlite::{Connection, OpenFlags, Row};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::rows::{
@@ -304,6 +306,23 @@ fn from_json<T: DeserializeOwned>(column: usize, text: &str) -> rusqlite::Result
     })
 }
 
+/// The column `device`: an array since version 5.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Devices {
+    All(Vec<DeviceUse>),
+    One(Box<DeviceUse>),
+}
+
+impl Devices {
+    fn all(self) -> Vec<DeviceUse> {
+        match self {
+            Devices::All(all) => all,
+            Devices::One(one) => vec![*one],
+        }
+    }
+}
+
 fn from_optional_json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> rusqlite::Result<Option<T>> {
     let text: Option<String> = row.get(column)?;
     text.map(|it| from_json(0, &it)).transpose()
@@ -363,10 +382,10 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         involuntary_switches: optional_count(row, "involuntary_switches")?,
         steal_share: row.get("steal_share")?,
         load: row.get("load")?,
-        device: match row.as_ref().column_index("device") {
-            Ok(_) => from_optional_json(row, "device")?,
+        devices: match row.as_ref().column_index("device") {
+            Ok(_) => from_optional_json(row, "device")?.map_or_else(Vec::new, Devices::all),
             // Until version 3 there was no such column.
-            Err(_) => None,
+            Err(_) => Vec::new(),
         },
     })
 }

@@ -104,8 +104,8 @@ pub struct RunRow {
     pub steal_share: Option<f64>,
     /// 1-minute load average just before the run.
     pub load: Option<f64>,
-    /// How the run used its modelled device and how well that kept its model's times; none without one.
-    pub device: Option<DeviceUse>,
+    /// How the run used its modelled devices (the file system's, then its external log's) and how well they kept their models' times.
+    pub devices: Vec<DeviceUse>,
 }
 
 /// A phase of a run.

@@ -48,7 +48,8 @@ CREATE TABLE run (
   involuntary_switches INTEGER,
   steal_share REAL,                     -- share of the CPU time that the hypervisor took away during the run, 0 to 1; NULL = not known
   load REAL,                            -- 1-minute load average just before the run; NULL = not known
-  device TEXT,                          -- DeviceUse as JSON: how its modelled device kept its model's times; NULL = no such device (version 4)
+  device TEXT,                          -- DeviceUse of each modelled device (the file system's, then its external log's) as a JSON array:
+                                        -- how it kept its model's times; NULL = none. Version 4: the first device's alone, no array
   UNIQUE (cell, block)
 );
 

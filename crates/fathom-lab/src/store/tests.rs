@@ -137,13 +137,10 @@ fn record(cell: i64, block: u32, status: RunStatus) -> RunRecord {
             involuntary_switches: Some(3),
             steal_share: Some(0.01),
             load: Some(0.5),
-            device: Some(DeviceUse {
-                timed: 7,
-                late: 1,
-                model_ns: 1000,
-                measured_ns: 1100,
-                ..DeviceUse::default()
-            }),
+            devices: vec![
+                DeviceUse { timed: 7, late: 1, model_ns: 1000, measured_ns: 1100, ..DeviceUse::default() },
+                DeviceUse { timed: 3, ..DeviceUse::default() },
+            ],
         },
         durability: Some(Durability::PowerCutAllButLast),
         phases: vec![PhaseSummary {
@@ -339,12 +336,12 @@ fn a_newer_version_is_refused() {
     let place = place();
     drop(filled(&place));
     let db = rusqlite::Connection::open(&place.file).unwrap();
-    db.execute_batch("PRAGMA user_version = 5; PRAGMA journal_mode = DELETE").unwrap();
+    db.execute_batch("PRAGMA user_version = 6; PRAGMA journal_mode = DELETE").unwrap();
     drop(db);
     let error = refusal(&std::fs::read(&place.file).unwrap());
     assert_eq!(
         error,
-        "R: results of format version 5; this Fathom reads up to version 4. Use the Fathom that wrote it, or a newer one"
+        "R: results of format version 6; this Fathom reads up to version 5. Use the Fathom that wrote it, or a newer one"
     );
 }
 

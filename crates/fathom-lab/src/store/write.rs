@@ -216,7 +216,7 @@ impl Writer {
                 row.involuntary_switches.map(int),
                 row.steal_share,
                 row.load,
-                row.device.as_ref().map(json),
+                (!row.devices.is_empty()).then(|| json(&row.devices)),
             ],
         )?;
         let run = transaction.last_insert_rowid();

@@ -30,7 +30,8 @@ use serde::{Deserialize, Serialize};
 use record::Reader;
 use tracefs::Instance;
 
-pub(crate) use tracefs::{BUFFER_KIB, instance_path, remove_instance, tagged_instances};
+pub use tracefs::tracing;
+pub(crate) use tracefs::{BUFFER_KIB, give_tracing, instance_path, remove_instance, tagged_instances};
 
 /// Bytes of a sector in the block layer, whatever the device's own sectors are.
 pub const SECTOR_BYTES: u64 = 512;
@@ -146,9 +147,9 @@ pub enum TraceError {
         /// The stack's directory.
         path: PathBuf,
     },
-    /// tracefs is not mounted.
-    #[error("tracefs is not mounted: `mount -t tracefs tracefs /sys/kernel/tracing` brings it")]
-    NotMounted,
+    /// There is no tracefs.
+    #[error("this kernel gives no tracefs (CONFIG_FTRACE): {0}")]
+    NoTracefs(io::Error),
     /// A file of tracefs could not be used.
     #[error("cannot {what} {}: {source}", path.display())]
     Io {
@@ -269,7 +270,7 @@ mod tests {
 
     /// A loop device over an image of 16 MiB, or none where this machine does not trace; says why.
     fn device() -> Option<(tempfile::TempDir, LoopDevice)> {
-        if !crate::can_loop() || tracefs::instance_path("x").is_none() {
+        if !crate::can_loop() || tracefs::instance_path("x").is_err() {
             println!("skipped: tracing a loop device needs root, /dev/loop-control and tracefs");
             return None;
         }

@@ -1,11 +1,15 @@
 //! A tracefs instance of our own: buffers, clock, events and their filters, and its removal.
 //!
-//! An instance is a directory in `/sys/kernel/tracing/instances`; it outlives the process that made it. So it carries its
+//! An instance is a directory in tracefs's `instances`; it outlives the process that made it. So it carries its
 //! owner's mark as images do (`fathom-LABEL-PID-START-N`), and whoever undoes a stack removes the instance of its tag.
 
 use std::fs;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::TraceError;
@@ -27,7 +31,7 @@ pub(super) struct Instance {
 impl Instance {
     /// Makes an instance whose buffers record nothing yet.
     pub fn make(tag: &str, buffer_kib: u32) -> Result<Instance, TraceError> {
-        let path = instance_path(tag).ok_or(TraceError::NotMounted)?;
+        let path = instance_path(tag).map_err(TraceError::NoTracefs)?;
         fs::create_dir(&path).map_err(TraceError::io("make", &path))?;
         // From here on an error removes it.
         let instance = Instance { path };
@@ -113,22 +117,62 @@ fn lost_in(stats: &str) -> u64 {
         .sum()
 }
 
-/// Where tracefs is mounted.
-fn tracing() -> Option<PathBuf> {
+/// Where this process finds tracefs: where it is mounted, or where it is not (as on a machine that was just started), in a mount without
+/// a place, which ends with the process and so cannot be left behind. Such a path is this process's alone.
+///
+/// # Errors
+/// Neither is to be had: no root, or a kernel without it.
+pub fn tracing() -> io::Result<PathBuf> {
     let usual = Path::new("/sys/kernel/tracing");
-    let mounts = mounts().ok()?;
+    let mounts = mounts()?;
     let found = || mounts.iter().filter(|it| it.filesystem == "tracefs").map(|it| it.point.clone());
-    found().find(|point| point == usual).or_else(|| found().next())
+    if let Some(point) = found().find(|point| point == usual).or_else(|| found().next()) {
+        return Ok(point);
+    }
+    let mut detached = DETACHED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mount = match detached.take() {
+        Some(mount) => mount,
+        None => detached_tracefs()?,
+    };
+    let path = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
+    *detached = Some(mount);
+    Ok(path)
 }
 
-/// Where the instance of a tag is, if it exists; none where there is no tracefs.
-pub(crate) fn instance_path(tag: &str) -> Option<PathBuf> {
-    Some(tracing()?.join("instances").join(tag))
+/// The mount without a place, once it was needed.
+static DETACHED: Mutex<Option<OwnedFd>> = Mutex::new(None);
+
+/// Has a program that `command` starts, and those that it starts, find what [`tracing`] told this process.
+pub(crate) fn give_tracing(command: &mut Command) {
+    let detached = DETACHED.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(mount) = detached.as_ref().map(AsRawFd::as_raw_fd) else { return };
+    // SAFETY: between fork and exec only fcntl is called, which is async-signal-safe and takes integers. The descriptor is never closed.
+    unsafe {
+        command.pre_exec(move || match libc::fcntl(mount, libc::F_SETFD, 0) {
+            -1 => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        });
+    }
+}
+
+fn detached_tracefs() -> rustix::io::Result<OwnedFd> {
+    use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+    let filesystem = fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&filesystem)?;
+    fsmount(&filesystem, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+}
+
+/// Where the instance of a tag is, if it exists.
+///
+/// # Errors
+/// There is no tracefs.
+pub(crate) fn instance_path(tag: &str) -> io::Result<PathBuf> {
+    Ok(tracing()?.join("instances").join(tag))
 }
 
 /// Every instance that carries a tag of Fathom's: tag and path.
 pub(crate) fn tagged_instances() -> Vec<(String, PathBuf)> {
-    let Some(tracing) = tracing() else { return Vec::new() };
+    let Ok(tracing) = tracing() else { return Vec::new() };
     let entries = fs::read_dir(tracing.join("instances")).into_iter().flatten().flatten();
     let mut all: Vec<(String, PathBuf)> = entries
         .filter_map(|entry| {

@@ -16,6 +16,9 @@ use super::timeline::Operation;
 pub const LATE_SHARE: f64 = 0.05;
 /// Lateness below this never counts, ns.
 pub const LATE_NS: u64 = 20_000;
+/// Shortest time that is one, ns. Of two operations that come at the same moment the one that was seen first may wait for the other's clock:
+/// some ns, also on a device without times.
+const TIMED_FROM_NS: u64 = 1000;
 /// Share of late answers beyond which a run is marked.
 const LATE_ANSWERS: f64 = 0.1;
 /// The self-test judges delays from here on, ns.
@@ -303,7 +306,7 @@ impl Tally {
         if let Some(times) = all.latency.get_mut(index(operation)) {
             times.count(given_ns.saturating_sub(arrival_ns));
         }
-        if took_ns > 0 {
+        if took_ns >= TIMED_FROM_NS {
             all.timed += 1;
             all.late_ns += late_ns;
             all.lateness.count(late_ns);
@@ -380,6 +383,17 @@ mod tests {
         assert!(!run.kept(), "a third of the answers was late");
         assert_eq!(run.by_model_ns(10_000_000), 9_400_000);
         assert_eq!(all.since(&all).use_of(), DeviceUse { self_test: Vec::new(), ..DeviceUse::default() });
+    }
+
+    #[test]
+    fn an_answer_without_a_time_of_its_own_cannot_be_late() {
+        let mut tally = Tally::default();
+        for (begin_ns, took_ns) in [(0, 0), (1_000_000, 40), (2_000_000, 200_000)] {
+            tally.arrived(Write, 4096, begin_ns, begin_ns + took_ns, false);
+            tally.answered(Write, false, begin_ns, begin_ns + took_ns, begin_ns + took_ns + 90_000);
+        }
+        let all = tally.statistics(4_000_000);
+        assert_eq!((all.operations[1], all.timed, all.late), (3, 1, 1));
     }
 
     #[test]
