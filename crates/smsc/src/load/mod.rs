@@ -10,6 +10,6 @@ mod sender;
 
 pub use clock::Clock;
 pub use figures::{Figures, Latencies, Snapshot};
-pub use profile::{LoadProfile, Messages};
+pub use profile::{Bodies, LoadProfile, Messages};
 pub use receiver::Pace;
 pub use run::{LoadError, Plan, Ran, Side, run};

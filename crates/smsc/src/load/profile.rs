@@ -52,23 +52,38 @@ impl Default for LoadProfile {
 /// Bodies that are ready to be sent, so that making messages costs little in a run.
 const POOL: usize = 1024;
 
+/// The bodies that all clients of a run send.
+pub struct Bodies(Vec<(u8, Vec<u8>)>);
+
+impl Bodies {
+    /// Bodies as `profile` says.
+    #[must_use]
+    pub fn new(profile: &LoadProfile) -> Bodies {
+        let mut rng = generator(profile, u64::MAX);
+        Bodies((0..POOL).map(|_| body(profile, &mut rng)).collect())
+    }
+}
+
+/// Random numbers of client `number`.
+fn generator(profile: &LoadProfile, number: u64) -> SmallRng {
+    SmallRng::seed_from_u64(profile.seed.wrapping_mul(0x9e37_79b9).wrapping_add(number))
+}
+
 /// Makes the messages of one client.
-pub struct Messages {
+pub struct Messages<'a> {
     profile: LoadProfile,
     rng: SmallRng,
     zipf: Option<Zipf<f64>>,
-    bodies: Vec<(u8, Vec<u8>)>,
+    bodies: &'a Bodies,
 }
 
-impl Messages {
+impl<'a> Messages<'a> {
     /// The messages of client `number`.
     #[must_use]
-    pub fn new(profile: &LoadProfile, number: u64) -> Messages {
-        let mut rng = SmallRng::seed_from_u64(profile.seed.wrapping_mul(0x9e37_79b9).wrapping_add(number));
+    pub fn new(profile: &LoadProfile, bodies: &'a Bodies, number: u64) -> Messages<'a> {
         let zipf =
             if profile.zipf > 0.0 { Zipf::new(profile.stations as f64, profile.zipf).ok() } else { None };
-        let bodies = (0..POOL).map(|_| body(profile, &mut rng)).collect();
-        Messages { profile: profile.clone(), rng, zipf, bodies }
+        Messages { profile: profile.clone(), rng: generator(profile, number), zipf, bodies }
     }
 
     /// The next message, submitted now.
@@ -81,7 +96,7 @@ impl Messages {
             Some(zipf) => zipf.sample(&mut self.rng) as u64 - 1,
             None => self.rng.random_range(0..p.stations),
         };
-        let (data_coding, body) = &self.bodies[self.rng.random_range(0..POOL)];
+        let (data_coding, body) = &self.bodies.0[self.rng.random_range(0..POOL)];
         let account = self.rng.random_range(0..p.accounts);
         let scheduled = self.rng.random_range(0..1000) < p.scheduled_permille;
         let wants_receipt = self.rng.random_range(0..100) < p.receipt_percent;

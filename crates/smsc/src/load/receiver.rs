@@ -36,7 +36,7 @@ pub(super) fn run(
     let mut client = Client {
         shared,
         session: shared.store.session(Acknowledge::Durable)?,
-        messages: Messages::new(profile, number as u64),
+        messages: Messages::new(profile, &shared.bodies, number as u64),
         under_way: VecDeque::with_capacity(window),
         outcomes: Vec::with_capacity(window),
         latency: histogram(),
@@ -55,7 +55,7 @@ pub(super) fn run(
 struct Client<'a> {
     shared: &'a Shared<'a>,
     session: Box<dyn Session + 'a>,
-    messages: Messages,
+    messages: Messages<'a>,
     /// When each message under way was (to be) submitted, µs.
     under_way: VecDeque<i64>,
     outcomes: Vec<Outcome>,

@@ -1,12 +1,12 @@
 //! One run: so many clients and senders for so long, or for so many messages.
 
 use super::figures::Figures;
-use super::{Clock, LoadProfile, Pace, housekeeping, receiver, sender};
+use super::{Bodies, Clock, LoadProfile, Pace, housekeeping, receiver, sender};
 use crate::centre::{Archive, ArchiveError, RetryPolicy, SubmissionError};
 use crate::network::{Network, NetworkProfile};
 use crate::store::{Store, StoreError};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Which half of the centre works.
@@ -109,9 +109,12 @@ pub(super) struct Shared<'a> {
     pub store: &'a dyn Store,
     pub plan: &'a Plan,
     pub network: Network,
+    pub bodies: Bodies,
     pub clock: Clock,
     pub figures: &'a Figures,
     start: Barrier,
+    /// When the last client or sender was ready, and all began.
+    began: OnceLock<Instant>,
     taken: AtomicU64,
     /// Ends the clients.
     stop: AtomicBool,
@@ -124,7 +127,9 @@ pub(super) struct Shared<'a> {
 
 impl Shared<'_> {
     pub fn wait_for_start(&self) {
-        self.start.wait();
+        if self.start.wait().is_leader() {
+            let _ = self.began.set(Instant::now());
+        }
     }
 
     pub fn is_stopped(&self) -> bool {
@@ -204,9 +209,11 @@ pub fn run(
         store,
         plan,
         network: Network::new(plan.network.clone()),
+        bodies: Bodies::new(&plan.load),
         clock: Clock::default(),
         figures,
         start: Barrier::new(receivers + senders + 1),
+        began: OnceLock::new(),
         taken: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         receivers_left: AtomicUsize::new(receivers),
@@ -242,8 +249,8 @@ pub fn run(
                 background.push(scope.spawn(|| housekeeping::flusher(shared, archive)));
             }
         }
-        shared.start.wait();
-        let begin = Instant::now();
+        shared.wait_for_start();
+        let begin = *shared.began.wait();
         let mut last = (begin, 0, u64::MAX);
         let mut result = Ok(());
         while !shared.housekeeping_ends() {
