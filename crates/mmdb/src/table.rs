@@ -80,6 +80,8 @@ impl TableInner {
     /// `reference` turns locking and logging off, whatever the schema says.
     pub(crate) fn new(id: u32, schema: Schema, space: Arc<Space>, reference: bool) -> TableInner {
         let locking = if reference { Locking::None } else { schema.locking };
+        // A schema without a primary key makes no table.
+        let primary = schema.indexes.first().map_or(&[][..], |index| &index.columns);
         TableInner {
             id,
             layout: Arc::new(Layout::new(&schema)),
@@ -88,7 +90,7 @@ impl TableInner {
             lock: TableLock::new(id),
             logging: if reference { Logging::Volatile } else { schema.logging },
             containers: AppendList::new(),
-            indexes: schema.indexes.iter().map(Index::new).collect(),
+            indexes: schema.indexes.iter().map(|index| Index::new(index, primary)).collect(),
             free: CLASSES.iter().map(|_| Default::default()).collect(),
             space,
             dropped: AtomicBool::new(false),

@@ -15,6 +15,8 @@ use std::ops::Bound;
 #[derive(Debug)]
 pub(crate) struct Index {
     pub(crate) def: IndexDef,
+    /// No two rows have the same key in it: it is declared unique, or it has all columns of the primary key.
+    pub(crate) distinct: bool,
     body: Body,
 }
 
@@ -25,12 +27,14 @@ enum Body {
 }
 
 impl Index {
-    pub(crate) fn new(def: &IndexDef) -> Index {
+    /// An index of a table whose primary key has the columns `primary`.
+    pub(crate) fn new(def: &IndexDef, primary: &[usize]) -> Index {
+        let distinct = def.unique || primary.iter().all(|column| def.columns.contains(column));
         let body = match def.kind {
             IndexKind::Hash => Body::Hash(HashIndex::new()),
-            IndexKind::Ordered => Body::Ordered(OrderedIndex::new(def.unique)),
+            IndexKind::Ordered => Body::Ordered(OrderedIndex::new(distinct)),
         };
-        Index { def: def.clone(), body }
+        Index { def: def.clone(), distinct, body }
     }
 
     pub(crate) fn insert(&self, key: &[u8], hash: u64, rid: Rid) {
@@ -88,7 +92,7 @@ impl Index {
     /// Fills an empty index from unsorted entries on several threads. False if a unique key occurs twice.
     pub(crate) fn build(&self, entries: Vec<Vec<(KeyBuf, Rid)>>, threads: usize) -> bool {
         match &self.body {
-            Body::Hash(h) => h.build(&entries, self.def.unique, threads),
+            Body::Hash(h) => h.build(&entries, self.distinct, threads),
             Body::Ordered(o) => o.build(entries.into_iter().flatten().collect()),
         }
     }

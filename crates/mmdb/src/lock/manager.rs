@@ -44,14 +44,19 @@ impl LockManager {
         if self.may_wait { usual } else { Patience::Never }
     }
 
+    /// Counts a refusal after which the transaction has to run again.
+    fn counted<T>(&self, done: Result<T, Refused>) -> Result<T, Refused> {
+        if done.is_err() {
+            self.deaths.fetch_add(1, Ordering::Relaxed);
+        }
+        done
+    }
+
     /// Sleeps if need be; no latch may be held.
     fn settle(&self, answer: Answer) -> Result<Held, Refused> {
         match answer {
             Answer::Granted(held) => Ok(held),
-            Answer::Refused => {
-                self.deaths.fetch_add(1, Ordering::Relaxed);
-                Err(Refused)
-            }
+            Answer::Refused => Err(Refused),
             Answer::Wait(signal, held) => {
                 self.waits.fetch_add(1, Ordering::Relaxed);
                 signal.wait();
@@ -68,11 +73,33 @@ impl LockManager {
         mode: Mode,
         age: u64,
     ) -> Result<Held, Refused> {
-        let held = self.take(table.table, name, mode, age, Patience::WaitDie, || table.wanted() != 0);
+        self.counted(self.acquire_as(table, name, mode, age, Patience::WaitDie))
+    }
+
+    /// As [`LockManager::acquire`], but never waits: refused if it would have to.
+    pub(crate) fn try_acquire(
+        &self,
+        table: &TableLock,
+        name: u64,
+        mode: Mode,
+        age: u64,
+    ) -> Result<Held, Refused> {
+        self.acquire_as(table, name, mode, age, Patience::Never)
+    }
+
+    fn acquire_as(
+        &self,
+        table: &TableLock,
+        name: u64,
+        mode: Mode,
+        age: u64,
+        usual: Patience,
+    ) -> Result<Held, Refused> {
+        let held = self.take(table.table, name, mode, age, usual, || table.wanted() != 0);
         let (held, mut wanted) = held?;
         // After a wait the answer is of before it.
         wanted |= table.wanted() != 0;
-        if wanted && let Err(refused) = self.announce(table, mode.intent(), age) {
+        if wanted && let Err(refused) = self.announce(table, mode.intent(), age, usual) {
             if held == Held::New {
                 self.release(name, age);
             }
@@ -85,7 +112,7 @@ impl LockManager {
     /// order, hold them for a moment, and take no other locks meanwhile. No whole table is looked at.
     pub(crate) fn acquire_in_order(&self, name: u64, age: u64) -> Result<Held, Refused> {
         let held = self.take(u32::MAX, name, Mode::Exclusive, age, Patience::Always, || false);
-        held.map(|(held, _)| held)
+        self.counted(held.map(|(held, _)| held))
     }
 
     /// `wanted` is asked inside the critical section in which the lock is taken.
@@ -116,13 +143,13 @@ impl LockManager {
 
     /// Tells those who want the table whole that a part of it is held. Does nothing if nobody does.
     #[cold]
-    fn announce(&self, table: &TableLock, intent: Mode, age: u64) -> Result<(), Refused> {
+    fn announce(&self, table: &TableLock, intent: Mode, age: u64, usual: Patience) -> Result<(), Refused> {
         let answer = {
             let mut gate = table.gate.lock();
             if table.wanted() == 0 {
                 return Ok(());
             }
-            gate.queue.ask(age, intent, self.patience(Patience::WaitDie))
+            gate.queue.ask(age, intent, self.patience(usual))
         };
         self.settle(answer).map(|_| ())
     }
@@ -150,7 +177,7 @@ impl LockManager {
         if held.is_err() && !again {
             table.go(&mut table.gate.lock());
         }
-        held.map(|_| ())
+        self.counted(held.map(|_| ()))
     }
 
     /// Announces everybody who holds a part of the table. Whoever takes one behind this look announces himself.

@@ -12,6 +12,8 @@ use std::ops::{Bound, Range};
 
 /// Index entries fetched at a time: few at first, for who looks at the first row only, and four times as many each time.
 const BATCHES: std::ops::RangeInclusive<usize> = 4..=64;
+/// Entries fetched at once at most, whatever is expected: the index is latched meanwhile.
+const EXPECTED_MAX: usize = 1024;
 
 /// An iterator over rows, made by [`Transaction::range`] and [`Transaction::scan`].
 ///
@@ -130,6 +132,29 @@ impl<'a, 'db> Cursor<'a, 'db> {
     #[must_use]
     pub fn rev(mut self) -> Self {
         self.reverse = !self.reverse;
+        self
+    }
+
+    /// Says how many rows will be taken, where that is known: so many entries are fetched from the index at once, neither in
+    /// several steps nor in vain. More rows may be taken all the same.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).ordered_primary_key(&["id"]))?;
+    /// # let mut tx = db.begin()?;
+    /// for id in [3, 1, 2] {
+    ///     tx.insert(&t, &[id.into()])?;
+    /// }
+    /// let first = tx.scan(&t)?.expecting(1).next().transpose()?;
+    /// assert_eq!(first.map(|r| r.at(0) == 1.into()), Some(true));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn expecting(mut self, rows: usize) -> Self {
+        if let Source::Ordered { want, .. } = &mut self.source {
+            *want = rows.clamp(1, EXPECTED_MAX);
+        }
         self
     }
 

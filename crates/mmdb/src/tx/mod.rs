@@ -279,6 +279,73 @@ impl<'db> Transaction<'db> {
         }
     }
 
+    /// Takes the lock that a change of the row with this primary key takes, whether there is such a row or not: so a table without
+    /// rows can lend its locks to something that is no row.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// let stations = db.create_table(Schema::new("station").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// let (mut one, mut other) = (db.begin()?, db.begin()?);
+    /// one.lock_key(&stations, &[7.into()])?;
+    /// assert!(!other.try_lock_key(&stations, &[7.into()])?, "it is taken");
+    /// assert!(other.try_lock_key(&stations, &[8.into()])?);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::get`].
+    pub fn lock_key(&mut self, table: &Table, key: &[Value<'_>]) -> Result<()> {
+        let t = self.table(table)?;
+        let (k, h) = self.user_key(t, 0, key)?;
+        let locked = if t.locking == Locking::Record {
+            self.lock_table(t, Mode::IntentExclusive)
+                .and_then(|()| self.lock(t, name::key(t.id, 0, h), Mode::Exclusive, || format!("{k:02x?}")))
+        } else {
+            self.locate(t, &k, h, Mode::Exclusive).map(|_| ())
+        };
+        self.s.key = k;
+        locked
+    }
+
+    /// As [`Transaction::lock_key`], but without waiting: false if somebody else has the lock, and then the transaction goes on.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run(|tx| (0..8i64).try_for_each(|id| tx.insert(&t, &[id.into()])))?;
+    /// let mut busy = db.begin()?;
+    /// busy.delete(&t, &[0.into()])?;
+    /// let mut tx = db.begin()?;
+    /// let free = (0..8i64).find(|&id| matches!(tx.try_lock_key(&t, &[id.into()]), Ok(true)));
+    /// assert_eq!(free, Some(1), "row 0 is somebody else's, and nobody waited");
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Schema`] if the table is not [`Locking::Record`]: elsewhere a key has no lock of its own.
+    pub fn try_lock_key(&mut self, table: &Table, key: &[Value<'_>]) -> Result<bool> {
+        let t = self.table(table)?;
+        if t.locking != Locking::Record {
+            return Err(Error::Schema {
+                table: t.schema.name.clone(),
+                reason: "a key can be tried only where records are locked".into(),
+            });
+        }
+        let (k, h) = self.user_key(t, 0, key)?;
+        self.s.key = k;
+        self.lock_table(t, Mode::IntentExclusive)?;
+        let name = name::key(t.id, 0, h);
+        match self.db.locks.try_acquire(&t.lock, name, Mode::Exclusive, self.age) {
+            Ok(Held::New) => self.s.locks.push(name),
+            Ok(Held::Already) => {}
+            Err(Refused) => return Ok(false),
+        }
+        // A drop may have gone before.
+        t.alive().map(|()| true)
+    }
+
     /// Appends the bytes of a found row to the arena. `None` if it went away (tables without locking only).
     fn fetch(&mut self, t: &TableInner, f: Found) -> Result<Option<Range<usize>>> {
         match f {

@@ -251,13 +251,13 @@ pub(super) fn own_entries(
     ix: usize,
     arena: &[u8],
 ) -> Vec<(KeyBuf, Range<usize>)> {
-    let def = &t.indexes[ix].def;
+    let index = &t.indexes[ix];
     let mut v = Vec::new();
     let mut k = Vec::new();
     for w in set.live(t.id) {
         k.clear();
-        t.layout.row_key(&arena[w.after.clone()], &def.columns, &mut k);
-        if !def.unique {
+        t.layout.row_key(&arena[w.after.clone()], &index.def.columns, &mut k);
+        if !index.distinct {
             k.extend_from_slice(&w.rid.0.to_be_bytes());
         }
         v.push((KeyBuf::new(&k), w.after.clone()));
