@@ -56,14 +56,17 @@ pub(super) fn claim(
     Ok(deliveries)
 }
 
-/// Compare and set: ready to busy.
+/// Compare and set: ready to busy. Whoever has the station's lock is busy with it: waiting, or giving up what was claimed so far and
+/// trying again, would cost more than going on to the next.
 fn take(
     tx: &mut impl Transaction,
     rules: &Rules,
     key: StationKey,
     now_us: i64,
 ) -> Result<Option<Delivery>, StoreError> {
-    tx.lock(key)?;
+    if !tx.try_lock(key)? {
+        return Ok(None);
+    }
     let Some(mut station) = tx.get::<Station>(&[Value::Int(key.0)])? else { return Ok(None) };
     if station.state != StationState::Ready {
         return Ok(None);

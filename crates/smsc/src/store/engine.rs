@@ -17,6 +17,13 @@ pub trait Transaction {
     /// What the store runs again, or I/O.
     fn lock(&mut self, station: StationKey) -> Result<(), StoreError>;
 
+    /// As [`Transaction::lock`], but without waiting: false if another transaction has this station. A store with one writer
+    /// always has it.
+    ///
+    /// # Errors
+    /// I/O.
+    fn try_lock(&mut self, station: StationKey) -> Result<bool, StoreError>;
+
     /// A number for a message: greater than every number given before to whoever held the same lock.
     ///
     /// # Errors

@@ -1,8 +1,7 @@
 //! mmdb in the process: native calls, no SQL.
 //!
 //! Every table is `Locking::None`; the isolation that the centre asks for is the lock of a station, and that is the record lock
-//! of a key in the table `station_lock`, which never has a row (mmdb locks a key whether it exists or not, and deleting what
-//! is not there logs nothing). So a transaction takes one or two locks, whatever it touches, and ordered reads lock nothing.
+//! of a key in the table `station_lock`, which never has a row (mmdb locks a key whether it exists or not). So a transaction takes one or two locks, whatever it touches, and ordered reads lock nothing.
 //! The other granularities lock every row besides, for measuring what that costs.
 
 use super::engine::{Engine, EngineSession};
@@ -261,8 +260,12 @@ impl Columns for NativeRow<'_> {
 
 impl Transaction for MmdbTransaction<'_, '_> {
     fn lock(&mut self, station: StationKey) -> Result<(), StoreError> {
-        self.tx.delete(&self.engine.station_lock, &[station.0.into()])?;
+        self.tx.lock_key(&self.engine.station_lock, &[station.0.into()])?;
         Ok(())
+    }
+
+    fn try_lock(&mut self, station: StationKey) -> Result<bool, StoreError> {
+        Ok(self.tx.try_lock_key(&self.engine.station_lock, &[station.0.into()])?)
     }
 
     fn next_id(&mut self) -> Result<i64, StoreError> {
@@ -293,7 +296,7 @@ impl Transaction for MmdbTransaction<'_, '_> {
         }
         with_native(R::TABLE, index.columns, from, |from| {
             with_native(R::TABLE, index.columns, to, |to| {
-                let mut rows = self.tx.range(table, index.name, from..=to)?;
+                let mut rows = self.tx.range(table, index.name, from..=to)?.expecting(limit);
                 let mut found = Vec::new();
                 while found.len() < limit
                     && let Some(row) = rows.next_with(|row| R::read(&NativeRow(row)))?

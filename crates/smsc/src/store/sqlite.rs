@@ -257,6 +257,10 @@ impl Transaction for SqliteTransaction<'_> {
         Ok(())
     }
 
+    fn try_lock(&mut self, _: StationKey) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
     fn next_id(&mut self) -> Result<i64, StoreError> {
         let id = self.engine.next_id;
         if id == self.engine.reserved {

@@ -108,6 +108,16 @@ impl Transaction for StatementTransaction<'_> {
         self.execute("SELECT 1 FROM pg_advisory_xact_lock($1)", &[oid::INT8], &key, &mut |_| Ok(()))
     }
 
+    fn try_lock(&mut self, station: StationKey) -> Result<bool, StoreError> {
+        let key = [Value::Int(station.0)];
+        let mut locked = false;
+        self.execute("SELECT pg_try_advisory_xact_lock($1)::int", &[oid::INT8], &key, &mut |row| {
+            locked = row.int(0)? != 0;
+            Ok(())
+        })?;
+        Ok(locked)
+    }
+
     fn next_id(&mut self) -> Result<i64, StoreError> {
         let mut id = 0;
         self.execute("SELECT nextval('msg_id_seq')", &[], &[], &mut |row| {
