@@ -126,6 +126,8 @@ impl Sender<'_> {
             let max = (room - claimed).min(CLAIM_MAX);
             let found = self.claim_some(max)?;
             claimed += found;
+            // What its station has taken already is completed while its rows are still in the processor's cache.
+            self.land()?;
             if found < max {
                 break;
             }
