@@ -14,9 +14,9 @@
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use fathom_stack::device::{Disk, Options, preset};
+use fathom_stack::device::{Disk, Options, Trial, preset};
 use rusqlite::Connection;
 
 const IMAGE_BYTES: u64 = 512 << 20;
@@ -67,12 +67,24 @@ fn part_asked(dir: &Path) {
     let disk = Disk::serve(image(&dir.join("asked.img")), &at, options("none")).unwrap();
     let overhead = disk.overhead_ns().map(|ns| ns / 1000);
     println!("calibrated: a read, write, flush is answered {overhead:?} µs early");
-    println!("{:>9} {:>16} {:>16} {:>16}", "asked, µs", "read", "write", "flush");
-    for asked_us in [200u64, 300, 500, 1000, 2000, 5000, 10_000] {
-        let given = disk.trial(asked_us * 1000).unwrap();
-        let shown =
-            given.map(|ns| format!("{:>7.0} ({:.3})", ns as f64 / 1e3, ns as f64 / 1e3 / asked_us as f64));
-        println!("{asked_us:>9} {:>16} {:>16} {:>16}", shown[0], shown[1], shown[2]);
+    println!(
+        "{:>9} {:>9} {:>9} {:>16} {:>16} {:>16}",
+        "KiB", "rest, µs", "asked, µs", "read", "write", "flush"
+    );
+    for (bytes, rest_us) in [(4096, 0), (4096, 100), (4096, 2000), (128 << 10, 0), (1 << 20, 0)] {
+        for asked_us in [200u64, 300, 500, 1000, 2000, 5000, 10_000] {
+            let rest = Duration::from_micros(rest_us);
+            let given = disk.trial(&Trial { asked_ns: asked_us * 1000, bytes, count: 51, rest }).unwrap();
+            let shown = given
+                .map(|ns| format!("{:>7.0} ({:.3})", ns as f64 / 1e3, ns as f64 / 1e3 / asked_us as f64));
+            println!(
+                "{:>9} {rest_us:>9} {asked_us:>9} {:>16} {:>16} {:>16}",
+                bytes >> 10,
+                shown[0],
+                shown[1],
+                shown[2]
+            );
+        }
     }
     disk.stop().unwrap();
 }

@@ -5,47 +5,46 @@
 //! [`Timeline`] when the device would be done with it, and has the answer given then. The image is an ordinary file that is never
 //! synced: what a power cut would leave is for the operation log to say, and a daemon that is killed loses nothing.
 
-use std::collections::HashMap;
-use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
-use fuser::{
-    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
-    INodeNo, InitFlags, KernelConfig, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, WriteFlags,
-};
+use fuser::{Config, Filesystem, InitFlags, KernelConfig, MountOption, Request, Session, SessionUnmounter};
 
+use super::calibrate::target::Room;
 use super::fault::{Fault, Faults, Outcome};
 use super::model::Model;
 use super::oplog::{OperationLog, Record};
-use super::sleeper::Sleeper;
+use super::overhead::{LEAST, Overhead};
+use super::random::Random;
+use super::serving::Serving;
 use super::statistics::{Statistics, TESTED_FROM_NS, Tally, Tried, index};
 use super::timeline::{Operation, Timeline};
 
 /// Name of the file.
 pub const FILE: &str = "disk";
-const DISK: INodeNo = INodeNo(2);
 /// Name of the file beside it that holds what the device has done so far, as JSON: whoever may look at the mount reads it at any time.
 pub const STATISTICS: &str = "statistics";
-const TOLD: INodeNo = INodeNo(3);
-/// The kernel may keep names and attributes: they never change.
-const FOR_EVER: Duration = Duration::from_secs(1 << 30);
-/// Calibration asks for this delay, ns: long enough to sleep through, short enough to be over soon.
-const TRIAL_NS: u64 = 300_000;
-/// Operations of each kind that calibration makes.
-const TRIALS: usize = 101;
+/// Most bytes of an operation.
+pub(super) const LARGEST: usize = 1 << 20;
+/// Calibration asks for these delays, ns, so many times.
+const DELAYS: [(u64, usize); 4] = [(50_000, 31), (200_000, 51), (1_000_000, 15), (4_000_000, 7)];
+/// The second time it sees what the answers that are begun earlier by the first leave.
+const PASSES: usize = 2;
+/// And for this one with much data.
+const LARGE: (u64, usize) = (1_000_000, 15);
+/// The first operations of a trial find memory that nobody has used yet; they do not count.
+const WARM: usize = 2;
 /// Operations of each kind that each step of the self-test makes.
 const TEST_TRIALS: usize = 51;
 /// What the self-test asks for, ns: the shortest delay that is promised, and a card's.
 const TESTED_NS: [u64; 2] = [TESTED_FROM_NS, 1_000_000];
-/// Bytes of an operation of the calibration.
-const TRIAL_BYTES: usize = 4096;
 
 /// How a device is to be served.
 #[derive(Debug)]
@@ -62,6 +61,25 @@ pub struct Options {
     pub faults: Vec<Fault>,
 }
 
+/// Operations that are asked to take a known time.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial {
+    /// What each is to take, ns.
+    pub asked_ns: u64,
+    /// What each read and each write carries: a multiple of 4096, at most 1 MiB and what the device holds.
+    pub bytes: usize,
+    /// How many of each kind, at least one.
+    pub count: usize,
+    /// What the program does in between: nothing for so long.
+    pub rest: Duration,
+}
+
+impl Default for Trial {
+    fn default() -> Trial {
+        Trial { asked_ns: TESTED_FROM_NS, bytes: LEAST, count: 101, rest: Duration::ZERO }
+    }
+}
+
 struct State {
     timeline: Timeline,
     faults: Faults,
@@ -71,22 +89,30 @@ struct State {
     log_problem: Option<String>,
 }
 
-struct Device {
-    image: File,
-    bytes: u64,
+/// A device, apart from the thread that serves it.
+pub(super) struct Device {
+    /// What it holds.
+    pub image: File,
+    /// Its length.
+    pub bytes: u64,
     began: Instant,
     state: Mutex<State>,
-    /// What it costs to answer late at all, by operation, ns: answers are begun that much earlier.
-    overhead_ns: [AtomicU64; 3],
+    /// What it costs to answer late at all: reads, writes, flushes.
+    overhead: Mutex<[Overhead; 3]>,
     /// Not 0: every operation takes this long, whatever the model says, and is not logged.
     trial_ns: AtomicU64,
 }
 
 /// When an operation is to be answered, and how.
-struct Verdict {
-    outcome: Outcome,
-    at: Instant,
-    record: Option<Record>,
+pub(super) struct Verdict {
+    /// What becomes of it.
+    pub outcome: Outcome,
+    /// When its answer is begun.
+    pub at: Instant,
+    /// What is written down of it once it is answered; none of trials.
+    pub record: Option<Record>,
+    /// How much earlier than it is asked for, ns.
+    pub early_ns: u64,
 }
 
 impl Device {
@@ -98,13 +124,14 @@ impl Device {
         at.saturating_duration_since(self.began).as_nanos() as u64
     }
 
-    fn statistics(&self) -> Statistics {
+    /// What has been done so far.
+    pub fn statistics(&self) -> Statistics {
         let now_ns = self.since(Instant::now());
         self.state().tally.statistics(now_ns)
     }
 
     /// Decides what becomes of an operation and when it is answered. `work` does it on the image, if it is to be done.
-    fn operate(
+    pub fn operate(
         &self,
         operation: Operation,
         offset: u64,
@@ -116,14 +143,15 @@ impl Device {
         let trial_ns = self.trial_ns.load(Ordering::Relaxed);
         if trial_ns > 0 {
             let outcome = if work().is_ok() { Outcome::Done } else { Outcome::Error };
-            return Verdict { outcome, at: self.begun_earlier(operation, arrival, trial_ns), record: None };
+            let (at, early_ns) = self.begun_earlier(operation, arrival, trial_ns, bytes);
+            return Verdict { outcome, at, record: None, early_ns };
         }
-        let mut state = self.state();
-        let state = &mut *state;
-        let mut outcome = state.faults.next(operation, bytes);
+        let mut outcome = self.state().faults.next(operation, bytes);
         if outcome == Outcome::Done && work().is_err() {
             outcome = Outcome::Error;
         }
+        let mut state = self.state();
+        let state = &mut *state;
         let arrival_ns = self.since(arrival);
         // A lie takes no time; an error takes what the operation would have taken.
         let service =
@@ -150,24 +178,34 @@ impl Device {
             given_ns: 0,
             data_at,
         };
-        let at = self.begun_earlier(operation, arrival, asked_ns - arrival_ns);
-        Verdict { outcome, at, record: Some(record) }
+        let (at, early_ns) = self.begun_earlier(operation, arrival, asked_ns - arrival_ns, bytes);
+        Verdict { outcome, at, record: Some(record), early_ns }
     }
 
-    fn begun_earlier(&self, operation: Operation, arrival: Instant, took_ns: u64) -> Instant {
-        let overhead = self.overhead_ns.get(index(operation));
-        let overhead_ns = overhead.map_or(0, |ns| ns.load(Ordering::Relaxed));
-        arrival + Duration::from_nanos(took_ns.saturating_sub(overhead_ns))
+    /// When an answer is begun that is to be there after `took_ns`, and how much earlier that is.
+    fn begun_earlier(
+        &self,
+        operation: Operation,
+        arrival: Instant,
+        took_ns: u64,
+        bytes: u64,
+    ) -> (Instant, u64) {
+        // A discard takes no time, so nothing of it can be begun earlier.
+        let overhead = self.overhead();
+        let early_ns = overhead.get(index(operation)).map_or(0, |it| it.early_ns(took_ns, bytes));
+        let early_ns = early_ns.min(took_ns);
+        (arrival + Duration::from_nanos(took_ns - early_ns), early_ns)
     }
 
-    /// Writes down that an operation was answered at `now`.
-    fn answered(&self, record: Option<Record>, now: Instant) {
+    fn overhead(&self) -> std::sync::MutexGuard<'_, [Overhead; 3]> {
+        self.overhead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes down that an operation was answered at `now`, begun `early_ns` earlier than it was asked for.
+    pub fn answered(&self, record: Option<Record>, early_ns: u64, now: Instant) {
         let Some(mut record) = record else { return };
-        let overhead =
-            self.overhead_ns.get(index(record.operation)).map_or(0, |ns| ns.load(Ordering::Relaxed));
-        let took_ns = record.asked_ns - record.arrival_ns;
-        // An answer travels for `overhead`; one that was due at once is as late as the machinery is slow, which is no lateness.
-        record.given_ns = self.since(now) + overhead.min(took_ns);
+        // One that was due at once is as late as the machinery is slow, which is no lateness.
+        record.given_ns = self.since(now) + early_ns;
         let mut state = self.state();
         let failed = !matches!(record.outcome, Outcome::Done | Outcome::Lied);
         let Record { operation, arrival_ns, asked_ns, given_ns, .. } = record;
@@ -182,251 +220,18 @@ impl Device {
     }
 }
 
-/// The file system with the one file.
-struct DiskFs {
-    device: Arc<Device>,
-    sleeper: Sleeper,
-    told: Told,
-}
+/// What is asked of the kernel when the file system is mounted; requests are the [`Serving`]'s.
+struct Wishes;
 
-/// Statistics as they were when somebody opened their file, by handle.
-#[derive(Default)]
-struct Told {
-    next: AtomicU64,
-    texts: Mutex<HashMap<u64, Vec<u8>>>,
-}
-
-impl Told {
-    fn texts(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Vec<u8>>> {
-        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn open(&self, statistics: &Statistics) -> FileHandle {
-        let mut text = serde_json::to_vec(statistics).unwrap_or_default();
-        text.push(b'\n');
-        let handle = self.next.fetch_add(1, Ordering::Relaxed);
-        self.texts().insert(handle, text);
-        FileHandle(handle)
-    }
-}
-
-impl DiskFs {
-    /// Gives the answer when it is due: at once on this thread, or later on the sleeper's.
-    fn answer(&self, verdict: Verdict, give: impl FnOnce(Outcome) + Send + 'static) {
-        let Verdict { outcome, at, record } = verdict;
-        let now = Instant::now();
-        if at <= now {
-            give(outcome);
-            self.device.answered(record, now);
-            return;
-        }
-        let device = self.device.clone();
-        self.sleeper.at(at, move |now| {
-            give(outcome);
-            device.answered(record, now);
-        });
-    }
-
-    fn attributes(&self, ino: INodeNo) -> FileAttr {
-        let disk = ino == DISK;
-        FileAttr {
-            ino,
-            size: if disk { self.device.bytes } else { 0 },
-            blocks: if disk { self.device.bytes / 512 } else { 0 },
-            atime: SystemTime::UNIX_EPOCH,
-            mtime: SystemTime::UNIX_EPOCH,
-            ctime: SystemTime::UNIX_EPOCH,
-            crtime: SystemTime::UNIX_EPOCH,
-            kind: if ino == INodeNo::ROOT { FileType::Directory } else { FileType::RegularFile },
-            perm: if ino == INodeNo::ROOT { 0o700 } else { 0o600 },
-            nlink: 1,
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
-            rdev: 0,
-            blksize: 4096,
-            flags: 0,
-        }
-    }
-}
-
-fn errno(outcome: Outcome) -> Option<Errno> {
-    match outcome {
-        Outcome::Done | Outcome::Lied => None,
-        Outcome::Error => Some(Errno::EIO),
-        Outcome::Full => Some(Errno::ENOSPC),
-    }
-}
-
-fn empty(reply: ReplyEmpty) -> impl FnOnce(Outcome) + Send + 'static {
-    move |outcome| match errno(outcome) {
-        None => reply.ok(),
-        Some(errno) => reply.error(errno),
-    }
-}
-
-impl Filesystem for DiskFs {
+impl Filesystem for Wishes {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // What the kernel has not is done without.
         for wish in [InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_MAX_PAGES] {
             let _ = config.add_capabilities(wish);
         }
-        let _ = config.set_max_write(1 << 20);
+        let _ = config.set_max_write(LARGEST as u32);
         let _ = config.set_max_background(256);
         Ok(())
-    }
-
-    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let known =
-            [(FILE, DISK), (STATISTICS, TOLD)].into_iter().find(|it| parent == INodeNo::ROOT && name == it.0);
-        match known {
-            Some((_, ino)) => reply.entry(&FOR_EVER, &self.attributes(ino), Generation(0)),
-            None => reply.error(Errno::ENOENT),
-        }
-    }
-
-    fn getattr(&self, _request: &Request, ino: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
-        reply.attr(&FOR_EVER, &self.attributes(ino));
-    }
-
-    fn readdir(&self, _: &Request, _: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let all = [
-            (INodeNo::ROOT, FileType::Directory, "."),
-            (INodeNo::ROOT, FileType::Directory, ".."),
-            (DISK, FileType::RegularFile, FILE),
-            (TOLD, FileType::RegularFile, STATISTICS),
-        ];
-        for (next, (ino, kind, name)) in (1u64..).zip(all).skip(offset as usize) {
-            if reply.add(ino, next, kind, name) {
-                break;
-            }
-        }
-        reply.ok();
-    }
-
-    fn open(&self, _request: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        if ino == TOLD {
-            reply.opened(self.told.open(&self.device.statistics()), FopenFlags::FOPEN_DIRECT_IO);
-            return;
-        }
-        reply.opened(FileHandle(0), FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
-    }
-
-    fn read(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-        size: u32,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        if ino == TOLD {
-            let texts = self.told.texts();
-            let rest = texts.get(&handle.0).and_then(|text| text.get(usize::try_from(offset).ok()?..));
-            let rest = rest.unwrap_or_default();
-            reply.data(&rest[..rest.len().min(size as usize)]);
-            return;
-        }
-        let bytes = u64::from(size).min(self.device.bytes.saturating_sub(offset));
-        let mut data = vec![0; bytes as usize];
-        let image = &self.device.image;
-        let verdict = self
-            .device
-            .operate(Operation::Read, offset, bytes, None, || image.read_exact_at(&mut data, offset));
-        self.answer(verdict, move |outcome| match errno(outcome) {
-            None => reply.data(&data),
-            Some(errno) => reply.error(errno),
-        });
-    }
-
-    fn write(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        data: &[u8],
-        _: WriteFlags,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        if ino != DISK {
-            reply.error(Errno::EACCES);
-            return;
-        }
-        let device = &self.device;
-        let bytes = data.len() as u64;
-        if offset.checked_add(bytes).is_none_or(|end| end > device.bytes) {
-            reply.error(Errno::ENOSPC);
-            return;
-        }
-        let verdict = device
-            .operate(Operation::Write, offset, bytes, Some(data), || device.image.write_all_at(data, offset));
-        self.answer(verdict, move |outcome| match errno(outcome) {
-            None => reply.written(bytes as u32),
-            Some(errno) => reply.error(errno),
-        });
-    }
-
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        // close(2), which asks nothing of a device.
-        reply.ok();
-    }
-
-    fn release(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        handle: FileHandle,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        _: bool,
-        reply: ReplyEmpty,
-    ) {
-        if ino == TOLD {
-            self.told.texts().remove(&handle.0);
-        }
-        reply.ok();
-    }
-
-    fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        if ino != DISK {
-            reply.ok();
-            return;
-        }
-        let verdict = self.device.operate(Operation::Flush, 0, 0, None, || Ok(()));
-        self.answer(verdict, empty(reply));
-    }
-
-    fn fallocate(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        length: u64,
-        mode: i32,
-        reply: ReplyEmpty,
-    ) {
-        if ino != DISK {
-            reply.error(Errno::EACCES);
-            return;
-        }
-        let inside = offset.checked_add(length).is_some_and(|end| end <= self.device.bytes);
-        let gives_up = mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) != 0;
-        if !inside || !gives_up {
-            reply.error(if inside { Errno::EOPNOTSUPP } else { Errno::EINVAL });
-            return;
-        }
-        let flags = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
-        let image = &self.device.image;
-        let verdict = self.device.operate(Operation::Discard, offset, length, None, || {
-            Ok(rustix::fs::fallocate(image, flags, offset, length)?)
-        });
-        self.answer(verdict, empty(reply));
     }
 }
 
@@ -477,7 +282,8 @@ impl Shared {
 
 /// A modelled device that is served by this process.
 pub struct Disk {
-    session: Option<BackgroundSession>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+    mount: SessionUnmounter,
     device: Arc<Device>,
     at: PathBuf,
 }
@@ -507,17 +313,19 @@ impl Disk {
                 tally: Tally::default(),
                 log_problem: None,
             }),
-            overhead_ns: Default::default(),
+            overhead: Mutex::default(),
             trial_ns: AtomicU64::new(0),
         });
-        let sleeper = Sleeper::start().map_err(io_error("start a thread"))?;
         let mut config = Config::default();
         config.mount_options =
             vec![MountOption::FSName("fathom-device".into()), MountOption::NoSuid, MountOption::NoDev];
-        let fs = DiskFs { device: device.clone(), sleeper, told: Told::default() };
-        let session = fuser::spawn_mount(fs, at, &config)
+        let mut session = Session::new(Wishes, at, &config)
             .map_err(|source| DiskError::Mount { at: at.to_path_buf(), source })?;
-        let disk = Disk { session: Some(session), device, at: at.to_path_buf() };
+        let mount = session.unmount_callable();
+        let fuse = session.as_fd().try_clone_to_owned().map_err(io_error("take the connection"))?;
+        let thread =
+            Serving::start(fuse, device.clone(), session).map_err(io_error("start the device's thread"))?;
+        let disk = Disk { thread: Some(thread), mount, device, at: at.to_path_buf() };
         disk.calibrate()?;
         disk.test_itself()?;
         Ok(disk)
@@ -547,10 +355,11 @@ impl Disk {
         self.device.statistics()
     }
 
-    /// What a late answer costs beyond its delay, ns: read, write, flush. Answers are begun that much earlier.
+    /// What a late answer of 4 KiB costs beyond its delay, ns: read, write, flush. Answers are begun that much earlier.
     #[must_use]
     pub fn overhead_ns(&self) -> [u64; 3] {
-        std::array::from_fn(|kind| self.device.overhead_ns[kind].load(Ordering::Relaxed))
+        let overhead = self.device.overhead();
+        std::array::from_fn(|kind| overhead[kind].early_ns(TESTED_FROM_NS, 0))
     }
 
     /// Why the operation log ended before the device did, if it did.
@@ -561,63 +370,78 @@ impl Disk {
 
     /// Has operations of each kind take a known time, and measures what they took.
     fn calibrate(&self) -> Result<(), DiskError> {
-        if self.device.bytes < TRIAL_BYTES as u64 {
+        if self.device.bytes < LEAST as u64 {
             return Ok(());
         }
-        let medians = self.tried(TRIAL_NS, TRIALS).map_err(io_error("try the modelled device"))?;
-        for (overhead, median) in self.device.overhead_ns.iter().zip(medians) {
-            overhead.store(median.saturating_sub(TRIAL_NS), Ordering::Relaxed);
+        let tried = |trial: &Trial| self.trial(trial).map_err(io_error("try the modelled device"));
+        for _ in 0..PASSES {
+            for (asked_ns, count) in DELAYS {
+                let given = tried(&Trial { asked_ns, count, ..Trial::default() })?;
+                for (overhead, given_ns) in self.device.overhead().iter_mut().zip(given) {
+                    overhead.correct(asked_ns, given_ns);
+                }
+            }
+        }
+        let (asked_ns, count) = LARGE;
+        let bytes = usize::try_from(self.device.bytes).unwrap_or(usize::MAX).min(LARGEST) / LEAST * LEAST;
+        let given = tried(&Trial { asked_ns, bytes, count, rest: Duration::ZERO })?;
+        for (overhead, given_ns) in self.device.overhead().iter_mut().zip(given).take(2) {
+            overhead.correct_bytes(bytes, asked_ns, given_ns);
         }
         Ok(())
     }
 
     /// Asks for known times and keeps what came, for all who ask how exact the device is.
     fn test_itself(&self) -> Result<(), DiskError> {
-        if self.device.bytes < TRIAL_BYTES as u64 {
+        if self.device.bytes < LEAST as u64 {
             return Ok(());
         }
-        let step = |asked_ns| Ok(Tried { asked_ns, given_ns: self.tried(asked_ns, TEST_TRIALS)? });
+        let step = |asked_ns| {
+            let trial = Trial { asked_ns, count: TEST_TRIALS, ..Trial::default() };
+            Ok(Tried { asked_ns, given_ns: self.trial(&trial)? })
+        };
         let tried = TESTED_NS.into_iter().map(step).collect::<io::Result<_>>();
         self.device.state().tally.tried(tried.map_err(io_error("try the modelled device"))?);
         Ok(())
     }
 
-    /// What an operation takes (median, ns: read, write, flush) while each is asked to take `asked_ns`, as a program sees it.
+    /// What an operation takes (median, ns: read, write, flush) while each is asked to take a known time, as a program sees it.
     /// What is written is what was there.
     ///
     /// # Errors
     /// The file cannot be read or written.
-    pub fn trial(&self, asked_ns: u64) -> io::Result<[u64; 3]> {
-        self.tried(asked_ns, TRIALS)
-    }
-
-    fn tried(&self, asked_ns: u64, trials: usize) -> io::Result<[u64; 3]> {
+    pub fn trial(&self, trial: &Trial) -> io::Result<[u64; 3]> {
+        let Trial { asked_ns, bytes, count, rest } = *trial;
         let file =
             OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(self.path())?;
-        let mut room = vec![0; 2 * TRIAL_BYTES];
-        let start = room.as_ptr().align_offset(TRIAL_BYTES).min(TRIAL_BYTES);
-        let block = &mut room[start..start + TRIAL_BYTES];
+        let mut room = Room::new(bytes, &mut Random(1));
+        let block = room.of(bytes);
         self.device.trial_ns.store(asked_ns.max(1), Ordering::Relaxed);
         let mut times: [Vec<u64>; 3] = Default::default();
+        let mut one = |kind: usize, operate: &mut dyn FnMut() -> io::Result<()>| -> io::Result<()> {
+            if !rest.is_zero() {
+                std::thread::sleep(rest);
+            }
+            let begin = Instant::now();
+            operate()?;
+            times[kind].push(begin.elapsed().as_nanos() as u64);
+            Ok(())
+        };
         let mut measure = || -> io::Result<()> {
-            for _ in 0..trials {
-                let begin = Instant::now();
-                file.read_exact_at(block, 0)?;
-                let read = Instant::now();
-                file.write_all_at(block, 0)?;
-                let written = Instant::now();
-                file.sync_data()?;
-                let ends = [begin, read, written, Instant::now()];
-                for (kind, pair) in times.iter_mut().zip(ends.windows(2)) {
-                    kind.push((pair[1] - pair[0]).as_nanos() as u64);
-                }
+            for _ in 0..WARM + count {
+                one(0, &mut || file.read_exact_at(block, 0))?;
+                one(1, &mut || file.write_all_at(block, 0))?;
+                one(2, &mut || file.sync_data())?;
             }
             Ok(())
         };
         let done = measure();
         self.device.trial_ns.store(0, Ordering::Relaxed);
         done?;
-        Ok(times.map(|mut kind| *kind.select_nth_unstable(trials / 2).1))
+        Ok(times.map(|mut kind| {
+            kind.drain(..WARM);
+            *kind.select_nth_unstable(count / 2).1
+        }))
     }
 
     /// Unmounts, and brings the log to its file. Answers that are due later are given at once.
@@ -625,10 +449,8 @@ impl Disk {
     /// # Errors
     /// The mount is busy, or the log cannot be written.
     pub fn stop(mut self) -> Result<Statistics, DiskError> {
-        if let Some(session) = self.session.take() {
-            session.umount_and_join().map_err(|source| DiskError::Mount { at: self.at.clone(), source })?;
-        }
-        self.finish()
+        self.mount.unmount().map_err(|source| DiskError::Mount { at: self.at.clone(), source })?;
+        self.end()
     }
 
     /// Serves until somebody takes the mount away, and brings the log to its file.
@@ -636,8 +458,13 @@ impl Disk {
     /// # Errors
     /// Serving failed, or the log cannot be written.
     pub fn wait(mut self) -> Result<Statistics, DiskError> {
-        if let Some(session) = self.session.take() {
-            session.join().map_err(io_error("serve the modelled device"))?;
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<Statistics, DiskError> {
+        if let Some(thread) = self.thread.take() {
+            let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked")));
+            ended.map_err(io_error("serve the modelled device"))?;
         }
         self.finish()
     }
@@ -647,6 +474,13 @@ impl Disk {
             log.flush().map_err(io_error("write the operation log"))?;
         }
         Ok(self.device.statistics())
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // Busy: then whoever uses it keeps the thread, and the mount goes with the process.
+        let _ = self.mount.unmount();
     }
 }
 

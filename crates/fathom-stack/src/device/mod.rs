@@ -4,21 +4,24 @@
 //! operations and their times of arrival into times of completion by it. Neither knows a clock: a daemon gives them real ones, tests
 //! and *model time* give them computed ones.
 
+mod awake;
 mod calibrate;
 mod disk;
 mod fault;
 mod latency;
 mod model;
 mod oplog;
+mod overhead;
 mod presets;
 mod random;
 pub mod server;
-mod sleeper;
+mod serving;
 mod statistics;
 mod timeline;
+mod wire;
 
 pub use calibrate::{CalibrateError, Calibration};
-pub use disk::{Disk, DiskError, FILE, Options, STATISTICS, Shared};
+pub use disk::{Disk, DiskError, FILE, Options, STATISTICS, Shared, Trial};
 pub use fault::{Fault, Faults, Outcome};
 pub use latency::Latency;
 pub use model::{Cache, Flush, Kind, Model, ModelError, Side, Stall};

@@ -25,7 +25,7 @@ mod flush;
 mod path;
 mod place;
 mod sorted;
-mod target;
+pub(super) mod target;
 mod text;
 
 use std::io;

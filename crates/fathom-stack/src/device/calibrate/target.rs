@@ -27,7 +27,7 @@ pub(super) enum What {
 }
 
 /// Memory for operations, aligned and where possible in large pages, so that 1 MiB is one request.
-pub(super) struct Room {
+pub(in crate::device) struct Room {
     memory: Vec<u8>,
     start: usize,
 }
