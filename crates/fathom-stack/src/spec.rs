@@ -32,6 +32,12 @@ pub struct StackSpec {
     /// What fails on the modelled device, e.g. `write-error@1000`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
+    /// A new file in which every operation on the file system's modelled device is logged; complete once the stack is down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operations: Option<PathBuf>,
+    /// Whether the data of the writes is kept beside that file, in FILE.data.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub capture: bool,
     /// Seed of the modelled device's times.
     #[serde(skip_serializing_if = "is_zero")]
     pub device_seed: u64,
@@ -57,6 +63,8 @@ impl Default for StackSpec {
             device: String::new(),
             log_device: String::new(),
             faults: Vec::new(),
+            operations: None,
+            capture: false,
             device_seed: 0,
             guest: false,
         }

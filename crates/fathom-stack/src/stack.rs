@@ -283,13 +283,27 @@ impl Stacks {
             let problem = "is what the external log of a file system on a modelled device lies on: give `log_mib` and `device` as well";
             return refused("log_device", problem.into());
         }
+        if spec.capture && spec.operations.is_none() {
+            return refused(
+                "capture",
+                "data is kept beside the log of operations: give `operations` as well".into(),
+            );
+        }
         if spec.device.is_empty() {
-            return match spec.faults.is_empty() {
-                true => Ok(()),
-                false => {
+            return match (spec.faults.is_empty(), &spec.operations) {
+                (true, None) => Ok(()),
+                (false, _) => {
                     refused("faults", "only a modelled device fails on demand: name one with `device`".into())
                 }
+                (true, Some(_)) => {
+                    let problem = "only a modelled device logs its operations: name one with `device`, or trace blocks instead";
+                    refused("operations", problem.into())
+                }
             };
+        }
+        if let Some(path) = spec.operations.as_deref().filter(|path| path.exists()) {
+            let problem = format!("{} exists, and would be overwritten: name another file", path.display());
+            return refused("operations", problem);
         }
         if spec.filesystem == "dir" {
             let problem =
@@ -370,8 +384,8 @@ impl Stacks {
                 model: text,
                 // Times of its own, not the other device's again.
                 seed: spec.device_seed.wrapping_add(number as u64),
-                log: None,
-                capture: false,
+                log: spec.operations.clone().filter(|_| number == 0),
+                capture: spec.capture,
                 faults: if number == 0 { spec.faults.clone() } else { Vec::new() },
             };
             let state = claim.home.join(guest::STATE);

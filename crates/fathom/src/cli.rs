@@ -247,6 +247,12 @@ pub enum StackAction {
         /// What fails on the modelled device, e.g. write-error@1000 (may be given several times)
         #[arg(long, value_name = "FAULT")]
         fault: Vec<String>,
+        /// Log every operation on the modelled device to this new file (`fathom stack operations FILE` prints it)
+        #[arg(long, value_name = "FILE")]
+        operations: Option<PathBuf>,
+        /// Keep the data of the writes as well, in FILE.data
+        #[arg(long, requires = "operations")]
+        capture: bool,
         /// Mount it in a guest kernel even where this machine's own has the file system
         #[arg(long)]
         guest: bool,
@@ -289,6 +295,20 @@ pub enum StackAction {
                       fathom stack status --json"
     )]
     Status(Status),
+    /// Print what reached a modelled device, one operation a line, from the file of `up --operations`
+    #[command(
+        after_help = "Columns: arrival_us, asked_us (when the model has it done) and given_us (when it was answered), us since the device began;\n\
+                      operation (read, write, flush, discard); offset and bytes; outcome (done, error, full, lied); sequential and stalled\n\
+                      (the model paused), 0 or 1; data_at, where its data begins in FILE.data.\n\n\
+                      Example:\n  fathom stack operations card.operations > card.csv"
+    )]
+    Operations {
+        /// The log
+        file: PathBuf,
+        /// A line of JSON for each instead of CSV
+        #[arg(long)]
+        json: bool,
+    },
     /// What is up
     List {
         /// Print JSON

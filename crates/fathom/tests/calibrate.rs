@@ -22,7 +22,7 @@ fn long() -> bool {
     std::env::var_os("FATHOM_LONG").is_some()
 }
 
-fn served(place: &Place, at: &str, model: &str) -> Disk {
+fn served(place: &Place, at: &str, model: &str, seed: u64) -> Disk {
     std::fs::create_dir(place.path(at)).unwrap();
     let image = tempfile::tempfile_in(place.path("")).unwrap();
     image.set_len(64 << 20).unwrap();
@@ -30,7 +30,7 @@ fn served(place: &Place, at: &str, model: &str) -> Disk {
     Disk::serve(
         image,
         &place.path(at),
-        Options { model, seed: 1, log: None, capture: false, faults: Vec::new() },
+        Options { model, seed, log: None, capture: false, faults: Vec::new() },
     )
     .unwrap()
 }
@@ -77,8 +77,9 @@ fn the_model_of_a_modelled_device_is_that_model() {
             ("sd-sandisk-8", &[0.5, 0.9]),
             ("sd-slow", &[0.5, 0.9]),
             ("ufs-fresh", of_quantiles),
-            // Its medians lie where the times begin to rise fiftyfold: a hundredth of all operations more or less is a tenth of them.
-            ("ufs-fragmented", &[0.25, 0.75, 0.9]),
+            // Its medians and p90 lie where its times begin to rise many times as fast: at p90 of a flush 0.3 % of all operations more,
+            // which is what 10,000 of them leave open, are 17 % of the time.
+            ("ufs-fragmented", &[0.25, 0.75, 0.95]),
             ("emmc-51", &[0.5]),
         ],
     };
@@ -90,7 +91,7 @@ fn the_model_of_a_modelled_device_is_that_model() {
         // A busy machine is late at times; three tries, of which one must agree.
         let mut wrong = Vec::new();
         let agrees = (0..3).any(|number| {
-            let disk = served(&place, &format!("at{number}"), name);
+            let disk = served(&place, &format!("at{number}"), name, number + 1);
             let (path, out) = (disk.path().display().to_string(), format!("model{number}.toml"));
             let mut words = vec![
                 "stack",

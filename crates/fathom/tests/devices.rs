@@ -410,3 +410,63 @@ fn an_external_log_on_a_device_of_its_own_is_told_apart() {
         assert!(cell["log_device"]["runs"][0]["operations"][1].as_u64().unwrap() >= 25);
     }
 }
+
+#[test]
+fn what_reached_a_device_is_logged_and_printed() {
+    let (place, name) = (Place::new(), named("logged"));
+    if !can_serve(&place) {
+        return;
+    }
+    let work =
+        up(&place, &name, &["none", "--operations", "log", "--capture", "--fault", "write-error@100000"]);
+    let content = b"what a program wrote to a file on the device".repeat(200);
+    std::fs::write(work.join("file"), &content).unwrap();
+    std::fs::File::open(work.join("file")).unwrap().sync_all().unwrap();
+    let used = place.fathom(&["stack", "status", &name, "--json"]).stdout;
+    let used: serde_json::Value = serde_json::from_str(&used).unwrap();
+    place.fathom(&["stack", "down", &name]).exits(0);
+    let csv = place.fathom(&["stack", "operations", "log"]);
+    csv.exits(0);
+    let json = place.fathom(&["stack", "operations", "log", "--json"]).stdout;
+    let lines: Vec<serde_json::Value> =
+        json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(csv.stdout.lines().count(), lines.len() + 1);
+    assert!(csv.stdout.starts_with("arrival_us,asked_us,given_us,operation,offset,bytes,"), "{csv}");
+    for kind in ["read", "write", "flush"] {
+        let logged = lines.iter().filter(|it| it["operation"] == kind).count() as u64;
+        // Going down wrote some more.
+        assert!(
+            logged >= used["kinds"][kind]["operations"].as_u64().unwrap() && logged > 0,
+            "{kind}: {logged}"
+        );
+    }
+    // The data of a write is found by its place: the program's own is among it.
+    let data = place.read("log.data");
+    let has_it = |it: &serde_json::Value| {
+        let (at, bytes) = (it["data_at"].as_u64(), it["bytes"].as_u64().unwrap() as usize);
+        at.is_some_and(|at| data[at as usize..][..bytes].starts_with(&content[..4096]))
+    };
+    assert!(lines.iter().any(has_it), "none of {} writes holds the file's beginning", lines.len());
+    let again = [
+        "stack",
+        "up",
+        "--fs",
+        "ext4",
+        "--size",
+        "32",
+        "--dir",
+        ".",
+        "--device",
+        "none",
+        "--operations",
+        "log",
+    ];
+    place.fathom(&again).exits(2).says("log exists");
+    place.fathom(&["stack", "up", "--dir", ".", "--operations", "other"]).exits(2).says("modelled device");
+    place
+        .fathom(&["stack", "up", "--dir", ".", "--device", "none", "--capture"])
+        .exits(2)
+        .says("--operations");
+    place.fathom(&["stack", "operations", "log.data"]).exits(2).says("FATHDEV1");
+    place.fathom(&["stack", "operations", "none-such"]).exits(2).says("none-such");
+}

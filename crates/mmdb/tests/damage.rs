@@ -300,6 +300,25 @@ fn resealing_what_is_whole_changes_nothing() {
     judge(files, false, true).unwrap();
 }
 
+/// Every byte of the manifest changed in some ways, under right checksums: what is believed of it must be checked where it is used.
+#[test]
+fn a_manifest_that_lies_is_refused_or_does_no_harm() {
+    for after in [false, true] {
+        let (whole, _) = sample(after);
+        let path = Path::new("/db/MANIFEST");
+        for at in 0..whole[path].len() {
+            for flip in [1, 2, 3, 4, 8, 64, 91] {
+                let mut files = whole.clone();
+                let bytes = files.get_mut(path).unwrap();
+                bytes[at] ^= flip;
+                reseal(path, bytes, &whole[path]);
+                let judged = judge(&files, after, false);
+                assert!(judged.is_ok(), "byte {at} changed by {flip}, after-images {after}: {judged:?}");
+            }
+        }
+    }
+}
+
 /// The numbers that memory is sized by, under right checksums.
 #[test]
 fn numbers_out_of_range_cost_no_memory() {

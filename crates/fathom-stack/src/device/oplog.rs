@@ -48,6 +48,28 @@ pub struct Record {
 }
 
 impl Record {
+    /// `read`, `write`, `flush`, `discard`.
+    #[must_use]
+    pub fn operation_name(&self) -> &'static str {
+        match self.operation {
+            Operation::Read => "read",
+            Operation::Write => "write",
+            Operation::Flush => "flush",
+            Operation::Discard => "discard",
+        }
+    }
+
+    /// `done`, `error`, `full`, `lied`.
+    #[must_use]
+    pub fn outcome_name(&self) -> &'static str {
+        match self.outcome {
+            Outcome::Done => "done",
+            Outcome::Error => "error",
+            Outcome::Full => "full",
+            Outcome::Lied => "lied",
+        }
+    }
+
     fn encode(&self) -> [u8; RECORD_BYTES] {
         let operation = match self.operation {
             Operation::Read => 0,

@@ -4,6 +4,7 @@ pub mod calibrate;
 pub mod compare;
 pub mod doctor;
 pub mod list;
+pub mod operations;
 pub mod report;
 pub mod run;
 pub mod stack;

@@ -12,7 +12,21 @@ use crate::progress::Steps;
 /// Does what was asked.
 pub fn run(asked: &Stack) -> super::Result {
     match &asked.action {
-        StackAction::Up { fs, name, size, log, mount, mkfs, dir, device, log_device, fault, guest } => {
+        StackAction::Up {
+            fs,
+            name,
+            size,
+            log,
+            mount,
+            mkfs,
+            dir,
+            device,
+            log_device,
+            fault,
+            operations,
+            capture,
+            guest,
+        } => {
             let directory =
                 std::path::absolute(dir).map_err(|error| Error::asked(format!("--dir: {error}")))?;
             let spec = StackSpec {
@@ -25,6 +39,12 @@ pub fn run(asked: &Stack) -> super::Result {
                 device: device.clone(),
                 log_device: log_device.clone(),
                 faults: fault.clone(),
+                operations: operations
+                    .as_deref()
+                    .map(std::path::absolute)
+                    .transpose()
+                    .map_err(|error| Error::asked(format!("--operations: {error}")))?,
+                capture: *capture,
                 device_seed: 0,
                 guest: *guest,
             };
@@ -42,6 +62,7 @@ pub fn run(asked: &Stack) -> super::Result {
         }
         StackAction::Calibrate(asked) => super::calibrate::run(asked),
         StackAction::Status(asked) => super::status::run(asked),
+        StackAction::Operations { file, json } => super::operations::run(file, *json),
         StackAction::List { json } => list(*json),
     }
 }

@@ -670,13 +670,16 @@ pub(crate) fn build_indexes(
             let Some(c) = t.containers.get(n) else { continue };
             let bytes = c.bytes.read();
             for slot in 0..c.slots(t.space.container_size) {
-                let Some(row) = Slot(&bytes[c.range(slot)]).row() else { continue };
-                if !t.layout.valid(row) {
+                let whole = &bytes[c.range(slot)];
+                let row = Slot(whole).row();
+                // A manifest that lies about the size of a container's slots makes rows end in the middle of others.
+                if !crate::log::record::is_canonical(whole) || row.is_some_and(|row| !t.layout.valid(row)) {
                     if let Ok(mut b) = bad.lock() {
                         b.push((n, slot));
                     }
                     continue;
                 }
+                let Some(row) = row else { continue };
                 for (index, list) in t.indexes.iter().zip(&mut entries) {
                     k.clear();
                     t.layout.row_key(row, &index.def.columns, &mut k);

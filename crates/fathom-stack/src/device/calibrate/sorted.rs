@@ -1,7 +1,7 @@
 //! Measured times in order: their quantiles, as a model writes them.
 
 /// The percentiles that go into the model.
-const PERCENTILES: [f64; 8] = [5.0, 25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 100.0];
+const PERCENTILES: [f64; 9] = [5.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 100.0];
 /// The quantiles that are to be known well, and within how much of themselves: half the width of their 95 % interval.
 const KNOWN: [f64; 3] = [0.5, 0.75, 0.9];
 const WELL: f64 = 0.07;
@@ -76,7 +76,10 @@ mod tests {
     #[test]
     fn quantiles_that_rest_on_too_little_are_left_out() {
         let times = Sorted::of((1..=100).map(|it| it * 1000).collect());
-        assert_eq!(times.written(), "[[5, 5], [25, 25], [50, 50], [75, 75], [90, 90], [99, 99], [100, 100]]");
+        assert_eq!(
+            times.written(),
+            "[[5, 5], [25, 25], [50, 50], [75, 75], [90, 90], [95, 95], [99, 99], [100, 100]]"
+        );
         assert_eq!(Sorted::of(vec![1500]).written(), "[[100, 1.5]]");
     }
 

@@ -1,0 +1,52 @@
+//! `fathom stack operations FILE`: what reached a modelled device.
+
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::path::Path;
+
+use fathom_stack::device::{Record, read_log};
+use serde_json::json;
+
+use crate::outcome::{Error, Outcome};
+
+/// Prints the log, oldest answer first.
+pub fn run(file: &Path, json: bool) -> super::Result {
+    let records = read_log(file).map_err(|error| match error.kind() {
+        // It says where by itself.
+        ErrorKind::InvalidData => Error::asked(error),
+        _ => Error::asked(format!("{}: {error}", file.display())),
+    })?;
+    let printed = print(&records, json, BufWriter::new(io::stdout().lock()));
+    match printed {
+        // Whoever read has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Outcome::Good),
+        Err(error) => Err(Error::failed(format!("standard output: {error}"))),
+        Ok(()) => Ok(Outcome::Good),
+    }
+}
+
+fn print(records: &[Record], as_json: bool, mut out: impl Write) -> io::Result<()> {
+    if !as_json {
+        writeln!(
+            out,
+            "arrival_us,asked_us,given_us,operation,offset,bytes,outcome,sequential,stalled,data_at"
+        )?;
+    }
+    for it in records {
+        let [arrival, asked, given] = [it.arrival_ns, it.asked_ns, it.given_ns].map(|ns| ns as f64 / 1e3);
+        let (operation, outcome) = (it.operation_name(), it.outcome_name());
+        if as_json {
+            let line = json!({ "arrival_us": arrival, "asked_us": asked, "given_us": given, "operation": operation, "offset": it.offset,
+                "bytes": it.bytes, "outcome": outcome, "sequential": it.sequential, "stalled": it.stalled, "data_at": it.data_at });
+            writeln!(out, "{line}")?;
+        } else {
+            let (offset, bytes) = (it.offset, it.bytes);
+            let [sequential, stalled] = [it.sequential, it.stalled].map(u8::from);
+            let data_at = it.data_at.map_or_else(String::new, |at| at.to_string());
+            writeln!(
+                out,
+                "{arrival:.3},{asked:.3},{given:.3},{operation},{offset},{bytes},{outcome},{sequential},{stalled},{data_at}"
+            )?;
+        }
+    }
+    out.flush()
+}
