@@ -5,6 +5,7 @@
 
 mod place;
 
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -469,4 +470,43 @@ fn what_reached_a_device_is_logged_and_printed() {
         .says("--operations");
     place.fathom(&["stack", "operations", "log.data"]).exits(2).says("FATHDEV1");
     place.fathom(&["stack", "operations", "none-such"]).exits(2).says("none-such");
+}
+
+/// While it tries itself a device is used by a process of its own, so that its server can be killed then as at any other time.
+#[test]
+fn a_server_killed_while_it_tries_itself_ends() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    for after_ms in [0, 5, 20, 50, 100, 200] {
+        let at = place.path(&format!("at{after_ms}"));
+        std::fs::create_dir(&at).unwrap();
+        let image = place.path(&format!("image{after_ms}"));
+        std::fs::File::create(&image).unwrap().set_len(8 << 20).unwrap();
+        let order = serde_json::json!({ "image": image, "at": at, "model": fathom_stack::device::text_of("sd-slow").unwrap(), "seed": 1,
+            "log": null, "capture": false, "faults": [] });
+        let mut server = std::process::Command::new(env!("CARGO_BIN_EXE_fathom"))
+            .arg("device-server")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        writeln!(server.stdin.as_mut().unwrap(), "{order}").unwrap();
+        let mounted = || std::fs::read_to_string("/proc/mounts").unwrap().contains(&*at.to_string_lossy());
+        let begin = std::time::Instant::now();
+        while !mounted() {
+            assert!(begin.elapsed() < Duration::from_secs(10), "no mount");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(after_ms));
+        server.kill().unwrap();
+        // Not a wait, which could be for ever.
+        while server.try_wait().unwrap().is_none() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let undone = std::process::Command::new("umount").arg(&at).status().unwrap();
+        assert!(undone.success() && !mounted());
+    }
 }

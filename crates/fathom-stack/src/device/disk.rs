@@ -5,10 +5,9 @@
 //! [`Timeline`] when the device would be done with it, and has the answer given then. The image is an ordinary file that is never
 //! synced: what a power cut would leave is for the operation log to say, and a daemon that is killed loses nothing.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +25,7 @@ use super::random::Random;
 use super::serving::Serving;
 use super::statistics::{Statistics, TESTED_FROM_NS, Tally, Tried, index};
 use super::timeline::{Operation, Timeline};
+use super::trial;
 
 /// Name of the file.
 pub const FILE: &str = "disk";
@@ -412,32 +412,11 @@ impl Disk {
     /// The file cannot be read or written.
     pub fn trial(&self, trial: &Trial) -> io::Result<[u64; 3]> {
         let Trial { asked_ns, bytes, count, rest } = *trial;
-        let file =
-            OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(self.path())?;
         let mut room = Room::new(bytes, &mut Random(1));
-        let block = room.of(bytes);
         self.device.trial_ns.store(asked_ns.max(1), Ordering::Relaxed);
-        let mut times: [Vec<u64>; 3] = Default::default();
-        let mut one = |kind: usize, operate: &mut dyn FnMut() -> io::Result<()>| -> io::Result<()> {
-            if !rest.is_zero() {
-                std::thread::sleep(rest);
-            }
-            let begin = Instant::now();
-            operate()?;
-            times[kind].push(begin.elapsed().as_nanos() as u64);
-            Ok(())
-        };
-        let mut measure = || -> io::Result<()> {
-            for _ in 0..WARM + count {
-                one(0, &mut || file.read_exact_at(block, 0))?;
-                one(1, &mut || file.write_all_at(block, 0))?;
-                one(2, &mut || file.sync_data())?;
-            }
-            Ok(())
-        };
-        let done = measure();
+        let times = trial::measure(&self.path(), room.of(bytes), WARM + count, rest);
         self.device.trial_ns.store(0, Ordering::Relaxed);
-        done?;
+        let times = times?;
         Ok(times.map(|mut kind| {
             kind.drain(..WARM);
             *kind.select_nth_unstable(count / 2).1
@@ -488,6 +467,8 @@ impl Drop for Disk {
 mod tests {
     use super::*;
     use crate::device::{preset, read_log};
+    use std::fs::OpenOptions;
+    use std::os::unix::fs::FileExt;
 
     fn can_fuse() -> bool {
         let able = crate::is_root() && Path::new("/dev/fuse").exists();

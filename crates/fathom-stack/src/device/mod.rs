@@ -18,6 +18,7 @@ pub mod server;
 mod serving;
 mod statistics;
 mod timeline;
+mod trial;
 mod wire;
 
 pub use calibrate::{CalibrateError, Calibration};
