@@ -11,6 +11,7 @@
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -124,9 +125,29 @@ impl Server {
         let data = &self.data;
         std::fs::create_dir(data).map_err(|error| failed(data, format!("cannot be made: {error}")))?;
         if let Some(user) = self.user {
+            self.reachable(user)?;
             std::os::unix::fs::chown(data, Some(user.uid), Some(user.gid)).map_err(|error| {
                 failed(data, format!("cannot be given to the user that runs PostgreSQL: {error}; use a file system with owners"))
             })?;
+        }
+        Ok(())
+    }
+
+    /// Whether the server's user may enter every directory on the way: initdb's own words do not tell.
+    fn reachable(&self, user: User) -> Result<(), ServerError> {
+        let whole = self.data.canonicalize().map_err(|error| failed(&self.data, error.to_string()))?;
+        for directory in whole.ancestors().skip(1) {
+            let about = std::fs::metadata(directory).map_err(|error| failed(directory, error.to_string()))?;
+            let enters = match (about.uid() == user.uid, about.gid() == user.gid) {
+                (true, _) => 0o100,
+                (false, true) => 0o010,
+                (false, false) => 0o001,
+            };
+            if about.mode() & enters == 0 {
+                let problem = "may not be entered by the user that PostgreSQL runs as, because it does not run as root: work in a directory \
+                               that everybody may enter, such as one below /var/tmp, or `chmod o+x` it";
+                return Err(failed(directory, problem.into()));
+            }
         }
         Ok(())
     }
@@ -399,4 +420,27 @@ fn user_named(name: &CStr) -> Option<User> {
         unsafe { libc::getpwnam_r(name.as_ptr(), &mut entry, buffer.as_mut_ptr(), buffer.len(), &mut found) };
     (code == 0 && !found.is_null() && entry.pw_uid != 0)
         .then_some(User { uid: entry.pw_uid, gid: entry.pw_gid })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_only_root_enters_is_named() {
+        if !rustix::process::geteuid().is_root() || find_programs(None).is_err() {
+            println!("skipped: needs root and PostgreSQL");
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let only_owner = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(directory.path(), only_owner).unwrap();
+        let below = directory.path().join("below");
+        std::fs::create_dir(&below).unwrap();
+        let error = Server::start(None, &below, false, Vec::new(), |_| Ok(())).err().unwrap().to_string();
+        let path = directory.path().display().to_string();
+        for part in [&*path, "may not be entered", "chmod o+x"] {
+            assert!(error.contains(part), "{part} in {error}");
+        }
+    }
 }

@@ -2,8 +2,8 @@
 
 use crate::centre::{Archive, recover};
 use crate::check::{Report, check};
-use crate::load::{Clock, Figures, LoadError, Pace, Plan, Side, Snapshot, run};
-use crate::store::{MmdbOptions, Store, StoreKind};
+use crate::load::{Clock, Figures, LoadError, Moment, Pace, Plan, Side, Snapshot, run};
+use crate::store::{MmdbOptions, Opening, Store, StoreKind};
 use serde::Serialize;
 use std::path::Path;
 
@@ -27,13 +27,15 @@ pub struct Measured {
     pub seconds: f64,
     /// Messages accepted in a second.
     pub accepted_per_s: f64,
-    /// Messages that became final in a second.
+    /// Messages that were delivered in a second.
+    pub delivered_per_s: f64,
+    /// Messages that became final in a second: delivered, undeliverable or expired.
     pub finished_per_s: f64,
     /// Receipts that reached their application in a second.
     pub receipts_per_s: f64,
     /// From the intended submission to the acknowledgement: least, median, 90, 99, 99.9 %, most, ms.
     pub accept_ms: [f64; 6],
-    /// From submission to durable delivery: the same.
+    /// From the intended submission to durable delivery: the same.
     pub deliver_ms: [f64; 6],
     /// From claim to durable completion: the same.
     pub send_ms: [f64; 6],
@@ -47,6 +49,11 @@ pub struct Measured {
     pub memory_bytes: Option<u64>,
     /// Violations of the invariants; none if they were not checked.
     pub violations: Option<u64>,
+    /// The invariants that were checked.
+    pub checked: Vec<&'static str>,
+    /// Numbers of the messages that were accepted, before a Sender's start or during the run, if the plan keeps them.
+    #[serde(skip)]
+    pub accepted: Vec<i64>,
 }
 
 /// What ends a measurement.
@@ -58,6 +65,16 @@ pub enum BenchError {
     /// The invariants do not hold.
     #[error("the invariants do not hold ({} violations): {}", .0.count, .0.violations.join("; "))]
     Violated(Box<Report>),
+    /// A Sender's queue could not be filled.
+    #[error(
+        "{refused} of {messages} messages were refused before the senders' start: a station's queue is full; take more --stations          or fewer --messages"
+    )]
+    NotFilled {
+        /// Refused.
+        refused: u64,
+        /// Asked for.
+        messages: u64,
+    },
     /// A station had two messages in flight.
     #[error("{0} times a station was given a message while one was in flight")]
     Doubled(u64),
@@ -67,8 +84,10 @@ pub enum BenchError {
 pub struct Live<'a> {
     /// Counters so far.
     pub figures: &'a Figures,
-    /// Since the start, s.
-    pub elapsed_s: f64,
+    /// Which half works.
+    pub side: Side,
+    /// Time, and what is left.
+    pub moment: Moment,
 }
 
 /// Measures `plan` on a fresh store in `directory`, which must be empty. `watch` ends the load early by giving false.
@@ -83,17 +102,19 @@ pub fn measure(
     verify: bool,
     watch: &mut dyn FnMut(&Live<'_>) -> bool,
 ) -> Result<Measured, BenchError> {
-    let store = kind.open(directory, mmdb, kind.rules()).map_err(LoadError::from)?;
+    // Filling takes its own clients, before the others.
+    let sessions = plan.sessions().max(FILL.0 + 3);
+    let opening = Opening::OrCreate;
+    let store = kind.open_with(directory, mmdb, kind.rules(), sessions, opening).map_err(LoadError::from)?;
     let store = &*store;
     recover(store, Clock::default().now_us()).map_err(LoadError::from)?;
-    if plan.side == Side::Sender {
-        fill(store, plan)?;
-    }
+    // What a Sender sends was accepted before, and must not be lost either.
+    let mut accepted = if plan.side == Side::Sender { fill(store, plan)? } else { Vec::new() };
     let mut archive = Archive::open(directory).map_err(LoadError::from)?;
     let figures = Figures::default();
     let before = (cpu_us(store), store.log_bytes());
-    let ran = run(store, plan, &figures, Some(&mut archive), &mut |elapsed_s| {
-        watch(&Live { figures: &figures, elapsed_s })
+    let ran = run(store, plan, &figures, Some(&mut archive), &mut |moment| {
+        watch(&Live { figures: &figures, side: plan.side, moment })
     })?;
     let after = (cpu_us(store), store.log_bytes());
     let counted = figures.snapshot();
@@ -103,15 +124,11 @@ pub fn measure(
         Some(after.saturating_sub(before) as f64 / messages.max(1) as f64)
     };
     let memory_bytes = store.memory_bytes();
-    let violations = if verify {
-        let report = check(store, directory, &ran.accepted).map_err(LoadError::from)?;
-        if !report.holds() {
-            return Err(BenchError::Violated(Box::new(report)));
-        }
-        Some(report.count)
-    } else {
-        None
-    };
+    accepted.extend(ran.accepted);
+    let report = verify.then(|| check(store, directory, &accepted)).transpose().map_err(LoadError::from)?;
+    if let Some(report) = report.as_ref().filter(|it| !it.holds()) {
+        return Err(BenchError::Violated(Box::new(report.clone())));
+    }
     if ran.doubled > 0 {
         return Err(BenchError::Doubled(ran.doubled));
     }
@@ -129,6 +146,7 @@ pub fn measure(
         window: plan.window,
         seconds: ran.seconds,
         accepted_per_s: counted.accepted as f64 / ran.seconds,
+        delivered_per_s: counted.delivered as f64 / ran.seconds,
         finished_per_s: (counted.finished + counted.expired) as f64 / ran.seconds,
         receipts_per_s: counted.receipts as f64 / ran.seconds,
         accept_ms: quantiles(&figures.accept),
@@ -138,12 +156,14 @@ pub fn measure(
         log_bytes_per_message: each((before.1, after.1)),
         cpu_us_per_message: each((before.0, after.0)),
         memory_bytes,
-        violations,
+        violations: report.as_ref().map(|it| it.count),
+        checked: report.map(|it| it.checked()).unwrap_or_default(),
+        accepted,
     })
 }
 
-/// Queues what a Sender is going to send.
-fn fill(store: &dyn Store, plan: &Plan) -> Result<(), BenchError> {
+/// Queues what a Sender is going to send; the numbers of the messages, if the plan keeps them.
+fn fill(store: &dyn Store, plan: &Plan) -> Result<Vec<i64>, BenchError> {
     let filling = Plan {
         side: Side::Receiver,
         receivers: FILL.0,
@@ -151,10 +171,15 @@ fn fill(store: &dyn Store, plan: &Plan) -> Result<(), BenchError> {
         messages: plan.messages,
         pace: Pace::Closed,
         load: plan.load.clone(),
+        keep_accepted: plan.keep_accepted,
         ..Plan::default()
     };
-    run(store, &filling, &Figures::default(), None, &mut |_| true)?;
-    Ok(())
+    let figures = Figures::default();
+    let ran = run(store, &filling, &figures, None, &mut |_| true)?;
+    match figures.snapshot().refused {
+        0 => Ok(ran.accepted),
+        refused => Err(BenchError::NotFilled { refused, messages: plan.messages }),
+    }
 }
 
 /// CPU time of this process and, where there is one, of the store's server and its children, µs. In steps of 10 ms.

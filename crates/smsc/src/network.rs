@@ -3,11 +3,54 @@
 //!
 //! It also watches: a station that is given a second message while one is in flight is an error of the centre, counted.
 
+mod file;
+
+pub use file::NetworkFileError;
+
 use crate::centre::{Delivery, Failure};
 use crate::model::StationKey;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+/// Median times of an attempt by its outcome, µs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Delivered.
+    pub delivered_us: u64,
+    /// The station is absent.
+    pub absent_us: u64,
+    /// It is busy.
+    pub busy_us: u64,
+    /// Its memory is full.
+    pub memory_full_us: u64,
+    /// It does not exist.
+    pub unknown_us: u64,
+}
+
+impl Times {
+    /// As usual: so long where a station answers, ten times as long where none does.
+    #[must_use]
+    pub fn usual(answer_us: u64) -> Times {
+        Times {
+            delivered_us: answer_us,
+            absent_us: 10 * answer_us,
+            busy_us: answer_us,
+            memory_full_us: answer_us,
+            unknown_us: answer_us,
+        }
+    }
+
+    fn of(&self, result: Result<(), Failure>) -> u64 {
+        match result {
+            Ok(()) => self.delivered_us,
+            Err(Failure::Absent) => self.absent_us,
+            Err(Failure::Busy) => self.busy_us,
+            Err(Failure::MemoryFull) => self.memory_full_us,
+            Err(Failure::Unknown) => self.unknown_us,
+        }
+    }
+}
 
 /// How mobiles behave. Shares are out of 10,000; what is left of a first attempt is delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,13 +65,15 @@ pub struct NetworkProfile {
     pub memory_full: u32,
     /// Stations that do not exist.
     pub unknown: u32,
-    /// Median latency of an attempt that a station answers, µs; an absent one takes ten times as long. 0: answers at once.
-    pub latency_us: u64,
-    /// Mean time until an absent station is there again, µs.
+    /// Later attempts fail so many thousandths as often: most come after an alert.
+    pub later_permille: u32,
+    /// How long attempts take; 0: the answer comes at once.
+    pub latency: Times,
+    /// Mean time until an absent or full station is there again, µs.
     pub absence_us: u64,
     /// Every time above is divided by this.
     pub time_factor: u64,
-    /// Numbers that begin with these digits always behave so; `None` is delivered.
+    /// Numbers that begin with these digits always behave so; `None` is delivered. The first that fits counts.
     pub prefixes: Vec<(String, Option<Failure>)>,
 }
 
@@ -41,7 +86,8 @@ impl Default for NetworkProfile {
             busy: 200,
             memory_full: 0,
             unknown: 100,
-            latency_us: 3_000_000,
+            later_permille: 250,
+            latency: Times::usual(3_000_000),
             absence_us: 1_800_000_000,
             time_factor: 1,
             prefixes: Vec::new(),
@@ -59,11 +105,24 @@ impl NetworkProfile {
             busy: 0,
             memory_full: 0,
             unknown: 0,
-            latency_us: 0,
+            latency: Times::default(),
             absence_us: 0,
             ..NetworkProfile::default()
         }
     }
+
+    /// The longest time that an attempt may take, µs.
+    #[must_use]
+    pub fn longest_attempt_us(&self) -> u64 {
+        let Times { delivered_us, absent_us, busy_us, memory_full_us, unknown_us } = self.latency;
+        let longest = [delivered_us, absent_us, busy_us, memory_full_us, unknown_us].into_iter().max();
+        spread(longest.unwrap_or(0), 1023) / self.time_factor.max(1)
+    }
+}
+
+/// A latency between half and one and a half of its median, by 10 bits of chance.
+fn spread(median_us: u64, chance: u64) -> u64 {
+    median_us * (512 + chance) / 1024
 }
 
 /// The network.
@@ -106,9 +165,7 @@ impl Network {
         let attempt = delivery.message.attempts;
         let word = mix(station ^ mix(delivery.message.msg_id as u64) ^ u64::from(attempt) << 56);
         let result = self.result(delivery, station, word, attempt);
-        let times = if result == Err(Failure::Absent) { 10 } else { 1 };
-        // Between half and one and a half of the median.
-        let latency = p.latency_us * times * (512 + (word >> 20) % 1024) / 1024 / p.time_factor.max(1);
+        let latency = spread(p.latency.of(result), (word >> 20) % 1024) / p.time_factor.max(1);
         let done_us = now_us + latency as i64;
         let alerts = matches!(result, Err(failure) if failure.alerts());
         // An exponential distribution by its quantile; the word's upper bits are uniform.
@@ -127,13 +184,14 @@ impl Network {
         if (station % 10_000) < u64::from(p.unknown) {
             return Err(Failure::Unknown);
         }
-        // Later attempts fail less often: most come after an alert.
-        let share = (word % 10_000) as u32 * if attempt == 0 { 1 } else { 4 };
-        if share < p.absent {
+        let permille = if attempt == 0 { 1000 } else { u64::from(p.later_permille) };
+        let share = word % 10_000 * 1000;
+        let below = |fail: u32| share < u64::from(fail) * permille;
+        if below(p.absent) {
             Err(Failure::Absent)
-        } else if share < p.absent + p.busy {
+        } else if below(p.absent + p.busy) {
             Err(Failure::Busy)
-        } else if share < p.absent + p.busy + p.memory_full {
+        } else if below(p.absent + p.busy + p.memory_full) {
             Err(Failure::MemoryFull)
         } else {
             Ok(())

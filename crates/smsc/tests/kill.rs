@@ -5,7 +5,7 @@
 use smsc::centre::{Archive, RetryPolicy, recover};
 use smsc::check::check;
 use smsc::load::{Clock, Figures, LoadProfile, Plan, Side, run};
-use smsc::network::NetworkProfile;
+use smsc::network::{NetworkProfile, Times};
 use smsc::store::{MmdbOptions, StoreKind};
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Write};
@@ -53,7 +53,7 @@ fn child(dir: &Path, kind: StoreKind, selective: bool, seed: u64) {
             seed,
             absent: 1500,
             busy: 500,
-            latency_us: 300_000,
+            latency: Times::usual(300_000),
             absence_us: 20_000_000,
             time_factor: 1000,
             ..NetworkProfile::default()

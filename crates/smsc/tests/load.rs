@@ -6,7 +6,7 @@ use mmdb::{Locking, LogKind};
 use smsc::centre::{Archive, RetryPolicy, Rules, recover};
 use smsc::check::check;
 use smsc::load::{Clock, Figures, LoadProfile, Plan, Side, run};
-use smsc::network::NetworkProfile;
+use smsc::network::{NetworkProfile, Times};
 use smsc::store::{MmdbOptions, MmdbStore, SqliteStore, Store, StoreKind};
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn lively(threads: usize, window: usize, messages: u64) -> Plan {
             busy: 500,
             memory_full: 300,
             unknown: 200,
-            latency_us: 300_000,
+            latency: Times::usual(300_000),
             absence_us: 20_000_000,
             time_factor: 1000,
             ..NetworkProfile::default()

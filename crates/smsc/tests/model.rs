@@ -184,7 +184,10 @@ impl Run<'_> {
                 self.all(&Operation::WakeDue { now_us, max: 100 });
                 self.all(&Operation::Expire { from: Place::BEGIN, now_us, max: 100 });
             }
-            Step::Pass { seconds } => self.now_us += i64::from(seconds) * SECOND_US,
+            Step::Pass { seconds } => {
+                self.all(&Operation::NextDue);
+                self.now_us += i64::from(seconds) * SECOND_US;
+            }
             Step::Query { which } => {
                 let msg_id = self.message(which);
                 self.all(&Operation::Query { account: ACCOUNT, msg_id });

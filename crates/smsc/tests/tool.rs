@@ -1,7 +1,7 @@
 //! The command as a user calls it.
 #![allow(clippy::unwrap_used)]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn smsc(dir: &Path, arguments: &[&str]) -> Output {
@@ -16,6 +16,7 @@ fn text(octets: &[u8]) -> String {
 fn the_readmes_commands_run() {
     let dir = tempfile::tempdir().unwrap();
     let readme = include_str!("../README.md");
+    std::fs::write(dir.path().join("network.toml"), include_str!("../docs/network.toml")).unwrap();
     let commands: Vec<&str> = readme.lines().filter_map(|line| line.strip_prefix("$ smsc ")).collect();
     assert!(commands.len() >= 5);
     for command in commands {
@@ -24,7 +25,7 @@ fn the_readmes_commands_run() {
         assert!(output.status.success(), "smsc {command}: {}", text(&output.stderr));
         assert!(!output.stdout.is_empty(), "smsc {command} says nothing");
     }
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "stores are left behind");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "stores are left behind");
 }
 
 #[test]
@@ -36,13 +37,20 @@ fn what_a_bench_leaves_can_be_checked_and_damage_is_found() {
     let row: serde_json::Value = serde_json::from_slice(&kept.stdout).unwrap();
     assert_eq!((&row["figures"]["accepted"], &row["durability"]), (&200.into(), &"power-cut".into()));
     let store = text(&kept.stderr).trim().strip_prefix("kept: ").unwrap().to_owned();
-    let check = ["check", "--store", "sqlite", &store];
+    let check = ["check", &store];
     let good = smsc(dir.path(), &check);
+    let said = text(&good.stdout);
+    assert!(good.status.success() && said.contains("ok, these hold: I1, I2, I3, I4, I5\n"), "{said}");
     assert!(
-        good.status.success() && text(&good.stdout).contains("ok: I1 to I7 hold"),
-        "{}",
-        text(&good.stdout)
+        said.contains("not checked: I6: which messages were accepted was not said (--accepted FILE)"),
+        "{said}"
     );
+    assert!(said.contains("not checked: I7: "), "{said}");
+    // With the numbers that the bench has left.
+    let accepted = format!("{store}/accepted");
+    let with = [&check[..], &["--store", "sqlite-naive", "--accepted", &accepted]].concat();
+    let said = text(&smsc(dir.path(), &with).stdout);
+    assert!(said.contains("ok, these hold: I1, I2, I3, I4, I5, I6\n") && !said.contains("I6:"), "{said}");
 
     // A message that was never accepted, and one whose queue row is gone.
     std::fs::write(dir.path().join("accepted"), "1\n999999\n").unwrap();
@@ -87,19 +95,156 @@ fn senders_alone_end_with_their_time_or_their_queue() {
 #[test]
 fn wrong_questions_are_told_what_would_be_right() {
     let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("bad.toml"), "[outcomes]\nabsent = 101\n").unwrap();
+    std::fs::write(dir.path().join("slow.toml"), "[latency_ms]\nbusy = 40_050\n").unwrap();
     for (arguments, code, said) in [
         (&["bench", "--store", "sqlit"][..], 2, "did you mean sqlite?"),
         (&["bench", "--threads", "0"], 2, "1..=1024"),
         (&["bench", "--rate", "10"], 2, "--seconds"),
+        (
+            &["bench", "--side", "sender", "--stations", "1", "--messages", "10100", "--threads", "1"],
+            1,
+            "100 of 10100 messages were refused before the senders' start",
+        ),
+        (
+            &["bench", "--network", "feild"],
+            2,
+            "feild: No such file or directory (os error 2); give perfect, field or",
+        ),
+        (
+            &["bench", "--network", "bad.toml"],
+            2,
+            "--network bad.toml:2: 101 is out of range: from 0 to 100\n    2 | absent = 101",
+        ),
+        (
+            &["bench", "--network", "slow.toml", "--time-factor", "1"],
+            2,
+            "an attempt may take 60 s, and a claim ends after 60 s",
+        ),
+        (&["bench", "--ucs2", "101"], 2, "0..=100"),
         (&["bench", "--zipf", "9"], 2, "must be 0 to 5"),
         (&["bench", "--side", "sender", "--seconds", "1"], 2, "give --messages"),
         (&["bench", "--side", "receiver", "--seconds", "1", "--messages", "9"], 2, "leave the other out"),
         (&["bench", "--locking", "row"], 2, "known are none, record, page, container"),
         (&["bench", "--dir", "nowhere"], 2, "nowhere"),
+        (
+            &["bench", "--store", "postgresql", "--threads", "1,1024"],
+            2,
+            "3075 sessions are needed, but its server is made for 1500 at most; take fewer --threads",
+        ),
         (&["check", "nowhere"], 2, "nowhere is no directory"),
     ] {
         let output = smsc(dir.path(), arguments);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains(said), "{arguments:?}: {}", text(&output.stderr));
     }
+}
+
+#[test]
+fn a_server_needs_a_file_for_each_session() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench =
+        format!("ulimit -n 256; exec {} bench --store postgresql --threads 100", env!("CARGO_BIN_EXE_smsc"));
+    let output = Command::new("sh").args(["-c", &bench]).current_dir(dir.path()).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("303 sessions are needed") && said.contains("256 files open (ulimit -n)"),
+        "{said}"
+    );
+}
+
+/// All files below a directory.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|it| it.unwrap().path());
+    let mut all: Vec<PathBuf> =
+        entries.flat_map(|it| if it.is_dir() { files(&it) } else { vec![it] }).collect();
+    all.sort();
+    all
+}
+
+/// `smsc check` on a wrong directory made a new store there, found no violation in it, and said so.
+#[test]
+fn a_directory_without_a_store_is_refused_and_left_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for name in ["empty", "foreign", "zero", "other-sqlite", "other-mmdb"] {
+        std::fs::create_dir(at(name)).unwrap();
+    }
+    std::fs::write(at("foreign/letter.txt"), "Dear Sir").unwrap();
+    std::fs::write(at("foreign/MANIFEST"), "of a ship").unwrap();
+    std::fs::write(at("zero/smsc.db"), "").unwrap();
+    let database = rusqlite::Connection::open(at("other-sqlite/smsc.db")).unwrap();
+    database.execute_batch("CREATE TABLE message(text)").unwrap();
+    drop(database);
+    drop(mmdb::Database::open(at("other-mmdb"), mmdb::Options::default()).unwrap());
+    for (name, said) in [
+        ("empty", "empty has no store in it: it is empty; give the directory"),
+        ("foreign", "foreign has no store in it, only MANIFEST, letter.txt; give"),
+        ("zero", "zero has no store in it, only smsc.db"),
+        ("other-sqlite", "other-sqlite: the database there has no tables of messages"),
+        ("other-mmdb", "other-mmdb: the database there has no tables of messages"),
+    ] {
+        let before = files(dir.path());
+        for more in [&[][..], &["--json"]] {
+            let output = smsc(dir.path(), &[&["check", name], more].concat());
+            let heard = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{name}: {heard}");
+            assert!(heard.contains(said) && output.stdout.is_empty(), "{name}: {heard}");
+        }
+        if name != "other-mmdb" {
+            assert_eq!(files(dir.path()), before, "{name}: something was made");
+        }
+    }
+    let empty = smsc(dir.path(), &["check", "empty", "--store", "postgresql"]);
+    assert_eq!((empty.status.code(), files(&at("empty")).len()), (Some(2), 0), "{}", text(&empty.stderr));
+    let database = rusqlite::Connection::open(at("other-sqlite/smsc.db")).unwrap();
+    let tables: i64 = database.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).unwrap();
+    assert_eq!(tables, 1);
+}
+
+#[test]
+fn the_store_in_a_directory_is_recognised() {
+    let dir = tempfile::tempdir().unwrap();
+    let stores = ["mmdb", "sqlite-naive", "postgresql-grouped"];
+    let server = postgresql_server::find_programs(None).is_ok();
+    for (number, store) in stores.into_iter().enumerate().take(if server { 3 } else { 2 }) {
+        // Senders alone: what was queued before them counts as accepted.
+        let bench = ["bench", "--store", store, "--side", "sender", "--threads", "2", "--messages", "50"];
+        let kept = smsc(dir.path(), &[&bench[..], &["--keep", "--json"]].concat());
+        assert!(kept.status.success(), "{}", text(&kept.stderr));
+        let row: serde_json::Value = serde_json::from_slice(&kept.stdout).unwrap();
+        assert_eq!(row["checked"], serde_json::json!(["I1", "I2", "I3", "I4", "I5", "I6"]), "{row}");
+        let path = text(&kept.stderr).trim().strip_prefix("kept: ").unwrap().to_owned();
+        let accepted = format!("{path}/accepted");
+        let checked = smsc(dir.path(), &["check", &path, "--accepted", &accepted, "--json"]);
+        let report: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+        let recognised = ["mmdb", "sqlite", "postgresql"][number];
+        assert_eq!((&report["store"], &report["accepted"]), (&recognised.into(), &50.into()), "{report}");
+        assert_eq!((&report["holds"], &report["not_checked"]["I6"]), (&true.into(), &().into()), "{report}");
+        assert!(report["not_checked"]["I7"].is_string(), "{report}");
+        let other = if store == "mmdb" { "sqlite" } else { "mmdb" };
+        let wrong = smsc(dir.path(), &["check", &path, "--store", other]);
+        let said = text(&wrong.stderr);
+        assert!(said.contains(&format!("has {recognised} in it, not {other}; leave --store out")), "{said}");
+        assert_eq!(wrong.status.code(), Some(2));
+    }
+}
+
+/// "sent/s" counted what was undeliverable, too.
+#[test]
+fn a_network_of_ones_own_decides_what_is_delivered() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("net.toml"), "[prefixes]\n49 = \"unknown\"\n491700000 = \"delivered\"\n")
+        .unwrap();
+    // 2000 stations, of which those below 1000 have the longer prefix: 49170 0000 000 to 999.
+    let load = ["--stations", "2000", "--threads", "2", "--messages", "1000", "--json"];
+    let bench = smsc(dir.path(), &[&["bench", "--network", "net.toml"][..], &load].concat());
+    let row: serde_json::Value =
+        serde_json::from_slice(&bench.stdout).unwrap_or_else(|_| panic!("{}", text(&bench.stderr)));
+    let delivered = row["figures"]["delivered"].as_u64().unwrap();
+    assert!((400..600).contains(&delivered) && row["figures"]["finished"] == 1000, "{row}");
+    let (per_s, final_per_s) =
+        (row["delivered_per_s"].as_f64().unwrap(), row["finished_per_s"].as_f64().unwrap());
+    assert!((per_s / final_per_s - delivered as f64 / 1000.0).abs() < 0.001, "{row}");
 }

@@ -8,12 +8,13 @@
 //! | Notifier / Retry | [`Operation::Alert`], [`Operation::WakeDue`] |
 //! | Flusher | [`Operation::NextSent`], the [`Archive`], [`Operation::DropSent`] |
 //!
-//! Besides them query, cancel, replace, accounts, and what a restart needs.
+//! Besides them query, cancel, replace, accounts, what a restart needs, and what is due next.
 
 mod account;
 mod archive;
 mod claim;
 mod complete;
+mod due;
 mod finish;
 mod flush;
 mod lookup;
@@ -28,6 +29,7 @@ mod timer;
 pub use archive::{Archive, ArchiveError, ArchiveReader, Archived, read_archive};
 pub use claim::Delivery;
 pub use complete::{Completed, Completion, Verdict};
+pub use due::{Due, Task};
 pub use flush::flush;
 pub use lookup::status;
 pub use manage::{Refusal, Replacement, Status};

@@ -3,6 +3,7 @@
 use super::account;
 use super::claim::{self, Delivery};
 use super::complete::{self, Completed, Completion};
+use super::due::{self, Due};
 use super::manage::{self, Refusal, Replacement, Status};
 use super::receive::{self, Submission};
 use super::timer::Place;
@@ -127,6 +128,8 @@ pub enum Operation {
     },
     /// Deletes archived messages: their `done_us` and number.
     DropSent(Vec<(i64, i64)>),
+    /// What is to be done next, whether it is due or not.
+    NextDue,
 }
 
 /// What an operation gives.
@@ -157,6 +160,8 @@ pub enum Outcome {
     Account(Option<Account>),
     /// Final messages, the oldest first.
     Sent(Vec<Message>),
+    /// The earliest task; none if nothing will ever be due.
+    Due(Option<Due>),
 }
 
 impl Operation {
@@ -197,6 +202,7 @@ impl Operation {
             Operation::Account(account) => account::find(tx, *account).map(Outcome::Account),
             Operation::NextSent { max } => flush::next_sent(tx, *max).map(Outcome::Sent),
             Operation::DropSent(keys) => flush::drop_sent(tx, keys).map(Outcome::Count),
+            Operation::NextDue => due::next_due(tx).map(Outcome::Due),
         }
     }
 }

@@ -45,8 +45,17 @@ impl RetryPolicy {
     /// The usual delays, divided by `factor`.
     #[must_use]
     pub fn accelerated(factor: i64) -> RetryPolicy {
-        let minutes = |list: &[i64]| list.iter().map(|m| (m * 60_000_000 / factor.max(1)).max(1)).collect();
-        RetryPolicy { absent_us: minutes(&[5, 10, 30, 60, 180, 360]), busy_us: minutes(&[1, 2, 5, 15]) }
+        let minutes = |list: &[i64]| list.iter().map(|m| m * 60_000_000).collect();
+        let usual =
+            RetryPolicy { absent_us: minutes(&[5, 10, 30, 60, 180, 360]), busy_us: minutes(&[1, 2, 5, 15]) };
+        usual.divided(factor)
+    }
+
+    /// These delays, divided by `factor`.
+    #[must_use]
+    pub fn divided(self, factor: i64) -> RetryPolicy {
+        let divided = |list: Vec<i64>| list.into_iter().map(|us| (us / factor.max(1)).max(1)).collect();
+        RetryPolicy { absent_us: divided(self.absent_us), busy_us: divided(self.busy_us) }
     }
 
     /// When to try again after the station's `attempts`-th failure (from 0) in a row; `None` for never.

@@ -5,11 +5,12 @@ use super::store::StoreArgs;
 use clap::{Args, ValueEnum};
 use smsc::bench::{Live, Measured, measure};
 use smsc::centre::RetryPolicy;
-use smsc::load::{LoadProfile, Pace, Plan, Side};
+use smsc::load::{LiveLine, LoadProfile, Pace, Plan, Side};
 use smsc::network::NetworkProfile;
+use smsc::store::StoreKind;
 use std::error::Error;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -63,18 +64,29 @@ pub struct Bench {
     #[arg(long, default_value_t = 0, help_heading = "Load")]
     body: usize,
     /// Messages out of 100 that ask for a receipt.
-    #[arg(long, default_value_t = 0, help_heading = "Load")]
+    #[arg(long, default_value_t = 0, help_heading = "Load", value_parser = clap::value_parser!(u32).range(0..=100))]
     receipts: u32,
-    /// Mobiles: perfect ones take everything at once; field: 90 % delivered, 7 % absent, 2 % busy, 1 % unknown.
-    #[arg(long, value_enum, default_value = "perfect", help_heading = "Network")]
-    network: NetworkArg,
-    /// The field's times (seconds, minutes) are divided by this.
-    #[arg(long, default_value_t = 1000, help_heading = "Network")]
+    /// Messages out of 100 in UCS2, unless --body.
+    #[arg(long, default_value_t = 15, help_heading = "Load", value_parser = clap::value_parser!(u32).range(0..=100))]
+    ucs2: u32,
+    /// Messages out of 100 that take several parts, unless --body.
+    #[arg(long, default_value_t = 12, help_heading = "Load", value_parser = clap::value_parser!(u32).range(0..=100))]
+    long: u32,
+    /// Messages out of 1000 that are scheduled, for 20 ms later.
+    #[arg(long, default_value_t = 0, help_heading = "Load", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    scheduled: u32,
+    /// Mobiles: perfect ones take everything at once; field: 90 % delivered, 7 % absent, 2 % busy, 1 % unknown; or a TOML file with
+    /// shares, latencies, retries and prefixes (crates/smsc/docs/network.toml has all of it).
+    #[arg(long, default_value = "perfect", value_name = "perfect|field|FILE", help_heading = "Network")]
+    network: PathBuf,
+    /// The times of the field or the file (seconds, minutes) are divided by this.
+    #[arg(long, default_value_t = 1000, help_heading = "Network", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     time_factor: u64,
     /// Where the stores are made; they are deleted afterwards.
     #[arg(long, default_value = ".")]
     dir: PathBuf,
-    /// Keep the stores and say where they are.
+    /// Keep the stores and say where they are. Beside each lies `accepted`, the numbers of the messages that were accepted, for
+    /// smsc check --accepted (not with --no-check).
     #[arg(long)]
     keep: bool,
     /// Leave the check of the invariants out.
@@ -92,21 +104,20 @@ enum SideArg {
     Both,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum NetworkArg {
-    Perfect,
-    Field,
-}
-
 impl Bench {
     /// Whether all rows were measured.
     pub fn run(&self) -> Result<bool, Box<dyn Error>> {
-        if !self.json {
-            writeln!(std::io::stdout(), "{}", HEAD)?;
+        // Before hours of other rows.
+        for &threads in &self.threads {
+            let sessions = self.plan(threads.into(), 0)?.sessions();
+            self.kind().allows(sessions).map_err(|error| Wrong(error.to_string()))?;
         }
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        }
+        if !self.json {
+            writeln!(std::io::stdout(), "{}", HEAD)?;
         }
         for round in 0..self.repeat {
             for &threads in &self.threads {
@@ -114,9 +125,10 @@ impl Bench {
                 let scratch =
                     scratch.map_err(|error| Wrong(format!("--dir {}: {error}", self.dir.display())))?;
                 let plan = self.plan(threads.into(), u64::from(round))?;
-                let kind = self.store.store;
+                let kind = self.kind();
+                let mut line = LiveLine::default();
                 let mut watch = |live: &Live<'_>| {
-                    self.show(live);
+                    show(&mut line, live);
                     !stop.load(Relaxed)
                 };
                 let measured =
@@ -125,7 +137,11 @@ impl Bench {
                     eprint!("\r\x1b[K");
                 }
                 if self.keep {
-                    eprintln!("kept: {}", scratch.keep().display());
+                    let kept = scratch.keep();
+                    eprintln!("kept: {}", kept.display());
+                    if !measured.accepted.is_empty() {
+                        keep_accepted(&kept.join(ACCEPTED), &measured.accepted)?;
+                    }
                 }
                 if stop.load(Relaxed) {
                     return Ok(false);
@@ -144,6 +160,34 @@ impl Bench {
             }
         }
         Ok(true)
+    }
+
+    fn kind(&self) -> StoreKind {
+        self.store.store.unwrap_or(StoreKind::Mmdb)
+    }
+
+    /// How mobiles behave, and when the centre tries again: both shortened by the same factor.
+    fn network(&self, seed: u64) -> Result<(NetworkProfile, RetryPolicy), Wrong> {
+        let (profile, retry) = match self.network.to_str() {
+            Some("perfect") => (NetworkProfile::perfect(seed), RetryPolicy::accelerated(1)),
+            Some("field") => (NetworkProfile::default(), RetryPolicy::accelerated(1)),
+            _ => NetworkProfile::read(&self.network).map_err(|error| {
+                let hint = if error.line == 0 { "; give perfect, field or the name of a file" } else { "" };
+                Wrong(format!("--network {error}{hint}"))
+            })?,
+        };
+        let profile = NetworkProfile { seed, time_factor: self.time_factor, ..profile };
+        let lease_us = self.kind().rules().lease_us.unsigned_abs();
+        let longest_us = profile.longest_attempt_us();
+        if longest_us >= lease_us {
+            return Err(Wrong(format!(
+                "--time-factor {}: an attempt may take {:.0} s, and a claim ends after {:.0} s; take a greater one or shorter latencies",
+                self.time_factor,
+                longest_us as f64 / 1e6,
+                lease_us as f64 / 1e6
+            )));
+        }
+        Ok((profile, retry.divided(i64::try_from(self.time_factor).unwrap_or(i64::MAX))))
     }
 
     fn plan(&self, threads: usize, round: u64) -> Result<Plan, Wrong> {
@@ -192,12 +236,7 @@ impl Bench {
         if self.body > 34_000 {
             return Err(Wrong(format!("--body {}: 255 parts hold 34000", self.body)));
         }
-        let network = match self.network {
-            NetworkArg::Perfect => NetworkProfile::perfect(seed),
-            NetworkArg::Field => {
-                NetworkProfile { seed, time_factor: self.time_factor.max(1), ..NetworkProfile::default() }
-            }
-        };
+        let (network, retry) = self.network(seed)?;
         Ok(Plan {
             side,
             receivers: threads,
@@ -211,39 +250,40 @@ impl Bench {
                 stations: self.stations,
                 zipf: self.zipf,
                 body_octets: self.body,
-                receipt_percent: self.receipts.min(100),
+                receipt_percent: self.receipts,
+                ucs2_percent: self.ucs2,
+                long_percent: self.long,
+                scheduled_permille: self.scheduled,
                 ..LoadProfile::default()
             },
             network,
-            // The field's waits are shortened by the same factor.
-            retry: RetryPolicy::accelerated(i64::try_from(self.time_factor).unwrap_or(i64::MAX)),
+            retry,
             drain: self.seconds.is_none(),
             keep_accepted: !self.no_check,
             ..Plan::default()
         })
     }
-
-    /// One line that is written over.
-    fn show(&self, live: &Live<'_>) {
-        if !std::io::stderr().is_terminal() {
-            return;
-        }
-        let it = live.figures.snapshot();
-        let rate = |count: u64| count as f64 / live.elapsed_s.max(0.001);
-        eprint!(
-            "\r\x1b[K{:5.1} s  {:>9.0} accepted/s  {:>9.0} delivered/s  queue {:>8}  p99 {:.1} ms",
-            live.elapsed_s,
-            rate(it.accepted),
-            rate(it.delivered),
-            it.accepted.saturating_sub(it.finished + it.expired),
-            live.figures.accept.ms_at(0.99),
-        );
-        // A terminal that is gone is noticed elsewhere.
-        let _ = std::io::stderr().flush();
-    }
 }
 
-const HEAD: &str = "store                  durability  side      threads window  accepted/s     sent/s  receipts/s  \
+/// One line that is written over.
+fn show(line: &mut LiveLine, live: &Live<'_>) {
+    if !std::io::stderr().is_terminal() {
+        return;
+    }
+    eprint!("\r\x1b[K{}", line.next(live.side, live.figures, live.moment));
+    // A terminal that is gone is noticed elsewhere.
+    let _ = std::io::stderr().flush();
+}
+
+/// The file beside a kept store with the numbers of the accepted messages.
+const ACCEPTED: &str = "accepted";
+
+fn keep_accepted(path: &Path, numbers: &[i64]) -> Result<(), Box<dyn Error>> {
+    let lines: String = numbers.iter().map(|number| format!("{number}\n")).collect();
+    std::fs::write(path, lines).map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
+const HEAD: &str = "store                  durability  side      threads window  accepted/s delivered/s     final/s  receipts/s  \
                     accept p50/p99/p99.9 ms  send p50/p99 ms    deliver p50/99  log B/msg  CPU us/msg";
 
 fn row(it: &Measured) -> String {
@@ -252,13 +292,14 @@ fn row(it: &Measured) -> String {
     let [_, send_50, _, send_99, ..] = it.send_ms.map(|ms| format!("{ms:.2}"));
     let [_, deliver_50, _, deliver_99, ..] = it.deliver_ms.map(|ms| format!("{ms:.1}"));
     format!(
-        "{:<22} {:<11} {:<9} {:>7} {:>6} {:>11.0} {:>10.0} {:>11.0}  {:>23}  {:>15}  {:>17} {:>10} {:>11}",
+        "{:<22} {:<11} {:<9} {:>7} {:>6} {:>11.0} {:>11.0} {:>11.0} {:>11.0}  {:>23}  {:>15}  {:>17} {:>10} {:>11}",
         it.store,
         it.durability,
         it.side,
         it.threads,
         it.window,
         it.accepted_per_s,
+        it.delivered_per_s,
         it.finished_per_s,
         it.receipts_per_s,
         format!("{p50} / {p99} / {p999}"),

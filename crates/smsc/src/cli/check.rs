@@ -6,16 +6,20 @@ use clap::Args;
 use smsc::centre::recover;
 use smsc::check::check;
 use smsc::load::Clock;
+use smsc::store::{Opening, SESSIONS, StoreError, StoreKind};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Checks the invariants I1 to I7 over a store that nobody is using.
+/// Checks the invariants I1 to I6 over a store that nobody is using, and says which it could not check.
 ///
-/// The store is opened, so it recovers first, and claims that died with their process are given back. Example:
+/// The store is opened, so it recovers first, and claims that died with their process are given back. Nothing is made where there
+/// is no store. Example:
 ///
-///   smsc check --store mmdb /var/lib/smsc
+///   smsc check /var/lib/smsc
+///   smsc check smsc-bench-AbCdEf --accepted smsc-bench-AbCdEf/accepted     what `smsc bench --keep` has left
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Check {
@@ -23,7 +27,7 @@ pub struct Check {
     directory: PathBuf,
     #[command(flatten)]
     store: StoreArgs,
-    /// A file with numbers of accepted messages, one in a line: each must be in the store or the archive.
+    /// A file with numbers of accepted messages, one in a line: each must be in the store or the archive (I6).
     #[arg(long)]
     accepted: Option<PathBuf>,
     /// Print JSON.
@@ -39,10 +43,14 @@ impl Check {
             let what = format!("{} is no directory; give the one that the store is in", directory.display());
             return Err(Wrong(what).into());
         }
+        let kind = self.kind()?;
         let accepted = self.accepted()?;
-        let kind = self.store.store;
         let begin = Instant::now();
-        let store = kind.open(directory, &self.store.mmdb(), kind.rules())?;
+        let (options, rules) = (self.store.mmdb(), kind.rules());
+        let store = match kind.open_with(directory, &options, rules, SESSIONS, Opening::Existing) {
+            Err(error @ StoreError::NoStore { .. }) => return Err(Wrong(error.to_string()).into()),
+            opened => opened?,
+        };
         let recovered = recover(&*store, Clock::default().now_us())?;
         let opened_s = begin.elapsed().as_secs_f64();
         let report = check(&*store, directory, &accepted)?;
@@ -51,7 +59,9 @@ impl Check {
                 std::io::stdout(),
                 "{}",
                 serde_json::json!({
+                    "store": kind.name(),
                     "holds": report.holds(), "violations": report.count, "described": report.violations,
+                    "checked": report.checked(), "not_checked": BTreeMap::from_iter(report.not_checked()),
                     "live": report.live, "final": report.finished, "archived": report.archived,
                     "stations": report.stations, "accepted": report.accepted,
                     "opened_s": opened_s, "claims_given_back": recovered.freed, "rebuilt": recovered.rebuilt,
@@ -60,7 +70,8 @@ impl Check {
         } else {
             writeln!(
                 std::io::stdout(),
-                "opened in {opened_s:.2} s; {} live, {} final, {} archived messages; {} stations; {} claims given back",
+                "{} opened in {opened_s:.2} s; {} live, {} final, {} archived messages; {} stations; {} claims given back",
+                kind.name(),
                 report.live,
                 report.finished,
                 report.archived,
@@ -74,13 +85,35 @@ impl Check {
             if more > 0 {
                 writeln!(std::io::stdout(), "… and {more} more")?;
             }
-            writeln!(
-                std::io::stdout(),
-                "{}",
-                if report.holds() { "ok: I1 to I7 hold" } else { "the invariants do not hold" }
-            )?;
+            let checked = report.checked().join(", ");
+            let word = if report.holds() { "ok, these hold" } else { "violated, of these" };
+            writeln!(std::io::stdout(), "{word}: {checked}")?;
+            for (name, why) in report.not_checked() {
+                let help = if name == "I6" { " (--accepted FILE)" } else { "" };
+                writeln!(std::io::stdout(), "not checked: {name}: {why}{help}")?;
+            }
         }
         Ok(report.holds())
+    }
+
+    /// The kind of the store that is there, and that is meant.
+    fn kind(&self) -> Result<StoreKind, Box<dyn Error>> {
+        let directory = self.directory.display();
+        let found = StoreKind::found_in(&self.directory)?;
+        let names = || found.iter().map(|it| it.name()).collect::<Vec<_>>().join(" and ");
+        let wrong = match (self.store.store, &found[..]) {
+            (_, []) => format!(
+                "{directory} has no store in it{}; give the directory that a store was made in, such as `smsc bench --keep` names",
+                what_is_in(&self.directory)?
+            ),
+            (None, [one]) => return Ok(*one),
+            (None, _) => format!("{directory} has {} in it; choose one with --store", names()),
+            (Some(kind), found) if found.iter().any(|it| it.is_like(kind)) => return Ok(kind),
+            (Some(kind), _) => {
+                format!("{directory} has {} in it, not {}; leave --store out", names(), kind.name())
+            }
+        };
+        Err(Wrong(wrong).into())
     }
 
     fn accepted(&self) -> Result<Vec<i64>, Box<dyn Error>> {
@@ -93,4 +126,18 @@ impl Check {
         };
         text.lines().enumerate().map(number).collect()
     }
+}
+
+/// A few names, so that the reader sees where he is.
+fn what_is_in(directory: &Path) -> Result<String, Box<dyn Error>> {
+    let read = std::fs::read_dir(directory).and_then(|entries| {
+        entries.map(|it| Ok(it?.file_name().to_string_lossy().into_owned())).collect::<Result<Vec<_>, _>>()
+    });
+    let mut names = read.map_err(|error| format!("{}: {error}", directory.display()))?;
+    names.sort_unstable();
+    Ok(match names.len() {
+        0 => ": it is empty".into(),
+        1..=3 => format!(", only {}", names.join(", ")),
+        more => format!(", but {} and {} others", names[..2].join(", "), more - 2),
+    })
 }

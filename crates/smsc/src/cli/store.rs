@@ -8,9 +8,10 @@ use std::path::PathBuf;
 /// Which store, and mmdb's axes.
 #[derive(Args)]
 pub struct StoreArgs {
-    /// Where messages live [mmdb, sqlite, sqlite-naive, postgresql, postgresql-grouped, postgresql-statements].
-    #[arg(long, default_value = "mmdb", value_parser = kind)]
-    pub store: StoreKind,
+    /// Where messages live: mmdb, sqlite, sqlite-naive, postgresql, postgresql-grouped, postgresql-statements [default: mmdb; where
+    /// there is a store, that one].
+    #[arg(long, value_parser = kind)]
+    pub store: Option<StoreKind>,
     /// mmdb: leave tables out of the log that can be made again from others (selective logging).
     #[arg(long, help_heading = "Axes of mmdb")]
     selective: bool,
@@ -26,6 +27,9 @@ pub struct StoreArgs {
     /// mmdb: directory of the next log stream, if it is to be elsewhere; several pay with several devices.
     #[arg(long, help_heading = "Axes of mmdb")]
     stream_dir: Vec<PathBuf>,
+    /// mmdb: size of a log segment, MiB; small ones on slow disks, which take long to fill one with zeros beforehand.
+    #[arg(long, default_value_t = 64, help_heading = "Axes of mmdb", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    segment_mib: u64,
     /// mmdb: what is locked besides stations [none, record, page, container].
     #[arg(long, default_value = "none", value_parser = locking, help_heading = "Axes of mmdb")]
     locking: Locking,
@@ -58,6 +62,7 @@ impl StoreArgs {
         MmdbOptions {
             streams: self.streams.into(),
             stream_dirs: self.stream_dir.clone(),
+            segment_mib: self.segment_mib,
             log_kind: if self.after_images { LogKind::AfterImage } else { LogKind::Differential },
             group_commit: !self.no_group_commit,
             selective: self.selective,

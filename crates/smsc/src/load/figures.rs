@@ -29,7 +29,7 @@ pub struct Figures {
     pub archived: AtomicU64,
     /// From the (intended) submission to the acknowledgement.
     pub accept: Latencies,
-    /// From the submission to the durable delivery.
+    /// From the (intended) submission to the durable delivery.
     pub deliver: Latencies,
     /// From the claim to the durable completion of an attempt, its time in the air included.
     pub send: Latencies,
@@ -52,6 +52,12 @@ pub struct Snapshot {
 }
 
 impl Figures {
+    /// Grows whenever anything happens to a message.
+    pub(super) fn progress(&self) -> u64 {
+        let counters = [&self.accepted, &self.refused, &self.attempts, &self.receipts, &self.expired];
+        counters.iter().map(|it| it.load(Relaxed)).sum()
+    }
+
     /// The counters now.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
@@ -70,9 +76,37 @@ impl Figures {
     }
 }
 
-/// A histogram of microseconds, three digits, up to an hour.
+/// Histograms of microseconds, three digits, up to an hour.
 #[derive(Debug)]
-pub struct Latencies(Mutex<Histogram<u64>>);
+pub struct Latencies(Mutex<Histograms>);
+
+/// All that was measured is in one of both.
+#[derive(Debug)]
+struct Histograms {
+    all: Histogram<u64>,
+    /// What nobody has looked at yet.
+    recent: Histogram<u64>,
+}
+
+impl Histograms {
+    fn unite(&mut self) {
+        // Both have the same bounds, so adding cannot fail.
+        let _ = self.all.add(&self.recent);
+        self.recent.reset();
+    }
+}
+
+/// When a thread hands over what it has measured: when it is so much, or so long ago that somebody may be looking, µs.
+const HANDED_OVER: (u64, i64) = (4096, 1_000_000);
+
+/// Whether a thread that has measured so much should hand it over, having done so last at `last_us`.
+pub(super) fn is_to_hand_over(measured: &Histogram<u64>, last_us: &mut i64, now_us: i64) -> bool {
+    let due = measured.len() >= HANDED_OVER.0 || now_us - *last_us >= HANDED_OVER.1;
+    if due {
+        *last_us = now_us;
+    }
+    due
+}
 
 /// Three significant digits; the bounds are valid, so making it cannot fail.
 pub(super) fn histogram() -> Histogram<u64> {
@@ -81,7 +115,7 @@ pub(super) fn histogram() -> Histogram<u64> {
 
 impl Default for Latencies {
     fn default() -> Self {
-        Latencies(Mutex::new(histogram()))
+        Latencies(Mutex::new(Histograms { all: histogram(), recent: histogram() }))
     }
 }
 
@@ -89,14 +123,30 @@ impl Latencies {
     /// Adds what one thread has measured, and empties it.
     pub(super) fn take(&self, from: &mut Histogram<u64>) {
         // Both have the same bounds, so adding cannot fail.
-        let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).add(&*from);
+        let _ = self.lock().recent.add(&*from);
         from.reset();
     }
 
     /// At this quantile (0 to 1), ms; 0 if nothing was measured.
     #[must_use]
     pub fn ms_at(&self, quantile: f64) -> f64 {
-        let histogram = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if histogram.is_empty() { 0.0 } else { histogram.value_at_quantile(quantile) as f64 / 1000.0 }
+        let mut histograms = self.lock();
+        histograms.unite();
+        let all = &histograms.all;
+        if all.is_empty() { 0.0 } else { all.value_at_quantile(quantile) as f64 / 1000.0 }
+    }
+
+    /// At this quantile of what was measured since anybody asked last, ms; none if nothing was.
+    #[must_use]
+    pub fn recent_ms_at(&self, quantile: f64) -> Option<f64> {
+        let mut histograms = self.lock();
+        let recent = &histograms.recent;
+        let ms = (!recent.is_empty()).then(|| recent.value_at_quantile(quantile) as f64 / 1000.0);
+        histograms.unite();
+        ms
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Histograms> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -18,7 +18,7 @@ const TICK: Duration = Duration::from_millis(5);
 
 /// Scheduled Message Timer, Retry, expiry and leases, until all has been sent.
 pub(super) fn timers(shared: &Shared<'_>) -> Result<(), LoadError> {
-    let mut session = shared.store.session(Acknowledge::Early)?;
+    let mut session = shared.session(Acknowledge::Early, || "who watches the timers".into())?;
     let mut sweep = (Place::BEGIN, i64::MIN);
     while !shared.housekeeping_ends() {
         let now_us = shared.clock.now_us();
@@ -60,7 +60,7 @@ fn count(session: &mut dyn Session, operation: Operation) -> Result<usize, LoadE
 
 /// The Flusher, until all has been sent and archived.
 pub(super) fn flusher(shared: &Shared<'_>, archive: &mut Archive) -> Result<(), LoadError> {
-    let mut session = shared.store.session(Acknowledge::Durable)?;
+    let mut session = shared.session(Acknowledge::Durable, || "the Flusher".into())?;
     loop {
         let last = shared.housekeeping_ends();
         let flushed = flush(&mut *session, archive, FLUSH_BATCH)?;

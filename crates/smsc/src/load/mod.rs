@@ -3,13 +3,17 @@
 mod clock;
 mod figures;
 mod housekeeping;
+mod live;
 mod profile;
 mod receiver;
 mod run;
 mod sender;
+mod standstill;
+mod start;
 
 pub use clock::Clock;
 pub use figures::{Figures, Latencies, Snapshot};
+pub use live::LiveLine;
 pub use profile::{Bodies, LoadProfile, Messages};
 pub use receiver::Pace;
-pub use run::{LoadError, Plan, Ran, Side, run};
+pub use run::{LoadError, Moment, Plan, Ran, Side, run};

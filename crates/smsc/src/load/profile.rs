@@ -86,7 +86,7 @@ impl<'a> Messages<'a> {
         Messages { profile: profile.clone(), rng: generator(profile, number), zipf, bodies }
     }
 
-    /// The next message, submitted now.
+    /// The next message, submitted at `now_us`.
     ///
     /// # Errors
     /// None: every message is one that a centre accepts.

@@ -1,6 +1,6 @@
 //! Clients that submit messages: in a closed loop (the next when one is acknowledged) or at their own pace.
 
-use super::figures::histogram;
+use super::figures::{histogram, is_to_hand_over};
 use super::run::{LoadError, Shared};
 use super::{LoadProfile, Messages};
 use crate::centre::{Operation, Outcome};
@@ -17,7 +17,8 @@ pub enum Pace {
     /// As fast as they are acknowledged, with a window of messages under way for each client.
     Closed,
     /// Poisson arrivals of all clients together, messages/s, whatever the centre does. Latency counts from the time at which a
-    /// message should have been submitted, so that a centre that falls behind cannot hide it.
+    /// message should have been submitted, so that a centre that falls behind cannot hide it: that time is the message's submission
+    /// time, so delivery counts from there, too.
     Open {
         /// Arrivals in a second.
         rate: f64,
@@ -35,18 +36,22 @@ pub(super) fn run(
 ) -> Result<(), LoadError> {
     let mut client = Client {
         shared,
-        session: shared.store.session(Acknowledge::Durable)?,
+        session: shared.session(Acknowledge::Durable, || format!("client {number}"))?,
         messages: Messages::new(profile, &shared.bodies, number as u64),
         under_way: VecDeque::with_capacity(window),
         outcomes: Vec::with_capacity(window),
         latency: histogram(),
+        told_us: 0,
         accepted: Vec::new(),
     };
-    shared.wait_for_start();
+    if !shared.wait_for_start() {
+        return Ok(());
+    }
     let done = match shared.plan.pace {
         Pace::Closed => client.closed(window),
         Pace::Open { rate, burst } => client.open(window, number, rate, burst),
     };
+    shared.submits_next(number, i64::MAX);
     shared.figures.accept.take(&mut client.latency);
     shared.keep_accepted(client.accepted);
     done
@@ -60,6 +65,8 @@ struct Client<'a> {
     under_way: VecDeque<i64>,
     outcomes: Vec<Outcome>,
     latency: hdrhistogram::Histogram<u64>,
+    /// When the latencies were told last, µs.
+    told_us: i64,
     accepted: Vec<i64>,
 }
 
@@ -68,7 +75,7 @@ impl Client<'_> {
         loop {
             while self.under_way.len() < window && self.shared.take_message() {
                 let now_us = self.shared.clock.now_us();
-                self.submit(now_us, now_us)?;
+                self.submit(now_us)?;
             }
             if self.under_way.is_empty() {
                 return Ok(());
@@ -92,18 +99,28 @@ impl Client<'_> {
                 break;
             }
             let intended_us = begin_us + due_us as i64;
+            let mut waits = false;
             loop {
                 let ahead_us = intended_us - self.shared.clock.now_us();
                 if ahead_us <= 0 && self.under_way.len() < window {
                     break;
                 }
                 if self.under_way.is_empty() {
+                    if self.shared.is_stopped() {
+                        return Ok(());
+                    }
+                    if !std::mem::replace(&mut waits, true) {
+                        self.shared.submits_next(number, intended_us);
+                    }
                     std::thread::sleep(Duration::from_micros(ahead_us.clamp(1, 1000) as u64));
                 } else {
                     self.settle()?;
                 }
             }
-            self.submit(intended_us, self.shared.clock.now_us())?;
+            if waits {
+                self.shared.submits_next(number, 0);
+            }
+            self.submit(intended_us)?;
         }
         while !self.under_way.is_empty() {
             self.settle()?;
@@ -111,8 +128,10 @@ impl Client<'_> {
         Ok(())
     }
 
-    fn submit(&mut self, intended_us: i64, now_us: i64) -> Result<(), LoadError> {
-        let submission = self.messages.next(now_us)?;
+    /// Submits the next message as one of the time at which it should be submitted: it carries that time to the sender, which
+    /// may be another thread and know the message before its client knows its number.
+    fn submit(&mut self, intended_us: i64) -> Result<(), LoadError> {
+        let submission = self.messages.next(intended_us)?;
         self.session.submit(Operation::Receive(Box::new(submission)))?;
         self.under_way.push_back(intended_us);
         Ok(())
@@ -142,7 +161,7 @@ impl Client<'_> {
             }
         }
         figures.accepted.fetch_add(accepted, Relaxed);
-        if self.latency.len() >= 4096 {
+        if is_to_hand_over(&self.latency, &mut self.told_us, now_us) {
             figures.accept.take(&mut self.latency);
         }
         Ok(())

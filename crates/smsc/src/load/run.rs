@@ -1,12 +1,14 @@
 //! One run: so many clients and senders for so long, or for so many messages.
 
 use super::figures::Figures;
+use super::standstill::Standstill;
+use super::start::Start;
 use super::{Bodies, Clock, LoadProfile, Pace, housekeeping, receiver, sender};
 use crate::centre::{Archive, ArchiveError, RetryPolicy, SubmissionError};
 use crate::network::{Network, NetworkProfile};
-use crate::store::{Store, StoreError};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
+use crate::store::{Acknowledge, Session, Store, StoreError};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Which half of the centre works.
@@ -46,6 +48,8 @@ pub struct Plan {
     pub housekeeping: bool,
     /// Whether the run goes on until everything queued is final.
     pub drain: bool,
+    /// How long something may be due while nothing happens, before the run ends as stuck.
+    pub patience: Duration,
     /// Whether the numbers of accepted messages are kept.
     pub keep_accepted: bool,
     /// Called with each accepted message's number, after its acknowledgement.
@@ -69,10 +73,30 @@ impl Default for Plan {
             retry: RetryPolicy::accelerated(1000),
             housekeeping: true,
             drain: true,
+            patience: Duration::from_secs(60),
             keep_accepted: false,
             on_accepted: None,
             on_delivered: None,
         }
+    }
+}
+
+impl Plan {
+    /// Clients of a run.
+    fn clients(&self) -> usize {
+        if self.side == Side::Sender { 0 } else { self.receivers }
+    }
+
+    /// Senders of a run.
+    fn sending(&self) -> usize {
+        if self.side == Side::Receiver { 0 } else { self.senders }
+    }
+
+    /// Sessions that a run opens at most: one for each client, two for each sender, one each for the timers, the Flusher, and
+    /// to ask what is due.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.clients() + 2 * self.sending() + 3
     }
 }
 
@@ -94,11 +118,23 @@ pub enum LoadError {
     /// A thread panicked.
     #[error("a thread of the load panicked")]
     Panicked,
-    /// Nothing moves any more.
-    #[error("stuck: no message became final for {seconds} s while {left} wait; see `smsc check`")]
+    /// A session could not be opened.
+    #[error("{who} cannot open a session: {source}")]
+    Session {
+        /// Whose it was to be.
+        who: String,
+        /// Why not.
+        source: StoreError,
+    },
+    /// Something is due, and nothing happens.
+    #[error(
+        "stuck: nothing was attempted or accepted for {seconds} s, although {condition}; {left} messages are left; see `smsc check`"
+    )]
     Stuck {
         /// How long.
-        seconds: u64,
+        seconds: f64,
+        /// What is due, in words.
+        condition: String,
         /// How many are left.
         left: u64,
     },
@@ -112,28 +148,79 @@ pub(super) struct Shared<'a> {
     pub bodies: Bodies,
     pub clock: Clock,
     pub figures: &'a Figures,
-    start: Barrier,
-    /// When the last client or sender was ready, and all began.
-    began: OnceLock<Instant>,
+    start: Start,
     taken: AtomicU64,
     /// Ends the clients.
     stop: AtomicBool,
+    /// Ends the senders, too, whatever is queued.
+    interrupted: AtomicBool,
     receivers_left: AtomicUsize,
     senders_left: AtomicUsize,
     /// A thread has failed: all end.
     failed: AtomicBool,
     accepted: Mutex<Vec<i64>>,
+    /// When each client submits its next message, µs; 0 while it is at work.
+    next_submission_us: Vec<AtomicI64>,
+    /// Until when a message is in the air, if that takes long, µs.
+    lands_us: AtomicI64,
 }
 
-impl Shared<'_> {
-    pub fn wait_for_start(&self) {
-        if self.start.wait().is_leader() {
-            let _ = self.began.set(Instant::now());
-        }
+impl<'a> Shared<'a> {
+    /// Waits until all threads are ready. False if one of them failed before that.
+    pub fn wait_for_start(&self) -> bool {
+        self.start.wait().is_some()
+    }
+
+    /// A session of the store; `who` is for the message if there is none.
+    pub fn session(
+        &self,
+        acknowledge: Acknowledge,
+        who: impl FnOnce() -> String,
+    ) -> Result<Box<dyn Session + 'a>, LoadError> {
+        self.store.session(acknowledge).map_err(|source| LoadError::Session { who: who(), source })
+    }
+
+    /// Ends all threads, wherever they are.
+    fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+        self.start.call_off();
+    }
+
+    /// Whether a thread has failed.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether not even what is in the air is waited for.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Relaxed) || self.has_failed()
+    }
+
+    /// Tells when a client goes on; 0 while it is at work, `i64::MAX` when it has ended.
+    pub fn submits_next(&self, client: usize, at_us: i64) {
+        self.next_submission_us[client].store(at_us, Ordering::Relaxed);
+    }
+
+    /// A client that has something to do.
+    pub fn client_at_work(&self, now_us: i64) -> Option<usize> {
+        self.next_submission_us.iter().position(|it| it.load(Ordering::Relaxed) <= now_us)
+    }
+
+    pub fn clients_have_ended(&self) -> bool {
+        self.receivers_left.load(Ordering::Acquire) == 0
+    }
+
+    /// Tells that a message is in the air for long.
+    pub fn lands(&self, at_us: i64) {
+        self.lands_us.fetch_max(at_us, Ordering::Relaxed);
+    }
+
+    pub fn in_the_air(&self, now_us: i64) -> bool {
+        self.lands_us.load(Ordering::Relaxed) > now_us
     }
 
     pub fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
+        self.stop.load(Ordering::Relaxed) || self.has_failed()
     }
 
     /// Whether one more message may be submitted.
@@ -152,25 +239,25 @@ impl Shared<'_> {
         }
     }
 
-    fn left(&self) -> u64 {
+    pub fn left(&self) -> u64 {
         let expired = self.figures.expired.load(Ordering::Acquire);
         self.due().saturating_sub(self.figures.finished.load(Ordering::Acquire) + expired)
     }
 
     /// Whether senders take no more.
     pub fn senders_stop(&self) -> bool {
-        self.failed.load(Ordering::Relaxed) || (!self.plan.drain && self.is_stopped())
+        self.is_interrupted() || (!self.plan.drain && self.is_stopped())
     }
 
     /// Whether there is nothing more to send. Receipts of what was sent are messages, too: a sender that finds nothing to
     /// claim has sent those that were there.
     pub fn all_sent(&self) -> bool {
-        self.senders_stop() || (self.receivers_left.load(Ordering::Acquire) == 0 && self.left() == 0)
+        self.senders_stop() || (self.clients_have_ended() && self.left() == 0)
     }
 
     pub fn housekeeping_ends(&self) -> bool {
         let working = self.receivers_left.load(Ordering::Acquire) + self.senders_left.load(Ordering::Acquire);
-        working == 0 || self.failed.load(Ordering::Relaxed)
+        working == 0 || self.has_failed()
     }
 
     pub fn keep_accepted(&self, mut ids: Vec<i64>) {
@@ -189,10 +276,49 @@ pub struct Ran {
     pub accepted: Vec<i64>,
 }
 
-/// How long nothing may become final.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The end of a thread, however it ends: all others end, too, unless it went well.
+struct End<'a> {
+    shared: &'a Shared<'a>,
+    left: Option<&'a AtomicUsize>,
+    well: bool,
+}
 
-/// Runs a plan; `watch` is called about four times a second, and ends the clients by giving false.
+impl<'a> End<'a> {
+    /// Does a thread's work; its result, and when it ended.
+    fn of(
+        shared: &'a Shared<'a>,
+        left: Option<&'a AtomicUsize>,
+        work: impl FnOnce() -> Result<(), LoadError>,
+    ) -> (Result<(), LoadError>, Instant) {
+        let mut end = End { shared, left, well: false };
+        let result = work();
+        end.well = result.is_ok();
+        drop(end);
+        (result, Instant::now())
+    }
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        if !self.well {
+            self.shared.fail();
+        }
+        if let Some(left) = self.left {
+            left.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+}
+
+/// What a run's watcher sees.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moment {
+    /// Since the start, s.
+    pub elapsed_s: f64,
+    /// Messages that are queued or in flight, receipts not counted.
+    pub left: u64,
+}
+
+/// Runs a plan; `watch` is called about four times a second, and ends the run by giving false: what is queued stays queued.
 ///
 /// # Errors
 /// [`LoadError`]; the first thread's that failed.
@@ -201,10 +327,9 @@ pub fn run(
     plan: &Plan,
     figures: &Figures,
     archive: Option<&mut Archive>,
-    watch: &mut dyn FnMut(f64) -> bool,
+    watch: &mut dyn FnMut(Moment) -> bool,
 ) -> Result<Ran, LoadError> {
-    let receivers = if plan.side == Side::Sender { 0 } else { plan.receivers };
-    let senders = if plan.side == Side::Receiver { 0 } else { plan.senders };
+    let (receivers, senders) = (plan.clients(), plan.sending());
     let shared = Shared {
         store,
         plan,
@@ -212,69 +337,39 @@ pub fn run(
         bodies: Bodies::new(&plan.load),
         clock: Clock::default(),
         figures,
-        start: Barrier::new(receivers + senders + 1),
-        began: OnceLock::new(),
+        start: Start::new(receivers + senders + 1),
         taken: AtomicU64::new(0),
         stop: AtomicBool::new(false),
+        interrupted: AtomicBool::new(false),
         receivers_left: AtomicUsize::new(receivers),
         senders_left: AtomicUsize::new(senders),
         failed: AtomicBool::new(false),
         accepted: Mutex::default(),
+        next_submission_us: (0..receivers).map(|_| AtomicI64::new(0)).collect(),
+        lands_us: AtomicI64::new(0),
     };
     let shared = &shared;
-    let ends = |left: &AtomicUsize, result: Result<(), LoadError>| {
-        left.fetch_sub(1, Ordering::AcqRel);
-        if result.is_err() {
-            shared.failed.store(true, Ordering::Release);
-        }
-        (result, Instant::now())
-    };
     let (seconds, result) = std::thread::scope(|scope| {
         let mut workers = Vec::new();
         for number in 0..receivers {
-            workers.push(scope.spawn(move || {
-                let result = receiver::run(shared, number, &plan.load, plan.window);
-                ends(&shared.receivers_left, result)
-            }));
+            let work = move || receiver::run(shared, number, &plan.load, plan.window);
+            workers.push(scope.spawn(move || End::of(shared, Some(&shared.receivers_left), work)));
         }
         for number in 0..senders {
-            workers.push(
-                scope.spawn(move || ends(&shared.senders_left, sender::run(shared, number, plan.window))),
-            );
+            let work = move || sender::run(shared, number, plan.window);
+            workers.push(scope.spawn(move || End::of(shared, Some(&shared.senders_left), work)));
         }
         let mut background = Vec::new();
         if plan.housekeeping && plan.side != Side::Receiver {
-            background.push(scope.spawn(|| housekeeping::timers(shared)));
+            background.push(scope.spawn(|| End::of(shared, None, || housekeeping::timers(shared))));
             if let (true, Some(archive)) = (store.has_flusher(), archive) {
-                background.push(scope.spawn(|| housekeeping::flusher(shared, archive)));
+                background
+                    .push(scope.spawn(|| End::of(shared, None, || housekeeping::flusher(shared, archive))));
             }
         }
-        shared.wait_for_start();
-        let begin = *shared.began.wait();
-        let mut last = (begin, 0, u64::MAX);
-        let mut result = Ok(());
-        while !shared.housekeeping_ends() {
-            std::thread::sleep(Duration::from_millis(2));
-            let elapsed = begin.elapsed().as_secs_f64();
-            if (elapsed * 4.0) as u64 != last.1 {
-                last.1 = (elapsed * 4.0) as u64;
-                if !watch(elapsed) {
-                    shared.stop.store(true, Ordering::Release);
-                }
-            }
-            let timed = plan.messages == 0 || plan.seconds > 0.0;
-            if timed && (plan.pace == Pace::Closed || !plan.drain) && elapsed >= plan.seconds {
-                shared.stop.store(true, Ordering::Release);
-            }
-            let progress =
-                figures.attempts.load(Ordering::Relaxed) + figures.accepted.load(Ordering::Relaxed);
-            if progress != last.2 {
-                last = (Instant::now(), last.1, progress);
-            } else if last.0.elapsed() > PATIENCE {
-                shared.failed.store(true, Ordering::Release);
-                result = Err(LoadError::Stuck { seconds: PATIENCE.as_secs(), left: shared.left() });
-            }
-        }
+        let (mut result, _) = End::of(shared, None, || watch_over(shared, watch));
+        // Where all began, if they did; otherwise nothing was measured.
+        let begin = shared.start.began().unwrap_or_else(Instant::now);
         let mut end = begin;
         for worker in workers {
             match worker.join() {
@@ -282,15 +377,44 @@ pub fn run(
                     end = end.max(at);
                     result = result.and(done);
                 }
-                Err(_) => result = Err(LoadError::Panicked),
+                Err(_) => result = result.and(Err(LoadError::Panicked)),
             }
         }
         for thread in background {
-            result = result.and(thread.join().unwrap_or(Err(LoadError::Panicked)));
+            let done = thread.join().map_or(Err(LoadError::Panicked), |(done, _)| done);
+            result = result.and(done);
         }
         ((end - begin).as_secs_f64(), result)
     });
     result?;
     let accepted = std::mem::take(&mut *shared.accepted.lock().unwrap_or_else(PoisonError::into_inner));
     Ok(Ran { seconds, doubled: shared.network.doubled(), accepted })
+}
+
+/// The main thread's part of a run: starts it, ends its clients in time, and sees whether it stands still.
+fn watch_over(shared: &Shared<'_>, watch: &mut dyn FnMut(Moment) -> bool) -> Result<(), LoadError> {
+    let plan = shared.plan;
+    let asks = plan.sending() > 0;
+    let session = asks.then(|| shared.session(Acknowledge::Early, || "who asks what is due".into()));
+    let session = session.transpose()?;
+    let Some(begin) = shared.start.wait() else { return Ok(()) };
+    let mut standstill = Standstill::new(shared, session);
+    let mut watched = 0;
+    while !shared.housekeeping_ends() {
+        std::thread::sleep(Duration::from_millis(2));
+        let elapsed_s = begin.elapsed().as_secs_f64();
+        if (elapsed_s * 4.0) as u64 != watched {
+            watched = (elapsed_s * 4.0) as u64;
+            if !watch(Moment { elapsed_s, left: shared.left() }) {
+                shared.interrupted.store(true, Ordering::Release);
+                shared.stop.store(true, Ordering::Release);
+            }
+        }
+        let timed = plan.messages == 0 || plan.seconds > 0.0;
+        if timed && (plan.pace == Pace::Closed || !plan.drain) && elapsed_s >= plan.seconds {
+            shared.stop.store(true, Ordering::Release);
+        }
+        standstill.check()?;
+    }
+    Ok(())
 }

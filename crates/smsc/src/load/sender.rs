@@ -1,6 +1,6 @@
 //! Senders: claim, hand to the network, complete.
 
-use super::figures::histogram;
+use super::figures::{histogram, is_to_hand_over};
 use super::run::{LoadError, Shared};
 use crate::centre::{Completed, Completion, Delivery, Operation, Outcome, Verdict, receipt};
 use crate::model::{SHARDS, State, StationKey};
@@ -16,6 +16,8 @@ use std::time::Duration;
 const CLAIM_MAX: usize = 16;
 /// How long a sender without work sleeps, at first and at most.
 const IDLE: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(2));
+/// From where on an attempt is one that a whole run may be waiting for, µs.
+const LONG_US: i64 = 100_000;
 
 /// A message in the air, by the time at which its attempt ends.
 struct Flight {
@@ -63,17 +65,20 @@ pub(super) fn run(shared: &Shared<'_>, number: usize, window: usize) -> Result<(
     let mut sender = Sender {
         shared,
         number,
-        claims: shared.store.session(Acknowledge::Early)?,
-        completions: shared.store.session(Acknowledge::Durable)?,
+        claims: shared.session(Acknowledge::Early, || format!("sender {number}"))?,
+        completions: shared.session(Acknowledge::Durable, || format!("sender {number}"))?,
         air: BinaryHeap::new(),
         alerts: BinaryHeap::new(),
         pending: VecDeque::new(),
         outcomes: Vec::new(),
         latency: histogram(),
         flight: histogram(),
+        told_us: 0,
         turn: number,
     };
-    shared.wait_for_start();
+    if !shared.wait_for_start() {
+        return Ok(());
+    }
     let done = sender.work(window);
     shared.figures.deliver.take(&mut sender.latency);
     shared.figures.send.take(&mut sender.flight);
@@ -91,6 +96,8 @@ struct Sender<'a> {
     outcomes: Vec<Outcome>,
     latency: Histogram<u64>,
     flight: Histogram<u64>,
+    /// When both were told last, µs.
+    told_us: i64,
     turn: usize,
 }
 
@@ -98,6 +105,9 @@ impl Sender<'_> {
     fn work(&mut self, window: usize) -> Result<(), LoadError> {
         let mut idle = IDLE.0;
         loop {
+            if self.shared.has_failed() {
+                return Ok(());
+            }
             let room = window.saturating_sub(self.air.len() + self.pending.len());
             // Claims are worth their cost in bulk, once there is room for half a window.
             let claimed = if room > 0 && room * 2 >= window && !self.shared.senders_stop() {
@@ -110,7 +120,7 @@ impl Sender<'_> {
                 self.settle()?;
                 idle = IDLE.0;
             } else if claimed == 0 {
-                if self.air.is_empty() && self.shared.all_sent() {
+                if self.shared.all_sent() && (self.air.is_empty() || self.shared.is_interrupted()) {
                     return Ok(());
                 }
                 std::thread::sleep(idle);
@@ -146,6 +156,9 @@ impl Sender<'_> {
         let claimed = deliveries.len();
         for delivery in deliveries {
             let attempt = self.shared.network.begin(&delivery, now_us);
+            if attempt.done_us > now_us + LONG_US {
+                self.shared.lands(attempt.done_us);
+            }
             self.air.push(Flight { claim_us: now_us, done_us: attempt.done_us, delivery, attempt });
         }
         Ok(claimed)
@@ -243,7 +256,7 @@ impl Sender<'_> {
         figures.delivered.fetch_add(delivered, Relaxed);
         figures.receipts.fetch_add(receipts, Relaxed);
         figures.attempts.fetch_add(attempts, Relaxed);
-        if self.flight.len() >= 4096 {
+        if is_to_hand_over(&self.flight, &mut self.told_us, now_us) {
             figures.deliver.take(&mut self.latency);
             figures.send.take(&mut self.flight);
         }

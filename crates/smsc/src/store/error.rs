@@ -20,6 +20,26 @@ pub enum StoreError {
         /// In the server's words.
         message: String,
     },
+    /// There is no store where one was to be opened.
+    #[error("{path}: {what}")]
+    NoStore {
+        /// The directory.
+        path: String,
+        /// What is there instead.
+        what: &'static str,
+    },
+    /// More sessions are asked for than the store can have.
+    #[error("{store}: {asked} sessions are needed, but {most}; take fewer --threads ({for_each})")]
+    TooManySessions {
+        /// The store's name.
+        store: &'static str,
+        /// How many are needed.
+        asked: usize,
+        /// How many there can be, and why.
+        most: String,
+        /// What a session is for.
+        for_each: &'static str,
+    },
     /// A row does not hold what the model says.
     #[error(
         "column {column} of a row holds no {expected}: the store was written by another version or is damaged"
@@ -54,6 +74,12 @@ impl StoreError {
     pub(crate) fn io(path: &std::path::Path) -> impl FnOnce(std::io::Error) -> StoreError {
         let path = path.display().to_string();
         |source| StoreError::Io { path, source }
+    }
+
+    /// A database in `path` that is not one of messages.
+    pub(crate) fn foreign(path: &std::path::Path) -> StoreError {
+        let what = "the database there has no tables of messages: another program made it, or its making was cut off";
+        StoreError::NoStore { path: path.display().to_string(), what }
     }
 
     pub(crate) fn protocol(what: impl Into<String>) -> StoreError {

@@ -6,8 +6,8 @@
 
 use super::engine::{Engine, EngineSession};
 use super::{
-    Acknowledge, Durability, EachRow, Rebuild, Row, RowWriter, Session, Store, StoreError, Transaction,
-    scan_all,
+    Acknowledge, Durability, EachRow, Opening, Rebuild, Row, RowWriter, Session, Store, StoreError,
+    Transaction, scan_all,
 };
 use crate::centre::{Operation, Outcome, Rules};
 use crate::model::{Columns, IdBlock, Index, Kind, Message, Record, StationKey, TABLES, Table, Value};
@@ -31,6 +31,9 @@ pub struct MmdbOptions {
     pub streams: usize,
     /// Directory of each stream, where it is not the database's.
     pub stream_dirs: Vec<PathBuf>,
+    /// Size of a log segment, MiB. Each is filled with zeros before it is used for the first time, which a slow disk takes
+    /// seconds for.
+    pub segment_mib: u64,
     /// Differences, or whole after-images.
     pub log_kind: LogKind,
     /// Whether one flush serves all commits that wait.
@@ -48,6 +51,7 @@ impl Default for MmdbOptions {
         MmdbOptions {
             streams: 1,
             stream_dirs: Vec::new(),
+            segment_mib: 64,
             log_kind: LogKind::Differential,
             group_commit: true,
             selective: false,
@@ -80,15 +84,29 @@ impl MmdbStore {
     /// # Errors
     /// The directory cannot be used, or the log is damaged.
     pub fn open(dir: &Path, options: &MmdbOptions, rules: Rules) -> Result<MmdbStore, StoreError> {
+        MmdbStore::open_as(dir, options, rules, Opening::OrCreate)
+    }
+
+    /// As [`MmdbStore::open`]; makes tables only if asked to.
+    pub(super) fn open_as(
+        dir: &Path,
+        options: &MmdbOptions,
+        rules: Rules,
+        opening: Opening,
+    ) -> Result<MmdbStore, StoreError> {
         let settings = mmdb::Options {
             streams: options.streams,
             stream_dirs: options.stream_dirs.clone(),
+            segment_bytes: options.segment_mib << 20,
             log_kind: options.log_kind,
             group_commit: options.group_commit,
             checkpoint_log_bytes: options.checkpoint_log_bytes,
             ..mmdb::Options::default()
         };
         let db = Database::open(dir, settings)?;
+        if opening == Opening::Existing && TABLES.iter().any(|table| db.table(table.name).is_err()) {
+            return Err(StoreError::foreign(dir));
+        }
         let tables = TABLES.iter().map(|table| open_table(&db, schema(table, options)));
         let tables: Vec<mmdb::Table> = tables.collect::<Result<_, _>>()?;
         let locks =

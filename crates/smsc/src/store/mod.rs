@@ -10,6 +10,7 @@ mod engine;
 mod error;
 mod mmdb;
 mod postgresql;
+mod recognise;
 mod spec;
 mod sqlite;
 
@@ -17,7 +18,7 @@ pub use self::mmdb::{MmdbOptions, MmdbStore};
 pub use engine::Transaction;
 pub use error::StoreError;
 pub use postgresql::{PostgresqlForm, PostgresqlStore};
-pub use spec::StoreKind;
+pub use spec::{Opening, SESSIONS, StoreKind};
 pub use sqlite::SqliteStore;
 
 use crate::centre::{Operation, Outcome};

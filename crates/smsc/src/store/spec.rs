@@ -1,8 +1,23 @@
 //! Stores by name.
 
+use super::postgresql::SESSIONS_MAX;
 use super::{MmdbOptions, MmdbStore, PostgresqlForm, PostgresqlStore, SqliteStore, Store, StoreError};
 use crate::centre::Rules;
 use std::path::Path;
+
+/// Sessions that a store is opened for where nothing else is said.
+pub const SESSIONS: usize = 600;
+/// Files that a process has open besides its sessions.
+const FILES: usize = 64;
+
+/// What opening a store does where there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// Makes it.
+    OrCreate,
+    /// Fails, and makes nothing.
+    Existing,
+}
 
 /// A kind of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,7 +72,32 @@ impl StoreKind {
         Rules { has_flusher: self == StoreKind::Mmdb, ..Rules::default() }
     }
 
-    /// Opens the store in `directory`, which is made if need be. A server is started with it and stopped when it is dropped.
+    /// Whether the store can have so many sessions; before anything is made for them.
+    ///
+    /// # Errors
+    /// [`StoreError::TooManySessions`]
+    pub fn allows(self, sessions: usize) -> Result<(), StoreError> {
+        // PostgreSQL is a server with a limited number of sessions.
+        if !self.is_like(StoreKind::Postgresql) {
+            return Ok(());
+        }
+        let refused = |most| {
+            let for_each = "one session for each client, two for each sender";
+            Err(StoreError::TooManySessions { store: self.name(), asked: sessions, most, for_each })
+        };
+        if sessions > SESSIONS_MAX {
+            return refused(format!("its server is made for {SESSIONS_MAX} at most"));
+        }
+        match open_files_max() {
+            Some(files) if sessions + FILES > files => {
+                refused(format!("this process may have {files} files open (ulimit -n), a session is one"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Opens the store in `directory`, which is made if need be, for [`SESSIONS`] sessions. A server is started with it and
+    /// stopped when it is dropped.
     ///
     /// # Errors
     /// The store's.
@@ -67,17 +107,47 @@ impl StoreKind {
         mmdb: &MmdbOptions,
         rules: Rules,
     ) -> Result<Box<dyn Store>, StoreError> {
+        self.open_with(directory, mmdb, rules, SESSIONS, Opening::OrCreate)
+    }
+
+    /// As [`StoreKind::open`], for so many sessions, and with a choice whether to make it.
+    ///
+    /// # Errors
+    /// The store's; [`StoreError::TooManySessions`]; [`StoreError::NoStore`].
+    pub fn open_with(
+        self,
+        directory: &Path,
+        mmdb: &MmdbOptions,
+        rules: Rules,
+        sessions: usize,
+        opening: Opening,
+    ) -> Result<Box<dyn Store>, StoreError> {
+        self.allows(sessions)?;
+        if opening == Opening::Existing && !StoreKind::found_in(directory)?.iter().any(|it| it.is_like(self))
+        {
+            let what = "there is no store of this kind";
+            return Err(StoreError::NoStore { path: directory.display().to_string(), what });
+        }
         let rules = Rules { has_flusher: self == StoreKind::Mmdb, ..rules };
         std::fs::create_dir_all(directory).map_err(StoreError::io(directory))?;
-        let postgresql =
-            |form| Ok(Box::new(PostgresqlStore::open(directory, form, rules)?) as Box<dyn Store>);
+        let postgresql = |form| {
+            Ok(Box::new(PostgresqlStore::open(directory, form, rules, sessions, opening)?) as Box<dyn Store>)
+        };
         match self {
-            StoreKind::Mmdb => Ok(Box::new(MmdbStore::open(directory, mmdb, rules)?)),
-            StoreKind::Sqlite => Ok(Box::new(SqliteStore::open(directory, true, rules)?)),
-            StoreKind::SqliteNaive => Ok(Box::new(SqliteStore::open(directory, false, rules)?)),
+            StoreKind::Mmdb => Ok(Box::new(MmdbStore::open_as(directory, mmdb, rules, opening)?)),
+            StoreKind::Sqlite => Ok(Box::new(SqliteStore::open_as(directory, true, rules, opening)?)),
+            StoreKind::SqliteNaive => Ok(Box::new(SqliteStore::open_as(directory, false, rules, opening)?)),
             StoreKind::Postgresql => postgresql(PostgresqlForm::Calls),
             StoreKind::PostgresqlGrouped => postgresql(PostgresqlForm::Grouped),
             StoreKind::PostgresqlStatements => postgresql(PostgresqlForm::Statements),
         }
     }
+}
+
+/// Files that this process may have open: getrlimit(2), as proc_pid_limits(5) tells it.
+fn open_files_max() -> Option<usize> {
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    // "unlimited" is no number, and no limit.
+    line.split_whitespace().next()?.parse().ok()
 }

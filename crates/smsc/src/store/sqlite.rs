@@ -7,11 +7,13 @@
 //! There is one writer, so a station needs no lock.
 
 use super::engine::{Engine, EngineSession};
-use super::{Acknowledge, Durability, EachRow, Row, Session, Store, StoreError, Transaction, scan_all};
+use super::{
+    Acknowledge, Durability, EachRow, Opening, Row, Session, Store, StoreError, Transaction, scan_all,
+};
 use crate::centre::{Operation, Outcome, Rules};
 use crate::model::{Columns, IdBlock, Index, Kind, Record, StationKey, TABLES, Table, Value};
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, ToSql, params_from_iter};
+use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -38,8 +40,30 @@ impl SqliteStore {
     /// The file cannot be used or is no database.
     pub fn open(dir: &Path, grouped: bool, rules: Rules) -> Result<SqliteStore, StoreError> {
         std::fs::create_dir_all(dir).map_err(StoreError::io(dir))?;
+        SqliteStore::open_as(dir, grouped, rules, Opening::OrCreate)
+    }
+
+    /// As [`SqliteStore::open`]; makes file and tables only if asked to.
+    pub(super) fn open_as(
+        dir: &Path,
+        grouped: bool,
+        rules: Rules,
+        opening: Opening,
+    ) -> Result<SqliteStore, StoreError> {
         let path = dir.join("smsc.db");
-        let connection = Connection::open(&path)?;
+        let connection = match opening {
+            Opening::OrCreate => Connection::open(&path)?,
+            Opening::Existing => {
+                let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+                let connection = Connection::open_with_flags(&path, flags)?;
+                for table in TABLES {
+                    if !connection.table_exists(None, table.name)? {
+                        return Err(StoreError::foreign(dir));
+                    }
+                }
+                connection
+            }
+        };
         // Nobody else uses the file, so the index of the log stays in the heap.
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;

@@ -11,7 +11,7 @@ mod session;
 mod statements;
 mod wire;
 
-use super::{Acknowledge, Durability, EachRow, Row, Session, Store, StoreError, scan_all};
+use super::{Acknowledge, Durability, EachRow, Opening, Row, Session, Store, StoreError, scan_all};
 use crate::centre::Rules;
 use crate::model::{Kind, Record, TABLES, Table};
 use postgresql_server::{Server, USER};
@@ -21,8 +21,24 @@ use wire::Wire;
 
 const PROCEDURES: &str = include_str!("procedures.sql");
 
-const SETTINGS: [&str; 9] = [
-    "max_connections=600",
+/// Sessions that the server is made for at most. Each is a process of the server with some megabytes of its own.
+pub(super) const SESSIONS_MAX: usize = 1500;
+/// Connections besides the sessions: to read tables and counters, and those that the server keeps for its superuser.
+const SPARE: usize = 16;
+/// Locks that all sessions together can hold: every call of a group holds its station's lock until the group commits.
+const LOCKS: usize = 600 * 1024;
+
+/// The server's settings for so many sessions.
+fn settings(sessions: usize) -> Vec<String> {
+    let connections = sessions + SPARE;
+    let sized = [
+        format!("max_connections={connections}"),
+        format!("max_locks_per_transaction={}", LOCKS.div_ceil(connections)),
+    ];
+    SETTINGS.iter().map(|&it| it.to_owned()).chain(sized).collect()
+}
+
+const SETTINGS: [&str; 7] = [
     "shared_buffers=1GB",
     "fsync=on",
     "synchronous_commit=on",
@@ -30,8 +46,6 @@ const SETTINGS: [&str; 9] = [
     "wal_buffers=64MB",
     "max_wal_size=16GB",
     "jit=off",
-    // Every call of a group holds its station's lock until the group commits.
-    "max_locks_per_transaction=1024",
 ];
 
 /// How operations become statements.
@@ -53,16 +67,25 @@ pub struct PostgresqlStore {
 }
 
 impl PostgresqlStore {
-    /// Starts a server on the cluster in `dir`, which is made if there is none.
+    /// Starts a server for so many sessions on the cluster in `dir`, which is made if there is none, as tables are, if
+    /// `opening` says so.
     ///
     /// # Errors
     /// PostgreSQL is not installed, or does not start.
-    pub fn open(dir: &Path, form: PostgresqlForm, rules: Rules) -> Result<PostgresqlStore, StoreError> {
-        let settings = SETTINGS.map(str::to_owned).to_vec();
+    pub fn open(
+        dir: &Path,
+        form: PostgresqlForm,
+        rules: Rules,
+        sessions: usize,
+        opening: Opening,
+    ) -> Result<PostgresqlStore, StoreError> {
         let answers = |socket: &Path| Wire::open(socket, USER).map(drop).map_err(|error| error.to_string());
-        let server = Server::start(None, dir, false, settings, answers)?;
+        let server = Server::start(None, dir, false, settings(sessions), answers)?;
         let store = PostgresqlStore { server, form, rules };
         let mut wire = store.connect()?;
+        if opening == Opening::Existing && TABLES.iter().any(|table| !exists(&mut wire, table)) {
+            return Err(StoreError::foreign(dir));
+        }
         let tables: String = TABLES.iter().map(|table| schema(table)).collect();
         wire.script(&format!("SET client_min_messages = warning; {tables} {PROCEDURES}"))?;
         Ok(store)
@@ -79,6 +102,11 @@ impl PostgresqlStore {
         wire.sync();
         wire.until_ready(&mut |row| each(wrap(R::read(&row)?)))
     }
+}
+
+/// Whether a table can be read.
+fn exists(wire: &mut Wire, table: &Table) -> bool {
+    wire.script(&format!("SELECT FROM {} LIMIT 0", table.name)).is_ok()
 }
 
 fn schema(table: &Table) -> String {

@@ -1,0 +1,230 @@
+//! What a run tells when its store is slow, fails or stands still.
+#![allow(clippy::unwrap_used)]
+
+use smsc::bench::{Live, measure};
+use smsc::centre::{Archive, Failure, Operation, Outcome, RetryPolicy, Rules, recover};
+use smsc::load::{Clock, Figures, LiveLine, LoadError, LoadProfile, Pace, Plan, Ran, Side, run};
+use smsc::network::{NetworkProfile, Times};
+use smsc::store::{
+    Acknowledge, Durability, EachRow, MmdbOptions, MmdbStore, Session, Store, StoreError, StoreKind,
+};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+/// What a store has.
+enum Fault {
+    /// Every message takes so long before it is received.
+    SlowReceive(Duration),
+    /// The session of this number, from 0, is refused.
+    NoSession(usize),
+    /// A session panics when it is opened: of the thread that runs the plan, or of all others.
+    Panics { in_caller: bool },
+    /// No claim finds a ready station.
+    NothingReady,
+    /// None.
+    None,
+}
+
+/// mmdb with a fault.
+struct Faulty {
+    store: MmdbStore,
+    fault: Fault,
+    sessions: AtomicUsize,
+    /// The thread that runs the plan.
+    caller: ThreadId,
+}
+
+impl Store for Faulty {
+    fn name(&self) -> &str {
+        "faulty"
+    }
+
+    fn durability(&self) -> Durability {
+        self.store.durability()
+    }
+
+    fn has_flusher(&self) -> bool {
+        self.store.has_flusher()
+    }
+
+    fn session(&self, acknowledge: Acknowledge) -> Result<Box<dyn Session + '_>, StoreError> {
+        let number = self.sessions.fetch_add(1, Ordering::Relaxed);
+        match self.fault {
+            Fault::NoSession(which) if which == number => {
+                let (sqlstate, message) = ("53300".into(), "too many clients".into());
+                return Err(StoreError::Postgresql { sqlstate, message });
+            }
+            Fault::Panics { in_caller } => {
+                let here = std::thread::current().id() == self.caller;
+                assert_ne!(here, in_caller, "as the test asks for");
+            }
+            _ => {}
+        }
+        Ok(Box::new(FaultySession { session: self.store.session(acknowledge)?, fault: &self.fault }))
+    }
+
+    fn scan(&self, each: EachRow<'_>) -> Result<(), StoreError> {
+        self.store.scan(each)
+    }
+}
+
+struct FaultySession<'a> {
+    session: Box<dyn Session + 'a>,
+    fault: &'a Fault,
+}
+
+impl Session for FaultySession<'_> {
+    fn submit(&mut self, mut operation: Operation) -> Result<(), StoreError> {
+        match (self.fault, &mut operation) {
+            (Fault::SlowReceive(time), Operation::Receive(_)) => std::thread::sleep(*time),
+            (Fault::NothingReady, Operation::Claim { now_us, .. }) => *now_us = 0,
+            _ => {}
+        }
+        self.session.submit(operation)
+    }
+
+    fn settle(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {
+        self.session.settle(outcomes)
+    }
+}
+
+fn run_with(fault: Fault, plan: &Plan) -> (Result<Ran, LoadError>, Figures) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = MmdbStore::open(dir.path(), &MmdbOptions::default(), Rules::default()).unwrap();
+    recover(&store, Clock::default().now_us()).unwrap();
+    let mut archive = Archive::open(dir.path()).unwrap();
+    let store = Faulty { store, fault, sessions: AtomicUsize::new(0), caller: std::thread::current().id() };
+    let figures = Figures::default();
+    let ran = run(&store, plan, &figures, Some(&mut archive), &mut |_| true);
+    assert!(store.sessions.into_inner() <= plan.sessions(), "a plan knows how many sessions it takes");
+    (ran, figures)
+}
+
+/// A message of an open loop that its client submits late used to be measured from that moment to its delivery, so that the
+/// slower the centre received, the less of it was seen in "delivered after". Both latencies count from the intended submission.
+#[test]
+fn an_open_loop_counts_delivery_from_the_intended_submission() {
+    let plan =
+        Plan { messages: 0, seconds: 0.5, pace: Pace::Open { rate: 400.0, burst: 1.0 }, ..Plan::default() };
+    let (ran, figures) = run_with(Fault::SlowReceive(Duration::from_millis(10)), &plan);
+    // The last client ends so much after the last message was meant to be submitted.
+    let late_ms = (ran.unwrap().seconds - plan.seconds) * 1000.0;
+    assert!(late_ms > 500.0, "about 200 messages take 2 s: {late_ms} ms");
+    for (name, latencies) in [("accept", &figures.accept), ("deliver", &figures.deliver)] {
+        let (p50, p99) = (latencies.ms_at(0.5), latencies.ms_at(0.99));
+        assert!(p99 >= 0.9 * late_ms && p50 >= 0.3 * late_ms, "{name}: {p50}, {p99} of {late_ms} ms");
+    }
+}
+
+/// Sessions were opened before a barrier that all threads had to reach: one that failed left all others there for ever.
+#[test]
+fn a_session_that_cannot_be_opened_ends_the_run_at_once() {
+    for side in [Side::Receiver, Side::Both] {
+        let plan = Plan { side, receivers: 3, senders: 2, messages: u64::MAX, ..Plan::default() };
+        // Clients, senders, timers, Flusher, and who asks what is due: whoever comes first.
+        let sessions = if side == Side::Receiver { 3 } else { plan.sessions() };
+        for number in 0..sessions {
+            let begin = Instant::now();
+            let error = run_with(Fault::NoSession(number), &plan).0.unwrap_err();
+            let said = error.to_string();
+            assert!(matches!(error, LoadError::Session { .. }), "session {number}: {said}");
+            assert!(said.contains("cannot open a session: PostgreSQL: too many clients"), "{said}");
+            assert!(begin.elapsed() < Duration::from_secs(20), "session {number}: {:?}", begin.elapsed());
+        }
+    }
+}
+
+/// A panic of one of its threads is the run's error; one of the caller's own thread goes on there, when all others have ended.
+#[test]
+fn a_session_that_panics_ends_the_run_at_once() {
+    for side in [Side::Receiver, Side::Both] {
+        let plan = Plan { side, receivers: 3, senders: 2, messages: u64::MAX, ..Plan::default() };
+        let error = run_with(Fault::Panics { in_caller: false }, &plan).0.unwrap_err();
+        assert!(matches!(error, LoadError::Panicked), "{error}");
+    }
+    let panic = std::panic::catch_unwind(|| {
+        let plan = Plan { receivers: 3, senders: 2, messages: u64::MAX, ..Plan::default() };
+        run_with(Fault::Panics { in_caller: true }, &plan).0
+    });
+    assert!(panic.is_err(), "who asks what is due has a session of its own");
+}
+
+/// Every station is absent once; the network's alert comes never, the retry after `retry_us`.
+fn absent_at_first(retry_us: i64, patience: Duration) -> Plan {
+    Plan {
+        messages: 20,
+        window: 4,
+        load: LoadProfile { stations: 5, ..LoadProfile::default() },
+        network: NetworkProfile {
+            prefixes: vec![("4917".into(), Some(Failure::Absent))],
+            absence_us: i64::MAX as u64 / 100,
+            ..NetworkProfile::perfect(1)
+        },
+        retry: RetryPolicy { absent_us: vec![retry_us], busy_us: vec![retry_us] },
+        patience,
+        ..Plan::default()
+    }
+}
+
+/// A retry that is due in minutes was taken for a standstill after one.
+#[test]
+fn waiting_for_a_retry_is_no_standstill() {
+    let patience = Duration::from_millis(200);
+    // The messages expire after two rounds: until then nothing happens four times as long as the run is patient.
+    let mut plan = absent_at_first(800_000, patience);
+    plan.load.validity_us = 1_500_000;
+    let (ran, figures) = run_with(Fault::None, &plan);
+    assert!(ran.unwrap().seconds > 1.4, "the retries were waited for");
+    assert_eq!(figures.snapshot().expired, 20, "{:?}", figures.snapshot());
+    // As long a wait for the next arrival, one in half a second and more.
+    let pace = Pace::Open { rate: 2.0, burst: 1.0 };
+    let plan = Plan { messages: 0, seconds: 3.0, pace, patience, ..Plan::default() };
+    run_with(Fault::None, &plan).0.unwrap();
+}
+
+#[test]
+fn a_standstill_names_what_is_due() {
+    let patience = Duration::from_millis(300);
+    let stuck = |fault, plan: &Plan| match run_with(fault, plan).0 {
+        Err(LoadError::Stuck { condition, left: 20, .. }) => condition,
+        other => panic!("{other:?}"),
+    };
+    let said = stuck(Fault::NothingReady, &absent_at_first(1, patience));
+    assert!(said.starts_with("station 49170") && said.contains("has been ready for"), "{said}");
+    // Nobody looks after the timers.
+    let plan = Plan { housekeeping: false, ..absent_at_first(100_000, patience) };
+    let said = stuck(Fault::None, &plan);
+    assert!(
+        said.starts_with("the retry timer of station 49170") && said.contains("has been due for"),
+        "{said}"
+    );
+    let mut plan = Plan { housekeeping: false, patience, messages: 20, ..Plan::default() };
+    plan.load.scheduled_permille = 1000;
+    let said = stuck(Fault::None, &plan);
+    assert!(said.starts_with("the scheduled message ") && said.contains("has been due for"), "{said}");
+}
+
+/// The live line of senders showed an empty queue, and no latency before each had sent 4096 messages.
+#[test]
+fn the_live_line_of_senders_tells_what_is_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = Plan {
+        side: Side::Sender,
+        senders: 2,
+        window: 200,
+        messages: 3000,
+        network: NetworkProfile { latency: Times::usual(200_000), ..NetworkProfile::perfect(1) },
+        ..Plan::default()
+    };
+    let (mut line, mut left, mut lines) = (LiveLine::default(), Vec::new(), Vec::new());
+    let mut watch = |live: &Live<'_>| {
+        left.push(live.moment.left);
+        lines.push(line.next(live.side, live.figures, live.moment));
+        true
+    };
+    measure(dir.path(), StoreKind::Mmdb, &MmdbOptions::default(), &plan, true, &mut watch).unwrap();
+    assert!(left.iter().is_sorted_by(|a, b| a >= b) && left[0] > 1000 && left.len() >= 4, "{left:?}");
+    let said = lines.iter().any(|it| !it.contains("  0 delivered/s") && !it.contains("p99 0.0 ms"));
+    assert!(said && lines[0].contains("from claim to completion"), "{lines:?}");
+}
