@@ -1,13 +1,17 @@
 //! What the modelled device costs, and whether it keeps the times it is asked for.
 //!
-//! `cargo bench -p fathom-stack --bench device` as root, on a quiet machine; `-- asked` or `-- loop` runs one part.
+//! `cargo bench -p fathom-stack --bench device` as root, on a quiet machine; `-- asked`, `-- loop` or `-- memory` runs one part.
 //!
 //! *asked*: operations of a program that reads, writes and syncs 4 KiB past the page cache are asked to take a known time; what they took
 //! (median of 101) over what was asked, after calibration. The bar is 5 % from 200 µs on.
 //!
 //! *loop*: SQLite's commits of one row (DELETE and WAL, FULL) on ext4, on a loop device over a plain file and over a modelled device without
-//! delays, in turn on the same disk. The plain loop's image lies on the disk and its flushes reach it; the modelled device never syncs its
-//! image, so a flush there costs what the machinery costs. The bar is 0.9 of the plain loop's rate.
+//! delays, in turn, with both images on the same disk. The plain loop's flushes reach it, while the modelled device never syncs its image: the
+//! ratio tells what a user gains who takes the device instead of the disk. The bar is 0.9 of the plain loop's rate.
+//!
+//! *memory*: the same with both images in `/dev/shm`, where a flush costs neither of them more than the way to it, so that like is compared with
+//! like: once as it is, and once with idle processors kept awake for both, as the modelled device keeps them by itself. The second tells what
+//! its machinery costs, the first what a user sees.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot do its work has nothing to say")]
 
@@ -22,6 +26,8 @@ use rusqlite::Connection;
 const IMAGE_BYTES: u64 = 512 << 20;
 const COMMITS: u32 = 400;
 const PAIRS: usize = 9;
+/// Where images are in memory.
+const MEMORY: &str = "/dev/shm";
 
 fn run(program: &str, arguments: &[&str]) -> String {
     let out = Command::new(program).args(arguments).output().unwrap_or_else(|e| panic!("{program}: {e}"));
@@ -116,17 +122,43 @@ fn commits(file: &Path, mount: &Path) -> [f64; 2] {
 }
 
 fn part_loop(dir: &Path) {
+    pairs("on disk", dir, dir);
+}
+
+fn part_memory(dir: &Path) {
+    let memory = match tempfile::tempdir_in(MEMORY) {
+        Ok(memory) => memory,
+        Err(error) => return println!("\nskipped: images in memory ({MEMORY}: {error})"),
+    };
+    pairs("in memory", dir, memory.path());
+    match awake() {
+        Ok(_awake) => pairs("in memory, processors kept awake", dir, memory.path()),
+        Err(error) => println!("\nskipped: processors kept awake (/dev/cpu_dma_latency: {error})"),
+    }
+}
+
+/// Keeps idle processors awake as long as the file is open.
+fn awake() -> std::io::Result<File> {
+    let file = File::options().write(true).open("/dev/cpu_dma_latency")?;
+    std::os::unix::fs::FileExt::write_all_at(&file, &0_i32.to_ne_bytes(), 0)?;
+    Ok(file)
+}
+
+/// Pairs with the images in `images`; the rest is done in `dir`.
+fn pairs(what: &str, dir: &Path, images: &Path) {
+    let dir = tempfile::tempdir_in(dir).unwrap();
+    let dir = dir.path();
     let (mount, at) = (dir.join("mount"), dir.join("at"));
     std::fs::create_dir(&mount).unwrap();
     std::fs::create_dir(&at).unwrap();
-    let plain = dir.join("plain.img");
+    let plain = images.join("plain.img");
     let mut pairs = Vec::new();
     for pair in 0..PAIRS {
         drop(image(&plain));
         let one = |which| match which {
             0 => commits(&plain, &mount),
             _ => {
-                let disk = Disk::serve(image(&dir.join("modelled.img")), &at, options("none")).unwrap();
+                let disk = Disk::serve(image(&images.join("modelled.img")), &at, options("none")).unwrap();
                 let rates = commits(&disk.path(), &mount);
                 disk.stop().unwrap();
                 rates
@@ -138,7 +170,7 @@ fn part_loop(dir: &Path) {
         }
         pairs.push((of_plain, of_device));
     }
-    println!("\ncommits/s of one row on ext4; medians of {PAIRS} pairs");
+    println!("\ncommits/s of one row on ext4, images {what}; medians of {PAIRS} pairs");
     println!("{:>8} {:>12} {:>18} {:>26}", "journal", "plain loop", "modelled, no delay", "share [95 %]");
     for (mode, name) in ["delete", "wal"].iter().enumerate() {
         let shares: Vec<f64> = pairs.iter().map(|(plain, device)| device[mode] / plain[mode]).collect();
@@ -160,7 +192,7 @@ fn main() {
     }
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     type Part = fn(&Path);
-    let all: [(&str, Part); 2] = [("asked", part_asked), ("loop", part_loop)];
+    let all: [(&str, Part); 3] = [("asked", part_asked), ("loop", part_loop), ("memory", part_memory)];
     for (name, part) in all {
         if parts.is_empty() || parts.iter().any(|p| p == name) {
             part(dir.path());

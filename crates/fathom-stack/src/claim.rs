@@ -27,15 +27,19 @@ use serde::{Deserialize, Serialize};
 use crate::blocks;
 use crate::command::{CommandLine, find_program, fusermount};
 use crate::device::server::Server;
+use crate::device::{End, log_end};
 use crate::error::StackError;
 use crate::guard::Guard;
 use crate::guest::{self, Guest, Keeper};
 use crate::loop_device;
 use crate::mountinfo::{Holder, holders, mounts};
+use crate::process::{Process, Rescue};
 use crate::spec::{StackRecord, StackSpec};
 
 /// How long one umount may take: it writes out everything that is dirty.
 const UNMOUNT_LIMIT: Duration = Duration::from_secs(120);
+/// How long a server may take to write its log out once nothing is mounted any more.
+const SERVER_END: Duration = Duration::from_secs(30);
 
 /// What a stack consists of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,6 +64,9 @@ pub(crate) struct Entry {
     pub work: Option<PathBuf>,
     /// When it was made, ms since 1970.
     pub created_ms: u64,
+    /// Serve its modelled devices.
+    #[serde(default)]
+    pub servers: Vec<Process>,
 }
 
 /// How an entry is taken down when it is in use.
@@ -86,6 +93,8 @@ pub(crate) struct Claim {
     pub guest: Option<Guest>,
     /// Has the guest whose file system is mounted here as well.
     pub keeper: Option<Keeper>,
+    /// Looks after the servers while the stack is made.
+    pub rescue: Option<Rescue>,
     /// Held locked while this process lives.
     owner: File,
 }
@@ -114,6 +123,7 @@ impl Claim {
             directory,
             work,
             created_ms,
+            servers: Vec::new(),
             tag,
         };
 
@@ -140,7 +150,27 @@ impl Claim {
             .map_err(io::Error::from)
             .map_err(StackError::io("lock", &path))?;
         entry.write(&home)?;
-        Ok(Claim { home, entry, guard: None, servers: Vec::new(), guest: None, keeper: None, owner })
+        Ok(Claim {
+            home,
+            entry,
+            guard: None,
+            servers: Vec::new(),
+            guest: None,
+            keeper: None,
+            rescue: None,
+            owner,
+        })
+    }
+
+    /// Takes a server in, and writes down whom to look for when the stack is undone.
+    ///
+    /// # Errors
+    /// The entry cannot be written.
+    pub fn served_by(&mut self, server: Server) -> Result<(), StackError> {
+        self.entry.servers.extend(Process::of(server.pid()));
+        self.servers.push(server);
+        self.rescue = Some(Rescue::from(&self.entry.servers));
+        self.entry.write(&self.home)
     }
 
     /// Where it is (to be) mounted.
@@ -153,8 +183,10 @@ impl Claim {
     /// # Errors
     /// See [`undo`]. The guard then goes on trying for a while.
     pub fn down(&mut self, patience: Patience) -> Result<(), StackError> {
+        let rescue = Rescue::from(&self.entry.servers);
         // Its disk is wanted no more, so a guest that cannot unmount is only told of.
         let off = self.guest.take().map(|guest| guest.off(Path::new(guest::POINT), UNMOUNT_LIMIT));
+        let stood_still = rescue.killed();
         undo(&self.home, &self.entry, patience)?;
         if let Some(keeper) = self.keeper.take() {
             keeper.end();
@@ -163,7 +195,8 @@ impl Claim {
         if let Some(guard) = self.guard.take() {
             guard.dismiss();
         }
-        off.unwrap_or(Ok(())).map_err(StackError::Guest)
+        off.unwrap_or(Ok(()))
+            .map_err(|error| if stood_still { StackError::StoodStill } else { StackError::Guest(error) })
     }
 
     /// Lets the stack outlive this process: a named stack is complete.
@@ -207,6 +240,7 @@ impl Entry {
             directory: home.to_path_buf(),
             work: None,
             created_ms: 0,
+            servers: Vec::new(),
         }
     }
 
@@ -285,6 +319,7 @@ pub(crate) fn lock_state(state: &Path) -> Result<File, StackError> {
 /// The mount is busy or does not go, the loop device stays, a file cannot be removed. With `lazy`, a busy mount is
 /// detached, everything else is still undone, and the error tells of it.
 pub(crate) fn undo(home: &Path, entry: &Entry, patience: Patience) -> Result<(), StackError> {
+    let rescue = Rescue::from(&entry.servers);
     if let Ok(instance) = blocks::instance_path(&entry.tag) {
         gone(blocks::remove_instance(&instance), "remove", &instance)?;
     }
@@ -294,13 +329,24 @@ pub(crate) fn undo(home: &Path, entry: &Entry, patience: Patience) -> Result<(),
     guest::end_left_behind(&home.join(guest::STATE));
     gone(fs::remove_dir_all(home.join(guest::STATE)), "remove", &home.join(guest::STATE))?;
     let still_held = release_loops(&entry.tag, if lazily.is_some() { Duration::ZERO } else { patience.wait });
+    let mut served = lazily.is_some();
     for device in device_points(home, entry) {
         // Nobody uses it any more but a loop device that was detached lazily above; its server ends with the mount.
-        unmount(&device, Patience { lazy: true, ..patience })?;
+        served |= unmount(&device, Patience { lazy: true, ..patience })?.is_some();
         gone(fs::remove_dir(&device), "remove", &device)?;
+    }
+    if !served {
+        // The end of a server is what completes its log.
+        for server in &entry.servers {
+            let _ = server.ended(SERVER_END);
+        }
     }
     for end in [".img", ".log.img"] {
         gone(fs::remove_file(image_path(entry, end)), "remove", &image_path(entry, end))?;
+    }
+    // What was to be kept is, once the stack was complete.
+    if let Some(path) = entry.spec.keep.as_deref().filter(|_| !entry.kept) {
+        gone(fs::remove_file(path), "remove", path)?;
     }
     if let Some(work) = &entry.work {
         gone(fs::remove_dir_all(work), "remove", work)?;
@@ -313,8 +359,23 @@ pub(crate) fn undo(home: &Path, entry: &Entry, patience: Patience) -> Result<(),
     match (lazily, still_held) {
         (Some(holders), _) => Err(StackError::Busy { path: point, holders, lazily: true }),
         (None, Some(error)) => Err(error),
-        (None, None) => Ok(()),
+        (None, None) => logged(entry, rescue.killed()),
     }
+}
+
+/// Tells of a device whose server had to be killed, and of a log that is not complete.
+fn logged(entry: &Entry, stood_still: bool) -> Result<(), StackError> {
+    let killed = || "the device's server was killed, and the last operations are missing".to_owned();
+    let problem = match entry.spec.operations.as_deref().map(log_end) {
+        Some(Ok(End::Open)) if !entry.servers.is_empty() => killed(),
+        Some(Ok(end @ (End::OperationsLost(_) | End::DataLost(_)))) => end.to_string(),
+        Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => error.to_string(),
+        // Where it is gone, whoever took it knows. Without a server nothing was logged.
+        _ if stood_still => return Err(StackError::StoodStill),
+        _ => return Ok(()),
+    };
+    let path = entry.spec.operations.clone().unwrap_or_default();
+    Err(StackError::Log { path, problem })
 }
 
 /// Unmounts everything at `point`; the holders when that was only possible lazily.

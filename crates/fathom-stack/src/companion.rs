@@ -125,8 +125,15 @@ impl Companion {
             }
             thread::sleep(AGAIN);
         }
+        self.kill();
+    }
+
+    /// Ends it at once.
+    pub fn kill(mut self) {
+        self.stdin = None;
+        // An error means that it has ended already.
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.status();
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::command::CommandError;
 use crate::mountinfo::Holder;
+use crate::process::STOOD_STILL;
 use crate::suggest::did_you_mean;
 
 /// Why a stack could not be brought up or taken down. Whatever had been made before an error is undone.
@@ -139,6 +140,20 @@ pub enum StackError {
     BadName {
         /// The name.
         name: String,
+    },
+    /// A modelled device did not answer any more.
+    #[error("{STOOD_STILL}, so that nobody waits for it for ever; what was under way on the device is lost")]
+    StoodStill,
+    /// The log of operations lacks something.
+    #[error(
+        "the stack is down, but its log of operations {} is not complete: {problem}; `fathom stack operations` prints what is in it",
+        path.display()
+    )]
+    Log {
+        /// The log.
+        path: PathBuf,
+        /// What it lacks and why.
+        problem: String,
     },
     /// A system call failed.
     #[error("cannot {what} {}: {source}", path.display())]

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::{CommandLine, find_program_in};
 use crate::distribution::{Distribution, Package};
 use crate::guest::{self, Kernel};
+use crate::spec::StackSpec;
 
 /// What mounts the file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -323,7 +324,8 @@ impl FileSystem {
         self.mkfs == "mke2fs"
     }
 
-    /// The command lines that make this file system on `device` (and its log), with the user's extra words.
+    /// The command lines that make this file system on `device` (and its log), with the user's extra words; none where it is begun
+    /// with an image.
     ///
     /// Blocks of ext2, ext3 and ext4 are 4096 bytes unless the words say otherwise: mke2fs would take 1024 for images
     /// below 512 MiB, and a small image would measure something else than a large one.
@@ -332,9 +334,13 @@ impl FileSystem {
         program: &Path,
         device: &Path,
         log: Option<&Path>,
-        words: &[String],
+        spec: &StackSpec,
     ) -> Vec<CommandLine> {
         let mut commands = Vec::new();
+        if spec.image.is_some() {
+            return commands;
+        }
+        let words = &spec.mkfs;
         let mut all: Vec<OsString> = self.words.iter().map(Into::into).collect();
         if self.is_ext() {
             let block = value_of(words, "-b").unwrap_or("4096");
@@ -506,7 +512,8 @@ mod tests {
     fn shown(name: &str, log: bool, text: &str) -> Vec<String> {
         let filesystem = KNOWN.iter().find(|f| f.name == name).unwrap();
         let log = log.then_some(Path::new("LOG"));
-        let commands = filesystem.mkfs_commands(Path::new("mkfs"), Path::new("IMAGE"), log, &words(text));
+        let spec = StackSpec { mkfs: words(text), ..StackSpec::default() };
+        let commands = filesystem.mkfs_commands(Path::new("mkfs"), Path::new("IMAGE"), log, &spec);
         commands.iter().map(CommandLine::shown).collect()
     }
 

@@ -38,8 +38,24 @@ impl Image {
     /// The directory cannot be written or has no room.
     pub fn create(directory: &Path, name: &str, bytes: u64, allocate: bool) -> io::Result<Image> {
         let path = directory.join(name);
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode_0600().open(&path)?;
+        let file = Image::begin(&path)?;
         fs::remove_file(&path)?;
+        Image::lay_out(file, bytes, allocate)
+    }
+
+    /// Makes a new file that an image is to be, whose name stays.
+    ///
+    /// # Errors
+    /// It exists already, or its directory cannot be written.
+    pub fn begin(path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).create_new(true).mode_0600().open(path)
+    }
+
+    /// Gives an empty file its size. With `allocate`, its space is reserved.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn lay_out(file: File, bytes: u64, allocate: bool) -> io::Result<Image> {
         if is_btrfs(&file) {
             // Otherwise every block written would be copied elsewhere by the host. Only possible while empty; on
             // failure the host's costs are part of the result, which the record's `device` shows.
@@ -55,6 +71,16 @@ impl Image {
             }
         }
         Ok(Image { file, bytes })
+    }
+
+    /// Takes over what another file holds; the rest stays.
+    ///
+    /// # Errors
+    /// It cannot be read, or there is no room.
+    pub fn fill(&mut self, mut from: &File) -> io::Result<()> {
+        rustix::fs::seek(from, SeekFrom::Start(0))?;
+        io::copy(&mut from, &mut self.file)?;
+        Ok(())
     }
 
     /// Writes zeros wherever the image has a hole or reserved but unwritten space, and syncs it. Such space reads as

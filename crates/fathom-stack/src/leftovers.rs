@@ -1,5 +1,6 @@
 //! Leftovers: stacks whose owner is gone, and the sweep that undoes them.
 
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -107,6 +108,8 @@ impl Stacks {
             let lock = abandoned(&home);
             let entry = match Entry::read(&home) {
                 Ok(entry) => entry,
+                // Whole, but of another version of Fathom, which knows what belongs to it.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => continue,
                 Err(_) if lock.is_some() => Entry::unwritten(&home),
                 Err(_) => continue,
             };

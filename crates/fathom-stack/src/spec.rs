@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::command::{CommandLine, file_name};
+
 /// A storage stack as written in an experiment file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -21,6 +23,12 @@ pub struct StackSpec {
     pub log_mib: Option<u64>,
     /// Where the image (or, for `dir`, the working directory) is put; empty = the run's `--dir`.
     pub directory: PathBuf,
+    /// An image to begin with, instead of a file system that is made: the stack's own is a copy of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<PathBuf>,
+    /// A new file that the file system lies in, and that stays when a named stack is taken down or its processes are killed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep: Option<PathBuf>,
     /// The modelled device that the file system lies on: name of a preset, or a model's file; empty = the disk of
     /// `directory` itself.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -47,6 +55,20 @@ pub struct StackSpec {
     pub guest: bool,
 }
 
+impl StackSpec {
+    /// How the file system was made, for the record: the commands without their programs' directories, or the image that it is a
+    /// copy of.
+    pub(crate) fn made(&self, commands: &[CommandLine]) -> String {
+        if let Some(path) = &self.image {
+            return format!("copy of {}", file_name(path));
+        }
+        let short = |line: &CommandLine| {
+            CommandLine { program: file_name(&line.program).into(), ..line.clone() }.shown()
+        };
+        commands.iter().map(short).collect::<Vec<_>>().join(" && ")
+    }
+}
+
 fn is_zero(seed: &u64) -> bool {
     *seed == 0
 }
@@ -60,6 +82,8 @@ impl Default for StackSpec {
             size_mib: 2048,
             log_mib: None,
             directory: PathBuf::new(),
+            image: None,
+            keep: None,
             device: String::new(),
             log_device: String::new(),
             faults: Vec::new(),

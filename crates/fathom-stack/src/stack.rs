@@ -19,11 +19,13 @@ use crate::distribution::{Distribution, Package};
 use crate::error::StackError;
 use crate::filesystem::{FileSystem, Log, Machine};
 use crate::floor::{FloorProbe, floor_probe};
+use crate::given::taken_over;
 use crate::guard::Guard;
 use crate::guest::{self, Guest, GuestTrace, Kernel};
 use crate::image::Image;
 use crate::loop_device::LoopDevice;
 use crate::mountinfo::{Mount, mount_of, mounts};
+use crate::process::Rescue;
 use crate::spec::{StackRecord, StackSpec};
 use crate::suggest::{did_you_mean, nearest};
 
@@ -132,10 +134,19 @@ impl Stacks {
         label: &str,
         name: Option<&str>,
     ) -> Result<Stack, StackError> {
+        let spec = &taken_over(spec, name.is_some())?;
         let checked = self.checked(spec)?;
+        // From here on the new file is the claim's, which removes it unless the stack is complete in the end.
+        if let Some(path) = &spec.keep {
+            Image::begin(path).map_err(StackError::io("make", path))?;
+        }
         // A leftover may hold the very space that is needed. What cannot be removed now is reported by `leftovers`.
         self.sweep();
-        let mut claim = Claim::new(&self.state, label, name, spec)?;
+        let mut claim = Claim::new(&self.state, label, name, spec).inspect_err(|_| {
+            if let Some(path) = &spec.keep {
+                let _ = fs::remove_file(path);
+            }
+        })?;
         let mut warnings = Vec::new();
         match Guard::start(&claim.home, &claim.entry) {
             Ok(guard) => claim.guard = Some(guard),
@@ -151,27 +162,37 @@ impl Stacks {
             patience: self.patience,
         };
         let claim = stack.claim.as_mut().expect("set in the line before");
-        (stack.path, stack.record) = match &checked {
-            None => make_directory(&claim.entry)?,
-            Some((filesystem, Place::Here)) => {
-                let device = self.serve_devices(claim)?;
-                let (path, record, devices) = self.make_mounted(claim, filesystem, &device)?;
-                stack.devices = devices;
-                (path, record)
-            }
-            Some((filesystem, Place::Guest(kernel))) if name.is_some() => {
-                let device = self.serve_devices(claim)?;
-                self.make_relayed(claim, filesystem, &device, kernel)?
-            }
-            Some((filesystem, Place::Guest(kernel))) => {
-                let device = self.serve_devices(claim)?;
-                self.make_in_guest(claim, filesystem, &device, kernel)?
-            }
+        let made = match &checked {
+            None => make_directory(&claim.entry).map(|(path, record)| (path, record, Vec::new())),
+            Some((filesystem, place)) => self.make_on_devices(claim, filesystem, place),
         };
+        if claim.rescue.take().is_some_and(Rescue::killed) {
+            return Err(StackError::StoodStill);
+        }
+        (stack.path, stack.record, stack.devices) = made?;
         stack.record.warnings.extend(warnings);
         claim.entry.record = Some(stack.record.clone());
         claim.entry.write(&claim.home)?;
         Ok(stack)
+    }
+
+    /// Modelled devices if there are any, and the file system on them.
+    fn make_on_devices(
+        &self,
+        claim: &mut Claim,
+        filesystem: &FileSystem,
+        place: &Place,
+    ) -> Result<(PathBuf, StackRecord, Vec<BlockDevice>), StackError> {
+        let device = self.serve_devices(claim)?;
+        let kernel = match place {
+            Place::Here => return self.make_mounted(claim, filesystem, &device),
+            Place::Guest(kernel) => kernel,
+        };
+        let (path, record) = match claim.entry.name {
+            Some(_) => self.make_relayed(claim, filesystem, &device, kernel)?,
+            None => self.make_in_guest(claim, filesystem, &device, kernel)?,
+        };
+        Ok((path, record, Vec::new()))
     }
 
     /// Checks everything that can be checked before anything is made. `None` for `dir`.
@@ -208,12 +229,13 @@ impl Stacks {
                 known: names.join(", "),
             });
         };
-        if spec.size_mib < filesystem.min_mib || spec.size_mib > LARGEST_MIB {
+        let least = if spec.image.is_some() { 1 } else { filesystem.min_mib };
+        if spec.size_mib < least || spec.size_mib > LARGEST_MIB {
             return refused(
                 "size_mib",
                 format!(
                     "{} MiB is out of range for {}: from {} to {LARGEST_MIB} MiB",
-                    spec.size_mib, spec.filesystem, filesystem.min_mib
+                    spec.size_mib, spec.filesystem, least
                 ),
             );
         }
@@ -374,9 +396,14 @@ impl Stacks {
             let model = Model::parse(&file, &text).map_err(|error| refused_device(error.to_string()))?;
             // Blocks are never written in full: the image's own disk is not what is measured.
             let entry = &claim.entry;
-            let image =
-                Image::create(&entry.directory, &image_name(&entry.tag, end), mib << 20, self.allocate)
-                    .map_err(|e| refused(&entry.directory, e))?;
+            let image = self.image(entry, end, mib)?;
+            if !image.bytes.is_multiple_of(model.sector_bytes.into()) {
+                let problem = format!(
+                    "{file} has sectors of {} bytes, and the image's {} bytes are no multiple of that",
+                    model.sector_bytes, image.bytes
+                );
+                return Err(refused_device(problem));
+            }
             let number = served.len();
             let order = Order {
                 image: format!("/proc/{}/fd/{}", std::process::id(), image.file.as_raw_fd()).into(),
@@ -392,7 +419,7 @@ impl Stacks {
             fs::create_dir_all(&state).map_err(StackError::io("make", &state))?;
             let server = Server::start(program, &order, &state.join(format!("{field}.log")))
                 .map_err(|problem| StackError::Mount { path: at.clone(), problem })?;
-            claim.servers.push(server);
+            claim.served_by(server)?;
             let path = at.join(crate::device::FILE);
             let disk = OpenOptions::new()
                 .read(true)
@@ -441,7 +468,7 @@ impl Stacks {
         let tool = |name: &str| find_program_in(&self.tools, name).unwrap_or_else(|| PathBuf::from(name));
         let mkfs = tool(&filesystem.mkfs);
         let log_path = log.as_ref().map(|(_, device)| device.path.as_path());
-        let commands = filesystem.mkfs_commands(&mkfs, &main.1.path, log_path, &spec.mkfs);
+        let commands = filesystem.mkfs_commands(&mkfs, &main.1.path, log_path, spec);
         for command in &commands {
             command.run(self.limit + Duration::from_secs(spec.size_mib / 100))?;
         }
@@ -470,15 +497,12 @@ impl Stacks {
             }
         }
         let path = point.join("work");
-        fs::create_dir(&path).map_err(StackError::io("make", &path))?;
+        // An image that was kept may have it.
+        fs::create_dir_all(&path).map_err(StackError::io("make", &path))?;
 
         let anonymous = |text: String| {
             let text = text.replace(&*main.1.path.to_string_lossy(), "IMAGE");
             log_path.map_or(text.clone(), |log| text.replace(&*log.to_string_lossy(), "LOG"))
-        };
-        let short = |line: &CommandLine| CommandLine {
-            program: crate::command::file_name(&line.program).into(),
-            ..line.clone()
         };
         let mut versions = vec![filesystem.version_line(&mkfs)];
         if program != "mount" {
@@ -486,7 +510,7 @@ impl Stacks {
         }
         let record = StackRecord {
             filesystem: mount.filesystem,
-            mkfs: anonymous(commands.iter().map(|c| short(c).shown()).collect::<Vec<_>>().join(" && ")),
+            mkfs: anonymous(spec.made(&commands)),
             mkfs_version: versions.join("; "),
             mount: anonymous(mount.options),
             device: described_models(modelled).unwrap_or_else(|| described(&main.1, log.is_some(), &host)),
@@ -500,12 +524,38 @@ impl Stacks {
     }
 
     fn attach(&self, entry: &Entry, end: &str, mib: u64) -> Result<(Option<Image>, LoopDevice), StackError> {
-        let name = image_name(&entry.tag, end);
-        let image = Image::create(&entry.directory, &name, mib << 20, self.allocate)
-            .map_err(|e| refused(&entry.directory, e))?;
+        let image = self.image(entry, end, mib)?;
         let device = LoopDevice::attach(&image.file)
             .map_err(StackError::io("attach a loop device to an image in", &entry.directory))?;
         Ok((Some(image), device))
+    }
+
+    /// The image of the file system (`.img`) or of its external log: in a file that is to stay, or without a name; empty, or a
+    /// copy of the image that was given.
+    pub(crate) fn image(&self, entry: &Entry, end: &str, mib: u64) -> Result<Image, StackError> {
+        let (source, kept) = match end {
+            ".img" => (entry.spec.image.as_deref(), entry.spec.keep.as_deref()),
+            _ => (None, None),
+        };
+        let source = source.map(|path| File::open(path).map_err(StackError::io("read", path))).transpose()?;
+        let bytes = match &source {
+            Some(file) => file.metadata().map_err(StackError::io("read", &entry.directory))?.len(),
+            None => mib << 20,
+        };
+        let place = kept.unwrap_or(&entry.directory);
+        let made = match kept {
+            Some(path) => OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(path)
+                .and_then(|file| Image::lay_out(file, bytes, self.allocate)),
+            None => Image::create(&entry.directory, &image_name(&entry.tag, end), bytes, self.allocate),
+        };
+        let mut image = made.map_err(|error| refused(place, error))?;
+        if let Some(from) = &source {
+            image.fill(from).map_err(|error| refused(place, error))?;
+        }
+        Ok(image)
     }
 
     pub(crate) fn check_space(&self, spec: &StackSpec, filesystem: &FileSystem) -> Result<(), StackError> {
@@ -606,7 +656,10 @@ impl Stack {
     pub fn floor(&mut self, writes: u32) -> Result<FloorProbe, String> {
         match self.claim.as_mut().and_then(|claim| claim.guest.as_mut()) {
             Some(guest) => guest.floor(&self.path, writes).map_err(|error| error.to_string()),
-            None => floor_probe(&self.path, writes).map_err(|error| error.to_string()),
+            None => {
+                let rescue = self.rescue();
+                rescue.explained(floor_probe(&self.path, writes).map_err(|error| error.to_string()))
+            }
         }
     }
 
@@ -675,6 +728,22 @@ impl Stack {
     pub fn device_statistics(&mut self) -> Result<Vec<Statistics>, String> {
         let servers = self.claim.iter_mut().flat_map(|claim| &mut claim.servers);
         servers.map(Server::statistics).collect()
+    }
+
+    /// Looks after the servers of the modelled devices as long as it is there: for whoever waits for the stack without a limit.
+    #[must_use]
+    pub fn rescue(&self) -> Rescue {
+        Rescue::from(self.claim.as_ref().map_or(&[], |claim| &claim.entry.servers))
+    }
+
+    /// Kills the servers of the modelled devices, so that whoever waits for one gets an error: for those that even SIGKILL does not
+    /// end. Whether there were any.
+    #[must_use]
+    pub fn kill_devices(&self) -> bool {
+        let all = self.claim.iter().flat_map(|claim| &claim.entry.servers);
+        let alive: Vec<_> = all.filter(|server| server.lives()).collect();
+        alive.iter().for_each(|server| server.kill());
+        !alive.is_empty()
     }
 
     /// Process id of the server of the modelled device.

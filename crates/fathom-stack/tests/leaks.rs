@@ -356,6 +356,24 @@ fn a_half_written_entry_is_swept() {
     place.assert_nothing_left();
 }
 
+/// Another version of Fathom has made it: what it consists of is not known here, so that it is left whole.
+#[test]
+fn an_entry_of_another_version_is_left_alone() {
+    let _alone = alone();
+    let place = Place::new();
+    let home = place.state.join("stacks/named-later");
+    fs::create_dir_all(home.join("mnt")).unwrap();
+    fs::write(home.join("owner"), "").unwrap();
+    fs::write(home.join("entry.json"), "{ \"label\": \"later\", \"spec\": { \"unheard_of\": 1 } }").unwrap();
+    let report = place.stacks().down_all(true);
+    assert!(report.removed.is_empty() && report.failed.is_empty(), "{report:?}");
+    for part in ["mnt", "owner", "entry.json"] {
+        assert!(home.join(part).exists(), "{part}");
+    }
+    fs::remove_dir_all(home).unwrap();
+    place.assert_nothing_left();
+}
+
 #[test]
 fn many_at_once_do_not_meet() {
     if !can_mount() {

@@ -212,51 +212,61 @@ pub struct Stack {
     pub action: StackAction,
 }
 
+/// What `fathom stack up` brings up.
+#[derive(Debug, Args)]
+pub struct StackUp {
+    /// File system: ext4, xfs, btrfs, ntfs … (`fathom list filesystems`) [default: ext4, or what --image holds]
+    #[arg(long, value_name = "FS")]
+    pub fs: Option<String>,
+    /// Its name [default: the file system's]
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Size of the image in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 2048)]
+    pub size: u64,
+    /// An external log device of this size in MiB (XFS logdev, ext4 journal device)
+    #[arg(long, value_name = "MIB")]
+    pub log: Option<u64>,
+    /// Mount options, e.g. data=journal
+    #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true)]
+    pub mount: String,
+    /// A further word for mkfs (may be given several times)
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    pub mkfs: Vec<String>,
+    /// Where the image is put
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// Begin with a copy of this image, e.g. of a card, instead of a file system that is made
+    #[arg(long, value_name = "FILE", conflicts_with = "size")]
+    pub image: Option<PathBuf>,
+    /// Keep the image: in this new file, which stays when the stack is taken down or its processes are killed
+    #[arg(long, value_name = "FILE")]
+    pub keep: Option<PathBuf>,
+    /// A modelled device under it, e.g. sd-sandisk-extreme (`fathom list devices`), or a model's file
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "", hide_default_value = true)]
+    pub device: String,
+    /// The modelled device of the external log (with --log and --device) [default: another one like --device]
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "", hide_default_value = true)]
+    pub log_device: String,
+    /// What fails on the modelled device, e.g. write-error@1000 (may be given several times)
+    #[arg(long, value_name = "FAULT")]
+    pub fault: Vec<String>,
+    /// Log every operation on the modelled device to this new file (`fathom stack operations FILE` prints it)
+    #[arg(long, value_name = "FILE")]
+    pub operations: Option<PathBuf>,
+    /// Keep the data of the writes as well, in FILE.data
+    #[arg(long, requires = "operations")]
+    pub capture: bool,
+    /// Mount it in a guest kernel even where this machine's own has the file system
+    #[arg(long)]
+    pub guest: bool,
+}
+
 /// The actions of `fathom stack`.
 #[derive(Debug, Subcommand)]
 pub enum StackAction {
     /// Make an image, its file system and a mount, and print where
-    Up {
-        /// File system: ext4, xfs, btrfs, ntfs … (`fathom list filesystems`)
-        #[arg(long, value_name = "FS", default_value = "ext4")]
-        fs: String,
-        /// Its name [default: the file system's]
-        #[arg(long)]
-        name: Option<String>,
-        /// Size of the image in MiB
-        #[arg(long, value_name = "MIB", default_value_t = 2048)]
-        size: u64,
-        /// An external log device of this size in MiB (XFS logdev, ext4 journal device)
-        #[arg(long, value_name = "MIB")]
-        log: Option<u64>,
-        /// Mount options, e.g. data=journal
-        #[arg(long, value_name = "OPTIONS", default_value = "")]
-        mount: String,
-        /// A further word for mkfs (may be given several times)
-        #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
-        mkfs: Vec<String>,
-        /// Where the image is put
-        #[arg(long, value_name = "DIR", default_value = ".")]
-        dir: PathBuf,
-        /// A modelled device under it, e.g. sd-sandisk-extreme (`fathom list devices`), or a model's file
-        #[arg(long, value_name = "NAME|FILE.toml", default_value = "")]
-        device: String,
-        /// The modelled device of the external log (with --log and --device) [default: another one like --device]
-        #[arg(long, value_name = "NAME|FILE.toml", default_value = "")]
-        log_device: String,
-        /// What fails on the modelled device, e.g. write-error@1000 (may be given several times)
-        #[arg(long, value_name = "FAULT")]
-        fault: Vec<String>,
-        /// Log every operation on the modelled device to this new file (`fathom stack operations FILE` prints it)
-        #[arg(long, value_name = "FILE")]
-        operations: Option<PathBuf>,
-        /// Keep the data of the writes as well, in FILE.data
-        #[arg(long, requires = "operations")]
-        capture: bool,
-        /// Mount it in a guest kernel even where this machine's own has the file system
-        #[arg(long)]
-        guest: bool,
-    },
+    Up(Box<StackUp>),
     /// Unmount and remove
     Down {
         /// The stack's name

@@ -10,24 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use place::{Place, lives};
-
-fn can_serve(place: &Place) -> bool {
-    let list = place.fathom(&["list", "filesystems", "--json"]);
-    let listed: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
-    let ext4 =
-        listed["filesystems"].as_array().unwrap().iter().find(|it| it["filesystem"] == "ext4").unwrap();
-    let able = ext4["present"] == true && std::path::Path::new("/dev/fuse").exists();
-    if !able {
-        println!("SKIP: a modelled device needs root, mkfs.ext4 and /dev/fuse ({})", ext4["detail"]);
-    }
-    able
-}
-
-/// A stack's name of this test alone: all tests share the list of stacks.
-fn named(test: &str) -> String {
-    format!("{test}-{}", std::process::id())
-}
+use place::{Place, can_serve, lives, named};
 
 fn up(place: &Place, name: &str, more: &[&str]) -> PathBuf {
     let words = ["stack", "up", "--fs", "ext4", "--size", "32", "--name", name, "--dir", ".", "--device"];
@@ -108,12 +91,152 @@ fn a_server_that_is_killed_gives_errors_and_leaves_nothing() {
     assert_eq!(mounts_of(&name), Vec::<String>::new());
 }
 
+/// A server that is stopped; killed at the end, and after two minutes at the latest, so that a failing test does not hang.
+struct Stopped(i32);
+
+impl Stopped {
+    fn new(process: i32) -> Stopped {
+        // SAFETY: kill takes integers.
+        assert_eq!(unsafe { libc::kill(process, libc::SIGSTOP) }, 0);
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_secs(120));
+            drop(Stopped(process));
+        });
+        Stopped(process)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let command = std::fs::read(format!("/proc/{}/cmdline", self.0)).unwrap_or_default();
+        if command.ends_with(b"device-server\0") {
+            // SAFETY: as above.
+            unsafe { libc::kill(self.0, libc::SIGKILL) };
+        }
+    }
+}
+
+/// Mounts of stacks that a process has made.
+fn mounts_by(process: i32) -> Vec<String> {
+    let all = std::fs::read_to_string("/proc/mounts").unwrap();
+    all.lines()
+        .filter(|line| line.contains("/fathom-") && line.contains(&format!("-{process}-")))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The experiment with more to do.
+fn longer(transactions: u32) -> String {
+    EXPERIMENT.replace("transactions = 25", &format!("transactions = {transactions}"))
+}
+
+/// Its worker waits in the kernel, where no signal reaches it: the laboratory waited for its death for ever.
+#[test]
+fn a_run_whose_device_stops_ends_within_its_limit_and_the_next_goes_on() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    place.write("late.toml", &longer(60));
+    let limit = ["--time-limit", "12"];
+    let running = place.start(&[&["run", "late.toml", "--out", "out.db", "--dir", "."][..], &limit].concat());
+    running.wait_for_child("worker");
+    std::thread::sleep(Duration::from_millis(200));
+    let begin = Instant::now();
+    let stopped = Stopped::new(server(&place));
+    let process = running.process();
+    let end = running.end();
+    end.exits(1).says("time limit").says("device's server, which stood still, was killed");
+    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+    assert!(!lives(stopped.0));
+    assert_eq!(mounts_by(process), Vec::<String>::new());
+    let states = "SELECT group_concat(status, ' ') FROM (SELECT status FROM run ORDER BY id)";
+    assert_eq!(place.rows("out.db", states), "failed done", "{end}");
+}
+
+#[test]
+fn ctrl_c_ends_a_run_whose_device_stopped() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    place.write("late.toml", &longer(2000));
+    let running = place.start(&["run", "late.toml", "--out", "out.db", "--dir", "."]);
+    running.wait_for_child("worker");
+    std::thread::sleep(Duration::from_millis(500));
+    let stopped = Stopped::new(server(&place));
+    std::thread::sleep(Duration::from_millis(300));
+    let begin = Instant::now();
+    running.interrupt();
+    let process = running.process();
+    running.end().exits(1).says("--resume");
+    assert!(begin.elapsed() < Duration::from_secs(45), "{:?}", begin.elapsed());
+    assert!(!lives(stopped.0));
+    assert_eq!(mounts_by(process), Vec::<String>::new());
+}
+
+#[test]
+fn a_run_whose_server_is_killed_fails_at_once_and_the_next_goes_on() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    place.write("late.toml", &longer(200));
+    let running = place.start(&["run", "late.toml", "--out", "out.db", "--dir", "."]);
+    running.wait_for_child("worker");
+    std::thread::sleep(Duration::from_millis(200));
+    // SAFETY: kill takes integers.
+    assert_eq!(unsafe { libc::kill(server(&place), libc::SIGKILL) }, 0);
+    let begin = Instant::now();
+    let failed = || place.rows_or_empty("out.db", "SELECT count(*) FROM run WHERE status = 'failed'") == "1";
+    running.wait_until(failed);
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+    let process = running.process();
+    let end = running.end();
+    end.exits(1);
+    assert_eq!(place.rows("out.db", "SELECT count(*) FROM run WHERE status = 'done'"), "1", "{end}");
+    assert_eq!(mounts_by(process), Vec::<String>::new());
+}
+
+#[test]
+fn a_stack_whose_server_stopped_goes_down_in_time() {
+    let (place, name) = (Place::new(), named("stopped"));
+    if !can_serve(&place) {
+        return;
+    }
+    let work = up(&place, &name, &["none"]);
+    // Not synced: to be written when it is unmounted.
+    std::fs::write(work.join("file"), vec![1; 1 << 20]).unwrap();
+    let stopped = Stopped::new(server(&place));
+    let begin = Instant::now();
+    place.fathom(&["stack", "down", &name]).exits(1).says("stood still and was killed");
+    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+    assert!(!lives(stopped.0));
+    assert_eq!(mounts_of(&name), Vec::<String>::new());
+    assert!(!place.fathom(&["stack", "list"]).stdout.contains(&name), "nothing is left of it");
+}
+
 #[test]
 fn a_fault_reaches_the_program_and_a_run_fails_with_it() {
     let (place, name) = (Place::new(), named("fault"));
     if !can_serve(&place) {
         return;
     }
+    // mkfs, mount and the floor take some hundred operations, the work thousands.
+    let text = longer(2000).replace("\"sd-slow\"\n", "\"none\"\nfaults = [\"gone@1500\"]\n");
+    assert!(text.contains("gone@1500"));
+    place.write("fault.toml", &text);
+    let running = place.start(&["run", "fault.toml", "--out", "out.db", "--dir", "."]);
+    let process = running.process();
+    running.end().exits(1).says("I/O error");
+    let failed = "SELECT count(*) FROM run WHERE status = 'failed' AND message LIKE '%I/O error%'";
+    assert_eq!(
+        place.rows("out.db", failed),
+        "2",
+        "{}",
+        place.rows("out.db", "SELECT group_concat(message) FROM run")
+    );
+    assert_eq!(mounts_by(process), Vec::<String>::new());
     let work = up(&place, &name, &["none", "--fault", "gone@1500"]);
     let file = std::fs::File::create(work.join("file")).unwrap();
     let failed =
@@ -314,7 +437,8 @@ fn a_run_that_did_not_get_the_models_times_is_marked_and_told_its_model_time() {
     assert!(timed[1] > 100.0 && of("late_max_ns")[1] > 0.5e9);
     // Asked against given, before each run.
     assert_eq!(of("self_test[0].asked_ns"), [200_000.0; 2]);
-    assert!(of("self_test[1].given_ns[2]").iter().all(|ns| *ns > 900_000.0));
+    // A millisecond was asked for; what a busy machine gives is for the report to say.
+    assert!(of("self_test[1].given_ns[2]").iter().all(|ns| *ns > 500_000.0));
     let told = place.fathom(&["report", "out.db"]);
     told.exits(0);
     for part in ["! Runs in which this machine was too busy", "late device: in"] {
@@ -426,8 +550,10 @@ fn what_reached_a_device_is_logged_and_printed() {
     let used = place.fathom(&["stack", "status", &name, "--json"]).stdout;
     let used: serde_json::Value = serde_json::from_str(&used).unwrap();
     place.fathom(&["stack", "down", &name]).exits(0);
+    // Complete from the first moment on.
     let csv = place.fathom(&["stack", "operations", "log"]);
     csv.exits(0);
+    assert_eq!(csv.stderr, "", "and nothing to be warned of");
     let json = place.fathom(&["stack", "operations", "log", "--json"]).stdout;
     let lines: Vec<serde_json::Value> =
         json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -472,6 +598,89 @@ fn what_reached_a_device_is_logged_and_printed() {
     place.fathom(&["stack", "operations", "none-such"]).exits(2).says("none-such");
 }
 
+/// A small disk in memory, to be full soon.
+struct Small(PathBuf);
+
+impl Small {
+    fn new(at: PathBuf) -> Small {
+        std::fs::create_dir(&at).unwrap();
+        let mount = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=600k", "none"])
+            .arg(&at)
+            .status();
+        assert!(mount.unwrap().success());
+        Small(at)
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg(&self.0).status();
+    }
+}
+
+/// A log whose disk was full ended there, and neither the command that took the stack down nor the one that printed the log said so.
+#[test]
+fn a_log_that_could_not_be_written_is_told_of_wherever_it_matters() {
+    let (place, name) = (Place::new(), named("lost"));
+    if !can_serve(&place) {
+        return;
+    }
+    let _small = Small::new(place.path("small"));
+    let status = || {
+        let end = place.fathom(&["stack", "status", &name, "--json"]);
+        end.exits(0);
+        serde_json::from_str::<serde_json::Value>(&end.stdout).unwrap()
+    };
+    // The data of 32 MiB, and the records of many operations.
+    for (more, bytes, lost) in [
+        (&["--capture"][..], 1 << 20, "the data of writes is missing"),
+        (&[], 4096, "operations are missing"),
+    ] {
+        let work = up(&place, &name, &[&["none", "--operations", "small/log"][..], more].concat());
+        // What mkfs writes is too much data already.
+        assert_eq!(status()["log_problem"].is_null(), more.is_empty(), "{:#}", status());
+        let file = std::fs::File::create(work.join("file")).unwrap();
+        let begin = Instant::now();
+        while status()["log_problem"].is_null() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "the log takes it all");
+            for i in 0..if bytes == 4096 { 2000 } else { 4 } {
+                file.write_all_at(&vec![1; bytes], i * bytes as u64 % (8 << 20)).unwrap();
+                file.sync_all().unwrap();
+            }
+        }
+        drop(file);
+        for part in [lost, "No space left"] {
+            assert!(status()["log_problem"].as_str().unwrap().contains(part), "{:#}", status());
+            assert!(place.fathom(&["stack", "status", &name]).stdout.contains(part));
+        }
+        place.fathom(&["stack", "down", &name]).exits(1).says(lost).says("No space left").says("small/log");
+        assert_eq!(mounts_of(&name), Vec::<String>::new(), "it is down all the same");
+        let printed = place.fathom(&["stack", "operations", "small/log", "--json"]);
+        printed.exits(1).says(lost);
+        assert!(printed.stdout.lines().count() > 5, "what there is is printed");
+        let data = std::fs::metadata(place.path("small/log.data")).map_or(0, |it| it.len());
+        for line in printed.stdout.lines() {
+            let it: serde_json::Value = serde_json::from_str(line).unwrap();
+            let at = it["data_at"].as_u64();
+            assert!(at.is_none_or(|at| at + it["bytes"].as_u64().unwrap() <= data), "{line}");
+        }
+        for file in ["small/log", "small/log.data"] {
+            let _ = std::fs::remove_file(place.path(file));
+        }
+    }
+    // The end of a log is only in its server's memory.
+    up(&place, &name, &["none", "--operations", "small/log"]);
+    let process = server(&place);
+    place.fathom(&["stack", "operations", "small/log"]).exits(0);
+    // SAFETY: kill takes integers.
+    assert_eq!(unsafe { libc::kill(process, libc::SIGKILL) }, 0);
+    gone_soon(process);
+    place.fathom(&["stack", "down", &name]).exits(1).says("server was killed");
+    place.fathom(&["stack", "operations", "small/log"]).exits(0).says("not closed");
+    assert_eq!(mounts_of(&name), Vec::<String>::new());
+}
+
 /// While it tries itself a device is used by a process of its own, so that its server can be killed then as at any other time.
 #[test]
 fn a_server_killed_while_it_tries_itself_ends() {
@@ -506,7 +715,12 @@ fn a_server_killed_while_it_tries_itself_ends() {
             assert!(begin.elapsed() < Duration::from_secs(20), "it does not end");
             std::thread::sleep(Duration::from_millis(5));
         }
-        let undone = std::process::Command::new("umount").arg(&at).status().unwrap();
-        assert!(undone.success() && !mounted());
+        // The process that tried the device has its file open until its own request has failed.
+        let undone = || std::process::Command::new("umount").arg(&at).status().unwrap().success();
+        while !undone() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "it stays in use");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(!mounted());
     }
 }

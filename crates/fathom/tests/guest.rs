@@ -5,15 +5,20 @@
 
 mod place;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fathom_stack::blocks::BlockOp;
+use fathom_stack::device::{Operation, Record, read_log};
 use fathom_stack::guest::{Kernel, trial};
 use fathom_stack::{Stack, StackSpec, Stacks};
 use place::Place;
 
 const FATHOM: &str = env!("CARGO_BIN_EXE_fathom");
+
+/// What is enough for a command in a guest.
+const SOON: Duration = Duration::from_secs(60);
 
 fn can_boot() -> bool {
     let able = Kernel::cached().is_some();
@@ -155,6 +160,11 @@ fn stacks(place: &Place) -> Stacks {
 }
 
 fn modelled(place: &Place, filesystem: &str, device: &str, guest: bool) -> Option<Stack> {
+    logged(place, filesystem, device, guest, None)
+}
+
+/// With a log of what reaches the device, at this path.
+fn logged(place: &Place, filesystem: &str, device: &str, guest: bool, log: Option<PathBuf>) -> Option<Stack> {
     if !Path::new("/dev/fuse").exists() || !fathom_stack::is_root() || !has("mke2fs") {
         println!("SKIP: a modelled device on a loop needs root, /dev/fuse and mke2fs");
         return None;
@@ -166,6 +176,7 @@ fn modelled(place: &Place, filesystem: &str, device: &str, guest: bool) -> Optio
         device: device.into(),
         device_seed: 1,
         guest,
+        operations: log,
         ..StackSpec::default()
     };
     Some(stacks(place).up(&spec, "modelled").unwrap())
@@ -196,6 +207,53 @@ fn each_flush_of_the_guest_reaches_the_device() {
         assert_eq!(asked(BlockOp::Read), arrived(0), "reads");
         stack.down().unwrap();
     }
+}
+
+/// Operations that were at the device when each of these arrived, itself included: the most there were.
+fn most_at_once(log: &[Record]) -> usize {
+    let at_once = |it: &Record| {
+        log.iter().filter(|other| other.arrival_ns <= it.arrival_ns && it.arrival_ns < other.given_ns).count()
+    };
+    log.iter().map(at_once).max().unwrap_or(0)
+}
+
+/// What a file system hands on together is at the device together, in requests and sectors of the same size, as outside.
+#[test]
+fn requests_of_the_guest_are_at_the_device_together() {
+    if !can_boot() {
+        return;
+    }
+    let place = Place::new();
+    let written = |guest: bool| {
+        let path = place.path(if guest { "guest.log" } else { "here.log" });
+        let mut stack = logged(&place, "ext4", "ufs-fresh", guest, Some(path.clone()))?;
+        let before: u64 = stack.device_statistics().unwrap()[0].operations.iter().sum();
+        let file = format!("of={}", stack.path().join("file").display());
+        let words = ["if=/dev/zero", &file, "bs=1M", "count=16", "conv=fsync"];
+        let begin = Instant::now();
+        if guest {
+            stack.run_in_guest(Path::new("/bin/dd"), words, SOON).unwrap();
+        } else {
+            assert!(Command::new("dd").args(words).stderr(Stdio::null()).status().unwrap().success());
+        }
+        let took = begin.elapsed();
+        if guest {
+            let sector = ["/sys/block/ubda/queue/logical_block_size"];
+            let (told, _) = stack.run_in_guest(Path::new("/bin/cat"), sector, SOON).unwrap();
+            assert_eq!(told.trim(), "4096");
+        }
+        stack.down().unwrap();
+        let log = read_log(&path).unwrap().records.split_off(before as usize);
+        let writes = log.iter().filter(|it| it.operation == Operation::Write);
+        let largest = writes.map(|it| it.bytes).max().unwrap();
+        println!("guest {guest}: {} at once, the largest of {largest} bytes, {took:.1?}", most_at_once(&log));
+        assert!(log.iter().all(|it| it.offset % 4096 == 0 && it.bytes % 4096 == 0));
+        Some((most_at_once(&log), largest))
+    };
+    let Some((here, guest)) = written(false).zip(written(true)) else { return };
+    assert!(here.0 >= 4, "{here:?}");
+    assert!(guest.0 >= 4, "{guest:?} and outside {here:?}");
+    assert!(guest.1 >= 512 << 10, "{guest:?} and outside {here:?}");
 }
 
 /// The same file system on the same modelled card takes the same time in the guest and outside: pairs in turn, medians.
@@ -277,6 +335,36 @@ fn an_ordinary_user_runs_cells_in_a_guest() {
     let said = String::from_utf8_lossy(&end.stderr).into_owned();
     assert!(end.status.success(), "{said}");
     assert_eq!(place.rows("out.db", "SELECT count(*) FROM run WHERE status = 'done'"), "4", "{said}");
+}
+
+/// What is read after the caches were emptied comes from the device: as many bytes as the file has, which in a guest whose caches are warm
+/// are not read at all.
+#[test]
+fn caches_are_emptied_in_the_guest() {
+    if !can_boot() || !has("mkfs.f2fs") {
+        return;
+    }
+    let place = Place::new();
+    let read = |cold: bool| {
+        let text = format!(
+            "name = \"cold\"\ntitle = \"cold\"\nquestion = \"?\"\nrepeats = 1\n\
+             [workload]\nname = \"mobibench-file\"\nfile_kib = 4096\naccesses = [\"random-read\"]\ncold = {cold}\n\
+             [stack]\nsize_mib = 64\ndevice = \"none\"\n[matrix]\n\"stack.filesystem\" = [\"f2fs\", \"ext4\"]\n"
+        );
+        let (file, out) = (format!("cold-{cold}.toml"), format!("cold-{cold}.db"));
+        place.write(&file, &text);
+        place.fathom(&["run", &file, "--guest", "--out", &out, "--dir", "."]).exits(0);
+        let told = place.rows(&out, "SELECT group_concat(text) FROM verified");
+        assert_eq!(told.matches("cold caches").count() >= 2, cold, "{told}");
+        assert!(!place.rows(&out, "SELECT group_concat(text) FROM warning").contains("not cold"));
+        place.rows(&out, "SELECT min(json_extract(device, '$[0].bytes[0]')) || ' ' || max(json_extract(device, '$[0].bytes[0]')) FROM run")
+    };
+    let least_and_most =
+        |text: String| -> Vec<u64> { text.split(' ').map(|it| it.parse().unwrap()).collect() };
+    let (cold, warm) = (least_and_most(read(true)), least_and_most(read(false)));
+    println!("read from the device: cold {cold:?}, warm {warm:?}");
+    assert!(cold[0] >= 4 << 20, "every byte of the file comes from the device: {cold:?}");
+    assert!(warm[1] < 2 << 20, "and none of it without: {warm:?}");
 }
 
 #[test]

@@ -16,12 +16,13 @@ use super::{Axis, Experiment, Point, Setting, Vocabulary, overrides, units};
 use crate::cell::{Cell, Instruments};
 
 /// Keys of `[stack]`.
-pub(super) const STACK_KEYS: [&str; 10] = [
+pub(super) const STACK_KEYS: [&str; 11] = [
     "filesystem",
     "mkfs",
     "mount",
     "size_mib",
     "log_mib",
+    "image",
     "directory",
     "device",
     "log_device",
@@ -552,6 +553,7 @@ fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<Sta
             }
             "size_mib" => stack.size_mib = mebibytes(name, setting)?,
             "log_mib" => stack.log_mib = Some(mebibytes(name, setting)?),
+            "image" => stack.image = Some(node.text(name)?.into()),
             "directory" => stack.directory = node.text(name)?.into(),
             "device" | "log_device" => {
                 let device = node.text(name)?;
@@ -621,6 +623,7 @@ fn check_combination(
             ("stack.mkfs", !stack.mkfs.is_empty()),
             ("stack.mount", !stack.mount.is_empty()),
             ("stack.log_mib", stack.log_mib.is_some()),
+            ("stack.image", stack.image.is_some()),
             ("stack.guest", stack.guest),
         ] {
             if given {
@@ -629,6 +632,19 @@ fn check_combination(
                 );
                 impossible(key, message, "name a file system such as \"ext4\", or leave it out")?;
             }
+        }
+    }
+    if let Some(path) = &stack.image {
+        for (key, given) in
+            [("stack.mkfs", !stack.mkfs.is_empty()), ("stack.log_mib", stack.log_mib.is_some())]
+        {
+            if given {
+                let message = format!("`{key}` cannot go with an image that is there already");
+                impossible(key, message, "leave one of them out")?;
+            }
+        }
+        if let Err(error) = fathom_stack::holds(path, filesystem) {
+            impossible("stack.image", error.to_string(), "it is what each run begins with a copy of")?;
         }
     }
     if stack.log_mib.is_some() && !["dir", "xfs", "ext3", "ext4"].contains(&filesystem) {
@@ -644,7 +660,9 @@ fn check_combination(
         )?;
     }
     let known = vocabulary.filesystems.iter().find(|(name, _)| name == filesystem);
-    if let Some((_, smallest)) = known.filter(|(_, smallest)| stack.size_mib < *smallest) {
+    if let Some((_, smallest)) =
+        known.filter(|(_, smallest)| stack.image.is_none() && stack.size_mib < *smallest)
+    {
         let message = format!("an image of {} MiB is too small for {filesystem}", stack.size_mib);
         impossible("stack.size_mib", message, &format!("it needs at least {smallest} MiB"))?;
     }

@@ -205,7 +205,12 @@ impl World for Local {
             machine::keep_to(&here);
             let worked =
                 guest::run(guest, (Path::new(program), arguments), order, limit, &self.interrupt, on_event);
+            let hangs = worked.is_err() && !guest.has_ended();
             machine::keep_to(&self.cpus);
+            // It waits for its disk, whose server stands still.
+            if hangs && self.stack.as_ref().is_some_and(Stack::kill_devices) {
+                return worked.map_err(|error| error.because(process::DEVICE_STOOD_STILL));
+            }
             return worked;
         }
         let mut command = Command::new(program);
@@ -216,7 +221,8 @@ impl World for Local {
             _ => Vec::new(),
         };
         machine::keep_to(&here);
-        let worked = process::run(command, order, limit, &self.interrupt, on_event);
+        let free = || self.stack.as_ref().is_some_and(Stack::kill_devices);
+        let worked = process::run(command, order, limit, &self.interrupt, &free, on_event);
         machine::keep_to(&self.cpus);
         worked
     }
@@ -259,10 +265,13 @@ impl World for Local {
             }
             Tracing::Device(trace) => {
                 // What the file system still holds back belongs to the run, outside of its phases.
+                let rescue = stack.rescue();
                 let synced = std::fs::File::open(stack.path())
                     .and_then(|directory| Ok(rustix::fs::syncfs(directory)?));
-                synced
-                    .map_err(|error| format!("block trace: syncing {}: {error}", stack.path().display()))?;
+                rescue
+                    .explained(synced.map_err(|error| {
+                        format!("block trace: syncing {}: {error}", stack.path().display())
+                    }))?;
                 let recording = trace.stop().map_err(|error| format!("block trace: {error}"))?;
                 let remarks = remarks(stack, &self.counted, recording.requests.iter())?;
                 let mut record = watched.of_device(stack, recording);

@@ -119,6 +119,16 @@ pub enum WorkError {
     Failed(String),
 }
 
+impl WorkError {
+    /// With the reason added, where it is one in words.
+    fn because(self, why: &str) -> WorkError {
+        match self {
+            WorkError::Interrupted => WorkError::Interrupted,
+            WorkError::Failed(message) => WorkError::Failed(format!("{message}; {why}")),
+        }
+    }
+}
+
 /// How far the schedule is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {

@@ -85,8 +85,6 @@ struct State {
     faults: Faults,
     log: Option<OperationLog>,
     tally: Tally,
-    /// Why the log ended early.
-    log_problem: Option<String>,
 }
 
 /// A device, apart from the thread that serves it.
@@ -127,7 +125,9 @@ impl Device {
     /// What has been done so far.
     pub fn statistics(&self) -> Statistics {
         let now_ns = self.since(Instant::now());
-        self.state().tally.statistics(now_ns)
+        let state = self.state();
+        let log_problem = state.log.as_ref().and_then(OperationLog::problem);
+        Statistics { log_problem, ..state.tally.statistics(now_ns) }
     }
 
     /// Decides what becomes of an operation and when it is answered. `work` does it on the image, if it is to be done.
@@ -158,10 +158,7 @@ impl Device {
             (outcome != Outcome::Lied).then(|| state.timeline.submit(arrival_ns, operation, offset, bytes));
         let asked_ns = service.map_or(arrival_ns, |service| service.finish_ns);
         let data_at = match (&mut state.log, data, outcome) {
-            (Some(log), Some(data), Outcome::Done) => log.keep(data).unwrap_or_else(|problem| {
-                state.log_problem = Some(problem.to_string());
-                None
-            }),
+            (Some(log), Some(data), Outcome::Done) => log.keep(data),
             _ => None,
         };
         let sequential = service.is_some_and(|service| service.sequential);
@@ -210,12 +207,8 @@ impl Device {
         let failed = !matches!(record.outcome, Outcome::Done | Outcome::Lied);
         let Record { operation, arrival_ns, asked_ns, given_ns, .. } = record;
         state.tally.answered(operation, failed, arrival_ns, asked_ns, given_ns);
-        let State { log, log_problem, .. } = &mut *state;
-        if let Some(open) = log
-            && let Err(problem) = open.add(&record)
-        {
-            *log_problem = Some(problem.to_string());
-            *log = None;
+        if let Some(log) = &mut state.log {
+            log.add(&record);
         }
     }
 }
@@ -248,6 +241,9 @@ pub enum DiskError {
         /// The operating system's error.
         source: io::Error,
     },
+    /// The log of operations is not complete.
+    #[error("the log of operations: {0}")]
+    Log(String),
     /// Something about the image, the log or the trial operations.
     #[error("{what}: {source}")]
     Io {
@@ -311,7 +307,6 @@ impl Disk {
                 faults: Faults::new(options.faults),
                 log: log.transpose().map_err(io_error("make the operation log"))?,
                 tally: Tally::default(),
-                log_problem: None,
             }),
             overhead: Mutex::default(),
             trial_ns: AtomicU64::new(0),
@@ -360,12 +355,6 @@ impl Disk {
     pub fn overhead_ns(&self) -> [u64; 3] {
         let overhead = self.device.overhead();
         std::array::from_fn(|kind| overhead[kind].early_ns(TESTED_FROM_NS, 0))
-    }
-
-    /// Why the operation log ended before the device did, if it did.
-    #[must_use]
-    pub fn log_problem(&self) -> Option<String> {
-        self.device.state().log_problem.clone()
     }
 
     /// Has operations of each kind take a known time, and measures what they took.
@@ -441,18 +430,19 @@ impl Disk {
     }
 
     fn end(&mut self) -> Result<Statistics, DiskError> {
-        if let Some(thread) = self.thread.take() {
-            let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked")));
-            ended.map_err(io_error("serve the modelled device"))?;
-        }
-        self.finish()
-    }
-
-    fn finish(&self) -> Result<Statistics, DiskError> {
+        let ended = self.thread.take().map_or(Ok(()), |thread| {
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("its thread panicked")))
+        });
+        // Whatever became of the device: what was logged is to be read.
         if let Some(log) = &mut self.device.state().log {
-            log.flush().map_err(io_error("write the operation log"))?;
+            log.close();
         }
-        Ok(self.device.statistics())
+        ended.map_err(io_error("serve the modelled device"))?;
+        let statistics = self.device.statistics();
+        match statistics.log_problem {
+            Some(problem) => Err(DiskError::Log(problem)),
+            None => Ok(statistics),
+        }
     }
 }
 
@@ -466,7 +456,7 @@ impl Drop for Disk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{preset, read_log};
+    use crate::device::{End, preset, read_log};
     use std::fs::OpenOptions;
     use std::os::unix::fs::FileExt;
 
@@ -527,7 +517,9 @@ mod tests {
         assert_eq!(told.operations, statistics.operations);
         assert_eq!(statistics.self_test.iter().map(|it| it.asked_ns).collect::<Vec<_>>(), TESTED_NS);
         let log = read_log(&dir.path().join("log")).unwrap();
-        let seen: Vec<_> = log.iter().map(|record| (record.operation, record.offset, record.bytes)).collect();
+        assert_eq!(log.end, End::Complete);
+        let seen: Vec<_> =
+            log.records.iter().map(|record| (record.operation, record.offset, record.bytes)).collect();
         use Operation::{Discard, Flush, Read, Write};
         assert_eq!(
             seen,
@@ -551,7 +543,7 @@ mod tests {
         drop(file);
         disk.stop().unwrap();
         let mut free_ns = 0;
-        for record in read_log(&dir.path().join("log")).unwrap() {
+        for record in read_log(&dir.path().join("log")).unwrap().records {
             assert!(record.given_ns >= record.asked_ns, "{record:?}");
             // A program that got its answer a little early finds the device still busy.
             let took_us = (record.asked_ns - record.arrival_ns.max(free_ns)) / 1000;

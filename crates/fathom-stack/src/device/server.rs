@@ -140,7 +140,11 @@ impl Server {
             }
             Ok(Answer::Error(problem)) => Err(problem),
             Ok(Answer::Statistics(_)) => Err("the server answered what it was not asked".into()),
-            Err(problem) => Err(problem),
+            Err(problem) => {
+                // It may be stopped, and would keep its mount for ever.
+                server.companion.kill();
+                Err(problem)
+            }
         }
     }
 

@@ -137,6 +137,9 @@ pub struct Statistics {
     pub lateness: Times,
     /// What the self-test at the start found.
     pub self_test: Vec<Tried>,
+    /// What the log of operations lacks, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_problem: Option<String>,
 }
 
 impl Statistics {
@@ -161,6 +164,7 @@ impl Statistics {
             latency: std::array::from_fn(|i| self.latency[i].since(&before.latency[i])),
             lateness: self.lateness.since(&before.lateness),
             self_test: self.self_test.clone(),
+            log_problem: self.log_problem.clone(),
         }
     }
 

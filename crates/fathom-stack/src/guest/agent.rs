@@ -146,7 +146,8 @@ fn answer(ask: Ask, out: &mut File, trace: &mut Option<BlockTrace>) -> Answer {
             Err(error) => Answer::Refused { problem: format!("{}: {error}", path.display()) },
         },
         Ask::MakeDirectory { path } => {
-            done(fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display())))
+            // An image that was kept may have it.
+            done(fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display())))
         }
         Ask::Floor { directory, writes } => match floor_probe(&directory, writes) {
             Ok(floor) => Answer::Floor(floor),

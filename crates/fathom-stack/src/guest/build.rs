@@ -12,10 +12,9 @@ use std::time::Duration;
 
 use rustix::fs::FlockOperation;
 
-use super::kernel::{
-    CONFIGURATION, CONNECTION, DRIVER, FILE_SYSTEMS, Kernel, TRANSFER, cache, directory, recipe,
-};
+use super::kernel::{CONFIGURATION, FILE_SYSTEMS, Kernel, cache, directory, recipe};
 use super::machine::{Guest, GuestError};
+use super::patch;
 use crate::command::{CommandError, CommandLine, file_name, find_program};
 use crate::distribution::{Distribution, Package};
 
@@ -23,7 +22,7 @@ use crate::distribution::{Distribution, Package};
 const PACKAGE: &str = "linux-source-6.12";
 const VERSION: &str = "6.12.117-1~deb12u1";
 const SOURCE: &str = "linux-source-6.12_6.12.117-1~deb12u1_all.deb";
-const SOURCE_SHA256: &str = "e849faf31ca3555757f3a8877cb01af92122f744f75d1f3102734651c4e14703";
+pub(super) const SOURCE_SHA256: &str = "e849faf31ca3555757f3a8877cb01af92122f744f75d1f3102734651c4e14703";
 /// The same release by its authors, for machines without apt.
 const BY_HAND: &str = "https://cdn.kernel.org/pub/linux/kernel/v6.x/linux-6.12.117.tar.xz";
 
@@ -145,7 +144,7 @@ pub enum BuildError {
     },
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> BuildError + '_ {
+pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> BuildError + '_ {
     move |source| BuildError::Io { path: path.to_path_buf(), source }
 }
 
@@ -197,7 +196,7 @@ impl Build {
             on_step(&Step::Unpack);
             unpack(&source, &work, &tree)?;
             on_step(&Step::Configure);
-            change(&tree)?;
+            patch::apply(&tree)?;
             configure(&tree, &work)?;
             fs::write(&mark, &wanted).map_err(at(&mark))?;
         }
@@ -392,69 +391,6 @@ fn unpack(source: &Path, work: &Path, tree: &Path) -> Result<(), BuildError> {
     fs::remove_dir_all(&fresh).map_err(at(&fresh))
 }
 
-/// One change to a file of the source: what stands there once, and what stands there then.
-struct Change {
-    file: &'static str,
-    old: &'static str,
-    new: String,
-}
-
-fn changes() -> Vec<Change> {
-    let driver = "arch/um/drivers/ubd_kern.c";
-    vec![
-        Change {
-            file: "arch/um/drivers/ubd.h",
-            old: "extern int kernel_fd;\n",
-            new: "extern int kernel_fd;\nextern int fathom_transfer(int fd, int write, void *vector, int count, \
-                  unsigned long long offset);\nextern void fathom_direct(int fd);\n"
-                .into(),
-        },
-        Change { file: driver, old: "int io_thread(void *arg)\n", new: format!("{DRIVER}int io_thread(void *arg)\n") },
-        Change {
-            file: driver,
-            old: "\t\t\tio_count++;\n",
-            new: "\t\t\tio_count++;\n\t\t\tif (fathom_whole_request(req))\n\t\t\t\tcontinue;\n".into(),
-        },
-        Change {
-            file: driver,
-            old: "\tubd_dev->fd = fd;\n",
-            new: "\tubd_dev->fd = fd;\n\tfathom_direct(fd);\n".into(),
-        },
-        Change {
-            file: "arch/um/drivers/Makefile",
-            old: "obj-$(CONFIG_UML_RTC) += rtc.o\n",
-            new: "obj-$(CONFIG_UML_RTC) += rtc.o\nobj-y += fathom_fuse.o\n".into(),
-        },
-        // The guest's memory is a file: one without a name or a place, where /dev/shm is small, noexec or not there.
-        Change {
-            file: "arch/um/os-Linux/mem.c",
-            old: "\n\tif (tempdir == NULL) {\n",
-            new: "\n\tfd = memfd_create(\"fathom-guest\", MFD_CLOEXEC);\n\tif (fd >= 0) {\n\t\ttempdir = \"memory\";\n\t\t\
-                  return fd;\n\t}\n\tif (tempdir == NULL) {\n"
-                .into(),
-        },
-    ]
-}
-
-/// Makes the changes in a tree that was just unpacked.
-fn change(tree: &Path) -> Result<(), BuildError> {
-    for Change { file, old, new } in changes() {
-        let path = tree.join(file);
-        let text = fs::read_to_string(&path).map_err(at(&path))?;
-        let found = text.matches(old).count();
-        if found != 1 {
-            let problem = format!("{old:?} stands there {found} times instead of once");
-            return Err(BuildError::Unlike { path, problem });
-        }
-        fs::write(&path, text.replacen(old, &new, 1)).map_err(at(&path))?;
-    }
-    let path = tree.join("arch/um/drivers/fathom_fuse.c");
-    fs::write(&path, CONNECTION).map_err(at(&path))?;
-    let path = tree.join("arch/um/drivers/ubd_user.c");
-    let text = fs::read_to_string(&path).map_err(at(&path))?;
-    fs::write(&path, text + TRANSFER).map_err(at(&path))
-}
-
 fn configure(tree: &Path, work: &Path) -> Result<(), BuildError> {
     let wanted = work.join("guest.config");
     fs::write(&wanted, CONFIGURATION).map_err(at(&wanted))?;
@@ -502,43 +438,6 @@ fn make(tree: &Path) -> Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn write(tree: &Path, file: &str, text: &str) {
-        let path = tree.join(file);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-
-    /// A tree with nothing but the places that are changed.
-    fn tree() -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        let mut files: std::collections::BTreeMap<&str, String> = std::collections::BTreeMap::new();
-        for change in changes() {
-            files.entry(change.file).or_default().push_str(change.old);
-        }
-        files.insert("arch/um/drivers/ubd_user.c", String::new());
-        files.iter().for_each(|(file, text)| write(dir.path(), file, text));
-        dir
-    }
-
-    #[test]
-    fn the_changes_are_made_once_each() {
-        let dir = tree();
-        change(dir.path()).unwrap();
-        let driver = fs::read_to_string(dir.path().join("arch/um/drivers/ubd_kern.c")).unwrap();
-        assert_eq!(driver.matches("fathom_whole_request(").count(), 2, "defined and used: {driver}");
-        assert!(driver.find("static int fathom_whole_request") < driver.find("int io_thread"), "{driver}");
-    }
-
-    #[test]
-    fn a_source_of_another_shape_is_refused_with_the_place() {
-        let dir = tree();
-        write(dir.path(), "arch/um/drivers/ubd.h", "/* nothing */\n");
-        let error = change(dir.path()).unwrap_err().to_string();
-        for part in ["ubd.h", "kernel_fd", "0 times", "Linux 6.12"] {
-            assert!(error.contains(part), "{part} in {error}");
-        }
-    }
 
     #[test]
     fn sums_are_read() {

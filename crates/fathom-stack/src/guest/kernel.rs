@@ -6,14 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::build::SOURCE_SHA256;
+use super::patch;
+
 /// What a kernel is configured for, beside the least that boots.
 pub(super) const CONFIGURATION: &str = include_str!("kernel/guest.config");
-/// What goes into the disk driver: `ubd_kern.c`.
-pub(super) const DRIVER: &str = include_str!("kernel/ubd_kern.c");
-/// What goes into its other half, which is the host's: `ubd_user.c`.
-pub(super) const TRANSFER: &str = include_str!("kernel/ubd_user.c");
-/// A driver of its own: the host's FUSE connection in the guest.
-pub(super) const CONNECTION: &str = include_str!("kernel/fathom_fuse.c");
 
 /// File systems that a kernel of [`CONFIGURATION`] has, as `/proc/filesystems` names them.
 pub(crate) const FILE_SYSTEMS: [&str; 14] = [
@@ -78,16 +75,18 @@ pub(super) fn cache() -> Option<PathBuf> {
         .or_else(|| Some(variable("HOME")?.join(".cache/fathom")))
 }
 
-/// Where the kernel of this recipe is: another configuration or another change to the driver is another kernel.
+/// Where the kernel of this recipe is: another configuration or another change to the source is another kernel.
 pub(super) fn directory() -> Option<PathBuf> {
     Some(cache()?.join("guest-kernel").join(recipe()))
 }
 
-/// A name for everything that goes into a kernel beside its source: FNV-1a of it.
+/// A name for everything that goes into a kernel, its pinned source and what is changed in it: FNV-1a of it.
 pub(super) fn recipe() -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for byte in [CONFIGURATION, DRIVER, TRANSFER, CONNECTION].iter().flat_map(|text| text.bytes()) {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    for text in [SOURCE_SHA256, CONFIGURATION].map(str::to_owned).into_iter().chain(patch::texts()) {
+        for byte in text.bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
     }
     format!("{hash:016x}")
 }

@@ -17,6 +17,7 @@ use fathom_probe::Note;
 use super::kernel::Kernel;
 use super::protocol::{Answer, Ask, Known, LINE, milliseconds};
 use super::relay::inherit;
+use super::stack::Disk;
 use crate::attribution::{Cause, Piece};
 use crate::blocks::Request;
 use crate::command::{CommandError, CommandLine, CommandProblem, Output};
@@ -33,6 +34,8 @@ const TRACED_LIMIT: Duration = Duration::from_secs(300);
 const GRACE: Duration = Duration::from_secs(10);
 /// How long a guest that has unmounted may take to end.
 const OFF_LIMIT: Duration = Duration::from_secs(10);
+/// How long one that was killed may take to die.
+const DEATH: Duration = Duration::from_secs(2);
 /// How much of the kernel's last words is kept.
 const CONSOLE_KEPT: usize = 8192;
 /// Longest line that a program in the guest may write, as on the host.
@@ -109,8 +112,8 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Boots a kernel with `program` (this very program, in another process) as its agent and the open files `disks` as its
-    /// disks. `home` is a directory for what the kernel keeps while it runs; `connection` a FUSE mount of the host's that its agent
+    /// Boots a kernel with `program` (this very program, in another process) as its agent and `disks`, which are
+    /// open. `home` is a directory for what the kernel keeps while it runs; `connection` a FUSE mount of the host's that its agent
     /// is to serve.
     ///
     /// # Errors
@@ -118,7 +121,7 @@ impl Guest {
     pub(crate) fn boot(
         kernel: &Kernel,
         program: &Path,
-        disks: &[PathBuf],
+        disks: &[Disk],
         home: &Path,
         connection: Option<&OwnedFd>,
     ) -> Result<Guest, GuestError> {
@@ -130,7 +133,11 @@ impl Guest {
         for (number, disk) in disks.iter().enumerate() {
             // d: whatever it holds, it is no copy-on-write file; c: no lock, the owner of the image keeps others away;
             // t: no discards, which would punch holes into the image.
-            command.arg(format!("ubd{number}dct={}", disk.display()));
+            command.arg(format!("ubd{number}dct={}", disk.path.display()));
+        }
+        if !disks.is_empty() {
+            let sectors: Vec<String> = disks.iter().map(|disk| disk.sector_bytes.to_string()).collect();
+            command.arg(format!("fathom_sectors={}", sectors.join(",")));
         }
         if let Some(connection) = connection {
             command.arg(format!("fathom_fuse={}", connection.as_raw_fd()));
@@ -380,8 +387,17 @@ impl Guest {
         if let (Some(group), Ok(None)) = (group, self.child.try_wait()) {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
-        let _ = self.child.wait();
+        // One that waits for a disk that does not answer dies when that is gone, not before.
+        let begin = Instant::now();
+        while begin.elapsed() < DEATH && !self.has_ended() {
+            thread::sleep(Duration::from_millis(2));
+        }
         self.ended = true;
+    }
+
+    /// Whether its process is gone, or nobody knows of it.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
     }
 
     fn tell(&mut self, ask: &Ask) -> Result<(), GuestError> {

@@ -11,6 +11,7 @@ pub mod agent;
 mod build;
 mod kernel;
 mod machine;
+mod patch;
 mod protocol;
 pub mod relay;
 mod stack;

@@ -5,10 +5,12 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::protocol::milliseconds;
 use super::relay::keeper::{Keeper, Order};
 use super::{Guest, Kernel, POINT, STATE};
-use crate::claim::{Claim, Entry, device_points, image_name};
+use crate::claim::{Claim, Entry, device_points};
 use crate::command::{CommandLine, find_program_in};
 use crate::device::{FILE, Model};
 use crate::error::StackError;
@@ -16,7 +18,7 @@ use crate::filesystem::FileSystem;
 use crate::image::Image;
 use crate::mountinfo::{Mount, mount_of, mounts_in};
 use crate::spec::StackRecord;
-use crate::stack::{Stacks, described_models, place_warnings, refused};
+use crate::stack::{Stacks, described_models, place_warnings};
 
 /// How long a keeper may take beside what its commands may: it boots, and writes images in full.
 const KEEPER_LIMIT: Duration = Duration::from_secs(120);
@@ -29,10 +31,18 @@ const CPU_WARNING: &str = "ran in a guest kernel: a system call costs it some 13
 const RELAY_WARNING: &str = "each operation that this machine's kernel has not in its caches goes to the guest and back, which takes some \
      50 µs more than the file system itself would; docs/guest-kernel.md has figures";
 
+/// One disk of a guest, as its kernel opens it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Disk {
+    pub path: PathBuf,
+    /// Of a sector: its smallest request.
+    pub sector_bytes: u32,
+}
+
 /// The disks of a guest.
 pub(in crate::guest) struct Disks {
     /// The modelled devices' files: the file system's, and its external log's.
-    pub devices: Vec<PathBuf>,
+    pub devices: Vec<Disk>,
     /// Images of the same, where there are no such devices.
     pub images: Vec<Image>,
     /// The disk in words.
@@ -43,8 +53,9 @@ pub(in crate::guest) struct Disks {
 
 impl Disks {
     /// As the guest opens them, in their order; this process must hold them until then.
-    pub fn paths(&self) -> Vec<PathBuf> {
-        self.devices.iter().cloned().chain(self.images.iter().map(|it| path_of(&it.file))).collect()
+    pub fn all(&self) -> Vec<Disk> {
+        let images = self.images.iter().map(|it| Disk { path: path_of(&it.file), sector_bytes: 512 });
+        self.devices.iter().cloned().chain(images).collect()
     }
 }
 
@@ -61,7 +72,7 @@ impl Stacks {
         let disks = self.disks(claim, filesystem, modelled)?;
         let program = self.server.as_deref().ok_or_else(|| no_agent(filesystem))?;
         let state = state_in(&claim.home)?;
-        let booted = Guest::boot(kernel, program, &disks.paths(), &state, None);
+        let booted = Guest::boot(kernel, program, &disks.all(), &state, None);
         let guest = claim.guest.insert(booted.map_err(StackError::Guest)?);
         self.make_on(guest, &claim.entry, filesystem, &disks)
     }
@@ -113,15 +124,16 @@ impl Stacks {
         let mut warnings = place_warnings(&host.filesystem, spec.laid());
         warnings.push(CPU_WARNING.into());
         self.check_space(spec, filesystem)?;
-        let image = |end: &str, mib: u64| {
-            Image::create(&entry.directory, &image_name(&entry.tag, end), mib << 20, self.allocate)
-                .map_err(|error| refused(&entry.directory, error))
-        };
         let wanted = [(".img", Some(spec.size_mib)), (".log.img", spec.log_mib)];
         let wanted = wanted.into_iter().filter(|_| modelled.is_empty());
-        let images = wanted.filter_map(|(end, mib)| Some(image(end, mib?))).collect::<Result<_, _>>()?;
+        let images =
+            wanted.filter_map(|(end, mib)| Some(self.image(entry, end, mib?))).collect::<Result<_, _>>()?;
         Ok(Disks {
-            devices: device_points(&claim.home, entry).into_iter().map(|it| it.join(FILE)).collect(),
+            devices: device_points(&claim.home, entry)
+                .into_iter()
+                .zip(modelled)
+                .map(|(point, (_, model))| Disk { path: point.join(FILE), sector_bytes: model.sector_bytes })
+                .collect(),
             images,
             described: described_models(modelled).unwrap_or_else(|| described(entry, &host)),
             warnings,
@@ -141,7 +153,7 @@ impl Stacks {
         let mkfs = tool(&filesystem.mkfs);
         let device = Path::new("/dev/ubda");
         let log_device = spec.log_mib.map(|_| Path::new("/dev/ubdb"));
-        let commands = filesystem.mkfs_commands(&mkfs, device, log_device, &spec.mkfs);
+        let commands = filesystem.mkfs_commands(&mkfs, device, log_device, spec);
         for command in &commands {
             guest.command(command, self.limit + Duration::from_secs(spec.size_mib / 100))?;
         }
@@ -161,13 +173,9 @@ impl Stacks {
         guest.make_directory(&path).map_err(StackError::Guest)?;
 
         let named = |text: String| text.replace("/dev/ubda", "IMAGE").replace("/dev/ubdb", "LOG");
-        let short = |line: &CommandLine| CommandLine {
-            program: crate::command::file_name(&line.program).into(),
-            ..line.clone()
-        };
         let record = StackRecord {
             filesystem: mounted.filesystem,
-            mkfs: named(commands.iter().map(|it| short(it).shown()).collect::<Vec<_>>().join(" && ")),
+            mkfs: named(spec.made(&commands)),
             mkfs_version: filesystem.version_line(&mkfs),
             mount: named(mounted.options),
             device: disks.described.clone(),

@@ -3,25 +3,36 @@
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 
-use fathom_stack::device::{Record, read_log};
+use fathom_stack::device::{End, Record, read_log};
 use serde_json::json;
 
 use crate::outcome::{Error, Outcome};
 
 /// Prints the log, oldest answer first.
 pub fn run(file: &Path, json: bool) -> super::Result {
-    let records = read_log(file).map_err(|error| match error.kind() {
+    let log = read_log(file).map_err(|error| match error.kind() {
         // It says where by itself.
         ErrorKind::InvalidData => Error::asked(error),
         _ => Error::asked(format!("{}: {error}", file.display())),
     })?;
-    let printed = print(&records, json, BufWriter::new(io::stdout().lock()));
+    let printed = print(&log.records, json, BufWriter::new(io::stdout().lock()));
     match printed {
         // Whoever read has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Outcome::Good),
         Err(error) => Err(Error::failed(format!("standard output: {error}"))),
-        Ok(()) => Ok(Outcome::Good),
+        Ok(()) => Ok(told(file, &log.end)),
     }
+}
+
+/// Says on stderr what is not in the log. One that is not closed may be of a device that is still up.
+fn told(file: &Path, end: &End) -> Outcome {
+    let outcome = match end {
+        End::Complete => return Outcome::Good,
+        End::Open => Outcome::Good,
+        End::OperationsLost(_) | End::DataLost(_) => Outcome::Failed,
+    };
+    eprintln!("warning: {} is not all: {end}", file.display());
+    outcome
 }
 
 fn print(records: &[Record], as_json: bool, mut out: impl Write) -> io::Result<()> {

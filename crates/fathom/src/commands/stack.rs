@@ -1,58 +1,25 @@
 //! `fathom stack up|down|list`: a file system of a chosen kind, mounted, for the user's own program.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use fathom_stack::guest::{Build, Kernel};
 use fathom_stack::{StackError, StackSpec, named};
 
-use crate::cli::{Stack, StackAction};
+use crate::cli::{Stack, StackAction, StackUp};
 use crate::outcome::{Error, Outcome};
 use crate::progress::Steps;
 
 /// Does what was asked.
 pub fn run(asked: &Stack) -> super::Result {
     match &asked.action {
-        StackAction::Up {
-            fs,
-            name,
-            size,
-            log,
-            mount,
-            mkfs,
-            dir,
-            device,
-            log_device,
-            fault,
-            operations,
-            capture,
-            guest,
-        } => {
-            let directory =
-                std::path::absolute(dir).map_err(|error| Error::asked(format!("--dir: {error}")))?;
-            let spec = StackSpec {
-                filesystem: fs.clone(),
-                mkfs: mkfs.clone(),
-                mount: mount.clone(),
-                size_mib: *size,
-                log_mib: *log,
-                directory,
-                device: device.clone(),
-                log_device: log_device.clone(),
-                faults: fault.clone(),
-                operations: operations
-                    .as_deref()
-                    .map(std::path::absolute)
-                    .transpose()
-                    .map_err(|error| Error::asked(format!("--operations: {error}")))?,
-                capture: *capture,
-                device_seed: 0,
-                guest: *guest,
-            };
-            up(name.as_deref().unwrap_or(fs), &spec)
-        }
+        StackAction::Up(asked) => up(asked),
         StackAction::Down { name: Some(name), .. } => {
+            let kept = named::list().into_iter().find(|it| it.name == *name).and_then(|it| it.spec.keep);
             named::down(name).map_err(wrong_or_failed)?;
-            println!("{name} is down; its image is gone.");
+            match kept {
+                None => println!("{name} is down; its image is gone."),
+                Some(path) => println!("{name} is down; its image is {}", path.display()),
+            }
             Ok(Outcome::Good)
         }
         StackAction::Down { name: None, .. } => down_all(),
@@ -67,7 +34,36 @@ pub fn run(asked: &Stack) -> super::Result {
     }
 }
 
-fn up(name: &str, spec: &StackSpec) -> super::Result {
+fn up(asked: &StackUp) -> super::Result {
+    let absolute = |option: &str, path: &Path| {
+        std::path::absolute(path).map_err(|error| Error::asked(format!("{option}: {error}")))
+    };
+    let file =
+        |option: &str, path: &Option<PathBuf>| path.as_deref().map(|path| absolute(option, path)).transpose();
+    let image = file("--image", &asked.image)?;
+    let filesystem = match (&asked.fs, &image) {
+        (Some(name), _) => name.clone(),
+        (None, None) => "ext4".into(),
+        (None, Some(path)) => fathom_stack::filesystem_in(path).map_err(wrong_or_failed)?,
+    };
+    let name = asked.name.as_deref().unwrap_or(&filesystem);
+    let spec = &StackSpec {
+        filesystem: filesystem.clone(),
+        mkfs: asked.mkfs.clone(),
+        mount: asked.mount.clone(),
+        size_mib: asked.size,
+        log_mib: asked.log,
+        directory: absolute("--dir", &asked.dir)?,
+        image,
+        keep: file("--keep", &asked.keep)?,
+        device: asked.device.clone(),
+        log_device: asked.log_device.clone(),
+        faults: asked.fault.clone(),
+        operations: file("--operations", &asked.operations)?,
+        capture: asked.capture,
+        device_seed: 0,
+        guest: asked.guest,
+    };
     let made = named::up(name, spec).map_err(wrong_or_failed)?;
     println!("{}", made.path.display());
     eprintln!("{name}: {} on {}, mounted {}", made.record.filesystem, made.record.device, made.record.mount);

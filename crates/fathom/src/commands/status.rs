@@ -80,6 +80,17 @@ fn its_log(one: &Named) -> Named {
     log
 }
 
+/// Whether a stack whose device does not answer any more is being taken down: its entry is the last thing that goes.
+fn goes(name: &str) -> bool {
+    (0..20).any(|_| {
+        let gone = !named::list().iter().any(|it| it.name == name);
+        if !gone {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        gone
+    })
+}
+
 /// What happens in each interval, until the stack is taken down, the reader goes, or enough has been told.
 fn watch(one: &Named, seconds: f64, count: u64, json: bool) -> super::Result {
     if !(INTERVAL_S.0..=INTERVAL_S.1).contains(&seconds) {
@@ -95,7 +106,7 @@ fn watch(one: &Named, seconds: f64, count: u64, json: bool) -> super::Result {
         let now = match named::device_statistics(&one.name) {
             Ok(now) => now.unwrap_or_default(),
             // Taken down meanwhile, as it should be.
-            Err(_) if !named::list().iter().any(|it| it.name == one.name) => {
+            Err(_) if goes(&one.name) => {
                 eprintln!("{} is down.", one.name);
                 return Ok(Outcome::Good);
             }
@@ -162,6 +173,7 @@ fn as_json(one: &Named, it: &Statistics) -> Value {
         "device_model_ns": used.model_ns,
         "kept": used.kept(),
         "self_test": it.self_test,
+        "log_problem": it.log_problem,
     })
 }
 
@@ -207,7 +219,7 @@ fn as_text(one: &Named, it: &Statistics) -> String {
         Some(error) => format!("self-test off by {}", number::percent(error)),
         None => "no self-test".into(),
     };
-    text + &format!(
+    text += &format!(
         "  answers late: {} (p50 {}, p99 {}); device time {}, by the model {}; {tested}{}\n",
         number::percent(used.late_share()),
         number::time(used.late_p50_ns as f64),
@@ -215,7 +227,11 @@ fn as_text(one: &Named, it: &Statistics) -> String {
         number::time(used.measured_ns as f64),
         number::time(used.model_ns as f64),
         if used.kept() { "" } else { ": this machine is too busy to keep the model's times" },
-    )
+    );
+    if let Some(problem) = &it.log_problem {
+        text += &format!("  ! the log of operations is not complete: {problem}\n");
+    }
+    text
 }
 
 fn heading() -> String {

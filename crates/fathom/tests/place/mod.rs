@@ -275,3 +275,21 @@ impl Running {
         End::of(&words, self.child.wait_with_output().unwrap())
     }
 }
+
+/// Whether a modelled device can be served and mounted here; says why not.
+pub fn can_serve(place: &Place) -> bool {
+    let list = place.fathom(&["list", "filesystems", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
+    let ext4 =
+        listed["filesystems"].as_array().unwrap().iter().find(|it| it["filesystem"] == "ext4").unwrap();
+    let able = ext4["present"] == true && Path::new("/dev/fuse").exists();
+    if !able {
+        println!("SKIP: a modelled device needs root, mkfs.ext4 and /dev/fuse ({})", ext4["detail"]);
+    }
+    able
+}
+
+/// A stack's name of this test alone: all tests share the list of stacks.
+pub fn named(test: &str) -> String {
+    format!("{test}-{}", std::process::id())
+}

@@ -18,6 +18,8 @@ const STDERR_KEPT: usize = 4096;
 pub(super) const GLANCE: Duration = Duration::from_millis(50);
 /// How long a worker may take to end after it was asked to (SIGTERM).
 const GRACE: Duration = Duration::from_secs(5);
+/// How long one that was killed may take to die. What waits in the kernel for a device that does not answer never does.
+const DEATH: Duration = Duration::from_secs(2);
 
 /// What the reader of stdout says.
 enum Heard {
@@ -26,12 +28,14 @@ enum Heard {
     End,
 }
 
-/// Runs a worker to its end.
+/// Runs a worker to its end. Where it does not die, `free` takes from it what it waits for in the kernel, and says whether there was
+/// anything.
 pub(super) fn run(
     mut command: Command,
     order: &Order,
     limit: Duration,
     interrupt: &Interrupt,
+    free: &dyn Fn() -> bool,
     on_event: &mut dyn FnMut(Event),
 ) -> Result<(), WorkError> {
     let failed = |message: String| Err(WorkError::Failed(message));
@@ -66,13 +70,29 @@ pub(super) fn run(
 
     let listened = attend(&mut worker, &heard, deadline, limit, interrupt, on_event);
     if listened.is_err() {
-        worker.end();
+        worker.ask_to_end();
     }
-    let status = worker.wait(deadline.max(Instant::now() + GRACE));
+    let until = if listened.is_ok() { deadline.max(Instant::now() + GRACE) } else { Instant::now() };
+    let mut status = worker.wait(Instant::now());
+    while status.is_none() && Instant::now() < until && !interrupt.is_raised() {
+        status = worker.wait(Instant::now() + GLANCE);
+    }
     if !status.is_some_and(|it| it.success()) {
         worker.end_what_it_started();
     }
+    if status.is_none()
+        && let Some(why) = worker.die(free)
+    {
+        return match listened {
+            Err(WorkError::Interrupted) => Err(WorkError::Interrupted),
+            Err(WorkError::Failed(message)) => failed(format!("{message}; {why}")),
+            Ok(()) => failed(format!("the worker closed its output and did not end; {why}")),
+        };
+    }
     listened?;
+    if status.is_none() && interrupt.is_raised() {
+        return Err(WorkError::Interrupted);
+    }
     // What the worker started may hold its stderr open still: its words are not worth waiting for.
     let complaints = complaints.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
     match status {
@@ -119,6 +139,9 @@ fn attend(
         }
     }
 }
+
+/// A worker waited for a device whose server did not answer.
+pub(super) const DEVICE_STOOD_STILL: &str = "the worker waited for the modelled device and could not even be killed, so the device's server, which stood still, was killed";
 
 /// A run that was ended because its time was over.
 pub(super) fn too_long(limit: Duration) -> WorkError {
@@ -194,12 +217,32 @@ struct Worker {
 }
 
 impl Worker {
-    /// Asks it to end, and after a while makes it.
-    fn end(&mut self) {
+    /// Asks it to end, and waits a while for that.
+    fn ask_to_end(&mut self) {
         self.signal(rustix::process::Signal::TERM);
-        if self.wait(Instant::now() + GRACE).is_none() {
-            self.signal(rustix::process::Signal::KILL);
+        let _ = self.wait(Instant::now() + GRACE);
+    }
+
+    /// Makes it end; what it took where that was more than to kill it.
+    fn die(&mut self, free: &dyn Fn() -> bool) -> Option<String> {
+        self.signal(rustix::process::Signal::KILL);
+        if self.wait(Instant::now() + DEATH).is_some() {
+            return None;
         }
+        let freed = free();
+        let dead = freed && self.wait(Instant::now() + GRACE).is_some();
+        Some(match (freed, dead) {
+            (true, true) => DEVICE_STOOD_STILL.to_owned(),
+            (true, false) => format!("{DEVICE_STOOD_STILL}, and {}", self.left_behind()),
+            (false, _) => self.left_behind(),
+        })
+    }
+
+    fn left_behind(&self) -> String {
+        format!(
+            "the worker (process {}) hangs in the kernel, does not die and was left behind",
+            self.child.id()
+        )
     }
 
     fn signal(&self, signal: rustix::process::Signal) {
@@ -242,7 +285,8 @@ impl Drop for Worker {
     fn drop(&mut self) {
         if !self.ended {
             self.signal(rustix::process::Signal::KILL);
-            let _ = self.child.wait();
+            // Not for ever: one that hangs in the kernel is left behind.
+            let _ = self.wait(Instant::now() + DEATH);
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::claim::{Entry, mount_point};
 use crate::companion::{Companion, fusermounted, say};
 use crate::filesystem::{FileSystem, Machine};
 use crate::guest::machine::Beat;
-use crate::guest::stack::Disks;
+use crate::guest::stack::{Disk, Disks};
 use crate::guest::{Guest, Kernel, STATE};
 use crate::image::Image;
 use crate::mountinfo::mounts;
@@ -54,7 +54,7 @@ pub(in crate::guest) struct Order {
     /// Images, by descriptors of the owner's.
     pub images: Vec<PathBuf>,
     /// The modelled devices' files.
-    pub devices: Vec<PathBuf>,
+    pub devices: Vec<Disk>,
     /// The disk in words.
     pub described: String,
     /// What is known already that a reader must know.
@@ -160,7 +160,7 @@ fn serve(order: &Order, state: &Path) -> Result<(Guest, Ready), String> {
         warnings: order.warnings.clone(),
     };
     let connection = mount::mount(&point, &filesystem.name)?;
-    let guest = Guest::boot(&kernel, &agent, &disks.paths(), state, Some(&connection));
+    let guest = Guest::boot(&kernel, &agent, &disks.all(), state, Some(&connection));
     // From here on it is the guest's alone: with the guest it ends, and every operation on the mount with it.
     drop(connection);
     let mut guest = guest.map_err(|error| error.to_string())?;
