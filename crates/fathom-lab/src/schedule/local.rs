@@ -11,13 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fathom_probe::Watch;
-use fathom_stack::blocks::{self, BlockTrace, Request, TraceError};
+use fathom_stack::blocks::{self, BlockTrace, TraceError};
 use fathom_stack::device::Statistics;
 use fathom_stack::{Stack, StackSpec};
 
 pub use machine::environment;
 
-use super::{Mounted, Strain, Watched, WorkError, World, counted};
+use super::counted::{self, Around};
+use super::{Mounted, Strain, Watched, WorkError, World};
 use crate::event::{Event, Order};
 use crate::plan::PlannedCell;
 use crate::store::TraceRecord;
@@ -90,7 +91,7 @@ pub struct Local {
     ups: u64,
     trace: Option<Tracing>,
     /// What the modelled devices had counted when the trace began.
-    counted: Vec<Statistics>,
+    counted: Around,
     cpus: Vec<usize>,
 }
 
@@ -127,21 +128,10 @@ impl Local {
             stack: None,
             ups: 0,
             trace: None,
-            counted: Vec::new(),
+            counted: Around::default(),
             cpus,
         }
     }
-}
-
-/// What each modelled device has counted since `before`, beside what was traced on it.
-fn remarks<'a>(
-    stack: &mut Stack,
-    before: &[Statistics],
-    requests: impl Iterator<Item = &'a Request> + Clone,
-) -> Result<Vec<String>, String> {
-    let now = stack.device_statistics()?;
-    let since = before.iter().zip(now).map(|(before, now)| now.since(before));
-    Ok((0..).zip(since).map(|(number, it)| counted::remark(requests.clone(), number, &it)).collect())
 }
 
 impl World for Local {
@@ -229,10 +219,11 @@ impl World for Local {
 
     fn trace(&mut self) -> Result<Option<Watch>, String> {
         let Some(stack) = &mut self.stack else { return Ok(None) };
-        self.counted = stack.device_statistics()?;
+        self.counted.before = stack.device_statistics()?;
         if stack.guest().is_some() {
             stack.trace_in_guest().map_err(|error| format!("block trace: {error}"))?;
             self.trace = Some(Tracing::Guest);
+            self.counted.after = stack.device_statistics()?;
             return Ok(Some(Watch::Extents));
         }
         let (tracing, watch) = match stack.trace_blocks() {
@@ -246,6 +237,7 @@ impl World for Local {
             ),
             Err(error) => return Err(format!("block trace: {error}")),
         };
+        self.counted.after = stack.device_statistics()?;
         self.trace = Some(tracing);
         Ok(Some(watch))
     }
@@ -254,9 +246,11 @@ impl World for Local {
         let (Some(stack), Some(tracing)) = (&mut self.stack, self.trace.take()) else { return Ok(None) };
         match tracing {
             Tracing::Guest => {
+                let before = stack.device_statistics()?;
                 let trace = stack.traced_in_guest(&watched.notes, &watched.causes);
                 let mut trace = trace.map_err(|error| format!("block trace: {error}"))?;
-                let remarks = remarks(stack, &self.counted, trace.requests.iter().map(|it| &it.0))?;
+                let ended = Around { before, after: stack.device_statistics()? };
+                let remarks = counted::remarks(trace.requests.iter().map(|it| &it.0), &self.counted, &ended);
                 trace.remarks.extend(remarks);
                 Ok(Some(watched.of_guest(trace)))
             }
@@ -272,8 +266,10 @@ impl World for Local {
                     .explained(synced.map_err(|error| {
                         format!("block trace: syncing {}: {error}", stack.path().display())
                     }))?;
+                let before = stack.device_statistics()?;
                 let recording = trace.stop().map_err(|error| format!("block trace: {error}"))?;
-                let remarks = remarks(stack, &self.counted, recording.requests.iter())?;
+                let ended = Around { before, after: stack.device_statistics()? };
+                let remarks = counted::remarks(recording.requests.iter(), &self.counted, &ended);
                 let mut record = watched.of_device(stack, recording);
                 record.remarks.extend(remarks);
                 Ok(Some(record))
