@@ -10,26 +10,13 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use place::{Place, can_serve, lives, named};
+use place::{Place, Stopped, can_serve, lives, mounts_by, named, server};
 
 fn up(place: &Place, name: &str, more: &[&str]) -> PathBuf {
     let words = ["stack", "up", "--fs", "ext4", "--size", "32", "--name", name, "--dir", ".", "--device"];
     let end = place.fathom(&[&words[..], more].concat());
     end.exits(0);
     PathBuf::from(end.stdout.trim())
-}
-
-/// The process that serves the device whose image lies in the place.
-fn server(place: &Place) -> i32 {
-    let below = place.path("").canonicalize().unwrap();
-    let serves = |process: &std::fs::DirEntry| {
-        let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
-        let files = std::fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
-        command.ends_with(b"device-server\0")
-            && files.filter_map(|fd| std::fs::read_link(fd.path()).ok()).any(|at| at.starts_with(&below))
-    };
-    let mut all = std::fs::read_dir("/proc").unwrap().flatten();
-    all.find(serves).and_then(|it| it.file_name().to_str()?.parse().ok()).unwrap()
 }
 
 fn mounts_of(name: &str) -> Vec<String> {
@@ -89,40 +76,6 @@ fn a_server_that_is_killed_gives_errors_and_leaves_nothing() {
     drop(file);
     place.fathom(&["stack", "down", &name]).exits(0);
     assert_eq!(mounts_of(&name), Vec::<String>::new());
-}
-
-/// A server that is stopped; killed at the end, and after two minutes at the latest, so that a failing test does not hang.
-struct Stopped(i32);
-
-impl Stopped {
-    fn new(process: i32) -> Stopped {
-        // SAFETY: kill takes integers.
-        assert_eq!(unsafe { libc::kill(process, libc::SIGSTOP) }, 0);
-        std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_secs(120));
-            drop(Stopped(process));
-        });
-        Stopped(process)
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        let command = std::fs::read(format!("/proc/{}/cmdline", self.0)).unwrap_or_default();
-        if command.ends_with(b"device-server\0") {
-            // SAFETY: as above.
-            unsafe { libc::kill(self.0, libc::SIGKILL) };
-        }
-    }
-}
-
-/// Mounts of stacks that a process has made.
-fn mounts_by(process: i32) -> Vec<String> {
-    let all = std::fs::read_to_string("/proc/mounts").unwrap();
-    all.lines()
-        .filter(|line| line.contains("/fathom-") && line.contains(&format!("-{process}-")))
-        .map(str::to_owned)
-        .collect()
 }
 
 /// The experiment with more to do.

@@ -293,3 +293,55 @@ pub fn can_serve(place: &Place) -> bool {
 pub fn named(test: &str) -> String {
     format!("{test}-{}", std::process::id())
 }
+
+/// The process that serves the device whose image lies in the place.
+pub fn server(place: &Place) -> i32 {
+    *servers(place).first().expect("a device's server runs")
+}
+
+/// All of them.
+pub fn servers(place: &Place) -> Vec<i32> {
+    let below = place.path("").canonicalize().unwrap();
+    let serves = |process: &std::fs::DirEntry| {
+        let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let files = std::fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
+        command.ends_with(b"device-server\0")
+            && files.filter_map(|fd| std::fs::read_link(fd.path()).ok()).any(|at| at.starts_with(&below))
+    };
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    all.filter(serves).filter_map(|it| it.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// A server that is stopped; killed at the end, and after two minutes at the latest, so that a failing test does not hang.
+pub struct Stopped(pub i32);
+
+impl Stopped {
+    pub fn new(process: i32) -> Stopped {
+        // SAFETY: kill takes integers.
+        assert_eq!(unsafe { libc::kill(process, libc::SIGSTOP) }, 0);
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_secs(120));
+            drop(Stopped(process));
+        });
+        Stopped(process)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let command = std::fs::read(format!("/proc/{}/cmdline", self.0)).unwrap_or_default();
+        if command.ends_with(b"device-server\0") {
+            // SAFETY: as above.
+            unsafe { libc::kill(self.0, libc::SIGKILL) };
+        }
+    }
+}
+
+/// Mounts of stacks that a process has made.
+pub fn mounts_by(process: i32) -> Vec<String> {
+    let all = std::fs::read_to_string("/proc/mounts").unwrap();
+    all.lines()
+        .filter(|line| line.contains("/fathom-") && line.contains(&format!("-{process}-")))
+        .map(str::to_owned)
+        .collect()
+}
