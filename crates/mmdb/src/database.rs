@@ -523,7 +523,7 @@ impl Database {
 fn run_preparer(log: &Arc<Log>) {
     while !log.is_stopping() {
         for s in &log.streams {
-            s.prepare();
+            s.prepare(log);
         }
         let mut hungry = log.hungry.0.lock();
         if !*hungry {

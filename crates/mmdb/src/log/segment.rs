@@ -19,6 +19,7 @@ use crate::codec::{put_u32, put_u64, u32_at, u64_at};
 use crate::error::{Error, Result};
 use crate::log::frame::Seed;
 use crate::medium::{Medium, MediumFile};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,6 +36,9 @@ pub(crate) struct Segment {
     pub(crate) file: Arc<dyn MediumFile>,
     pub(crate) seed: Seed,
 }
+
+/// A segment is filled in steps of so many bytes: a database that is closed meanwhile waits for one of them at most.
+const STEP: u64 = 8 << 20;
 
 /// The identity that a segment's header states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +79,8 @@ pub(crate) fn header_block(h: Header) -> Vec<u8> {
     b
 }
 
-/// Makes segment `number` ready, out of `old` if there is one: named, of full size, headed and durable.
+/// Makes segment `number` ready, out of `old` if there is one: named, of full size, headed and durable. Between two steps of
+/// filling it, asks whether it is still wanted; one that is not is removed, and an error.
 pub(crate) fn prepare(
     medium: &dyn Medium,
     dir: &Path,
@@ -83,6 +88,7 @@ pub(crate) fn prepare(
     salt: u64,
     size: u64,
     old: Option<&str>,
+    is_wanted: &dyn Fn() -> bool,
 ) -> Result<Segment> {
     let path = dir.join(name(h.number));
     let file = match old {
@@ -94,6 +100,15 @@ pub(crate) fn prepare(
         None => medium.create(&path).map_err(Error::io("create", &path))?,
     };
     let ready = (|| {
+        // One that is used again has its size.
+        let mut filled = if size > STEP { file.len()? } else { size };
+        while filled.saturating_add(STEP) < size {
+            filled += STEP;
+            file.preallocate(filled)?;
+            if !is_wanted() {
+                return Err(ErrorKind::Interrupted.into());
+            }
+        }
         file.preallocate(size)?;
         // The name first: a header that contradicts the name would be read as damage.
         medium.sync_dir(dir)?;
@@ -106,4 +121,35 @@ pub(crate) fn prepare(
         return Err(Error::io("prepare", &path)(e));
     }
     Ok(Segment { number: h.number, path, file, seed: Seed::new(salt, h.stream, h.number) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::medium::MemoryMedium;
+    use std::cell::Cell;
+
+    /// Closing a database used to wait until the segments ahead were whole, which a slow disk takes seconds for.
+    #[test]
+    fn a_segment_that_is_wanted_no_more_is_given_up_between_two_steps() {
+        let (medium, dir) = (MemoryMedium::new(), Path::new("/log"));
+        let asked = Cell::new(0);
+        let make = |number, size, old: Option<u64>, steps| {
+            asked.set(0);
+            let is_wanted = || {
+                asked.set(asked.get() + 1);
+                asked.get() < steps
+            };
+            let h = Header { epoch: 1, stream: 0, number, used: false };
+            prepare(&medium, dir, h, 7, size, old.map(name).as_deref(), &is_wanted)
+                .map(|s| s.file.len().unwrap())
+        };
+        let size = 4 * STEP + 4096;
+        assert!(make(1, size, None, 2).is_err());
+        assert_eq!((asked.get(), medium.list(dir).unwrap().len()), (2, 0), "no half of one is left");
+        assert_eq!((make(2, size, None, 99).unwrap(), asked.get()), (size, 4));
+        // Nothing is filled, nobody is asked.
+        assert_eq!((make(3, size, Some(2), 0).unwrap(), asked.get()), (size, 0));
+        assert_eq!((make(4, STEP, None, 0).unwrap(), asked.get()), (STEP, 0));
+    }
 }

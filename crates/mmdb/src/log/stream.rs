@@ -201,7 +201,7 @@ impl Stream {
         if !log.background {
             let number = st.next_number;
             let old = st.free.pop();
-            let made = self.make(number, old.as_deref());
+            let made = self.make(number, old.as_deref(), &|| true);
             return match made {
                 Ok(s) => {
                     st.next_number += 1;
@@ -237,25 +237,23 @@ impl Stream {
         Header { epoch: self.place.epoch, stream: self.place.index, number, used }
     }
 
-    fn make(&self, number: u64, old: Option<&str>) -> Result<Segment> {
-        let p = &self.place;
-        segment::prepare(&*p.medium, &p.dir, self.header(number, false), p.salt, p.segment_size, old)
+    fn make(&self, number: u64, old: Option<&str>, is_wanted: &dyn Fn() -> bool) -> Result<Segment> {
+        let (p, header) = (&self.place, self.header(number, false));
+        segment::prepare(&*p.medium, &p.dir, header, p.salt, p.segment_size, old, is_wanted)
     }
 
-    /// Makes segments until enough are ready. True if there was something to do.
-    pub(crate) fn prepare(&self) -> bool {
-        let mut did = false;
-        loop {
+    /// Makes segments until enough are ready, or the log stops.
+    pub(crate) fn prepare(&self, log: &Log) {
+        while !log.is_stopping() {
             let (number, old) = {
                 let mut st = self.state.lock();
                 if st.ready.len() >= READY {
-                    return did;
+                    return;
                 }
                 (st.next_number, st.free.pop())
             };
-            did = true;
             // Only the preparer calls this, so the number is not taken meanwhile.
-            let made = self.make(number, old.as_deref());
+            let made = self.make(number, old.as_deref(), &|| !log.is_stopping());
             let mut st = self.state.lock();
             let failed = made.is_err();
             match made {
@@ -268,7 +266,7 @@ impl Stream {
             }
             self.drained.notify_all();
             if failed {
-                return did;
+                return;
             }
         }
     }
