@@ -265,7 +265,7 @@ fn lazy_commits_do_not_wait_and_become_durable_by_themselves() {
     assert!(ticket.poll().unwrap());
     let began = std::time::Instant::now();
     while db.horizon() < ticket.gsn() {
-        assert!(began.elapsed().as_secs() < 10);
+        assert!(began.elapsed().as_secs() < 60);
         std::thread::yield_now();
     }
 }
