@@ -11,7 +11,7 @@ use std::path::Path;
 const ACCOUNTS: u32 = 3;
 
 fn open(dir: &Path) -> MmdbStore {
-    MmdbStore::open(dir, &MmdbOptions::default(), Rules::default()).unwrap()
+    MmdbStore::open(dir, &MmdbOptions { segment_mib: 1, ..MmdbOptions::default() }, Rules::default()).unwrap()
 }
 
 /// The owner of each message: whose query finds it.

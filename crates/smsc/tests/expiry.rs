@@ -58,7 +58,8 @@ fn receive(session: &mut dyn Session, operations: impl Iterator<Item = Operation
 
 fn stores(with: &dyn Fn(&dyn Store, &std::path::Path)) {
     let dir = tempfile::tempdir().unwrap();
-    with(&MmdbStore::open(dir.path(), &MmdbOptions::default(), Rules::default()).unwrap(), dir.path());
+    let options = MmdbOptions { segment_mib: 1, ..MmdbOptions::default() };
+    with(&MmdbStore::open(dir.path(), &options, Rules::default()).unwrap(), dir.path());
     let dir = tempfile::tempdir().unwrap();
     let rules = Rules { has_flusher: false, ..Rules::default() };
     with(&SqliteStore::open(dir.path(), true, rules).unwrap(), dir.path());

@@ -17,8 +17,8 @@ const THREADS: usize = 4;
 const WINDOW: usize = 8;
 
 fn options(selective: bool) -> MmdbOptions {
-    // Checkpoints within a test, too.
-    MmdbOptions { selective, checkpoint_log_bytes: 1 << 20, ..MmdbOptions::default() }
+    // Checkpoints within a test, too, and segments that the log comes to the end of.
+    MmdbOptions { selective, checkpoint_log_bytes: 1 << 20, segment_mib: 1, ..MmdbOptions::default() }
 }
 
 /// The child: everything at once, until it is killed. Tells what it accepted and what it delivered, line by line, each

@@ -89,16 +89,38 @@ impl Session for FaultySession<'_> {
     }
 }
 
+fn options() -> MmdbOptions {
+    // Filling segments of the usual size with zeros would take longer than the runs.
+    MmdbOptions { segment_mib: 1, ..MmdbOptions::default() }
+}
+
 fn run_with(fault: Fault, plan: &Plan) -> (Result<Ran, LoadError>, Figures) {
     let dir = tempfile::tempdir().unwrap();
-    let store = MmdbStore::open(dir.path(), &MmdbOptions::default(), Rules::default()).unwrap();
+    let store = MmdbStore::open(dir.path(), &options(), Rules::default()).unwrap();
     recover(&store, Clock::default().now_us()).unwrap();
     let mut archive = Archive::open(dir.path()).unwrap();
     let store = Faulty { store, fault, sessions: AtomicUsize::new(0), caller: std::thread::current().id() };
     let figures = Figures::default();
+    let begin = Instant::now();
     let ran = run(&store, plan, &figures, Some(&mut archive), &mut |_| true);
+    // Who waits for what never comes is found out after the plan's patience at the earliest.
+    let is_at_once = begin.elapsed() < plan.patience;
+    assert!(is_at_once || !matches!(ran, Err(LoadError::Session { .. })), "{:?}", begin.elapsed());
     assert!(store.sessions.into_inner() <= plan.sessions(), "a plan knows how many sessions it takes");
     (ran, figures)
+}
+
+/// Runs with short patience: a loaded machine may keep a thread or a sync from going on for longer than that. Then the same is
+/// tried with all times longer; what a run does wrong by itself, it does at any pace.
+fn at_some_pace<T>(run: impl Fn(u32) -> Result<T, LoadError>) -> T {
+    let mut failures = Vec::new();
+    for slower in [1, 4, 16] {
+        match run(slower) {
+            Ok(it) => return it,
+            Err(error) => failures.push(error.to_string()),
+        }
+    }
+    panic!("{failures:#?}");
 }
 
 /// A message of an open loop that its client submits late used to be measured from that moment to its delivery, so that the
@@ -108,12 +130,16 @@ fn an_open_loop_counts_delivery_from_the_intended_submission() {
     let plan =
         Plan { messages: 0, seconds: 0.5, pace: Pace::Open { rate: 400.0, burst: 1.0 }, ..Plan::default() };
     let (ran, figures) = run_with(Fault::SlowReceive(Duration::from_millis(10)), &plan);
-    // The last client ends so much after the last message was meant to be submitted.
-    let late_ms = (ran.unwrap().seconds - plan.seconds) * 1000.0;
-    assert!(late_ms > 500.0, "about 200 messages take 2 s: {late_ms} ms");
+    ran.unwrap();
+    let messages = figures.snapshot().delivered as f64;
+    assert!(messages > 150.0, "about 200: {messages}");
+    // However fast or slow the machine: the n-th message was meant to be submitted within the 0.5 s, and is received 10 ms after
+    // the one before it at the earliest.
     for (name, latencies) in [("accept", &figures.accept), ("deliver", &figures.deliver)] {
-        let (p50, p99) = (latencies.ms_at(0.5), latencies.ms_at(0.99));
-        assert!(p99 >= 0.9 * late_ms && p50 >= 0.3 * late_ms, "{name}: {p50}, {p99} of {late_ms} ms");
+        for quantile in [0.5, 0.9, 0.99] {
+            let (ms, least_ms) = (latencies.ms_at(quantile), quantile * messages * 10.0 - 500.0);
+            assert!(ms >= least_ms, "{name}, quantile {quantile}: {ms} ms, at least {least_ms}");
+        }
     }
 }
 
@@ -125,12 +151,10 @@ fn a_session_that_cannot_be_opened_ends_the_run_at_once() {
         // Clients, senders, timers, Flusher, and who asks what is due: whoever comes first.
         let sessions = if side == Side::Receiver { 3 } else { plan.sessions() };
         for number in 0..sessions {
-            let begin = Instant::now();
             let error = run_with(Fault::NoSession(number), &plan).0.unwrap_err();
             let said = error.to_string();
             assert!(matches!(error, LoadError::Session { .. }), "session {number}: {said}");
             assert!(said.contains("cannot open a session: PostgreSQL: too many clients"), "{said}");
-            assert!(begin.elapsed() < Duration::from_secs(20), "session {number}: {:?}", begin.elapsed());
         }
     }
 }
@@ -170,39 +194,58 @@ fn absent_at_first(retry_us: i64, patience: Duration) -> Plan {
 /// A retry that is due in minutes was taken for a standstill after one.
 #[test]
 fn waiting_for_a_retry_is_no_standstill() {
-    let patience = Duration::from_millis(200);
-    // The messages expire after two rounds: until then nothing happens four times as long as the run is patient.
-    let mut plan = absent_at_first(800_000, patience);
-    plan.load.validity_us = 1_500_000;
-    let (ran, figures) = run_with(Fault::None, &plan);
-    assert!(ran.unwrap().seconds > 1.4, "the retries were waited for");
-    assert_eq!(figures.snapshot().expired, 20, "{:?}", figures.snapshot());
-    // As long a wait for the next arrival, one in half a second and more.
-    let pace = Pace::Open { rate: 2.0, burst: 1.0 };
-    let plan = Plan { messages: 0, seconds: 3.0, pace, patience, ..Plan::default() };
-    run_with(Fault::None, &plan).0.unwrap();
+    at_some_pace(|slower| {
+        let patience = Duration::from_millis(200) * slower;
+        // The messages expire after two rounds: until then nothing happens four times as long as the run is patient.
+        let mut plan = absent_at_first(800_000 * i64::from(slower), patience);
+        plan.load.validity_us = 1_500_000 * i64::from(slower);
+        let (ran, figures) = run_with(Fault::None, &plan);
+        assert!(ran?.seconds > 1.4 * f64::from(slower), "the retries were waited for");
+        assert_eq!(figures.snapshot().expired, 20, "{:?}", figures.snapshot());
+        Ok(())
+    });
+    at_some_pace(|slower| {
+        // As long a wait for the next arrival, one in half a second and more.
+        let patience = Duration::from_millis(200) * slower;
+        let pace = Pace::Open { rate: 2.0 / f64::from(slower), burst: 1.0 };
+        let plan = Plan { messages: 0, seconds: 3.0 * f64::from(slower), pace, patience, ..Plan::default() };
+        run_with(Fault::None, &plan).0
+    });
 }
 
 #[test]
 fn a_standstill_names_what_is_due() {
-    let patience = Duration::from_millis(300);
-    let stuck = |fault, plan: &Plan| match run_with(fault, plan).0 {
-        Err(LoadError::Stuck { condition, left: 20, .. }) => condition,
-        other => panic!("{other:?}"),
+    let names = |begin: &str, end: &str, fault: fn() -> Fault, plan: fn(Duration) -> Plan| {
+        at_some_pace(|slower| match run_with(fault(), &plan(Duration::from_millis(300) * slower)).0 {
+            Err(LoadError::Stuck { condition, left: 20, .. })
+                if condition.starts_with(begin) && condition.contains(end) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(error),
+            Ok(ran) => panic!("{begin} {end}: {ran:?}"),
+        });
     };
-    let said = stuck(Fault::NothingReady, &absent_at_first(1, patience));
-    assert!(said.starts_with("station 49170") && said.contains("has been ready for"), "{said}");
+    names("station 49170", "has been ready for", || Fault::NothingReady, |it| absent_at_first(1, it));
     // Nobody looks after the timers.
-    let plan = Plan { housekeeping: false, ..absent_at_first(100_000, patience) };
-    let said = stuck(Fault::None, &plan);
-    assert!(
-        said.starts_with("the retry timer of station 49170") && said.contains("has been due for"),
-        "{said}"
+    names(
+        "the retry timer of station 49170",
+        "has been due for",
+        || Fault::None,
+        |it| Plan { housekeeping: false, ..absent_at_first(100_000, it) },
     );
-    let mut plan = Plan { housekeeping: false, patience, messages: 20, ..Plan::default() };
-    plan.load.scheduled_permille = 1000;
-    let said = stuck(Fault::None, &plan);
-    assert!(said.starts_with("the scheduled message ") && said.contains("has been due for"), "{said}");
+    names(
+        "the scheduled message ",
+        "has been due for",
+        || Fault::None,
+        |patience| Plan {
+            housekeeping: false,
+            patience,
+            messages: 20,
+            load: LoadProfile { scheduled_permille: 1000, ..LoadProfile::default() },
+            ..Plan::default()
+        },
+    );
 }
 
 /// The live line of senders showed an empty queue, and no latency before each had sent 4096 messages.
@@ -218,13 +261,16 @@ fn the_live_line_of_senders_tells_what_is_left() {
         ..Plan::default()
     };
     let (mut line, mut left, mut lines) = (LiveLine::default(), Vec::new(), Vec::new());
+    let mut finished = 0;
     let mut watch = |live: &Live<'_>| {
+        let before = std::mem::replace(&mut finished, live.figures.snapshot().finished);
+        assert!((3000 - finished..=3000 - before).contains(&live.moment.left), "{:?}", live.moment);
         left.push(live.moment.left);
         lines.push(line.next(live.side, live.figures, live.moment));
         true
     };
-    measure(dir.path(), StoreKind::Mmdb, &MmdbOptions::default(), &plan, true, &mut watch).unwrap();
-    assert!(left.iter().is_sorted_by(|a, b| a >= b) && left[0] > 1000 && left.len() >= 4, "{left:?}");
+    measure(dir.path(), StoreKind::Mmdb, &options(), &plan, true, &mut watch).unwrap();
+    assert!(left.iter().is_sorted_by(|a, b| a >= b) && left[0] > 0 && left.len() >= 2, "{left:?}");
     let said = lines.iter().any(|it| !it.contains("  0 delivered/s") && !it.contains("p99 0.0 ms"));
     assert!(said && lines[0].contains("from claim to completion"), "{lines:?}");
 }
