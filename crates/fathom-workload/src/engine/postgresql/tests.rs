@@ -38,7 +38,7 @@ fn lives(process: i32) -> bool {
 fn assert_dies(process: i32) {
     let begin = Instant::now();
     while lives(process) {
-        assert!(begin.elapsed() < Duration::from_secs(20), "process {process} still lives");
+        assert!(begin.elapsed() < Duration::from_secs(60), "process {process} still lives");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -129,7 +129,7 @@ fn a_worker_with_a_server() {
     let Some(directory) = std::env::var_os("FATHOM_TEST_SERVER_DIRECTORY") else { return };
     let _engine = start(Path::new(&directory), &[]).unwrap();
     std::fs::write(Path::new(&directory).join("ready"), "").unwrap();
-    std::thread::sleep(Duration::from_secs(60));
+    std::thread::sleep(Duration::from_secs(600));
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_server_does_not_outlive_a_killed_worker() {
     while !directory.path().join("ready").exists() {
         let ended = worker.try_wait().unwrap();
         assert!(
-            ended.is_none() && begin.elapsed() < Duration::from_secs(60),
+            ended.is_none() && begin.elapsed() < Duration::from_secs(300),
             "the worker did not get ready: {ended:?}"
         );
         std::thread::sleep(Duration::from_millis(20));

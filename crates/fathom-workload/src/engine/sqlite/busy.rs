@@ -67,7 +67,8 @@ mod tests {
         let attempts = (0..).take_while(|&attempt| waits.pause(attempt)).count();
         let elapsed = begin.elapsed();
         assert!(elapsed >= Duration::from_millis(40), "{elapsed:?}");
-        assert!((2..=7).contains(&attempts), "{attempts}");
+        // At most: each pause may last longer than it should.
+        assert!((1..=7).contains(&attempts), "{attempts}");
         assert_eq!(waits.waits, 1, "several attempts for one lock are one wait");
         assert!(waits.wait_ns >= 40_000_000 && u128::from(waits.wait_ns) <= elapsed.as_nanos());
         assert!(waits.pause(0), "a new lock has the whole timeout again");

@@ -301,13 +301,25 @@ fn waiting_for_a_lock_is_counted_and_ends_at_the_timeout() {
         assert!(wait_ns >= 150_000_000, "{wait_ns}");
         assert_eq!(holder.lock_waits(), Some((0, 0)));
 
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| waiter.execute_script("INSERT INTO t VALUES (3)"));
-            std::thread::sleep(Duration::from_millis(40));
-            holder.execute_script("COMMIT").unwrap();
-            waiting.join().unwrap().unwrap();
+        holder.execute_script("COMMIT").unwrap();
+        waiter.close().unwrap();
+
+        // One that waits for as long as it takes. It may come only when the lock is free again: then the lock is held for longer.
+        let settings = [("journal_mode", json!(mode)), ("busy_timeout", json!(60_000))];
+        let mut waiter = start(directory.path(), &settings).unwrap().connect(mode).unwrap();
+        let waits = [40, 400, 4000].map(|held_ms| {
+            if waiter.lock_waits().unwrap().0 == 0 {
+                holder.execute_script("BEGIN IMMEDIATE; INSERT INTO t VALUES (1)").unwrap();
+                std::thread::scope(|scope| {
+                    let waiting = scope.spawn(|| waiter.execute_script("INSERT INTO t VALUES (3)"));
+                    std::thread::sleep(Duration::from_millis(held_ms));
+                    holder.execute_script("COMMIT").unwrap();
+                    waiting.join().unwrap().unwrap();
+                });
+            }
+            waiter.lock_waits().unwrap().0
         });
-        assert_eq!(waiter.lock_waits().unwrap().0, 2, "{mode}");
+        assert_eq!(waits[2], 1, "{mode}: {waits:?}");
         holder.close().unwrap();
         waiter.close().unwrap();
     }
