@@ -41,12 +41,8 @@ pub fn text(document: &Document<'_>, style: &Style) -> String {
             &style.dim(&format!("  … and {} more comparisons in the report.", document.findings.len() - 3));
         out.push('\n');
     }
-    if results.cells.iter().any(|cell| cell.durability == Some(Durability::PowerCutAllButLast)) {
-        out += &style.paragraph(
-            "  ",
-            "* DELETE with FULL does not sync the directory after removing the journal, so a power cut can bring the \
-             journal back and undo the last commit: synchronous=EXTRA does.",
-        );
+    for note in last_commit_notes(results) {
+        out += &style.paragraph("  ", &note);
     }
     if !document.cautions.is_empty() {
         out.push('\n');
@@ -62,6 +58,32 @@ pub fn text(document: &Document<'_>, style: &Style) -> String {
         }
     }
     out
+}
+
+/// Why the last commit of some cells may be lost at a power cut.
+fn last_commit_notes(results: &Results) -> Vec<String> {
+    let mode = |cell: &CellRow| {
+        let engine = cell.spec.engine.as_ref()?;
+        Some(engine.settings.get("journal_mode")?.as_str()? == "truncate")
+    };
+    let lost = |it: &&CellRow| it.durability == Some(Durability::PowerCutAllButLast);
+    let cut: Vec<bool> = results.cells.iter().filter(lost).map(|it| mode(it) == Some(true)).collect();
+    let mut notes = Vec::new();
+    if cut.contains(&false) {
+        notes.push(
+            "* DELETE with FULL does not sync the directory after removing the journal, so a power cut can bring the \
+             journal back and undo the last commit: synchronous=EXTRA does."
+                .to_owned(),
+        );
+    }
+    if cut.contains(&true) {
+        notes.push(
+            "* TRUNCATE does not sync the journal after cutting it in SQLite before 3.8.7.1, so a power cut can bring the \
+             journal back and undo the last commit: PERSIST does, and so do newer versions."
+                .to_owned(),
+        );
+    }
+    notes
 }
 
 /// The phases that the experiment compares; all where it compares none, or where none of those was measured.

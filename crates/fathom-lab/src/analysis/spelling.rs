@@ -28,10 +28,16 @@ pub fn abscissa_name(cell: &CellRow) -> &'static str {
 
 /// `text` (a label, a value of an axis, the name of a variant) with the cell's engine, journal mode and synchronous setting
 /// spelled as their documentation spells them: `sqlite ext4 wal/full` becomes `SQLite ext4 WAL/FULL`. Only words that are the
-/// cell's own settings are touched, so a variant or a phase that happens to be called `delete` stays as it is.
+/// cell's own settings are touched, so a variant or a phase that happens to be called `delete` stays as it is; and no word of a
+/// path that is a setting.
 #[must_use]
 pub fn spelled(cell: &CellRow, text: &str) -> String {
     let Some(engine) = &cell.spec.engine else { return text.to_owned() };
+    let mut paths = engine.settings.values().filter_map(|it| it.as_str()).filter(|it| it.contains('/'));
+    if let Some((path, at)) = paths.find_map(|it| Some((it, text.find(it)?))) {
+        let (before, after) = (&text[..at], &text[at + path.len()..]);
+        return spelled(cell, before) + path + &spelled(cell, after);
+    }
     let settings = IN_CAPITALS.iter().filter_map(|key| engine.settings.get(*key)?.as_str());
     let own: Vec<&str> = settings.filter(|_| engine.name == "sqlite").collect();
     let mut spelled = String::with_capacity(text.len());
@@ -102,6 +108,9 @@ mod tests {
         assert_eq!(spelled(&wal, "select walrus delete x off_peak"), "select walrus delete x off_peak");
         assert_eq!(spelled(&wal, ""), "");
         assert_eq!(spelled(&cell("sqlite", &[]), "delete"), "delete");
+        let library = cell("sqlite", &[("library", "./sqlite-wal/sqlite.so"), ("journal_mode", "wal")]);
+        let label = "sqlite wal ./sqlite-wal/sqlite.so wal";
+        assert_eq!(spelled(&library, label), "SQLite WAL ./sqlite-wal/sqlite.so WAL");
         let postgresql = cell("postgresql", &[("synchronous", "off")]);
         assert_eq!(spelled(&postgresql, "postgresql off, sqlite"), "PostgreSQL off, sqlite");
     }

@@ -95,7 +95,7 @@ impl Engine for SqliteEngine {
     }
 
     fn durability(&self) -> Durability {
-        settings::durability(&self.settings)
+        settings::durability(&self.settings, &self.library.version())
     }
 
     fn directory(&self) -> &Path {

@@ -232,14 +232,22 @@ fn why(name: &str, value: &str) -> &'static str {
 /// - `synchronous=normal` with WAL: consistent, but commits since the last checkpoint can roll back.
 /// - `full` with `delete`: the directory is not synced after the journal was removed, so the journal can come back at a
 ///   power cut and undo the last commit; `extra` syncs it. `truncate` and `persist` sync the journal after cutting or
-///   zeroing it (`zeroJournalHdr` and `pager_end_transaction`), so nothing can come back.
-pub(super) fn durability(settings: &Params) -> Durability {
+///   zeroing it (`zeroJournalHdr` and `pager_end_transaction`), so nothing can come back; `truncate` only since version 3.8.7.1
+///   (<https://sqlite.org/releaselog/3_8_7_1.html>), before which the journal's old length can come back as well.
+pub(super) fn durability(settings: &Params, version: &str) -> Durability {
     match (settings.text("journal_mode"), settings.text("synchronous")) {
         ("off" | "memory", _) => Durability::None,
         (_, "off") => Durability::ProcessCrash,
         ("wal", "normal") => Durability::PowerCutPrefix,
         (_, "normal") => Durability::ProcessCrash,
         ("delete", "full") => Durability::PowerCutAllButLast,
+        ("truncate", _) if !syncs_what_it_cut(version) => Durability::PowerCutAllButLast,
         _ => Durability::PowerCut,
     }
+}
+
+/// Whether this version (`3.8.7.1`) syncs the journal after cutting it.
+fn syncs_what_it_cut(version: &str) -> bool {
+    let parts: Vec<u32> = version.split('.').map_while(|part| part.parse().ok()).collect();
+    parts >= vec![3, 8, 7, 1]
 }

@@ -151,8 +151,25 @@ fn durability_is_what_sqlite_documents() {
     for (mode, classes) in expected {
         for (level, class) in ["off", "normal", "full", "extra"].into_iter().zip(classes) {
             let settings = params(&[("journal_mode", json!(mode)), ("synchronous", json!(level))]);
-            assert_eq!(settings::durability(&settings), class, "{mode} {level}");
+            assert_eq!(settings::durability(&settings, "3.54.1"), class, "{mode} {level}");
         }
+    }
+    // The sync after cutting the journal came with 3.8.7.1.
+    let of = |mode: &str, version: &str| {
+        let settings = params(&[("journal_mode", json!(mode)), ("synchronous", json!("full"))]);
+        settings::durability(&settings, version)
+    };
+    for (version, class) in [
+        ("3.7.11", PowerCutAllButLast),
+        ("3.8.2", PowerCutAllButLast),
+        ("3.8.7", PowerCutAllButLast),
+        ("3.8.7.1", PowerCut),
+        ("3.8.8", PowerCut),
+        ("3.9.0", PowerCut),
+        ("3.28.0", PowerCut),
+    ] {
+        assert_eq!(of("truncate", version), class, "{version}");
+        assert_eq!(of("persist", version), PowerCut, "{version}");
     }
 }
 
