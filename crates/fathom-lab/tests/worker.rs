@@ -63,24 +63,23 @@ impl Bench {
         run(&self.request, prepare(&self.request)?, &mut world, &mut |_| {})
     }
 
-    /// A worker that is a shell script; `$1` counts the runs from 1.
+    /// A worker that is a shell script; `$n` counts the runs from 1.
     fn script(&self, script: &str) -> PathBuf {
-        use std::os::unix::fs::PermissionsExt;
         let path = self.directory.path().join("worker.sh");
         let count = self.directory.path().join("count");
         let text = format!(
-            "#!/bin/sh\nn=$(($(cat {count} 2>/dev/null || echo 0) + 1)); echo $n > {count}\n{script}\n",
+            "n=$(($(cat {count} 2>/dev/null || echo 0) + 1)); echo $n > {count}\n{script}\n",
             count = count.display()
         );
         std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         path
     }
 
     /// Runs with a script as worker, which in turn may run the real one.
     fn run_script(&self, script: &str) -> Summary {
         let path = self.script(script);
-        self.run(&[path.to_str().unwrap()]).unwrap_or_else(|error| panic!("{error}"))
+        // Read by a shell, not executed: a child that another test forks just now may have the script open for writing.
+        self.run(&["/bin/sh", path.to_str().unwrap()]).unwrap_or_else(|error| panic!("{error}"))
     }
 
     fn results(&self) -> Results {

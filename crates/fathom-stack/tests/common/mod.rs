@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, dead_code, missing_docs, reason = "each test binary uses a part")]
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fathom_stack::{StackSpec, Stacks};
@@ -101,8 +103,16 @@ pub fn available(filesystem: &str) -> bool {
 }
 
 /// A shell script under this name in a directory that is looked into for tools first.
+///
+/// A process of its own writes it: a file that this one has open for writing is, for a moment, open in every child that another test
+/// forks just then, and is not executed meanwhile ("Text file busy").
 pub fn script(directory: &Path, name: &str, text: &str) {
-    let path = directory.join(name);
-    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut shell = Command::new("/bin/sh")
+        .args(["-c", r#"cat > "$0" && chmod 755 "$0""#])
+        .arg(directory.join(name))
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    write!(shell.stdin.take().unwrap(), "#!/bin/sh\n{text}\n").unwrap();
+    assert!(shell.wait().unwrap().success());
 }
