@@ -45,9 +45,19 @@ pub struct Report {
 
 /// One thing found: an entry, or an image of Fathom's on a loop device or a trace instance that no entry knows.
 enum Found {
-    Entry { home: PathBuf, entry: Box<Entry>, lock: Option<std::fs::File> },
+    Entry { home: PathBuf, entry: Box<Entry>, lock: Option<Lock> },
     Loop { number: u32, tag: String },
     Trace { path: PathBuf, tag: String },
+}
+
+/// The lock of a dead owner's entry, kept from others until it is dropped, and then free at once (see [`let_go`]): what was only
+/// looked at, or could not be taken down, is found dead again.
+struct Lock(std::fs::File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let_go(&self.0);
+    }
 }
 
 impl Stacks {
@@ -55,7 +65,7 @@ impl Stacks {
     /// Fathom's that no entry knows (its state directory was removed, or is another one).
     #[must_use]
     pub fn leftovers(&self) -> Vec<Leftover> {
-        self.found().into_iter().map(|found| described(&found)).collect()
+        self.found().iter().map(described).collect()
     }
 
     /// Takes stacks down: those of dead owners, or with `only_dead = false` all, named and running ones too.
@@ -105,7 +115,7 @@ impl Stacks {
         // Without a state directory there are no entries; loops are looked at all the same.
         let state = self.state.exists().then(|| lock_state(&self.state)).and_then(Result::ok);
         for home in if state.is_some() { homes(&self.state) } else { Vec::new() } {
-            let lock = abandoned(&home);
+            let lock = abandoned(&home).map(Lock);
             let entry = match Entry::read(&home) {
                 Ok(entry) => entry,
                 // Whole, but of another version of Fathom, which knows what belongs to it.
@@ -114,12 +124,7 @@ impl Stacks {
                 Err(_) => continue,
             };
             // A kept stack has no owner, and its lock is for whoever takes it down.
-            let lock = lock.filter(|lock| {
-                if entry.kept {
-                    let_go(lock);
-                }
-                !entry.kept
-            });
+            let lock = lock.filter(|_| !entry.kept);
             all.push(Found::Entry { home, entry: Box::new(entry), lock });
         }
         drop(state);
@@ -234,6 +239,26 @@ fn release(number: u32) -> Result<(), StackError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A child that another thread was just starting kept the lock of an entry that was looked at, which then seemed to have an owner.
+    #[test]
+    fn an_entry_that_was_looked_at_is_free_again_whoever_has_a_copy_of_the_lock() {
+        let state = tempfile::tempdir().unwrap();
+        let dead = state.path().join("stacks/fathom-dead-1-2-3");
+        std::fs::create_dir_all(&dead).unwrap();
+        std::fs::write(dead.join("owner"), "").unwrap();
+        let found = Stacks::at(state.path()).found();
+        let lock = found.iter().find_map(|it| match it {
+            Found::Entry { home, lock, .. } if *home == dead => lock.as_ref(),
+            _ => None,
+        });
+        // As a child has one until its exec.
+        let copy = lock.unwrap().0.try_clone().unwrap();
+        assert!(abandoned(&dead).is_none(), "it is locked while it is judged");
+        drop(found);
+        assert!(abandoned(&dead).is_some());
+        drop(copy);
+    }
 
     #[test]
     fn tags_are_read_from_backing_files() {
