@@ -8,7 +8,7 @@ use std::fs;
 use std::io::Write;
 
 use common::{Place, available, can_mount};
-use fathom_stack::{StackSpec, available_filesystems, floor_probe};
+use fathom_stack::{StackSpec, Stacks, available_filesystems, floor_probe};
 
 #[test]
 fn each_available_file_system_works_and_leaves_nothing() {
@@ -126,14 +126,18 @@ fn a_mounted_image_has_neither_holes_nor_reserved_space() {
         return;
     }
     let place = Place::new();
-    let blocks = || {
-        let space = rustix::fs::statvfs(&place.images).unwrap();
+    // A stack inside a stack: nobody else takes or frees space there.
+    let spec = place.spec("ext4");
+    let outer = place.stacks().up(&StackSpec { size_mib: 256, ..spec.clone() }, "outer").unwrap();
+    let free = || {
+        let space = rustix::fs::statvfs(outer.path()).unwrap();
         space.f_bfree * space.f_frsize
     };
-    let before = blocks();
-    let stack = place.stacks().up(&place.spec("ext4"), "space").unwrap();
-    let taken = before.saturating_sub(blocks());
-    assert!(taken > 100 << 20, "the image takes its space at once, other users' changes aside: {taken}");
+    let before = free();
+    let spec = StackSpec { directory: outer.path().into(), ..spec };
+    let stack = Stacks::at(place.root.path().join("inner-state")).up(&spec, "space").unwrap();
+    let taken = || before.saturating_sub(free());
+    assert!(taken() >= spec.size_mib << 20, "the image takes its space at once: {}", taken());
     // Deleting and trimming gives nothing back: the device refuses discards.
     let file = stack.path().join("big");
     fs::write(&file, vec![1; 32 << 20]).unwrap();
@@ -142,7 +146,9 @@ fn a_mounted_image_has_neither_holes_nor_reserved_space() {
     if let Ok(output) = trim {
         assert!(!output.status.success(), "{output:?}");
     }
+    assert!(taken() >= spec.size_mib << 20, "and keeps it: {}", taken());
     stack.down().unwrap();
+    outer.down().unwrap();
     place.assert_nothing_left();
 }
 
