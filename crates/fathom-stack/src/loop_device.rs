@@ -269,13 +269,14 @@ mod tests {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
         file.set_len(1 << 20).unwrap();
         let device = LoopDevice::attach(&file).unwrap();
-        assert!(device.direct, "this machine's disk takes direct I/O");
+        let takes = File::options().read(true).custom_flags(libc::O_DIRECT).open(&path).is_ok();
+        assert!(device.direct || !takes, "this directory's disk takes direct I/O");
         assert!(attached().iter().any(|(n, f)| *n == device.number && f.ends_with("fathom-loop-test.img")));
         device.refuse_discards().unwrap();
         device.flush().unwrap();
         let number = device.number;
         drop(device);
-        assert!(wait_detached(number, Some("fathom-loop-test.img"), Duration::from_secs(5)), "autoclear");
+        assert!(wait_detached(number, Some("fathom-loop-test.img"), Duration::from_secs(60)), "autoclear");
         assert!(!attached().iter().any(|(_, f)| f.ends_with("fathom-loop-test.img")));
     }
 }

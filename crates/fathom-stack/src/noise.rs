@@ -139,13 +139,17 @@ mod tests {
 
     #[test]
     fn own_work_is_not_noise() {
+        // By this thread's own clock: on a busy machine it gets less than the time that passes.
+        let worked_ms = || {
+            let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+            time.tv_sec * 1000 + time.tv_nsec / 1_000_000
+        };
         let meter = NoiseMeter::start();
-        let start = Instant::now();
-        let mut x = 1u64;
-        while start.elapsed().as_millis() < 300 {
+        let (start_ms, mut x) = (worked_ms(), 1u64);
+        while worked_ms() - start_ms < 300 {
             x = std::hint::black_box(x.wrapping_mul(3));
         }
-        assert!(own_ticks() - meter.own >= 10, "300 ms of work are counted as our own");
+        assert!(own_ticks() - meter.own >= 25, "300 ms of work are counted as our own");
         let noise = meter.read();
         assert!(noise.seconds >= 0.3 && (0.0..=1.0).contains(&noise.others_share), "{noise:?}");
     }

@@ -181,7 +181,7 @@ mod tests {
         assert!(!worked.ended(Duration::ZERO));
         assert!(rescue.explained::<()>(Err("EIO".into())).unwrap_err().contains("stood still"));
         worked.kill();
-        assert!(worked.ended(Duration::from_secs(5)));
+        assert!(worked.ended(Duration::from_secs(60)));
         assert!(!Rescue::from(&[stood, worked]).killed(), "what has ended needs no killing");
         let _ = (stopped.wait(), works.wait());
         assert_eq!(Process::of(u32::MAX), None);

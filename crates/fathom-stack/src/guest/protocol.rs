@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_command_that_fails_in_the_guest_fails_alike_here() {
         let line = CommandLine::new("sh", ["-c", "echo broken disk >&2; exit 3"]);
-        let here = Ending::of(line.run(Duration::from_secs(5)));
+        let here = Ending::of(line.run(Duration::from_secs(60)));
         let text = serde_json::to_string(&Answer::Command(here)).unwrap();
         let Answer::Command(ending) = serde_json::from_str(&text).unwrap() else { panic!("{text}") };
         let error = ending.result(&line).unwrap_err().to_string();
@@ -147,7 +147,8 @@ mod tests {
             assert!(error.contains(part), "{part} in {error}");
         }
         let missing = CommandLine::new("no-such-mkfs", ["x"]);
-        let error = Ending::of(missing.run(Duration::from_secs(5))).result(&missing).unwrap_err().to_string();
+        let error =
+            Ending::of(missing.run(Duration::from_secs(60))).result(&missing).unwrap_err().to_string();
         assert!(error.contains("cannot start") && error.contains("No such file"), "{error}");
     }
 }
