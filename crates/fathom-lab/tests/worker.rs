@@ -162,11 +162,17 @@ fn a_crash_garbage_silence_and_an_exit_code_are_told_in_words() {
 
 #[test]
 fn a_worker_that_hangs_is_ended_at_its_time_limit() {
-    let mut bench = bench(&SOURCE.replace("repeats = 3", "repeats = 1"));
-    bench.request.time_limit = Some(Duration::from_secs(3));
+    let source = SOURCE.replace("repeats = 3", "repeats = 1");
+    // The limit is for the run that hangs: well above what this machine needs for two that do not.
+    let (usual, begin) = (bench(&source), Instant::now());
+    assert_eq!(usual.run(&[WORKER]).unwrap().done, 2);
+    let limit_s = 3 + 2 * begin.elapsed().as_secs();
+    let mut bench = bench(&source);
+    bench.request.time_limit = Some(Duration::from_secs(limit_s));
     let summary = bench.run_script(&second("sleep 600"));
     assert_eq!((summary.done, summary.failed.len()), (1, 1), "{summary:?}");
-    assert!(summary.failed[0].1.contains("longer than its time limit of 3 s"), "{}", summary.failed[0].1);
+    let told = format!("longer than its time limit of {limit_s} s");
+    assert!(summary.failed[0].1.contains(&told), "{}", summary.failed[0].1);
     bench.nothing_left();
 }
 
@@ -176,7 +182,7 @@ fn what_a_dead_worker_started_does_not_hold_the_lab_up() {
     let begin = Instant::now();
     let message = one_failed(&bench.run_script(&second("sleep 600 & kill -9 $$")), &bench);
     assert!(message.starts_with("the worker was killed"), "{message}");
-    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(300), "{:?}", begin.elapsed());
 }
 
 #[test]
@@ -199,7 +205,7 @@ fn stopping_ends_the_worker_cleans_up_and_keeps_what_is_finished() {
     let user = std::thread::spawn(move || {
         let begin = Instant::now();
         while std::fs::read_to_string(&count).unwrap_or_default().trim() != "3" {
-            assert!(begin.elapsed() < Duration::from_secs(60));
+            assert!(begin.elapsed() < Duration::from_secs(300));
             std::thread::sleep(Duration::from_millis(5));
         }
         flag.raise();
