@@ -2,7 +2,7 @@
 //!
 //! A fenced block tagged `console` is run: each line that starts with `$ ` is a command, the lines below it are an illustration of
 //! its output and are not compared, except that a line `exit N` after a command states its exit code. `console root` blocks
-//! run only as root. Every page gets a fresh directory; `fathom` and `smsc` are on the PATH.
+//! run only as root. Every page gets a fresh directory and a list of stacks of its own; `fathom` and `smsc` are on the PATH.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -57,6 +57,8 @@ fn run_page(path: &Path) {
         return;
     }
     let place = tempfile::tempdir().unwrap();
+    // A list of stacks of its own: a page takes down all that are up, and whoever else uses this machine has some, too.
+    let state = tempfile::tempdir().unwrap();
     let tools = Path::new(env!("CARGO_BIN_EXE_fathom")).parent().unwrap();
     let path_variable = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
     // SAFETY: geteuid has no preconditions and cannot fail.
@@ -80,6 +82,7 @@ fn run_page(path: &Path) {
             .args(["-c", &command])
             .current_dir(place.path())
             .env("PATH", &path_variable)
+            .env("FATHOM_STATE_DIR", state.path())
             .env("FATHOM_PROBE_SO", tools.join("deps/libfathom_probe.so"))
             .output()
             .unwrap();
