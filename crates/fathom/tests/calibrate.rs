@@ -6,7 +6,9 @@
 mod place;
 
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use fathom_stack::NoiseMeter;
 use fathom_stack::device::{Disk, Latency, Model, Options, preset};
 use place::Place;
 
@@ -16,6 +18,12 @@ fn can_serve() -> bool {
         println!("SKIP: a modelled device needs root here and /dev/fuse");
     }
     able
+}
+
+/// Tests that measure do so one after the other: beside each other they would measure each other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn long() -> bool {
@@ -69,6 +77,7 @@ fn the_model_of_a_modelled_device_is_that_model() {
     if !can_serve() {
         return;
     }
+    let _alone = alone();
     let of_quantiles: &[f64] = &[0.5, 0.75];
     let cases: &[(&str, &[f64])] = match long() {
         false => &[("sd-sandisk-extreme", &[0.5])],
@@ -88,9 +97,11 @@ fn the_model_of_a_modelled_device_is_that_model() {
     for (name, quantiles) in cases.iter().filter(|(name, _)| wanted(name)) {
         let place = Place::new();
         let given = facts(preset(name).unwrap(), quantiles);
-        // A busy machine is late at times; three tries, of which one must agree.
-        let mut wrong = Vec::new();
-        let agrees = (0..3).any(|number| {
+        // A busy machine is late at times; five tries, of which one must agree. Where none does, those count in which the device kept its
+        // times and nothing else worked.
+        let (mut wrong, mut quiet) = (Vec::new(), 0);
+        let agrees = (0..5).any(|number| {
+            let noise = NoiseMeter::start();
             let disk = served(&place, &format!("at{number}"), name, number + 1);
             let (path, out) = (disk.path().display().to_string(), format!("model{number}.toml"));
             let mut words = vec![
@@ -109,7 +120,10 @@ fn the_model_of_a_modelled_device_is_that_model() {
                 words.push("--quick");
             }
             place.fathom(&words).exits(0);
-            disk.stop().unwrap();
+            let kept = disk.stop().unwrap().use_of().kept();
+            let noise = noise.read().warnings();
+            println!("{name}: times kept: {kept}; {noise:?}");
+            quiet += usize::from(kept && noise.is_empty());
             let text = String::from_utf8(place.read(&out)).unwrap();
             let model = Model::parse(&out, &text).unwrap();
             assert!(
@@ -134,12 +148,17 @@ fn the_model_of_a_modelled_device_is_that_model() {
             }
             wrong.is_empty()
         });
+        if !agrees && quiet == 0 {
+            println!("SKIP: {name}: this machine was too busy each time: {wrong:#?}");
+            continue;
+        }
         assert!(agrees, "{name}: {wrong:#?}");
     }
 }
 
 #[test]
 fn a_directory_is_measured_in_a_file_that_goes_again_and_the_model_can_be_loaded() {
+    let _alone = alone();
     // The tests' place may lie in memory, which cannot be measured; the build's folder does not.
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let at = directory.path().display().to_string();
