@@ -172,11 +172,9 @@ import sqlite3
 c = sqlite3.connect('app.db', isolation_level=None)
 c.execute('PRAGMA journal_mode=WAL')
 c.execute('CREATE TABLE t(a)')
-print('ready', flush=True)
-i = 0
-while True:
+for i in range(10_000_000):
+    if i == 11: print('ready', flush=True)
     c.execute('INSERT INTO t VALUES (?)', (i,))
-    i += 1
 ";
     let Some(place) = with_python(program) else { return };
     let mut unfinished = 0;
