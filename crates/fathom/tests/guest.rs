@@ -18,7 +18,7 @@ use place::Place;
 const FATHOM: &str = env!("CARGO_BIN_EXE_fathom");
 
 /// What is enough for a command in a guest.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(120);
 
 fn can_boot() -> bool {
     let able = Kernel::cached().is_some();
@@ -52,7 +52,7 @@ fn processes_with(word: &str) -> Vec<String> {
 fn gone_soon(word: &str) {
     let begin = Instant::now();
     while !processes_with(word).is_empty() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", processes_with(word));
+        assert!(begin.elapsed() < SOON, "{:?}", processes_with(word));
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -265,15 +265,26 @@ fn ext4_on_a_modelled_card_is_as_fast_in_the_guest() {
     let place = Place::new();
     let Some(mut here) = modelled(&place, "ext4", "sd-slow", false) else { return };
     let Some(mut guest) = modelled(&place, "ext4", "sd-slow", true) else { return };
-    // A busy machine is late at times; three tries, of which one must agree.
+    // A busy machine is late at times; five tries, of which one must agree. Where none does, those count in which both devices kept
+    // their times.
+    let mut quiet = 0;
     let agrees = |_| {
+        let before = [&mut here, &mut guest].map(|it| it.device_statistics().unwrap().remove(0));
         let ratio = |_| guest.floor(30).unwrap().median_ns as f64 / here.floor(30).unwrap().median_ns as f64;
         let mut ratios: Vec<f64> = (0..5).map(ratio).collect();
         ratios.sort_by(f64::total_cmp);
-        println!("guest / here: {ratios:.3?}");
+        let after = [&mut here, &mut guest].map(|it| it.device_statistics().unwrap().remove(0));
+        let kept = [0, 1].map(|which| after[which].since(&before[which]).use_of().kept());
+        println!("guest / here: {ratios:.3?}; times kept: {kept:?}");
+        quiet += usize::from(kept == [true; 2]);
         (0.9..=1.1).contains(&ratios[2])
     };
-    assert!((0..3).any(agrees));
+    let agrees = (0..5).any(agrees);
+    if !agrees && quiet == 0 {
+        println!("SKIP: this machine was too busy each time");
+    } else {
+        assert!(agrees);
+    }
     here.down().unwrap();
     guest.down().unwrap();
 }
