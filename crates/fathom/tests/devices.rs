@@ -7,10 +7,11 @@ mod place;
 
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use place::{Place, Stopped, can_serve, lives, mounts_by, named, server};
+use place::{Place, Running, Stopped, can_serve, gone_soon, lives, mounts_by, named, server};
 
 fn up(place: &Place, name: &str, more: &[&str]) -> PathBuf {
     let words = ["stack", "up", "--fs", "ext4", "--size", "32", "--name", name, "--dir", ".", "--device"];
@@ -22,14 +23,6 @@ fn up(place: &Place, name: &str, more: &[&str]) -> PathBuf {
 fn mounts_of(name: &str) -> Vec<String> {
     let all = std::fs::read_to_string("/proc/mounts").unwrap();
     all.lines().filter(|line| line.contains(&format!("/named-{name}/"))).map(str::to_owned).collect()
-}
-
-fn gone_soon(process: i32) {
-    let begin = Instant::now();
-    while lives(process) {
-        assert!(begin.elapsed() < Duration::from_secs(20), "the server still runs");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 #[test]
@@ -72,10 +65,30 @@ fn a_server_that_is_killed_gives_errors_and_leaves_nothing() {
     let failed =
         (0..100).any(|i| file.write_all_at(&[2; 4096], i * 4096).and_then(|()| file.sync_all()).is_err());
     assert!(failed, "a device that is gone gives errors");
-    assert!(begin.elapsed() < Duration::from_secs(20), "and gives them at once");
+    assert!(begin.elapsed() < SOON, "and gives them at once");
     drop(file);
     place.fathom(&["stack", "down", &name]).exits(0);
     assert_eq!(mounts_of(&name), Vec::<String>::new());
+}
+
+/// What is enough for a device that is gone or stands still to be noticed, on a machine that is busy with other things too; less than
+/// [`Stopped`] waits, which would be no merit of the program's.
+const SOON: Duration = Duration::from_secs(100);
+
+/// Waits until the worker of a run has asked its device for something, and gives its process.
+fn at_work(running: &Running) -> i32 {
+    let worker = running.wait_for_child("worker");
+    let asked = || {
+        let mounts = mounts_by(running.process());
+        let mut points = mounts.iter().filter_map(|line| line.split(' ').nth(1));
+        let told = std::fs::read(Path::new(points.find(|at| at.ends_with(".device"))?).join("statistics"));
+        let told: serde_json::Value = serde_json::from_slice(&told.ok()?).ok()?;
+        told["operations"].as_array()?.iter().map(serde_json::Value::as_u64).sum::<Option<u64>>()
+    };
+    // What came before the worker began is the file system's and the floor probe's.
+    let before = asked().unwrap();
+    running.wait_until(|| asked().unwrap() > before + 10);
+    worker
 }
 
 /// The experiment with more to do.
@@ -90,17 +103,16 @@ fn a_run_whose_device_stops_ends_within_its_limit_and_the_next_goes_on() {
     if !can_serve(&place) {
         return;
     }
-    place.write("late.toml", &longer(60));
-    let limit = ["--time-limit", "12"];
+    place.write("late.toml", &longer(100));
+    let limit = ["--time-limit", "20"];
     let running = place.start(&[&["run", "late.toml", "--out", "out.db", "--dir", "."][..], &limit].concat());
-    running.wait_for_child("worker");
-    std::thread::sleep(Duration::from_millis(200));
+    at_work(&running);
     let begin = Instant::now();
     let stopped = Stopped::new(server(&place));
     let process = running.process();
     let end = running.end();
     end.exits(1).says("time limit").says("device's server, which stood still, was killed");
-    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
     assert!(!lives(stopped.0));
     assert_eq!(mounts_by(process), Vec::<String>::new());
     let states = "SELECT group_concat(status, ' ') FROM (SELECT status FROM run ORDER BY id)";
@@ -115,15 +127,15 @@ fn ctrl_c_ends_a_run_whose_device_stopped() {
     }
     place.write("late.toml", &longer(2000));
     let running = place.start(&["run", "late.toml", "--out", "out.db", "--dir", "."]);
-    running.wait_for_child("worker");
-    std::thread::sleep(Duration::from_millis(500));
+    at_work(&running);
     let stopped = Stopped::new(server(&place));
+    // So that the worker waits for it, which is the harder case.
     std::thread::sleep(Duration::from_millis(300));
     let begin = Instant::now();
     running.interrupt();
     let process = running.process();
     running.end().exits(1).says("--resume");
-    assert!(begin.elapsed() < Duration::from_secs(45), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
     assert!(!lives(stopped.0));
     assert_eq!(mounts_by(process), Vec::<String>::new());
 }
@@ -136,14 +148,13 @@ fn a_run_whose_server_is_killed_fails_at_once_and_the_next_goes_on() {
     }
     place.write("late.toml", &longer(200));
     let running = place.start(&["run", "late.toml", "--out", "out.db", "--dir", "."]);
-    running.wait_for_child("worker");
-    std::thread::sleep(Duration::from_millis(200));
+    at_work(&running);
     // SAFETY: kill takes integers.
     assert_eq!(unsafe { libc::kill(server(&place), libc::SIGKILL) }, 0);
     let begin = Instant::now();
     let failed = || place.rows_or_empty("out.db", "SELECT count(*) FROM run WHERE status = 'failed'") == "1";
     running.wait_until(failed);
-    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
     let process = running.process();
     let end = running.end();
     end.exits(1);
@@ -163,7 +174,7 @@ fn a_stack_whose_server_stopped_goes_down_in_time() {
     let stopped = Stopped::new(server(&place));
     let begin = Instant::now();
     place.fathom(&["stack", "down", &name]).exits(1).says("stood still and was killed");
-    assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
     assert!(!lives(stopped.0));
     assert_eq!(mounts_of(&name), Vec::<String>::new());
     assert!(!place.fathom(&["stack", "list"]).stdout.contains(&name), "nothing is left of it");
@@ -264,32 +275,40 @@ fn what_a_device_is_doing_can_be_watched() {
     };
     let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
     let before = json(&status(&["--json"]));
-    let writing = {
-        let work = work.clone();
-        std::thread::spawn(move || {
+    // Written and synced for as long as somebody watches.
+    let (synced, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let watched = std::thread::scope(|scope| {
+        scope.spawn(|| {
             let file = std::fs::File::create(work.join("file")).unwrap();
-            for i in 0..100 {
-                file.write_all_at(&[1; 4096], i * 4096).unwrap();
+            while !is_over.load(Ordering::Acquire) {
+                file.write_all_at(&[1; 4096], synced.load(Ordering::Relaxed) % 100 * 4096).unwrap();
                 file.sync_all().unwrap();
+                synced.fetch_add(1, Ordering::Release);
             }
-        })
-    };
-    let watched = status(&["--watch", "0.3", "--count", "2", "--json"]);
-    writing.join().unwrap();
+        });
+        while synced.load(Ordering::Acquire) == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let end = place.fathom(&["stack", "status", &name, "--watch", "0.3", "--count", "2", "--json"]);
+        is_over.store(true, Ordering::Release);
+        end
+    });
+    watched.exits(0);
     let after = json(&status(&["--json"]));
     let flushes = |it: &serde_json::Value| it["kinds"]["flush"]["operations"].as_u64().unwrap();
-    assert!(flushes(&after) - flushes(&before) >= 100, "{after:#}");
-    let moments: Vec<_> = watched.lines().map(json).collect();
+    assert!(flushes(&after) - flushes(&before) >= synced.into_inner(), "{after:#}");
+    let moments: Vec<_> = watched.stdout.lines().map(json).collect();
     assert_eq!(moments.len(), 2, "{watched}");
     for moment in &moments {
-        // A write and a flush take 1.5 and 4 ms: some 55 each in 0.3 s, less on a busy machine.
-        assert!((1..=100).contains(&flushes(moment)), "{moment:#}");
+        let number = |name: &str| moment[name].as_f64().unwrap();
+        // A write and a flush take 1.5 and 4 ms, one after the other: some 55 each in 0.3 s, less on a busy machine, never more.
+        assert!(number("span_s") >= 0.3 && flushes(moment) >= 1, "{moment:#}");
+        assert!((flushes(moment) - 1) as f64 * 4e-3 <= number("span_s") + 4e-3, "{moment:#}");
         assert!(moment["kinds"]["write"]["p50_ns"].as_f64().unwrap() > 1.4e6, "{moment:#}");
-        assert!(
-            moment["queue_depth"].as_f64().unwrap() > 0.1 && moment["late_share"].is_number(),
-            "{moment:#}"
-        );
-        assert!((0.2..=3.0).contains(&moment["span_s"].as_f64().unwrap()), "{moment:#}");
+        // The times of all operations added up, of which the flushes' are a part, over the time that passed.
+        let flushing_s = flushes(moment) as f64 * 4e-3;
+        assert!(number("queue_depth") * number("span_s") > flushing_s * 0.999, "{moment:#}");
+        assert!(moment["late_share"].is_number(), "{moment:#}");
     }
     for (text, parts) in [
         (status(&[]), ["in sequence", "answers late", "self-test off by", "sd-slow"]),
@@ -297,21 +316,23 @@ fn what_a_device_is_doing_can_be_watched() {
     ] {
         assert!(parts.iter().all(|part| text.contains(part)), "{text}");
     }
-    place.fathom(&["stack", "status"]).exits(0);
+    // Its exit code is of all stacks, among them those of other tests, whose servers were killed.
+    assert!(place.fathom(&["stack", "status"]).stdout.contains(&name));
     place.fathom(&["stack", "status", "none-such"]).exits(2).says("none-such");
     place.fathom(&["stack", "status", &name, "--watch", "0"]).exits(2).says("seconds");
     // Who watches is told of the end, and a device whose server was killed says so.
     let watching = place.start(&["stack", "status", &name, "--watch", "0.1"]);
-    std::thread::sleep(Duration::from_millis(500));
+    watching.wait_for_output();
     place.fathom(&["stack", "down", &name]).exits(0);
     let end = watching.end();
     end.exits(0);
     assert!(end.stderr.contains("is down"), "{end}");
     assert_eq!(mounts_of(&name), Vec::<String>::new());
     up(&place, &name, &["none"]);
+    let process = server(&place);
     // SAFETY: kill takes integers.
-    assert_eq!(unsafe { libc::kill(server(&place), libc::SIGKILL) }, 0);
-    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(unsafe { libc::kill(process, libc::SIGKILL) }, 0);
+    gone_soon(process);
     place.fathom(&["stack", "status", &name]).exits(1).says("does not answer").says("stack down");
     place.fathom(&["stack", "down", &name]).exits(0);
     assert_eq!(mounts_of(&name), Vec::<String>::new());
@@ -354,24 +375,18 @@ fn a_run_that_did_not_get_the_models_times_is_marked_and_told_its_model_time() {
     if !can_serve(&place) {
         return;
     }
-    place.write("late.toml", EXPERIMENT);
+    // By the model the device is busy for a second or more in each run.
+    place.write("late.toml", &longer(60));
     let running = place.start(&["run", "late.toml", "--out", "out.db", "--dir", "."]);
-    // The worker of the second run has begun its work when the first is in the file.
+    // The next worker is the second run's when the first is in the file.
     running.wait_until(|| place.rows_or_empty("out.db", "SELECT count(*) FROM run") == "1");
-    let worker = running.wait_for_child("worker");
-    std::thread::sleep(Duration::from_millis(200));
+    let worker = at_work(&running);
     let process = server(&place);
     assert!(lives(worker));
-    // More than once: on a slow machine the worker may still be starting, and ask nothing of the device.
-    for _ in 0..4 {
-        if !lives(worker) {
-            break;
-        }
-        for (signal, ms) in [(libc::SIGSTOP, 700), (libc::SIGCONT, 300)] {
-            // SAFETY: kill takes integers.
-            assert_eq!(unsafe { libc::kill(process, signal) }, 0);
-            std::thread::sleep(Duration::from_millis(ms));
-        }
+    for (signal, ms) in [(libc::SIGSTOP, 1000), (libc::SIGCONT, 0)] {
+        // SAFETY: kill takes integers.
+        assert_eq!(unsafe { libc::kill(process, signal) }, 0);
+        std::thread::sleep(Duration::from_millis(ms));
     }
     let end = running.end();
     end.exits(0);
@@ -390,8 +405,8 @@ fn a_run_that_did_not_get_the_models_times_is_marked_and_told_its_model_time() {
     assert!(timed[1] > 100.0 && of("late_max_ns")[1] > 0.5e9);
     // Asked against given, before each run.
     assert_eq!(of("self_test[0].asked_ns"), [200_000.0; 2]);
-    // A millisecond was asked for; what a busy machine gives is for the report to say.
-    assert!(of("self_test[1].given_ns[2]").iter().all(|ns| *ns > 500_000.0));
+    // A millisecond was asked for; what a busy machine gives, too late or, by a wrong calibration, too early, is for the report to say.
+    assert!(of("self_test[1].given_ns[2]").iter().all(|ns| *ns > 0.0));
     let told = place.fathom(&["report", "out.db"]);
     told.exits(0);
     for part in ["! Runs in which this machine was too busy", "late device: in"] {
@@ -594,9 +609,11 @@ fn a_log_that_could_not_be_written_is_told_of_wherever_it_matters() {
         // What mkfs writes is too much data already.
         assert_eq!(status()["log_problem"].is_null(), more.is_empty(), "{:#}", status());
         let file = std::fs::File::create(work.join("file")).unwrap();
-        let begin = Instant::now();
+        // A round is 4 MiB of data or at least 4000 operations, of which 600 KiB hold the records of fewer than 20,000.
+        let mut rounds = 0;
         while status()["log_problem"].is_null() {
-            assert!(begin.elapsed() < Duration::from_secs(60), "the log takes it all");
+            rounds += 1;
+            assert!(rounds < 10, "the log takes it all");
             for i in 0..if bytes == 4096 { 2000 } else { 4 } {
                 file.write_all_at(&vec![1; bytes], i * bytes as u64 % (8 << 20)).unwrap();
                 file.sync_all().unwrap();
@@ -658,20 +675,20 @@ fn a_server_killed_while_it_tries_itself_ends() {
         let mounted = || std::fs::read_to_string("/proc/mounts").unwrap().contains(&*at.to_string_lossy());
         let begin = std::time::Instant::now();
         while !mounted() {
-            assert!(begin.elapsed() < Duration::from_secs(10), "no mount");
+            assert!(begin.elapsed() < SOON, "no mount");
             std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(Duration::from_millis(after_ms));
         server.kill().unwrap();
         // Not a wait, which could be for ever.
         while server.try_wait().unwrap().is_none() {
-            assert!(begin.elapsed() < Duration::from_secs(20), "it does not end");
+            assert!(begin.elapsed() < SOON, "it does not end");
             std::thread::sleep(Duration::from_millis(5));
         }
         // The process that tried the device has its file open until its own request has failed.
         let undone = || std::process::Command::new("umount").arg(&at).status().unwrap().success();
         while !undone() {
-            assert!(begin.elapsed() < Duration::from_secs(20), "it stays in use");
+            assert!(begin.elapsed() < SOON, "it stays in use");
             std::thread::sleep(Duration::from_millis(20));
         }
         assert!(!mounted());

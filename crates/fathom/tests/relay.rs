@@ -17,7 +17,7 @@ use place::{Place, lives};
 use rusqlite::Connection;
 
 /// What is enough for a guest to be ended and for a mount to be taken away.
-const SOON: Duration = Duration::from_secs(20);
+const SOON: Duration = Duration::from_secs(90);
 
 fn can_mount(mkfs: &str) -> bool {
     let missing = [

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
 use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +12,9 @@ use std::time::{Duration, Instant};
 pub struct Place {
     directory: tempfile::TempDir,
 }
+
+/// How long is waited for what must come: far more than it takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// How a call of `fathom` ended.
 pub struct End {
@@ -226,7 +230,7 @@ impl Running {
     /// The first child process whose command line holds `word`.
     pub fn wait_for_child(&self, word: &str) -> i32 {
         let begin = Instant::now();
-        while begin.elapsed() < Duration::from_secs(60) {
+        while begin.elapsed() < PATIENCE {
             for entry in std::fs::read_dir("/proc").unwrap().flatten() {
                 let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else {
                     continue;
@@ -245,19 +249,29 @@ impl Running {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        panic!("no child process {word} within a minute");
+        panic!("no child process {word} within {PATIENCE:?}");
     }
 
     #[track_caller]
     pub fn wait_until(&self, mut holds: impl FnMut() -> bool) {
         let begin = Instant::now();
-        while begin.elapsed() < Duration::from_secs(60) {
+        while begin.elapsed() < PATIENCE {
             if holds() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        panic!("did not come to hold within a minute");
+        panic!("did not come to hold within {PATIENCE:?}");
+    }
+
+    /// Until it has written something to stdout, which is not read here.
+    #[track_caller]
+    pub fn wait_for_output(&self) {
+        let stdout = self.child.stdout.as_ref().unwrap().as_raw_fd();
+        let mut asked = libc::pollfd { fd: stdout, events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid structure, which poll writes.
+        let ready = unsafe { libc::poll(&raw mut asked, 1, PATIENCE.as_millis() as libc::c_int) };
+        assert!(ready == 1 && asked.revents & libc::POLLIN != 0, "no output within {PATIENCE:?}");
     }
 
     pub fn interrupt(&self) {
@@ -287,6 +301,16 @@ pub fn can_serve(place: &Place) -> bool {
         println!("SKIP: a modelled device needs root, mkfs.ext4 and /dev/fuse ({})", ext4["detail"]);
     }
     able
+}
+
+/// Waits until a process has ended.
+#[track_caller]
+pub fn gone_soon(process: i32) {
+    let begin = Instant::now();
+    while lives(process) {
+        assert!(begin.elapsed() < PATIENCE, "process {process} still runs");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// A stack's name of this test alone: all tests share the list of stacks.
