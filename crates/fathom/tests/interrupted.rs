@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use fathom_stack::guest::Kernel;
 use place::{Place, Stopped, can_serve, lives, mounts_by, named, server, servers};
 
-/// What is enough for a laboratory to notice that a device stands still, and to take down what is there.
-const IN_TIME: Duration = Duration::from_secs(60);
+/// What is enough for a laboratory to notice that a device stands still, and to take down what is there, on a busy machine too; less
+/// than [`Stopped`] waits.
+const IN_TIME: Duration = Duration::from_secs(100);
 
 /// One transaction and the next, for as long as it is left to itself.
 fn experiment(filesystem: &str, transactions: u32) -> String {
@@ -78,14 +79,12 @@ fn ctrl_c_at_any_moment_of_a_run_leaves_nothing() {
             let running = place.start(&words);
             std::thread::sleep(Duration::from_millis(after_ms));
             let begin = Instant::now();
+            let listens = running.listens();
             running.interrupt();
             let process = running.process();
             let end = running.end();
             // Before the program listens, the signal ends it as it ends any program.
-            assert!(
-                end.code == Some(1) || (end.code.is_none() && after_ms < 200),
-                "after {after_ms} ms: {end}"
-            );
+            assert!(end.code == Some(1) || (end.code.is_none() && !listens), "after {after_ms} ms: {end}");
             assert!(
                 !end.stderr.contains("panicked") && !end.stderr.contains("failed"),
                 "after {after_ms} ms: {end}"
@@ -149,7 +148,7 @@ fn a_guest_whose_device_stops_ends_within_the_limit_or_at_ctrl_c() {
         for limited in [true, false] {
             let place = Place::new();
             place.write("mine.toml", &experiment(filesystem, 100_000));
-            let limit = ["--time-limit", if limited { "8" } else { "600" }];
+            let limit = ["--time-limit", if limited { "15" } else { "600" }];
             let words = [&["run", "mine.toml", "--out", "out.db", "--dir", "."][..], more, &limit].concat();
             let running = place.start(&words);
             running.wait_until(|| !servers(&place).is_empty());

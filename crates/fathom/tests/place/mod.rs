@@ -274,6 +274,13 @@ impl Running {
         assert!(ready == 1 && asked.revents & libc::POLLIN != 0, "no output within {PATIENCE:?}");
     }
 
+    /// Whether it catches Ctrl-C by now.
+    pub fn listens(&self) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+        u64::from_str_radix(caught.trim(), 16).unwrap() >> (libc::SIGINT - 1) & 1 == 1
+    }
+
     pub fn interrupt(&self) {
         // SAFETY: kill only takes numbers; the process is our own child.
         unsafe { libc::kill(self.id(), libc::SIGINT) };
