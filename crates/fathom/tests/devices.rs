@@ -7,11 +7,11 @@ mod place;
 
 use std::io::Write;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use place::{Place, Running, Stopped, can_serve, gone_soon, lives, mounts_by, named, server};
+use place::{Place, Running, Stopped, can_serve, gone_soon, lives, mounts_by, named, server, told};
 
 fn up(place: &Place, name: &str, more: &[&str]) -> PathBuf {
     let words = ["stack", "up", "--fs", "ext4", "--size", "32", "--name", name, "--dir", ".", "--device"];
@@ -78,16 +78,13 @@ const SOON: Duration = Duration::from_secs(100);
 /// Waits until the worker of a run has asked its device for something, and gives its process.
 fn at_work(running: &Running) -> i32 {
     let worker = running.wait_for_child("worker");
-    let asked = || {
-        let mounts = mounts_by(running.process());
-        let mut points = mounts.iter().filter_map(|line| line.split(' ').nth(1));
-        let told = std::fs::read(Path::new(points.find(|at| at.ends_with(".device"))?).join("statistics"));
-        let told: serde_json::Value = serde_json::from_slice(&told.ok()?).ok()?;
-        told["operations"].as_array()?.iter().map(serde_json::Value::as_u64).sum::<Option<u64>>()
+    let asked = || -> u64 {
+        let told = told(running);
+        told["operations"].as_array().unwrap().iter().map(|it| it.as_u64().unwrap()).sum()
     };
     // What came before the worker began is the file system's and the floor probe's.
-    let before = asked().unwrap();
-    running.wait_until(|| asked().unwrap() > before + 10);
+    let before = asked();
+    running.wait_until(|| asked() > before + 10);
     worker
 }
 
@@ -383,10 +380,18 @@ fn a_run_that_did_not_get_the_models_times_is_marked_and_told_its_model_time() {
     let worker = at_work(&running);
     let process = server(&place);
     assert!(lives(worker));
-    for (signal, ms) in [(libc::SIGSTOP, 1000), (libc::SIGCONT, 0)] {
-        // SAFETY: kill takes integers.
-        assert_eq!(unsafe { libc::kill(process, signal) }, 0);
-        std::thread::sleep(Duration::from_millis(ms));
+    // What comes while the server stands still is not late, for nobody has seen it come: an operation has to be under way.
+    let late_ns = || told(&running)["late_ns"].as_u64().unwrap();
+    loop {
+        let before_ns = late_ns();
+        for (signal, ms) in [(libc::SIGSTOP, 700), (libc::SIGCONT, 20)] {
+            // SAFETY: kill takes integers.
+            assert_eq!(unsafe { libc::kill(process, signal) }, 0);
+            std::thread::sleep(Duration::from_millis(ms));
+        }
+        if late_ns() - before_ns > 600_000_000 {
+            break;
+        }
     }
     let end = running.end();
     end.exits(0);

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fathom_stack::guest::Kernel;
-use place::{Place, Stopped, can_serve, lives, mounts_by, named, server, servers};
+use place::{Place, Stopped, can_serve, lives, mounts_by, named, server, servers, told};
 
 /// What is enough for a laboratory to notice that a device stands still, and to take down what is there, on a busy machine too; less
 /// than [`Stopped`] waits.
@@ -153,7 +153,8 @@ fn a_guest_whose_device_stops_ends_within_the_limit_or_at_ctrl_c() {
             let running = place.start(&words);
             running.wait_until(|| !servers(&place).is_empty());
             running.wait_for_child("guest-agent");
-            std::thread::sleep(Duration::from_secs(3));
+            // mkfs and the floor probe make some hundred; the worker goes on for long.
+            running.wait_until(|| told(&running)["operations"][2].as_u64().unwrap() > 500);
             let stopped = Stopped::new(server(&place));
             std::thread::sleep(Duration::from_millis(300));
             let begin = Instant::now();
