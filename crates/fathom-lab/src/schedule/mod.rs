@@ -252,7 +252,8 @@ fn one_run(
     // The stack goes down whatever happened on it; what could not be undone is said, and fails the run.
     let down = world.down();
     match (worked, down) {
-        (Err(error), _) => Err(error),
+        (Err(error), Ok(())) => Err(error),
+        (Err(error), Err(message)) => Err(error.because(&message)),
         (Ok(()), Err(message)) => Err(WorkError::Failed(message)),
         (Ok(()), Ok(())) => Ok(()),
     }
