@@ -82,7 +82,7 @@ fn sweeps_end_what_has_expired_and_nothing_else() {
             let (mut place, mut ended, mut stretches) = (Place::BEGIN, 0, 0);
             loop {
                 let operation = Operation::Expire { from: place, now_us, max: 300 };
-                let Outcome::Swept { count, next } = session.call(operation).unwrap() else { panic!() };
+                let Outcome::Swept { count, next, .. } = session.call(operation).unwrap() else { panic!() };
                 (ended, stretches) = (ended + count, stretches + 1);
                 match next {
                     Some(next) => place = next,

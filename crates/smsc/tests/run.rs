@@ -248,6 +248,32 @@ fn a_standstill_names_what_is_due() {
     );
 }
 
+/// Who was tried in vain waits until he is claimed again or has expired; a message of a station that answers never waits.
+#[test]
+fn what_waits_for_absent_stations_is_counted() {
+    let seen = at_some_pace(|slower| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut plan = absent_at_first(100_000 * i64::from(slower), Duration::from_secs(60));
+        plan.network.prefixes = vec![("491700000000".into(), None), ("4917".into(), Some(Failure::Absent))];
+        plan.load.stations = 10;
+        plan.load.validity_us = 1_500_000 * i64::from(slower);
+        plan.messages = 200;
+        let mut seen = Vec::new();
+        let mut watch = |live: &Live<'_>| {
+            seen.push((live.moment.left, live.moment.waiting));
+            true
+        };
+        let kind = StoreKind::Mmdb;
+        match measure(dir.path(), kind, &options(), &plan, true, &mut watch) {
+            Ok(_) => Ok(seen),
+            Err(smsc::bench::BenchError::Load(error)) => Err(error),
+            Err(error) => panic!("{error}"),
+        }
+    });
+    // One message of each of the nine stations and two priorities is tried, the others are behind it.
+    assert!(seen.iter().all(|it| it.1 <= 18) && seen.iter().any(|it| it.1 >= 9 && it.0 > 18), "{seen:?}");
+}
+
 /// The live line of senders showed an empty queue, and no latency before each had sent 4096 messages.
 #[test]
 fn the_live_line_of_senders_tells_what_is_left() {

@@ -8,6 +8,12 @@ fn smsc(dir: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_smsc")).args(arguments).current_dir(dir).output().unwrap()
 }
 
+/// As [`smsc`], but ended after `seconds`.
+fn smsc_within(seconds: u64, dir: &Path, arguments: &[&str]) -> Output {
+    let command = format!("timeout {seconds} {} \"$@\"", env!("CARGO_BIN_EXE_smsc"));
+    Command::new("sh").args(["-c", &command, "smsc"]).args(arguments).current_dir(dir).output().unwrap()
+}
+
 fn text(octets: &[u8]) -> String {
     String::from_utf8_lossy(octets).into_owned()
 }
@@ -122,6 +128,12 @@ fn wrong_questions_are_told_what_would_be_right() {
             "an attempt may take 60 s, and a claim ends after 60 s",
         ),
         (&["bench", "--ucs2", "101"], 2, "0..=100"),
+        (&["bench", "--validity", "0"], 2, "--validity 0: must be 0.000001 s to 315360000 s"),
+        (
+            &["bench", "--network", "field", "--validity", "20", "--scheduled", "1"],
+            2,
+            "--validity 20, divided by --time-factor 1000: must be 0.020001 s to",
+        ),
         (&["bench", "--zipf", "9"], 2, "must be 0 to 5"),
         (&["bench", "--side", "sender", "--seconds", "1"], 2, "give --messages"),
         (&["bench", "--side", "receiver", "--seconds", "1", "--messages", "9"], 2, "leave the other out"),
@@ -152,6 +164,43 @@ fn a_server_needs_a_file_for_each_session() {
         said.contains("303 sessions are needed") && said.contains("256 files open (ulimit -n)"),
         "{said}"
     );
+}
+
+/// A message for a station that is always absent was valid for a day, whatever the time factor: so long the bench went on.
+#[test]
+fn what_can_never_be_delivered_expires_as_fast_as_the_networks_times_pass() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("prefix.toml"), "[prefixes]\n49 = \"absent\"\n").unwrap();
+    std::fs::write(dir.path().join("share.toml"), "[outcomes]\nabsent = 100\nlater = 1\n").unwrap();
+    for more in [
+        &["--network", "prefix.toml", "--time-factor", "100000"][..],
+        &["--network", "share.toml", "--time-factor", "100000", "--store", "sqlite"],
+        &["--network", "prefix.toml", "--validity", "500", "--receipts", "50"],
+        // No times of a network: not divided.
+        &["--network", "perfect", "--time-factor", "1000000", "--scheduled", "1000", "--validity", "30"],
+    ] {
+        let bench = ["bench", "--threads", "2", "--window", "8", "--messages", "300", "--json"];
+        let output = smsc_within(100, dir.path(), &[&bench[..], more].concat());
+        assert!(output.status.success(), "{more:?}: {} {}", output.status, text(&output.stderr));
+        let row: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let (ended, other) =
+            if more[1] == "perfect" { ("delivered", "expired") } else { ("expired", "delivered") };
+        assert_eq!((&row["figures"][ended], &row["figures"][other]), (&300.into(), &0.into()), "{row}");
+    }
+}
+
+/// All that was seen of such a run was that nothing is delivered.
+#[test]
+fn a_bench_that_only_waits_says_what_for() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("net.toml"), "[prefixes]\n49 = \"absent\"\n").unwrap();
+    let bench =
+        ["bench", "--network", "net.toml", "--validity", "9000", "--threads", "1", "--messages", "20"];
+    let output = smsc_within(100, dir.path(), &bench);
+    let said = text(&output.stderr);
+    let wanted = "20 in the queue, 20 wait for absent or busy stations: they are tried again until their validity ends, 9.0 s \
+                  after submission (--validity, --time-factor)";
+    assert!(output.status.success() && said.matches(wanted).count() == 1, "{} {said}", output.status);
 }
 
 /// All files below a directory.

@@ -149,6 +149,8 @@ pub enum Outcome {
     Swept {
         /// How many.
         count: usize,
+        /// How many of them had been tried in vain.
+        tried: usize,
         /// Where to go on.
         next: Option<Place>,
     },
@@ -183,10 +185,7 @@ impl Operation {
                 timer::release_scheduled(tx, *now_us, *max).map(Outcome::Count)
             }
             Operation::WakeDue { now_us, max } => timer::wake_due(tx, *now_us, *max).map(Outcome::Count),
-            Operation::Expire { from, now_us, max } => {
-                let (count, next) = timer::expire(tx, rules, *from, *now_us, *max)?;
-                Ok(Outcome::Swept { count, next })
-            }
+            Operation::Expire { from, now_us, max } => timer::expire(tx, rules, *from, *now_us, *max),
             Operation::FreeLeases { now_us, until_us, max } => {
                 recover::free_leases(tx, *now_us, *until_us, *max).map(Outcome::Count)
             }

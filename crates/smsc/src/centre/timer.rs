@@ -1,7 +1,7 @@
 //! Timers and alerts: what makes messages and stations ready, and what ends messages that nobody waits for any more.
 
 use super::finish::finish;
-use super::operation::Rules;
+use super::operation::{Outcome, Rules};
 use super::receipt::receipt;
 use super::receive::{enqueue, message, named, primary, put_outcome, station};
 use crate::model::{Queued, RetryTimer, Scheduled, State, Station, StationKey, StationState, Value};
@@ -85,7 +85,7 @@ impl Place {
     pub const BEGIN: Place = Place { station: i64::MIN, rank: 0, msg_id: 0 };
 }
 
-/// Messages whose validity has ended, among the queues from `from` on; at most `max` are ended. How many, and where to go on.
+/// Messages whose validity has ended, among the queues from `from` on; at most `max` are ended: [`Outcome::Swept`].
 /// Not those in flight, which end when they come back, nor scheduled ones, whose validity lasts beyond their time.
 ///
 /// Queues are read through for them, a stretch at a time: an index by expiry would cost every message two changes of an
@@ -96,17 +96,18 @@ pub(super) fn expire(
     from: Place,
     now_us: i64,
     max: usize,
-) -> Result<(usize, Option<Place>), StoreError> {
+) -> Result<Outcome, StoreError> {
     let first = [Value::Int(from.station), Value::Int(from.rank), Value::Int(from.msg_id)];
     let rows = tx.range::<Queued>(primary::<Queued>(), &first, &[Value::Int(i64::MAX)], SWEEP_ROWS)?;
     let end = rows.len() < SWEEP_ROWS;
     let after =
         |row: &Queued| Place { station: row.dst_key.0, rank: row.rank.into(), msg_id: row.msg_id + 1 };
     let last = rows.last().map(after);
-    let mut expired = 0;
+    let (mut count, mut tried) = (0, 0);
     for row in rows.into_iter().filter(|row| row.expire_us <= now_us) {
-        if expired == max {
-            return Ok((expired, Some(Place { msg_id: row.msg_id, ..after(&row) })));
+        if count == max {
+            let next = Some(Place { msg_id: row.msg_id, ..after(&row) });
+            return Ok(Outcome::Swept { count, tried, next });
         }
         let Queued { msg_id, dst_key, .. } = row;
         tx.lock(dst_key)?;
@@ -120,7 +121,8 @@ pub(super) fn expire(
         }
         let mut receipt = receipt(&message, State::Expired, message.last_error, now_us);
         finish(tx, rules, station, &mut message, State::Expired, receipt.as_deref_mut(), now_us)?;
-        expired += 1;
+        count += 1;
+        tried += usize::from(message.attempts > 0);
     }
-    Ok((expired, last.filter(|_| !end)))
+    Ok(Outcome::Swept { count, tried, next: last.filter(|_| !end) })
 }

@@ -5,7 +5,7 @@ use super::store::StoreArgs;
 use clap::{Args, ValueEnum};
 use smsc::bench::{Live, Measured, measure};
 use smsc::centre::RetryPolicy;
-use smsc::load::{LiveLine, LoadProfile, Pace, Plan, Side};
+use smsc::load::{LiveLine, LoadProfile, Moment, Pace, Plan, SCHEDULED_US, Side};
 use smsc::network::NetworkProfile;
 use smsc::store::StoreKind;
 use std::error::Error;
@@ -79,9 +79,13 @@ pub struct Bench {
     /// shares, latencies, retries and prefixes (crates/smsc/docs/network.toml has all of it).
     #[arg(long, default_value = "perfect", value_name = "perfect|field|FILE", help_heading = "Network")]
     network: PathBuf,
-    /// The times of the field or the file (seconds, minutes) are divided by this.
+    /// The times of the field or the file (seconds, minutes), and --validity with them, are divided by this.
     #[arg(long, default_value_t = 1000, help_heading = "Network", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     time_factor: u64,
+    /// Seconds that a message is valid: what is not delivered by then expires, such as messages for a station that is always absent.
+    /// Divided by --time-factor, unless the network is perfect. Take more where a queue lasts longer than that.
+    #[arg(long, default_value_t = 86_400.0, value_name = "SECONDS", help_heading = "Network")]
+    validity: f64,
     /// Where the stores are made; they are deleted afterwards.
     #[arg(long, default_value = ".")]
     dir: PathBuf,
@@ -127,8 +131,13 @@ impl Bench {
                 let plan = self.plan(threads.into(), u64::from(round))?;
                 let kind = self.kind();
                 let mut line = LiveLine::default();
+                let mut waits = Waits::default();
                 let mut watch = |live: &Live<'_>| {
-                    show(&mut line, live);
+                    if std::io::stderr().is_terminal() {
+                        show(&mut line, live);
+                    } else {
+                        waits.tell(live, plan.load.validity_us);
+                    }
                     !stop.load(Relaxed)
                 };
                 let measured =
@@ -190,6 +199,22 @@ impl Bench {
         Ok((profile, retry.divided(i64::try_from(self.time_factor).unwrap_or(i64::MAX))))
     }
 
+    /// How long messages are valid in this run, µs. A network that answers at once has no times that could be shortened.
+    fn validity_us(&self) -> Result<i64, Wrong> {
+        let factor = if self.network.as_os_str() == "perfect" { 1 } else { self.time_factor };
+        let us = self.validity * 1e6 / factor as f64;
+        let least_us = if self.scheduled > 0 { SCHEDULED_US + 1 } else { 1 };
+        if (least_us as f64..=VALIDITY_MAX_S * 1e6).contains(&us) {
+            return Ok(us as i64);
+        }
+        let divided = if factor > 1 { format!(", divided by --time-factor {factor}") } else { String::new() };
+        Err(Wrong(format!(
+            "--validity {}{divided}: must be {} s to {VALIDITY_MAX_S} s",
+            self.validity,
+            least_us as f64 / 1e6
+        )))
+    }
+
     fn plan(&self, threads: usize, round: u64) -> Result<Plan, Wrong> {
         let seed = self.seed.wrapping_add(round);
         let side = match self.side {
@@ -236,6 +261,7 @@ impl Bench {
         if self.body > 34_000 {
             return Err(Wrong(format!("--body {}: 255 parts hold 34000", self.body)));
         }
+        let validity_us = self.validity_us()?;
         let (network, retry) = self.network(seed)?;
         Ok(Plan {
             side,
@@ -254,6 +280,7 @@ impl Bench {
                 ucs2_percent: self.ucs2,
                 long_percent: self.long,
                 scheduled_permille: self.scheduled,
+                validity_us,
                 ..LoadProfile::default()
             },
             network,
@@ -265,11 +292,41 @@ impl Bench {
     }
 }
 
+/// The longest validity: ten years, s.
+const VALIDITY_MAX_S: f64 = 315_360_000.0;
+
+/// Says once, where no line is written over, why a run goes on although nothing becomes final.
+#[derive(Default)]
+struct Waits {
+    /// Messages that were accepted or have become final.
+    seen: u64,
+    since_s: f64,
+    told: bool,
+}
+
+impl Waits {
+    /// How long nothing must have happened before it is said, s.
+    const PATIENCE_S: f64 = 5.0;
+
+    fn tell(&mut self, live: &Live<'_>, validity_us: i64) {
+        let Moment { elapsed_s, left, waiting } = live.moment;
+        let now = live.figures.snapshot();
+        let seen = now.accepted + now.finished + now.expired;
+        if seen != self.seen || waiting == 0 {
+            (self.seen, self.since_s) = (seen, elapsed_s);
+        } else if elapsed_s - self.since_s >= Self::PATIENCE_S && !self.told {
+            self.told = true;
+            eprintln!(
+                "{elapsed_s:.0} s: {left} in the queue, {waiting} wait for absent or busy stations: they are tried again until their \
+                 validity ends, {:.1} s after submission (--validity, --time-factor)",
+                validity_us as f64 / 1e6
+            );
+        }
+    }
+}
+
 /// One line that is written over.
 fn show(line: &mut LiveLine, live: &Live<'_>) {
-    if !std::io::stderr().is_terminal() {
-        return;
-    }
     eprint!("\r\x1b[K{}", line.next(live.side, live.figures, live.moment));
     // A terminal that is gone is noticed elsewhere.
     let _ = std::io::stderr().flush();

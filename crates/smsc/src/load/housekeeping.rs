@@ -40,11 +40,12 @@ fn expire(
     (place, due_us): &mut (Place, i64),
     now_us: i64,
 ) -> Result<usize, LoadError> {
-    let Outcome::Swept { count, next } =
+    let Outcome::Swept { count, tried, next } =
         session.call(Operation::Expire { from: *place, now_us, max: BATCH })?
     else {
         return Err(LoadError::Unexpected("a sweep tells where it ended"));
     };
+    shared.waits(-(tried as i64));
     shared.figures.expired.fetch_add(count as u64, Relaxed);
     *place = next.unwrap_or(Place::BEGIN);
     *due_us = if count > 0 { now_us } else { now_us + SWEEP_US };

@@ -38,8 +38,10 @@ impl LiveLine {
         if let Some(ms) = latencies.recent_ms_at(0.99) {
             self.p99_ms = ms;
         }
-        let Moment { elapsed_s, left } = moment;
-        format!("{elapsed_s:5.1} s{rates}  queue {left:>8}  p99 {:.1} ms {measured}", self.p99_ms)
+        let Moment { elapsed_s, left, waiting } = moment;
+        let wait =
+            if waiting > 0 { format!(", {waiting} wait for absent or busy stations") } else { String::new() };
+        format!("{elapsed_s:5.1} s{rates}  queue {left:>8}{wait}  p99 {:.1} ms {measured}", self.p99_ms)
     }
 }
 
@@ -59,12 +61,13 @@ mod tests {
             ),
             (
                 Side::Both,
-                "  2.0 s        400 accepted/s        100 delivered/s  queue        7  p99 20.0 ms until delivered",
+                "  2.0 s        400 accepted/s        100 delivered/s  queue        7, 3 wait for absent or busy stations  p99 20.0 ms until delivered",
             ),
         ] {
             let figures = Figures::default();
             let mut line = LiveLine::default();
             let mut last = String::new();
+            let waiting = if side == Side::Both { 3 } else { 0 };
             for quarter in 1..=8 {
                 // Ten times as much in the first second, and slower.
                 let (times, latency) = if quarter <= 4 { (10, 5) } else { (1, 1) };
@@ -82,7 +85,7 @@ mod tests {
                         of.take(&mut measured);
                     }
                 }
-                let moment = Moment { elapsed_s: f64::from(quarter) / 4.0, left: 7 };
+                let moment = Moment { elapsed_s: f64::from(quarter) / 4.0, left: 7, waiting };
                 last = line.next(side, &figures, moment);
             }
             assert_eq!(last, said);

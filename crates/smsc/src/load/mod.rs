@@ -14,6 +14,6 @@ mod start;
 pub use clock::Clock;
 pub use figures::{Figures, Latencies, Snapshot};
 pub use live::LiveLine;
-pub use profile::{Bodies, LoadProfile, Messages};
+pub use profile::{Bodies, LoadProfile, Messages, SCHEDULED_US};
 pub use receiver::Pace;
 pub use run::{LoadError, Moment, Plan, Ran, Side, run};

@@ -7,6 +7,9 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, LogNormal, Zipf};
 
+/// How much later than its submission a scheduled message is due, µs.
+pub const SCHEDULED_US: i64 = 20_000;
+
 /// What is sent to whom.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadProfile {
@@ -118,7 +121,7 @@ impl<'a> Messages<'a> {
             registered_delivery: u8::from(wants_receipt),
             data_coding: *data_coding,
             submit_us: now_us,
-            schedule_us: if scheduled { now_us + 20_000 } else { 0 },
+            schedule_us: if scheduled { now_us + SCHEDULED_US } else { 0 },
             expire_us: now_us + p.validity_us,
             done_us: 0,
             attempts: 0,

@@ -163,6 +163,8 @@ pub(super) struct Shared<'a> {
     next_submission_us: Vec<AtomicI64>,
     /// Until when a message is in the air, if that takes long, µs.
     lands_us: AtomicI64,
+    /// Messages that were tried in vain and wait to be tried again. A claim may be counted before the failure that it follows.
+    waiting: AtomicI64,
 }
 
 impl<'a> Shared<'a> {
@@ -217,6 +219,11 @@ impl<'a> Shared<'a> {
 
     pub fn in_the_air(&self, now_us: i64) -> bool {
         self.lands_us.load(Ordering::Relaxed) > now_us
+    }
+
+    /// Tells that so many messages more, or fewer, wait to be tried again.
+    pub fn waits(&self, more: i64) {
+        self.waiting.fetch_add(more, Ordering::AcqRel);
     }
 
     pub fn is_stopped(&self) -> bool {
@@ -316,6 +323,8 @@ pub struct Moment {
     pub elapsed_s: f64,
     /// Messages that are queued or in flight, receipts not counted.
     pub left: u64,
+    /// How many of them wait to be tried again, because their station was absent or busy.
+    pub waiting: u64,
 }
 
 /// Runs a plan; `watch` is called about four times a second, and ends the run by giving false: what is queued stays queued.
@@ -347,6 +356,7 @@ pub fn run(
         accepted: Mutex::default(),
         next_submission_us: (0..receivers).map(|_| AtomicI64::new(0)).collect(),
         lands_us: AtomicI64::new(0),
+        waiting: AtomicI64::new(0),
     };
     let shared = &shared;
     let (seconds, result) = std::thread::scope(|scope| {
@@ -405,7 +415,10 @@ fn watch_over(shared: &Shared<'_>, watch: &mut dyn FnMut(Moment) -> bool) -> Res
         let elapsed_s = begin.elapsed().as_secs_f64();
         if (elapsed_s * 4.0) as u64 != watched {
             watched = (elapsed_s * 4.0) as u64;
-            if !watch(Moment { elapsed_s, left: shared.left() }) {
+            // In this order: who stops waiting is told before who ends.
+            let left = shared.left();
+            let waiting = u64::try_from(shared.waiting.load(Ordering::Acquire)).unwrap_or(0).min(left);
+            if !watch(Moment { elapsed_s, left, waiting }) {
                 shared.interrupted.store(true, Ordering::Release);
                 shared.stop.store(true, Ordering::Release);
             }

@@ -56,6 +56,8 @@ enum Pending {
         claim_us: i64,
         delivered: bool,
         is_receipt: bool,
+        /// Whether it had been tried before.
+        tried: bool,
     },
     Alert,
 }
@@ -154,6 +156,10 @@ impl Sender<'_> {
             return Err(LoadError::Unexpected("a claim gives messages"));
         };
         let claimed = deliveries.len();
+        let tried = deliveries.iter().filter(|it| it.message.attempts > 0).count();
+        if tried > 0 {
+            self.shared.waits(-(tried as i64));
+        }
         for delivery in deliveries {
             let attempt = self.shared.network.begin(&delivery, now_us);
             if attempt.done_us > now_us + LONG_US {
@@ -212,6 +218,7 @@ impl Sender<'_> {
             claim_us,
             delivered: attempt.result.is_ok(),
             is_receipt: message.receipt_of != 0,
+            tried: message.attempts > 0,
         });
         let completion = Completion { station, epoch, message, verdict, receipt, now_us };
         self.completions.submit(Operation::Complete(Box::new(completion)))?;
@@ -222,11 +229,11 @@ impl Sender<'_> {
         self.completions.settle(&mut self.outcomes)?;
         let now_us = self.shared.clock.now_us();
         let figures = &self.shared.figures;
-        let (mut finished, mut delivered, mut receipts, mut attempts) = (0, 0, 0, 0);
+        let (mut finished, mut delivered, mut receipts, mut attempts, mut waiting) = (0, 0, 0, 0, 0);
         for outcome in self.outcomes.drain(..) {
             match (self.pending.pop_front(), outcome) {
                 (
-                    Some(Pending::Completion { submit_us, claim_us, delivered: was, is_receipt }),
+                    Some(Pending::Completion { submit_us, claim_us, delivered: was, is_receipt, tried }),
                     Outcome::Completed(it),
                 ) => {
                     attempts += u64::from(!is_receipt);
@@ -240,8 +247,10 @@ impl Sender<'_> {
                                 self.latency.saturating_record((now_us - submit_us).max(1) as u64);
                             }
                         }
-                        Completed::Again(_) => {}
+                        Completed::Again(_) => waiting += 1,
                         Completed::Fenced => {
+                            // It was claimed again, and counted as such again.
+                            waiting += i64::from(tried);
                             figures.fenced.fetch_add(1, Relaxed);
                         }
                     }
@@ -256,6 +265,9 @@ impl Sender<'_> {
         figures.delivered.fetch_add(delivered, Relaxed);
         figures.receipts.fetch_add(receipts, Relaxed);
         figures.attempts.fetch_add(attempts, Relaxed);
+        if waiting > 0 {
+            self.shared.waits(waiting);
+        }
         if is_to_hand_over(&self.flight, &mut self.told_us, now_us) {
             figures.deliver.take(&mut self.latency);
             figures.send.take(&mut self.flight);
