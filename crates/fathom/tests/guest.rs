@@ -394,6 +394,30 @@ fn blocks_are_traced_and_attributed_in_the_guest() {
     }
 }
 
+/// Any worker that ended badly was told as one that its device had left hanging, and the device's server was killed. This one is ended
+/// by what it loads, in the way that a failed read of SQLite's mapped index ends one.
+#[test]
+fn a_worker_that_a_signal_ends_in_a_guest_is_not_told_as_one_that_hangs() {
+    if !can_boot() || !has("mke2fs") || !has("cc") || !Path::new("/dev/fuse").exists() {
+        return;
+    }
+    let place = Place::new();
+    place.write(
+        "end.c",
+        "#include <signal.h>\n__attribute__((constructor)) static void end(void) { signal(SIGBUS, SIG_DFL); raise(SIGBUS); }\n",
+    );
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o", "libend.so", "end.c"]);
+    assert!(compiler.current_dir(place.path("")).status().unwrap().success());
+    place.write("end.toml", &experiment("end", "\"ext2\"", 20, "device = \"none\""));
+    let library = format!("engine.library={}", place.path("libend.so").display());
+    let words = ["run", "end.toml", "--guest", "--out", "out.db", "--dir", ".", "--set", &library];
+    place.fathom(&words).exits(1);
+    let told = place.rows("out.db", "SELECT group_concat(message, ' | ') FROM run WHERE status = 'failed'");
+    assert_eq!(told.matches("signal 7 (SIGBUS)").count(), 2, "{told}");
+    assert!(!told.contains("stood still"), "{told}");
+}
+
 #[test]
 fn what_a_guest_cannot_do_is_said() {
     let place = Place::new();

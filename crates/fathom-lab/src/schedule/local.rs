@@ -195,7 +195,8 @@ impl World for Local {
             machine::keep_to(&here);
             let worked =
                 guest::run(guest, (Path::new(program), arguments), order, limit, &self.interrupt, on_event);
-            let hangs = worked.is_err() && !guest.has_ended();
+            // A worker that failed by itself leaves a guest that is well, and goes when the stack is taken down.
+            let hangs = worked.is_err() && guest.hangs();
             machine::keep_to(&self.cpus);
             // It waits for its disk, whose server stands still.
             if hangs && self.stack.as_ref().is_some_and(Stack::kill_devices) {

@@ -400,6 +400,11 @@ impl Guest {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Whether it was ended and lives on: it waits for a disk that does not answer.
+    pub fn hangs(&mut self) -> bool {
+        self.ended && !self.has_ended()
+    }
+
     fn tell(&mut self, ask: &Ask) -> Result<(), GuestError> {
         let mut text = serde_json::to_vec(ask).map_err(|error| self.error(error.to_string()))?;
         text.push(b'\n');

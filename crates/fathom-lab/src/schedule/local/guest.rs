@@ -11,7 +11,7 @@ use super::process::{GLANCE, excerpt, how_it_ended, too_long, with_complaints};
 use crate::event::{Event, Order};
 use crate::schedule::WorkError;
 
-/// Runs a worker to its end. One that has not ended when this returns goes with its guest, when the stack is taken down.
+/// Runs a worker to its end. A guest that is no longer understood, or whose worker is not to go on, is ended.
 pub(super) fn run(
     guest: &mut Guest,
     (program, arguments): (&Path, &[OsString]),
@@ -58,7 +58,10 @@ pub(super) fn run(
             Ok(Heard::Ended(status, complaints)) => {
                 return failed(with_complaints(how_it_ended(status), &complaints));
             }
-            Err(error) => return failed(error.to_string()),
+            Err(error) => {
+                guest.end();
+                return failed(error.to_string());
+            }
         }
     }
 }

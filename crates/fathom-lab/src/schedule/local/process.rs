@@ -200,7 +200,15 @@ pub(super) fn how_it_ended(status: ExitStatus) -> String {
             "the worker was killed (signal 9): by hand, or by the kernel because memory ran out (`dmesg` shows that)".into()
         }
         (Some(11), _) => "the worker crashed (signal 11, segmentation fault)".into(),
-        (Some(signal), _) => format!("the worker was ended by signal {signal}"),
+        // SQLite maps the index of its log.
+        (Some(libc::SIGBUS), _) => format!(
+            "the worker was ended by signal {} (SIGBUS): what it had mapped of a file into memory could not be read or written",
+            libc::SIGBUS
+        ),
+        (Some(signal), _) => match signal_hook::low_level::signal_name(signal) {
+            Some(name) => format!("the worker was ended by signal {signal} ({name})"),
+            None => format!("the worker was ended by signal {signal}"),
+        },
         (None, Some(code)) => format!("the worker ended with exit code {code}"),
         (None, None) => "the worker ended".into(),
     }
@@ -288,5 +296,19 @@ impl Drop for Worker {
             // Not for ever: one that hangs in the kernel is left behind.
             let _ = self.wait(Instant::now() + DEATH);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_signal_that_ended_a_worker_is_named() {
+        for (signal, words) in [(libc::SIGBUS, "SIGBUS): what it had mapped"), (libc::SIGABRT, "(SIGABRT)")] {
+            let told = how_it_ended(ExitStatus::from_raw(signal));
+            assert!(told.contains(words), "{told}");
+        }
+        assert_eq!(how_it_ended(ExitStatus::from_raw(63)), "the worker was ended by signal 63");
     }
 }
