@@ -14,8 +14,8 @@
 //! [read]
 //! random_us = 250                        # a 4 KiB operation: one time, or quantiles [[50, 248], [90, 12300], [100, 249000]]
 //! sequential_us = 110                    # the same, where it continues a stream
-//! mb_per_s = 80                          # for what is longer than 4 KiB; 1 MB = 10^6 bytes
-//! [write]                                # as [read]
+//! mb_per_s = 80                          # for what is longer than 4 KiB, of all channels together; 1 MB = 10^6 bytes
+//! [write]                                # as [read]; not asked where a cache drains, which then sets the pace
 //! random_us = 1000
 //! sequential_us = 150
 //! mb_per_s = 40
@@ -70,7 +70,7 @@ pub struct Side {
     pub random: Latency,
     /// A 4 KiB operation that continues a stream.
     pub sequential: Latency,
-    /// For each byte beyond the first 4096, ns.
+    /// For each byte beyond the first 4096, ns; the device's bandwidth, which its channels share.
     pub ns_per_byte: f64,
 }
 
@@ -328,10 +328,18 @@ impl Model {
     #[must_use]
     pub fn in_short(&self) -> String {
         let us = |ns: f64| ns / 1e3;
+        let write = match self.cache {
+            Some(cache) if cache.drain_bytes_per_ns > 0.0 => format!(
+                "{:.0} µs while {} KiB have room, then {:.0} MB/s",
+                us(cache.write_ns),
+                cache.bytes / 1024,
+                cache.drain_bytes_per_ns * 1e3
+            ),
+            _ => format!("{:.0} µs", us(self.write.random.quantile_ns(0.5))),
+        };
         format!(
-            "4 KiB read {:.0} µs, write {:.0} µs (medians); flush {:.0} µs and {:.1} µs for each dirty KiB; {} at once",
+            "4 KiB read {:.0} µs, write {write} (medians); flush {:.0} µs and {:.1} µs for each dirty KiB; {} at once",
             us(self.read.random.quantile_ns(0.5)),
-            us(self.write.random.quantile_ns(0.5)),
             us(self.flush.base.quantile_ns(0.5)),
             us(self.flush.per_dirty_kib_ns),
             self.channels,
@@ -389,6 +397,15 @@ drain_mb_per_s = 10
 every_mib = 64
 us = [[50, 20000], [100, 250000]]
 "#;
+
+    #[test]
+    fn what_a_write_takes_is_told_as_a_program_gets_it() {
+        let told = |name: &str| crate::device::preset(name).unwrap().in_short();
+        let cached = told("emmc-51");
+        assert!(cached.contains("write 50 µs while 64 KiB have room, then 53 MB/s"), "{cached}");
+        let card = told("sd-samsung-32");
+        assert!(card.contains("write 1011 µs (medians)"), "{card}");
+    }
 
     #[test]
     fn a_model_is_read_with_its_units() {

@@ -7,14 +7,17 @@
 //! latency of a 4 KiB operation (random or sequential) + bytes beyond 4096 / bandwidth (+ a stall, if one is due)
 //! ```
 //!
-//! An operation is *sequential* if it begins where one of the last `streams` of its kind ended. With a write cache, a write whose
+//! The bandwidth is the whole device's, one for reads and one for writes: what operations on several channels have beyond 4 KiB is
+//! transferred in the order in which they begin. An operation is *sequential* if it begins where one of the last `streams` of its kind ended. With a write cache, a write whose
 //! bytes fit takes the cache's time instead, and its bytes are dirty until a flush or until the cache, which drains at its own rate
-//! whenever it holds something, has written them. A write that does not fit waits until enough has drained. A flush waits for all
+//! whenever it holds something, has written them. A write that does not fit waits until enough has drained, whatever the number of
+//! writes that wait with it; what `[write]` says is then not asked. A flush waits for all
 //! operations before it, occupies all channels, and takes `base + dirty KiB × per KiB`; afterwards nothing is dirty. Without a
 //! cache every write is dirty all the same until the next flush, for the price of a flush is what it must make safe (mapping
 //! tables, parity, the tail of a block).
 
-use super::model::{Kind, Model, Side};
+use super::latency::Latency;
+use super::model::{Cache, Kind, Model, Side};
 use super::random::Random;
 
 /// What is asked of the device.
@@ -75,9 +78,12 @@ pub struct Timeline {
     free_ns: Vec<u64>,
     reads: Streams,
     writes: Streams,
+    /// When all that was transferred so far could have been, by the bandwidth alone: of reads, of writes.
+    transferred_ns: [f64; 2],
+    /// Bytes written since the last flush, where nothing drains.
     dirty_bytes: f64,
-    /// When `dirty_bytes` was right.
-    dirty_at_ns: u64,
+    /// When a cache that drains will be empty.
+    empty_ns: f64,
     /// Bytes written since the last stall.
     since_stall: u64,
 }
@@ -92,8 +98,9 @@ impl Timeline {
             free_ns: vec![0; model.channels.max(1)],
             reads: streams.clone(),
             writes: streams,
+            transferred_ns: [0.0; 2],
             dirty_bytes: 0.0,
-            dirty_at_ns: 0,
+            empty_ns: 0.0,
             since_stall: 0,
             model,
         }
@@ -102,11 +109,15 @@ impl Timeline {
     /// Bytes that a flush at `now_ns` would have to make safe.
     #[must_use]
     pub fn dirty_bytes_at(&self, now_ns: u64) -> f64 {
-        let drained = self
-            .model
-            .cache
-            .map_or(0.0, |cache| cache.drain_bytes_per_ns * now_ns.saturating_sub(self.dirty_at_ns) as f64);
-        (self.dirty_bytes - drained).max(0.0)
+        match self.drain() {
+            Some((_, bytes_per_ns)) => (self.empty_ns - now_ns as f64).max(0.0) * bytes_per_ns,
+            None => self.dirty_bytes,
+        }
+    }
+
+    /// The cache that drains, and its rate, bytes per ns.
+    fn drain(&self) -> Option<(Cache, f64)> {
+        self.model.cache.map(|it| (it, it.drain_bytes_per_ns)).filter(|(_, rate)| *rate > 0.0)
     }
 
     /// Gives the device an operation that arrives at `now_ns`. Calls come in order of arrival.
@@ -119,8 +130,11 @@ impl Timeline {
             Operation::Read => {
                 let sequential = self.reads.follow(offset, bytes);
                 let share = self.random.share();
-                let took_ns = duration_ns(&self.model.read, sequential, share, bytes);
-                self.serve(now_ns, took_ns, sequential, false)
+                let latency_ns = self.model.read.latency(sequential).quantile_ns(share);
+                let transfer_ns = self.model.read.transfer_ns(bytes);
+                self.serve(now_ns, sequential, false, |device, start_ns| {
+                    device.transferred(0, start_ns, latency_ns, transfer_ns)
+                })
             }
             Operation::Write => self.write(now_ns, offset, bytes),
         }
@@ -129,38 +143,62 @@ impl Timeline {
     fn write(&mut self, now_ns: u64, offset: u64, bytes: u64) -> Service {
         let sequential = self.writes.follow(offset, bytes);
         let share = self.random.share();
-        let mut took_ns = duration_ns(&self.model.write, sequential, share, bytes);
-        self.dirty_bytes = self.dirty_bytes_at(now_ns);
-        self.dirty_at_ns = now_ns;
-        if let Some(cache) = self.model.cache {
-            let beyond = self.dirty_bytes + bytes as f64 - cache.bytes as f64;
-            let wait_ns = match beyond > 0.0 {
-                true if cache.drain_bytes_per_ns > 0.0 => beyond / cache.drain_bytes_per_ns,
-                // A cache that drains only when flushed is passed by once it is full.
-                true => took_ns,
-                false => 0.0,
-            };
-            took_ns = cache.write_ns + wait_ns;
+        let latency_ns = self.model.write.latency(sequential).quantile_ns(share);
+        let transfer_ns = self.model.write.transfer_ns(bytes);
+        let (stalled, stall_ns) = self.stall(bytes);
+        if let Some((cache, rate)) = self.drain() {
+            let capacity_ns = cache.bytes as f64 / rate;
+            return self.serve(now_ns, sequential, stalled, |device, start_ns| {
+                device.empty_ns = device.empty_ns.max(start_ns) + bytes as f64 / rate;
+                start_ns.max(device.empty_ns - capacity_ns) + cache.write_ns + stall_ns
+            });
         }
+        let beyond = |cache: &Cache| self.dirty_bytes + bytes as f64 > cache.bytes as f64;
+        let cached = self.model.cache.map(|cache| (cache.write_ns, beyond(&cache)));
         self.dirty_bytes += bytes as f64;
-        let mut stalled = false;
-        if let Some(stall) = &self.model.stall {
-            self.since_stall += bytes;
-            if self.since_stall >= stall.every_bytes {
-                self.since_stall -= stall.every_bytes;
-                stalled = true;
-                let share = self.random.share();
-                took_ns += self.model.stall.as_ref().map_or(0.0, |stall| stall.latency.quantile_ns(share));
+        self.serve(now_ns, sequential, stalled, |device, start_ns| match cached {
+            Some((write_ns, false)) => start_ns + write_ns + stall_ns,
+            // A cache that drains only when flushed is passed by once it is full.
+            Some((write_ns, true)) => {
+                device.transferred(1, start_ns, write_ns + latency_ns + stall_ns, transfer_ns)
             }
-        }
-        self.serve(now_ns, took_ns, sequential, stalled)
+            None => device.transferred(1, start_ns, latency_ns + stall_ns, transfer_ns),
+        })
     }
 
-    /// Waits for the channel that is free first.
-    fn serve(&mut self, now_ns: u64, took_ns: f64, sequential: bool, stalled: bool) -> Service {
+    /// Whether writing so many bytes makes the device pause, and for how long, ns.
+    fn stall(&mut self, bytes: u64) -> (bool, f64) {
+        let Some(stall) = &self.model.stall else { return (false, 0.0) };
+        self.since_stall += bytes;
+        if self.since_stall < stall.every_bytes {
+            return (false, 0.0);
+        }
+        self.since_stall -= stall.every_bytes;
+        let share = self.random.share();
+        (true, stall.latency.quantile_ns(share))
+    }
+
+    /// When an operation is done that begins at `start_ns` and shares the bandwidth of its kind (0 reads, 1 writes).
+    fn transferred(&mut self, kind: usize, start_ns: f64, latency_ns: f64, transfer_ns: f64) -> f64 {
+        if transfer_ns == 0.0 {
+            return start_ns + latency_ns;
+        }
+        let all_ns = self.transferred_ns[kind].max(start_ns) + transfer_ns;
+        self.transferred_ns[kind] = all_ns;
+        (start_ns + latency_ns + transfer_ns).max(all_ns)
+    }
+
+    /// Waits for the channel that is free first; `finish` tells when an operation that begins then is done.
+    fn serve(
+        &mut self,
+        now_ns: u64,
+        sequential: bool,
+        stalled: bool,
+        finish: impl FnOnce(&mut Timeline, f64) -> f64,
+    ) -> Service {
         let channel = (0..self.free_ns.len()).min_by_key(|&channel| self.free_ns[channel]).unwrap_or(0);
         let start_ns = now_ns.max(self.free_ns[channel]);
-        let finish_ns = start_ns + took_ns.round() as u64;
+        let finish_ns = start_ns.max(finish(self, start_ns as f64).round() as u64);
         self.free_ns[channel] = finish_ns;
         Service { start_ns, finish_ns, sequential, stalled }
     }
@@ -175,7 +213,7 @@ impl Timeline {
         let took_ns = flush.base.quantile_ns(share) + dirty_kib * flush.per_dirty_kib_ns;
         let finish_ns = start_ns + took_ns.round() as u64;
         self.free_ns.fill(finish_ns);
-        (self.dirty_bytes, self.dirty_at_ns) = (0.0, finish_ns);
+        (self.dirty_bytes, self.empty_ns) = (0.0, finish_ns as f64);
         Service { start_ns, finish_ns, sequential: false, stalled: false }
     }
 
@@ -186,10 +224,15 @@ impl Timeline {
     }
 }
 
-/// Service time without queueing, ns.
-fn duration_ns(side: &Side, sequential: bool, share: f64, bytes: u64) -> f64 {
-    let latency = if sequential { &side.sequential } else { &side.random };
-    latency.quantile_ns(share) + bytes.saturating_sub(4096) as f64 * side.ns_per_byte
+impl Side {
+    fn latency(&self, sequential: bool) -> &Latency {
+        if sequential { &self.sequential } else { &self.random }
+    }
+
+    /// What the bytes beyond the first 4 KiB take at the device's bandwidth, ns.
+    fn transfer_ns(&self, bytes: u64) -> f64 {
+        bytes.saturating_sub(4096) as f64 * self.ns_per_byte
+    }
 }
 
 impl Kind {
@@ -268,9 +311,59 @@ mod tests {
             took.push((service.finish_ns - service.start_ns) / 1000);
         }
         assert!(took[..16].iter().all(|&us| us == 20), "{took:?}");
-        // 4096 bytes drain in 1 ms; the 17th write waits for room.
-        assert_eq!(took[16], 1020, "{took:?}");
+        // 4096 bytes drain in 1 ms; the 17th write, which begins after 16 x 20 us, waits for room until then, and is taken.
+        assert_eq!(took[16], 1020 - 320, "{took:?}");
+        assert!(took[17..].iter().all(|&us| us == 1000), "{took:?}");
         assert_eq!(device.dirty_bytes_at(1_000_000_000), 0.0, "an idle cache empties itself");
+    }
+
+    /// Each of the writes that were under way waited for all that was dirty when it came, on top of the writes before it: eight at
+    /// once were slower than one after the other, and twice as many took four times as long.
+    #[test]
+    fn what_drains_takes_the_same_time_in_any_number_at_once() {
+        let cache = "[cache]\nkib = 64\nwrite_us = 20\ndrain_mb_per_s = 4.096\n";
+        let last_us = |channels: u64, depth: usize, writes: u64, bytes: u64| {
+            let mut device = Timeline::new(model(&format!("channels = {channels}\n{PLAIN}{cache}")), 1);
+            let mut under_way = std::collections::VecDeque::new();
+            let mut last = 0;
+            for i in 0..writes {
+                let now = if under_way.len() == depth { under_way.pop_front().unwrap() } else { 0 };
+                last = device.submit(now, Write, i * 10_000_000, bytes).finish_ns;
+                under_way.push_back(last);
+            }
+            last / 1000
+        };
+        for (channels, depth) in [(1, 1), (1, 32), (2, 1), (2, 8), (4, 32)] {
+            // A millisecond for each 4 KiB beyond the 64 KiB that stay in the cache.
+            for (writes, bytes) in [(200, 4096), (400, 4096), (20, 131_072)] {
+                let expected = (writes * bytes / 4096 - 16) * 1000;
+                let last = last_us(channels, depth, writes, bytes);
+                assert!(
+                    last.abs_diff(expected) <= expected / 100 + 20,
+                    "{writes} of {bytes} bytes, {depth} at once, {channels} channels: {last} of {expected} us"
+                );
+            }
+        }
+    }
+
+    /// Channels each had the whole bandwidth to themselves.
+    #[test]
+    fn the_bandwidth_is_shared_by_all_channels() {
+        let mib = 1u64 << 20;
+        for (operation, mb_per_s) in [(Read, 20), (Write, 10)] {
+            for channels in [1, 2, 6] {
+                let mut device = Timeline::new(model(&format!("channels = {channels}\n{PLAIN}")), 1);
+                let ends = (0..24u64).map(|i| device.submit(0, operation, i * 7 * mib, mib).finish_ns);
+                let took_ms = ends.max().unwrap() / 1_000_000;
+                let at_least = 24 * (mib - 4096) / (mb_per_s * 1000);
+                assert!((at_least..at_least + at_least / 20).contains(&took_ms), "{channels}: {took_ms} ms");
+            }
+        }
+        // What is small needs no bandwidth, and one operation alone takes what it took.
+        let mut device = Timeline::new(model(&format!("channels = 4\n{PLAIN}")), 1);
+        let long = device.submit(0, Read, 0, 4096 + 20_000_000).finish_ns;
+        assert_eq!(long, 1_000_300_000);
+        assert_eq!(device.submit(0, Read, 1 << 30, 4096).finish_ns, 300_000);
     }
 
     #[test]
