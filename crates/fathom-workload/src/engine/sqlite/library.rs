@@ -128,6 +128,8 @@ const OLDEST_VERSION: c_int = 3_007_000;
 pub(super) struct SqliteLibrary {
     /// Where it was loaded from; none for the bundled release.
     pub path: Option<PathBuf>,
+    /// Whether it was built with `HAVE_FDATASYNC`, which `sqlite3_compileoption_get` does not tell.
+    has_fdatasync: bool,
     /// Its functions.
     pub functions: Functions,
 }
@@ -148,7 +150,11 @@ impl SqliteLibrary {
             None => {
                 // SAFETY: the functions are those of the one library that is linked into this program.
                 let api = unsafe { fathom_probe::sqlite_api!(libsqlite3_sys) };
-                let library = Self { path: None, functions: Functions::bundled() }.checked(api)?;
+                // What the bundled release was compiled with is in `.cargo/config.toml`, and is there for this crate, too.
+                let has_fdatasync =
+                    option_env!("LIBSQLITE3_FLAGS").is_some_and(|it| it.contains("-DHAVE_FDATASYNC=1"));
+                let library =
+                    Self { path: None, has_fdatasync, functions: Functions::bundled() }.checked(api)?;
                 Ok(known.insert(library))
             }
         }
@@ -178,7 +184,10 @@ impl SqliteLibrary {
             .map_err(|name| refused(format!("is not a SQLite library: it has no function {name}")))?;
         // SAFETY: as above.
         let api = unsafe { fathom_probe::Api::from_handle(handle) };
-        let library = Self { path: Some(path_found.clone()), functions }.checked(api)?;
+        // The name of a function that is called lies in the file's table of strings.
+        let has_fdatasync = std::fs::read(&path_found)
+            .is_ok_and(|file| file.windows(11).any(|it| it == b"\0fdatasync\0" || it == b"\0fdatasync@"));
+        let library = Self { path: Some(path_found.clone()), has_fdatasync, functions }.checked(api)?;
         loaded.insert(path_found, library);
         Ok(library)
     }
@@ -241,6 +250,11 @@ impl SqliteLibrary {
             );
         }
         lines
+    }
+
+    /// The system call that its syncs make: `fdatasync`, or `fsync` if it was not told at its build that there is one.
+    pub fn sync_call(&self) -> &'static str {
+        if self.has_fdatasync { "fdatasync" } else { "fsync" }
     }
 
     /// What a result code means, in the library's words.

@@ -79,6 +79,7 @@ impl Engine for SqliteEngine {
 
     fn info(&self) -> EngineInfo {
         let mut settings = self.applied.clone();
+        settings.insert("sync_call".into(), self.library.sync_call().into());
         if let Some(path) = &self.library.path {
             settings.insert("library".into(), path.display().to_string());
         }

@@ -204,6 +204,27 @@ fn a_library_by_its_path_works_beside_the_bundled_one() {
     }
 }
 
+/// Which call a sync makes is what SQLite was told at its build, and half of what a commit costs on some file systems.
+#[test]
+fn an_engine_tells_which_call_its_syncs_make() {
+    let directory = directory();
+    let told = |engine: Box<dyn Engine>| engine.info().settings["sync_call"].clone();
+    assert_eq!(
+        told(start(directory.path(), &[]).unwrap()),
+        "fdatasync",
+        "as .cargo/config.toml has it built"
+    );
+    // Against what the dynamic linker was asked for, wherever there is a tool that tells.
+    let Some(path) = other_library() else { return };
+    let Ok(names) = std::process::Command::new("nm").args(["-D".as_ref(), path.as_os_str()]).output() else {
+        println!("SKIP: nm is not installed");
+        return;
+    };
+    let calls = String::from_utf8_lossy(&names.stdout).contains("U fdatasync");
+    let other = told(start(directory.path(), &[("library", json!(path))]).unwrap());
+    assert_eq!(other, if calls { "fdatasync" } else { "fsync" });
+}
+
 #[test]
 fn what_is_no_sqlite_library_is_refused() {
     let directory = directory();
