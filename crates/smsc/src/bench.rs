@@ -25,6 +25,12 @@ pub struct Measured {
     pub window: usize,
     /// Length, s.
     pub seconds: f64,
+    /// Open loop: arrivals in a second that were asked for.
+    pub rate: Option<f64>,
+    /// Open loop: times as many in the middle tenth.
+    pub burst: Option<f64>,
+    /// Open loop: messages that were due in a second, whether they were submitted or not.
+    pub offered_per_s: Option<f64>,
     /// Messages accepted in a second.
     pub accepted_per_s: f64,
     /// Messages that were delivered in a second.
@@ -33,7 +39,7 @@ pub struct Measured {
     pub finished_per_s: f64,
     /// Receipts that reached their application in a second.
     pub receipts_per_s: f64,
-    /// From the intended submission to the acknowledgement: least, median, 90, 99, 99.9 %, most, ms.
+    /// From the intended submission to the acknowledgement, of accepted messages: least, median, 90, 99, 99.9 %, most, ms.
     pub accept_ms: [f64; 6],
     /// From the intended submission to durable delivery: the same.
     pub deliver_ms: [f64; 6],
@@ -134,6 +140,10 @@ pub fn measure(
     }
     let quantiles =
         |of: &crate::load::Latencies| [0.0, 0.5, 0.9, 0.99, 0.999, 1.0].map(|quantile| of.ms_at(quantile));
+    let open = match plan.pace {
+        Pace::Open { rate, burst } => Some((rate, burst)),
+        Pace::Closed => None,
+    };
     Ok(Measured {
         store: kind.name(),
         durability: store.durability().name(),
@@ -145,6 +155,9 @@ pub fn measure(
         threads: if plan.side == Side::Receiver { plan.receivers } else { plan.senders },
         window: plan.window,
         seconds: ran.seconds,
+        rate: open.map(|it| it.0),
+        burst: open.map(|it| it.1),
+        offered_per_s: open.map(|_| counted.offered() as f64 / ran.seconds),
         accepted_per_s: counted.accepted as f64 / ran.seconds,
         delivered_per_s: counted.delivered as f64 / ran.seconds,
         finished_per_s: (counted.finished + counted.expired) as f64 / ran.seconds,

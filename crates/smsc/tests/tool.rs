@@ -128,6 +128,16 @@ fn wrong_questions_are_told_what_would_be_right() {
             "an attempt may take 60 s, and a claim ends after 60 s",
         ),
         (&["bench", "--ucs2", "101"], 2, "0..=100"),
+        (
+            &["bench", "--rate", "1e9", "--seconds", "1"],
+            2,
+            "--rate 1000000000: 10000000 messages in a second at most",
+        ),
+        (
+            &["bench", "--side", "sender", "--rate", "9", "--seconds", "1", "--messages", "9"],
+            2,
+            "--rate: senders alone have no clients",
+        ),
         (&["bench", "--validity", "0"], 2, "--validity 0: must be 0.000001 s to 315360000 s"),
         (
             &["bench", "--network", "field", "--validity", "20", "--scheduled", "1"],
@@ -201,6 +211,39 @@ fn a_bench_that_only_waits_says_what_for() {
     let wanted = "20 in the queue, 20 wait for absent or busy stations: they are tried again until their validity ends, 9.0 s \
                   after submission (--validity, --time-factor)";
     assert!(output.status.success() && said.matches(wanted).count() == 1, "{} {said}", output.status);
+}
+
+/// An open loop told only of what it had come to submit: 3,316 messages of 120,000, with latencies of at most the run's length.
+#[test]
+fn an_open_loop_that_does_not_keep_up_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = |rate: &str, more: &[&str]| {
+        let open = ["bench", "--side", "receiver", "--seconds", "0.5", "--threads", "1", "--rate", rate];
+        let output = smsc(dir.path(), &[&open[..], more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        (text(&output.stdout), text(&output.stderr))
+    };
+    for (rate, burst) in [(5_000_000.0, 1.0), (1_000_000.0, 3.0), (40.0, 1.0)] {
+        let (row, said) = bench(&rate.to_string(), &["--burst", &burst.to_string(), "--json"]);
+        let row: serde_json::Value = serde_json::from_str(&row).unwrap();
+        assert_eq!((&row["rate"], &row["burst"]), (&rate.into(), &burst.into()), "{row}");
+        let number = |name: &str| row["figures"][name].as_u64().unwrap() as f64;
+        let (accepted, due) = (number("accepted"), number("accepted") + number("not_submitted"));
+        let offered = row["offered_per_s"].as_f64().unwrap() * row["seconds"].as_f64().unwrap();
+        assert!((offered - due).abs() < 0.5, "{row}");
+        // A loaded machine may begin late, and only what is due until the end counts.
+        let wanted = rate * 0.5 * (0.9 + 0.1 * burst);
+        assert!(rate < 1e6 || (0.5..1.01).contains(&(due / wanted)), "{due} of {wanted}");
+        assert!(rate < 1e6 || accepted < due * 0.99, "{row}");
+        assert_eq!(said.contains("overload: "), accepted < due * 0.99, "{said} {row}");
+        let share = format!("overload: {accepted} of {due} messages that were due were accepted (");
+        assert!(!said.contains("overload: ") || said.contains(&share), "{said} {row}");
+    }
+    let (table, said) = bench("5000000", &[]);
+    let (head, row) = table.trim_end().split_once('\n').unwrap();
+    let at = head.find("offered/s").unwrap();
+    let offered: f64 = row[at - 2..at + "offered/s".len()].trim().parse().unwrap();
+    assert!(offered > 2_000_000.0 && said.contains("overload"), "{table}");
 }
 
 /// All files below a directory.

@@ -42,7 +42,8 @@ pub struct Bench {
     /// Steady state: so many seconds instead of a number of messages. Senders alone need a queue that lasts: --messages as well.
     #[arg(long)]
     seconds: Option<f64>,
-    /// Open loop: Poisson arrivals of so many messages in a second; latency counts from the intended submission.
+    /// Open loop: Poisson arrivals of so many messages in a second; latency counts from the intended submission. What was due and
+    /// not submitted before the end is counted; where less than 99 % of what was due is accepted, the bench says so.
     #[arg(long, requires = "seconds")]
     rate: Option<f64>,
     /// Open loop: the middle tenth of the time brings so many times as many.
@@ -161,6 +162,9 @@ impl Bench {
                         measured.seconds
                     );
                 }
+                if let Some(overload) = overload(&measured) {
+                    eprintln!("{overload}");
+                }
                 if self.json {
                     writeln!(std::io::stdout(), "{}", serde_json::to_string(&measured)?)?;
                 } else {
@@ -250,6 +254,14 @@ impl Bench {
         }
         if let Some(rate) = self.rate {
             positive("rate", rate)?;
+            if rate > RATE_MAX {
+                return Err(Wrong(format!("--rate {rate}: {RATE_MAX} messages in a second at most")));
+            }
+            if side == Side::Sender {
+                return Err(Wrong(
+                    "--rate: senders alone have no clients, leave --side or --rate out".into(),
+                ));
+            }
         }
         positive("burst", self.burst)?;
         if !(0.0..=5.0).contains(&self.zipf) {
@@ -290,6 +302,27 @@ impl Bench {
             ..Plan::default()
         })
     }
+}
+
+/// The most arrivals of an open loop in a second: those that come too late to be submitted are counted one by one.
+const RATE_MAX: f64 = 10_000_000.0;
+/// Less than this of what was due is accepted: overload.
+const KEPT_UP: f64 = 0.99;
+
+/// What is to be known of an open loop that did not keep up.
+fn overload(it: &Measured) -> Option<String> {
+    let (rate, offered, accepted) = (it.rate?, it.figures.offered(), it.figures.accepted);
+    let share = accepted as f64 / offered.max(1) as f64;
+    (offered > 0 && share < KEPT_UP).then(|| {
+        format!(
+            "overload: {accepted} of {offered} messages that were due were accepted ({:.1} %), {} were not submitted before the end, \
+             {} were refused; the latencies are those of accepted ones, the others' would be longer; take less than --rate {rate}, or \
+             more --threads or --window",
+            share * 100.0,
+            it.figures.not_submitted,
+            it.figures.refused
+        )
+    })
 }
 
 /// The longest validity: ten years, s.
@@ -340,7 +373,7 @@ fn keep_accepted(path: &Path, numbers: &[i64]) -> Result<(), Box<dyn Error>> {
     std::fs::write(path, lines).map_err(|error| format!("{}: {error}", path.display()).into())
 }
 
-const HEAD: &str = "store                  durability  side      threads window  accepted/s delivered/s     final/s  receipts/s  \
+const HEAD: &str = "store                  durability  side      threads window   offered/s  accepted/s delivered/s     final/s  receipts/s  \
                     accept p50/p99/p99.9 ms  send p50/p99 ms    deliver p50/99  log B/msg  CPU us/msg";
 
 fn row(it: &Measured) -> String {
@@ -349,12 +382,13 @@ fn row(it: &Measured) -> String {
     let [_, send_50, _, send_99, ..] = it.send_ms.map(|ms| format!("{ms:.2}"));
     let [_, deliver_50, _, deliver_99, ..] = it.deliver_ms.map(|ms| format!("{ms:.1}"));
     format!(
-        "{:<22} {:<11} {:<9} {:>7} {:>6} {:>11.0} {:>11.0} {:>11.0} {:>11.0}  {:>23}  {:>15}  {:>17} {:>10} {:>11}",
+        "{:<22} {:<11} {:<9} {:>7} {:>6} {:>11} {:>11.0} {:>11.0} {:>11.0} {:>11.0}  {:>23}  {:>15}  {:>17} {:>10} {:>11}",
         it.store,
         it.durability,
         it.side,
         it.threads,
         it.window,
+        optional(it.offered_per_s),
         it.accepted_per_s,
         it.delivered_per_s,
         it.finished_per_s,

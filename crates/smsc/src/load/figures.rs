@@ -11,6 +11,8 @@ pub struct Figures {
     pub accepted: AtomicU64,
     /// Messages that the centre refused.
     pub refused: AtomicU64,
+    /// Messages of an open loop that were due before its end, and that its clients had not come to submit by then.
+    pub not_submitted: AtomicU64,
     /// Attempts of delivery that ended, receipts not counted.
     pub attempts: AtomicU64,
     /// Messages that became final by delivery or refusal, durably; receipts not counted.
@@ -41,6 +43,7 @@ pub struct Figures {
 pub struct Snapshot {
     pub accepted: u64,
     pub refused: u64,
+    pub not_submitted: u64,
     pub attempts: u64,
     pub finished: u64,
     pub delivered: u64,
@@ -49,6 +52,14 @@ pub struct Snapshot {
     pub alerts: u64,
     pub expired: u64,
     pub archived: u64,
+}
+
+impl Snapshot {
+    /// Messages that were to be submitted, whether they were or not.
+    #[must_use]
+    pub fn offered(&self) -> u64 {
+        self.accepted + self.refused + self.not_submitted
+    }
 }
 
 impl Figures {
@@ -64,6 +75,7 @@ impl Figures {
         Snapshot {
             accepted: self.accepted.load(Relaxed),
             refused: self.refused.load(Relaxed),
+            not_submitted: self.not_submitted.load(Relaxed),
             attempts: self.attempts.load(Relaxed),
             finished: self.finished.load(Relaxed),
             delivered: self.delivered.load(Relaxed),

@@ -1,7 +1,7 @@
 //! Clients that submit messages: in a closed loop (the next when one is acknowledged) or at their own pace.
 
 use super::figures::{histogram, is_to_hand_over};
-use super::run::{LoadError, Shared};
+use super::run::{LoadError, Plan, Shared};
 use super::{LoadProfile, Messages};
 use crate::centre::{Operation, Outcome};
 use crate::store::{Acknowledge, Session};
@@ -25,6 +25,35 @@ pub enum Pace {
         /// The middle tenth of the run brings so many times as many.
         burst: f64,
     },
+}
+
+/// When the messages of one client of an open loop are due, µs after its beginning.
+struct Arrivals {
+    rng: SmallRng,
+    /// Messages of this client in a second, outside the burst.
+    rate: f64,
+    burst: f64,
+    length_us: f64,
+    due_us: f64,
+}
+
+impl Arrivals {
+    fn of_client(plan: &Plan, number: usize, rate: f64, burst: f64) -> Arrivals {
+        let rng = SmallRng::seed_from_u64(plan.load.seed ^ (number as u64) << 32);
+        let rate = rate / plan.receivers as f64;
+        Arrivals { rng, rate, burst, length_us: plan.seconds * 1e6, due_us: 0.0 }
+    }
+}
+
+impl Iterator for Arrivals {
+    type Item = i64;
+
+    fn next(&mut self) -> Option<i64> {
+        let in_burst = (0.45..0.55).contains(&(self.due_us / self.length_us));
+        let rate = if in_burst { self.rate * self.burst } else { self.rate };
+        self.due_us += -(1.0 - self.rng.random::<f64>()).ln() / rate * 1e6;
+        (self.due_us <= self.length_us).then_some(self.due_us as i64)
+    }
 }
 
 /// One client's loop.
@@ -85,20 +114,17 @@ impl Client<'_> {
     }
 
     fn open(&mut self, window: usize, number: usize, rate: f64, burst: f64) -> Result<(), LoadError> {
-        let plan = self.shared.plan;
-        let mut rng = SmallRng::seed_from_u64(plan.load.seed ^ (number as u64) << 32);
-        let each = rate / plan.receivers as f64;
+        let mut arrivals = Arrivals::of_client(self.shared.plan, number, rate, burst);
         let begin_us = self.shared.clock.now_us();
-        let length_us = plan.seconds * 1e6;
-        let mut due_us = 0.0;
-        loop {
-            let in_burst = (0.45..0.55).contains(&(due_us / length_us));
-            let rate = if in_burst { each * burst } else { each };
-            due_us += -(1.0 - rng.random::<f64>()).ln() / rate * 1e6;
-            if due_us > length_us || self.shared.is_stopped() {
+        while let Some(due_us) = arrivals.next() {
+            if self.shared.is_stopped() {
+                // Others that are due by now, and would have been submitted had their client kept up.
+                let until_us = self.shared.clock.now_us() - begin_us;
+                let due = std::iter::once(due_us).chain(arrivals).take_while(|&it| it <= until_us).count();
+                self.shared.figures.not_submitted.fetch_add(due as u64, Relaxed);
                 break;
             }
-            let intended_us = begin_us + due_us as i64;
+            let intended_us = begin_us + due_us;
             let mut waits = false;
             loop {
                 let ahead_us = intended_us - self.shared.clock.now_us();
