@@ -216,7 +216,7 @@ fn an_engine_tells_which_call_its_syncs_make() {
     );
     // Against what the dynamic linker was asked for, wherever there is a tool that tells.
     let Some(path) = other_library() else { return };
-    let Ok(names) = std::process::Command::new("nm").args(["-D".as_ref(), path.as_os_str()]).output() else {
+    let Ok(names) = std::process::Command::new("nm").args(["-D", path]).output() else {
         println!("SKIP: nm is not installed");
         return;
     };
