@@ -138,6 +138,7 @@ fn wrong_questions_are_told_what_would_be_right() {
             2,
             "--rate: senders alone have no clients",
         ),
+        (&["bench", "--stream-dir", "nowhere"], 2, "--stream-dir nowhere: "),
         (&["bench", "--validity", "0"], 2, "--validity 0: must be 0.000001 s to 315360000 s"),
         (
             &["bench", "--network", "field", "--validity", "20", "--scheduled", "1"],
@@ -211,6 +212,33 @@ fn a_bench_that_only_waits_says_what_for() {
     let wanted = "20 in the queue, 20 wait for absent or busy stations: they are tried again until their validity ends, 9.0 s \
                   after submission (--validity, --time-factor)";
     assert!(output.status.success() && said.matches(wanted).count() == 1, "{} {said}", output.status);
+}
+
+/// The log streams of the first row stayed where they were, and the second row found a log that was not its own.
+#[test]
+fn log_streams_elsewhere_are_fresh_for_each_row_and_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["one", "two"] {
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    let bench = ["bench", "--streams", "2", "--segment-mib", "1", "--messages", "200", "--json"];
+    let streams = ["--stream-dir", "one", "--stream-dir", "two"];
+    let output = smsc(dir.path(), &[&bench[..], &streams, &["--threads", "1,2", "--repeat", "2"]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout).lines().count(), 4);
+    assert_eq!(files(dir.path()), Vec::<PathBuf>::new(), "something is left behind");
+
+    let kept = smsc(dir.path(), &[&bench[..], &streams, &["--threads", "1", "--keep"]].concat());
+    let said = text(&kept.stderr);
+    let paths: Vec<&str> = said.lines().map(|it| it.rsplit_once(": ").unwrap().1).collect();
+    let [store, first, second] = paths[..] else { panic!("{said}") };
+    assert!(
+        first.contains("/one/") && second.contains("/two/") && said.contains("kept: log stream 1: "),
+        "{said}"
+    );
+    let check = ["check", store, "--streams", "2", "--segment-mib", "1"];
+    let checked = smsc(dir.path(), &[&check[..], &["--stream-dir", first, "--stream-dir", second]].concat());
+    assert!(checked.status.success(), "{} {}", text(&checked.stdout), text(&checked.stderr));
 }
 
 /// An open loop told only of what it had come to submit: 3,316 messages of 120,000, with latencies of at most the run's length.

@@ -90,7 +90,7 @@ pub struct Bench {
     /// Where the stores are made; they are deleted afterwards.
     #[arg(long, default_value = ".")]
     dir: PathBuf,
-    /// Keep the stores and say where they are. Beside each lies `accepted`, the numbers of the messages that were accepted, for
+    /// Keep the stores, and log streams that are elsewhere, and say where they are. Beside each lies `accepted`, the numbers of the messages that were accepted, for
     /// smsc check --accepted (not with --no-check).
     #[arg(long)]
     keep: bool,
@@ -131,6 +131,9 @@ impl Bench {
                     scratch.map_err(|error| Wrong(format!("--dir {}: {error}", self.dir.display())))?;
                 let plan = self.plan(threads.into(), u64::from(round))?;
                 let kind = self.kind();
+                let streams = self.streams()?;
+                let mut mmdb = self.store.mmdb();
+                mmdb.stream_dirs = streams.iter().map(|it| it.path().to_owned()).collect();
                 let mut line = LiveLine::default();
                 let mut waits = Waits::default();
                 let mut watch = |live: &Live<'_>| {
@@ -141,14 +144,16 @@ impl Bench {
                     }
                     !stop.load(Relaxed)
                 };
-                let measured =
-                    measure(scratch.path(), kind, &self.store.mmdb(), &plan, !self.no_check, &mut watch)?;
+                let measured = measure(scratch.path(), kind, &mmdb, &plan, !self.no_check, &mut watch)?;
                 if std::io::stderr().is_terminal() {
                     eprint!("\r\x1b[K");
                 }
                 if self.keep {
                     let kept = scratch.keep();
                     eprintln!("kept: {}", kept.display());
+                    for (number, stream) in streams.into_iter().enumerate() {
+                        eprintln!("kept: log stream {number}: {}", stream.keep().display());
+                    }
                     if !measured.accepted.is_empty() {
                         keep_accepted(&kept.join(ACCEPTED), &measured.accepted)?;
                     }
@@ -177,6 +182,15 @@ impl Bench {
 
     fn kind(&self) -> StoreKind {
         self.store.store.unwrap_or(StoreKind::Mmdb)
+    }
+
+    /// Fresh directories for the log streams of one row that are to be elsewhere.
+    fn streams(&self) -> Result<Vec<tempfile::TempDir>, Wrong> {
+        let within = |it: &PathBuf| {
+            let made = tempfile::Builder::new().prefix("smsc-bench-log-").tempdir_in(it);
+            made.map_err(|error| Wrong(format!("--stream-dir {}: {error}", it.display())))
+        };
+        self.store.stream_dir.iter().map(within).collect()
     }
 
     /// How mobiles behave, and when the centre tries again: both shortened by the same factor.

@@ -24,9 +24,11 @@ pub struct StoreArgs {
     /// mmdb: log streams (parallel logging).
     #[arg(long, default_value_t = 1, help_heading = "Axes of mmdb", value_parser = clap::value_parser!(u16).range(1..=256))]
     streams: u16,
-    /// mmdb: directory of the next log stream, if it is to be elsewhere; several pay with several devices.
-    #[arg(long, help_heading = "Axes of mmdb")]
-    stream_dir: Vec<PathBuf>,
+    /// mmdb: where a log stream is to be, if elsewhere: the first is for stream 0, the next for stream 1, and so on; several pay with
+    /// several devices. A bench makes a directory of its own there for each row and deletes it afterwards; a check wants the
+    /// directory that the log itself is in.
+    #[arg(long, value_name = "DIR", help_heading = "Axes of mmdb")]
+    pub stream_dir: Vec<PathBuf>,
     /// mmdb: size of a log segment, MiB; small ones on slow disks, which take long to fill one with zeros beforehand.
     #[arg(long, default_value_t = 64, help_heading = "Axes of mmdb", value_parser = clap::value_parser!(u64).range(1..=1024))]
     segment_mib: u64,
