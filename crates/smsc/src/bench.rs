@@ -185,6 +185,7 @@ fn fill(store: &dyn Store, plan: &Plan) -> Result<Vec<i64>, BenchError> {
         pace: Pace::Closed,
         load: plan.load.clone(),
         keep_accepted: plan.keep_accepted,
+        on_accepted: plan.on_accepted.clone(),
         ..Plan::default()
     };
     let figures = Figures::default();

@@ -11,6 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 const THREADS: usize = 4;
@@ -27,12 +28,10 @@ fn child(dir: &Path, kind: StoreKind, selective: bool, seed: u64) {
     let store = kind.open(dir, &options(selective), kind.rules()).unwrap();
     recover(&*store, Clock::default().now_us()).unwrap();
     let mut archive = Archive::open(dir).unwrap();
-    let tell = |word: &'static str| -> Option<Box<dyn Fn(i64) + Send + Sync>> {
-        Some(Box::new(move |id| {
-            let mut out = std::io::stdout().lock();
-            writeln!(out, "{word} {id}").unwrap();
-            out.flush().unwrap();
-        }))
+    let tell = |word: &str, id: i64| {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{word} {id}").unwrap();
+        out.flush().unwrap();
     };
     println!("ready");
     let plan = Plan {
@@ -59,8 +58,8 @@ fn child(dir: &Path, kind: StoreKind, selective: bool, seed: u64) {
             ..NetworkProfile::default()
         },
         retry: RetryPolicy::accelerated(10_000),
-        on_accepted: tell("accepted"),
-        on_delivered: tell("delivered"),
+        on_accepted: Some(Arc::new(move |ids| ids.iter().for_each(|&id| tell("accepted", id)))),
+        on_delivered: Some(Box::new(move |id| tell("delivered", id))),
         ..Plan::default()
     };
     run(&*store, &plan, &Figures::default(), Some(&mut archive), &mut |_| true).unwrap();

@@ -1,8 +1,10 @@
 //! The command as a user calls it.
 #![allow(clippy::unwrap_used)]
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 fn smsc(dir: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_smsc")).args(arguments).current_dir(dir).output().unwrap()
@@ -212,6 +214,56 @@ fn a_bench_that_only_waits_says_what_for() {
     let wanted = "20 in the queue, 20 wait for absent or busy stations: they are tried again until their validity ends, 9.0 s \
                   after submission (--validity, --time-factor)";
     assert!(output.status.success() && said.matches(wanted).count() == 1, "{} {said}", output.status);
+}
+
+/// The numbers of accepted messages were written when a bench had ended well: after a crash, the case they are for, there were none.
+#[test]
+fn what_was_accepted_before_a_kill_can_be_checked() {
+    for store in ["mmdb", "sqlite"] {
+        let dir = tempfile::tempdir().unwrap();
+        let bench = [
+            "bench",
+            "--store",
+            store,
+            "--side",
+            "both",
+            "--threads",
+            "2",
+            "--window",
+            "8",
+            "--seconds",
+            "100",
+        ];
+        let mut process = Command::new(env!("CARGO_BIN_EXE_smsc"))
+            .args([&bench[..], &["--keep", "--no-check"]].concat())
+            .current_dir(dir.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Where it is, is said before anything can happen.
+        let mut said = String::new();
+        BufReader::new(process.stderr.take().unwrap()).read_line(&mut said).unwrap();
+        let kept = said.trim().strip_prefix("kept: ").unwrap();
+        let accepted = dir.path().join(kept).join("accepted");
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(60)
+            && std::fs::metadata(&accepted).map_or(0, |it| it.len()) < 8000
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let numbers = std::fs::read_to_string(&accepted).unwrap();
+        assert!(numbers.lines().count() >= 500 && numbers.lines().all(|it| it.len() == 15), "{numbers}");
+        let checked = smsc(dir.path(), &["check", kept, "--accepted", &format!("{kept}/accepted")]);
+        let found = text(&checked.stdout);
+        assert!(
+            checked.status.success() && found.contains("I4, I5, I6\n"),
+            "{store}: {found} {}",
+            text(&checked.stderr)
+        );
+    }
 }
 
 /// The log streams of the first row stayed where they were, and the second row found a log that was not its own.

@@ -9,10 +9,11 @@ use smsc::load::{LiveLine, LoadProfile, Moment, Pace, Plan, SCHEDULED_US, Side};
 use smsc::network::NetworkProfile;
 use smsc::store::StoreKind;
 use std::error::Error;
+use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Measures the centre on a store: messages received and sent in a second, latencies, log bytes, CPU.
 ///
@@ -90,8 +91,9 @@ pub struct Bench {
     /// Where the stores are made; they are deleted afterwards.
     #[arg(long, default_value = ".")]
     dir: PathBuf,
-    /// Keep the stores, and log streams that are elsewhere, and say where they are. Beside each lies `accepted`, the numbers of the messages that were accepted, for
-    /// smsc check --accepted (not with --no-check).
+    /// Keep the stores, and log streams that are elsewhere, and say where they are, before they are used. Beside each lies `accepted`, the numbers
+    /// of the messages that were accepted, for smsc check --accepted; it is written as they are accepted, so that it tells them
+    /// also after a crash or a kill of the bench.
     #[arg(long)]
     keep: bool,
     /// Leave the check of the invariants out.
@@ -126,14 +128,30 @@ impl Bench {
         }
         for round in 0..self.repeat {
             for &threads in &self.threads {
-                let scratch = tempfile::Builder::new().prefix("smsc-bench-").tempdir_in(&self.dir);
+                let scratch = tempfile::Builder::new()
+                    .prefix("smsc-bench-")
+                    .disable_cleanup(self.keep)
+                    .tempdir_in(&self.dir);
                 let scratch =
                     scratch.map_err(|error| Wrong(format!("--dir {}: {error}", self.dir.display())))?;
-                let plan = self.plan(threads.into(), u64::from(round))?;
+                let mut plan = self.plan(threads.into(), u64::from(round))?;
                 let kind = self.kind();
                 let streams = self.streams()?;
                 let mut mmdb = self.store.mmdb();
                 mmdb.stream_dirs = streams.iter().map(|it| it.path().to_owned()).collect();
+                // Now, as a kill leaves no time later.
+                let accepted = if self.keep {
+                    eprintln!("kept: {}", scratch.path().display());
+                    for (number, stream) in streams.iter().enumerate() {
+                        eprintln!("kept: log stream {number}: {}", stream.path().display());
+                    }
+                    let accepted = Arc::new(Accepted::create(scratch.path().join(ACCEPTED))?);
+                    let writer = Arc::clone(&accepted);
+                    plan.on_accepted = Some(Arc::new(move |numbers| writer.add(numbers)));
+                    Some(accepted)
+                } else {
+                    None
+                };
                 let mut line = LiveLine::default();
                 let mut waits = Waits::default();
                 let mut watch = |live: &Live<'_>| {
@@ -148,15 +166,8 @@ impl Bench {
                 if std::io::stderr().is_terminal() {
                     eprint!("\r\x1b[K");
                 }
-                if self.keep {
-                    let kept = scratch.keep();
-                    eprintln!("kept: {}", kept.display());
-                    for (number, stream) in streams.into_iter().enumerate() {
-                        eprintln!("kept: log stream {number}: {}", stream.keep().display());
-                    }
-                    if !measured.accepted.is_empty() {
-                        keep_accepted(&kept.join(ACCEPTED), &measured.accepted)?;
-                    }
+                if let Some(accepted) = accepted {
+                    accepted.well()?;
                 }
                 if stop.load(Relaxed) {
                     return Ok(false);
@@ -187,7 +198,8 @@ impl Bench {
     /// Fresh directories for the log streams of one row that are to be elsewhere.
     fn streams(&self) -> Result<Vec<tempfile::TempDir>, Wrong> {
         let within = |it: &PathBuf| {
-            let made = tempfile::Builder::new().prefix("smsc-bench-log-").tempdir_in(it);
+            let made =
+                tempfile::Builder::new().prefix("smsc-bench-log-").disable_cleanup(self.keep).tempdir_in(it);
             made.map_err(|error| Wrong(format!("--stream-dir {}: {error}", it.display())))
         };
         self.store.stream_dir.iter().map(within).collect()
@@ -382,9 +394,42 @@ fn show(line: &mut LiveLine, live: &Live<'_>) {
 /// The file beside a kept store with the numbers of the accepted messages.
 const ACCEPTED: &str = "accepted";
 
-fn keep_accepted(path: &Path, numbers: &[i64]) -> Result<(), Box<dyn Error>> {
-    let lines: String = numbers.iter().map(|number| format!("{number}\n")).collect();
-    std::fs::write(path, lines).map_err(|error| format!("{}: {error}", path.display()).into())
+/// That file while messages are accepted.
+///
+/// A line is written when its message is durable in the store, so a store that lost one of them is at fault. All lines are equally long,
+/// a power of two: a kill cuts a write off at the end of a page at the earliest, and that is the end of a line.
+struct Accepted {
+    path: PathBuf,
+    file: File,
+    /// The first that could not be written, if any: whoever writes is in the middle of a run.
+    failed: Mutex<Option<std::io::Error>>,
+}
+
+impl Accepted {
+    /// An empty one.
+    fn create(path: PathBuf) -> Result<Accepted, String> {
+        // Each write goes to the end, whatever others write.
+        let file = OpenOptions::new().append(true).create_new(true).open(&path);
+        let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Accepted { path, file, failed: Mutex::default() })
+    }
+
+    fn add(&self, numbers: &[i64]) {
+        let lines: String = numbers.iter().map(|number| format!("{number:>15}\n")).collect();
+        if let Err(error) = (&self.file).write_all(lines.as_bytes()) {
+            self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    }
+
+    /// An error if a line is missing.
+    fn well(&self) -> Result<(), String> {
+        match self.failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(error) => {
+                Err(format!("{}: {error}; not all accepted messages are in it", self.path.display()))
+            }
+            None => Ok(()),
+        }
+    }
 }
 
 const HEAD: &str = "store                  durability  side      threads window   offered/s  accepted/s delivered/s     final/s  receipts/s  \

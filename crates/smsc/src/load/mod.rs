@@ -16,4 +16,4 @@ pub use figures::{Figures, Latencies, Snapshot};
 pub use live::LiveLine;
 pub use profile::{Bodies, LoadProfile, Messages, SCHEDULED_US};
 pub use receiver::Pace;
-pub use run::{LoadError, Moment, Plan, Ran, Side, run};
+pub use run::{LoadError, Moment, OnAccepted, Plan, Ran, Side, run};

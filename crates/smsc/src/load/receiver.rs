@@ -71,6 +71,7 @@ pub(super) fn run(
         outcomes: Vec::with_capacity(window),
         latency: histogram(),
         told_us: 0,
+        fresh: Vec::new(),
         accepted: Vec::new(),
     };
     if !shared.wait_for_start() {
@@ -96,6 +97,8 @@ struct Client<'a> {
     latency: hdrhistogram::Histogram<u64>,
     /// When the latencies were told last, µs.
     told_us: i64,
+    /// Numbers of messages that were accepted just now, and of all, if they are kept.
+    fresh: Vec<i64>,
     accepted: Vec<i64>,
 }
 
@@ -167,26 +170,26 @@ impl Client<'_> {
         self.session.settle(&mut self.outcomes)?;
         let now_us = self.shared.clock.now_us();
         let figures = &self.shared.figures;
-        let mut accepted = 0;
+        self.fresh.clear();
         for outcome in self.outcomes.drain(..) {
             let since_us = self.under_way.pop_front().unwrap_or(now_us);
             match outcome {
                 Outcome::Received(msg_id) => {
                     self.latency.saturating_record((now_us - since_us).max(1) as u64);
-                    accepted += 1;
-                    if self.shared.plan.keep_accepted {
-                        self.accepted.push(msg_id);
-                    }
-                    if let Some(report) = &self.shared.plan.on_accepted {
-                        report(msg_id);
-                    }
+                    self.fresh.push(msg_id);
                 }
                 _ => {
                     figures.refused.fetch_add(1, Relaxed);
                 }
             }
         }
-        figures.accepted.fetch_add(accepted, Relaxed);
+        if let Some(report) = &self.shared.plan.on_accepted {
+            report(&self.fresh);
+        }
+        if self.shared.plan.keep_accepted {
+            self.accepted.extend_from_slice(&self.fresh);
+        }
+        figures.accepted.fetch_add(self.fresh.len() as u64, Relaxed);
         if is_to_hand_over(&self.latency, &mut self.told_us, now_us) {
             figures.accept.take(&mut self.latency);
         }

@@ -8,7 +8,7 @@ use crate::centre::{Archive, ArchiveError, RetryPolicy, SubmissionError};
 use crate::network::{Network, NetworkProfile};
 use crate::store::{Acknowledge, Session, Store, StoreError};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Which half of the centre works.
@@ -21,6 +21,9 @@ pub enum Side {
     /// Both.
     Both,
 }
+
+/// Who is told of accepted messages, by several threads.
+pub type OnAccepted = Arc<dyn Fn(&[i64]) + Send + Sync>;
 
 /// What a run does.
 pub struct Plan {
@@ -52,8 +55,8 @@ pub struct Plan {
     pub patience: Duration,
     /// Whether the numbers of accepted messages are kept.
     pub keep_accepted: bool,
-    /// Called with each accepted message's number, after its acknowledgement.
-    pub on_accepted: Option<Box<dyn Fn(i64) + Send + Sync>>,
+    /// Called with numbers of accepted messages, after their acknowledgement.
+    pub on_accepted: Option<OnAccepted>,
     /// Called with a message's number when its station has taken it, before the centre is told.
     pub on_delivered: Option<Box<dyn Fn(i64) + Send + Sync>>,
 }
