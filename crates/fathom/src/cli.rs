@@ -330,7 +330,7 @@ pub enum StackAction {
 /// `fathom stack calibrate`
 #[derive(Debug, Args)]
 pub struct Calibrate {
-    /// A directory on what is to be measured, or with --destroy a block device or a file
+    /// A directory on what is to be measured, or with --destroy a block device or a file; it must exist
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
     /// The model; replaced when it is there [default: print it]

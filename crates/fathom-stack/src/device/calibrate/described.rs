@@ -4,7 +4,6 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use super::place::parent;
 use crate::mountinfo::mount_of;
 
 /// What was measured, in words.
@@ -41,7 +40,7 @@ impl Described {
             _ => "flash",
         };
         let plain = |text: &str| -> String { text.chars().filter(|c| !c.is_control()).collect() };
-        let on = match (is_device, mount_of(path).or_else(|_| mount_of(&parent(path)))) {
+        let on = match (is_device, mount_of(path)) {
             (false, Ok(mount)) => format!("a file on {} ({})", mount.filesystem, mount.source),
             _ => path.display().to_string(),
         };

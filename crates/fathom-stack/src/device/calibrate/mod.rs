@@ -58,7 +58,7 @@ const SMALLEST_MIB: u64 = 16;
 /// What is to be measured, and how long it may take.
 #[derive(Clone, Debug)]
 pub struct Calibration {
-    /// A directory or a new file (a file of its own is measured there and goes again), or with `destroy` a block device or file.
+    /// A directory (a file of its own is measured there and goes again), or with `destroy` a block device or file.
     pub path: PathBuf,
     /// How much of it is used, MiB.
     pub size_mib: u64,
@@ -82,6 +82,12 @@ pub enum CalibrateError {
         path: PathBuf,
         /// What it is.
         what: &'static str,
+    },
+    /// There is no such place.
+    #[error("{}: does not exist. Is the card mounted? Give a directory on it, or the block device with --destroy", path.display())]
+    Missing {
+        /// The path.
+        path: PathBuf,
     },
     /// It cannot be measured.
     #[error("{}: {problem}", path.display())]

@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::described::Described;
 use super::target::{Room, Target};
@@ -39,60 +39,50 @@ impl Calibration {
         let direct = |path: &Path, more: libc::c_int| {
             OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT | more).open(path)
         };
-        let found = match fs::metadata(path) {
-            Ok(found) => Some(found),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(refused(error)),
-        };
-        let kind = found.as_ref().map(fs::Metadata::file_type);
+        // A mistyped mount point must not become a file on another disk, which would then be measured.
+        let found = fs::metadata(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => CalibrateError::Missing { path: path.clone() },
+            _ => refused(error),
+        })?;
+        let kind = found.file_type();
         let held = |what| CalibrateError::HoldsData { path: path.clone(), what };
-        let (file, bytes) = match kind {
-            Some(kind) if kind.is_block_device() => {
-                if !self.destroy {
-                    return Err(held("is a block device"));
-                }
-                // With O_EXCL nobody else has it mounted.
-                let file = direct(path, libc::O_EXCL).map_err(refused)?;
-                let bytes =
-                    rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0)).map_err(|e| refused(e.into()))?;
-                (file, bytes.min(wanted))
+        let (file, bytes) = if kind.is_block_device() {
+            if !self.destroy {
+                return Err(held("is a block device"));
             }
-            Some(kind) if kind.is_file() => {
-                if !self.destroy {
-                    return Err(held("is a file that is there already"));
-                }
-                let bytes = found.as_ref().map_or(0, fs::Metadata::len);
-                (direct(path, 0).map_err(refused)?, bytes.min(wanted))
+            // With O_EXCL nobody else has it mounted.
+            let file = direct(path, libc::O_EXCL).map_err(refused)?;
+            let bytes =
+                rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0)).map_err(|e| refused(e.into()))?;
+            (file, bytes.min(wanted))
+        } else if kind.is_file() {
+            if !self.destroy {
+                return Err(held("is a file that is there already"));
             }
-            Some(kind) if !kind.is_dir() => {
-                return Err(place("is neither a directory nor a block device nor a file".into()));
+            (direct(path, 0).map_err(refused)?, found.len().min(wanted))
+        } else if !kind.is_dir() {
+            return Err(place("is neither a directory nor a block device nor a file".into()));
+        } else {
+            let mount = mount_of(path).map_err(refused)?;
+            if matches!(mount.filesystem.as_str(), "tmpfs" | "ramfs") {
+                return Err(place(format!(
+                    "is on {}, in memory: there is no device to measure",
+                    mount.filesystem
+                )));
             }
-            _ => {
-                let directory = if kind.is_some() { path.clone() } else { parent(path) };
-                if !directory.is_dir() {
-                    return Err(place("does not exist, nor does the directory it would lie in".into()));
-                }
-                let mount = mount_of(&directory).map_err(refused)?;
-                if matches!(mount.filesystem.as_str(), "tmpfs" | "ramfs") {
-                    return Err(place(format!(
-                        "is on {}, in memory: there is no device to measure",
-                        mount.filesystem
-                    )));
-                }
-                let space = rustix::fs::statvfs(&directory).map_err(|e| refused(e.into()))?;
-                let free = space.f_bavail.saturating_mul(space.f_frsize);
-                let file = nameless(&directory).map_err(refused)?;
-                if free < wanted {
-                    let (free_mib, size_mib) = (free >> 20, self.size_mib);
-                    return Err(CalibrateError::NoSpace { path: path.clone(), free_mib, size_mib });
-                }
-                // A file system that cannot allocate ahead does so when the file is written in full.
-                match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, wanted) {
-                    Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
-                    Err(error) => return Err(refused(error.into())),
-                }
-                (file, wanted)
+            let space = rustix::fs::statvfs(path).map_err(|e| refused(e.into()))?;
+            let free = space.f_bavail.saturating_mul(space.f_frsize);
+            let file = nameless(path).map_err(refused)?;
+            if free < wanted {
+                let (free_mib, size_mib) = (free >> 20, self.size_mib);
+                return Err(CalibrateError::NoSpace { path: path.clone(), free_mib, size_mib });
             }
+            // A file system that cannot allocate ahead does so when the file is written in full.
+            match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, wanted) {
+                Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
+                Err(error) => return Err(refused(error.into())),
+            }
+            (file, wanted)
         };
         let bytes = bytes >> 20 << 20;
         if bytes < SMALLEST_MIB << 20 {
@@ -104,14 +94,6 @@ impl Calibration {
         let sectors = if file.read_exact_at(&mut room.of(512)[..512], 0).is_ok() { 512 } else { 4096 };
         let described = Described::of(path, &file);
         Ok((Target { path: path.clone(), file, bytes, random, room, stopped }, described, sectors))
-    }
-}
-
-/// The directory in which a path lies.
-pub(super) fn parent(path: &Path) -> PathBuf {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
-        _ => ".".into(),
     }
 }
 
