@@ -336,7 +336,7 @@ pub struct Calibrate {
     /// The model; replaced when it is there [default: print it]
     #[arg(long, value_name = "FILE.toml")]
     pub out: Option<PathBuf>,
-    /// How much of it is used, MiB: more than the device's own cache
+    /// How much of it is used, MiB: more than the device's own cache, and 16 at the least
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     pub size: u64,
     /// Some seconds instead of a minute or two: fewer operations, coarser tails

@@ -179,10 +179,13 @@ fn a_directory_is_measured_in_a_file_that_goes_again_and_the_model_can_be_loaded
     );
     // As another user's place would be: what is not there, and what cannot be written.
     for missing in ["none", "none/file"] {
-        let end = place.fathom(&["stack", "calibrate", &format!("{at}/{missing}"), "--quick", "--size", "16"]);
+        let end =
+            place.fathom(&["stack", "calibrate", &format!("{at}/{missing}"), "--quick", "--size", "16"]);
         end.exits(2).says("does not exist").says("mounted?");
     }
-    place.fathom(&["stack", "calibrate", &at, "--size", "8"]).exits(1).says("too small");
+    for size in ["0", "8"] {
+        place.fathom(&["stack", "calibrate", &at, "--size", size]).exits(2).says("too small").says("give 16");
+    }
     place.fathom(&["stack", "calibrate", &at, "--size", "1000000000"]).exits(1).says("MiB are free");
     place.fathom(&["stack", "calibrate", &at, "--name", "My Card"]).exits(2).says("no name");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "nor by what failed");

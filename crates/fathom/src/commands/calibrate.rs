@@ -34,7 +34,9 @@ pub fn run(asked: &Calibrate) -> super::Result {
     let measured = calibration.run(&mut |step| said.show(step), &|| interrupt.is_raised());
     said.clear();
     let text = measured.map_err(|error| match error {
-        CalibrateError::HoldsData { .. } | CalibrateError::Missing { .. } => Error::asked(error),
+        CalibrateError::HoldsData { .. } | CalibrateError::Missing { .. } | CalibrateError::Small { .. } => {
+            Error::asked(error)
+        }
         other => Error::failed(other),
     })?;
     // What is written can be loaded, or it is not written.

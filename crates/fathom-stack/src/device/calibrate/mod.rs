@@ -89,6 +89,12 @@ pub enum CalibrateError {
         /// The path.
         path: PathBuf,
     },
+    /// Too little is to be used of it.
+    #[error("--size {size_mib} is too small to be random in: give {SMALLEST_MIB} or more")]
+    Small {
+        /// Asked for.
+        size_mib: u64,
+    },
     /// It cannot be measured.
     #[error("{}: {problem}", path.display())]
     Place {

@@ -20,10 +20,7 @@ impl Calibration {
         let path = &self.path;
         let place = |problem: String| CalibrateError::Place { path: path.clone(), problem };
         if self.size_mib < SMALLEST_MIB {
-            return Err(place(format!(
-                "--size {} is too small to be random in: give {SMALLEST_MIB} or more",
-                self.size_mib
-            )));
+            return Err(CalibrateError::Small { size_mib: self.size_mib });
         }
         let refused = |error: io::Error| {
             place(match error.raw_os_error() {
