@@ -218,5 +218,8 @@ fn what_holds_data_is_not_overwritten_unasked() {
     let memory = place.fathom(&["stack", "calibrate", "/dev/shm"]);
     memory.exits(1);
     assert!(memory.stderr.contains("in memory") || memory.stderr.contains("does not exist"), "{memory}");
-    place.fathom(&["stack", "calibrate", "/proc"]).exits(1);
+    place.fathom(&["stack", "calibrate", "/proc"]).exits(1).says("no file can be made here");
+    let refused = place.fathom(&["stack", "calibrate", "/sys/kernel"]);
+    refused.exits(1);
+    assert!(!fathom_stack::is_root() || !refused.stderr.contains("run as root"), "{refused}");
 }

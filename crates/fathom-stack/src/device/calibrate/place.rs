@@ -26,7 +26,10 @@ impl Calibration {
             place(match error.raw_os_error() {
                 Some(libc::EINVAL | libc::EOPNOTSUPP) => "cannot be read and written past the page cache (O_DIRECT), so its cache would be measured: give a place on another file system".into(),
                 Some(libc::EROFS) => "is on a file system that is mounted read-only: give another place".into(),
+                Some(libc::EACCES | libc::EPERM) if crate::is_root() => "may not be written, not even by root (a file system that takes no files, or a device that is kept from this container): give another place".into(),
                 Some(libc::EACCES | libc::EPERM) => "you may not write here: give a directory of your own, or run as root".into(),
+                // The directory is there, so it is the file in it that cannot be.
+                Some(libc::ENOENT) => "no file can be made here (a file system such as /proc takes none): give a directory on what is to be measured".into(),
                 Some(libc::EBUSY) => "is in use (mounted, or part of something): unmount it first, or give a directory on it".into(),
                 Some(libc::ENOSPC | libc::EDQUOT) => "no space left (or a quota is used up): use a smaller --size".into(),
                 _ => error.to_string(),
