@@ -10,6 +10,7 @@ use crate::device::{STATISTICS, Statistics};
 use crate::error::StackError;
 use crate::leftovers::Report;
 use crate::mountinfo::mounts;
+use crate::process::Process;
 use crate::spec::{StackRecord, StackSpec};
 use crate::stack::Stacks;
 
@@ -20,7 +21,8 @@ pub struct Named {
     pub name: String,
     /// Where to work: a directory on the mounted file system, or the directory of a `dir` stack.
     pub path: PathBuf,
-    /// Whether it is still mounted; not after a restart of the machine or an unmount by hand. `down` forgets it.
+    /// Whether it can be used: mounted, which it is not after a restart of the machine or an unmount by hand, and with the servers of
+    /// its modelled devices alive. `down` forgets it.
     pub up: bool,
     /// What was asked for; `directory` is where the image's space is taken (the file itself has no name).
     pub spec: StackSpec,
@@ -167,13 +169,20 @@ fn named(name: String, entry: Entry, state: &std::path::Path) -> Named {
         Some(work) => (work.clone(), work.is_dir()),
         None => (point.join("work"), mounted()),
     };
+    let dead = entry.servers.iter().find(|server| up && !server.lives());
+    let of_server = |server: &Process| {
+        format!(
+            "the modelled device's server (process {}) has ended: everything on it gives errors",
+            server.pid()
+        )
+    };
     Named {
         name,
         path,
-        up,
+        up: up && dead.is_none(),
         spec: entry.spec,
         record: entry.record.unwrap_or_default(),
-        problem: crate::guest::broken(&home),
+        problem: crate::guest::broken(&home).or_else(|| dead.map(of_server)),
         created_ms: entry.created_ms,
     }
 }

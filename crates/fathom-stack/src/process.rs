@@ -39,6 +39,11 @@ impl Process {
         Some(Process { pid, start: start_time(&pid.to_string())? })
     }
 
+    /// Its number.
+    pub fn pid(self) -> u32 {
+        self.pid
+    }
+
     /// None once it has ended; one that nobody has waited for yet has ended all the same.
     fn seen(self) -> Option<Seen> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;

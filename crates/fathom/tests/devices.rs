@@ -331,6 +331,15 @@ fn what_a_device_is_doing_can_be_watched() {
     assert_eq!(unsafe { libc::kill(process, libc::SIGKILL) }, 0);
     gone_soon(process);
     place.fathom(&["stack", "status", &name]).exits(1).says("does not answer").says("stack down");
+    // The mount is still there, and nothing on it works.
+    let listed = place.fathom(&["stack", "list"]).stdout;
+    let rest = listed.lines().skip_while(|line| !line.contains(&name)).take(3).collect::<Vec<_>>().join("\n");
+    for part in ["broken", &format!("server (process {process}) has ended"), &format!("stack down {name}")] {
+        assert!(rest.contains(part), "{part}: {listed}");
+    }
+    let listed = json(&place.fathom(&["stack", "list", "--json"]).stdout);
+    let it = listed.as_array().unwrap().iter().find(|it| it["name"] == name.as_str()).unwrap();
+    assert_eq!(it["up"], false, "{it:#}");
     place.fathom(&["stack", "down", &name]).exits(0);
     assert_eq!(mounts_of(&name), Vec::<String>::new());
 }
