@@ -151,7 +151,7 @@ impl Stacks {
         match Guard::start(&claim.home, &claim.entry) {
             Ok(guard) => claim.guard = Some(guard),
             Err(e) => warnings.push(format!(
-                "no guard process (/bin/sh: {e}): after kill -9, `fathom stack down --all` cleans up"
+                "no guard process (/bin/sh: {e}): after kill -9, `fathom stack down --leftovers` cleans up"
             )),
         }
         let mut stack = Stack {

@@ -51,7 +51,8 @@ pub enum Command {
     /// A file system of a chosen kind on a loop device, mounted, for your own use (needs root)
     #[command(
         after_help = "Examples:\n  fathom stack up --fs xfs --name lab\n  fathom stack list\n  fathom stack down lab\n  \
-                      fathom stack down --all        also finds what a killed run left behind"
+                      fathom stack down --leftovers  what a killed run left behind, and nothing else\n  \
+                      fathom stack down --all        both that and every stack that is up"
     )]
     Stack(Stack),
     /// SQL traces of applications: capture, import, make up, look at, replay
@@ -270,11 +271,14 @@ pub enum StackAction {
     /// Unmount and remove
     Down {
         /// The stack's name
-        #[arg(required_unless_present = "all")]
+        #[arg(required_unless_present_any = ["all", "leftovers"])]
         name: Option<String>,
         /// Every stack, and whatever a killed run left behind
         #[arg(long, conflicts_with = "name")]
         all: bool,
+        /// Only what a killed run or command left behind; whatever is up stays
+        #[arg(long, conflicts_with_all = ["name", "all"])]
+        leftovers: bool,
     },
     /// Build the guest kernel, for file systems that this machine's kernel lacks (once, some minutes; no root)
     #[command(

@@ -170,3 +170,38 @@ fn kill_9_of_the_parent_leaves_nothing() {
     // The results file is whole, and the experiment goes on.
     place.fathom(&["run", "mine.toml", "--out", "r.db", "--resume", "--plan"]).exits(0);
 }
+
+/// `stack list` advised `down --all` for what a killed command had left, which takes everybody's stacks.
+#[test]
+fn leftovers_go_without_what_is_up() {
+    let place = Place::new();
+    let state = place.path("state").display().to_string();
+    let fathom = |words: &str| {
+        place.fathom_with(&words.split(' ').collect::<Vec<_>>(), &[("FATHOM_STATE_DIR", state.as_str())])
+    };
+    for name in ["lives", "killed"] {
+        fathom(&format!("stack up --fs dir --dir . --name {name}")).exits(0);
+    }
+    // As if its maker had been killed before it was complete; and one killed before it had written what it made.
+    let entry = "state/stacks/named-killed/entry.json";
+    let text = String::from_utf8(place.read(entry)).unwrap();
+    let unfinished = text.replace("\"kept\": true", "\"kept\": false");
+    assert_ne!(text, unfinished);
+    place.write(entry, &unfinished);
+    std::fs::create_dir_all(place.path("state/stacks/fathom-run-1-2-3/mnt")).unwrap();
+    place.write("state/stacks/fathom-run-1-2-3/owner", "");
+    let listed = fathom("stack list").stdout;
+    let advice: Vec<&str> =
+        listed.lines().filter_map(|line| line.split("remove it with:  ").nth(1)).collect();
+    for words in ["fathom stack down killed", "fathom stack down --leftovers"] {
+        assert!(advice.contains(&words), "{words}: {listed}");
+    }
+    assert!(!listed.contains("--all"), "{listed}");
+    fathom("stack down --leftovers --all").exits(2);
+    let end = fathom("stack down --leftovers");
+    end.exits(0);
+    assert!(end.stdout.contains("removed killed") && !end.stdout.contains("lives"), "{end}");
+    let listed = fathom("stack list").stdout;
+    assert!(listed.contains("lives") && !listed.contains("left behind"), "{listed}");
+    fathom("stack down lives").exits(0);
+}

@@ -101,7 +101,7 @@ impl Drop for Instance {
         if let Err(error) = remove_instance(&self.path) {
             // A destructor can return nothing, and a leftover must not be passed over in silence.
             eprintln!(
-                "fathom: removing {}: {error}; `fathom stack down --all` tries again",
+                "fathom: removing {}: {error}; `fathom stack down --leftovers` tries again",
                 self.path.display()
             );
         }

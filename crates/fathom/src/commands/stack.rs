@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fathom_stack::guest::{Build, Kernel};
-use fathom_stack::{StackError, StackSpec, named};
+use fathom_stack::{Report, StackError, StackSpec, named};
 
 use crate::cli::{Stack, StackAction, StackUp};
 use crate::outcome::{Error, Outcome};
@@ -22,7 +22,7 @@ pub fn run(asked: &Stack) -> super::Result {
             }
             Ok(Outcome::Good)
         }
-        StackAction::Down { name: None, .. } => down_all(),
+        StackAction::Down { name: None, leftovers, .. } => down_all(*leftovers),
         StackAction::Kernel { remove: true, .. } => remove_kernel(),
         StackAction::Kernel { source, jobs, .. } => {
             kernel(source.clone(), jobs.and_then(|it| usize::try_from(it).ok()))
@@ -77,9 +77,9 @@ fn up(asked: &StackUp) -> super::Result {
     Ok(Outcome::Good)
 }
 
-/// Named stacks first, then what killed runs left; stacks of runs that go on now are left alone.
-fn down_all() -> super::Result {
-    let named = named::down_all();
+/// Named stacks first, unless only leftovers are to go, then what killed runs left; stacks of runs that go on now are left alone.
+fn down_all(leftovers: bool) -> super::Result {
+    let named = if leftovers { Report::default() } else { named::down_all() };
     let dead = fathom_stack::down_all(true);
     for label in named.removed.iter().chain(&dead.removed) {
         println!("removed {label}");
@@ -92,7 +92,14 @@ fn down_all() -> super::Result {
         return Ok(Outcome::Failed);
     }
     if named.removed.is_empty() && dead.removed.is_empty() {
-        println!("Nothing was up, and nothing was left behind.");
+        println!(
+            "{}",
+            if leftovers {
+                "Nothing was left behind."
+            } else {
+                "Nothing was up, and nothing was left behind."
+            }
+        );
     }
     Ok(Outcome::Good)
 }
@@ -141,7 +148,9 @@ fn list(json: bool) -> super::Result {
     }
     for left in fathom_stack::leftovers().into_iter().filter(|left| left.dead) {
         println!("  left behind by process {}: {} ({})", left.owner_pid, left.label, left.path.display());
-        println!("      remove it with:  fathom stack down --all");
+        // Not `--all`, which takes everybody's stacks.
+        let what = left.name.as_deref().unwrap_or("--leftovers");
+        println!("      remove it with:  fathom stack down {what}");
     }
     Ok(Outcome::Good)
 }
