@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -135,6 +136,9 @@ impl Stacks {
         name: Option<&str>,
     ) -> Result<Stack, StackError> {
         let spec = &taken_over(spec, name.is_some())?;
+        if let Some(path) = &spec.image {
+            self.check_unused(path)?;
+        }
         let checked = self.checked(spec)?;
         // From here on the new file is the claim's, which removes it unless the stack is complete in the end.
         if let Some(path) = &spec.keep {
@@ -296,6 +300,40 @@ impl Stacks {
             },
         };
         Ok(Some((filesystem.clone(), place)))
+    }
+
+    /// Refuses an image that a stack or a loop device writes: a copy of it would be of no one moment.
+    fn check_unused(&self, path: &Path) -> Result<(), StackError> {
+        let refused = |problem: String| {
+            let problem = format!("{}: {problem}", path.display());
+            Err(StackError::Spec { field: "image", problem })
+        };
+        let it = path.metadata().map_err(StackError::io("read", path))?;
+        let is_it = |other: &Path| other.metadata().is_ok_and(|o| (o.dev(), o.ino()) == (it.dev(), it.ino()));
+        let mounts = mounts().map_err(StackError::io("read", "/proc/self/mountinfo"))?;
+        for home in claim::homes(&self.state) {
+            let Ok(entry) = Entry::read(&home) else { continue };
+            // After a restart of the machine there is an entry still, and nobody writes.
+            let in_use = !entry.kept || mounts.iter().any(|mount| mount.point == mount_point(&home));
+            if in_use && entry.spec.keep.as_deref().is_some_and(is_it) {
+                let name = entry.name.unwrap_or(entry.label);
+                return refused(format!(
+                    "the stack {name:?} has it mounted, and a copy would be of no one moment: `fathom stack down {name}` first"
+                ));
+            }
+        }
+        let writes = |number: &u32| {
+            let only_read = fs::read_to_string(format!("/sys/block/loop{number}/ro"));
+            only_read.is_ok_and(|text| text.trim() == "0")
+        };
+        let attached = crate::loop_device::attached().into_iter();
+        let by = attached.filter(|(_, file)| is_it(Path::new(file))).map(|(number, _)| number).find(writes);
+        match by {
+            Some(number) => refused(format!(
+                "/dev/loop{number} writes it, and a copy would be of no one moment: unmount that, or `losetup -d /dev/loop{number}`, first"
+            )),
+            None => Ok(()),
+        }
     }
 
     /// What can be known of a modelled device before it is served.

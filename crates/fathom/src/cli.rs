@@ -237,7 +237,7 @@ pub struct StackUp {
     /// Where the image is put
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// Begin with a copy of this image, e.g. of a card, instead of a file system that is made
+    /// Begin with a copy of this image, e.g. of a card, instead of a file system that is made; nobody may have it mounted
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
     pub image: Option<PathBuf>,
     /// Keep the image: in this new file, which stays when the stack is taken down or its processes are killed

@@ -146,6 +146,36 @@ fn a_stack_begins_with_a_copy_of_an_image() {
     nothing_is_up(&place, &["first"]);
 }
 
+/// A copy of what is being written is of no one moment, and was made without a word.
+#[test]
+fn an_image_that_is_mounted_is_not_begun_with() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let (name, other) = (named("mounted"), named("copied"));
+    let copy = ["stack", "up", "--name", &other, "--dir", ".", "--image", "mounted.img"];
+    for device in [&["--device", "none"][..], &[]] {
+        let words = [&["--fs", "ext4", "--size", "16", "--keep", "mounted.img"], device].concat();
+        up(&place, &name, &words);
+        place.fathom(&copy).exits(2).says("mounted.img").says(&format!("stack down {name}"));
+        down(&place, &name);
+        up(&place, &other, &copy[6..]);
+        down(&place, &other);
+        // Attached by somebody else.
+        let attached = Command::new("losetup").args(["-f", "--show"]).arg(place.path("mounted.img")).output();
+        let attached = String::from_utf8(attached.unwrap().stdout).unwrap();
+        place.fathom(&copy).exits(2).says(&format!("{} writes it", attached.trim()));
+        assert!(Command::new("losetup").args(["-d", attached.trim()]).status().unwrap().success());
+        fs::remove_file(place.path("mounted.img")).unwrap();
+    }
+    // Nor is it told of where it is not.
+    up(&place, &name, &["--fs", "ext4", "--size", "16", "--keep", "mounted.img"]);
+    fs::remove_file(place.path("mounted.img")).unwrap();
+    assert!(down(&place, &name).contains("mounted.img is not there any more"));
+    nothing_is_up(&place, &["mounted", "copied"]);
+}
+
 #[test]
 fn a_guest_mounts_an_image_that_was_kept() {
     let place = Place::new();

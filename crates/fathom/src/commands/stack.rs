@@ -18,7 +18,10 @@ pub fn run(asked: &Stack) -> super::Result {
             named::down(name).map_err(wrong_or_failed)?;
             match kept {
                 None => println!("{name} is down; its image is gone."),
-                Some(path) => println!("{name} is down; its image is {}", path.display()),
+                Some(path) if path.exists() => println!("{name} is down; its image is {}", path.display()),
+                Some(path) => {
+                    println!("{name} is down; its image {} is not there any more.", path.display());
+                }
             }
             Ok(Outcome::Good)
         }
