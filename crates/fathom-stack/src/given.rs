@@ -66,6 +66,10 @@ pub(crate) fn taken_over(spec: &StackSpec, named: bool) -> Result<StackSpec, Sta
         if spec.filesystem == "dir" {
             return refused("keep", "a directory has no image: name a file system".into());
         }
+        if spec.log_mib.is_some() {
+            let problem = "the external log would go with the stack, and without it the image is of no use: leave out `log_mib`";
+            return refused("keep", problem.into());
+        }
         if path.symlink_metadata().is_ok() {
             let problem = format!("{} exists, and would be overwritten: name another file", path.display());
             return refused("keep", problem);

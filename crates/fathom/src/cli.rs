@@ -240,7 +240,7 @@ pub struct StackUp {
     /// Begin with a copy of this image, e.g. of a card, instead of a file system that is made; nobody may have it mounted
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
     pub image: Option<PathBuf>,
-    /// Keep the image: in this new file, which stays when the stack is taken down or its processes are killed
+    /// Keep the image: in this new file, which stays when the stack is taken down or its processes are killed (not with --log)
     #[arg(long, value_name = "FILE")]
     pub keep: Option<PathBuf>,
     /// A modelled device under it, e.g. sd-sandisk-extreme (`fathom list devices`), or a model's file

@@ -218,7 +218,7 @@ fn what_cannot_be_begun_with_or_kept_is_refused() {
     made("fine.img", 16);
     File::options().write(true).open(place.path("fine.img")).unwrap().set_len((16 << 20) + 512).unwrap();
     let name = named("refused");
-    let cases: [(&[&str], &[&str]); 13] = [
+    let cases: [(&[&str], &[&str]); 14] = [
         (&["--image", "none.img"], &["none.img", "No such file"]),
         (&["--image", "directory"], &["no file", "dd if="]),
         (&["--image", "pipe"], &["no file"]),
@@ -232,6 +232,7 @@ fn what_cannot_be_begun_with_or_kept_is_refused() {
         (&["--image", "good.img", "--size", "16"], &["--size"]),
         (&["--keep", "there.img"], &["there.img exists"]),
         (&["--fs", "dir", "--keep", "new.img"], &["a directory has no image"]),
+        (&["--keep", "new.img", "--log", "8"], &["external log would go", "leave out"]),
     ];
     for (words, parts) in cases {
         let end = place.fathom(&[&["stack", "up", "--name", &name, "--dir", "."], words].concat());
