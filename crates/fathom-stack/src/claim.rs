@@ -244,6 +244,14 @@ impl Entry {
         }
     }
 
+    /// Files that stay with a complete stack, and go with one that is not: the command may be given again as it was.
+    pub fn unfinished(&self) -> Vec<PathBuf> {
+        let mut all: Vec<PathBuf> = self.spec.keep.iter().cloned().chain(self.spec.logs()).collect();
+        // One without a name is never kept: its log is complete when it is taken down.
+        all.retain(|_| self.name.is_some() && !self.kept);
+        all
+    }
+
     /// Writes the entry, whole or not at all.
     ///
     /// # Errors
@@ -344,9 +352,8 @@ pub(crate) fn undo(home: &Path, entry: &Entry, patience: Patience) -> Result<(),
     for end in [".img", ".log.img"] {
         gone(fs::remove_file(image_path(entry, end)), "remove", &image_path(entry, end))?;
     }
-    // What was to be kept is, once the stack was complete.
-    if let Some(path) = entry.spec.keep.as_deref().filter(|_| !entry.kept) {
-        gone(fs::remove_file(path), "remove", path)?;
+    for path in entry.unfinished() {
+        gone(fs::remove_file(&path), "remove", &path)?;
     }
     if let Some(work) = &entry.work {
         gone(fs::remove_dir_all(work), "remove", work)?;

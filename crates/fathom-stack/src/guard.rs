@@ -7,14 +7,14 @@
 
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::claim::{Entry, device_points, image_path, mount_point};
 
 /// $1 mount point, $2 entry, $3 directory of a `dir` stack or empty, $4 and $5 images (nameless but for a moment),
 /// $6 the stack's trace instance or empty (there is one only while blocks are traced), $7 and $8 where modelled devices are
-/// served, as far as there are any. A mount whose server was killed cannot be looked at, so it is the directory above and rmdir that tell. An rmdir that
+/// served, or empty; the others are files that go with a stack that was not complete. A mount whose server was killed cannot be looked at, so it is the directory above and rmdir that tell. An rmdir that
 /// succeeds proves that nothing is mounted and nothing can be mounted there any more. A process that still uses the mount has 60
 /// seconds to end.
 const SCRIPT: &str = r#"
@@ -46,9 +46,12 @@ for at in "$7" "$8"; do
 done
 rm -f -- "$4" "$5"
 rm -rf -- "$2/state"
-if [ -n "$3" ]; then rm -rf -- "$3" || exit 1; fi
-rm -f -- "$2/entry.json" "$2/entry.json.new" "$2/owner"
-rmdir -- "$2"
+home=$2 work=$3
+shift 8
+[ "$#" -gt 0 ] && rm -f -- "$@"
+if [ -n "$work" ]; then rm -rf -- "$work" || exit 1; fi
+rm -f -- "$home/entry.json" "$home/entry.json.new" "$home/owner"
+rmdir -- "$home"
 "#;
 
 /// A running guard.
@@ -62,6 +65,8 @@ impl Guard {
     /// No shell can be started.
     pub fn start(home: &Path, entry: &Entry) -> io::Result<Guard> {
         let empty = Path::new("");
+        let mut devices = device_points(home, entry);
+        devices.resize(2, PathBuf::new());
         // Where there is no tracefs nothing is traced.
         let instance = crate::blocks::instance_path(&entry.tag).ok();
         let mut shell = Command::new("/bin/sh");
@@ -73,7 +78,8 @@ impl Guard {
             .arg(entry.work.as_deref().unwrap_or(empty))
             .args([image_path(entry, ".img"), image_path(entry, ".log.img")])
             .arg(instance.as_deref().unwrap_or(empty))
-            .args(device_points(home, entry))
+            .args(devices)
+            .args(entry.unfinished())
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
             // Not on the mount, nor on the file system that holds it.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{CommandLine, file_name};
+use crate::device::data_of;
 
 /// A storage stack as written in an experiment file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +57,12 @@ pub struct StackSpec {
 }
 
 impl StackSpec {
+    /// The files of the log of operations.
+    pub(crate) fn logs(&self) -> Vec<PathBuf> {
+        let data = self.operations.as_deref().filter(|_| self.capture).map(data_of);
+        self.operations.iter().cloned().chain(data).collect()
+    }
+
     /// How the file system was made, for the record: the commands without their programs' directories, or the image that it is a
     /// copy of.
     pub(crate) fn made(&self, commands: &[CommandLine]) -> String {

@@ -140,12 +140,12 @@ impl Stacks {
             self.check_unused(path)?;
         }
         let checked = self.checked(spec)?;
+        // A leftover may hold the very space that is needed. What cannot be removed now is reported by `leftovers`.
+        self.sweep();
         // From here on the new file is the claim's, which removes it unless the stack is complete in the end.
         if let Some(path) = &spec.keep {
             Image::begin(path).map_err(StackError::io("make", path))?;
         }
-        // A leftover may hold the very space that is needed. What cannot be removed now is reported by `leftovers`.
-        self.sweep();
         let mut claim = Claim::new(&self.state, label, name, spec).inspect_err(|_| {
             if let Some(path) = &spec.keep {
                 let _ = fs::remove_file(path);
@@ -361,9 +361,12 @@ impl Stacks {
                 }
             };
         }
-        if let Some(path) = spec.operations.as_deref().filter(|path| path.exists()) {
-            let problem = format!("{} exists, and would be overwritten: name another file", path.display());
-            return refused("operations", problem);
+        for path in spec.logs() {
+            if path.exists() {
+                let problem =
+                    format!("{} exists, and would be overwritten: name another file", path.display());
+                return refused("operations", problem);
+            }
         }
         if spec.filesystem == "dir" {
             let problem =

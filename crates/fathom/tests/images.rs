@@ -176,6 +176,37 @@ fn an_image_that_is_mounted_is_not_begun_with() {
     nothing_is_up(&place, &["mounted", "copied"]);
 }
 
+/// Ctrl-C said nothing and left the image, so that the same command failed.
+#[test]
+fn a_stack_that_was_stopped_on_its_way_up_leaves_no_files() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let name = named("stopped");
+    let words =
+        ["stack", "up", "--fs", "ext4", "--size", "512", "--name", &name, "--dir", ".", "--device", "none"];
+    let words = [&words[..], &["--keep", "stopped.img", "--operations", "stopped.ops", "--capture"]].concat();
+    let files = ["stopped.img", "stopped.ops", "stopped.ops.data"];
+    let running = place.start(&words);
+    running.wait_until(|| files.iter().all(|file| place.path(file).exists()) && running.listens());
+    running.interrupt();
+    running.end().exits(1).says("Stopped").says("is being removed");
+    let begin = std::time::Instant::now();
+    while files.iter().any(|file| place.path(file).exists()) {
+        assert!(begin.elapsed() < std::time::Duration::from_secs(60), "{:?}", place.files());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let left = || place.fathom(&["stack", "list"]).stdout.contains(&name);
+    while left() {
+        assert!(begin.elapsed() < std::time::Duration::from_secs(60), "{name} is still there");
+    }
+    // And what is complete stays.
+    place.fathom(&words).exits(0);
+    down(&place, &name);
+    assert!(files.iter().all(|file| place.path(file).exists()), "{:?}", place.files());
+}
+
 #[test]
 fn a_guest_mounts_an_image_that_was_kept() {
     let place = Place::new();
@@ -249,6 +280,19 @@ fn what_cannot_be_begun_with_or_kept_is_refused() {
         .fathom(&["stack", "up", "--name", &name, "--dir", "none", "--size", "16", "--keep", "new.img"])
         .exits(1);
     assert!(!place.path("new.img").exists());
+    // Nor is its log, so that the same command may be given again.
+    let words = ["--device", "none", "--operations", "new.ops", "--capture"];
+    for _ in 0..2 {
+        let failing = ["stack", "up", "--name", &name, "--dir", ".", "--size", "16", "--mount", "nonsense=1"];
+        let end = place.fathom(&[&failing[..], &words].concat());
+        end.exits(1).says("nonsense");
+        assert!(!place.path("new.ops").exists() && !place.path("new.ops.data").exists(), "{end}");
+    }
+    place.write("new.ops.data", "precious");
+    let end =
+        place.fathom(&[&["stack", "up", "--name", &name, "--dir", ".", "--size", "16"][..], &words].concat());
+    end.exits(2).says("new.ops.data exists");
+    assert_eq!(place.read("new.ops.data"), b"precious");
     let cases = [
         ("filesystem = \"ext4\"\nkeep = \"new.img\"", "the stack has no key `keep`"),
         ("filesystem = \"ext4\"\nimage = \"text.img\"", "no file system that is known"),

@@ -26,6 +26,7 @@ pub use disk::{Disk, DiskError, FILE, Options, STATISTICS, Shared, Trial};
 pub use fault::{Fault, Faults, Outcome};
 pub use latency::Latency;
 pub use model::{Cache, Flush, Kind, Model, ModelError, Side, Stall};
+pub(crate) use oplog::data_of;
 pub use oplog::{End, Log, OperationLog, Record, log_end, read_log};
 pub use presets::{preset, presets, text_of};
 pub use statistics::{DeviceUse, LATE_NS, LATE_SHARE, Statistics, TESTED_FROM_NS, Times, Tried};

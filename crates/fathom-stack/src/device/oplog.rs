@@ -15,12 +15,11 @@
 //! belongs to a device that is up, or to a server that was killed. What is in the files is always a beginning of all that was to be
 //! written: a record that names a place beyond the data file's end has lost its data, and is read as one without.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::fault::Outcome;
 use super::timeline::Operation;
@@ -292,10 +291,10 @@ impl OperationLog {
 }
 
 /// Where the data of a log is kept.
-fn data_of(path: &Path) -> OsString {
+pub(crate) fn data_of(path: &Path) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".data");
-    beside
+    beside.into()
 }
 
 /// What is in a log.

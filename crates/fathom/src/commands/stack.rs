@@ -1,7 +1,11 @@
 //! `fathom stack up|down|list`: a file system of a chosen kind, mounted, for the user's own program.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
 
+use fathom_lab::schedule::Interrupt;
 use fathom_stack::guest::{Build, Kernel};
 use fathom_stack::{Report, StackError, StackSpec, named};
 
@@ -67,7 +71,22 @@ fn up(asked: &StackUp) -> super::Result {
         device_seed: 0,
         guest: asked.guest,
     };
-    let made = named::up(name, spec).map_err(wrong_or_failed)?;
+    let interrupt = Interrupt::new();
+    interrupt.on_signals().map_err(|error| Error::failed(format!("signals: {error}")))?;
+    let made = thread::scope(|scope| {
+        let (over, waited) = channel::<()>();
+        scope.spawn(move || {
+            while waited.recv_timeout(Duration::from_millis(20)) == Err(RecvTimeoutError::Timeout) {
+                if interrupt.is_raised() {
+                    stopped(name);
+                }
+            }
+        });
+        let made = named::up(name, spec);
+        drop(over);
+        made
+    });
+    let made = made.map_err(wrong_or_failed)?;
     println!("{}", made.path.display());
     eprintln!("{name}: {} on {}, mounted {}", made.record.filesystem, made.record.device, made.record.mount);
     for warning in &made.record.warnings {
@@ -78,6 +97,15 @@ fn up(asked: &StackUp) -> super::Result {
     }
     eprintln!("Take it down with:  fathom stack down {name}");
     Ok(Outcome::Good)
+}
+
+/// Ends this process, whose guard then undoes what there is of the stack.
+fn stopped(name: &str) -> ! {
+    match named::list().iter().any(|it| it.name == name) {
+        true => eprintln!("Stopped when {name} was up already. Take it down with:  fathom stack down {name}"),
+        false => eprintln!("Stopped: what there was of {name} is being removed."),
+    }
+    std::process::exit(1)
 }
 
 /// Named stacks first, unless only leftovers are to go, then what killed runs left; stacks of runs that go on now are left alone.
