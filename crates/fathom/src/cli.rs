@@ -249,13 +249,15 @@ pub struct StackUp {
     /// The modelled device of the external log (with --log and --device) [default: another one like --device]
     #[arg(long, value_name = "NAME|FILE.toml", default_value = "", hide_default_value = true)]
     pub log_device: String,
-    /// What fails on the modelled device, e.g. write-error@1000 (may be given several times)
+    /// What fails on the modelled device of the file system (not of an external log), e.g. write-error@1000; mkfs and mount count
+    /// (may be given several times)
     #[arg(long, value_name = "FAULT")]
     pub fault: Vec<String>,
-    /// Log every operation on the modelled device to this new file (`fathom stack operations FILE` prints it)
+    /// Log every operation on the modelled device of the file system (not of an external log) to this new file (`fathom stack
+    /// operations FILE` prints it)
     #[arg(long, value_name = "FILE")]
     pub operations: Option<PathBuf>,
-    /// Keep the data of the writes as well, in FILE.data
+    /// With --operations: keep the data of these writes as well, in FILE.data
     #[arg(long, requires = "operations")]
     pub capture: bool,
     /// Mount it in a guest kernel even where this machine's own has the file system

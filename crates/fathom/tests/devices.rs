@@ -249,6 +249,10 @@ fn an_external_log_lies_on_a_modelled_device_of_its_own() {
         place.fathom(&["stack", "down", &name]).exits(0);
         assert_eq!(mounts_of(&name), Vec::<String>::new());
     }
+    // What fails and is logged is the file system's device, and the help says so of both.
+    let help = place.fathom(&["stack", "up", "--help"]).stdout;
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(help.matches("not of an external log").count(), 2, "{help}");
     let words = ["stack", "up", "--fs", "xfs", "--size", "320", "--dir", ".", "--log-device", "nvme"];
     place.fathom(&words).exits(2).says("log_device");
     let words = &words[..words.len() - 2];
