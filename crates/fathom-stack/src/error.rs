@@ -57,7 +57,7 @@ pub enum StackError {
     },
     /// The image does not fit.
     #[error(
-        "no space for an image of {} MiB in {}: {} MiB are free; use a smaller size_mib (at least {min_mib} for {filesystem}) or another directory",
+        "no space for an image of {} MiB in {}: {} MiB are free; use a smaller `size_mib` (at least {min_mib} for {filesystem}) or another directory",
         needed_bytes.div_ceil(1 << 20), path.display(), free_bytes >> 20
     )]
     NoSpace {

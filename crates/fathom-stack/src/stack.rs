@@ -879,10 +879,10 @@ pub(crate) fn refused(directory: &Path, error: io::Error) -> StackError {
         }
         Some(libc::EACCES | libc::EPERM) => "you may not write here; give a directory of your own".to_owned(),
         Some(libc::ENOSPC | libc::EDQUOT) => {
-            "no space left (or a quota is used up); give another directory or a smaller size_mib".to_owned()
+            "no space left (or a quota is used up); give another directory or a smaller `size_mib`".to_owned()
         }
         Some(libc::EFBIG) => {
-            "its file system cannot hold a file of that size; give another directory or a smaller size_mib"
+            "its file system cannot hold a file of that size; give another directory or a smaller `size_mib`"
                 .to_owned()
         }
         _ => error.to_string(),

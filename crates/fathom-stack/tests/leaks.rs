@@ -40,7 +40,7 @@ fn a_failing_step_leaves_nothing_and_says_what_failed() {
         (spec("ext4", &[], "data=sideways"), vec!["mount", "data=sideways", "it said"]),
         (spec("ext4", &[], "ro"), vec!["read-only"]),
         (spec("ext4", &["-I", "3"], ""), vec!["mke2fs", "-I 3"]),
-        (StackSpec { size_mib: 16 << 20, ..spec("ext4", &[], "") }, vec!["no space", "smaller size_mib"]),
+        (StackSpec { size_mib: 16 << 20, ..spec("ext4", &[], "") }, vec!["no space", "smaller `size_mib`"]),
         (
             StackSpec { log_mib: Some(64), ..spec("ext4", &[], "no_such_option") },
             vec!["mount", "no_such_option"],

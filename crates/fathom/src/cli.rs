@@ -48,7 +48,7 @@ pub enum Command {
     /// What changed between two results, with intervals; ~ where nothing is proven
     #[command(after_help = "Example:\n  fathom compare before/results.db after/results.db")]
     Compare(Compare),
-    /// A file system of a chosen kind on a loop device, mounted, for your own use (needs root)
+    /// A file system of a chosen kind, mounted, for your own use (needs root or a guest kernel)
     #[command(
         after_help = "Examples:\n  fathom stack up --fs xfs --name lab\n  fathom stack list\n  fathom stack down lab\n  \
                       fathom stack down --leftovers  what a killed run left behind, and nothing else\n  \

@@ -254,12 +254,12 @@ fn an_external_log_lies_on_a_modelled_device_of_its_own() {
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(help.matches("not of an external log").count(), 2, "{help}");
     let words = ["stack", "up", "--fs", "xfs", "--size", "320", "--dir", ".", "--log-device", "nvme"];
-    place.fathom(&words).exits(2).says("log_device");
+    place.fathom(&words).exits(2).says("--log-device");
     let words = &words[..words.len() - 2];
     place
         .fathom(&[words, &["--device", "sd-slow", "--log", "64", "--log-device", "nvm"]].concat())
         .exits(2)
-        .says("log_device");
+        .says("--log-device");
 }
 
 #[test]

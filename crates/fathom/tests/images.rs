@@ -257,8 +257,8 @@ fn what_cannot_be_begun_with_or_kept_is_refused() {
         (&["--image", "short.img"], &["cut off", "16777216", "8388608"]),
         (&["--image", "odd.img"], &["no multiple of a sector's 512"]),
         (&["--image", "good.img", "--fs", "xfs"], &["it holds ext2 or ext4, not xfs"]),
-        (&["--image", "good.img", "--mkfs", "-O"], &["mkfs", "leave it out"]),
-        (&["--image", "good.img", "--log", "8"], &["log_mib", "leave it out"]),
+        (&["--image", "good.img", "--mkfs", "-O"], &["--mkfs:", "leave it out"]),
+        (&["--image", "good.img", "--log", "8"], &["--log:", "leave it out"]),
         (&["--image", "fine.img", "--device", "ufs-fresh"], &["sectors of 4096 bytes", "no multiple"]),
         (&["--image", "good.img", "--size", "16"], &["--size"]),
         (&["--keep", "there.img"], &["there.img exists"]),
@@ -272,6 +272,21 @@ fn what_cannot_be_begun_with_or_kept_is_refused() {
             end.says(part);
         }
     }
+    // In words of the command line, not of experiment files.
+    let cases: [(&[&str], &str); 6] = [
+        (&["--log", "0"], "--log: 0 MiB is out of range"),
+        (&["--size", "0"], "--size: 0 MiB is out of range"),
+        (&["--log-device", "none"], "give --log and --device as well"),
+        (&["--fault", "gone"], "--fault: only a modelled device fails on demand: name one with --device"),
+        (&["--fs", "dir", "--log", "8"], "--log: has no meaning for --fs dir"),
+        (&["--size", "16777216"], "use a smaller --size"),
+    ];
+    for (words, part) in cases {
+        let end = place.fathom(&[&["stack", "up", "--name", &name, "--dir", "."], words].concat());
+        end.fails().says(part);
+        assert!(!end.stderr.contains("_mib") && !end.stderr.contains("stack:"), "{end}");
+    }
+    assert!(place.fathom(&["stack", "--help"]).stdout.contains("needs root or a guest kernel"));
     assert_eq!(place.read("there.img"), b"precious");
     // What is not complete is not kept.
     let words = ["--size", "16", "--mount", "nonsense=1", "--keep", "new.img"];

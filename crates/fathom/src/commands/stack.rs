@@ -51,7 +51,7 @@ fn up(asked: &StackUp) -> super::Result {
     let filesystem = match (&asked.fs, &image) {
         (Some(name), _) => name.clone(),
         (None, None) => "ext4".into(),
-        (None, Some(path)) => fathom_stack::filesystem_in(path).map_err(wrong_or_failed)?,
+        (None, Some(path)) => fathom_stack::filesystem_in(path).map_err(in_options)?,
     };
     let name = asked.name.as_deref().unwrap_or(&filesystem);
     let spec = &StackSpec {
@@ -86,7 +86,7 @@ fn up(asked: &StackUp) -> super::Result {
         drop(over);
         made
     });
-    let made = made.map_err(wrong_or_failed)?;
+    let made = made.map_err(in_options)?;
     println!("{}", made.path.display());
     eprintln!("{name}: {} on {}, mounted {}", made.record.filesystem, made.record.device, made.record.mount);
     for warning in &made.record.warnings {
@@ -184,6 +184,36 @@ fn list(json: bool) -> super::Result {
         println!("      remove it with:  fathom stack down {what}");
     }
     Ok(Outcome::Good)
+}
+
+/// An error of what `stack up` was asked for: what experiments call a key is an option here.
+fn in_options(error: StackError) -> Error {
+    const OPTIONS: [(&str, &str); 9] = [
+        ("filesystem", "--fs"),
+        ("size_mib", "--size"),
+        ("log_mib", "--log"),
+        ("log_device", "--log-device"),
+        ("faults", "--fault"),
+        ("device", "--device"),
+        ("operations", "--operations"),
+        ("mount", "--mount"),
+        ("image", "--image"),
+    ];
+    let in_words = |text: String| {
+        let in_words = |text: String, (key, option): &(&str, &str)| text.replace(&format!("`{key}`"), option);
+        OPTIONS.iter().fold(text, in_words).replace("filesystem = \"dir\"", "--fs dir")
+    };
+    match error {
+        StackError::Spec { field, problem } => {
+            let option = OPTIONS.iter().find(|it| it.0 == field);
+            let option = option.map_or_else(|| format!("--{field}"), |it| it.1.to_owned());
+            Error::asked(format!("{option}: {}", in_words(problem)))
+        }
+        other => match wrong_or_failed(other) {
+            Error::Asked(text) => Error::Asked(in_words(text)),
+            Error::Failed(text) => Error::Failed(in_words(text)),
+        },
+    }
 }
 
 /// A request that no machine could fulfil is asked wrongly; all else has failed here.
