@@ -1,7 +1,11 @@
 //! Named stacks: a device and file system of a chosen kind, mounted, for the user's own use
 //! (`fathom stack up|list|down`). They outlive the command that made them, and end with `down` or with the machine.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +17,9 @@ use crate::mountinfo::mounts;
 use crate::process::Process;
 use crate::spec::{StackRecord, StackSpec};
 use crate::stack::Stacks;
+
+/// How long a device's server may take to tell its statistics.
+const STATISTICS_LIMIT: Duration = Duration::from_secs(10);
 
 /// A named stack.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -122,13 +129,30 @@ impl Stacks {
         })?;
         let Some(point) = device_points(&home, &entry).get(which).cloned() else { return Ok(None) };
         let path = point.join(STATISTICS);
-        let gone = |problem: String| StackError::Mount {
+        let unanswering = |problem: String| StackError::Mount {
             path: path.clone(),
-            problem: format!(
-                "the modelled device does not answer ({problem}): its server has ended, or it is not mounted any more. `fathom stack down {name}` removes what is left"
-            ),
+            problem: format!("the modelled device does not answer: {problem}"),
         };
-        let text = std::fs::read(&path).map_err(|error| gone(error.to_string()))?;
+        let gone = |problem: String| {
+            unanswering(format!(
+                "its server has ended, or it is not mounted any more ({problem}). `fathom stack down {name}` removes what is left"
+            ))
+        };
+        if let Some(server) = entry.servers.get(which).filter(|server| server.is_stopped()) {
+            return Err(unanswering(format!(
+                "its server (process {pid}) is stopped, and so is whoever uses the stack: `kill -CONT {pid}` lets it go on",
+                pid = server.pid()
+            )));
+        }
+        let text = match read_within(&path, STATISTICS_LIMIT) {
+            Some(text) => text.map_err(|error| gone(error.to_string()))?,
+            None => {
+                return Err(unanswering(format!(
+                    "its server has not answered in {} s, because it hangs or this machine is very busy",
+                    STATISTICS_LIMIT.as_secs()
+                )));
+            }
+        };
         serde_json::from_slice(&text).map(Some).map_err(|error| gone(error.to_string()))
     }
 
@@ -157,11 +181,19 @@ impl Stacks {
     }
 }
 
-fn home_of(state: &std::path::Path, name: &str) -> PathBuf {
+/// What a file holds; none where nobody gives it in time. The thread that waits for it is left to itself.
+fn read_within(path: &Path, limit: Duration) -> Option<io::Result<Vec<u8>>> {
+    let (sender, read) = channel();
+    let path = path.to_path_buf();
+    thread::spawn(move || sender.send(std::fs::read(path)));
+    read.recv_timeout(limit).ok()
+}
+
+fn home_of(state: &Path, name: &str) -> PathBuf {
     state.join("stacks").join(format!("named-{name}"))
 }
 
-fn named(name: String, entry: Entry, state: &std::path::Path) -> Named {
+fn named(name: String, entry: Entry, state: &Path) -> Named {
     let home = home_of(state, &name);
     let point = mount_point(&home);
     let mounted = || mounts().unwrap_or_default().iter().any(|mount| mount.point == point);

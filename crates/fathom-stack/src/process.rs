@@ -75,6 +75,11 @@ impl Process {
         self.seen().is_some()
     }
 
+    /// Whether it is stopped: by SIGSTOP, or by a debugger.
+    pub fn is_stopped(self) -> bool {
+        self.seen().is_some_and(|it| it.stopped)
+    }
+
     /// Kills it, whether it is stopped or not.
     pub fn kill(self) {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return };

@@ -305,7 +305,7 @@ pub enum StackAction {
                       fathom stack up --fs ext4 --device ./my-card.toml"
     )]
     Calibrate(Calibrate),
-    /// What the modelled devices under named stacks are doing: operations, bytes, queue, latencies, lateness
+    /// What the modelled devices under named stacks have done since they were made, mkfs included: operations, bytes, queue, latencies
     #[command(
         after_help = "Examples:\n  fathom stack status card\n  fathom stack status card --watch      a line a second, until Ctrl-C\n  \
                       fathom stack status --json"

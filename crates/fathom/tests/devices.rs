@@ -169,6 +169,11 @@ fn a_stack_whose_server_stopped_goes_down_in_time() {
     // Not synced: to be written when it is unmounted.
     std::fs::write(work.join("file"), vec![1; 1 << 20]).unwrap();
     let stopped = Stopped::new(server(&place));
+    // Who asks how it is waited for it, too.
+    let asked = Instant::now();
+    let hint = format!("`kill -CONT {}` lets it go on", stopped.0);
+    place.fathom(&["stack", "status", &name]).exits(1).says("is stopped").says(&hint);
+    assert!(asked.elapsed() < SOON, "{:?}", asked.elapsed());
     let begin = Instant::now();
     place.fathom(&["stack", "down", &name]).exits(1).says("stood still and was killed");
     assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
@@ -312,8 +317,11 @@ fn what_a_device_is_doing_can_be_watched() {
         assert!(moment["late_share"].is_number(), "{moment:#}");
     }
     for (text, parts) in [
-        (status(&[]), ["in sequence", "answers late", "self-test off by", "sd-slow"]),
-        (status(&["--watch", "0.1", "--count", "1"]), ["reads/s", "flush p50", "queue", "late"]),
+        (
+            status(&[]),
+            &["mkfs and mount included", "in sequence", "answers late", "self-test off by", "sd-slow"][..],
+        ),
+        (status(&["--watch", "0.1", "--count", "1"]), &["reads/s", "flush p50", "queue", "late"]),
     ] {
         assert!(parts.iter().all(|part| text.contains(part)), "{text}");
     }

@@ -205,3 +205,20 @@ fn leftovers_go_without_what_is_up() {
     assert!(listed.contains("lives") && !listed.contains("left behind"), "{listed}");
     fathom("stack down lives").exits(0);
 }
+
+#[test]
+fn a_long_name_shifts_no_columns() {
+    let place = Place::new();
+    let state = place.path("state").display().to_string();
+    let fathom = |words: &[&str]| place.fathom_with(words, &[("FATHOM_STATE_DIR", state.as_str())]);
+    let names = ["a", "a-name-of-more-than-12-letters"];
+    for name in names {
+        fathom(&["stack", "up", "--fs", "dir", "--dir", ".", "--name", name]).exits(0);
+    }
+    let listed = fathom(&["stack", "list"]).stdout;
+    let columns: Vec<_> = listed.lines().map(|line| line.find(" MiB  /")).collect();
+    assert!(columns.len() == 2 && columns[0].is_some() && columns[0] == columns[1], "{listed}");
+    for name in names {
+        fathom(&["stack", "down", name]).exits(0);
+    }
+}

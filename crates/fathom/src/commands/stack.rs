@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use fathom_lab::schedule::Interrupt;
 use fathom_stack::guest::{Build, Kernel};
-use fathom_stack::{Report, StackError, StackSpec, named};
+use fathom_stack::named::{self, Named};
+use fathom_stack::{Report, StackError, StackSpec};
 
 use crate::cli::{Stack, StackAction, StackUp};
 use crate::outcome::{Error, Outcome};
@@ -166,13 +167,21 @@ fn list(json: bool) -> super::Result {
     if stacks.is_empty() {
         println!("No stack is up.  fathom stack up --fs ext4 --name lab");
     }
+    let state = |one: &Named| match (&one.problem, one.up) {
+        (Some(_), _) => "broken".to_owned(),
+        (None, true) => one.record.filesystem.clone(),
+        (None, false) => "not mounted".to_owned(),
+    };
+    let widest = |of: &dyn Fn(&Named) -> usize, least| stacks.iter().map(of).fold(least, usize::max);
+    let (names, states) = (widest(&|one| one.name.len(), 12), widest(&|one| state(one).len(), 8));
     for one in &stacks {
-        let state = match (&one.problem, one.up) {
-            (Some(_), _) => "broken",
-            (None, true) => one.record.filesystem.as_str(),
-            (None, false) => "not mounted",
-        };
-        println!("  {:12}  {:8}  {:6} MiB  {}", one.name, state, one.spec.size_mib, one.path.display());
+        println!(
+            "  {:names$}  {:states$}  {:6} MiB  {}",
+            one.name,
+            state(one),
+            one.spec.size_mib,
+            one.path.display()
+        );
         if let Some(problem) = &one.problem {
             println!("      {problem}\n      remove it with:  fathom stack down {}", one.name);
         }

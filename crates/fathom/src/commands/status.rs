@@ -184,7 +184,7 @@ fn time(ns: Option<u64>) -> String {
 fn as_text(one: &Named, it: &Statistics) -> String {
     let used = it.use_of();
     let mut text = format!(
-        "{}: {} on {}, {} for {}\n",
+        "{}: {} on {}, {} for {}, mkfs and mount included\n",
         one.name,
         one.spec.filesystem,
         one.record.device,
