@@ -583,7 +583,7 @@ impl Stacks {
             Some(file) => file.metadata().map_err(StackError::io("read", &entry.directory))?.len(),
             None => mib << 20,
         };
-        let place = kept.unwrap_or(&entry.directory);
+        let place = kept.and_then(Path::parent).unwrap_or(&entry.directory);
         let made = match kept {
             Some(path) => OpenOptions::new()
                 .read(true)

@@ -165,6 +165,7 @@ fn words_that_mean_nothing_are_refused() {
         (&["run", "mine.toml", "--dir", "no/such/place"], 2, &["no/such/place"]),
         (&["run", "mine.toml", "--dir", "mine.toml"], 2, &["mine.toml", "directory"]),
         (&["run", "mine.toml", "--out", "."], 2, &["--out"]),
+        (&["run", "mine.toml", "--out", "mine.toml"], 2, &["--out", "not a results file", "another file"]),
         (&["run", "mine.toml", "--resume"], 2, &["--resume"]),
         (&["list", "nothing"], 2, &["experiments"]),
         (&["list", "--show", "journal"], 2, &["journal"]),

@@ -665,6 +665,24 @@ fn a_log_that_could_not_be_written_is_told_of_wherever_it_matters() {
             let _ = std::fs::remove_file(place.path(file));
         }
     }
+    // Nor does an image fit there that is to be kept.
+    let words = [
+        "stack",
+        "up",
+        "--fs",
+        "ext4",
+        "--size",
+        "32",
+        "--name",
+        &name,
+        "--dir",
+        ".",
+        "--keep",
+        "small/k.img",
+    ];
+    let end = place.fathom(&words);
+    end.exits(1).says("/small: no space left").says("smaller --size");
+    assert!(!place.path("small/k.img").exists());
     // The end of a log is only in its server's memory.
     up(&place, &name, &["none", "--operations", "small/log"]);
     let process = server(&place);

@@ -92,6 +92,8 @@ fn results_file(asked: &Run, name: &str) -> Result<PathBuf, Error> {
         return Err(Error::asked(format!("--out {}: a directory; name a file in it", file.display())));
     }
     if asked.out.is_some() && !asked.resume && file.exists() {
+        // What is no results file cannot be gone on with either.
+        Results::load(&file).map_err(|error| Error::asked(format!("--out {error}; name another file")))?;
         return Err(Error::asked(StoreError::Exists { path: file }));
     }
     Ok(file)
