@@ -10,6 +10,10 @@ use std::path::Path;
 /// Clients, and messages under way for each, that fill a store before a Sender is measured.
 const FILL: (usize, usize) = (4, 256);
 
+/// The quantiles of latencies, by name.
+const QUANTILES: [(&str, f64); 6] =
+    [("min", 0.0), ("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
+
 /// What was measured. Rates are per second of the run, latencies in milliseconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
@@ -37,6 +41,8 @@ pub struct Measured {
     pub delivered_per_s: f64,
     /// Messages that became final in a second: delivered, undeliverable or expired.
     pub finished_per_s: f64,
+    /// The same, by the name that the table has.
+    pub final_per_s: f64,
     /// Receipts that reached their application in a second.
     pub receipts_per_s: f64,
     /// From the intended submission to the acknowledgement, of accepted messages: least, median, 90, 99, 99.9 %, most, ms.
@@ -45,6 +51,8 @@ pub struct Measured {
     pub deliver_ms: [f64; 6],
     /// From claim to durable completion: the same.
     pub send_ms: [f64; 6],
+    /// What the six numbers of each latency are.
+    pub quantiles: [&'static str; 6],
     /// Counters.
     pub figures: Snapshot,
     /// Bytes of log for each message; none where the store does not count.
@@ -138,12 +146,12 @@ pub fn measure(
     if ran.doubled > 0 {
         return Err(BenchError::Doubled(ran.doubled));
     }
-    let quantiles =
-        |of: &crate::load::Latencies| [0.0, 0.5, 0.9, 0.99, 0.999, 1.0].map(|quantile| of.ms_at(quantile));
+    let quantiles = |of: &crate::load::Latencies| QUANTILES.map(|(_, quantile)| of.ms_at(quantile));
     let open = match plan.pace {
         Pace::Open { rate, burst } => Some((rate, burst)),
         Pace::Closed => None,
     };
+    let final_per_s = (counted.finished + counted.expired) as f64 / ran.seconds;
     Ok(Measured {
         store: kind.name(),
         durability: store.durability().name(),
@@ -160,11 +168,13 @@ pub fn measure(
         offered_per_s: open.map(|_| counted.offered() as f64 / ran.seconds),
         accepted_per_s: counted.accepted as f64 / ran.seconds,
         delivered_per_s: counted.delivered as f64 / ran.seconds,
-        finished_per_s: (counted.finished + counted.expired) as f64 / ran.seconds,
+        finished_per_s: final_per_s,
+        final_per_s,
         receipts_per_s: counted.receipts as f64 / ran.seconds,
         accept_ms: quantiles(&figures.accept),
         deliver_ms: quantiles(&figures.deliver),
         send_ms: quantiles(&figures.send),
+        quantiles: QUANTILES.map(|it| it.0),
         figures: counted,
         log_bytes_per_message: each((before.1, after.1)),
         cpu_us_per_message: each((before.0, after.0)),
@@ -196,9 +206,10 @@ fn fill(store: &dyn Store, plan: &Plan) -> Result<Vec<i64>, BenchError> {
     }
 }
 
-/// CPU time of this process and, where there is one, of the store's server and its children, µs. In steps of 10 ms.
+/// CPU time of this process and its children and, where there is one, of the store's server and its children, µs. A server's is in
+/// steps of 10 ms.
 fn cpu_us(store: &dyn Store) -> Option<u64> {
-    let own = process_cpu_us("self").map(|it| it.0)?;
+    let own = usage_us(libc::RUSAGE_SELF)? + usage_us(libc::RUSAGE_CHILDREN)?;
     let Some(server) = store.server_process() else { return Some(own) };
     let mut sum = own;
     for entry in std::fs::read_dir("/proc").ok()?.flatten() {
@@ -211,6 +222,20 @@ fn cpu_us(store: &dyn Store) -> Option<u64> {
         }
     }
     Some(sum)
+}
+
+/// CPU time of this process with all its threads, or of its children that have ended, µs: getrusage(2).
+fn usage_us(of: libc::c_int) -> Option<u64> {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
+    // SAFETY: the pointer is to a structure that the call fills in, and does before it gives 0.
+    let usage = unsafe {
+        if libc::getrusage(of, usage.as_mut_ptr()) != 0 {
+            return None;
+        }
+        usage.assume_init()
+    };
+    let us = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+    Some(us(usage.ru_utime) + us(usage.ru_stime))
 }
 
 /// CPU time (µs) and parent of a process: proc_pid_stat(5). Clock ticks are 10 ms on every Linux that this runs on.

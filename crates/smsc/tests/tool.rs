@@ -266,6 +266,46 @@ fn what_was_accepted_before_a_kill_can_be_checked() {
     }
 }
 
+/// Rows of JSON had six numbers without a name, and did not tell with what they were measured.
+#[test]
+fn a_row_of_json_says_what_it_is_and_what_was_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = |more: &[&str]| {
+        let bench = ["bench", "--threads", "2", "--messages", "50", "--json"];
+        let output = smsc(dir.path(), &[&bench[..], more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let said = text(&output.stdout);
+        said.lines().map(|it| serde_json::from_str(it).unwrap()).collect::<Vec<serde_json::Value>>()
+    };
+    let axes =
+        ["--selective", "--after-images", "--streams", "2", "--segment-mib", "1", "--locking", "record"];
+    let network =
+        ["--network", "field", "--time-factor", "2000", "--seed", "7", "--repeat", "2", "--zipf", "0.5"];
+    let rows_of_mmdb = rows(&[&axes[..], &network].concat());
+    assert_eq!(rows_of_mmdb.len(), 2);
+    for (seed, row) in (7..).zip(&rows_of_mmdb) {
+        let asked = ["seed", "messages", "network", "time_factor", "validity_s", "zipf", "stations", "rate"];
+        let asked: Vec<&serde_json::Value> = asked.iter().map(|&it| &row[it]).collect();
+        let wanted = serde_json::json!([seed, 50, "field", 2000, 43.2, 0.5, 1_000_000, null]);
+        assert_eq!(serde_json::json!(asked), wanted, "{row}");
+        let axes = serde_json::json!({
+            "selective": true, "after_images": true, "group_commit": true, "streams": 2, "stream_dirs": [],
+            "segment_mib": 1, "locking": "record",
+        });
+        assert_eq!(row["mmdb"], axes);
+        assert_eq!(row["quantiles"], serde_json::json!(["min", "p50", "p90", "p99", "p99.9", "max"]));
+        assert_eq!(row["accept_ms"].as_array().unwrap().len(), 6);
+        assert!(
+            row["final_per_s"].as_f64().unwrap() > 0.0 && row["final_per_s"] == row["finished_per_s"],
+            "{row}"
+        );
+        // Less than a step of 10 ms, and no multiple of one.
+        let cpu_us = row["cpu_us_per_message"].as_f64().unwrap() * 50.0;
+        assert!(cpu_us > 1.0 && (cpu_us / 10_000.0).fract() > 1e-6, "{row}");
+    }
+    assert_eq!(rows(&["--store", "sqlite"])[0]["mmdb"], serde_json::Value::Null);
+}
+
 /// The log streams of the first row stayed where they were, and the second row found a log that was not its own.
 #[test]
 fn log_streams_elsewhere_are_fresh_for_each_row_and_deleted() {

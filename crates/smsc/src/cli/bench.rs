@@ -1,8 +1,9 @@
 //! `smsc bench`
 
 use super::Wrong;
-use super::store::StoreArgs;
+use super::store::{Axes, StoreArgs};
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 use smsc::bench::{Live, Measured, measure};
 use smsc::centre::RetryPolicy;
 use smsc::load::{LiveLine, LoadProfile, Moment, Pace, Plan, SCHEDULED_US, Side};
@@ -99,7 +100,8 @@ pub struct Bench {
     /// Leave the check of the invariants out.
     #[arg(long)]
     no_check: bool,
-    /// One JSON object for each row.
+    /// One JSON object for each row: what was measured and what was asked for. The six numbers of a latency are min, p50, p90, p99,
+    /// p99.9 and max; crates/smsc/README.md explains the fields.
     #[arg(long)]
     json: bool,
 }
@@ -182,13 +184,33 @@ impl Bench {
                     eprintln!("{overload}");
                 }
                 if self.json {
-                    writeln!(std::io::stdout(), "{}", serde_json::to_string(&measured)?)?;
+                    let row = Row { measured: &measured, asked: self.asked(&plan, kind) };
+                    writeln!(std::io::stdout(), "{}", serde_json::to_string(&row)?)?;
                 } else {
                     writeln!(std::io::stdout(), "{}", row(&measured))?;
                 }
             }
         }
         Ok(true)
+    }
+
+    /// What a row was asked for, besides what it was measured with.
+    fn asked(&self, plan: &Plan, kind: StoreKind) -> Asked {
+        Asked {
+            seed: plan.load.seed,
+            messages: plan.messages,
+            network: self.network.display().to_string(),
+            time_factor: self.time_factor,
+            validity_s: plan.load.validity_us as f64 / 1e6,
+            stations: plan.load.stations,
+            zipf: plan.load.zipf,
+            body: plan.load.body_octets,
+            receipts: plan.load.receipt_percent,
+            ucs2: plan.load.ucs2_percent,
+            long: plan.load.long_percent,
+            scheduled: plan.load.scheduled_permille,
+            mmdb: (kind == StoreKind::Mmdb).then(|| self.store.axes()),
+        }
     }
 
     fn kind(&self) -> StoreKind {
@@ -382,6 +404,37 @@ impl Waits {
             );
         }
     }
+}
+
+/// A row as JSON.
+#[derive(Serialize)]
+struct Row<'a> {
+    #[serde(flatten)]
+    measured: &'a Measured,
+    #[serde(flatten)]
+    asked: Asked,
+}
+
+/// Options of a row, as they are called.
+#[derive(Serialize)]
+struct Asked {
+    /// Rounds have one each.
+    seed: u64,
+    /// 0: as many as the time allows.
+    messages: u64,
+    network: String,
+    time_factor: u64,
+    /// In real time.
+    validity_s: f64,
+    stations: u64,
+    zipf: f64,
+    body: usize,
+    receipts: u32,
+    ucs2: u32,
+    long: u32,
+    scheduled: u32,
+    /// None for other stores.
+    mmdb: Option<Axes>,
 }
 
 /// One line that is written over.

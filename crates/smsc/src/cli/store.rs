@@ -2,6 +2,7 @@
 
 use clap::Args;
 use mmdb::{Locking, LogKind};
+use serde::Serialize;
 use smsc::store::{MmdbOptions, StoreKind};
 use std::path::PathBuf;
 
@@ -58,7 +59,38 @@ fn locking(word: &str) -> Result<Locking, String> {
     }
 }
 
+/// mmdb's axes in a row of JSON.
+#[derive(Serialize)]
+pub struct Axes {
+    selective: bool,
+    after_images: bool,
+    group_commit: bool,
+    streams: usize,
+    stream_dirs: Vec<String>,
+    segment_mib: u64,
+    locking: &'static str,
+}
+
 impl StoreArgs {
+    /// mmdb's axes, as they were asked for.
+    pub fn axes(&self) -> Axes {
+        let options = self.mmdb();
+        Axes {
+            selective: options.selective,
+            after_images: options.log_kind == LogKind::AfterImage,
+            group_commit: options.group_commit,
+            streams: options.streams,
+            stream_dirs: options.stream_dirs.iter().map(|it| it.display().to_string()).collect(),
+            segment_mib: options.segment_mib,
+            locking: match options.locking {
+                Locking::None => "none",
+                Locking::Record => "record",
+                Locking::Page => "page",
+                Locking::Container => "container",
+            },
+        }
+    }
+
     /// mmdb's options.
     pub fn mmdb(&self) -> MmdbOptions {
         MmdbOptions {
