@@ -141,6 +141,21 @@ fn wrong_questions_are_told_what_would_be_right() {
             "--rate: senders alone have no clients",
         ),
         (&["bench", "--stream-dir", "nowhere"], 2, "--stream-dir nowhere: "),
+        (&["bench", "--repeat", "0"], 2, "0 is not in 1.."),
+        (&["bench", "--messages", "0"], 2, "0 is not in 1.."),
+        (&["bench", "--seconds", "inf"], 2, "--seconds inf: must be a number above 0, and finite"),
+        (
+            &["bench", "--streams", "4", "--store", "sqlite"],
+            2,
+            "--streams is an axis of mmdb, and the store is sqlite: leave it out",
+        ),
+        (&["bench", "--store", "postgresql", "--locking", "none"], 2, "--locking is an axis of mmdb"),
+        (&["bench", "--store", "sqlite-naive", "--selective"], 2, "--selective is an axis of mmdb"),
+        (
+            &["bench", "--stream-dir", ".", "--stream-dir", "."],
+            2,
+            "--stream-dir: given 2 times, and there are 1 --streams",
+        ),
         (&["bench", "--validity", "0"], 2, "--validity 0: must be 0.000001 s to 315360000 s"),
         (
             &["bench", "--network", "field", "--validity", "20", "--scheduled", "1"],

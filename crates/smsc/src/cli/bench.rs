@@ -39,7 +39,7 @@ pub struct Bench {
     window: u32,
     /// Messages of a row [default: 30000; with --seconds no end but the time]. For senders alone, how many are queued before they
     /// start.
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     messages: Option<u64>,
     /// Steady state: so many seconds instead of a number of messages. Senders alone need a queue that lasts: --messages as well.
     #[arg(long)]
@@ -52,7 +52,7 @@ pub struct Bench {
     #[arg(long, default_value_t = 1.0, requires = "rate")]
     burst: f64,
     /// Rounds; rows of one round follow each other, so that drift hits all alike.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     /// Seed of messages and network.
     #[arg(long, default_value_t = 1)]
@@ -116,6 +116,7 @@ enum SideArg {
 impl Bench {
     /// Whether all rows were measured.
     pub fn run(&self) -> Result<bool, Box<dyn Error>> {
+        self.store.allows_axes(self.kind())?;
         // Before hours of other rows.
         for &threads in &self.threads {
             let sessions = self.plan(threads.into(), 0)?.sessions();
@@ -294,7 +295,7 @@ impl Bench {
             if value.is_finite() && value > 0.0 {
                 Ok(())
             } else {
-                Err(Wrong(format!("--{name} {value}: must be above 0")))
+                Err(Wrong(format!("--{name} {value}: must be a number above 0, and finite")))
             }
         };
         if let Some(seconds) = self.seconds {

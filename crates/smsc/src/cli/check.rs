@@ -44,6 +44,7 @@ impl Check {
             return Err(Wrong(what).into());
         }
         let kind = self.kind()?;
+        self.store.allows_axes(kind)?;
         let accepted = self.accepted()?;
         let begin = Instant::now();
         let (options, rules) = (self.store.mmdb(), kind.rules());

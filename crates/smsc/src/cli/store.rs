@@ -1,5 +1,6 @@
 //! The options that choose a store.
 
+use super::Wrong;
 use clap::Args;
 use mmdb::{Locking, LogKind};
 use serde::Serialize;
@@ -22,20 +23,21 @@ pub struct StoreArgs {
     /// mmdb: one flush for each commit instead of one for all that wait.
     #[arg(long, help_heading = "Axes of mmdb")]
     no_group_commit: bool,
-    /// mmdb: log streams (parallel logging).
-    #[arg(long, default_value_t = 1, help_heading = "Axes of mmdb", value_parser = clap::value_parser!(u16).range(1..=256))]
-    streams: u16,
+    /// mmdb: log streams (parallel logging) [default: 1].
+    #[arg(long, help_heading = "Axes of mmdb", value_parser = clap::value_parser!(u16).range(1..=256))]
+    streams: Option<u16>,
     /// mmdb: where a log stream is to be, if elsewhere: the first is for stream 0, the next for stream 1, and so on; several pay with
     /// several devices. A bench makes a directory of its own there for each row and deletes it afterwards; a check wants the
     /// directory that the log itself is in.
     #[arg(long, value_name = "DIR", help_heading = "Axes of mmdb")]
     pub stream_dir: Vec<PathBuf>,
-    /// mmdb: size of a log segment, MiB; small ones on slow disks, which take long to fill one with zeros beforehand.
-    #[arg(long, default_value_t = 64, help_heading = "Axes of mmdb", value_parser = clap::value_parser!(u64).range(1..=1024))]
-    segment_mib: u64,
-    /// mmdb: what is locked besides stations [none, record, page, container].
-    #[arg(long, default_value = "none", value_parser = locking, help_heading = "Axes of mmdb")]
-    locking: Locking,
+    /// mmdb: size of a log segment, MiB; small ones on slow disks, which take long to fill one with zeros beforehand
+    /// [default: 64].
+    #[arg(long, help_heading = "Axes of mmdb", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    segment_mib: Option<u64>,
+    /// mmdb: what is locked besides stations [none, record, page, container; default: none].
+    #[arg(long, value_parser = locking, help_heading = "Axes of mmdb")]
+    locking: Option<Locking>,
 }
 
 fn kind(word: &str) -> Result<StoreKind, String> {
@@ -72,6 +74,32 @@ pub struct Axes {
 }
 
 impl StoreArgs {
+    /// Refuses mmdb's axes for another store, where they would change nothing.
+    pub fn allows_axes(&self, kind: StoreKind) -> Result<(), Wrong> {
+        let given = [
+            ("selective", self.selective),
+            ("after-images", self.after_images),
+            ("no-group-commit", self.no_group_commit),
+            ("streams", self.streams.is_some()),
+            ("stream-dir", !self.stream_dir.is_empty()),
+            ("segment-mib", self.segment_mib.is_some()),
+            ("locking", self.locking.is_some()),
+        ];
+        if kind != StoreKind::Mmdb
+            && let Some((axis, _)) = given.iter().find(|it| it.1)
+        {
+            let what = format!("--{axis} is an axis of mmdb, and the store is {}: leave it out", kind.name());
+            return Err(Wrong(what));
+        }
+        let (dirs, streams) = (self.stream_dir.len(), usize::from(self.streams.unwrap_or(1)));
+        if dirs > streams {
+            return Err(Wrong(format!(
+                "--stream-dir: given {dirs} times, and there are {streams} --streams"
+            )));
+        }
+        Ok(())
+    }
+
     /// mmdb's axes, as they were asked for.
     pub fn axes(&self) -> Axes {
         let options = self.mmdb();
@@ -93,15 +121,16 @@ impl StoreArgs {
 
     /// mmdb's options.
     pub fn mmdb(&self) -> MmdbOptions {
+        let usual = MmdbOptions::default();
         MmdbOptions {
-            streams: self.streams.into(),
+            streams: self.streams.unwrap_or(1).into(),
             stream_dirs: self.stream_dir.clone(),
-            segment_mib: self.segment_mib,
+            segment_mib: self.segment_mib.unwrap_or(usual.segment_mib),
             log_kind: if self.after_images { LogKind::AfterImage } else { LogKind::Differential },
             group_commit: !self.no_group_commit,
             selective: self.selective,
-            locking: self.locking,
-            ..MmdbOptions::default()
+            locking: self.locking.unwrap_or(Locking::None),
+            ..usual
         }
     }
 }
