@@ -21,6 +21,8 @@ pub struct Measured {
     pub store: &'static str,
     /// What survives of acknowledged messages.
     pub durability: &'static str,
+    /// Whether final messages went to the archive meanwhile, and left the store.
+    pub flusher: bool,
     /// `receiver`, `sender` or `both`.
     pub side: &'static str,
     /// Clients, senders, or of each.
@@ -155,6 +157,7 @@ pub fn measure(
     Ok(Measured {
         store: kind.name(),
         durability: store.durability().name(),
+        flusher: store.has_flusher() && plan.side != Side::Receiver && plan.housekeeping,
         side: match plan.side {
             Side::Receiver => "receiver",
             Side::Sender => "sender",

@@ -319,6 +319,13 @@ fn a_row_of_json_says_what_it_is_and_what_was_asked_for() {
         assert!(cpu_us > 1.0 && (cpu_us / 10_000.0).fract() > 1e-6, "{row}");
     }
     assert_eq!(rows(&["--store", "sqlite"])[0]["mmdb"], serde_json::Value::Null);
+    for (store, side, flusher) in
+        [("mmdb", "both", true), ("mmdb", "receiver", false), ("sqlite", "both", false)]
+    {
+        let row = &rows(&["--store", store, "--side", side])[0];
+        let archived = row["figures"]["archived"].as_u64().unwrap() > 0;
+        assert_eq!((&row["flusher"], archived), (&flusher.into(), flusher), "{row}");
+    }
 }
 
 /// The log streams of the first row stayed where they were, and the second row found a log that was not its own.

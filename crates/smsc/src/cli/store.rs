@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub struct StoreArgs {
     /// Where messages live: mmdb, sqlite, sqlite-naive, postgresql, postgresql-grouped, postgresql-statements [default: mmdb; where
-    /// there is a store, that one].
+    /// there is a store, that one]. Only mmdb has the Flusher, which moves final messages to an archive meanwhile.
     #[arg(long, value_parser = kind)]
     pub store: Option<StoreKind>,
     /// mmdb: leave tables out of the log that can be made again from others (selective logging).
