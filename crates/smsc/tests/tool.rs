@@ -328,6 +328,25 @@ fn a_row_of_json_says_what_it_is_and_what_was_asked_for() {
     }
 }
 
+/// A pipe to `head` ended with "Broken pipe" and exit code 1, as a failed row does.
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let dir = tempfile::tempdir().unwrap();
+    for more in [&[][..], &["--json"]] {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_smsc"))
+            .args([&["bench", "--threads", "1", "--messages", "20", "--segment-mib", "1"][..], more].concat())
+            .current_dir(dir.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(process.stdout.take());
+        let output = process.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(141), ""));
+        assert_eq!(files(dir.path()), Vec::<PathBuf>::new(), "something is left behind");
+    }
+}
+
 /// The log streams of the first row stayed where they were, and the second row found a log that was not its own.
 #[test]
 fn log_streams_elsewhere_are_fresh_for_each_row_and_deleted() {

@@ -1,10 +1,12 @@
-//! The command line: parse, call, print. Exit codes: 0, 1 (it ran and something failed), 2 (asked wrongly).
+//! The command line: parse, call, print. Exit codes: 0, 1 (it ran and something failed), 2 (asked wrongly), 141 (nobody reads).
 
 mod bench;
 mod check;
 mod store;
 
 use clap::{Parser, Subcommand};
+use std::error::Error;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 /// An SMS centre on exchangeable stores.
@@ -42,9 +44,18 @@ pub fn run() -> ExitCode {
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
+        Err(error) if nobody_reads(&*error) => ExitCode::from(NOBODY_READS),
         Err(error) => {
             eprintln!("smsc: {error}");
             if error.is::<Wrong>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
+}
+
+/// What a shell gives for a program that SIGPIPE has ended, 128 + 13. The signal itself would leave stores and servers behind.
+const NOBODY_READS: u8 = 141;
+
+/// Whether a line could not be written because its reader has gone, such as `head`: no fault of anybody.
+fn nobody_reads(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|it| it.kind() == ErrorKind::BrokenPipe)
 }
