@@ -1,6 +1,8 @@
 //! The command as a user calls it.
 #![allow(clippy::unwrap_used)]
 
+use smsc::centre::Rules;
+use smsc::store::{MmdbOptions, StoreKind};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -106,7 +108,12 @@ fn wrong_questions_are_told_what_would_be_right() {
     std::fs::write(dir.path().join("bad.toml"), "[outcomes]\nabsent = 101\n").unwrap();
     std::fs::write(dir.path().join("slow.toml"), "[latency_ms]\nbusy = 40_050\n").unwrap();
     for (arguments, code, said) in [
-        (&["bench", "--store", "sqlit"][..], 2, "did you mean sqlite?"),
+        (
+            &["bench", "--store", "sqlit"][..],
+            2,
+            "of this name (did you mean sqlite?); known are mmdb, sqlite,",
+        ),
+        (&["bench", "--store", "oracle"], 2, "there is no store of this name; known are mmdb, sqlite,"),
         (&["bench", "--threads", "0"], 2, "1..=1024"),
         (&["bench", "--rate", "10"], 2, "--seconds"),
         (
@@ -345,6 +352,20 @@ fn a_reader_that_goes_away_is_no_error() {
         assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(141), ""));
         assert_eq!(files(dir.path()), Vec::<PathBuf>::new(), "something is left behind");
     }
+}
+
+/// It was `LOCK: Resource temporarily unavailable (os error 11)`.
+#[test]
+fn a_store_that_is_in_use_is_told_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = MmdbOptions { segment_mib: 1, ..MmdbOptions::default() };
+    let store = StoreKind::Mmdb.open(&dir.path().join("store"), &options, Rules::default()).unwrap();
+    let checked = smsc(dir.path(), &["check", "store", "--segment-mib", "1"]);
+    drop(store);
+    let said = text(&checked.stderr);
+    assert!(said.contains("store: another process has this store open; wait until"), "{said}");
+    assert_eq!(checked.status.code(), Some(1));
+    assert!(smsc(dir.path(), &["check", "store", "--segment-mib", "1"]).status.success());
 }
 
 /// The log streams of the first row stayed where they were, and the second row found a log that was not its own.

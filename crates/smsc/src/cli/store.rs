@@ -46,8 +46,8 @@ fn kind(word: &str) -> Result<StoreKind, String> {
         let near = names().max_by(|a, b| strsim::jaro(word, a).total_cmp(&strsim::jaro(word, b)));
         let near = near
             .filter(|it| strsim::jaro(word, it) > 0.7)
-            .map_or(String::new(), |it| format!("; did you mean {it}?"));
-        format!("there is no store of this name{near} Known are {}", names().collect::<Vec<_>>().join(", "))
+            .map_or(String::new(), |it| format!(" (did you mean {it}?)"));
+        format!("there is no store of this name{near}; known are {}", names().collect::<Vec<_>>().join(", "))
     })
 }
 

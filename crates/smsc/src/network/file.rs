@@ -137,8 +137,8 @@ fn outcome(written: &Spanned<String>) -> Result<Option<Failure>, Problem> {
             let near =
                 OUTCOMES.into_iter().max_by(|a, b| strsim::jaro(other, a).total_cmp(&strsim::jaro(other, b)));
             let near = near.filter(|it| strsim::jaro(other, it) > 0.7);
-            let hint = near.map_or(String::new(), |it| format!("; did you mean {it}?"));
-            let problem = format!("there is no outcome {other:?}{hint} There are {}", OUTCOMES.join(", "));
+            let hint = near.map_or(String::new(), |it| format!(" (did you mean {it}?)"));
+            let problem = format!("there is no outcome {other:?}{hint}; there are {}", OUTCOMES.join(", "));
             return Err((written.span(), problem));
         }
     })
@@ -271,7 +271,18 @@ mod tests {
             ("absent_s = [300, 600", "absent_s = [300, 0", "absent_s", "0.001 to"),
             ("busy_s = [60, 120, 300, 900]", "busy_s = []", "busy_s", "at least one"),
             ("4917000009 = \"absent\"", "\"49a\" = \"absent\"", "4917000009", "1 to 17 digits"),
-            ("491700008 = \"unknown\"", "491700008 = \"unknow\"", "491700008", "did you mean unknown?"),
+            (
+                "491700008 = \"unknown\"",
+                "491700008 = \"unknow\"",
+                "491700008",
+                "\"unknow\" (did you mean unknown?); there are delivered, absent",
+            ),
+            (
+                "491700008 = \"unknown\"",
+                "491700008 = \"nowhere\"",
+                "491700008",
+                "\"nowhere\"; there are delivered,",
+            ),
             ("491700008 = \"unknown\"", "491700008 = 3", "491700008", "string"),
             ("[prefixes]", "[prefixes", "[prefixes]", ""),
         ] {

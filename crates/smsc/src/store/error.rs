@@ -3,6 +3,15 @@
 /// A store that failed. What the centre refuses is no error but an [`crate::centre::Outcome`].
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
+    /// Another process has the store open.
+    #[error("{path}: another process has this store open; wait until it has ended")]
+    Busy {
+        /// The directory.
+        path: String,
+    },
+    /// A commit failed that several operations shared; in the words of its error.
+    #[error("{0}")]
+    Group(String),
     /// mmdb refused or failed.
     #[error("mmdb: {0}")]
     Mmdb(#[from] mmdb::Error),

@@ -13,6 +13,7 @@ use crate::centre::{Operation, Outcome, Rules};
 use crate::model::{Columns, IdBlock, Index, Kind, Message, Record, StationKey, TABLES, Table, Value};
 use mmdb::{ColumnType, Database, Error, Locking, LogKind, Logging, Schema, Ticket};
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -103,7 +104,12 @@ impl MmdbStore {
             checkpoint_log_bytes: options.checkpoint_log_bytes,
             ..mmdb::Options::default()
         };
-        let db = Database::open(dir, settings)?;
+        let db = Database::open(dir, settings).map_err(|error| match error {
+            Error::Io { op: "lock", ref source, .. } if source.kind() == ErrorKind::WouldBlock => {
+                StoreError::Busy { path: dir.display().to_string() }
+            }
+            error => error.into(),
+        })?;
         if opening == Opening::Existing && TABLES.iter().any(|table| db.table(table.name).is_err()) {
             return Err(StoreError::foreign(dir));
         }

@@ -432,7 +432,7 @@ fn write(queue: &Queue, database: &Mutex<SqliteEngine>, rules: &Rules) {
             Ok(outcomes) => hand_out(operations.drain(..).map(|it| it.1).zip(outcomes)),
             Err(error) => {
                 let why = error.to_string();
-                let failed = |it: (Operation, Arc<Inbox>)| (it.1, Err(StoreError::protocol(why.clone())));
+                let failed = |it: (Operation, Arc<Inbox>)| (it.1, Err(StoreError::Group(why.clone())));
                 hand_out(operations.drain(..).map(failed));
             }
         }
@@ -450,12 +450,18 @@ fn group(
         engine.execute("SAVEPOINT operation")?;
         let ids = (engine.next_id, engine.reserved);
         let outcome = engine.apply(operation, rules);
-        if outcome.is_err() {
+        if let Err(error) = outcome {
             (engine.next_id, engine.reserved) = ids;
+            // A full disk, for one, has rolled back all of the transaction, the savepoint with it: that is the error to tell.
+            if engine.connection.is_autocommit() {
+                return Err(error);
+            }
             engine.execute("ROLLBACK TO operation")?;
+            outcomes.push(Err(error));
+        } else {
+            outcomes.push(outcome);
         }
         engine.execute("RELEASE operation")?;
-        outcomes.push(outcome);
     }
     Ok(outcomes)
 }
@@ -537,5 +543,27 @@ impl Store for SqliteStore {
         let engine = lock(&self.database);
         engine.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Account;
+
+    /// The clients of a commit that failed were told of something internal.
+    #[test]
+    fn a_full_disk_is_told_in_the_words_of_sqlite() {
+        for grouped in [true, false] {
+            let dir = tempfile::tempdir().unwrap();
+            let store = SqliteStore::open(dir.path(), grouped, Rules::default()).unwrap();
+            let full = "PRAGMA max_page_count = 1";
+            lock(&store.database).connection.query_row(full, [], |_| Ok(())).unwrap();
+            let mut session = store.session(Acknowledge::Durable).unwrap();
+            let mut put =
+                |account| session.call(Operation::PutAccount(Box::new(Account::unlimited(account))));
+            let error = (0..10_000).find_map(|it| put(it).err()).unwrap().to_string();
+            assert_eq!(error, "SQLite: database or disk is full");
+        }
     }
 }

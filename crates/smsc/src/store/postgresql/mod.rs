@@ -16,7 +16,7 @@ use crate::centre::Rules;
 use crate::model::{Kind, Record, TABLES, Table};
 use postgresql_server::{Server, USER};
 use session::PostgresqlSession;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use wire::Wire;
 
 const PROCEDURES: &str = include_str!("procedures.sql");
@@ -62,6 +62,7 @@ pub enum PostgresqlForm {
 /// The store.
 pub struct PostgresqlStore {
     server: Server,
+    log: PathBuf,
     form: PostgresqlForm,
     rules: Rules,
 }
@@ -79,9 +80,13 @@ impl PostgresqlStore {
         sessions: usize,
         opening: Opening,
     ) -> Result<PostgresqlStore, StoreError> {
-        let answers = |socket: &Path| Wire::open(socket, USER).map(drop).map_err(|error| error.to_string());
+        let log = dir.join("postgresql.log");
+        let of_answers = log.clone();
+        let answers = move |socket: &Path| {
+            Wire::open(socket, USER, &of_answers).map(drop).map_err(|error| error.to_string())
+        };
         let server = Server::start(None, dir, false, settings(sessions), answers)?;
-        let store = PostgresqlStore { server, form, rules };
+        let store = PostgresqlStore { server, log, form, rules };
         let mut wire = store.connect()?;
         if opening == Opening::Existing && TABLES.iter().any(|table| !exists(&mut wire, table)) {
             return Err(StoreError::foreign(dir));
@@ -92,7 +97,7 @@ impl PostgresqlStore {
     }
 
     fn connect(&self) -> Result<Wire, StoreError> {
-        self.server.with_socket(|socket| Wire::open(socket, USER))?
+        self.server.with_socket(|socket| Wire::open(socket, USER, &self.log))?
     }
 
     fn scan_table<R: Record>(&self, wrap: fn(R) -> Row, each: EachRow<'_>) -> Result<(), StoreError> {

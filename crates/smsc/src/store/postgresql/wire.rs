@@ -5,10 +5,11 @@
 
 use crate::model::{Columns, Value};
 use crate::store::StoreError;
-use std::io::{ErrorKind, Read, Write};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Type numbers (`pg_type.dat`).
 pub(super) mod oid {
@@ -109,17 +110,38 @@ pub(super) struct Wire {
     input: Vec<u8>,
     /// `input[..taken]` has been looked at.
     taken: usize,
+    /// The server's log, which knows more than a broken connection.
+    log: PathBuf,
 }
 
 fn broken(error: std::io::Error) -> StoreError {
     StoreError::Postgresql { sqlstate: "08006".into(), message: format!("the connection broke: {error}") }
 }
 
+/// Octets at the end of the server's log that are looked through for its reason.
+const LOG_TAIL: u64 = 16 << 10;
+
+/// The last line of the server's log that tells why it gave up, or the last at all; none if it cannot be read.
+fn reason(log: &Path) -> Option<String> {
+    let mut file = File::open(log).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL))).ok()?;
+    let mut tail = Vec::new();
+    file.read_to_end(&mut tail).ok()?;
+    let tail = String::from_utf8_lossy(&tail);
+    let lines = || tail.lines().rev().filter(|it| !it.trim().is_empty());
+    // Other sessions tell that they are ended because one was; what comes first in this order is the cause.
+    let of = |word: &'static str| lines().find(move |it| it.contains(word));
+    Some(of("PANIC:").or_else(|| of("FATAL:")).or_else(|| lines().next())?.trim().to_owned())
+}
+
 impl Wire {
     /// Opens a conversation with the server on `socket`.
-    pub fn open(socket: &Path, user: &str) -> Result<Wire, StoreError> {
+    /// Its log is for errors.
+    pub fn open(socket: &Path, user: &str, log: &Path) -> Result<Wire, StoreError> {
         let stream = UnixStream::connect(socket).map_err(broken)?;
-        let mut wire = Wire { stream, out: Vec::new(), sent: 0, input: Vec::new(), taken: 0 };
+        let mut wire =
+            Wire { stream, out: Vec::new(), sent: 0, input: Vec::new(), taken: 0, log: log.to_owned() };
         let mut start = 196_608_i32.to_be_bytes().to_vec(); // protocol 3.0
         for word in ["user", user, "database", "postgres", "application_name", "smsc", ""] {
             start.extend_from_slice(word.as_bytes());
@@ -129,6 +151,13 @@ impl Wire {
         wire.out.extend_from_slice(&start);
         wire.until_ready(&mut |_| Ok(()))?;
         Ok(wire)
+    }
+
+    /// A connection that was lost, with the server's reason.
+    fn broke(&self, error: std::io::Error) -> StoreError {
+        let said = reason(&self.log);
+        let said = said.map_or(String::new(), |it| format!("; {} says: {it}", self.log.display()));
+        broken(std::io::Error::new(error.kind(), format!("{error}{said}")))
     }
 
     fn message(&mut self, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
@@ -190,7 +219,7 @@ impl Wire {
                     match error.kind() {
                         ErrorKind::WouldBlock => return Ok(()),
                         ErrorKind::Interrupted => {}
-                        _ => return Err(broken(error)),
+                        _ => return Err(self.broke(error)),
                     }
                 }
             }
@@ -257,7 +286,7 @@ impl Wire {
                 other => other,
             };
             self.input.truncate(filled + read.as_ref().copied().unwrap_or(0));
-            read.map_err(broken)?;
+            read.map_err(|error| self.broke(error))?;
         }
     }
 
@@ -350,4 +379,31 @@ fn row(body: &[u8]) -> Result<Row, StoreError> {
         from += octets;
     }
     Ok(Row { octets: body.to_vec(), columns, first: 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    /// On a full disk all that was said was "unexpected end of file".
+    #[test]
+    fn a_server_that_ends_is_quoted() {
+        let dir = tempfile::tempdir().unwrap();
+        let (socket, log) = (dir.path().join("socket"), dir.path().join("postgresql.log"));
+        let listener = UnixListener::bind(&socket).unwrap();
+        let said = |wanted: &str| {
+            let error = std::thread::scope(|scope| {
+                scope.spawn(|| drop(listener.accept().unwrap()));
+                Wire::open(&socket, "somebody", &log).err().unwrap().to_string()
+            });
+            assert!(error.contains("the connection broke: ") && error.contains(wanted), "{error}");
+            error
+        };
+        assert!(!said("").contains("says"));
+        let full = "12:00 [7] PANIC:  could not write to file: No space left on device";
+        std::fs::write(&log, format!("12:00 [7] LOG:  ready\n{full}\n12:01 [8] WARNING:  terminating\n"))
+            .unwrap();
+        said(&format!("; {} says: {full} (SQLSTATE 08006)", log.display()));
+    }
 }
