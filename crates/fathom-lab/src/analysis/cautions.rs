@@ -180,12 +180,13 @@ fn late_devices(results: &Results, found: &mut Vec<String>) {
         let worst = |of: fn(&DeviceRun) -> f64| marked.iter().map(|run| of(run)).fold(0.0, f64::max);
         found.push(format!(
             "late device: in {} of {} runs on a modelled device this machine was too busy to keep the model's times (up to {:.0} % of \
-             the answers late, device time up to {:.2} of the model's). They are marked, and slower than the device is: go by the \
+             the answers late, device time up to {:.2} of the model's, up to {:.0} % more before requests were taken). They are marked, and slower than the device is: go by the \
              model time beside them, or repeat at a quieter time",
             of_runs(&marked),
             of_runs(&runs().collect::<Vec<_>>()),
             worst(|run| run.late_share) * 100.0,
             worst(|run| run.used.slowness()),
+            worst(|run| run.used.waiting_share()) * 100.0,
         ));
     }
     let errors: Vec<f64> =

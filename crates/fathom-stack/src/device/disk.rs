@@ -26,6 +26,7 @@ use super::serving::Serving;
 use super::statistics::{Statistics, TESTED_FROM_NS, Tally, Tried, index};
 use super::timeline::{Operation, Timeline};
 use super::trial;
+use super::waiting::Waiting;
 
 /// Name of the file.
 pub const FILE: &str = "disk";
@@ -94,6 +95,8 @@ pub(super) struct Device {
     /// Its length.
     pub bytes: u64,
     began: Instant,
+    /// The serving thread's, for a processor.
+    pub waiting: Waiting,
     state: Mutex<State>,
     /// What it costs to answer late at all: reads, writes, flushes.
     overhead: Mutex<[Overhead; 3]>,
@@ -125,9 +128,10 @@ impl Device {
     /// What has been done so far.
     pub fn statistics(&self) -> Statistics {
         let now_ns = self.since(Instant::now());
+        let waited_ns = self.waiting.so_far_ns();
         let state = self.state();
         let log_problem = state.log.as_ref().and_then(OperationLog::problem);
-        Statistics { log_problem, ..state.tally.statistics(now_ns) }
+        Statistics { log_problem, waited_ns, ..state.tally.statistics(now_ns) }
     }
 
     /// Decides what becomes of an operation and when it is answered. `work` does it on the image, if it is to be done.
@@ -302,6 +306,7 @@ impl Disk {
             image,
             bytes,
             began: Instant::now(),
+            waiting: Waiting::default(),
             state: Mutex::new(State {
                 timeline: Timeline::new(options.model, options.seed),
                 faults: Faults::new(options.faults),

@@ -19,6 +19,7 @@ mod serving;
 mod statistics;
 mod timeline;
 mod trial;
+mod waiting;
 mod wire;
 
 pub use calibrate::{CalibrateError, Calibration};

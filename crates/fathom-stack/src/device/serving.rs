@@ -108,11 +108,14 @@ impl Serving {
             handle: 0,
         };
         std::thread::Builder::new().name("device".into()).spawn(move || {
+            serving.device.waiting.is_mine();
             let ended = serving.run();
             // Nobody waits for them any more, but they were made.
             while let Some(Reverse(due)) = serving.due.pop() {
                 serving.give(due, Instant::now());
             }
+            // Kept for whoever asks when this thread is gone.
+            serving.device.waiting.so_far_ns();
             drop(keep);
             ended
         })

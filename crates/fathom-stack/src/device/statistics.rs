@@ -129,6 +129,10 @@ pub struct Statistics {
     pub model_busy_ns: u64,
     /// Measured time, ns.
     pub measured_busy_ns: u64,
+    /// How long the thread that serves was ready to run while others had the processor, ns: while it was to take a request, or to answer
+    /// one. The former no other number here shows.
+    #[serde(default)]
+    pub waited_ns: u64,
     /// Operations under way just now.
     pub under_way: u32,
     /// Times of reads, writes and flushes as measured.
@@ -160,6 +164,7 @@ impl Statistics {
             measured_ns: less(self.measured_ns, before.measured_ns),
             model_busy_ns: less(self.model_busy_ns, before.model_busy_ns),
             measured_busy_ns: less(self.measured_busy_ns, before.measured_busy_ns),
+            waited_ns: less(self.waited_ns, before.waited_ns),
             under_way: self.under_way,
             latency: std::array::from_fn(|i| self.latency[i].since(&before.latency[i])),
             lateness: self.lateness.since(&before.lateness),
@@ -183,6 +188,8 @@ impl Statistics {
             late_max_ns: late(1.0),
             model_ns: self.model_busy_ns,
             measured_ns: self.measured_busy_ns,
+            // What it waited when it was to answer has made answers late.
+            kept_waiting_ns: self.waited_ns.saturating_sub(self.late_ns),
         }
     }
 }
@@ -210,6 +217,10 @@ pub struct DeviceUse {
     pub model_ns: u64,
     /// How long it had as measured, ns.
     pub measured_ns: u64,
+    /// How long requests at least waited for the device's server to get a processor, ns: before the measured time, which begins when it
+    /// takes them.
+    #[serde(default)]
+    pub kept_waiting_ns: u64,
 }
 
 impl DeviceUse {
@@ -225,11 +236,22 @@ impl DeviceUse {
         if self.model_ns == 0 { 1.0 } else { self.measured_ns as f64 / self.model_ns as f64 }
     }
 
-    /// Whether the model's times were kept: not more than a tenth of the answers late, and on the whole not 5 % too slow.
+    /// How much longer requests waited for the server than a wake-up each, as a share of the model's time.
+    #[must_use]
+    pub fn waiting_share(&self) -> f64 {
+        let wakes_ns = self.operations.iter().sum::<u64>() * LATE_NS;
+        self.kept_waiting_ns.saturating_sub(wakes_ns) as f64 / self.model_ns.max(1) as f64
+    }
+
+    /// Whether the model's times were kept: not more than a tenth of the answers late, on the whole not 5 % too slow, and no request
+    /// kept waiting for as much before it was taken.
     #[must_use]
     pub fn kept(&self) -> bool {
         // Where the model gives no times there are none to be kept.
-        self.timed == 0 || (self.late_share() <= LATE_ANSWERS && self.slowness() <= 1.0 + LATE_SHARE)
+        self.timed == 0
+            || (self.late_share() <= LATE_ANSWERS
+                && self.slowness() <= 1.0 + LATE_SHARE
+                && self.waiting_share() <= LATE_SHARE)
     }
 
     /// What a span that held this use would have been with the model's times, ns.
@@ -407,6 +429,16 @@ mod tests {
         assert!(quiet.kept());
         assert!(!DeviceUse { late: 11, ..quiet.clone() }.kept());
         assert!(!DeviceUse { measured_ns: 1051, ..quiet.clone() }.kept());
+        // A wake-up for each of 100 operations is in the model's time; what is waited beyond that is not.
+        let busy = |kept_waiting_ns| DeviceUse {
+            operations: [50, 40, 10, 0],
+            model_ns: 1_000_000,
+            measured_ns: 1_000_000,
+            kept_waiting_ns,
+            ..quiet.clone()
+        };
+        assert!(busy(2_000_000 + 50_000).kept());
+        assert!(!busy(2_000_000 + 50_001).kept());
         assert!(DeviceUse { timed: 0, late: 0, model_ns: 0, ..quiet }.kept(), "no times, none to keep");
     }
 
