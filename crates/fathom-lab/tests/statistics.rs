@@ -159,6 +159,21 @@ fn the_same_seed_gives_the_same_results_and_another_seed_others() {
     assert_ne!(one.phases, other.phases);
 }
 
+/// A lying flush does not make a run fail: nothing but the caution tells that its numbers are a broken device's.
+#[test]
+fn cells_on_a_device_that_was_told_to_fail_are_cautioned_of() {
+    let directory = scratch();
+    let mut results = run(TWICE_THE_SAME, 7, directory.path());
+    let said = |results: &Results| cautions(results, &Analysis::of(results).unwrap());
+    assert!(!said(&results).iter().any(|it| it.contains("faulty device")));
+    results.cells[1].spec.stack.faults = vec!["lying-flush@20".into()];
+    let told = said(&results);
+    assert!(
+        told.iter().any(|it| it.contains("faulty device: in 1 of 2 cells") && it.contains("lying-flush@20")),
+        "{told:?}"
+    );
+}
+
 #[test]
 fn a_headline_says_it_in_words() {
     let directory = scratch();

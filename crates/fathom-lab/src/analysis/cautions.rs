@@ -20,6 +20,7 @@ pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<String> {
     made_up(results, &mut found);
     noise(results, analysis, &mut found);
     late_devices(results, &mut found);
+    faults(results, &mut found);
     durability(results, &mut found);
     let mut recorded: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
     let mut order = Vec::new();
@@ -199,6 +200,23 @@ fn late_devices(results: &Results, found: &mut Vec<String>) {
             runs().count(),
             TESTED_FROM_NS / 1000,
             worst * 100.0,
+        ));
+    }
+}
+
+/// Cells whose device was told to fail, which the numbers do not show: a lying flush only makes them fast.
+fn faults(results: &Results, found: &mut Vec<String>) {
+    let running = || results.cells.iter().filter(|cell| cell.skipped.is_none());
+    let faulty = || running().filter(|cell| !cell.spec.stack.faults.is_empty());
+    let asked: BTreeSet<&str> =
+        faulty().flat_map(|cell| &cell.spec.stack.faults).map(String::as_str).collect();
+    if !asked.is_empty() {
+        found.push(format!(
+            "faulty device: in {} of {} cells the modelled device was told to fail ({}). Their numbers are not those of a sound device, \
+             and the durability given for them is only what their settings promise on one",
+            faulty().count(),
+            running().count(),
+            asked.into_iter().collect::<Vec<_>>().join(", ")
         ));
     }
 }
