@@ -89,6 +89,8 @@ pub(crate) struct Claim {
     pub guard: Option<Guard>,
     /// Serve the stack's modelled devices: the file system's, then its external log's.
     pub servers: Vec<Server>,
+    /// Texts of their models.
+    pub models: Vec<String>,
     /// Has the stack's file system mounted.
     pub guest: Option<Guest>,
     /// Has the guest whose file system is mounted here as well.
@@ -155,6 +157,7 @@ impl Claim {
             entry,
             guard: None,
             servers: Vec::new(),
+            models: Vec::new(),
             guest: None,
             keeper: None,
             rescue: None,

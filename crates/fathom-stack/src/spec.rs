@@ -115,6 +115,9 @@ pub struct StackRecord {
     pub mount: String,
     /// Backing: `loop (direct I/O) on ext4`, or the device of the directory.
     pub device: String,
+    /// Text of the modelled device's model, and of the external log's: a file of the user's may have changed since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
     /// The guest kernel that it was mounted in; empty = this machine's own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub guest: String,

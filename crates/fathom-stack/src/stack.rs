@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::blocks::{BlockTrace, TraceError};
 use crate::claim::{self, Claim, Entry, Patience, device_points, image_name};
 use crate::command::{CommandError, CommandLine, CommandProblem, find_program_in};
 use crate::device::server::{Order, Server};
-use crate::device::{Fault, Model, Statistics, presets, text_of};
+use crate::device::{Fault, Model, Statistics, own_model, presets, text_of};
 use crate::distribution::{Distribution, Package};
 use crate::error::StackError;
 use crate::filesystem::{FileSystem, Log, Machine};
@@ -32,6 +32,9 @@ use crate::suggest::{did_you_mean, nearest};
 
 /// Largest image, MiB: beyond it a size is a slip of the unit.
 const LARGEST_MIB: u64 = 16 << 20;
+
+/// Longest text of a model, bytes; presets have some 2 KiB.
+const LARGEST_MODEL: u64 = 1 << 20;
 
 /// Which kernel mounts a file system.
 enum Place {
@@ -175,6 +178,7 @@ impl Stacks {
         }
         (stack.path, stack.record, stack.devices) = made?;
         stack.record.warnings.extend(warnings);
+        stack.record.models = std::mem::take(&mut claim.models);
         claim.entry.record = Some(stack.record.clone());
         claim.entry.write(&claim.home)?;
         Ok(stack)
@@ -449,7 +453,7 @@ impl Stacks {
             let order = Order {
                 image: format!("/proc/{}/fd/{}", std::process::id(), image.file.as_raw_fd()).into(),
                 at: at.clone(),
-                model: text,
+                model: text.clone(),
                 // Times of its own, not the other device's again.
                 seed: spec.device_seed.wrapping_add(number as u64),
                 log: spec.operations.clone().filter(|_| number == 0),
@@ -461,6 +465,7 @@ impl Stacks {
             let server = Server::start(program, &order, &state.join(format!("{field}.log")))
                 .map_err(|problem| StackError::Mount { path: at.clone(), problem })?;
             claim.served_by(server)?;
+            claim.models.push(text);
             let path = at.join(crate::device::FILE);
             let disk = OpenOptions::new()
                 .read(true)
@@ -555,6 +560,7 @@ impl Stacks {
             mkfs_version: versions.join("; "),
             mount: anonymous(mount.options),
             device: described_models(modelled).unwrap_or_else(|| described(&main.1, log.is_some(), &host)),
+            models: Vec::new(),
             guest: String::new(),
             warnings,
         };
@@ -849,9 +855,24 @@ fn model_text(device: &str) -> Result<(String, String), String> {
             names.join(", ")
         ));
     }
-    let text = fs::read_to_string(device).map_err(|error| format!("{device}: {error}"))?;
-    Model::parse(device, &text).map_err(|error| error.to_string())?;
+    let text = model_file(Path::new(device)).map_err(|problem| format!("{device}: {problem}"))?;
+    own_model(device, &text).map_err(|error| error.to_string())?;
     Ok((device.to_owned(), text))
+}
+
+/// The text of a file that is to hold a model.
+fn model_file(path: &Path) -> Result<String, String> {
+    // Asked before it is opened: the other end of a pipe would be waited for.
+    if !path.metadata().map_err(|error| error.to_string())?.is_file() {
+        return Err("it is no file, and so no model".into());
+    }
+    let mut text = String::new();
+    let file = File::open(path).map_err(|error| error.to_string())?;
+    file.take(LARGEST_MODEL + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    match u64::try_from(text.len()) {
+        Ok(..=LARGEST_MODEL) => Ok(text),
+        _ => Err(format!("it has more than {} KiB, and so is no model", LARGEST_MODEL >> 10)),
+    }
 }
 
 /// A `dir` stack: a fresh subdirectory.
@@ -866,6 +887,7 @@ fn make_directory(entry: &Entry) -> Result<(PathBuf, StackRecord), StackError> {
         mkfs_version: String::new(),
         mount: host.options,
         device: host.source,
+        models: Vec::new(),
         guest: String::new(),
     };
     Ok((path, record))

@@ -360,10 +360,16 @@ fn what_a_device_is_doing_can_be_watched() {
 fn what_is_no_device_is_refused_with_what_is() {
     let place = Place::new();
     place.write("mine.toml", "name = \"mine\"\ntitle = \"x\"\nkind = \"sdd\"\n[read]\n");
+    place.write("large.toml", &"# more and more\n".repeat(1 << 17));
+    let text = fathom_stack::device::text_of("sd-slow").unwrap();
+    place.write("preset.toml", &text.replacen("title = \"", "title = \"Faster: ", 1));
     for (more, says) in [
         (&["sd-slwo"][..], "did you mean `sd-slow`"),
         (&["mine.toml"], "mine.toml:"),
         (&["./none-such.toml"], "none-such.toml"),
+        (&["/dev/zero"], "it is no file"),
+        (&["./large.toml"], "more than 1024 KiB"),
+        (&["./preset.toml"], "give it a name of its own"),
         (&["sd-slow", "--fault", "gome@3"], "did you mean `gone`"),
         (&["sd-slow", "--log-device", "nvme"], "external log"),
     ] {

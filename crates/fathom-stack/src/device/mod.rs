@@ -29,6 +29,6 @@ pub use latency::Latency;
 pub use model::{Cache, Flush, Kind, Model, ModelError, Side, Stall};
 pub(crate) use oplog::data_of;
 pub use oplog::{End, Log, OperationLog, Record, log_end, read_log};
-pub use presets::{preset, presets, text_of};
+pub use presets::{own_model, preset, presets, text_of};
 pub use statistics::{DeviceUse, LATE_NS, LATE_SHARE, Statistics, TESTED_FROM_NS, Times, Tried};
 pub use timeline::{Operation, Service, Timeline};

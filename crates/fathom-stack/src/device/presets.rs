@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use super::model::Model;
+use super::model::{Model, ModelError};
 
 /// File name and text.
 const FILES: &[(&str, &str)] = &[
@@ -41,9 +41,47 @@ pub fn preset(name: &str) -> Option<&'static Model> {
     presets().iter().find(|model| model.name == name)
 }
 
+/// Reads the text of a user's model. Results name a device by its model's name, so a preset's is the preset's alone; comments may
+/// differ.
+///
+/// # Errors
+/// As [`Model::parse`], and a preset's name on another model.
+pub fn own_model(file: &str, text: &str) -> Result<Model, ModelError> {
+    let model = Model::parse(file, text)?;
+    match preset(&model.name) {
+        Some(known) if *known != model => {
+            let begins = |line: &str| line.trim_start().starts_with("name");
+            let number = text.lines().position(begins).unwrap_or(0);
+            Err(ModelError {
+                file: file.to_owned(),
+                line: number + 1,
+                text: text.lines().nth(number).unwrap_or_default().to_owned(),
+                problem: format!(
+                    "{0:?} is a preset, from which this model differs: give it a name of its own, e.g. \"my-{0}\"",
+                    model.name
+                ),
+            })
+        }
+        _ => Ok(model),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_model_of_ones_own_has_a_name_of_its_own() {
+        let text = text_of("sd-slow").unwrap();
+        assert_eq!(own_model("copy.toml", &format!("# mine\n{text}")).unwrap(), *preset("sd-slow").unwrap());
+        let changed = text.replacen("title = \"", "title = \"Faster: ", 1);
+        assert_ne!(changed, text);
+        let error = own_model("copy.toml", &changed).unwrap_err();
+        assert!(error.text.starts_with("name = \"sd-slow\""), "{error}");
+        assert!(error.problem.contains("my-sd-slow"), "{error}");
+        let renamed = changed.replacen("name = \"sd-slow\"", "name = \"my-sd-slow\"", 1);
+        assert_eq!(own_model("copy.toml", &renamed).unwrap().name, "my-sd-slow");
+    }
 
     #[test]
     fn every_preset_is_right_and_named_as_its_file() {

@@ -179,6 +179,7 @@ impl Stacks {
             mkfs_version: filesystem.version_line(&mkfs),
             mount: named(mounted.options),
             device: disks.described.clone(),
+            models: Vec::new(),
             guest: format!("Linux {} (user-mode)", guest.release()),
             warnings: disks.warnings.clone(),
         };
