@@ -181,6 +181,7 @@ impl Stacks {
         stack.record.models = std::mem::take(&mut claim.models);
         claim.entry.record = Some(stack.record.clone());
         claim.entry.write(&claim.home)?;
+        stack.begin_faults()?;
         Ok(stack)
     }
 
@@ -696,18 +697,33 @@ impl Stack {
         BlockTrace::start_tagged(&numbers, tag, crate::blocks::BUFFER_KIB)
     }
 
-    /// As [`crate::floor_probe`], on this stack.
+    /// As [`crate::floor_probe`], on this stack. What is to fail on the modelled device is counted anew from its end on.
     ///
     /// # Errors
     /// In words: a write fails.
     pub fn floor(&mut self, writes: u32) -> Result<FloorProbe, String> {
-        match self.claim.as_mut().and_then(|claim| claim.guest.as_mut()) {
+        self.tell_of_faults(Server::hold_faults)?;
+        let floor = match self.claim.as_mut().and_then(|claim| claim.guest.as_mut()) {
             Some(guest) => guest.floor(&self.path, writes).map_err(|error| error.to_string()),
             None => {
                 let rescue = self.rescue();
                 rescue.explained(floor_probe(&self.path, writes).map_err(|error| error.to_string()))
             }
-        }
+        };
+        let floor = floor?;
+        self.tell_of_faults(Server::begin_faults)?;
+        Ok(floor)
+    }
+
+    /// Has what is to fail be counted from now on.
+    fn begin_faults(&mut self) -> Result<(), StackError> {
+        let path = self.path.clone();
+        self.tell_of_faults(Server::begin_faults).map_err(|problem| StackError::Mount { path, problem })
+    }
+
+    fn tell_of_faults(&mut self, tell: fn(&mut Server) -> Result<(), String>) -> Result<(), String> {
+        let claim = self.claim.iter_mut().filter(|claim| !claim.entry.spec.faults.is_empty());
+        claim.flat_map(|claim| &mut claim.servers).try_for_each(tell)
     }
 
     /// As [`Stack::trace_blocks`], in the stack's guest; [`Stack::traced_in_guest`] ends it.

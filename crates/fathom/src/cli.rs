@@ -249,8 +249,9 @@ pub struct StackUp {
     /// The modelled device of the external log (with --log and --device) [default: another one like --device]
     #[arg(long, value_name = "NAME|FILE.toml", default_value = "", hide_default_value = true)]
     pub log_device: String,
-    /// What fails on the modelled device of the file system (not of an external log), e.g. write-error@1000; mkfs and mount count
-    /// (may be given several times)
+    /// What fails on the modelled device of the file system (not of an external log), counted from the mount on: read-error, write-error,
+    /// flush-error, lying-flush or gone, with @N from the Nth operation on and xN so many times, or full@KIB (may be given several
+    /// times)
     #[arg(long, value_name = "FAULT")]
     pub fault: Vec<String>,
     /// Log every operation on the modelled device of the file system (not of an external log) to this new file (`fathom stack

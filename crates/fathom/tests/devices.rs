@@ -213,6 +213,33 @@ fn a_fault_reaches_the_program_and_a_run_fails_with_it() {
     assert_eq!(mounts_of(&name), Vec::<String>::new());
 }
 
+/// Counted from mkfs on, the first failures that anybody tries, `flush-error` and `gone`, ended mkfs.
+#[test]
+fn what_fails_is_counted_from_the_mount_and_the_floor_on() {
+    let (place, name) = (Place::new(), named("first"));
+    if !can_serve(&place) {
+        return;
+    }
+    for fault in ["flush-error", "gone"] {
+        let work = up(&place, &name, &["none", "--fault", fault]);
+        let file = std::fs::File::create(work.join("file"));
+        let synced = file.and_then(|file| file.write_all_at(&[2; 4096], 0).and_then(|()| file.sync_all()));
+        assert!(synced.is_err(), "{fault}");
+        place.fathom(&["stack", "down", &name]).exits(0);
+    }
+    // A model of one's own, whose text is kept.
+    let model = fathom_stack::device::text_of("none").unwrap().replacen("\"none\"", "\"mine\"", 1);
+    place.write("mine.toml", &model);
+    let text = EXPERIMENT.replace("\"sd-slow\"\n", "\"./mine.toml\"\nfaults = [\"flush-error\"]\n");
+    place.write("fault.toml", &text);
+    place.fathom(&["run", "fault.toml", "--out", "out.db", "--dir", "."]).exits(1);
+    let told = place.rows("out.db", "SELECT group_concat(message, ' | ') FROM run WHERE status = 'failed'");
+    assert_eq!(told.matches("disk I/O error").count(), 2, "{told}");
+    assert!(!told.contains("floor") && !told.contains("mke2fs"), "{told}");
+    let kept = "SELECT count(*) FROM run WHERE json_extract(stack, '$.models[0]') LIKE '%name = \"mine\"%'";
+    assert_eq!(place.rows("out.db", kept), "2");
+}
+
 #[test]
 fn an_external_log_lies_on_a_modelled_device_of_its_own() {
     let (place, name) = (Place::new(), named("log"));
@@ -370,6 +397,8 @@ fn what_is_no_device_is_refused_with_what_is() {
         (&["/dev/zero"], "it is no file"),
         (&["./large.toml"], "more than 1024 KiB"),
         (&["./preset.toml"], "give it a name of its own"),
+        (&["sd-slow", "--fault", "full@xx"], "full@65536 (KiB)"),
+        (&["sd-slow", "--fault", "flush-error@0"], "from 1"),
         (&["sd-slow", "--fault", "gome@3"], "did you mean `gone`"),
         (&["sd-slow", "--log-device", "nvme"], "external log"),
     ] {

@@ -278,6 +278,16 @@ impl Shared {
     pub fn statistics(&self) -> Statistics {
         self.0.statistics()
     }
+
+    /// Has nothing fail until [`Shared::begin_faults`].
+    pub fn hold_faults(&self) {
+        self.0.state().faults.hold();
+    }
+
+    /// Has what is to fail be counted from now on.
+    pub fn begin_faults(&self) {
+        self.0.state().faults.begin();
+    }
 }
 
 /// A modelled device that is served by this process.

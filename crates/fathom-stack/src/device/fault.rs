@@ -2,7 +2,8 @@
 //!
 //! Written as `WHAT[@AFTER][xTIMES]`: `read-error@100`, `write-error@1000x1`, `flush-error`, `lying-flush`, `full@1048576` (KiB),
 //! `gone@5000`. AFTER counts operations of the kind from 1 (`full`: KiB that may be written; `gone`: operations of any kind); TIMES
-//! limits how often it happens, for ever unless told.
+//! limits how often it happens, for ever unless told. A stack has its device count from the moment at which it is mounted, and
+//! measured by the floor probe: what mkfs does succeeds.
 
 use std::str::FromStr;
 
@@ -55,7 +56,13 @@ impl FromStr for Fault {
             Some((name, after)) => {
                 let after: u64 = after
                     .parse()
-                    .map_err(|_| format!("{text}: {after:?} is no number: write e.g. read-error@100"))?;
+                    .map_err(|_| format!("{text}: {after:?} is no number: write e.g. {}", example(name)))?;
+                if after == 0 && name != "full" {
+                    return Err(format!(
+                        "{text}: operations are counted from 1: write e.g. {}",
+                        example(name)
+                    ));
+                }
                 (name, Some(after))
             }
             None => (head, None),
@@ -82,10 +89,21 @@ impl FromStr for Fault {
     }
 }
 
+/// How a fault of this name is written.
+fn example(name: &str) -> String {
+    match name {
+        "full" => "full@65536 (KiB)".to_owned(),
+        name if NAMES.contains(&name) => format!("{name}@100"),
+        _ => "read-error@100".to_owned(),
+    }
+}
+
 /// The failures of a device, and what they have seen.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     list: Vec<Fault>,
+    /// Nothing fails, and nothing is counted.
+    held: bool,
     reads: u64,
     writes: u64,
     flushes: u64,
@@ -99,8 +117,21 @@ impl Faults {
         Faults { list, ..Faults::default() }
     }
 
+    /// Has nothing fail for now.
+    pub fn hold(&mut self) {
+        self.held = true;
+    }
+
+    /// Counts from now on, after [`Faults::hold`].
+    pub fn begin(&mut self) {
+        *self = Faults::new(std::mem::take(&mut self.list));
+    }
+
     /// Decides what becomes of the next operation.
     pub fn next(&mut self, operation: Operation, bytes: u64) -> Outcome {
+        if self.held {
+            return Outcome::Done;
+        }
         let count = match operation {
             Operation::Read => &mut self.reads,
             Operation::Write => &mut self.writes,
@@ -160,10 +191,22 @@ mod tests {
     }
 
     #[test]
+    fn what_came_before_the_beginning_does_not_count() {
+        let mut faults = Faults::new(vec!["write-error@2".parse().unwrap()]);
+        faults.hold();
+        assert!((0..5).all(|_| faults.next(Write, 4096) == Outcome::Done));
+        faults.begin();
+        assert_eq!([faults.next(Write, 4096), faults.next(Write, 4096)], [Outcome::Done, Outcome::Error]);
+    }
+
+    #[test]
     fn what_is_no_fault_is_refused_with_what_would_be() {
         for (text, word) in [
             ("read-eror@3", "did you mean"),
             ("read-error@x", "no number"),
+            ("write-error@x", "e.g. write-error@100"),
+            ("full@xx", "e.g. full@65536 (KiB)"),
+            ("flush-error@0", "from 1"),
             ("full", "how many KiB"),
             ("gone@4x0", "0 times"),
             ("", "there are"),

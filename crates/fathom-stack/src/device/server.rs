@@ -3,10 +3,11 @@
 //! A companion of the process that measures on it: `fathom device-server`.
 //!
 //! ```text
-//! stdin    an Order as one line of JSON, then lines: `statistics`, `keep`; the end of it means that the owner is gone
+//! stdin    an Order as one line of JSON, then lines: `statistics`, `hold-faults`, `begin-faults`, `keep`; the end of it means that
+//!          the owner is gone
 //! stdout   one line of JSON: {"ready": [read, write, flush overhead, ns]} or {"error": "…"}; one Statistics for each question, and at the end
 //! ```
-//! It ends when its mount is taken away, by whoever undoes the stack. When its owner is gone and did not say `keep`, it takes the
+//! What is to fail is held at first, and counted from `begin-faults` on. It ends when its mount is taken away, by whoever undoes the stack. When its owner is gone and did not say `keep`, it takes the
 //! mount away itself, as soon as nobody uses it.
 
 use std::io::{BufRead, BufReader};
@@ -49,6 +50,8 @@ enum Answer {
     Statistics(Box<Statistics>),
 }
 
+const HOLD_FAULTS: &str = "hold-faults";
+const BEGIN_FAULTS: &str = "begin-faults";
 /// From <linux/prctl.h>.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
 /// Its unused arguments.
@@ -77,14 +80,17 @@ pub fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    say(&Answer::Ready(disk.overhead_ns()));
     let at = disk.directory().to_path_buf();
     let shared = disk.shared();
+    shared.hold_faults();
+    say(&Answer::Ready(disk.overhead_ns()));
     thread::spawn(move || {
         let mut keep = false;
         for line in lines.map_while(Result::ok) {
             match line.trim() {
                 "statistics" => say(&Answer::Statistics(Box::new(shared.statistics()))),
+                HOLD_FAULTS => shared.hold_faults(),
+                BEGIN_FAULTS => shared.begin_faults(),
                 "keep" => keep = true,
                 _ => {}
             }
@@ -164,6 +170,28 @@ impl Server {
             Answer::Error(problem) => Err(problem),
             Answer::Ready(_) => Err("the server answered what it was not asked".into()),
         }
+    }
+
+    /// Has nothing fail for now.
+    ///
+    /// # Errors
+    /// In words: the server is gone.
+    pub fn hold_faults(&mut self) -> Result<(), String> {
+        self.tell(HOLD_FAULTS)
+    }
+
+    /// Has what is to fail be counted from now on.
+    ///
+    /// # Errors
+    /// In words: the server is gone.
+    pub fn begin_faults(&mut self) -> Result<(), String> {
+        self.tell(BEGIN_FAULTS)
+    }
+
+    /// Tells it something and waits until it has heard.
+    fn tell(&mut self, line: &str) -> Result<(), String> {
+        self.companion.tell(line);
+        self.statistics().map(|_| ())
     }
 
     /// Lets the server outlive this process.
