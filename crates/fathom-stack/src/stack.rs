@@ -192,6 +192,8 @@ impl Stacks {
         filesystem: &FileSystem,
         place: &Place,
     ) -> Result<(PathBuf, StackRecord, Vec<BlockDevice>), StackError> {
+        // Before there are images, whose space would be asked for twice.
+        self.check_space(&claim.entry.spec, filesystem)?;
         let device = self.serve_devices(claim)?;
         let kernel = match place {
             Place::Here => return self.make_mounted(claim, filesystem, &device),
@@ -490,7 +492,6 @@ impl Stacks {
         let host =
             mount_of(&entry.directory).map_err(StackError::io("find the mount of", &entry.directory))?;
         let mut warnings = place_warnings(&host.filesystem, spec.laid());
-        self.check_space(spec, filesystem)?;
         let attach = |number: usize, end: &str, mib: u64| match modelled.get(number) {
             None => self.attach(entry, end, mib),
             Some((disk, model)) => LoopDevice::attach_sectors(disk, model.sector_bytes)
@@ -606,7 +607,7 @@ impl Stacks {
         Ok(image)
     }
 
-    pub(crate) fn check_space(&self, spec: &StackSpec, filesystem: &FileSystem) -> Result<(), StackError> {
+    fn check_space(&self, spec: &StackSpec, filesystem: &FileSystem) -> Result<(), StackError> {
         let needed_bytes = (spec.size_mib + spec.log_mib.unwrap_or(0)) << 20;
         let space = rustix::fs::statvfs(&spec.directory)
             .map_err(io::Error::from)

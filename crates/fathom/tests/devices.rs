@@ -241,6 +241,23 @@ fn what_fails_is_counted_from_the_mount_and_the_floor_on() {
 }
 
 #[test]
+fn an_image_under_a_modelled_device_is_counted_once_for_space() {
+    let (place, outer, inner) = (Place::new(), named("outer"), named("inner"));
+    if !can_serve(&place) {
+        return;
+    }
+    let words = ["stack", "up", "--fs", "ext4", "--size", "64", "--dir", ".", "--name", &outer];
+    let room = place.fathom(&words);
+    room.exits(0);
+    // Some 50 MiB are free there: enough for one of 32, not for two.
+    let words =
+        ["stack", "up", "--fs", "ext4", "--size", "32", "--name", &inner, "--dir", room.stdout.trim()];
+    place.fathom(&[&words[..], &["--device", "none"]].concat()).exits(0);
+    place.fathom(&["stack", "down", &inner]).exits(0);
+    place.fathom(&["stack", "down", &outer]).exits(0);
+}
+
+#[test]
 fn an_external_log_lies_on_a_modelled_device_of_its_own() {
     let (place, name) = (Place::new(), named("log"));
     if !can_serve(&place) {

@@ -69,7 +69,7 @@ impl Stacks {
         modelled: &[(File, Model)],
         kernel: &Kernel,
     ) -> Result<(PathBuf, StackRecord), StackError> {
-        let disks = self.disks(claim, filesystem, modelled)?;
+        let disks = self.disks(claim, modelled)?;
         let program = self.server.as_deref().ok_or_else(|| no_agent(filesystem))?;
         let state = state_in(&claim.home)?;
         let booted = Guest::boot(kernel, program, &disks.all(), &state, None);
@@ -86,7 +86,7 @@ impl Stacks {
         modelled: &[(File, Model)],
         kernel: &Kernel,
     ) -> Result<(PathBuf, StackRecord), StackError> {
-        let mut disks = self.disks(claim, filesystem, modelled)?;
+        let mut disks = self.disks(claim, modelled)?;
         disks.warnings.push(RELAY_WARNING.into());
         let program = self.server.as_deref().ok_or_else(|| no_agent(filesystem))?;
         state_in(&claim.home)?;
@@ -112,18 +112,12 @@ impl Stacks {
         Ok((ready.path, ready.record))
     }
 
-    fn disks(
-        &self,
-        claim: &Claim,
-        filesystem: &FileSystem,
-        modelled: &[(File, Model)],
-    ) -> Result<Disks, StackError> {
+    fn disks(&self, claim: &Claim, modelled: &[(File, Model)]) -> Result<Disks, StackError> {
         let (entry, spec) = (&claim.entry, &claim.entry.spec);
         let host =
             mount_of(&entry.directory).map_err(StackError::io("find the mount of", &entry.directory))?;
         let mut warnings = place_warnings(&host.filesystem, spec.laid());
         warnings.push(CPU_WARNING.into());
-        self.check_space(spec, filesystem)?;
         let wanted = [(".img", Some(spec.size_mib)), (".log.img", spec.log_mib)];
         let wanted = wanted.into_iter().filter(|_| modelled.is_empty());
         let images =
