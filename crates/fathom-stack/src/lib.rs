@@ -59,7 +59,7 @@ pub use mountinfo::Holder;
 pub use noise::{Noise, NoiseMeter, load_warning};
 pub use process::{Rescue, STOOD_STILL};
 pub use spec::{Capability, StackRecord, StackSpec};
-pub use stack::{BlockDevice, Stack, Stacks};
+pub use stack::{BlockDevice, Stack, Stacks, check_device};
 
 /// Whether this process has root's user id.
 #[must_use]

@@ -859,6 +859,14 @@ pub(crate) fn fathom_itself() -> Option<PathBuf> {
     std::env::current_exe().ok().filter(|it| it.file_name().is_some_and(|name| name == "fathom"))
 }
 
+/// Whether a stack's `device` can be had: the name of a preset, or the path of a model that is right.
+///
+/// # Errors
+/// In words: what is wrong, with the line of the model's file.
+pub fn check_device(device: &str) -> Result<(), String> {
+    model_text(device).map(|_| ())
+}
+
 /// The text of a model and the name of its file: a preset, or a file of the user's.
 fn model_text(device: &str) -> Result<(String, String), String> {
     if let Some(text) = text_of(device) {

@@ -422,6 +422,12 @@ fn what_is_no_device_is_refused_with_what_is() {
         let words = ["stack", "up", "--fs", "ext4", "--dir", ".", "--device"];
         place.fathom(&[&words[..], more].concat()).exits(2).says(says);
     }
+    // An experiment's too, before anything runs.
+    place.write("late.toml", &EXPERIMENT.replace("\"sd-slow\"", "\"./mine.toml\""));
+    place
+        .fathom(&["run", "late.toml", "--plan", "--dir", "."])
+        .exits(2)
+        .says("late.toml:15: ./mine.toml:4: missing field");
     place
         .fathom(&["stack", "up", "--fs", "dir", "--dir", ".", "--device", "sd-slow"])
         .exits(2)

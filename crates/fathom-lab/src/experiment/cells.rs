@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_stack::StackSpec;
+use fathom_stack::device::Fault;
 use fathom_stack::suggest::nearest;
 use fathom_workload::params::{Kind, Parameter, Params};
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
@@ -567,13 +568,24 @@ fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<Sta
                     let problem = format!("there is no modelled device \"{device}\"");
                     return Err(Problem::new(&node.span, problem, hint.trim_start()));
                 }
+                if !is_name && let Err(problem) = fathom_stack::check_device(&device) {
+                    let first = problem.lines().next().unwrap_or_default();
+                    return Err(Problem::new(&node.span, first, "it is to be a model's file"));
+                }
                 match name {
                     "device" => stack.device = device,
                     _ => stack.log_device = device,
                 }
             }
             "guest" => stack.guest = node.boolean(name)?,
-            "faults" => stack.faults = node.texts(name)?.into_iter().map(|(word, _)| word).collect(),
+            "faults" => {
+                for (fault, span) in node.texts(name)? {
+                    if let Err(problem) = fault.parse::<Fault>() {
+                        return Err(Problem::new(&span, problem, ""));
+                    }
+                    stack.faults.push(fault);
+                }
+            }
             _ => {
                 let hint = match nearest(name, STACK_KEYS) {
                     Some(near) => format!("did you mean `{near}`?"),
@@ -624,6 +636,7 @@ fn check_combination(
             ("stack.mount", !stack.mount.is_empty()),
             ("stack.log_mib", stack.log_mib.is_some()),
             ("stack.image", stack.image.is_some()),
+            ("stack.device", !stack.device.is_empty()),
             ("stack.guest", stack.guest),
         ] {
             if given {
@@ -658,6 +671,10 @@ fn check_combination(
             message,
             "give `log_mib`, and the `device` of the file system, as well",
         )?;
+    }
+    if !stack.faults.is_empty() && stack.device.is_empty() {
+        let message = "only a modelled device fails on demand".to_owned();
+        impossible("stack.faults", message, "name one with `device`")?;
     }
     let known = vocabulary.filesystems.iter().find(|(name, _)| name == filesystem);
     if let Some((_, smallest)) =
