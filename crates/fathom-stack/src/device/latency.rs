@@ -13,10 +13,18 @@ pub struct Latency {
 
 /// As it is written: a number of µs, or a table of percentiles.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "a time is a number of µs, as 250, or percentiles with µs, as [[50, 248], [90, 12300], [100, 249000]]"
+)]
 pub(super) enum Written {
     Constant(f64),
     Quantiles(Vec<(f64, f64)>),
+}
+
+/// A number in a message: 1e300 has 300 digits.
+pub(super) fn shown(number: f64) -> String {
+    if number.abs() < 1e12 { number.to_string() } else { format!("{number:e}") }
 }
 
 /// Longest time that a model may ask for, µs: an hour is a slip of the unit.
@@ -35,8 +43,8 @@ impl Latency {
     /// A sentence that says what is wrong with it.
     pub(super) fn read(written: &Written) -> Result<Latency, String> {
         let time = |us: f64| match us {
-            us if us.is_nan() || us < 0.0 => Err(format!("{us} µs is no time")),
-            us if us > LONGEST_US => Err(format!("{us} µs is more than an hour: are these µs?")),
+            us if us.is_nan() || us < 0.0 => Err(format!("{} µs is no time", shown(us))),
+            us if us > LONGEST_US => Err(format!("{} µs is more than an hour: are these µs?", shown(us))),
             us => Ok(us * 1e3),
         };
         let list = match written {
@@ -46,7 +54,7 @@ impl Latency {
         let mut points: Vec<(f64, f64)> = Vec::with_capacity(list.len());
         for &(percentile, us) in list {
             if !(0.0..=100.0).contains(&percentile) {
-                return Err(format!("percentile {percentile} is not between 0 and 100"));
+                return Err(format!("percentile {} is not between 0 and 100", shown(percentile)));
             }
             let point = (percentile / 100.0, time(us)?);
             if let Some(last) = points.last()
@@ -132,6 +140,8 @@ mod tests {
             (&[(100.0, -1.0)], "no time"),
             (&[(100.0, f64::NAN)], "no time"),
             (&[(100.0, 1e12)], "hour"),
+            (&[(100.0, 1e300)], "1e300 µs"),
+            (&[(1e300, 1.0)], "percentile 1e300"),
         ] {
             let error = read(list).unwrap_err();
             assert!(error.contains(word), "{list:?}: {error}");

@@ -6,14 +6,14 @@
 //! kind = "sd"                            # sd, emmc, ufs, flash (NVMe, SATA), protected (power-loss protection), disk, none
 //! sources = ["where the numbers are from"]
 //! assumptions = ["what nobody has published, and what was taken instead"]
-//! channels = 1                           # operations served at the same time
+//! channels = 1                           # operations served at the same time; left out: 1
 //! streams = 1                            # sequential streams of reads, and as many of writes, that the device recognises
 //! sector_bytes = 512                     # smallest addressable unit: 512 or 4096
 //! tear_bytes = 512                       # what a power cut leaves whole: 512 or 4096
 //!
 //! [read]
 //! random_us = 250                        # a 4 KiB operation: one time, or quantiles [[50, 248], [90, 12300], [100, 249000]]
-//! sequential_us = 110                    # the same, where it continues a stream
+//! sequential_us = 110                    # the same, where it continues a stream; left out: as random_us
 //! mb_per_s = 80                          # for what is longer than 4 KiB, of all channels together; 1 MB = 10^6 bytes
 //! [write]                                # as [read]; not asked where a cache drains, which then sets the pace
 //! random_us = 1000
@@ -37,7 +37,7 @@ use std::ops::Range;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::latency::{Latency, Written};
+use super::latency::{Latency, Written, shown};
 use crate::suggest::did_you_mean;
 use crate::suggest::nearest;
 
@@ -241,7 +241,7 @@ fn number(written: &Spanned<f64>, least: f64, most: f64) -> Result<f64, Problem>
     if value >= least && value <= most {
         return Ok(value);
     }
-    Err((written.span(), format!("{value} is out of range: from {least} to {most}")))
+    Err((written.span(), format!("{} is out of range: from {least} to {most}", shown(value))))
 }
 
 fn side(written: &WrittenSide) -> Result<Side, Problem> {
@@ -422,8 +422,8 @@ us = [[50, 20000], [100, 250000]]
 
     /// Every line of it put wrong in a way of its own, with the line at which the message must point and a word of it.
     #[test]
-    fn twenty_bad_models_are_refused_with_line_and_reason() {
-        let cases: [(&str, &str, usize, &str); 20] = [
+    fn bad_models_are_refused_with_line_and_reason() {
+        let cases: [(&str, &str, usize, &str); 23] = [
             ("name = \"sd-example\"", "name = \"SD Example\"", 1, "no name"),
             ("name = \"sd-example\"", "nam = \"sd-example\"", 1, "nam"),
             ("title = \"Example\"\n", "", 1, "title"),
@@ -433,7 +433,10 @@ us = [[50, 20000], [100, 250000]]
             ("channels = 1", "channels = 1.5", 5, "floating point"),
             ("channels = 1", "sector_bytes = 1024", 5, "512 or 4096"),
             ("random_us = 250", "random_us = -3", 7, "no time"),
-            ("random_us = 250", "random_us = \"fast\"", 7, "match"),
+            ("random_us = 250", "random_us = \"250\"", 7, "a time is a number of µs, as 250"),
+            ("random_us = 250", "random_us = [[50, 1, 2]]", 7, "percentiles with µs"),
+            ("mb_per_s = 80", "mb_per_s = 1e300", 9, "1e300 is out of range"),
+            ("base_us = 2000", "base_us = 1e300", 14, "1e300 µs"),
             ("[50, 100], [100, 300.5]", "[50, 100], [100, 30]", 8, "rise"),
             ("[50, 100], [100, 300.5]", "[50, 100]", 8, "must be 100"),
             ("mb_per_s = 80", "mb_per_s = 0", 9, "out of range"),
