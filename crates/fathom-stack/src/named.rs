@@ -138,19 +138,27 @@ impl Stacks {
                 "its server has ended, or it is not mounted any more ({problem}). `fathom stack down {name}` removes what is left"
             ))
         };
-        if let Some(server) = entry.servers.get(which).filter(|server| server.is_stopped()) {
-            return Err(unanswering(format!(
+        let stopped = || {
+            let server = entry.servers.get(which).filter(|server| server.is_stopped())?;
+            Some(unanswering(format!(
                 "its server (process {pid}) is stopped, and so is whoever uses the stack: `kill -CONT {pid}` lets it go on",
                 pid = server.pid()
-            )));
+            )))
+        };
+        if let Some(error) = stopped() {
+            return Err(error);
         }
         let text = match read_within(&path, STATISTICS_LIMIT) {
             Some(text) => text.map_err(|error| gone(error.to_string()))?,
+            // Stopped only just now, if it is: the signal takes its time.
             None => {
-                return Err(unanswering(format!(
-                    "its server has not answered in {} s, because it hangs or this machine is very busy",
-                    STATISTICS_LIMIT.as_secs()
-                )));
+                let hangs = || {
+                    unanswering(format!(
+                        "its server has not answered in {} s, because it hangs or this machine is very busy",
+                        STATISTICS_LIMIT.as_secs()
+                    ))
+                };
+                return Err(stopped().unwrap_or_else(hangs));
             }
         };
         serde_json::from_slice(&text).map(Some).map_err(|error| gone(error.to_string()))
