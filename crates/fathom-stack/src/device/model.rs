@@ -149,6 +149,14 @@ pub struct ModelError {
     pub problem: String,
 }
 
+impl ModelError {
+    /// What is wrong with a line of the text, counted from 0.
+    pub(super) fn in_line(line: usize, file: &str, text: &str, problem: String) -> ModelError {
+        let of_line = text.lines().nth(line).unwrap_or_default().to_owned();
+        ModelError { file: file.to_owned(), line: line + 1, text: of_line, problem }
+    }
+}
+
 impl fmt::Display for ModelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.file, self.line, self.problem)?;
@@ -360,13 +368,7 @@ impl Model {
         };
         let (span, problem) = problem;
         let before = text.get(..span.start).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
-        Err(ModelError {
-            file: file.to_owned(),
-            line,
-            text: text.lines().nth(line - 1).unwrap_or_default().to_owned(),
-            problem,
-        })
+        Err(ModelError::in_line(before.matches('\n').count(), file, text, problem))
     }
 }
 

@@ -51,16 +51,12 @@ pub fn own_model(file: &str, text: &str) -> Result<Model, ModelError> {
     match preset(&model.name) {
         Some(known) if *known != model => {
             let begins = |line: &str| line.trim_start().starts_with("name");
-            let number = text.lines().position(begins).unwrap_or(0);
-            Err(ModelError {
-                file: file.to_owned(),
-                line: number + 1,
-                text: text.lines().nth(number).unwrap_or_default().to_owned(),
-                problem: format!(
-                    "{0:?} is a preset, from which this model differs: give it a name of its own, e.g. \"my-{0}\"",
-                    model.name
-                ),
-            })
+            let line = text.lines().position(begins).unwrap_or(0);
+            let problem = format!(
+                "{0:?} is a preset, from which this model differs: give it a name of its own, e.g. \"my-{0}\"",
+                model.name
+            );
+            Err(ModelError::in_line(line, file, text, problem))
         }
         _ => Ok(model),
     }
