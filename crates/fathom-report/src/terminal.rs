@@ -62,21 +62,20 @@ pub fn text(document: &Document<'_>, style: &Style) -> String {
 
 /// Why the last commit of some cells may be lost at a power cut.
 fn last_commit_notes(results: &Results) -> Vec<String> {
-    let mode = |cell: &CellRow| {
-        let engine = cell.spec.engine.as_ref()?;
-        Some(engine.settings.get("journal_mode")?.as_str()? == "truncate")
+    let lost = || results.cells.iter().filter(|cell| cell.durability == Some(Durability::PowerCutAllButLast));
+    let truncates = |cell: &CellRow| {
+        let engine = cell.spec.engine.as_ref();
+        engine.is_some_and(|it| it.settings.get("journal_mode").is_some_and(|mode| mode == "truncate"))
     };
-    let lost = |it: &&CellRow| it.durability == Some(Durability::PowerCutAllButLast);
-    let cut: Vec<bool> = results.cells.iter().filter(lost).map(|it| mode(it) == Some(true)).collect();
     let mut notes = Vec::new();
-    if cut.contains(&false) {
+    if lost().any(|cell| !truncates(cell)) {
         notes.push(
             "* DELETE with FULL does not sync the directory after removing the journal, so a power cut can bring the \
              journal back and undo the last commit: synchronous=EXTRA does."
                 .to_owned(),
         );
     }
-    if cut.contains(&true) {
+    if lost().any(truncates) {
         notes.push(
             "* TRUNCATE does not sync the journal after cutting it in SQLite before 3.8.7.1, so a power cut can bring the \
              journal back and undo the last commit: PERSIST does, and so do newer versions."

@@ -185,8 +185,9 @@ impl SqliteLibrary {
         // SAFETY: as above.
         let api = unsafe { fathom_probe::Api::from_handle(handle) };
         // The name of a function that is called lies in the file's table of strings.
-        let has_fdatasync = std::fs::read(&path_found)
-            .is_ok_and(|file| file.windows(11).any(|it| it == b"\0fdatasync\0" || it == b"\0fdatasync@"));
+        let is_its_name = |name: &[u8]| name == b"fdatasync" || name.starts_with(b"fdatasync@");
+        let has_fdatasync =
+            std::fs::read(&path_found).is_ok_and(|file| file.split(|&byte| byte == 0).any(is_its_name));
         let library = Self { path: Some(path_found.clone()), has_fdatasync, functions }.checked(api)?;
         loaded.insert(path_found, library);
         Ok(library)
