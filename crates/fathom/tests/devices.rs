@@ -88,6 +88,14 @@ fn at_work(running: &Running) -> i32 {
     worker
 }
 
+/// The experiment with so much to do, at work on its device.
+fn at_work_for(place: &Place, transactions: u32, more: &[&str]) -> Running {
+    place.write("late.toml", &longer(transactions));
+    let running = place.start(&[&["run", "late.toml", "--out", "out.db", "--dir", "."], more].concat());
+    at_work(&running);
+    running
+}
+
 /// The experiment with more to do.
 fn longer(transactions: u32) -> String {
     EXPERIMENT.replace("transactions = 25", &format!("transactions = {transactions}"))
@@ -100,10 +108,7 @@ fn a_run_whose_device_stops_ends_within_its_limit_and_the_next_goes_on() {
     if !can_serve(&place) {
         return;
     }
-    place.write("late.toml", &longer(100));
-    let limit = ["--time-limit", "20"];
-    let running = place.start(&[&["run", "late.toml", "--out", "out.db", "--dir", "."][..], &limit].concat());
-    at_work(&running);
+    let running = at_work_for(&place, 100, &["--time-limit", "20"]);
     let begin = Instant::now();
     let stopped = Stopped::new(server(&place));
     let process = running.process();
@@ -122,9 +127,7 @@ fn ctrl_c_ends_a_run_whose_device_stopped() {
     if !can_serve(&place) {
         return;
     }
-    place.write("late.toml", &longer(2000));
-    let running = place.start(&["run", "late.toml", "--out", "out.db", "--dir", "."]);
-    at_work(&running);
+    let running = at_work_for(&place, 2000, &[]);
     let stopped = Stopped::new(server(&place));
     // So that the worker waits for it, which is the harder case.
     std::thread::sleep(Duration::from_millis(300));
@@ -143,9 +146,7 @@ fn a_run_whose_server_is_killed_fails_at_once_and_the_next_goes_on() {
     if !can_serve(&place) {
         return;
     }
-    place.write("late.toml", &longer(200));
-    let running = place.start(&["run", "late.toml", "--out", "out.db", "--dir", "."]);
-    at_work(&running);
+    let running = at_work_for(&place, 200, &[]);
     // SAFETY: kill takes integers.
     assert_eq!(unsafe { libc::kill(server(&place), libc::SIGKILL) }, 0);
     let begin = Instant::now();
