@@ -150,6 +150,16 @@ fn wrong_questions_are_told_what_would_be_right() {
         (&["bench", "--stream-dir", "nowhere"], 2, "--stream-dir nowhere: "),
         (&["bench", "--repeat", "0"], 2, "0 is not in 1.."),
         (&["bench", "--messages", "0"], 2, "0 is not in 1.."),
+        (
+            &["bench", "--seconds", "1e13", "--rate", "1e-13"],
+            2,
+            "--seconds 10000000000000: 31536000 at most, a year",
+        ),
+        (
+            &["bench", "--seconds", "1", "--rate", "1000", "--burst", "1e300"],
+            2,
+            ": 10000000 messages in a second at most, also in the burst",
+        ),
         (&["bench", "--seconds", "inf"], 2, "--seconds inf: must be a number above 0, and finite"),
         (
             &["bench", "--streams", "4", "--store", "sqlite"],

@@ -300,6 +300,9 @@ impl Bench {
         };
         if let Some(seconds) = self.seconds {
             positive("seconds", seconds)?;
+            if seconds > SECONDS_MAX {
+                return Err(Wrong(format!("--seconds {seconds}: {SECONDS_MAX} at most, a year")));
+            }
         }
         if let Some(rate) = self.rate {
             positive("rate", rate)?;
@@ -313,6 +316,12 @@ impl Bench {
             }
         }
         positive("burst", self.burst)?;
+        if self.rate.is_some_and(|rate| rate * self.burst > RATE_MAX) {
+            return Err(Wrong(format!(
+                "--burst {}: {RATE_MAX} messages in a second at most, also in the burst",
+                self.burst
+            )));
+        }
         if !(0.0..=5.0).contains(&self.zipf) {
             return Err(Wrong(format!("--zipf {}: must be 0 to 5", self.zipf)));
         }
@@ -355,6 +364,8 @@ impl Bench {
 
 /// The most arrivals of an open loop in a second: those that come too late to be submitted are counted one by one.
 const RATE_MAX: f64 = 10_000_000.0;
+/// The longest run, s: its µs and those of the time of day together fit a number.
+const SECONDS_MAX: f64 = 31_536_000.0;
 /// Less than this of what was due is accepted: overload.
 const KEPT_UP: f64 = 0.99;
 
