@@ -1,11 +1,12 @@
 //! One measurement: a fresh store, a load, figures, and the invariants.
 
-use crate::centre::{Archive, recover};
-use crate::check::{Report, check};
-use crate::load::{Clock, Figures, LoadError, Moment, Pace, Plan, Side, Snapshot, run};
-use crate::store::{MmdbOptions, Opening, Store, StoreKind};
+use crate::centre::{Archive, ArchiveError, recover};
+use crate::check::{Report, check_while};
+use crate::load::{Clock, Figures, LoadError, Moment, Pace, Plan, Ran, Side, Snapshot, run};
+use crate::store::{MmdbOptions, Opening, Store, StoreError, StoreKind};
 use serde::Serialize;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Clients, and messages under way for each, that fill a store before a Sender is measured.
 const FILL: (usize, usize) = (4, 256);
@@ -27,8 +28,10 @@ pub struct Measured {
     pub side: &'static str,
     /// Clients, senders, or of each.
     pub threads: usize,
-    /// Messages under way for each.
+    /// Messages under way for each at most.
     pub window: usize,
+    /// Messages that a sender kept in flight in the end, where the store was too slow for the window; none otherwise.
+    pub held: Option<usize>,
     /// Length, s.
     pub seconds: f64,
     /// Open loop: arrivals in a second that were asked for.
@@ -47,6 +50,8 @@ pub struct Measured {
     pub final_per_s: f64,
     /// Receipts that reached their application in a second.
     pub receipts_per_s: f64,
+    /// Open loop: from the intended submission to the submission: the same six as of the latencies below.
+    pub late_ms: Option<[f64; 6]>,
     /// From the intended submission to the acknowledgement, of accepted messages: least, median, 90, 99, 99.9 %, most, ms.
     pub accept_ms: [f64; 6],
     /// From the intended submission to durable delivery: the same.
@@ -91,22 +96,61 @@ pub enum BenchError {
         /// Asked for.
         messages: u64,
     },
+    /// The caller has ended it.
+    #[error("ended before its end")]
+    Interrupted,
     /// A station had two messages in flight.
     #[error("{0} times a station was given a message while one was in flight")]
     Doubled(u64),
 }
 
+impl BenchError {
+    /// Whether what is in the store may tell what went wrong, so that it is worth being kept.
+    #[must_use]
+    pub fn leaves_a_trace(&self) -> bool {
+        match self {
+            BenchError::Violated(_) | BenchError::Doubled(_) => true,
+            BenchError::Load(error) => match error {
+                LoadError::Stuck { .. } | LoadError::Panicked | LoadError::Unexpected(_) => true,
+                LoadError::Store(error) => matches!(
+                    error,
+                    StoreError::Inconsistent(_) | StoreError::Row { .. } | StoreError::Protocol(_)
+                ),
+                LoadError::Archive(error) => {
+                    matches!(error, ArchiveError::Line { .. } | ArchiveError::Record { .. })
+                }
+                LoadError::Submission(_) | LoadError::Session { .. } => false,
+            },
+            BenchError::NotFilled { .. } | BenchError::Interrupted => false,
+        }
+    }
+}
+
+/// What a measurement is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// A Sender's queue is filled.
+    Filling,
+    /// It is measured.
+    Running,
+    /// The invariants are checked.
+    Checking,
+}
+
 /// What the caller of [`measure`] sees four times a second.
 pub struct Live<'a> {
+    /// What it is at. Counters and time begin anew with each stage but the last, which has those of the run.
+    pub stage: Stage,
     /// Counters so far.
     pub figures: &'a Figures,
-    /// Which half works.
+    /// Which half works in this stage.
     pub side: Side,
     /// Time, and what is left.
     pub moment: Moment,
 }
 
-/// Measures `plan` on a fresh store in `directory`, which must be empty. `watch` ends the load early by giving false.
+/// Measures `plan` on a fresh store in `directory`, which must be empty. `watch` ends it early by giving
+/// false, in whatever stage: then nothing was measured.
 ///
 /// # Errors
 /// [`BenchError`]
@@ -125,13 +169,11 @@ pub fn measure(
     let store = &*store;
     recover(store, Clock::default().now_us()).map_err(LoadError::from)?;
     // What a Sender sends was accepted before, and must not be lost either.
-    let mut accepted = if plan.side == Side::Sender { fill(store, plan)? } else { Vec::new() };
+    let mut accepted = if plan.side == Side::Sender { fill(store, plan, watch)? } else { Vec::new() };
     let mut archive = Archive::open(directory).map_err(LoadError::from)?;
     let figures = Figures::default();
     let before = (cpu_us(store), store.log_bytes());
-    let ran = run(store, plan, &figures, Some(&mut archive), &mut |moment| {
-        watch(&Live { figures: &figures, side: plan.side, moment })
-    })?;
+    let ran = run_watched(store, plan, &figures, Some(&mut archive), Stage::Running, watch)?;
     let after = (cpu_us(store), store.log_bytes());
     let counted = figures.snapshot();
     let messages = if plan.side == Side::Sender { counted.finished } else { counted.accepted };
@@ -141,7 +183,16 @@ pub fn measure(
     };
     let memory_bytes = store.memory_bytes();
     accepted.extend(ran.accepted);
-    let report = verify.then(|| check(store, directory, &accepted)).transpose().map_err(LoadError::from)?;
+    let report = if verify {
+        let mut goes_on = on_time(|elapsed_s| {
+            let moment = Moment { elapsed_s, left: 0, waiting: 0 };
+            watch(&Live { stage: Stage::Checking, figures: &figures, side: plan.side, moment })
+        });
+        let report = check_while(store, directory, &accepted, &mut goes_on).map_err(LoadError::from)?;
+        Some(report.ok_or(BenchError::Interrupted)?)
+    } else {
+        None
+    };
     if let Some(report) = report.as_ref().filter(|it| !it.holds()) {
         return Err(BenchError::Violated(Box::new(report.clone())));
     }
@@ -165,6 +216,7 @@ pub fn measure(
         },
         threads: if plan.side == Side::Receiver { plan.receivers } else { plan.senders },
         window: plan.window,
+        held: ran.held,
         seconds: ran.seconds,
         rate: open.map(|it| it.0),
         burst: open.map(|it| it.1),
@@ -174,6 +226,7 @@ pub fn measure(
         finished_per_s: final_per_s,
         final_per_s,
         receipts_per_s: counted.receipts as f64 / ran.seconds,
+        late_ms: open.map(|_| quantiles(&figures.late)),
         accept_ms: quantiles(&figures.accept),
         deliver_ms: quantiles(&figures.deliver),
         send_ms: quantiles(&figures.send),
@@ -188,8 +241,43 @@ pub fn measure(
     })
 }
 
+/// Runs a plan that `watch` may end.
+fn run_watched(
+    store: &dyn Store,
+    plan: &Plan,
+    figures: &Figures,
+    archive: Option<&mut Archive>,
+    stage: Stage,
+    watch: &mut dyn FnMut(&Live<'_>) -> bool,
+) -> Result<Ran, BenchError> {
+    let mut ended = false;
+    let ran = run(store, plan, figures, archive, &mut |moment| {
+        ended |= !watch(&Live { stage, figures, side: plan.side, moment });
+        !ended
+    })?;
+    if ended { Err(BenchError::Interrupted) } else { Ok(ran) }
+}
+
+/// Whoever is asked whether to go on, four times a second at most and with the time since the beginning, s; what he said last
+/// otherwise.
+fn on_time(mut goes_on: impl FnMut(f64) -> bool) -> impl FnMut() -> bool {
+    let begin = Instant::now();
+    let (mut next, mut said) = (begin, true);
+    move || {
+        if said && Instant::now() >= next {
+            next = Instant::now() + Duration::from_millis(250);
+            said = goes_on(begin.elapsed().as_secs_f64());
+        }
+        said
+    }
+}
+
 /// Queues what a Sender is going to send; the numbers of the messages, if the plan keeps them.
-fn fill(store: &dyn Store, plan: &Plan) -> Result<Vec<i64>, BenchError> {
+fn fill(
+    store: &dyn Store,
+    plan: &Plan,
+    watch: &mut dyn FnMut(&Live<'_>) -> bool,
+) -> Result<Vec<i64>, BenchError> {
     let filling = Plan {
         side: Side::Receiver,
         receivers: FILL.0,
@@ -197,12 +285,14 @@ fn fill(store: &dyn Store, plan: &Plan) -> Result<Vec<i64>, BenchError> {
         messages: plan.messages,
         pace: Pace::Closed,
         load: plan.load.clone(),
+        patience: plan.patience,
+        on_stuck: plan.on_stuck.clone(),
         keep_accepted: plan.keep_accepted,
         on_accepted: plan.on_accepted.clone(),
         ..Plan::default()
     };
     let figures = Figures::default();
-    let ran = run(store, &filling, &figures, None, &mut |_| true)?;
+    let ran = run_watched(store, &filling, &figures, None, Stage::Filling, watch)?;
     match figures.snapshot().refused {
         0 => Ok(ran.accepted),
         refused => Err(BenchError::NotFilled { refused, messages: plan.messages }),

@@ -15,7 +15,7 @@
 
 use crate::centre::{ArchiveError, Archived, read_archive};
 use crate::model::{Message, State, Station, StationKey, StationState};
-use crate::store::{Row, Store};
+use crate::store::{Row, Store, StoreError};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -134,6 +134,23 @@ struct Tables {
 /// # Errors
 /// The store or the archive cannot be read. What they hold is no error but in the report.
 pub fn check(store: &dyn Store, directory: &Path, accepted: &[i64]) -> Result<Report, ArchiveError> {
+    let report = check_while(store, directory, accepted, &mut || true)?;
+    Ok(report.unwrap_or_else(|| unreachable!("nobody has ended it")))
+}
+
+/// Rows that are read before it is asked again whether to go on.
+const ROWS: u64 = 1024;
+
+/// As [`check`], which may take a while: asks `goes_on` again and again, and gives nothing once that is false.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_while(
+    store: &dyn Store,
+    directory: &Path,
+    accepted: &[i64],
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<Option<Report>, ArchiveError> {
     let mut report = Report { accepted: accepted.len() as u64, ..Report::default() };
     let mut tables = Tables::default();
     read_archive(directory, &mut |record| {
@@ -142,22 +159,35 @@ pub fn check(store: &dyn Store, directory: &Path, accepted: &[i64]) -> Result<Re
             report.violated(|| format!("I1: message {msg_id} is in the archive twice"));
         }
     })?;
-    store.scan(&mut |row| {
+    let (mut rows, mut ended) = (0_u64, false);
+    let scanned = store.scan(&mut |row| {
+        rows += 1;
+        if rows % ROWS == 0 && !goes_on() {
+            ended = true;
+            return Err(StoreError::protocol("the check was ended"));
+        }
         tables.add(row, &mut report);
         Ok(())
-    })?;
+    });
+    if ended {
+        return Ok(None);
+    }
+    scanned?;
     report.archived = tables.archived.len() as u64;
     report.stations = tables.stations.len() as u64;
     tables.messages(store.has_flusher(), &mut report);
-    tables.stations(&mut report);
-    tables.order(&mut report);
-    tables.receipts(&mut report);
+    for part in [Tables::stations, Tables::order, Tables::receipts] {
+        if !goes_on() {
+            return Ok(None);
+        }
+        part(&tables, &mut report);
+    }
     for id in accepted {
         if !tables.messages.contains_key(id) && !tables.archived.contains_key(id) {
             report.violated(|| format!("I6: message {id} was accepted and is gone"));
         }
     }
-    Ok(report)
+    Ok(Some(report))
 }
 
 impl Tables {

@@ -1,7 +1,7 @@
 //! What a run tells when its store is slow, fails or stands still.
 #![allow(clippy::unwrap_used)]
 
-use smsc::bench::{Live, measure};
+use smsc::bench::{BenchError, Live, Stage, measure};
 use smsc::centre::{Archive, Failure, Operation, Outcome, RetryPolicy, Rules, recover};
 use smsc::load::{Clock, Figures, LiveLine, LoadError, LoadProfile, Pace, Plan, Ran, Side, run};
 use smsc::network::{NetworkProfile, Times};
@@ -22,6 +22,8 @@ enum Fault {
     Panics { in_caller: bool },
     /// No claim finds a ready station.
     NothingReady,
+    /// Every completion takes so long.
+    SlowComplete(Duration),
     /// None.
     None,
 }
@@ -77,7 +79,8 @@ struct FaultySession<'a> {
 impl Session for FaultySession<'_> {
     fn submit(&mut self, mut operation: Operation) -> Result<(), StoreError> {
         match (self.fault, &mut operation) {
-            (Fault::SlowReceive(time), Operation::Receive(_)) => std::thread::sleep(*time),
+            (Fault::SlowReceive(time), Operation::Receive(_))
+            | (Fault::SlowComplete(time), Operation::Complete(_)) => std::thread::sleep(*time),
             (Fault::NothingReady, Operation::Claim { now_us, .. }) => *now_us = 0,
             _ => {}
         }
@@ -96,7 +99,8 @@ fn options() -> MmdbOptions {
 
 fn run_with(fault: Fault, plan: &Plan) -> (Result<Ran, LoadError>, Figures) {
     let dir = tempfile::tempdir().unwrap();
-    let store = MmdbStore::open(dir.path(), &options(), Rules::default()).unwrap();
+    let rules = Rules { lease_us: plan.lease_us, ..Rules::default() };
+    let store = MmdbStore::open(dir.path(), &options(), rules).unwrap();
     recover(&store, Clock::default().now_us()).unwrap();
     let mut archive = Archive::open(dir.path()).unwrap();
     let store = Faulty { store, fault, sessions: AtomicUsize::new(0), caller: std::thread::current().id() };
@@ -266,7 +270,7 @@ fn what_waits_for_absent_stations_is_counted() {
         let kind = StoreKind::Mmdb;
         match measure(dir.path(), kind, &options(), &plan, true, &mut watch) {
             Ok(_) => Ok(seen),
-            Err(smsc::bench::BenchError::Load(error)) => Err(error),
+            Err(BenchError::Load(error)) => Err(error),
             Err(error) => panic!("{error}"),
         }
     });
@@ -299,4 +303,71 @@ fn the_live_line_of_senders_tells_what_is_left() {
     assert!(left.iter().is_sorted_by(|a, b| a >= b) && left[0] > 0 && left.len() >= 2, "{left:?}");
     let said = lines.iter().any(|it| !it.contains("  0 delivered/s") && !it.contains("p99 0.0 ms"));
     assert!(said && lines[0].contains("from claim to completion"), "{lines:?}");
+}
+
+/// A sender claimed a whole window before it completed the first of it. Where that took longer than a claim holds, others claimed
+/// the same messages, and delivered them again.
+#[test]
+fn a_slow_store_gets_fewer_flights_so_that_no_claim_ends_before_its_completion() {
+    at_some_pace(|slower| {
+        // All 800 messages one after another take 1.6 claims.
+        let plan = Plan {
+            messages: 800,
+            senders: 2,
+            window: 4096,
+            lease_us: 1_000_000 * i64::from(slower),
+            ..Plan::default()
+        };
+        let each = Duration::from_millis(4) * slower;
+        let (ran, figures) = run_with(Fault::SlowComplete(each), &plan);
+        let (held, counted) = (ran?.held, figures.snapshot());
+        assert_eq!(counted.finished, 800);
+        assert!(held.is_some_and(|it| it < 64), "{held:?}");
+        // A machine that stood still meanwhile may have had a claim end.
+        if counted.fenced > 0 { Err(LoadError::Unexpected("completions were fenced off")) } else { Ok(()) }
+    });
+    let (ran, figures) = run_with(Fault::None, &Plan { messages: 2000, window: 256, ..Plan::default() });
+    assert_eq!((ran.unwrap().held, figures.snapshot().fenced), (None, 0));
+}
+
+/// Ends what is asked `after` times whether it goes on.
+fn ended(stage: Stage, after: usize, plan: &Plan) -> usize {
+    let dir = tempfile::tempdir().unwrap();
+    let mut asked = 0;
+    let mut watch = |live: &Live<'_>| {
+        asked += usize::from(live.stage == stage);
+        asked < after
+    };
+    let measured = measure(dir.path(), StoreKind::Mmdb, &options(), plan, true, &mut watch);
+    assert!(matches!(measured, Err(BenchError::Interrupted)), "{stage:?}: {measured:?}");
+    asked
+}
+
+/// Nobody was asked while a queue was filled, and nobody while the invariants were checked.
+#[test]
+fn a_measurement_can_be_ended_in_each_of_its_stages() {
+    let without_end = Plan { side: Side::Sender, messages: u64::MAX, ..Plan::default() };
+    assert_eq!(ended(Stage::Filling, 2, &without_end), 2);
+    let without_end = Plan { messages: u64::MAX, load: LoadProfile::default(), ..Plan::default() };
+    assert_eq!(ended(Stage::Running, 1, &without_end), 1);
+    assert_eq!(ended(Stage::Checking, 1, &Plan { messages: 3000, window: 64, ..Plan::default() }), 1);
+}
+
+/// A store that broke the rules was deleted, and with it whatever could tell how.
+#[test]
+fn what_went_wrong_in_a_store_is_worth_keeping_and_what_went_wrong_beside_it_is_not() {
+    let stuck = || LoadError::Stuck { seconds: 1.0, condition: String::new(), left: 1 };
+    let full = || StoreError::Postgresql { sqlstate: "53100".into(), message: "disk full".into() };
+    for (error, wanted) in [
+        (BenchError::Violated(Box::default()), true),
+        (BenchError::Doubled(1), true),
+        (stuck().into(), true),
+        (LoadError::Store(StoreError::Inconsistent(String::new())).into(), true),
+        (LoadError::Store(full()).into(), false),
+        (LoadError::Session { who: String::new(), source: full() }.into(), false),
+        (BenchError::NotFilled { refused: 1, messages: 1 }, false),
+        (BenchError::Interrupted, false),
+    ] {
+        assert_eq!(error.leaves_a_trace(), wanted, "{error:?}");
+    }
 }

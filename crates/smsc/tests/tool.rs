@@ -438,6 +438,22 @@ fn an_open_loop_that_does_not_keep_up_says_so() {
     assert!(offered > 2_000_000.0 && said.contains("overload"), "{table}");
 }
 
+/// A closed loop showed a rate, and nothing told that two thirds of its messages had been refused.
+#[test]
+fn a_closed_loop_whose_messages_are_refused_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = |stations: &str| {
+        let bench = ["bench", "--side", "receiver", "--threads", "1", "--window", "64", "--segment-mib", "1"];
+        let load = ["--messages", "10100", "--stations", stations];
+        let output = smsc(dir.path(), &[&bench[..], &load].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    let said = bench("1");
+    assert!(said.contains("refused: 100 of 10100 messages (1.0 %), as 10000 were queued"), "{said}");
+    assert_eq!(bench("1000"), "");
+}
+
 /// All files below a directory.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).unwrap().map(|it| it.unwrap().path());

@@ -1,20 +1,23 @@
 //! `smsc bench`
 
 use super::Wrong;
+use super::remarks::remarks;
+use super::stop::Stop;
 use super::store::{Axes, StoreArgs};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use smsc::bench::{Live, Measured, measure};
+use smsc::bench::{BenchError, Live, Measured, Stage, measure};
 use smsc::centre::RetryPolicy;
-use smsc::load::{LiveLine, LoadProfile, Moment, Pace, Plan, SCHEDULED_US, Side};
+use smsc::load::{LiveLine, LoadError, LoadProfile, Moment, OnStuck, Pace, Plan, SCHEDULED_US, Side};
 use smsc::network::NetworkProfile;
 use smsc::store::StoreKind;
 use std::error::Error;
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Measures the centre on a store: messages received and sent in a second, latencies, log bytes, CPU.
 ///
@@ -34,7 +37,8 @@ pub struct Bench {
     /// Numbers of clients and senders, a row for each.
     #[arg(long, value_delimiter = ',', default_value = "1,4,16,96", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Vec<u16>,
-    /// Messages under way for each client and sender: 1 waits for each.
+    /// Messages under way for each client and sender: 1 waits for each. A sender keeps fewer in flight where the store is so slow that
+    /// claims could end, after a minute, before their completions are there; then the bench says so.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536))]
     window: u32,
     /// Messages of a row [default: 30000; with --seconds no end but the time]. For senders alone, how many are queued before they
@@ -89,7 +93,10 @@ pub struct Bench {
     /// Divided by --time-factor, unless the network is perfect. Take more where a queue lasts longer than that.
     #[arg(long, default_value_t = 86_400.0, value_name = "SECONDS", help_heading = "Network")]
     validity: f64,
-    /// Where the stores are made; they are deleted afterwards.
+    /// Seconds that something may be due while nothing happens, before a row ends as stuck.
+    #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
+    patience: f64,
+    /// Where the stores are made; they are deleted afterwards, unless one violates the invariants or stands still.
     #[arg(long, default_value = ".")]
     dir: PathBuf,
     /// Keep the stores, and log streams that are elsewhere, and say where they are, before they are used. Beside each lies `accepted`, the numbers
@@ -122,10 +129,7 @@ impl Bench {
             let sessions = self.plan(threads.into(), 0)?.sessions();
             self.kind().allows(sessions).map_err(|error| Wrong(error.to_string()))?;
         }
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register(signal, Arc::clone(&stop))?;
-        }
+        let stop = Stop::listen()?;
         if !self.json {
             writeln!(std::io::stdout(), "{}", HEAD)?;
         }
@@ -135,19 +139,20 @@ impl Bench {
                     .prefix("smsc-bench-")
                     .disable_cleanup(self.keep)
                     .tempdir_in(&self.dir);
-                let scratch =
+                let mut scratch =
                     scratch.map_err(|error| Wrong(format!("--dir {}: {error}", self.dir.display())))?;
                 let mut plan = self.plan(threads.into(), u64::from(round))?;
                 let kind = self.kind();
-                let streams = self.streams()?;
+                let mut streams = self.streams()?;
+                let made = Made::of(&scratch, &streams);
+                if !self.keep {
+                    stop.made(made.0.clone(), kind.has_server());
+                }
                 let mut mmdb = self.store.mmdb();
                 mmdb.stream_dirs = streams.iter().map(|it| it.path().to_owned()).collect();
                 // Now, as a kill leaves no time later.
                 let accepted = if self.keep {
-                    eprintln!("kept: {}", scratch.path().display());
-                    for (number, stream) in streams.iter().enumerate() {
-                        eprintln!("kept: log stream {number}: {}", stream.path().display());
-                    }
+                    made.tell_kept();
                     let accepted = Arc::new(Accepted::create(scratch.path().join(ACCEPTED))?);
                     let writer = Arc::clone(&accepted);
                     plan.on_accepted = Some(Arc::new(move |numbers| writer.add(numbers)));
@@ -155,34 +160,41 @@ impl Bench {
                 } else {
                     None
                 };
-                let mut line = LiveLine::default();
+                let told = Arc::new(AtomicBool::new(false));
+                plan.on_stuck = Some(self.on_stuck(&told, made.clone(), plan.patience));
+                let mut shown = Shown::default();
                 let mut waits = Waits::default();
                 let mut watch = |live: &Live<'_>| {
                     if std::io::stderr().is_terminal() {
-                        show(&mut line, live);
+                        shown.show(live);
                     } else {
                         waits.tell(live, plan.load.validity_us);
                     }
-                    !stop.load(Relaxed)
+                    !stop.is_asked()
                 };
-                let measured = measure(scratch.path(), kind, &mmdb, &plan, !self.no_check, &mut watch)?;
+                let measured = measure(scratch.path(), kind, &mmdb, &plan, !self.no_check, &mut watch);
                 if std::io::stderr().is_terminal() {
                     eprint!("\r\x1b[K");
                 }
+                let measured = match measured {
+                    Ok(measured) => measured,
+                    Err(BenchError::Interrupted) => return Ok(false),
+                    Err(error) => {
+                        if error.leaves_a_trace() && !self.keep {
+                            scratch.disable_cleanup(true);
+                            streams.iter_mut().for_each(|it| it.disable_cleanup(true));
+                            if !told.load(Relaxed) {
+                                made.tell_kept();
+                            }
+                        }
+                        return if told.load(Relaxed) { Ok(false) } else { Err(error.into()) };
+                    }
+                };
                 if let Some(accepted) = accepted {
                     accepted.well()?;
                 }
-                if stop.load(Relaxed) {
-                    return Ok(false);
-                }
-                if let Some(seconds) = self.seconds.filter(|it| measured.seconds < it * 0.99) {
-                    eprintln!(
-                        "the queue was empty after {:.1} s of {seconds}: give more --messages",
-                        measured.seconds
-                    );
-                }
-                if let Some(overload) = overload(&measured) {
-                    eprintln!("{overload}");
+                for remark in remarks(&measured, self.seconds, &kind.rules()) {
+                    eprintln!("{remark}");
                 }
                 if self.json {
                     let row = Row { measured: &measured, asked: self.asked(&plan, kind) };
@@ -190,9 +202,34 @@ impl Bench {
                 } else {
                     writeln!(std::io::stdout(), "{}", row(&measured))?;
                 }
+                if stop.is_asked() {
+                    return Ok(false);
+                }
             }
         }
         Ok(true)
+    }
+
+    /// Tells of a row that stands still, and sees to it that the process ends: what the row has under way may never answer.
+    fn on_stuck(&self, told: &Arc<AtomicBool>, made: Made, patience: Duration) -> OnStuck {
+        let (told, keep) = (Arc::clone(told), self.keep);
+        Arc::new(move |error: &LoadError| {
+            told.store(true, Relaxed);
+            // Behind the line that is written over, if there is one.
+            if std::io::stderr().is_terminal() {
+                eprintln!();
+            }
+            if !keep {
+                made.tell_kept();
+            }
+            eprintln!("smsc: {error}");
+            let last = patience.min(LAST_WAIT);
+            std::thread::spawn(move || {
+                std::thread::sleep(last);
+                // Not even what an orderly end has to do is waited for. A server is ended by the kernel.
+                signal_hook::low_level::exit(1);
+            });
+        })
     }
 
     /// What a row was asked for, besides what it was measured with.
@@ -316,6 +353,10 @@ impl Bench {
             }
         }
         positive("burst", self.burst)?;
+        positive("patience", self.patience)?;
+        if self.patience > SECONDS_MAX {
+            return Err(Wrong(format!("--patience {}: {SECONDS_MAX} at most, a year", self.patience)));
+        }
         if self.rate.is_some_and(|rate| rate * self.burst > RATE_MAX) {
             return Err(Wrong(format!(
                 "--burst {}: {RATE_MAX} messages in a second at most, also in the burst",
@@ -355,6 +396,8 @@ impl Bench {
             },
             network,
             retry,
+            lease_us: self.kind().rules().lease_us,
+            patience: Duration::from_secs_f64(self.patience),
             drain: self.seconds.is_none(),
             keep_accepted: !self.no_check,
             ..Plan::default()
@@ -366,23 +409,27 @@ impl Bench {
 const RATE_MAX: f64 = 10_000_000.0;
 /// The longest run, s: its µs and those of the time of day together fit a number.
 const SECONDS_MAX: f64 = 31_536_000.0;
-/// Less than this of what was due is accepted: overload.
-const KEPT_UP: f64 = 0.99;
+/// How long a row that stands still may take to end in order; less if the patience is less.
+const LAST_WAIT: Duration = Duration::from_secs(10);
 
-/// What is to be known of an open loop that did not keep up.
-fn overload(it: &Measured) -> Option<String> {
-    let (rate, offered, accepted) = (it.rate?, it.figures.offered(), it.figures.accepted);
-    let share = accepted as f64 / offered.max(1) as f64;
-    (offered > 0 && share < KEPT_UP).then(|| {
-        format!(
-            "overload: {accepted} of {offered} messages that were due were accepted ({:.1} %), {} were not submitted before the end, \
-             {} were refused; the latencies are those of accepted ones, the others' would be longer; take less than --rate {rate}, or \
-             more --threads or --window",
-            share * 100.0,
-            it.figures.not_submitted,
-            it.figures.refused
-        )
-    })
+/// The directories of a row: the store's, and those of log streams that are elsewhere.
+#[derive(Clone)]
+struct Made(Vec<PathBuf>);
+
+impl Made {
+    fn of(scratch: &tempfile::TempDir, streams: &[tempfile::TempDir]) -> Made {
+        Made(std::iter::once(scratch).chain(streams).map(|it| it.path().to_owned()).collect())
+    }
+
+    fn tell_kept(&self) {
+        for (number, path) in self.0.iter().enumerate() {
+            let path: &Path = path;
+            match number {
+                0 => eprintln!("kept: {}", path.display()),
+                _ => eprintln!("kept: log stream {}: {}", number - 1, path.display()),
+            }
+        }
+    }
 }
 
 /// The longest validity: ten years, s.
@@ -395,6 +442,7 @@ struct Waits {
     seen: u64,
     since_s: f64,
     told: bool,
+    told_of_filling: bool,
 }
 
 impl Waits {
@@ -403,6 +451,13 @@ impl Waits {
 
     fn tell(&mut self, live: &Live<'_>, validity_us: i64) {
         let Moment { elapsed_s, left, waiting } = live.moment;
+        if live.stage != Stage::Running {
+            if live.stage == Stage::Filling && elapsed_s >= Self::PATIENCE_S && !self.told_of_filling {
+                self.told_of_filling = true;
+                eprintln!("filling the senders' queue: {left} messages after {elapsed_s:.0} s");
+            }
+            return;
+        }
         let now = live.figures.snapshot();
         let seen = now.accepted + now.finished + now.expired;
         if seen != self.seen || waiting == 0 {
@@ -450,10 +505,28 @@ struct Asked {
 }
 
 /// One line that is written over.
-fn show(line: &mut LiveLine, live: &Live<'_>) {
-    eprint!("\r\x1b[K{}", line.next(live.side, live.figures, live.moment));
-    // A terminal that is gone is noticed elsewhere.
-    let _ = std::io::stderr().flush();
+#[derive(Default)]
+struct Shown {
+    stage: Option<Stage>,
+    line: LiveLine,
+}
+
+impl Shown {
+    fn show(&mut self, live: &Live<'_>) {
+        if self.stage.replace(live.stage) != Some(live.stage) {
+            self.line = LiveLine::default();
+        }
+        let line = match live.stage {
+            Stage::Filling => {
+                format!("filling the queue{}", self.line.next(live.side, live.figures, live.moment))
+            }
+            Stage::Running => self.line.next(live.side, live.figures, live.moment),
+            Stage::Checking => format!("{:5.1} s  checking the invariants", live.moment.elapsed_s),
+        };
+        eprint!("\r\x1b[K{line}");
+        // A terminal that is gone is noticed elsewhere.
+        let _ = std::io::stderr().flush();
+    }
 }
 
 /// The file beside a kept store with the numbers of the accepted messages.
@@ -498,7 +571,7 @@ impl Accepted {
 }
 
 const HEAD: &str = "store                  durability  side      threads window   offered/s  accepted/s delivered/s     final/s  receipts/s  \
-                    accept p50/p99/p99.9 ms  send p50/p99 ms    deliver p50/99  log B/msg  CPU us/msg";
+                    late p99 ms  accept p50/p99/p99.9 ms  send p50/p99 ms    deliver p50/99  log B/msg  CPU us/msg";
 
 fn row(it: &Measured) -> String {
     let optional = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
@@ -506,7 +579,7 @@ fn row(it: &Measured) -> String {
     let [_, send_50, _, send_99, ..] = it.send_ms.map(|ms| format!("{ms:.2}"));
     let [_, deliver_50, _, deliver_99, ..] = it.deliver_ms.map(|ms| format!("{ms:.1}"));
     format!(
-        "{:<22} {:<11} {:<9} {:>7} {:>6} {:>11} {:>11.0} {:>11.0} {:>11.0} {:>11.0}  {:>23}  {:>15}  {:>17} {:>10} {:>11}",
+        "{:<22} {:<11} {:<9} {:>7} {:>6} {:>11} {:>11.0} {:>11.0} {:>11.0} {:>11.0}  {:>11}  {:>23}  {:>15}  {:>17} {:>10} {:>11}",
         it.store,
         it.durability,
         it.side,
@@ -517,6 +590,7 @@ fn row(it: &Measured) -> String {
         it.delivered_per_s,
         it.finished_per_s,
         it.receipts_per_s,
+        it.late_ms.map_or("-".to_owned(), |[_, _, _, p99, ..]| format!("{p99:.2}")),
         format!("{p50} / {p99} / {p999}"),
         format!("{send_50} / {send_99}"),
         format!("{deliver_50} / {deliver_99}"),

@@ -2,6 +2,8 @@
 
 mod bench;
 mod check;
+mod remarks;
+mod stop;
 mod store;
 
 use clap::{Parser, Subcommand};

@@ -29,6 +29,8 @@ pub struct Figures {
     pub expired: AtomicU64,
     /// Messages archived.
     pub archived: AtomicU64,
+    /// From the intended submission to the submission, in an open loop.
+    pub late: Latencies,
     /// From the (intended) submission to the acknowledgement.
     pub accept: Latencies,
     /// From the (intended) submission to the durable delivery.

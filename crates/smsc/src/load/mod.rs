@@ -2,6 +2,7 @@
 
 mod clock;
 mod figures;
+mod flights;
 mod housekeeping;
 mod live;
 mod profile;
@@ -16,4 +17,4 @@ pub use figures::{Figures, Latencies, Snapshot};
 pub use live::LiveLine;
 pub use profile::{Bodies, LoadProfile, Messages, SCHEDULED_US};
 pub use receiver::Pace;
-pub use run::{LoadError, Moment, OnAccepted, Plan, Ran, Side, run};
+pub use run::{LoadError, Moment, OnAccepted, OnStuck, Plan, Ran, Side, run};

@@ -99,6 +99,7 @@ pub(super) fn run(
         under_way: VecDeque::with_capacity(window),
         outcomes: Vec::with_capacity(window),
         latency: histogram(),
+        late: histogram(),
         told_us: 0,
         fresh: Vec::new(),
         accepted: Vec::new(),
@@ -112,6 +113,7 @@ pub(super) fn run(
     };
     shared.submits_next(number, i64::MAX);
     shared.figures.accept.take(&mut client.latency);
+    shared.figures.late.take(&mut client.late);
     shared.keep_accepted(client.accepted);
     done
 }
@@ -124,6 +126,8 @@ struct Client<'a> {
     under_way: VecDeque<i64>,
     outcomes: Vec<Outcome>,
     latency: hdrhistogram::Histogram<u64>,
+    /// How late messages of an open loop were submitted.
+    late: hdrhistogram::Histogram<u64>,
     /// When the latencies were told last, µs.
     told_us: i64,
     /// Numbers of messages that were accepted just now, and of all, if they are kept.
@@ -178,6 +182,7 @@ impl Client<'_> {
             if waits {
                 self.shared.submits_next(number, 0);
             }
+            self.late.saturating_record((self.shared.clock.now_us() - intended_us).max(1) as u64);
             self.submit(intended_us)?;
         }
         while !self.under_way.is_empty() {
@@ -221,6 +226,7 @@ impl Client<'_> {
         figures.accepted.fetch_add(self.fresh.len() as u64, Relaxed);
         if is_to_hand_over(&self.latency, &mut self.told_us, now_us) {
             figures.accept.take(&mut self.latency);
+            figures.late.take(&mut self.late);
         }
         Ok(())
     }

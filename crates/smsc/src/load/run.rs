@@ -1,10 +1,10 @@
 //! One run: so many clients and senders for so long, or for so many messages.
 
 use super::figures::Figures;
-use super::standstill::Standstill;
+use super::standstill::{Asker, Standstill};
 use super::start::Start;
 use super::{Bodies, Clock, LoadProfile, Pace, housekeeping, receiver, sender};
-use crate::centre::{Archive, ArchiveError, RetryPolicy, SubmissionError};
+use crate::centre::{Archive, ArchiveError, RetryPolicy, Rules, SubmissionError};
 use crate::network::{Network, NetworkProfile};
 use crate::store::{Acknowledge, Session, Store, StoreError};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -22,6 +22,9 @@ pub enum Side {
     Both,
 }
 
+/// Who is told that a run stands still.
+pub type OnStuck = Arc<dyn Fn(&LoadError) + Send + Sync>;
+
 /// Who is told of accepted messages, by several threads.
 pub type OnAccepted = Arc<dyn Fn(&[i64]) + Send + Sync>;
 
@@ -33,7 +36,8 @@ pub struct Plan {
     pub receivers: usize,
     /// Senders.
     pub senders: usize,
-    /// Messages under way for each client and sender; 1 waits for each.
+    /// Messages under way for each client and sender at most; 1 waits for each. A sender keeps fewer in flight where the store is so
+    /// slow that their claims could end before their completions are there.
     pub window: usize,
     /// Messages altogether; 0: as many as the time allows. For a Sender, how many are queued.
     pub messages: u64,
@@ -47,12 +51,17 @@ pub struct Plan {
     pub network: NetworkProfile,
     /// When to try again.
     pub retry: RetryPolicy,
+    /// How long a claim holds: [`Rules::lease_us`] of the store.
+    pub lease_us: i64,
     /// Whether timers and Flusher run.
     pub housekeeping: bool,
     /// Whether the run goes on until everything queued is final.
     pub drain: bool,
     /// How long something may be due while nothing happens, before the run ends as stuck.
     pub patience: Duration,
+    /// Called with [`LoadError::Stuck`] when the run is found to stand still, before its threads are waited for: that takes for ever
+    /// where the store does not answer.
+    pub on_stuck: Option<OnStuck>,
     /// Whether the numbers of accepted messages are kept.
     pub keep_accepted: bool,
     /// Called with numbers of accepted messages, after their acknowledgement.
@@ -74,9 +83,11 @@ impl Default for Plan {
             load: LoadProfile::default(),
             network: NetworkProfile::perfect(1),
             retry: RetryPolicy::accelerated(1000),
+            lease_us: Rules::default().lease_us,
             housekeeping: true,
             drain: true,
             patience: Duration::from_secs(60),
+            on_stuck: None,
             keep_accepted: false,
             on_accepted: None,
             on_delivered: None,
@@ -168,6 +179,8 @@ pub(super) struct Shared<'a> {
     lands_us: AtomicI64,
     /// Messages that were tried in vain and wait to be tried again. A claim may be counted before the failure that it follows.
     waiting: AtomicI64,
+    /// The fewest messages that a sender was held to, because the store was slow.
+    held: AtomicUsize,
 }
 
 impl<'a> Shared<'a> {
@@ -229,6 +242,11 @@ impl<'a> Shared<'a> {
         self.waiting.fetch_add(more, Ordering::AcqRel);
     }
 
+    /// Tells that the store was too slow for more messages in flight of one sender.
+    pub fn holds_flights(&self, at_most: usize) {
+        self.held.fetch_min(at_most, Ordering::Relaxed);
+    }
+
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.has_failed()
     }
@@ -282,6 +300,8 @@ pub struct Ran {
     pub seconds: f64,
     /// Times that a station had two messages in flight: must be 0.
     pub doubled: u64,
+    /// How many messages a sender kept in flight in the end, where that was fewer than its window, because the store was slow.
+    pub held: Option<usize>,
     /// The numbers of accepted messages, if they were kept.
     pub accepted: Vec<i64>,
 }
@@ -360,6 +380,7 @@ pub fn run(
         next_submission_us: (0..receivers).map(|_| AtomicI64::new(0)).collect(),
         lands_us: AtomicI64::new(0),
         waiting: AtomicI64::new(0),
+        held: AtomicUsize::new(usize::MAX),
     };
     let shared = &shared;
     let (seconds, result) = std::thread::scope(|scope| {
@@ -380,7 +401,19 @@ pub fn run(
                     .push(scope.spawn(|| End::of(shared, None, || housekeeping::flusher(shared, archive))));
             }
         }
-        let (mut result, _) = End::of(shared, None, || watch_over(shared, watch));
+        let (mut result, _) = End::of(shared, None, || {
+            let mut asker = None;
+            if plan.sending() > 0 {
+                let session = shared.session(Acknowledge::Early, || "who asks what is due".into())?;
+                let (who, work) = Asker::new(session);
+                background.push(scope.spawn(move || End::of(shared, None, work)));
+                asker = Some(who);
+            }
+            watch_over(shared, asker, watch)
+        });
+        if let (Err(error @ LoadError::Stuck { .. }), Some(tell)) = (&result, &plan.on_stuck) {
+            tell(error);
+        }
         // Where all began, if they did; otherwise nothing was measured.
         let begin = shared.start.began().unwrap_or_else(Instant::now);
         let mut end = begin;
@@ -401,17 +434,20 @@ pub fn run(
     });
     result?;
     let accepted = std::mem::take(&mut *shared.accepted.lock().unwrap_or_else(PoisonError::into_inner));
-    Ok(Ran { seconds, doubled: shared.network.doubled(), accepted })
+    let held = shared.held.load(Ordering::Relaxed);
+    let held = (held < usize::MAX).then_some(held);
+    Ok(Ran { seconds, doubled: shared.network.doubled(), held, accepted })
 }
 
 /// The main thread's part of a run: starts it, ends its clients in time, and sees whether it stands still.
-fn watch_over(shared: &Shared<'_>, watch: &mut dyn FnMut(Moment) -> bool) -> Result<(), LoadError> {
+fn watch_over(
+    shared: &Shared<'_>,
+    asker: Option<Asker>,
+    watch: &mut dyn FnMut(Moment) -> bool,
+) -> Result<(), LoadError> {
     let plan = shared.plan;
-    let asks = plan.sending() > 0;
-    let session = asks.then(|| shared.session(Acknowledge::Early, || "who asks what is due".into()));
-    let session = session.transpose()?;
     let Some(begin) = shared.start.wait() else { return Ok(()) };
-    let mut standstill = Standstill::new(shared, session);
+    let mut standstill = Standstill::new(shared, asker);
     let mut watched = 0;
     while !shared.housekeeping_ends() {
         std::thread::sleep(Duration::from_millis(2));

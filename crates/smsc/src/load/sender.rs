@@ -1,6 +1,7 @@
 //! Senders: claim, hand to the network, complete.
 
 use super::figures::{histogram, is_to_hand_over};
+use super::flights::Flights;
 use super::run::{LoadError, Shared};
 use crate::centre::{Completed, Completion, Delivery, Operation, Outcome, Verdict, receipt};
 use crate::model::{SHARDS, State, StationKey};
@@ -50,10 +51,12 @@ impl Ord for Flight {
 
 /// What a pending operation was.
 enum Pending {
-    /// Times of submission and claim; whether delivered; whether a receipt.
+    /// Times of submission, claim and landing; whether delivered; whether a receipt.
     Completion {
         submit_us: i64,
         claim_us: i64,
+        /// When its attempt ended.
+        landed_us: i64,
         delivered: bool,
         is_receipt: bool,
         /// Whether it had been tried before.
@@ -73,6 +76,12 @@ pub(super) fn run(shared: &Shared<'_>, number: usize, window: usize) -> Result<(
         alerts: BinaryHeap::new(),
         pending: VecDeque::new(),
         outcomes: Vec::new(),
+        flights: Flights::new(
+            window,
+            shared.plan.senders,
+            shared.plan.lease_us,
+            shared.plan.network.longest_attempt_us(),
+        ),
         latency: histogram(),
         flight: histogram(),
         told_us: 0,
@@ -81,7 +90,10 @@ pub(super) fn run(shared: &Shared<'_>, number: usize, window: usize) -> Result<(
     if !shared.wait_for_start() {
         return Ok(());
     }
-    let done = sender.work(window);
+    let done = sender.work();
+    if let Some(flights) = sender.flights.held() {
+        shared.holds_flights(flights);
+    }
     shared.figures.deliver.take(&mut sender.latency);
     shared.figures.send.take(&mut sender.flight);
     done
@@ -96,6 +108,7 @@ struct Sender<'a> {
     alerts: BinaryHeap<Reverse<(i64, StationKey)>>,
     pending: VecDeque<Pending>,
     outcomes: Vec<Outcome>,
+    flights: Flights,
     latency: Histogram<u64>,
     flight: Histogram<u64>,
     /// When both were told last, µs.
@@ -104,12 +117,13 @@ struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    fn work(&mut self, window: usize) -> Result<(), LoadError> {
+    fn work(&mut self) -> Result<(), LoadError> {
         let mut idle = IDLE.0;
         loop {
             if self.shared.has_failed() {
                 return Ok(());
             }
+            let window = self.flights.allowed();
             let room = window.saturating_sub(self.air.len() + self.pending.len());
             // Claims are worth their cost in bulk, once there is room for half a window.
             let claimed = if room > 0 && room * 2 >= window && !self.shared.senders_stop() {
@@ -174,8 +188,8 @@ impl Sender<'_> {
     fn land(&mut self) -> Result<(), LoadError> {
         let now_us = self.shared.clock.now_us();
         while self.air.peek().is_some_and(|flight| flight.done_us <= now_us) {
-            let Some(Flight { claim_us, delivery, attempt, .. }) = self.air.pop() else { break };
-            self.complete(delivery, attempt, (claim_us, now_us))?;
+            let Some(flight) = self.air.pop() else { break };
+            self.complete(flight, now_us)?;
         }
         while self.alerts.peek().is_some_and(|alert| alert.0.0 <= now_us) {
             let Some(Reverse((_, station))) = self.alerts.pop() else { break };
@@ -185,12 +199,8 @@ impl Sender<'_> {
         Ok(())
     }
 
-    fn complete(
-        &mut self,
-        delivery: Delivery,
-        attempt: Attempt,
-        (claim_us, now_us): (i64, i64),
-    ) -> Result<(), LoadError> {
+    fn complete(&mut self, flight: Flight, now_us: i64) -> Result<(), LoadError> {
+        let Flight { claim_us, done_us, delivery, attempt } = flight;
         let Delivery { station, epoch, attempts, message, .. } = delivery;
         let retry = &self.shared.plan.retry;
         let verdict = match attempt.result {
@@ -216,6 +226,7 @@ impl Sender<'_> {
         self.pending.push_back(Pending::Completion {
             submit_us: message.submit_us,
             claim_us,
+            landed_us: done_us,
             delivered: attempt.result.is_ok(),
             is_receipt: message.receipt_of != 0,
             tried: message.attempts > 0,
@@ -233,10 +244,18 @@ impl Sender<'_> {
         for outcome in self.outcomes.drain(..) {
             match (self.pending.pop_front(), outcome) {
                 (
-                    Some(Pending::Completion { submit_us, claim_us, delivered: was, is_receipt, tried }),
+                    Some(Pending::Completion {
+                        submit_us,
+                        claim_us,
+                        landed_us,
+                        delivered: was,
+                        is_receipt,
+                        tried,
+                    }),
                     Outcome::Completed(it),
                 ) => {
                     attempts += u64::from(!is_receipt);
+                    self.flights.ended(claim_us, landed_us, now_us);
                     self.flight.saturating_record((now_us - claim_us).max(1) as u64);
                     match it {
                         Completed::Final(_) if is_receipt => receipts += 1,

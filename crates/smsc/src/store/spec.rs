@@ -72,13 +72,19 @@ impl StoreKind {
         Rules { has_flusher: self == StoreKind::Mmdb, ..Rules::default() }
     }
 
+    /// Whether a server of its own writes the store's files.
+    #[must_use]
+    pub fn has_server(self) -> bool {
+        self.is_like(StoreKind::Postgresql)
+    }
+
     /// Whether the store can have so many sessions; before anything is made for them.
     ///
     /// # Errors
     /// [`StoreError::TooManySessions`]
     pub fn allows(self, sessions: usize) -> Result<(), StoreError> {
         // PostgreSQL is a server with a limited number of sessions.
-        if !self.is_like(StoreKind::Postgresql) {
+        if !self.has_server() {
             return Ok(());
         }
         let refused = |most| {

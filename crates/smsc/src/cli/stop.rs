@@ -1,0 +1,93 @@
+//! Ctrl-C and its like: the first ends a bench in order, the second at once.
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+
+/// How long the end at once may take for tidying up: a disk that does not answer any more must not keep it.
+const TIDY: Duration = Duration::from_secs(1);
+
+/// Whether a bench is to end, and what it has made.
+#[derive(Default)]
+pub struct Stop {
+    asked: AtomicBool,
+    made: Mutex<Made>,
+}
+
+/// Directories that are there for a row only.
+#[derive(Default)]
+struct Made {
+    directories: Vec<PathBuf>,
+    /// Whether a server writes into them, which ends a little later than this process.
+    server: bool,
+}
+
+impl Stop {
+    /// Listens to signals from now on.
+    ///
+    /// # Errors
+    /// The system has no room for it.
+    pub fn listen() -> std::io::Result<Arc<Stop>> {
+        let stop = Arc::new(Stop::default());
+        let mut caught = vec![SIGINT, SIGTERM];
+        // Who starts a program with nohup does not want it to end with the terminal.
+        if !is_ignored(SIGHUP) {
+            caught.push(SIGHUP);
+        }
+        let mut signals = Signals::new(caught)?;
+        let of_thread = Arc::clone(&stop);
+        std::thread::Builder::new().name("smsc-signals".into()).spawn(move || {
+            for signal in signals.forever() {
+                if of_thread.asked.swap(true, Relaxed) {
+                    of_thread.end_at_once(signal);
+                }
+            }
+        })?;
+        Ok(stop)
+    }
+
+    /// Whether the bench is to end.
+    pub fn is_asked(&self) -> bool {
+        self.asked.load(Relaxed)
+    }
+
+    /// These directories are there now, and are deleted in an orderly end; nothing else is.
+    pub fn made(&self, directories: Vec<PathBuf>, server: bool) {
+        *self.made.lock().unwrap_or_else(PoisonError::into_inner) = Made { directories, server };
+    }
+
+    /// Nobody is waited for: who asks for the second time has seen the first way fail.
+    fn end_at_once(&self, signal: i32) -> ! {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let Made { directories, server } = std::mem::take(&mut *made);
+        let (done, left) = mpsc::channel();
+        let tidied = directories.clone();
+        let tidy = move || {
+            let stays = |it: &PathBuf| server || (std::fs::remove_dir_all(it).is_err() && it.exists());
+            // Nobody listens where it took too long.
+            let _ = done.send(tidied.into_iter().filter(stays).collect());
+        };
+        let started = std::thread::Builder::new().spawn(tidy);
+        let left = started.ok().and_then(|_| left.recv_timeout(TIDY).ok()).unwrap_or(directories);
+        for directory in left {
+            let server = if server { ", PostgreSQL is ending there" } else { "" };
+            eprintln!("left behind{server}: {}", directory.display());
+        }
+        // What a shell gives for a program that a signal has ended. Nothing else is run: it might wait for what does not answer.
+        // A server is ended by the kernel, with the thread that keeps it.
+        signal_hook::low_level::exit(128 + signal)
+    }
+}
+
+/// Whether this process was started with a signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: the call changes nothing and fills the structure in before it gives 0.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
+            && action.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}
