@@ -15,7 +15,8 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -51,6 +52,8 @@ pub struct Server {
     user: Option<User>,
     keeper: Option<Keeper>,
     answers: Answers,
+    /// Set by [`Server::abandon`].
+    abandoned: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Copy)]
@@ -94,8 +97,9 @@ impl Server {
         let data = directory.join("postgresql");
         let user = unprivileged_user()?;
         let log = directory.join("postgresql.log");
-        let mut server =
-            Server { programs, data, log, options, user, keeper: None, answers: Box::new(answers) };
+        let answers = Box::new(answers);
+        let abandoned = Arc::default();
+        let mut server = Server { programs, data, log, options, user, keeper: None, answers, abandoned };
         if !server.data.join("PG_VERSION").exists() {
             server.make_directory()?;
             server.make_cluster(checksums)?;
@@ -228,11 +232,12 @@ impl Server {
         let (stop, stopped) = mpsc::channel::<()>();
         let (end, ended) = mpsc::channel();
         let (spawn, spawned) = mpsc::channel();
+        let abandoned = Arc::clone(&self.abandoned);
         let thread = std::thread::spawn(move || match command.spawn() {
             Err(error) => drop(spawn.send(Err(error))),
             Ok(child) => {
                 drop(spawn.send(Ok(child.id())));
-                keep(child, &stopped, &end);
+                keep(child, &stopped, &end, &abandoned);
             }
         });
         let started =
@@ -292,6 +297,12 @@ impl Server {
         }
     }
 
+    /// Has the server stopped at once when it is stopped (immediate shutdown: what has committed is recovered at the next start),
+    /// for one that does not answer. Also while it is being stopped.
+    pub fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+    }
+
     /// The last lines of the log that tell what went wrong.
     fn last_words(&self) -> String {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
@@ -314,7 +325,12 @@ impl Drop for Server {
 }
 
 /// The keeper's work: waits until told to stop or until the server ends by itself.
-fn keep(mut child: Child, stopped: &mpsc::Receiver<()>, end: &mpsc::Sender<ExitStatus>) {
+fn keep(
+    mut child: Child,
+    stopped: &mpsc::Receiver<()>,
+    end: &mpsc::Sender<ExitStatus>,
+    abandoned: &AtomicBool,
+) {
     while stopped.recv_timeout(Duration::from_millis(50)) == Err(mpsc::RecvTimeoutError::Timeout) {
         if let Ok(Some(status)) = child.try_wait() {
             // Nobody listens any more once the server has answered.
@@ -324,9 +340,12 @@ fn keep(mut child: Child, stopped: &mpsc::Receiver<()>, end: &mpsc::Sender<ExitS
     }
     // Fast, then immediate, then without asking.
     for (signal, patience) in [(libc::SIGINT, PATIENCE), (libc::SIGQUIT, Duration::from_secs(10))] {
-        send(&child, signal);
+        let skips = || signal == libc::SIGINT && abandoned.load(Ordering::Relaxed);
+        if !skips() {
+            send(&child, signal);
+        }
         let begin = Instant::now();
-        while begin.elapsed() < patience {
+        while begin.elapsed() < patience && !skips() {
             if !matches!(child.try_wait(), Ok(None)) {
                 return;
             }

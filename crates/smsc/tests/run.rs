@@ -66,6 +66,10 @@ impl Store for Faulty {
         Ok(Box::new(FaultySession { session: self.store.session(acknowledge)?, fault: &self.fault }))
     }
 
+    fn abandon(&self) {
+        self.store.abandon();
+    }
+
     fn scan(&self, each: EachRow<'_>) -> Result<(), StoreError> {
         self.store.scan(each)
     }

@@ -4,6 +4,7 @@ use super::{Session, StoreError};
 use crate::centre::{Operation, Outcome, Rules};
 use crate::model::{Index, Record, StationKey, Value};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One transaction of a store. Dropped without having been committed by its store, it never was.
 ///
@@ -95,6 +96,8 @@ pub(super) trait Engine: Send + Sync {
 pub(super) struct EngineSession<'a, E: Engine> {
     engine: &'a E,
     rules: &'a Rules,
+    /// Set by [`super::Store::abandon`].
+    abandoned: &'a AtomicBool,
     /// Whether outcomes wait for their tickets.
     durable: bool,
     outcomes: VecDeque<Outcome>,
@@ -102,14 +105,26 @@ pub(super) struct EngineSession<'a, E: Engine> {
 }
 
 impl<'a, E: Engine> EngineSession<'a, E> {
-    pub fn new(engine: &'a E, rules: &'a Rules, acknowledge: super::Acknowledge) -> Self {
+    pub fn new(
+        engine: &'a E,
+        rules: &'a Rules,
+        abandoned: &'a AtomicBool,
+        acknowledge: super::Acknowledge,
+    ) -> Result<Self, StoreError> {
         let durable = acknowledge == super::Acknowledge::Durable;
-        EngineSession { engine, rules, durable, outcomes: VecDeque::new(), tickets: VecDeque::new() }
+        let (outcomes, tickets) = (VecDeque::new(), VecDeque::new());
+        let session = EngineSession { engine, rules, abandoned, durable, outcomes, tickets };
+        session.goes_on().map(|()| session)
+    }
+
+    fn goes_on(&self) -> Result<(), StoreError> {
+        if self.abandoned.load(Ordering::Relaxed) { Err(StoreError::Abandoned) } else { Ok(()) }
     }
 }
 
 impl<E: Engine> Session for EngineSession<'_, E> {
     fn submit(&mut self, mut operation: Operation) -> Result<(), StoreError> {
+        self.goes_on()?;
         let (outcome, ticket) = self.engine.run(&mut operation, self.rules)?;
         self.outcomes.push_back(outcome);
         if self.durable {
@@ -119,6 +134,7 @@ impl<E: Engine> Session for EngineSession<'_, E> {
     }
 
     fn settle(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {
+        self.goes_on()?;
         let settled = if self.durable { self.engine.wait(&self.tickets)? } else { self.outcomes.len() };
         if self.durable {
             self.tickets.drain(..settled);

@@ -67,6 +67,12 @@ pub enum StoreError {
         /// The operating system's error.
         source: std::io::Error,
     },
+    /// The store was given up ([`crate::store::Store::abandon`]).
+    #[error("the store was given up while it had not answered")]
+    Abandoned,
+    /// The thread that writes has ended, and nobody commits any more.
+    #[error("the thread that writes to the store has ended, and not as it should: its message is above")]
+    WriterEnded,
     /// The tables contradict each other.
     #[error("the store contradicts itself: {0}; see `smsc check`")]
     Inconsistent(String),

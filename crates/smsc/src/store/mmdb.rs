@@ -15,7 +15,7 @@ use mmdb::{ColumnType, Database, Error, Locking, LogKind, Logging, Schema, Ticke
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Numbers reserved at a time; a restart skips what is left of them.
@@ -66,6 +66,7 @@ impl Default for MmdbOptions {
 pub struct MmdbStore {
     rules: Rules,
     selective: bool,
+    abandoned: AtomicBool,
     engine: MmdbEngine,
 }
 
@@ -122,7 +123,7 @@ impl MmdbStore {
         let (next_id, reserved) = (AtomicI64::new(0), AtomicI64::new(0));
         let engine = MmdbEngine { db, tables, station_lock, next_id, reserved, reserving: Mutex::new(()) };
         engine.reserve(true)?;
-        Ok(MmdbStore { rules, selective, engine })
+        Ok(MmdbStore { rules, selective, abandoned: AtomicBool::new(false), engine })
     }
 
     /// What opening the database found and how long it took.
@@ -448,7 +449,11 @@ impl Store for MmdbStore {
     }
 
     fn session(&self, acknowledge: Acknowledge) -> Result<Box<dyn Session + '_>, StoreError> {
-        Ok(Box::new(EngineSession::new(&self.engine, &self.rules, acknowledge)))
+        Ok(Box::new(EngineSession::new(&self.engine, &self.rules, &self.abandoned, acknowledge)?))
+    }
+
+    fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
     }
 
     fn scan(&self, each: EachRow<'_>) -> Result<(), StoreError> {

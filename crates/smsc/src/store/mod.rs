@@ -102,8 +102,19 @@ pub trait Store: Send + Sync {
     /// A new client. It may live in a thread of its own.
     ///
     /// # Errors
-    /// A server refuses the connection.
+    /// A server refuses the connection; [`StoreError::Abandoned`].
     fn session(&self, acknowledge: Acknowledge) -> Result<Box<dyn Session + '_>, StoreError>;
+
+    /// Gives the store up, from any thread and any number of times, so that whoever waits for it need not wait any longer.
+    ///
+    /// Every call that waits in a session ([`Session::submit`], [`Session::settle`], [`Store::session`]) fails at once, and so does
+    /// every later one; what was under way may have happened or not, as after a crash. Outcomes that are here already may still be
+    /// handed out. Never blocks. The store is then only to be dropped, which does not wait for work under way either: a server is
+    /// stopped without a word to its clients. What was acknowledged is there when it is opened again.
+    ///
+    /// Not even this ends a call that is inside the operating system in this process, as a sync to a disk that does not answer
+    /// is (mmdb, and SQLite's thread that commits): it fails when it comes back.
+    fn abandon(&self);
 
     /// Reads every row of every table, table by table; meaningful while nothing is under way.
     ///

@@ -16,8 +16,10 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Numbers reserved at a time.
 const ID_BLOCK: i64 = 1 << 16;
@@ -29,8 +31,9 @@ const GROUP_MAX: usize = 4096;
 /// The store.
 pub struct SqliteStore {
     rules: Rules,
-    database: Arc<Mutex<SqliteEngine>>,
+    database: Arc<Database>,
     writer: Option<Writer>,
+    abandoned: AtomicBool,
 }
 
 impl SqliteStore {
@@ -80,13 +83,13 @@ impl SqliteStore {
         }
         let mut engine = SqliteEngine { connection, statements: statements(), next_id: 0, reserved: 0 };
         engine.begin_ids()?;
-        let database = Arc::new(Mutex::new(engine));
+        let database = Arc::new(Database::of(engine));
         let writer = grouped.then(|| Writer::start(&database, rules)).transpose()?;
-        Ok(SqliteStore { rules, database, writer })
+        Ok(SqliteStore { rules, database, writer, abandoned: AtomicBool::new(false) })
     }
 
     fn scan_table<R: Record>(&self, wrap: fn(R) -> Row, each: EachRow<'_>) -> Result<(), StoreError> {
-        let engine = lock(&self.database);
+        let engine = lock(&self.database.engine);
         let sql = format!("SELECT {} FROM {}", names(R::TABLE, 0..R::TABLE.columns.len()), R::TABLE.name);
         let mut statement = engine.connection.prepare(&sql)?;
         let mut rows = statement.query([])?;
@@ -351,12 +354,60 @@ impl Transaction for SqliteTransaction<'_> {
     }
 }
 
-impl Engine for Mutex<SqliteEngine> {
+/// The engine, and whose turn it is to write in the naive form: who waits for its turn can be told that none will come,
+/// which a mutex cannot.
+struct Database {
+    engine: Mutex<SqliteEngine>,
+    turn: Mutex<Turn>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Turn {
+    taken: bool,
+    abandoned: bool,
+}
+
+/// A turn; it ends when this is dropped, by a panic, too.
+struct MyTurn<'a>(&'a Database);
+
+impl Drop for MyTurn<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.turn).taken = false;
+        self.0.changed.notify_one();
+    }
+}
+
+impl Database {
+    fn of(engine: SqliteEngine) -> Database {
+        Database { engine: Mutex::new(engine), turn: Mutex::default(), changed: Condvar::new() }
+    }
+
+    fn turn(&self) -> Result<MyTurn<'_>, StoreError> {
+        let mut turn = lock(&self.turn);
+        while turn.taken && !turn.abandoned {
+            turn = self.changed.wait(turn).unwrap_or_else(PoisonError::into_inner);
+        }
+        if turn.abandoned {
+            return Err(StoreError::Abandoned);
+        }
+        turn.taken = true;
+        Ok(MyTurn(self))
+    }
+
+    fn abandon(&self) {
+        lock(&self.turn).abandoned = true;
+        self.changed.notify_all();
+    }
+}
+
+impl Engine for Database {
     /// Committed is durable.
     type Ticket = ();
 
     fn run(&self, operation: &mut Operation, rules: &Rules) -> Result<(Outcome, ()), StoreError> {
-        let outcome = lock(self).transact(|engine| engine.apply(operation, rules))?;
+        let _turn = self.turn()?;
+        let outcome = lock(&self.engine).transact(|engine| engine.apply(operation, rules))?;
         Ok((outcome, ()))
     }
 
@@ -368,14 +419,41 @@ impl Engine for Mutex<SqliteEngine> {
 /// Where a client of the grouped form finds its outcomes.
 #[derive(Default)]
 struct Inbox {
-    outcomes: Mutex<VecDeque<Result<Outcome, StoreError>>>,
+    outcomes: Mutex<Outcomes>,
     arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Outcomes {
+    here: VecDeque<Result<Outcome, StoreError>>,
+    /// Nothing will come any more.
+    end: Option<End>,
+}
+
+/// Why nobody writes any more.
+#[derive(Clone, Copy)]
+enum End {
+    Abandoned,
+    /// A panic of the writer: it leaves its loop only when the store is dropped, and then has no clients.
+    Writer,
+}
+
+impl End {
+    fn error(self) -> StoreError {
+        match self {
+            End::Abandoned => StoreError::Abandoned,
+            End::Writer => StoreError::WriterEnded,
+        }
+    }
 }
 
 #[derive(Default)]
 struct Waiting {
     operations: Vec<(Operation, Arc<Inbox>)>,
     closing: bool,
+    /// Of all clients, so that all can be told the end.
+    inboxes: Vec<Weak<Inbox>>,
+    end: Option<End>,
 }
 
 #[derive(Default)]
@@ -384,6 +462,39 @@ struct Queue {
     arrived: Condvar,
 }
 
+impl Queue {
+    /// A new client's inbox.
+    fn inbox(&self) -> Result<Arc<Inbox>, StoreError> {
+        let mut waiting = lock(&self.waiting);
+        if let Some(end) = waiting.end {
+            return Err(end.error());
+        }
+        let inbox = Arc::<Inbox>::default();
+        waiting.inboxes.retain(|it| it.strong_count() > 0);
+        waiting.inboxes.push(Arc::downgrade(&inbox));
+        Ok(inbox)
+    }
+
+    /// Fails what waits, of all clients, and all that comes later. The first reason stays.
+    fn end(&self, why: End) {
+        let inboxes = {
+            let mut waiting = lock(&self.waiting);
+            waiting.end.get_or_insert(why);
+            waiting.operations.clear();
+            waiting.closing = true;
+            std::mem::take(&mut waiting.inboxes)
+        };
+        self.arrived.notify_one();
+        for inbox in inboxes.iter().filter_map(Weak::upgrade) {
+            lock(&inbox.outcomes).end.get_or_insert(why);
+            inbox.arrived.notify_one();
+        }
+    }
+}
+
+/// How long the drop of a store that was given up waits for its writer, which may be inside a sync that never ends.
+const ABANDONED_WAIT: Duration = Duration::from_millis(200);
+
 /// The thread of the grouped form.
 struct Writer {
     queue: Arc<Queue>,
@@ -391,11 +502,15 @@ struct Writer {
 }
 
 impl Writer {
-    fn start(database: &Arc<Mutex<SqliteEngine>>, rules: Rules) -> Result<Writer, StoreError> {
+    fn start(database: &Arc<Database>, rules: Rules) -> Result<Writer, StoreError> {
         let queue = Arc::new(Queue::default());
         let (of_thread, database) = (Arc::clone(&queue), Arc::clone(database));
         let builder = std::thread::Builder::new().name("smsc-sqlite".into());
-        let thread = builder.spawn(move || write(&of_thread, &database, &rules));
+        let thread = builder.spawn(move || {
+            // However the thread ends, nobody waits for it any more.
+            let _end = EndOfWriter(&of_thread);
+            write(&of_thread, &database, &rules);
+        });
         let thread = thread.map_err(StoreError::io(Path::new("a thread")))?;
         Ok(Writer { queue, thread: Some(thread) })
     }
@@ -403,16 +518,35 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        lock(&self.queue.waiting).closing = true;
+        let abandoned = {
+            let mut waiting = lock(&self.queue.waiting);
+            waiting.closing = true;
+            waiting.end.is_some()
+        };
         self.queue.arrived.notify_one();
         if let Some(thread) = self.thread.take() {
+            let begin = Instant::now();
+            while abandoned && !thread.is_finished() {
+                if begin.elapsed() > ABANDONED_WAIT {
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
             // A writer that panicked has nobody to tell here; its clients have got errors.
             let _ = thread.join();
         }
     }
 }
 
-fn write(queue: &Queue, database: &Mutex<SqliteEngine>, rules: &Rules) {
+struct EndOfWriter<'a>(&'a Queue);
+
+impl Drop for EndOfWriter<'_> {
+    fn drop(&mut self) {
+        self.0.end(End::Writer);
+    }
+}
+
+fn write(queue: &Queue, database: &Database, rules: &Rules) {
     let mut operations = Vec::new();
     loop {
         let mut waiting = lock(&queue.waiting);
@@ -425,7 +559,7 @@ fn write(queue: &Queue, database: &Mutex<SqliteEngine>, rules: &Rules) {
         let count = waiting.operations.len().min(GROUP_MAX);
         operations.extend(waiting.operations.drain(..count));
         drop(waiting);
-        let mut engine = lock(database);
+        let mut engine = lock(&database.engine);
         let outcomes = engine.transact(|engine| group(engine, &mut operations, rules));
         drop(engine);
         match outcomes {
@@ -470,7 +604,7 @@ fn group(
 fn hand_out(outcomes: impl Iterator<Item = (Arc<Inbox>, Result<Outcome, StoreError>)>) {
     let mut last: Option<Arc<Inbox>> = None;
     for (inbox, outcome) in outcomes {
-        lock(&inbox.outcomes).push_back(outcome);
+        lock(&inbox.outcomes).here.push_back(outcome);
         match &last {
             Some(before) if Arc::ptr_eq(before, &inbox) => {}
             Some(before) => {
@@ -493,6 +627,9 @@ struct GroupedSession<'a> {
 impl Session for GroupedSession<'_> {
     fn submit(&mut self, operation: Operation) -> Result<(), StoreError> {
         let mut waiting = lock(&self.queue.waiting);
+        if let Some(end) = waiting.end {
+            return Err(end.error());
+        }
         waiting.operations.push((operation, Arc::clone(&self.inbox)));
         let first = waiting.operations.len() == 1;
         drop(waiting);
@@ -504,10 +641,13 @@ impl Session for GroupedSession<'_> {
 
     fn settle(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {
         let mut inbox = lock(&self.inbox.outcomes);
-        while inbox.is_empty() {
+        while inbox.here.is_empty() {
+            if let Some(end) = inbox.end {
+                return Err(end.error());
+            }
             inbox = self.inbox.arrived.wait(inbox).unwrap_or_else(PoisonError::into_inner);
         }
-        for outcome in inbox.drain(..) {
+        for outcome in inbox.here.drain(..) {
             outcomes.push(outcome?);
         }
         Ok(())
@@ -530,9 +670,20 @@ impl Store for SqliteStore {
     /// An early acknowledgement costs SQLite a commit as any other.
     fn session(&self, acknowledge: Acknowledge) -> Result<Box<dyn Session + '_>, StoreError> {
         Ok(match &self.writer {
-            Some(writer) => Box::new(GroupedSession { queue: &writer.queue, inbox: Arc::default() }),
-            None => Box::new(EngineSession::new(&*self.database, &self.rules, acknowledge)),
+            Some(writer) => Box::new(GroupedSession { queue: &writer.queue, inbox: writer.queue.inbox()? }),
+            None => {
+                let (database, abandoned) = (&*self.database, &self.abandoned);
+                Box::new(EngineSession::new(database, &self.rules, abandoned, acknowledge)?)
+            }
         })
+    }
+
+    fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+        self.database.abandon();
+        if let Some(writer) = &self.writer {
+            writer.queue.end(End::Abandoned);
+        }
     }
 
     fn scan(&self, each: EachRow<'_>) -> Result<(), StoreError> {
@@ -540,7 +691,7 @@ impl Store for SqliteStore {
     }
 
     fn checkpoint(&self) -> Result<(), StoreError> {
-        let engine = lock(&self.database);
+        let engine = lock(&self.database.engine);
         engine.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(())
     }
@@ -558,12 +709,71 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let store = SqliteStore::open(dir.path(), grouped, Rules::default()).unwrap();
             let full = "PRAGMA max_page_count = 1";
-            lock(&store.database).connection.query_row(full, [], |_| Ok(())).unwrap();
+            lock(&store.database.engine).connection.query_row(full, [], |_| Ok(())).unwrap();
             let mut session = store.session(Acknowledge::Durable).unwrap();
             let mut put =
                 |account| session.call(Operation::PutAccount(Box::new(Account::unlimited(account))));
             let error = (0..10_000).find_map(|it| put(it).err()).unwrap().to_string();
             assert_eq!(error, "SQLite: database or disk is full");
         }
+    }
+
+    fn put(account: u32) -> Operation {
+        Operation::PutAccount(Box::new(Account::unlimited(account)))
+    }
+
+    /// Who waited for a store that did not answer waited for ever.
+    #[test]
+    fn a_store_that_is_given_up_fails_who_waits_and_who_comes() {
+        for grouped in [true, false] {
+            let dir = tempfile::tempdir().unwrap();
+            let store = SqliteStore::open(dir.path(), grouped, Rules::default()).unwrap();
+            store.session(Acknowledge::Durable).unwrap().call(put(1)).unwrap();
+            // As a sync that does not come back holds them.
+            let turn = (!grouped).then(|| store.database.turn().unwrap());
+            let engine = lock(&store.database.engine);
+            std::thread::scope(|scope| {
+                let call = || store.session(Acknowledge::Durable)?.call(put(2));
+                let waiting = scope.spawn(call);
+                let idle = &mut store.session(Acknowledge::Durable).unwrap();
+                // Not even a call that comes just now is forgotten; usually it waits already.
+                std::thread::sleep(Duration::from_millis(50));
+                store.abandon();
+                assert!(matches!(waiting.join().unwrap(), Err(StoreError::Abandoned)), "{grouped}");
+                assert!(matches!(idle.call(put(3)), Err(StoreError::Abandoned)), "{grouped}");
+                assert!(matches!(call(), Err(StoreError::Abandoned)), "{grouped}");
+            });
+            drop((engine, turn));
+            drop(store);
+            // What was acknowledged is there.
+            let store = SqliteStore::open(dir.path(), grouped, Rules::default()).unwrap();
+            let found = store.session(Acknowledge::Durable).unwrap().call(Operation::Account(1)).unwrap();
+            assert_eq!(found, Outcome::Account(Some(Account::unlimited(1))));
+        }
+    }
+
+    /// A drop that waited for a writer inside a sync that never ends would be as stuck as its clients were.
+    #[test]
+    fn dropping_a_store_that_is_given_up_does_not_wait_for_its_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(dir.path(), true, Rules::default()).unwrap();
+        let database = Arc::clone(&store.database);
+        let _engine = lock(&database.engine);
+        store.session(Acknowledge::Durable).unwrap().submit(put(1)).unwrap();
+        store.abandon();
+        drop(store);
+    }
+
+    /// Nobody told the clients of a writer that had panicked.
+    #[test]
+    fn a_panic_of_the_writer_fails_all_clients() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(dir.path(), true, Rules::default()).unwrap();
+        let mut idle = store.session(Acknowledge::Durable).unwrap();
+        lock(&store.database.engine).statements.clear();
+        let error = store.session(Acknowledge::Durable).unwrap().call(put(1)).unwrap_err();
+        assert!(matches!(error, StoreError::WriterEnded), "{error}");
+        assert!(matches!(idle.call(put(2)), Err(StoreError::WriterEnded)));
+        assert!(matches!(store.session(Acknowledge::Durable).err(), Some(StoreError::WriterEnded)));
     }
 }

@@ -17,7 +17,8 @@ use crate::model::{Kind, Record, TABLES, Table};
 use postgresql_server::{Server, USER};
 use session::PostgresqlSession;
 use std::path::{Path, PathBuf};
-use wire::Wire;
+use std::sync::Arc;
+use wire::{Wire, Wires};
 
 const PROCEDURES: &str = include_str!("procedures.sql");
 
@@ -62,6 +63,7 @@ pub enum PostgresqlForm {
 /// The store.
 pub struct PostgresqlStore {
     server: Server,
+    wires: Arc<Wires>,
     log: PathBuf,
     form: PostgresqlForm,
     rules: Rules,
@@ -81,12 +83,15 @@ impl PostgresqlStore {
         opening: Opening,
     ) -> Result<PostgresqlStore, StoreError> {
         let log = dir.join("postgresql.log");
-        let of_answers = log.clone();
+        let wires = Arc::new(Wires::default());
+        let of_answers = (log.clone(), Arc::clone(&wires));
         let answers = move |socket: &Path| {
-            Wire::open(socket, USER, &of_answers).map(drop).map_err(|error| error.to_string())
+            Wire::open(socket, USER, &of_answers.0, &of_answers.1)
+                .map(drop)
+                .map_err(|error| error.to_string())
         };
         let server = Server::start(None, dir, false, settings(sessions), answers)?;
-        let store = PostgresqlStore { server, log, form, rules };
+        let store = PostgresqlStore { server, wires, log, form, rules };
         let mut wire = store.connect()?;
         if opening == Opening::Existing && TABLES.iter().any(|table| !exists(&mut wire, table)) {
             return Err(StoreError::foreign(dir));
@@ -97,7 +102,7 @@ impl PostgresqlStore {
     }
 
     fn connect(&self) -> Result<Wire, StoreError> {
-        self.server.with_socket(|socket| Wire::open(socket, USER, &self.log))?
+        self.server.with_socket(|socket| Wire::open(socket, USER, &self.log, &self.wires))?
     }
 
     fn scan_table<R: Record>(&self, wrap: fn(R) -> Row, each: EachRow<'_>) -> Result<(), StoreError> {
@@ -159,6 +164,11 @@ impl Store for PostgresqlStore {
             wire.script("SET synchronous_commit = off")?;
         }
         Ok(Box::new(PostgresqlSession::new(wire, self.form, self.rules)?))
+    }
+
+    fn abandon(&self) {
+        self.server.abandon();
+        self.wires.abandon();
     }
 
     fn scan(&self, each: EachRow<'_>) -> Result<(), StoreError> {

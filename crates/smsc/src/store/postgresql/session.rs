@@ -218,6 +218,7 @@ impl PostgresqlSession {
 
 impl Session for PostgresqlSession {
     fn submit(&mut self, operation: Operation) -> Result<(), StoreError> {
+        self.wire.go_on()?;
         let operation =
             if self.form == PostgresqlForm::Statements { Err(operation) } else { self.ask(operation) };
         match operation {

@@ -6,10 +6,13 @@
 use crate::model::{Columns, Value};
 use crate::store::StoreError;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Type numbers (`pg_type.dat`).
 pub(super) mod oid {
@@ -101,9 +104,43 @@ impl Columns for Row {
     }
 }
 
+/// The conversations of a store, which can all be ended from outside.
+#[derive(Default)]
+pub(super) struct Wires {
+    open: Mutex<Vec<Weak<UnixStream>>>,
+    /// Written while `open` is locked.
+    abandoned: AtomicBool,
+}
+
+impl Wires {
+    /// Ends all conversations: whoever reads or writes gets an error. There are no new ones.
+    pub fn abandon(&self) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        self.abandoned.store(true, Ordering::Relaxed);
+        for stream in open.drain(..).filter_map(|it| it.upgrade()) {
+            // One that is closed already needs no end.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn go_on(&self) -> Result<(), StoreError> {
+        if self.abandoned.load(Ordering::Relaxed) { Err(StoreError::Abandoned) } else { Ok(()) }
+    }
+
+    fn add(&self, stream: &Arc<UnixStream>) -> Result<(), StoreError> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        self.go_on()?;
+        open.retain(|it| it.strong_count() > 0);
+        open.push(Arc::downgrade(stream));
+        Ok(())
+    }
+}
+
 /// A conversation.
 pub(super) struct Wire {
-    stream: UnixStream,
+    stream: Arc<UnixStream>,
+    /// Those that it is one of.
+    wires: Arc<Wires>,
     out: Vec<u8>,
     /// `out[..sent]` is on its way.
     sent: usize,
@@ -136,12 +173,14 @@ fn reason(log: &Path) -> Option<String> {
 }
 
 impl Wire {
-    /// Opens a conversation with the server on `socket`.
+    /// Opens a conversation with the server on `socket`, as one of `wires`.
     /// Its log is for errors.
-    pub fn open(socket: &Path, user: &str, log: &Path) -> Result<Wire, StoreError> {
-        let stream = UnixStream::connect(socket).map_err(broken)?;
-        let mut wire =
-            Wire { stream, out: Vec::new(), sent: 0, input: Vec::new(), taken: 0, log: log.to_owned() };
+    pub fn open(socket: &Path, user: &str, log: &Path, wires: &Arc<Wires>) -> Result<Wire, StoreError> {
+        let stream = Arc::new(UnixStream::connect(socket).map_err(broken)?);
+        // From here on it may have to wait.
+        wires.add(&stream)?;
+        let (wires, log) = (Arc::clone(wires), log.to_owned());
+        let mut wire = Wire { stream, wires, out: Vec::new(), sent: 0, input: Vec::new(), taken: 0, log };
         let mut start = 196_608_i32.to_be_bytes().to_vec(); // protocol 3.0
         for word in ["user", user, "database", "postgres", "application_name", "smsc", ""] {
             start.extend_from_slice(word.as_bytes());
@@ -153,8 +192,16 @@ impl Wire {
         Ok(wire)
     }
 
+    /// Fails if the store has been given up.
+    pub fn go_on(&self) -> Result<(), StoreError> {
+        self.wires.go_on()
+    }
+
     /// A connection that was lost, with the server's reason.
     fn broke(&self, error: std::io::Error) -> StoreError {
+        if let Err(abandoned) = self.go_on() {
+            return abandoned;
+        }
         let said = reason(&self.log);
         let said = said.map_or(String::new(), |it| format!("; {} says: {it}", self.log.display()));
         broken(std::io::Error::new(error.kind(), format!("{error}{said}")))
@@ -280,7 +327,7 @@ impl Wire {
             self.send_some()?;
             let filled = self.input.len();
             self.input.resize(filled + (64 << 10), 0);
-            let read = match self.stream.read(&mut self.input[filled..]) {
+            let read = match (&*self.stream).read(&mut self.input[filled..]) {
                 Ok(0) => Err(std::io::Error::from(ErrorKind::UnexpectedEof)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => Ok(0),
                 other => other,
@@ -314,9 +361,10 @@ impl Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         self.out.clear();
+        self.sent = 0;
         self.message(b'X', |_| ());
-        // Only politeness.
-        let _ = self.stream.write_all(&self.out);
+        // Only politeness: a server that takes nothing is not waited for.
+        let _ = self.send_some();
     }
 }
 
@@ -395,7 +443,7 @@ mod tests {
         let said = |wanted: &str| {
             let error = std::thread::scope(|scope| {
                 scope.spawn(|| drop(listener.accept().unwrap()));
-                Wire::open(&socket, "somebody", &log).err().unwrap().to_string()
+                Wire::open(&socket, "somebody", &log, &Arc::default()).err().unwrap().to_string()
             });
             assert!(error.contains("the connection broke: ") && error.contains(wanted), "{error}");
             error

@@ -1,0 +1,75 @@
+//! A store that does not answer, and is given up.
+#![allow(clippy::unwrap_used)]
+
+use smsc::centre::{Operation, Outcome, Rules};
+use smsc::model::Account;
+use smsc::store::{Acknowledge, MmdbOptions, MmdbStore, Store, StoreError, StoreKind};
+use std::time::Duration;
+
+fn put(account: u32) -> Operation {
+    Operation::PutAccount(Box::new(Account::unlimited(account)))
+}
+
+/// Sends a signal to the processes of the server's sessions.
+fn signal(store: &dyn Store, signal: &str) -> usize {
+    let server = store.server_process().unwrap().to_string();
+    let mut sessions = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let process = entry.file_name().into_string().unwrap();
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        let name = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
+        let parent = stat.rsplit_once(')').and_then(|it| it.1.split_whitespace().nth(1)).map(str::to_owned);
+        if parent.as_ref() == Some(&server) && name.contains("fathom postgres") {
+            sessions.push(process);
+        }
+    }
+    let sent = std::process::Command::new("kill").arg(signal).args(&sessions).status().unwrap();
+    assert!(sent.success(), "{sessions:?}");
+    sessions.len()
+}
+
+/// A client read from a server that did not answer, and nothing could end that but a kill; and so it was with the server's end.
+#[test]
+fn a_server_that_stands_still_is_given_up() {
+    if let Err(error) = postgresql_server::find_programs(None) {
+        eprintln!("skipped: {error}");
+        return;
+    }
+    for kind in [StoreKind::PostgresqlGrouped, StoreKind::PostgresqlStatements] {
+        let dir = tempfile::tempdir().unwrap();
+        let open = || kind.open(dir.path(), &MmdbOptions::default(), kind.rules()).unwrap();
+        let store = open();
+        let mut idle = store.session(Acknowledge::Durable).unwrap();
+        let mut session = store.session(Acknowledge::Durable).unwrap();
+        session.call(put(1)).unwrap();
+        assert_eq!(signal(&*store, "-STOP"), 2);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| session.call(put(2)));
+            // It waits by then; otherwise it comes too late, and must fail all the same.
+            std::thread::sleep(Duration::from_millis(100));
+            store.abandon();
+            assert!(matches!(waiting.join().unwrap(), Err(StoreError::Abandoned)));
+        });
+        assert!(matches!(idle.submit(put(3)), Err(StoreError::Abandoned)));
+        assert!(matches!(store.session(Acknowledge::Durable).err(), Some(StoreError::Abandoned)));
+        drop((idle, session));
+        // Does not wait until sessions that stand still have said goodbye.
+        drop(store);
+        let found = open().session(Acknowledge::Durable).unwrap().call(Operation::Account(1)).unwrap();
+        assert_eq!(found, Outcome::Account(Some(Account::unlimited(1))));
+    }
+}
+
+#[test]
+fn mmdb_is_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = MmdbOptions { segment_mib: 1, ..MmdbOptions::default() };
+    let store = MmdbStore::open(dir.path(), &options, Rules::default()).unwrap();
+    let mut session = store.session(Acknowledge::Durable).unwrap();
+    session.call(put(1)).unwrap();
+    session.submit(put(2)).unwrap();
+    store.abandon();
+    assert!(matches!(session.settle(&mut Vec::new()), Err(StoreError::Abandoned)));
+    assert!(matches!(session.submit(put(3)), Err(StoreError::Abandoned)));
+    assert!(matches!(store.session(Acknowledge::Durable).err(), Some(StoreError::Abandoned)));
+}
