@@ -8,7 +8,9 @@ use smsc::network::{NetworkProfile, Times};
 use smsc::store::{
     Acknowledge, Durability, EachRow, MmdbOptions, MmdbStore, Session, Store, StoreError, StoreKind,
 };
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
@@ -22,8 +24,12 @@ enum Fault {
     Panics { in_caller: bool },
     /// No claim finds a ready station.
     NothingReady,
+    /// Every message is acknowledged so long after it was submitted, however many are under way.
+    LateAcknowledgement(Duration),
     /// Every completion takes so long.
     SlowComplete(Duration),
+    /// No such operation is ever answered, until the store is given up.
+    Silent(fn(&Operation) -> bool),
     /// None.
     None,
 }
@@ -33,6 +39,7 @@ struct Faulty {
     store: MmdbStore,
     fault: Fault,
     sessions: AtomicUsize,
+    abandoned: AtomicBool,
     /// The thread that runs the plan.
     caller: ThreadId,
 }
@@ -63,10 +70,12 @@ impl Store for Faulty {
             }
             _ => {}
         }
-        Ok(Box::new(FaultySession { session: self.store.session(acknowledge)?, fault: &self.fault }))
+        let (session, fault) = (self.store.session(acknowledge)?, &self.fault);
+        Ok(Box::new(FaultySession { session, fault, abandoned: &self.abandoned, late: VecDeque::new() }))
     }
 
     fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
         self.store.abandon();
     }
 
@@ -78,6 +87,9 @@ impl Store for Faulty {
 struct FaultySession<'a> {
     session: Box<dyn Session + 'a>,
     fault: &'a Fault,
+    abandoned: &'a AtomicBool,
+    /// Outcomes that are held back, and until when.
+    late: VecDeque<(Instant, Outcome)>,
 }
 
 impl Session for FaultySession<'_> {
@@ -86,13 +98,39 @@ impl Session for FaultySession<'_> {
             (Fault::SlowReceive(time), Operation::Receive(_))
             | (Fault::SlowComplete(time), Operation::Complete(_)) => std::thread::sleep(*time),
             (Fault::NothingReady, Operation::Claim { now_us, .. }) => *now_us = 0,
+            (Fault::Silent(is_meant), operation) if is_meant(operation) => {
+                while !self.abandoned.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                return Err(StoreError::Abandoned);
+            }
             _ => {}
+        }
+        if let (Fault::LateAcknowledgement(time), Operation::Receive(_)) = (self.fault, &operation) {
+            self.late.push_back((Instant::now() + *time, self.session.call(operation)?));
+            return Ok(());
         }
         self.session.submit(operation)
     }
 
     fn settle(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {
+        if let Some((until, outcome)) = self.late.pop_front() {
+            std::thread::sleep(until.saturating_duration_since(Instant::now()));
+            outcomes.push(outcome);
+            return Ok(());
+        }
         self.session.settle(outcomes)
+    }
+
+    fn settle_until(&mut self, outcomes: &mut Vec<Outcome>, deadline: Instant) -> Result<(), StoreError> {
+        match self.late.front() {
+            Some((until, _)) if *until <= deadline => self.settle(outcomes),
+            Some(_) => {
+                std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
+                Ok(())
+            }
+            None => self.session.settle_until(outcomes, deadline),
+        }
     }
 }
 
@@ -107,7 +145,8 @@ fn run_with(fault: Fault, plan: &Plan) -> (Result<Ran, LoadError>, Figures) {
     let store = MmdbStore::open(dir.path(), &options(), rules).unwrap();
     recover(&store, Clock::default().now_us()).unwrap();
     let mut archive = Archive::open(dir.path()).unwrap();
-    let store = Faulty { store, fault, sessions: AtomicUsize::new(0), caller: std::thread::current().id() };
+    let (sessions, abandoned) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let store = Faulty { store, fault, sessions, abandoned, caller: std::thread::current().id() };
     let figures = Figures::default();
     let begin = Instant::now();
     let ran = run(&store, plan, &figures, Some(&mut archive), &mut |_| true);
@@ -149,6 +188,33 @@ fn an_open_loop_counts_delivery_from_the_intended_submission() {
             assert!(ms >= least_ms, "{name}, quantile {quantile}: {ms} ms, at least {least_ms}");
         }
     }
+}
+
+/// A client that waited for an acknowledgement submitted what had become due meanwhile only then: of a store that took its time,
+/// an open loop made clumps, although there was room for more under way.
+#[test]
+fn an_open_loop_submits_what_is_due_while_it_waits_for_acknowledgements() {
+    at_some_pace(|slower| {
+        let takes = Duration::from_millis(300) * slower;
+        let pace = Pace::Open { rate: 100.0, burst: 1.0 };
+        let plan = Plan {
+            side: Side::Receiver,
+            messages: 0,
+            seconds: 1.5 * f64::from(slower),
+            window: 65_536,
+            pace,
+            ..Plan::default()
+        };
+        let (ran, figures) = run_with(Fault::LateAcknowledgement(takes), &plan);
+        ran?;
+        let takes_ms = takes.as_secs_f64() * 1000.0;
+        assert!(figures.snapshot().accepted > 50 && figures.accept.ms_at(0.0) >= takes_ms * 0.99);
+        // In clumps, the median would be half of what the store takes.
+        match figures.late.ms_at(0.9) {
+            late_ms if late_ms < takes_ms / 4.0 => Ok(()),
+            _ => Err(LoadError::Unexpected("messages are submitted late")),
+        }
+    });
 }
 
 /// Sessions were opened before a barrier that all threads had to reach: one that failed left all others there for ever.
@@ -254,6 +320,35 @@ fn a_standstill_names_what_is_due() {
             ..Plan::default()
         },
     );
+}
+
+/// A run joined its threads before it told that it stood still, and they waited for the store. Nor was it noticed at all where it was
+/// the one who watched that the store did not answer.
+#[test]
+fn a_store_that_does_not_answer_is_told_and_given_up() {
+    let receives = |it: &Operation| matches!(it, Operation::Receive(_));
+    let watches = |it: &Operation| matches!(it, Operation::NextDue | Operation::Claim { .. });
+    for (side, silent, what) in [
+        (Side::Receiver, receives as fn(&Operation) -> bool, "client 0 has messages to submit or waits for"),
+        (Side::Both, watches, "the store does not answer what is due next"),
+    ] {
+        at_some_pace(|slower| {
+            let told = Arc::new(Mutex::new(Vec::new()));
+            let of_run = Arc::clone(&told);
+            let plan = Plan {
+                side,
+                messages: 20,
+                window: 4,
+                patience: Duration::from_millis(300) * slower,
+                on_stuck: Some(Arc::new(move |error| of_run.lock().unwrap().push(error.to_string()))),
+                ..Plan::default()
+            };
+            let error = run_with(Fault::Silent(silent), &plan).0.unwrap_err();
+            let said = error.to_string();
+            assert_eq!(*told.lock().unwrap(), [said.clone()]);
+            if said.contains(what) { Ok(()) } else { Err(error) }
+        });
+    }
 }
 
 /// Who was tried in vain waits until he is claimed again or has expired; a message of a station that answers never waits.

@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// When messages are submitted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -145,7 +145,7 @@ impl Client<'_> {
             if self.under_way.is_empty() {
                 return Ok(());
             }
-            self.settle()?;
+            self.settle(None)?;
         }
     }
 
@@ -164,10 +164,16 @@ impl Client<'_> {
             let mut waits = false;
             loop {
                 let ahead_us = intended_us - self.shared.clock.now_us();
-                if ahead_us <= 0 && self.under_way.len() < window {
+                let has_room = self.under_way.len() < window;
+                if ahead_us <= 0 && has_room {
                     break;
                 }
-                if self.under_way.is_empty() {
+                if !self.under_way.is_empty() {
+                    // What is due while others are under way is submitted when it is due, not when one of them has ended: only
+                    // a full window waits for that.
+                    let deadline = Instant::now() + Duration::from_micros(ahead_us.max(0).unsigned_abs());
+                    self.settle(has_room.then_some(deadline))?;
+                } else {
                     if self.shared.is_stopped() {
                         return Ok(());
                     }
@@ -175,8 +181,6 @@ impl Client<'_> {
                         self.shared.submits_next(number, intended_us);
                     }
                     std::thread::sleep(Duration::from_micros(ahead_us.clamp(1, 1000) as u64));
-                } else {
-                    self.settle()?;
                 }
             }
             if waits {
@@ -184,9 +188,11 @@ impl Client<'_> {
             }
             self.late.saturating_record((self.shared.clock.now_us() - intended_us).max(1) as u64);
             self.submit(intended_us)?;
+            // On its way now, and what has ended meanwhile is told now, however many are due already.
+            self.settle(Some(Instant::now()))?;
         }
         while !self.under_way.is_empty() {
-            self.settle()?;
+            self.settle(None)?;
         }
         Ok(())
     }
@@ -200,8 +206,15 @@ impl Client<'_> {
         Ok(())
     }
 
-    fn settle(&mut self) -> Result<(), LoadError> {
-        self.session.settle(&mut self.outcomes)?;
+    /// Takes what was acknowledged: waits for the first, until the deadline if there is one.
+    fn settle(&mut self, deadline: Option<Instant>) -> Result<(), LoadError> {
+        match deadline {
+            Some(deadline) => self.session.settle_until(&mut self.outcomes, deadline)?,
+            None => self.session.settle(&mut self.outcomes)?,
+        }
+        if self.outcomes.is_empty() {
+            return Ok(());
+        }
         let now_us = self.shared.clock.now_us();
         let figures = &self.shared.figures;
         self.fresh.clear();

@@ -59,8 +59,8 @@ pub struct Plan {
     pub drain: bool,
     /// How long something may be due while nothing happens, before the run ends as stuck.
     pub patience: Duration,
-    /// Called with [`LoadError::Stuck`] when the run is found to stand still, before its threads are waited for: that takes for ever
-    /// where the store does not answer.
+    /// Called with [`LoadError::Stuck`] when the run is found to stand still, before the store is given up and the threads are waited
+    /// for: that takes for ever where a disk does not answer.
     pub on_stuck: Option<OnStuck>,
     /// Whether the numbers of accepted messages are kept.
     pub keep_accepted: bool,
@@ -411,8 +411,12 @@ pub fn run(
             }
             watch_over(shared, asker, watch)
         });
-        if let (Err(error @ LoadError::Stuck { .. }), Some(tell)) = (&result, &plan.on_stuck) {
-            tell(error);
+        if let Err(error @ LoadError::Stuck { .. }) = &result {
+            if let Some(tell) = &plan.on_stuck {
+                tell(error);
+            }
+            // Whoever waits for an answer that does not come ends by this.
+            store.abandon();
         }
         // Where all began, if they did; otherwise nothing was measured.
         let begin = shared.start.began().unwrap_or_else(Instant::now);

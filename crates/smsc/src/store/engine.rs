@@ -5,6 +5,7 @@ use crate::centre::{Operation, Outcome, Rules};
 use crate::model::{Index, Record, StationKey, Value};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// One transaction of a store. Dropped without having been committed by its store, it never was.
 ///
@@ -90,7 +91,17 @@ pub(super) trait Engine: Send + Sync {
 
     /// Waits for the first of `tickets` and tells how many are durable.
     fn wait(&self, tickets: &VecDeque<Self::Ticket>) -> Result<usize, StoreError>;
+
+    /// The same, until `deadline` at most: none may be durable then. Has them made durable in any case.
+    fn wait_until(
+        &self,
+        tickets: &mut VecDeque<Self::Ticket>,
+        deadline: Instant,
+    ) -> Result<usize, StoreError>;
 }
+
+/// How often somebody who waits looks whether the store was given up.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// The session of an [`Engine`].
 pub(super) struct EngineSession<'a, E: Engine> {
@@ -120,6 +131,14 @@ impl<'a, E: Engine> EngineSession<'a, E> {
     fn goes_on(&self) -> Result<(), StoreError> {
         if self.abandoned.load(Ordering::Relaxed) { Err(StoreError::Abandoned) } else { Ok(()) }
     }
+
+    /// Hands out so many outcomes.
+    fn hand_out(&mut self, settled: usize, outcomes: &mut Vec<Outcome>) {
+        if self.durable {
+            self.tickets.drain(..settled);
+        }
+        outcomes.extend(self.outcomes.drain(..settled));
+    }
 }
 
 impl<E: Engine> Session for EngineSession<'_, E> {
@@ -136,10 +155,22 @@ impl<E: Engine> Session for EngineSession<'_, E> {
     fn settle(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {
         self.goes_on()?;
         let settled = if self.durable { self.engine.wait(&self.tickets)? } else { self.outcomes.len() };
-        if self.durable {
-            self.tickets.drain(..settled);
-        }
-        outcomes.extend(self.outcomes.drain(..settled));
+        self.hand_out(settled, outcomes);
         Ok(())
+    }
+
+    fn settle_until(&mut self, outcomes: &mut Vec<Outcome>, deadline: Instant) -> Result<(), StoreError> {
+        loop {
+            self.goes_on()?;
+            let step = deadline.min(Instant::now() + LOOK);
+            let settled = match self.durable {
+                true => self.engine.wait_until(&mut self.tickets, step)?,
+                false => self.outcomes.len(),
+            };
+            self.hand_out(settled, outcomes);
+            if settled > 0 || Instant::now() >= deadline {
+                return Ok(());
+            }
+        }
     }
 }

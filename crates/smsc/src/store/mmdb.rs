@@ -15,8 +15,12 @@ use mmdb::{ColumnType, Database, Error, Locking, LogKind, Logging, Schema, Ticke
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Instant;
 
 /// Numbers reserved at a time; a restart skips what is left of them.
 const ID_BLOCK: i64 = 1 << 20;
@@ -237,9 +241,53 @@ impl Engine for MmdbEngine {
         if let Some(oldest) = tickets.front() {
             oldest.wait()?;
         }
-        let horizon = self.db.horizon();
-        Ok(tickets.iter().take_while(|ticket| ticket.gsn() <= horizon).count())
+        Ok(self.durable(tickets))
     }
+
+    fn wait_until(&self, tickets: &mut VecDeque<Ticket>, deadline: Instant) -> Result<usize, StoreError> {
+        if let Some(oldest) = tickets.front_mut()
+            && !durable_by(oldest, deadline)?
+        {
+            return Ok(0);
+        }
+        Ok(self.durable(tickets))
+    }
+}
+
+impl MmdbEngine {
+    /// How many of the first are durable.
+    fn durable(&self, tickets: &VecDeque<Ticket>) -> usize {
+        let horizon = self.db.horizon();
+        tickets.iter().take_while(|ticket| ticket.gsn() <= horizon).count()
+    }
+}
+
+/// Wakes a thread that waits for a ticket.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for a ticket until `deadline`; whether it is durable. The database's own thread flushes: one who has something else to do
+/// soon must not be in the middle of a sync then.
+fn durable_by(ticket: &mut Ticket, deadline: Instant) -> Result<bool, StoreError> {
+    // One for each thread: who waits in vain leaves it behind, and is not noted twice.
+    thread_local!(static WAKER: Waker = Waker::from(Arc::new(Unpark(std::thread::current()))));
+    WAKER.with(|waker| {
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(ticket.poll()?);
+            }
+            if let Poll::Ready(done) = Future::poll(Pin::new(&mut *ticket), &mut Context::from_waker(waker)) {
+                return Ok(done.map(|_| true)?);
+            }
+            std::thread::park_timeout(left);
+        }
+    })
 }
 
 struct MmdbTransaction<'e, 'db> {

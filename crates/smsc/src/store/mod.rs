@@ -23,6 +23,7 @@ pub use sqlite::SqliteStore;
 
 use crate::centre::{Operation, Outcome};
 use crate::model::{Account, EncodedPart, IdBlock, Message, Queued, RetryTimer, Scheduled, Sent, Station};
+use std::time::Instant;
 
 /// What of acknowledged operations survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,6 +187,14 @@ pub trait Session: Send {
     /// # Errors
     /// The store failed. What was under way may have happened or not.
     fn settle(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError>;
+
+    /// As [`Session::settle`], but waits until `deadline` at most: appends nothing if nothing is acknowledged by then. What was
+    /// submitted is on its way afterwards, or goes with the next call, if it is to share a commit: so a deadline that is over makes it
+    /// go without waiting for anything.
+    ///
+    /// # Errors
+    /// As [`Session::settle`].
+    fn settle_until(&mut self, outcomes: &mut Vec<Outcome>, deadline: Instant) -> Result<(), StoreError>;
 
     /// Submits one operation and waits for it; only while nothing is under way.
     ///

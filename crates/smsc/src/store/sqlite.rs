@@ -414,6 +414,10 @@ impl Engine for Database {
     fn wait(&self, tickets: &VecDeque<()>) -> Result<usize, StoreError> {
         Ok(tickets.len())
     }
+
+    fn wait_until(&self, tickets: &mut VecDeque<()>, _: Instant) -> Result<usize, StoreError> {
+        Ok(tickets.len())
+    }
 }
 
 /// Where a client of the grouped form finds its outcomes.
@@ -646,6 +650,21 @@ impl Session for GroupedSession<'_> {
                 return Err(end.error());
             }
             inbox = self.inbox.arrived.wait(inbox).unwrap_or_else(PoisonError::into_inner);
+        }
+        for outcome in inbox.here.drain(..) {
+            outcomes.push(outcome?);
+        }
+        Ok(())
+    }
+
+    fn settle_until(&mut self, outcomes: &mut Vec<Outcome>, deadline: Instant) -> Result<(), StoreError> {
+        let inbox = lock(&self.inbox.outcomes);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let nothing = |inbox: &mut Outcomes| inbox.here.is_empty() && inbox.end.is_none();
+        let waited = self.inbox.arrived.wait_timeout_while(inbox, left, nothing);
+        let mut inbox = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if let (true, Some(end)) = (inbox.here.is_empty(), inbox.end) {
+            return Err(end.error());
         }
         for outcome in inbox.here.drain(..) {
             outcomes.push(outcome?);

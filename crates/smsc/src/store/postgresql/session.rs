@@ -9,6 +9,7 @@ use crate::centre::{
 use crate::model::{Columns, EncodedPart, Message, Record, StationKey, Value, shard_of};
 use crate::store::{Session, StoreError};
 use std::collections::VecDeque;
+use std::time::Instant;
 
 /// Calls of one group at most: each holds the lock of a station or two until the group commits.
 const GROUP_MAX: usize = 256;
@@ -31,6 +32,8 @@ pub(super) struct PostgresqlSession {
     open: usize,
     /// Calls at the front of `calls` that the server has done, not yet committed.
     done: usize,
+    /// Why the group whose calls are being answered was rolled back, if it was.
+    failure: Option<StoreError>,
     /// Outcomes to hand out.
     outcomes: VecDeque<Outcome>,
 }
@@ -131,6 +134,7 @@ impl PostgresqlSession {
             groups: VecDeque::new(),
             open: 0,
             done: 0,
+            failure: None,
             outcomes: VecDeque::new(),
         })
     }
@@ -159,7 +163,7 @@ impl PostgresqlSession {
     }
 
     /// Takes one answer.
-    fn take(&mut self, answer: Answer, failure: &mut Option<StoreError>) -> Result<(), StoreError> {
+    fn take(&mut self, answer: Answer) -> Result<(), StoreError> {
         match answer {
             Answer::Row(row) => {
                 let call =
@@ -168,14 +172,14 @@ impl PostgresqlSession {
             }
             Answer::Done => self.done += 1,
             Answer::Refused { sqlstate, message } => {
-                *failure = Some(StoreError::Postgresql { sqlstate, message })
+                self.failure = Some(StoreError::Postgresql { sqlstate, message });
             }
             Answer::Ready => {
                 let group =
                     self.groups.pop_front().ok_or_else(|| StoreError::protocol("ready for nothing"))?;
                 let calls: Vec<Call> = self.calls.drain(..group).collect();
                 self.done = 0;
-                match failure.take() {
+                match self.failure.take() {
                     None => {
                         for call in calls {
                             self.outcomes.push_back(outcome(&call.operation, call.rows)?);
@@ -207,10 +211,9 @@ impl PostgresqlSession {
     /// Waits for everything that was asked for.
     fn drain(&mut self) -> Result<(), StoreError> {
         self.close_group();
-        let mut failure = None;
         while !self.groups.is_empty() {
             let answer = self.wire.answer()?;
-            self.take(answer, &mut failure)?;
+            self.take(answer)?;
         }
         Ok(())
     }
@@ -238,19 +241,28 @@ impl Session for PostgresqlSession {
 
     fn settle(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {
         self.close_group();
-        let mut failure = None;
         while self.outcomes.is_empty() {
             let answer = self.wire.answer()?;
-            self.take(answer, &mut failure)?;
+            self.take(answer)?;
         }
-        while failure.is_none() && self.done == 0 {
-            let Some(answer) = self.wire.answer_here()? else { break };
-            self.take(answer, &mut failure)?;
+        while let Some(answer) = self.wire.answer_here()? {
+            self.take(answer)?;
         }
-        // In the middle of a group, whose state this function does not keep: to its end.
-        while failure.is_some() || self.done > 0 {
-            let answer = self.wire.answer()?;
-            self.take(answer, &mut failure)?;
+        outcomes.extend(self.outcomes.drain(..));
+        Ok(())
+    }
+
+    fn settle_until(&mut self, outcomes: &mut Vec<Outcome>, deadline: Instant) -> Result<(), StoreError> {
+        // Calls that come while a group is under way share the next one, as those of a client that waits for it would.
+        if self.form != PostgresqlForm::Grouped || self.groups.is_empty() {
+            self.close_group();
+        }
+        while self.outcomes.is_empty() {
+            let Some(answer) = self.wire.answer_until(deadline)? else { return Ok(()) };
+            self.take(answer)?;
+        }
+        while let Some(answer) = self.wire.answer_here()? {
+            self.take(answer)?;
         }
         outcomes.extend(self.outcomes.drain(..));
         Ok(())

@@ -13,6 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 /// Type numbers (`pg_type.dat`).
 pub(super) mod oid {
@@ -325,16 +326,59 @@ impl Wire {
                 return Ok(answer);
             }
             self.send_some()?;
-            let filled = self.input.len();
-            self.input.resize(filled + (64 << 10), 0);
-            let read = match (&*self.stream).read(&mut self.input[filled..]) {
-                Ok(0) => Err(std::io::Error::from(ErrorKind::UnexpectedEof)),
-                Err(error) if error.kind() == ErrorKind::Interrupted => Ok(0),
-                other => other,
-            };
-            self.input.truncate(filled + read.as_ref().copied().unwrap_or(0));
-            read.map_err(|error| self.broke(error))?;
+            self.read_some()?;
         }
+    }
+
+    /// The next answer; waits for it until `deadline` at most. What can be sent is sent in any case.
+    pub fn answer_until(&mut self, deadline: Instant) -> Result<Option<Answer>, StoreError> {
+        loop {
+            if let Some(answer) = self.answer_here()? {
+                return Ok(Some(answer));
+            }
+            self.send_some()?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.ready(left)? & libc::POLLIN != 0 {
+                self.read_some()?;
+            } else if left.is_zero() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits until the socket has something to be read, or takes what is left to be sent: poll(2)'s word for which of both it is,
+    /// 0 after `at_most`.
+    fn ready(&self, at_most: Duration) -> Result<libc::c_short, StoreError> {
+        let unsent = if self.sent < self.out.len() { libc::POLLOUT } else { 0 };
+        let mut socket =
+            libc::pollfd { fd: self.stream.as_raw_fd(), events: libc::POLLIN | unsent, revents: 0 };
+        // A deadline is a year away at most; nanoseconds of a second fit.
+        let at_most = libc::timespec {
+            tv_sec: libc::time_t::try_from(at_most.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: at_most.subsec_nanos().into(),
+        };
+        // SAFETY: one structure is given and its number is 1; both pointers live for the call.
+        let ready = unsafe { libc::ppoll(&mut socket, 1, &at_most, std::ptr::null()) };
+        if ready < 0 {
+            let error = std::io::Error::last_os_error();
+            return if error.kind() == ErrorKind::Interrupted { Ok(0) } else { Err(self.broke(error)) };
+        }
+        // A conversation that has ended is told by reading.
+        let ended = libc::POLLHUP | libc::POLLERR;
+        Ok(if socket.revents & ended != 0 { socket.revents | libc::POLLIN } else { socket.revents })
+    }
+
+    /// Reads what is there; waits if there is nothing.
+    fn read_some(&mut self) -> Result<(), StoreError> {
+        let filled = self.input.len();
+        self.input.resize(filled + (64 << 10), 0);
+        let read = match (&*self.stream).read(&mut self.input[filled..]) {
+            Ok(0) => Err(std::io::Error::from(ErrorKind::UnexpectedEof)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(0),
+            other => other,
+        };
+        self.input.truncate(filled + read.as_ref().copied().unwrap_or(0));
+        read.map(drop).map_err(|error| self.broke(error))
     }
 
     /// Reads until the server is ready; every row goes to `each`. A refusal is given after that.
@@ -432,6 +476,7 @@ fn row(body: &[u8]) -> Result<Row, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
     use std::os::unix::net::UnixListener;
 
     /// On a full disk all that was said was "unexpected end of file".
@@ -453,5 +498,36 @@ mod tests {
         std::fs::write(&log, format!("12:00 [7] LOG:  ready\n{full}\n12:01 [8] WARNING:  terminating\n"))
             .unwrap();
         said(&format!("; {} says: {full} (SQLSTATE 08006)", log.display()));
+    }
+
+    /// Whoever has something else to do at a time must not wait for a server longer than that, and gets what it says later.
+    #[test]
+    fn an_answer_is_waited_for_until_a_deadline() {
+        let dir = tempfile::tempdir().unwrap();
+        let (socket, log) = (dir.path().join("socket"), dir.path().join("postgresql.log"));
+        let listener = UnixListener::bind(&socket).unwrap();
+        let (go_on, goes_on) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut server = listener.accept().unwrap().0;
+                server.write_all(b"Z\0\0\0\x05I").unwrap();
+                // Half an answer, which is none yet.
+                server.write_all(b"C\0\0\0").unwrap();
+                goes_on.recv().unwrap();
+                server.write_all(b"\x04Z\0\0\0\x05I").unwrap();
+                let _ = goes_on.recv();
+            });
+            let mut wire = Wire::open(&socket, "somebody", &log, &Arc::default()).unwrap();
+            for ms in [0, 0, 20] {
+                let deadline = Instant::now() + Duration::from_millis(ms);
+                assert!(wire.answer_until(deadline).unwrap().is_none());
+                assert!(Instant::now() >= deadline);
+            }
+            go_on.send(()).unwrap();
+            let far = Instant::now() + Duration::from_secs(600);
+            assert!(matches!(wire.answer_until(far).unwrap(), Some(Answer::Done)));
+            assert!(matches!(wire.answer_until(far).unwrap(), Some(Answer::Ready)));
+            drop(go_on);
+        });
     }
 }
