@@ -4,7 +4,7 @@
 use smsc::bench::measure;
 use smsc::centre::{Operation, Outcome, recover};
 use smsc::load::{Bodies, Clock, LoadProfile, Messages, Pace, Plan, Side};
-use smsc::store::{Acknowledge, MmdbOptions, Session, StoreKind};
+use smsc::store::{Acknowledge, MmdbOptions, StoreKind};
 use std::time::{Duration, Instant};
 
 fn options() -> MmdbOptions {

@@ -171,7 +171,9 @@ fn a_second_ctrl_c_leaves_nothing_behind_that_can_be_removed() {
     std::thread::sleep(Duration::from_millis(300));
     // Stopped, it gets both at once.
     signal(bench.id(), libc::SIGSTOP);
-    [libc::SIGINT, libc::SIGTERM, libc::SIGCONT].map(|it| signal(bench.id(), it));
+    for number in [libc::SIGINT, libc::SIGTERM, libc::SIGCONT] {
+        signal(bench.id(), number);
+    }
     let status = until("the end of the bench", || bench.try_wait().unwrap());
     assert!([Some(1), Some(130), Some(143)].contains(&status.code()), "{status}");
     assert!(is_empty(dir.path()), "something is left behind");
