@@ -207,7 +207,7 @@ pub fn measure(
     let final_per_s = (counted.finished + counted.expired) as f64 / ran.seconds;
     Ok(Measured {
         store: kind.name(),
-        durability: store.durability().name(),
+        durability: plan.durability(store).name(),
         flusher: store.has_flusher() && plan.side != Side::Receiver && plan.housekeeping,
         side: match plan.side {
             Side::Receiver => "receiver",

@@ -103,6 +103,20 @@ fn senders_alone_end_with_their_time_or_their_queue() {
 }
 
 #[test]
+fn a_bench_that_does_not_wait_for_flushes_promises_less() {
+    let dir = tempfile::tempdir().unwrap();
+    for store in ["mmdb", "sqlite", "sqlite-naive"] {
+        for (early, class) in [(&["--early"][..], "power-cut-prefix"), (&[], "power-cut")] {
+            let bench = ["bench", "--store", store, "--threads", "2", "--messages", "200", "--json"];
+            let output = smsc(dir.path(), &[&bench[..], early].concat());
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            let row: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+            assert_eq!((&row["durability"], &row["figures"]["finished"]), (&class.into(), &200.into()));
+        }
+    }
+}
+
+#[test]
 fn wrong_questions_are_told_what_would_be_right() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("bad.toml"), "[outcomes]\nabsent = 101\n").unwrap();

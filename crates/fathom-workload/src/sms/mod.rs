@@ -18,7 +18,7 @@ use mmdb::{Locking, LogKind};
 use smsc::bench::{Measured, measure};
 use smsc::load::{LoadProfile, Plan, Side};
 use smsc::network::NetworkProfile;
-use smsc::store::{MmdbOptions, StoreKind};
+use smsc::store::{Acknowledge, MmdbOptions, StoreKind};
 
 use crate::params::{Kind, Parameter, Params, Preset};
 use crate::registry::WorkloadKind;
@@ -91,6 +91,13 @@ static PARAMETERS: &[Parameter] = &[
         description: "Messages that ask for a delivery receipt.",
     },
     Parameter {
+        name: "acknowledge",
+        kind: Kind::TextOf(&["durable", "early"]),
+        default: Preset::Text("durable"),
+        unit: "",
+        description: "Whether an answer waits for the durable commit. Early: flushes cost nobody time, and what is left is processing.",
+    },
+    Parameter {
         name: "logging",
         kind: Kind::TextOf(&["all", "selective"]),
         default: Preset::Text("all"),
@@ -131,6 +138,7 @@ static PARAMETERS: &[Parameter] = &[
 struct Sms {
     params: Params,
     store: StoreKind,
+    acknowledge: Acknowledge,
     mmdb: MmdbOptions,
 }
 
@@ -153,7 +161,9 @@ fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
         locking,
         ..MmdbOptions::default()
     };
-    Ok(Box::new(Sms { params, store, mmdb }))
+    let early = params.text("acknowledge") == "early";
+    let acknowledge = if early { Acknowledge::Early } else { Acknowledge::Durable };
+    Ok(Box::new(Sms { params, store, acknowledge, mmdb }))
 }
 
 impl Sms {
@@ -175,6 +185,7 @@ impl Sms {
             load,
             network: NetworkProfile::perfect(seed),
             keep_accepted: true,
+            acknowledge: self.acknowledge,
             ..Plan::default()
         }
     }
@@ -217,9 +228,12 @@ impl Workload for Sms {
         self.params.all().clone()
     }
 
-    /// Every store syncs before it acknowledges.
+    /// Every store syncs before it acknowledges, unless it is told not to wait.
     fn durability(&self) -> Option<Durability> {
-        Some(Durability::PowerCut)
+        Some(match self.acknowledge {
+            Acknowledge::Durable => Durability::PowerCut,
+            Acknowledge::Early => Durability::PowerCutPrefix,
+        })
     }
 }
 

@@ -74,6 +74,22 @@ fn all_axes_of_mmdb_can_be_switched() {
 }
 
 #[test]
+fn who_does_not_wait_for_commits_is_promised_less() {
+    for (acknowledge, class) in [("durable", Durability::PowerCut), ("early", Durability::PowerCutPrefix)] {
+        let given = [("acknowledge".to_owned(), acknowledge.into())].into();
+        let workload = create(Params::read(PARAMETERS, &given).unwrap()).unwrap();
+        assert_eq!(workload.durability(), Some(class));
+    }
+    let kept = run(&[
+        ("store", "sqlite".into()),
+        ("acknowledge", "early".into()),
+        ("threads", vec![2].into()),
+        ("messages", 100.into()),
+    ]);
+    assert_eq!(kept.verified, 3);
+}
+
+#[test]
 fn the_stores_are_those_of_the_centre() {
     assert_eq!(STORES, StoreKind::ALL.map(StoreKind::name));
 }

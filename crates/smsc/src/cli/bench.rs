@@ -10,7 +10,7 @@ use smsc::bench::{BenchError, Live, Measured, Stage, measure};
 use smsc::centre::RetryPolicy;
 use smsc::load::{LiveLine, LoadError, LoadProfile, Moment, OnStuck, Pace, Plan, SCHEDULED_US, Side};
 use smsc::network::NetworkProfile;
-use smsc::store::StoreKind;
+use smsc::store::{Acknowledge, StoreKind};
 use std::error::Error;
 use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
@@ -55,6 +55,10 @@ pub struct Bench {
     /// Open loop: the middle tenth of the time brings so many times as many.
     #[arg(long, default_value_t = 1.0, requires = "rate")]
     burst: f64,
+    /// Do not wait for commits to be durable: what is left is processing, without flushes. A power cut, or a crash of the process
+    /// that has the store, may take the last messages back.
+    #[arg(long)]
+    early: bool,
     /// Rounds; rows of one round follow each other, so that drift hits all alike.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
@@ -398,6 +402,7 @@ impl Bench {
             retry,
             lease_us: self.kind().rules().lease_us,
             patience: Duration::from_secs_f64(self.patience),
+            acknowledge: if self.early { Acknowledge::Early } else { Acknowledge::Durable },
             drain: self.seconds.is_none(),
             keep_accepted: !self.no_check,
             ..Plan::default()
@@ -570,7 +575,7 @@ impl Accepted {
     }
 }
 
-const HEAD: &str = "store                  durability  side      threads window   offered/s  accepted/s delivered/s     final/s  receipts/s  \
+const HEAD: &str = "store                  durability       side      threads window   offered/s  accepted/s delivered/s     final/s  receipts/s  \
                     late p99 ms  accept p50/p99/p99.9 ms  send p50/p99 ms    deliver p50/99  log B/msg  CPU us/msg";
 
 fn row(it: &Measured) -> String {
@@ -579,7 +584,7 @@ fn row(it: &Measured) -> String {
     let [_, send_50, _, send_99, ..] = it.send_ms.map(|ms| format!("{ms:.2}"));
     let [_, deliver_50, _, deliver_99, ..] = it.deliver_ms.map(|ms| format!("{ms:.1}"));
     format!(
-        "{:<22} {:<11} {:<9} {:>7} {:>6} {:>11} {:>11.0} {:>11.0} {:>11.0} {:>11.0}  {:>11}  {:>23}  {:>15}  {:>17} {:>10} {:>11}",
+        "{:<22} {:<16} {:<9} {:>7} {:>6} {:>11} {:>11.0} {:>11.0} {:>11.0} {:>11.0}  {:>11}  {:>23}  {:>15}  {:>17} {:>10} {:>11}",
         it.store,
         it.durability,
         it.side,

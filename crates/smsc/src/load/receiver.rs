@@ -4,7 +4,7 @@ use super::figures::{histogram, is_to_hand_over};
 use super::run::{LoadError, Plan, Shared};
 use super::{LoadProfile, Messages};
 use crate::centre::{Operation, Outcome};
-use crate::store::{Acknowledge, Session};
+use crate::store::Session;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::VecDeque;
@@ -94,7 +94,7 @@ pub(super) fn run(
 ) -> Result<(), LoadError> {
     let mut client = Client {
         shared,
-        session: shared.session(Acknowledge::Durable, || format!("client {number}"))?,
+        session: shared.session(shared.plan.acknowledge, || format!("client {number}"))?,
         messages: Messages::new(profile, &shared.bodies, number as u64),
         under_way: VecDeque::with_capacity(window),
         outcomes: Vec::with_capacity(window),

@@ -6,7 +6,7 @@ use super::start::Start;
 use super::{Bodies, Clock, LoadProfile, Pace, housekeeping, receiver, sender};
 use crate::centre::{Archive, ArchiveError, RetryPolicy, Rules, SubmissionError};
 use crate::network::{Network, NetworkProfile};
-use crate::store::{Acknowledge, Session, Store, StoreError};
+use crate::store::{Acknowledge, Durability, Session, Store, StoreError};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -53,6 +53,8 @@ pub struct Plan {
     pub retry: RetryPolicy,
     /// How long a claim holds: [`Rules::lease_us`] of the store.
     pub lease_us: i64,
+    /// Whether clients and senders wait for commits to be durable. Without, what flushes cost is left out.
+    pub acknowledge: Acknowledge,
     /// Whether timers and Flusher run.
     pub housekeeping: bool,
     /// Whether the run goes on until everything queued is final.
@@ -84,6 +86,7 @@ impl Default for Plan {
             network: NetworkProfile::perfect(1),
             retry: RetryPolicy::accelerated(1000),
             lease_us: Rules::default().lease_us,
+            acknowledge: Acknowledge::Durable,
             housekeeping: true,
             drain: true,
             patience: Duration::from_secs(60),
@@ -104,6 +107,15 @@ impl Plan {
     /// Senders of a run.
     fn sending(&self) -> usize {
         if self.side == Side::Receiver { 0 } else { self.senders }
+    }
+
+    /// What of acknowledged messages survives: less than the store promises, if nobody waits for it.
+    #[must_use]
+    pub fn durability(&self, store: &dyn Store) -> Durability {
+        match self.acknowledge {
+            Acknowledge::Durable => store.durability(),
+            Acknowledge::Early => Durability::PowerCutPrefix,
+        }
     }
 
     /// Sessions that a run opens at most: one for each client, two for each sender, one each for the timers, the Flusher, and

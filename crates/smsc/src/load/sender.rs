@@ -71,7 +71,7 @@ pub(super) fn run(shared: &Shared<'_>, number: usize, window: usize) -> Result<(
         shared,
         number,
         claims: shared.session(Acknowledge::Early, || format!("sender {number}"))?,
-        completions: shared.session(Acknowledge::Durable, || format!("sender {number}"))?,
+        completions: shared.session(shared.plan.acknowledge, || format!("sender {number}"))?,
         air: BinaryHeap::new(),
         alerts: BinaryHeap::new(),
         pending: VecDeque::new(),

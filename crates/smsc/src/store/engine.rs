@@ -1,6 +1,6 @@
 //! The lower level: transactions of rows. And the session that runs the centre's operations on it.
 
-use super::{Session, StoreError};
+use super::{Acknowledge, Session, StoreError};
 use crate::centre::{Operation, Outcome, Rules};
 use crate::model::{Index, Record, StationKey, Value};
 use std::collections::VecDeque;
@@ -86,8 +86,14 @@ pub(super) trait Engine: Send + Sync {
     /// What tells when a commit is durable.
     type Ticket: Send;
 
-    /// Runs and commits; not yet durable.
-    fn run(&self, operation: &mut Operation, rules: &Rules) -> Result<(Outcome, Self::Ticket), StoreError>;
+    /// Runs and commits. The ticket tells when that is durable; a commit that is acknowledged early need not become so before the
+    /// next one that is not.
+    fn run(
+        &self,
+        operation: &mut Operation,
+        rules: &Rules,
+        acknowledge: Acknowledge,
+    ) -> Result<(Outcome, Self::Ticket), StoreError>;
 
     /// Waits for the first of `tickets` and tells how many are durable.
     fn wait(&self, tickets: &VecDeque<Self::Ticket>) -> Result<usize, StoreError>;
@@ -109,8 +115,7 @@ pub(super) struct EngineSession<'a, E: Engine> {
     rules: &'a Rules,
     /// Set by [`super::Store::abandon`].
     abandoned: &'a AtomicBool,
-    /// Whether outcomes wait for their tickets.
-    durable: bool,
+    acknowledge: Acknowledge,
     outcomes: VecDeque<Outcome>,
     tickets: VecDeque<E::Ticket>,
 }
@@ -120,11 +125,10 @@ impl<'a, E: Engine> EngineSession<'a, E> {
         engine: &'a E,
         rules: &'a Rules,
         abandoned: &'a AtomicBool,
-        acknowledge: super::Acknowledge,
+        acknowledge: Acknowledge,
     ) -> Result<Self, StoreError> {
-        let durable = acknowledge == super::Acknowledge::Durable;
         let (outcomes, tickets) = (VecDeque::new(), VecDeque::new());
-        let session = EngineSession { engine, rules, abandoned, durable, outcomes, tickets };
+        let session = EngineSession { engine, rules, abandoned, acknowledge, outcomes, tickets };
         session.goes_on().map(|()| session)
     }
 
@@ -132,9 +136,14 @@ impl<'a, E: Engine> EngineSession<'a, E> {
         if self.abandoned.load(Ordering::Relaxed) { Err(StoreError::Abandoned) } else { Ok(()) }
     }
 
+    /// Whether outcomes wait for their tickets.
+    fn is_durable(&self) -> bool {
+        self.acknowledge == Acknowledge::Durable
+    }
+
     /// Hands out so many outcomes.
     fn hand_out(&mut self, settled: usize, outcomes: &mut Vec<Outcome>) {
-        if self.durable {
+        if self.is_durable() {
             self.tickets.drain(..settled);
         }
         outcomes.extend(self.outcomes.drain(..settled));
@@ -144,9 +153,9 @@ impl<'a, E: Engine> EngineSession<'a, E> {
 impl<E: Engine> Session for EngineSession<'_, E> {
     fn submit(&mut self, mut operation: Operation) -> Result<(), StoreError> {
         self.goes_on()?;
-        let (outcome, ticket) = self.engine.run(&mut operation, self.rules)?;
+        let (outcome, ticket) = self.engine.run(&mut operation, self.rules, self.acknowledge)?;
         self.outcomes.push_back(outcome);
-        if self.durable {
+        if self.is_durable() {
             self.tickets.push_back(ticket);
         }
         Ok(())
@@ -154,7 +163,7 @@ impl<E: Engine> Session for EngineSession<'_, E> {
 
     fn settle(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {
         self.goes_on()?;
-        let settled = if self.durable { self.engine.wait(&self.tickets)? } else { self.outcomes.len() };
+        let settled = if self.is_durable() { self.engine.wait(&self.tickets)? } else { self.outcomes.len() };
         self.hand_out(settled, outcomes);
         Ok(())
     }
@@ -163,7 +172,7 @@ impl<E: Engine> Session for EngineSession<'_, E> {
         loop {
             self.goes_on()?;
             let step = deadline.min(Instant::now() + LOOK);
-            let settled = match self.durable {
+            let settled = match self.is_durable() {
                 true => self.engine.wait_until(&mut self.tickets, step)?,
                 false => self.outcomes.len(),
             };

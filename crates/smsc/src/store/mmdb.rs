@@ -217,10 +217,20 @@ impl MmdbEngine {
 impl Engine for MmdbEngine {
     type Ticket = Ticket;
 
-    fn run(&self, operation: &mut Operation, rules: &Rules) -> Result<(Outcome, Ticket), StoreError> {
+    fn run(
+        &self,
+        operation: &mut Operation,
+        rules: &Rules,
+        acknowledge: Acknowledge,
+    ) -> Result<(Outcome, Ticket), StoreError> {
+        let durability = match acknowledge {
+            Acknowledge::Durable => mmdb::Durability::Durable,
+            // Starts no flush of its own, for which the completion that follows would have to wait.
+            Acknowledge::Early => mmdb::Durability::Lazy,
+        };
         self.reserve(false)?;
         let mut failure = None;
-        let done = self.db.run_with(mmdb::Durability::Durable, |tx| {
+        let done = self.db.run_with(durability, |tx| {
             operation.apply(&mut MmdbTransaction { engine: self, tx }, rules).map_err(|error| match error {
                 StoreError::Mmdb(error) => error,
                 other => {

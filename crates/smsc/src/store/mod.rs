@@ -30,8 +30,9 @@ use std::time::Instant;
 pub enum Durability {
     /// A power cut takes nothing back.
     PowerCut,
-    /// A crash of the process takes nothing back, a power cut may.
-    ProcessCrash,
+    /// A power cut, or a crash of the process that has the store, takes back the last acknowledged operations at most: those of
+    /// which each later one is taken back, too.
+    PowerCutPrefix,
 }
 
 impl Durability {
@@ -40,7 +41,7 @@ impl Durability {
     pub fn name(self) -> &'static str {
         match self {
             Durability::PowerCut => "power-cut",
-            Durability::ProcessCrash => "process-crash",
+            Durability::PowerCutPrefix => "power-cut-prefix",
         }
     }
 }
