@@ -1,12 +1,20 @@
-//! Messages that the Flusher has moved are found in the archive, while it goes on, after a restart, and by nobody else's account.
+//! Messages that the Flusher has moved are found in the archive, while it goes on, after a restart, and by nobody else's account. They are
+//! there once, whatever crashes, fails or is torn meanwhile.
 #![allow(clippy::unwrap_used)]
 
-use smsc::centre::{Archive, Operation, Outcome, Refusal, Rules, flush, recover, status};
+mod common;
+
+use common::{ACCOUNT, NOW_US, message, receive};
+use proptest::prelude::*;
+use smsc::centre::{Archive, Operation, Outcome, Refusal, Rules, flush, read_archive, recover, status};
+use smsc::check::check;
 use smsc::load::{Clock, Figures, LoadProfile, Plan, Side, run};
-use smsc::model::State;
+use smsc::model::{Message, State};
 use smsc::network::NetworkProfile;
-use smsc::store::{Acknowledge, MmdbOptions, MmdbStore, Row, Store};
+use smsc::store::{Acknowledge, MmdbOptions, MmdbStore, Row, Session, Store, StoreError};
 use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
 
 const ACCOUNTS: u32 = 3;
 
@@ -93,4 +101,230 @@ fn a_message_that_was_archived_is_found() {
         states,
         "after a restart"
     );
+}
+
+/// What the archive in `dir` has, in its order.
+fn archived(dir: &Path) -> Vec<i64> {
+    let mut ids = Vec::new();
+    read_archive(dir, &mut |record| ids.push(record.msg_id)).unwrap();
+    ids
+}
+
+/// Numbers of `count` messages that became final one after the other.
+fn finish(store: &dyn Store, count: i64) -> Vec<i64> {
+    let mut session = store.session(Acknowledge::Early).unwrap();
+    let cancelled = |step| {
+        let msg_id = receive(&mut *session, message(1, b"hello"));
+        let cancel = Operation::Cancel { account: ACCOUNT, msg_id, now_us: NOW_US + step };
+        assert_eq!(session.call(cancel).unwrap(), Outcome::Count(1));
+        msg_id
+    };
+    (1..=count).map(cancelled).collect()
+}
+
+/// A session whose `DropSent` fails: nothing is deleted, or nobody hears that it was.
+struct Unheard<'a> {
+    session: Box<dyn Session + 'a>,
+    deletes: bool,
+}
+
+impl Session for Unheard<'_> {
+    fn submit(&mut self, operation: Operation) -> Result<(), StoreError> {
+        if !matches!(operation, Operation::DropSent(_)) {
+            return self.session.submit(operation);
+        }
+        if self.deletes {
+            self.session.call(operation)?;
+        }
+        Err(StoreError::Group("as the test asks for".into()))
+    }
+
+    fn settle(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {
+        self.session.settle(outcomes)
+    }
+
+    fn settle_until(&mut self, outcomes: &mut Vec<Outcome>, until: Instant) -> Result<(), StoreError> {
+        self.session.settle_until(outcomes, until)
+    }
+}
+
+/// What was archived before a crash was forgotten with the first batch after it, although later batches brought the rest: that was
+/// archived twice.
+#[test]
+fn what_a_crash_left_in_the_store_is_archived_once_in_however_many_batches_it_comes() {
+    for appended in [300, 170, 100, 99, 1, 0] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path());
+        let expected = finish(&store, 300);
+        let mut session = store.session(Acknowledge::Durable).unwrap();
+        let Outcome::Sent(messages) = session.call(Operation::NextSent { max: appended }).unwrap() else {
+            panic!("messages")
+        };
+        // Appended, and the process ended before they were deleted.
+        Archive::open(dir.path()).unwrap().append(&messages).unwrap();
+        assert_eq!(archived(dir.path()), expected[..appended]);
+        let mut archive = Archive::open(dir.path()).unwrap();
+        while flush(&mut *session, &mut archive, 100).unwrap() > 0 {}
+        assert_eq!(archived(dir.path()), expected, "{appended} were appended");
+        assert_eq!(archive.count(), 300);
+        let report = check(&store, dir.path(), &expected).unwrap();
+        assert!(report.holds(), "{report:#?}");
+    }
+}
+
+/// The same archive goes on when the store did not answer, and knows what it has.
+#[test]
+fn what_the_store_did_not_acknowledge_is_archived_once() {
+    for deletes in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path());
+        let mut expected = finish(&store, 250);
+        let mut archive = Archive::open(dir.path()).unwrap();
+        for max in [100, 30, 200] {
+            let session = store.session(Acknowledge::Durable).unwrap();
+            let mut session = Unheard { session, deletes };
+            flush(&mut session, &mut archive, max).unwrap_err();
+        }
+        let mut session = store.session(Acknowledge::Durable).unwrap();
+        while flush(&mut *session, &mut archive, 60).unwrap() > 0 {}
+        expected.extend(finish(&store, 50));
+        while flush(&mut *session, &mut archive, 60).unwrap() > 0 {}
+        let mut found = archived(dir.path());
+        found.sort_unstable();
+        assert_eq!(found, expected, "deletes: {deletes}");
+    }
+}
+
+/// An archive of batches of so many messages, and the file's length after each.
+fn archive_of(dir: &Path, batches: &[usize]) -> Vec<u64> {
+    let mut archive = Archive::open(dir).unwrap();
+    let mut next = 1..;
+    let mut append = |&count: &usize| {
+        let messages: Vec<Message> = (0..count).zip(&mut next).map(|(_, id)| numbered(id)).collect();
+        archive.append(&messages).unwrap();
+        std::fs::metadata(dir.join("archive.jsonl")).unwrap().len()
+    };
+    batches.iter().map(&mut append).collect()
+}
+
+fn numbered(msg_id: i64) -> Message {
+    Message { msg_id, state: State::Delivered, done_us: NOW_US + msg_id, ..message(1, b"hello") }
+}
+
+proptest! {
+    /// A power cut leaves any blocks of the last batch and zeros for the others, and the file as long as it likes.
+    #[test]
+    fn a_batch_that_was_torn_in_any_way_is_cut_off(
+        written in prop::collection::vec(any::<bool>(), 30), length in 0.0..=1.0, before in 0..3usize, block in 1..1000usize
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("archive.jsonl");
+        let lengths = archive_of(dir.path(), &[&[5, 1][..before.min(2)], &[20]].concat());
+        let header = std::fs::read(&path).unwrap().iter().position(|&it| it == b'\n').unwrap() + 1;
+        let sealed = before.checked_sub(1).map_or(header, |at| lengths[at] as usize);
+        let whole = std::fs::read(&path).unwrap();
+        let mut torn = whole.clone();
+        torn.truncate(sealed + ((whole.len() - sealed) as f64 * length) as usize);
+        for (block, written) in torn[sealed..].chunks_mut(block).zip(written.iter().cycle()) {
+            if !written {
+                block.fill(0);
+            }
+        }
+        prop_assume!(torn != whole);
+        std::fs::write(&path, &torn).unwrap();
+        let expected: Vec<i64> = (1..=[0, 5, 6][before]).collect();
+        prop_assert_eq!(archived(dir.path()), expected.clone());
+        let mut archive = Archive::open(dir.path()).unwrap();
+        prop_assert_eq!(archive.count() as usize, expected.len());
+        prop_assert_eq!(std::fs::read(&path).unwrap(), &whole[..sealed]);
+        archive.append(&[numbered(99)]).unwrap();
+        prop_assert_eq!(archived(dir.path()), [&expected[..], &[99]].concat());
+    }
+
+    /// What was sealed and has a sealed batch behind it was synced: whatever is wrong with it is no crash's work.
+    #[test]
+    fn damage_to_what_was_synced_is_told_with_its_place(at in 0.0..1.0, to: u8) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("archive.jsonl");
+        let lengths = archive_of(dir.path(), &[5, 3, 1]);
+        let mut damaged = std::fs::read(&path).unwrap();
+        let at = (lengths[1] as f64 * at) as usize;
+        prop_assume!(damaged[at] != to);
+        damaged[at] = to;
+        std::fs::write(&path, &damaged).unwrap();
+        let said = Archive::open(dir.path()).err().unwrap().to_string();
+        let told = said.contains("archive.jsonl, line ") && said.ends_with("the archive was changed or is damaged");
+        prop_assert!(told || said.contains("is an archive of format"), "{}", said);
+        prop_assert_eq!(std::fs::read(&path).unwrap(), damaged, "left as it is");
+    }
+}
+
+#[test]
+fn an_archive_of_the_first_format_is_sealed_and_a_later_one_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("archive.jsonl");
+    archive_of(dir.path(), &[6]);
+    let lines = std::fs::read_to_string(&path).unwrap();
+    let records: Vec<&str> = lines.lines().filter(|it| it.starts_with("{\"msg_id\"")).collect();
+    let old = records.join("\n") + "\n";
+    // Whole; with half a line that was never synced; with zeros for a last line; empty, as one was that nothing was flushed to.
+    for (more, kept) in [("", 6), ("{\"msg_id\":7,\"st", 6), ("\0\0\0\n", 6), ("", 0)] {
+        std::fs::write(&path, if kept == 0 { String::new() } else { old.clone() + more }).unwrap();
+        let mut expected: Vec<i64> = (1..=kept).collect();
+        assert_eq!(archived(dir.path()), expected);
+        let mut archive = Archive::open(dir.path()).unwrap();
+        assert_eq!(archive.count() as i64, kept);
+        archive.append(&[numbered(3), numbered(99)]).unwrap();
+        expected.extend(if kept == 0 { vec![3, 99] } else { vec![99] });
+        assert_eq!(archived(dir.path()), expected);
+        let sealed = std::fs::read_to_string(&path).unwrap();
+        drop(archive);
+        assert_eq!(Archive::open(dir.path()).unwrap().count() as usize, expected.len());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), sealed, "sealed once");
+    }
+    std::fs::write(&path, old.replace("\"state\":2", "\"state\":\"x\"")).unwrap();
+    let said = Archive::open(dir.path()).err().unwrap().to_string();
+    assert!(said.contains("archive.jsonl, line 1: no call detail record"), "{said}");
+    std::fs::write(&path, "{\"archive\":3}\n").unwrap();
+    let said = Archive::open(dir.path()).err().unwrap().to_string();
+    assert!(
+        said.ends_with("archive of format 3, and formats 1 to 2 are known; take the smsc that wrote it"),
+        "{said}"
+    );
+}
+
+/// The half of a batch that fitted a full disk stayed, and the next batch was written behind it.
+#[test]
+fn a_batch_that_does_not_fit_leaves_nothing_behind() {
+    const TEST: &str = "a_batch_that_does_not_fit_leaves_nothing_behind";
+    let Ok(dir) = std::env::var("SMSC_ARCHIVE_CHILD") else {
+        // A limit to the length of files takes as much of a write as fits, as a full disk does; without the signal it is an error.
+        let dir = tempfile::tempdir().unwrap();
+        let limited =
+            format!("trap '' XFSZ; ulimit -f 64; exec {} --exact {TEST} --nocapture", test_program());
+        let mut command = Command::new("sh");
+        let child = command.args(["-c", &limited]).env("SMSC_ARCHIVE_CHILD", dir.path()).output().unwrap();
+        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+        assert_eq!(archived(dir.path()), (1..=20).chain([99]).collect::<Vec<i64>>());
+        return;
+    };
+    let dir = Path::new(&dir);
+    let path = dir.join("archive.jsonl");
+    let mut archive = Archive::open(dir).unwrap();
+    let batch = |ids: std::ops::RangeInclusive<i64>| ids.map(numbered).collect::<Vec<Message>>();
+    archive.append(&batch(1..=20)).unwrap();
+    let length = std::fs::metadata(&path).unwrap().len();
+    for _ in 0..2 {
+        let error = archive.append(&batch(21..=500)).unwrap_err();
+        assert!(error.to_string().contains("archive.jsonl: File too large"), "{error}");
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), length, "nothing stays");
+    }
+    assert_eq!(archive.count(), 20);
+    archive.append(&batch(99..=99)).unwrap();
+    let reader = archive.reader().unwrap();
+    assert!(reader.find(99).unwrap().is_some() && reader.find(21).unwrap().is_none());
+}
+
+fn test_program() -> String {
+    std::env::current_exe().unwrap().display().to_string()
 }

@@ -40,5 +40,6 @@ pub fn flush(session: &mut dyn Session, archive: &mut Archive, max: usize) -> Re
     archive.append(&messages)?;
     let keys = messages.iter().map(|message| (message.done_us, message.msg_id)).collect();
     session.call(Operation::DropSent(keys))?;
+    archive.left_store(&messages, messages.len() < max);
     Ok(messages.len())
 }
