@@ -10,8 +10,8 @@ use rusmpp_extra::encoding::gsm7bit::Gsm7BitUnpacked;
 use rusmpp_extra::encoding::latin1::Latin1;
 use rusmpp_extra::encoding::ucs2::Ucs2;
 use smsc::text::{
-    ESCAPE, PART_OCTETS_MAX, Part, Reference, TextError, decode_septets, encode_septets, fill_bits, pack,
-    segment, unpack,
+    BODY_OCTETS_MAX, ESCAPE, PART_OCTETS_MAX, PARTS_MAX, Part, Reference, TextError, decode_septets,
+    encode_septets, fill_bits, pack, segment, unpack,
 };
 
 /// Every character that the default alphabet or its extension has.
@@ -204,6 +204,151 @@ fn a_header_of_the_senders_own_is_kept() {
     assert!(matches!(segment(&[9, 1], 0, 0x40, Reference::Eight(1)), Err(TextError::Header(_))));
     let long = [&[5u8, 0, 3, 9, 2, 1][..], &[b'a'; 154]].concat();
     assert_eq!(segment(&long, 0, 0x40, Reference::Eight(1)), Err(TextError::HeaderTooLong(141)));
+}
+
+/// Septets, or octets, that each part holds behind its header.
+fn lengths(parts: &[Part]) -> Vec<usize> {
+    parts.iter().map(|part| body(part).len()).collect()
+}
+
+/// TS 23.040 §9.2.3.24.1: a header of 6 octets leaves 153 septets or 134 octets, one of 7 octets 152 or 133. Random lengths
+/// rarely meet the borders.
+#[test]
+fn borders_are_exact() {
+    const EIGHT: Reference = Reference::Eight(7);
+    const SIXTEEN: Reference = Reference::Sixteen(0x0107);
+    let cut = |body: &[u8], coding, reference, expected: &[usize], unit| {
+        let parts = segment(body, coding, 0, reference).unwrap();
+        check_frame(&parts, reference);
+        let expected: Vec<usize> = expected.iter().map(|it| it * unit).collect();
+        assert_eq!(lengths(&parts), expected, "{} octets of coding {coding}, {reference:?}", body.len());
+        parts
+    };
+    for (reference, septets, expected) in [
+        (EIGHT, 0, &[0][..]),
+        (EIGHT, 1, &[1]),
+        (EIGHT, 159, &[159]),
+        (EIGHT, 160, &[160]),
+        (EIGHT, 161, &[153, 8]),
+        (EIGHT, 305, &[153, 152]),
+        (EIGHT, 306, &[153, 153]),
+        (EIGHT, 307, &[153, 153, 1]),
+        (EIGHT, 459, &[153, 153, 153]),
+        (EIGHT, 460, &[153, 153, 153, 1]),
+        (SIXTEEN, 160, &[160]),
+        (SIXTEEN, 161, &[152, 9]),
+        (SIXTEEN, 304, &[152, 152]),
+        (SIXTEEN, 305, &[152, 152, 1]),
+    ] {
+        cut(&vec![b'a'; septets], 0, reference, expected, 1);
+    }
+    for (reference, octets, expected) in [
+        (EIGHT, 0, &[0][..]),
+        (EIGHT, 139, &[139]),
+        (EIGHT, 140, &[140]),
+        (EIGHT, 141, &[134, 7]),
+        (EIGHT, 268, &[134, 134]),
+        (EIGHT, 269, &[134, 134, 1]),
+        (SIXTEEN, 140, &[140]),
+        (SIXTEEN, 141, &[133, 8]),
+        (SIXTEEN, 266, &[133, 133]),
+        (SIXTEEN, 267, &[133, 133, 1]),
+    ] {
+        cut(&vec![0xf5; octets], 4, reference, expected, 1);
+    }
+    for (reference, letters, expected) in [
+        (EIGHT, 0, &[0][..]),
+        (EIGHT, 69, &[69]),
+        (EIGHT, 70, &[70]),
+        (EIGHT, 71, &[67, 4]),
+        (EIGHT, 134, &[67, 67]),
+        (EIGHT, 135, &[67, 67, 1]),
+        // 133 octets are 66 letters and a half.
+        (SIXTEEN, 70, &[70]),
+        (SIXTEEN, 71, &[66, 5]),
+        (SIXTEEN, 132, &[66, 66]),
+        (SIXTEEN, 133, &[66, 66, 1]),
+    ] {
+        let ucs2: Vec<u8> = "ж".repeat(letters).encode_utf16().flat_map(u16::to_be_bytes).collect();
+        cut(&ucs2, 8, reference, expected, 2);
+        // Latin-1 that the default alphabet does not have.
+        if letters > 0 {
+            cut(&vec![0xfe; letters], 3, reference, expected, 2);
+        }
+    }
+    // An extension character, two septets, on the border.
+    for (reference, before, behind, expected) in [
+        (EIGHT, 158, 0, &[160][..]),
+        (EIGHT, 159, 0, &[153, 8]),
+        (EIGHT, 151, 20, &[153, 20]),
+        (EIGHT, 152, 20, &[152, 22]),
+        (EIGHT, 153, 20, &[153, 22]),
+        (EIGHT, 304, 20, &[153, 153, 20]),
+        (EIGHT, 305, 20, &[153, 152, 22]),
+        // The last part would fit, were its first character not to move there whole.
+        (EIGHT, 152, 152, &[152, 153, 1]),
+        (SIXTEEN, 150, 20, &[152, 20]),
+        (SIXTEEN, 151, 20, &[151, 22]),
+        (SIXTEEN, 152, 20, &[152, 22]),
+    ] {
+        let text = "a".repeat(before) + "€" + &"b".repeat(behind);
+        let parts = cut(&encode_septets(&text).unwrap(), 0, reference, expected, 1);
+        assert_eq!(parts.iter().map(|it| it.text().unwrap()).collect::<String>(), text);
+    }
+    // '[' is two septets, and one octet of Latin-1.
+    cut(&[b'['; 80], 3, EIGHT, &[160], 1);
+    cut(&[b'['; 81], 3, EIGHT, &[152, 10], 1);
+    // A surrogate pair, two units, on the border.
+    for (reference, before, behind, expected) in [
+        (EIGHT, 68, 0, &[70][..]),
+        (EIGHT, 69, 0, &[67, 4]),
+        (EIGHT, 65, 10, &[67, 10]),
+        (EIGHT, 66, 10, &[66, 12]),
+        (EIGHT, 67, 10, &[67, 12]),
+        (EIGHT, 132, 10, &[67, 67, 10]),
+        (EIGHT, 133, 10, &[67, 66, 12]),
+        (SIXTEEN, 64, 10, &[66, 10]),
+        (SIXTEEN, 65, 10, &[65, 12]),
+    ] {
+        let text = "a".repeat(before) + "😀" + &"b".repeat(behind);
+        let ucs2: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        let parts = cut(&ucs2, 8, reference, expected, 2);
+        assert_eq!(parts.iter().map(|it| it.text().unwrap()).collect::<String>(), text);
+    }
+    // All that can be numbered.
+    for (coding, reference, whole) in [(0, EIGHT, 153), (0, SIXTEEN, 152), (4, EIGHT, 134), (4, SIXTEEN, 133)]
+    {
+        let parts = segment(&vec![b'a'; whole * PARTS_MAX], coding, 0, reference).unwrap();
+        assert_eq!(lengths(&parts), [whole; PARTS_MAX]);
+        let over = segment(&vec![b'a'; whole * PARTS_MAX + 1], coding, 0, reference);
+        assert_eq!(over, Err(TextError::TooManyParts(256)));
+        assert!(whole * PARTS_MAX <= BODY_OCTETS_MAX);
+    }
+}
+
+/// It went out as 8-bit data, which no phone shows.
+#[test]
+fn latin1_behind_a_header_of_the_senders_own_is_translated() {
+    let header = [5u8, 0, 3, 9, 2, 1];
+    let of = |text: &[u8]| segment(&[&header[..], text].concat(), 3, 0x40, Reference::Eight(1));
+    for (octets, alphabet, text, length) in [
+        (&b"hi"[..], 0, "hi", 9),
+        // In the default alphabet, elsewhere than in Latin-1; in its extension.
+        (b"\xe9\xa3", 0, "é£", 9),
+        (b"[a", 0, "[a", 10),
+        (b"a\xfe", 2, "aþ", 10),
+        (b"", 0, "", 7),
+    ] {
+        let parts = of(octets).unwrap();
+        let [part] = &parts[..] else { panic!("{parts:?}") };
+        assert_eq!(part.octets[..6], header);
+        assert_eq!((part.alphabet, part.has_header, part.user_data_length), (alphabet, true, length));
+        assert_eq!(part.text().as_deref(), Some(text));
+    }
+    for (fits, octets, taken) in [(153, b'a', 141), (76, b'[', 141), (67, 0xfe, 142)] {
+        assert_eq!(of(&vec![octets; fits]).unwrap()[0].octets.len(), 140);
+        assert_eq!(of(&vec![octets; fits + 1]), Err(TextError::HeaderTooLong(taken)));
+    }
 }
 
 #[test]

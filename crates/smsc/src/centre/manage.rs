@@ -34,9 +34,22 @@ pub enum Refusal {
     /// The same.
     #[error("the message has its final state")]
     Final,
+    /// SMPP: ESME_RINVEXPIRY.
+    #[error("the new validity ends before the message is to be delivered")]
+    Expired,
     /// The new body cannot be sent.
     #[error(transparent)]
     Text(#[from] TextError),
+    /// A field of an account is greater than a store can keep.
+    #[error("{field} of the account: {value}; at most {max}")]
+    TooGreat {
+        /// What.
+        field: &'static str,
+        /// How great.
+        value: u64,
+        /// The greatest.
+        max: u64,
+    },
 }
 
 /// State of a message, as query_sm_resp tells it.
@@ -156,7 +169,11 @@ pub(super) fn replace(tx: &mut impl Transaction, with: &Replacement) -> Result<O
     let old = message.clone();
     message.body.clone_from(&with.body);
     message.registered_delivery = with.registered_delivery;
-    message.expire_us = with.expire_us.unwrap_or(message.expire_us).max(message.submit_us + 1);
+    message.expire_us = with.expire_us.unwrap_or(message.expire_us);
+    // As of a submission.
+    if message.expire_us <= message.submit_us.max(message.schedule_us) {
+        return Ok(Outcome::Refused(Refusal::Expired));
+    }
     let parts = match encode(&message) {
         Ok(parts) => parts,
         Err(error) => return Ok(Outcome::Refused(Refusal::Text(error))),

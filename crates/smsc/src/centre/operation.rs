@@ -197,7 +197,7 @@ impl Operation {
                 manage::cancel(tx, rules, *account, *msg_id, *now_us)
             }
             Operation::Replace(replacement) => manage::replace(tx, replacement),
-            Operation::PutAccount(account) => account::put(tx, account).map(|()| Outcome::Count(1)),
+            Operation::PutAccount(account) => account::put(tx, account),
             Operation::Account(account) => account::find(tx, *account).map(Outcome::Account),
             Operation::NextSent { max } => flush::next_sent(tx, *max).map(Outcome::Sent),
             Operation::DropSent(keys) => flush::drop_sent(tx, keys).map(Outcome::Count),

@@ -105,4 +105,113 @@ mod tests {
         assert_eq!(date(951_782_400_000_000), "0002290000");
         assert_eq!(date(1_700_000_000_000_000), "2311142213");
     }
+
+    fn message() -> Message {
+        Message {
+            msg_id: 4711,
+            state: MessageState::Enroute,
+            account: 7,
+            src: "4900".into(),
+            src_ton: 1,
+            src_npi: 2,
+            dst_key: StationKey(1_491),
+            dst: "491".into(),
+            dst_ton: 3,
+            dst_npi: 4,
+            service_type: "CMT".into(),
+            esm_class: 0,
+            protocol_id: 5,
+            priority: 2,
+            registered_delivery: 1,
+            data_coding: 0,
+            submit_us: 1_800_000_059_000_000,
+            schedule_us: 0,
+            expire_us: 1_900_000_000_000_000,
+            done_us: 0,
+            attempts: 3,
+            last_error: 27,
+            receipt_of: 0,
+            parts: 1,
+            tlvs: vec![1, 2],
+            body: b"hello, world".to_vec(),
+        }
+    }
+
+    fn text(message: &Message, state: MessageState, error: u32) -> String {
+        let receipt = receipt(message, state, error, 1_800_003_600_000_000).unwrap();
+        String::from_utf8(receipt.body).unwrap()
+    }
+
+    #[test]
+    fn a_receipt_is_that_of_appendix_b() {
+        for (state, error, dlvrd, stat, err) in [
+            (MessageState::Delivered, 0, "001", "DELIVRD", "000"),
+            (MessageState::Expired, 27, "000", "EXPIRED", "027"),
+            (MessageState::Deleted, 0, "000", "DELETED", "000"),
+            (MessageState::Undeliverable, 1, "000", "UNDELIV", "001"),
+            (MessageState::Undeliverable, 65_535, "000", "UNDELIV", "535"),
+        ] {
+            let wanted = format!(
+                "id:4711 sub:001 dlvrd:{dlvrd} submit date:2701150800 done date:2701150900 stat:{stat} err:{err} text:hello, world"
+            );
+            assert_eq!(text(&message(), state, error), wanted);
+        }
+    }
+
+    #[test]
+    fn a_receipt_repeats_twenty_letters_that_ascii_has() {
+        let text_of = |data_coding, esm_class, body: &[u8]| {
+            let message = Message { data_coding, esm_class, body: body.to_vec(), ..message() };
+            let text = text(&message, MessageState::Delivered, 0);
+            text.split_once(" text:").unwrap().1.to_owned()
+        };
+        assert_eq!(text_of(0, 0, b"abcdefghijklmnopqrstuvwxyz"), "abcdefghijklmnopqrst");
+        // Septets: '@' is 0, '[' an escape and one more, 'é' is not in ASCII.
+        assert_eq!(text_of(0, 0, &[0x00, 0x1b, 0x3c, 0x05, b'a']), "@[a");
+        assert_eq!(text_of(0, 0, &[0x1b, 0x3c].repeat(30)), "[".repeat(20));
+        assert_eq!(text_of(3, 0, b"a\xe9[\nb"), "a[b");
+        assert_eq!(text_of(0, 0x40, &[2, 0x70, 0, b'h', b'i']), "hi", "behind the user data header");
+        assert_eq!(text_of(8, 0, &[0, b'a']), "");
+        assert_eq!(text_of(4, 0, b"abc"), "");
+        assert_eq!(text_of(0, 0x40, &[9, 1]), "", "no header, and no panic");
+    }
+
+    #[test]
+    fn a_receipt_goes_back_to_a_lane_of_the_application() {
+        let receipt = receipt(&message(), MessageState::Delivered, 0, 1_800_003_600_000_000).unwrap();
+        let Message { src, src_ton, src_npi, dst, dst_ton, dst_npi, .. } = &*receipt;
+        assert_eq!((src.as_str(), *src_ton, *src_npi), ("491", 3, 4));
+        assert_eq!((dst.as_str(), *dst_ton, *dst_npi), ("4900", 1, 2));
+        assert_eq!(
+            (receipt.account, receipt.receipt_of, receipt.esm_class, receipt.priority),
+            (7, 4711, 4, 0)
+        );
+        assert_eq!(receipt.dst_key.to_string(), "E7.7", "4711 modulo 16");
+        assert_eq!(
+            (receipt.registered_delivery, receipt.data_coding, receipt.state),
+            (0, 0, MessageState::Enroute)
+        );
+        assert_eq!(receipt.submit_us, 1_800_003_600_000_000);
+        assert_eq!(receipt.expire_us - receipt.submit_us, 3 * 86_400_000_000);
+    }
+
+    #[test]
+    fn a_receipt_is_for_who_asked_for_it() {
+        use MessageState::{Deleted, Delivered, Expired, Undeliverable};
+        for (registered_delivery, told) in [
+            (0, &[][..]),
+            (1, &[Delivered, Expired, Deleted, Undeliverable]),
+            (2, &[Expired, Deleted, Undeliverable]),
+            (3, &[Delivered]),
+            // Bits 2 to 4 ask for other things.
+            (0x10, &[]),
+            (0x11, &[Delivered, Expired, Deleted, Undeliverable]),
+        ] {
+            let message = Message { registered_delivery, ..message() };
+            for state in [Delivered, Expired, Deleted, Undeliverable] {
+                let is_told = receipt(&message, state, 0, 0).is_some();
+                assert_eq!(is_told, told.contains(&state), "{registered_delivery} {state:?}");
+            }
+        }
+    }
 }

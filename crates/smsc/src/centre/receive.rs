@@ -8,7 +8,7 @@ use crate::model::{
     Value,
 };
 use crate::store::{StoreError, Transaction};
-use crate::text::{Part, Reference, TextError, segment};
+use crate::text::{BODY_OCTETS_MAX, Part, Reference, TextError, segment};
 
 /// A message that was checked and encoded, ready to be received.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +54,7 @@ impl Submission {
             ("source_addr", message.src.len(), 21),
             ("service_type", message.service_type.len(), 6),
             ("optional parameters", message.tlvs.len(), 4096),
+            ("the body", message.body.len(), BODY_OCTETS_MAX),
         ];
         if let Some(&(field, octets, max)) = fields.iter().find(|it| it.1 > it.2) {
             return Err(SubmissionError::TooLong { field, octets, max });
@@ -73,7 +74,7 @@ impl Submission {
 
 /// The parts of a message for a mobile. The reference follows from the time of submission, so that parts made again after a
 /// restart are the same.
-pub(super) fn encode(message: &Message) -> Result<Vec<EncodedPart>, TextError> {
+pub(crate) fn encode(message: &Message) -> Result<Vec<EncodedPart>, TextError> {
     if message.dst_key.account().is_some() {
         return Ok(Vec::new());
     }
@@ -87,7 +88,7 @@ pub(super) fn encode(message: &Message) -> Result<Vec<EncodedPart>, TextError> {
         user_data_length: it.user_data_length,
         octets: it.octets,
     };
-    Ok((1..).zip(parts).map(encoded).collect())
+    Ok((1..=u8::MAX).zip(parts).map(encoded).collect())
 }
 
 pub(super) fn receive(

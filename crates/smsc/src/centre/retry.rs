@@ -70,3 +70,37 @@ impl RetryPolicy {
         Some(now_us + delay)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE_US: i64 = 60_000_000;
+
+    #[test]
+    fn delays_grow_with_the_failures_in_a_row() {
+        let usual = RetryPolicy::accelerated(1);
+        let now_us = 1_800_000_000_000_000;
+        let minutes = |failure| {
+            let due =
+                |attempts| usual.retry_us(failure, attempts, now_us).map(|it| (it - now_us) / MINUTE_US);
+            (0..8).map(due).collect::<Option<Vec<i64>>>()
+        };
+        let absent = vec![5, 10, 30, 60, 180, 360, 360, 360];
+        assert_eq!(minutes(Failure::Absent), Some(absent.clone()));
+        assert_eq!(minutes(Failure::MemoryFull), Some(absent));
+        assert_eq!(minutes(Failure::Busy), Some(vec![1, 2, 5, 15, 15, 15, 15, 15]));
+        assert_eq!(minutes(Failure::Unknown), None, "for good");
+    }
+
+    #[test]
+    fn delays_are_divided_but_never_nothing() {
+        let policy = RetryPolicy { absent_us: vec![10, 1000], busy_us: vec![7] };
+        let divided = policy.clone().divided(100);
+        assert_eq!(divided, RetryPolicy { absent_us: vec![1, 10], busy_us: vec![1] });
+        assert_eq!(policy.clone().divided(0), policy);
+        assert_eq!(RetryPolicy::accelerated(1000).absent_us[0], 5 * MINUTE_US / 1000);
+        let none = RetryPolicy { absent_us: Vec::new(), busy_us: Vec::new() };
+        assert_eq!(none.retry_us(Failure::Busy, 0, 5), None);
+    }
+}

@@ -3,6 +3,7 @@
 use super::table::{Columns, Index, Kind, Record, Table, Value, columns};
 use super::{StationKey, TABLES};
 use crate::store::StoreError;
+use crate::text::BODY_OCTETS_MAX;
 
 /// A message's state, by SMPP's message_state (SMPP 3.4 §5.2.28); [`MessageState::Scheduled`] is SMPP 5.0's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,8 +131,8 @@ pub struct Message {
     pub body: Vec<u8>,
 }
 
-/// The most octets of a body: 255 parts of 134.
-pub(crate) const BODY_MAX: u16 = 34_170;
+/// The most octets of a body. 39,015: the cast is exact.
+const BODY_MAX: u16 = BODY_OCTETS_MAX as u16;
 
 impl Message {
     /// Order among the messages of a station: the smallest first.

@@ -194,6 +194,9 @@ record! {
     }
 }
 
+/// Octets of the longest hash of a password.
+pub(crate) const PASSWORD_HASH_MAX: u64 = 128;
+
 record! {
     /// What an application may do, and has done: `account`.
     Account, 8, "account", derivable false,
@@ -202,7 +205,7 @@ record! {
         /// Its number.
         account: u32 = "account" Kind::Int64, word, to_small;
         /// Of its password, as the front of the centre makes it.
-        password_hash: Vec<u8> = "password_hash" Kind::Bytes(128), octets, to_octets;
+        password_hash: Vec<u8> = "password_hash" Kind::Bytes(PASSWORD_HASH_MAX as u16), octets, to_octets;
         /// Sessions at a time; 0 for no limit. The front counts them.
         binds_max: u32 = "binds_max" Kind::Int32, word, to_small;
         /// Messages under way in a session; 0 for no limit. The front counts them.

@@ -5,5 +5,7 @@ mod segment;
 mod septets;
 
 pub use alphabet::{ESCAPE, decode_septets, encode_septets};
-pub use segment::{Coding, ESM_UDHI, PART_OCTETS_MAX, PARTS_MAX, Part, Reference, TextError, segment};
+pub use segment::{
+    BODY_OCTETS_MAX, Coding, ESM_UDHI, PART_OCTETS_MAX, PARTS_MAX, Part, Reference, TextError, segment,
+};
 pub use septets::{fill_bits, pack, unpack};

@@ -6,6 +6,7 @@
 
 use super::alphabet::{ESCAPE, decode_septets, encode_septets};
 use super::septets::{fill_bits, pack, unpack};
+use std::borrow::Cow;
 
 /// Octets of one part, header included.
 pub const PART_OCTETS_MAX: usize = 140;
@@ -13,6 +14,8 @@ pub const PART_OCTETS_MAX: usize = 140;
 const PART_SEPTETS_MAX: usize = PART_OCTETS_MAX * 8 / 7;
 /// A part's number is one octet.
 pub const PARTS_MAX: usize = 255;
+/// Octets of the longest body that can be sent: 153 septets, one in each octet, in each of [`PARTS_MAX`] parts.
+pub const BODY_OCTETS_MAX: usize = PARTS_MAX * 153;
 /// esm_class: the body begins with a user data header (SMPP 3.4 §5.2.12).
 pub const ESM_UDHI: u8 = 0x40;
 
@@ -138,7 +141,8 @@ pub enum TextError {
 
 /// The parts of a message.
 ///
-/// `body` is as `data_coding` says; with [`ESM_UDHI`] in `esm_class` it begins with a user data header and is sent as it is.
+/// `body` is as `data_coding` says; with [`ESM_UDHI`] in `esm_class` it begins with a user data header, which is sent as it is, and
+/// it must fit one part.
 ///
 /// # Errors
 /// [`TextError`], of which none depends on `reference`.
@@ -165,19 +169,29 @@ pub fn segment(
             check_septets(body, 0)?;
             septet_parts(body, reference)
         }
-        Coding::Latin1 => {
-            let text: String = body.iter().map(|&octet| char::from(octet)).collect();
-            match encode_septets(&text) {
-                Ok(septets) => septet_parts(&septets, reference),
-                Err(_) => {
-                    let ucs2: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
-                    octet_parts(&ucs2, 2, reference)
-                }
-            }
-        }
+        Coding::Latin1 => match translate_latin1(body) {
+            Translated::Septets(septets) => septet_parts(&septets, reference),
+            Translated::Ucs2(octets) => octet_parts(&octets, 2, reference),
+        },
         Coding::Ucs2 if body.len() % 2 == 1 => Err(TextError::OddUcs2(body.len())),
         Coding::Ucs2 => octet_parts(body, 2, reference),
         Coding::Binary => octet_parts(body, 1, reference),
+    }
+}
+
+/// What phones know of a Latin-1 text.
+enum Translated {
+    /// Every character is in the default alphabet or its extension.
+    Septets(Vec<u8>),
+    /// One is not.
+    Ucs2(Vec<u8>),
+}
+
+fn translate_latin1(octets: &[u8]) -> Translated {
+    let text: String = octets.iter().map(|&octet| char::from(octet)).collect();
+    match encode_septets(&text) {
+        Ok(septets) => Translated::Septets(septets),
+        Err(_) => Translated::Ucs2(text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
     }
 }
 
@@ -194,22 +208,26 @@ fn with_own_header(body: &[u8], coding: Coding) -> Result<Vec<Part>, TextError> 
     let header_octets = usize::from(length) + 1;
     let (header, text) =
         body.split_at_checked(header_octets).ok_or(TextError::Header("it is shorter than its header"))?;
-    let mut octets = header.to_vec();
-    let (alphabet, user_data_length) = match coding {
+    let (alphabet, text) = match coding {
         Coding::Gsm7 => {
             check_septets(text, header_octets)?;
-            pack(text, fill_bits(header_octets), &mut octets);
-            (0, (header_octets * 8).div_ceil(7) + text.len())
+            (0, Cow::Borrowed(text))
         }
+        Coding::Latin1 => match translate_latin1(text) {
+            Translated::Septets(septets) => (0, Cow::Owned(septets)),
+            Translated::Ucs2(octets) => (2, Cow::Owned(octets)),
+        },
         Coding::Ucs2 if text.len() % 2 == 1 => return Err(TextError::OddUcs2(text.len())),
-        Coding::Ucs2 => {
-            octets.extend_from_slice(text);
-            (2, octets.len())
-        }
-        Coding::Latin1 | Coding::Binary => {
-            octets.extend_from_slice(text);
-            (1, octets.len())
-        }
+        Coding::Ucs2 => (2, Cow::Borrowed(text)),
+        Coding::Binary => (1, Cow::Borrowed(text)),
+    };
+    let mut octets = header.to_vec();
+    let user_data_length = if alphabet == 0 {
+        pack(&text, fill_bits(header_octets), &mut octets);
+        (header_octets * 8).div_ceil(7) + text.len()
+    } else {
+        octets.extend_from_slice(&text);
+        octets.len()
     };
     if octets.len() > PART_OCTETS_MAX {
         return Err(TextError::HeaderTooLong(octets.len()));

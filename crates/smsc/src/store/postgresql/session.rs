@@ -402,6 +402,6 @@ fn delivery(row: Row) -> Result<Delivery, StoreError> {
         }),
         _ => Err(StoreError::row(3, "part")),
     };
-    let parts = (1..).zip(packed).map(part).collect::<Result<_, _>>()?;
+    let parts = (1..=u8::MAX).zip(packed).map(part).collect::<Result<_, _>>()?;
     Ok(Delivery { station, epoch, attempts, message: Box::new(message), parts })
 }
