@@ -1,7 +1,7 @@
 //! One measurement: a fresh store, a load, figures, and the invariants.
 
 use crate::centre::{Archive, ArchiveError, recover};
-use crate::check::{Report, check_while};
+use crate::check::{Accepted, Report, check_while};
 use crate::load::{Clock, Figures, LoadError, Moment, Pace, Plan, Ran, Side, Snapshot, run};
 use crate::store::{MmdbOptions, Opening, Store, StoreError, StoreKind};
 use serde::Serialize;
@@ -188,7 +188,9 @@ pub fn measure(
             let moment = Moment { elapsed_s, left: 0, waiting: 0 };
             watch(&Live { stage: Stage::Checking, figures: &figures, side: plan.side, moment })
         });
-        let report = check_while(store, directory, &accepted, &mut goes_on).map_err(LoadError::from)?;
+        // Every client has heard of all that it submitted.
+        let known = if plan.keep_accepted { Accepted::Exactly(&accepted) } else { Accepted::Unknown };
+        let report = check_while(store, directory, known, &mut goes_on).map_err(LoadError::from)?;
         Some(report.ok_or(BenchError::Interrupted)?)
     } else {
         None

@@ -2,21 +2,22 @@
 //!
 //! | | |
 //! |---|---|
-//! | I1 | every message is in exactly one state, and its rows are those of that state |
+//! | I1 | every message is in exactly one state, and its rows are those of that state: its parts, too, are those of its body |
 //! | I2 | at most one message of a station is in flight, and it is in its queue |
 //! | I3 | for each station and rank, messages were delivered in the order of acceptance (those that were scheduled apart) |
 //! | I4 | a station with a queue is ready, busy or has a live timer; one without is idle |
 //! | I5 | one receipt for each that was asked for, none else |
-//! | I6 | every accepted message is in the store or in the archive |
+//! | I6 | every accepted message is in the store or in the archive; where all that were accepted are known, nothing else is |
 //! | I7 | all of this holds after a crash, too, and no more was delivered twice than was in flight |
 //!
 //! A store does not tell all of this. I6 takes the numbers of the messages that were accepted; that no more was delivered twice than was
 //! in flight, only who counts deliveries around a crash can say (`tests/kill.rs`). [`Report::not_checked`] says what a check left out.
 
-use crate::centre::{ArchiveError, Archived, read_archive};
-use crate::model::{Message, State, Station, StationKey, StationState};
+use crate::centre::{ArchiveError, Archived, encode, read_archive};
+use crate::model::{EncodedPart, Message, State, Station, StationKey, StationState};
 use crate::store::{Row, Store, StoreError};
 use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 /// Violations that are described; all are counted.
@@ -37,8 +38,28 @@ pub struct Report {
     pub archived: u64,
     /// Stations.
     pub stations: u64,
-    /// Accepted messages that were looked for.
-    pub accepted: u64,
+    /// Accepted messages that were looked for; none if nobody said which were accepted.
+    pub accepted: Option<u64>,
+}
+
+/// What is known of the messages that were accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepted<'a> {
+    /// Nothing: I6 is not checked.
+    Unknown,
+    /// Numbers of some of them, as after a kill: who accepted others could not tell it any more.
+    AtLeast(&'a [i64]),
+    /// Numbers of all that are in the store or its archive: there is no other but receipts.
+    Exactly(&'a [i64]),
+}
+
+impl<'a> Accepted<'a> {
+    fn numbers(self) -> Option<&'a [i64]> {
+        match self {
+            Accepted::Unknown => None,
+            Accepted::AtLeast(numbers) | Accepted::Exactly(numbers) => Some(numbers),
+        }
+    }
 }
 
 impl Report {
@@ -60,7 +81,7 @@ impl Report {
     #[must_use]
     pub fn not_checked(&self) -> Vec<(&'static str, &'static str)> {
         let mut left_out = Vec::new();
-        if self.accepted == 0 {
+        if self.accepted.is_none() {
             left_out.push(("I6", "which messages were accepted was not said"));
         }
         let why = "a store does not tell whether there was a crash, nor how often a message was delivered";
@@ -88,21 +109,45 @@ struct Brief {
     done_us: i64,
     receipt_of: i64,
     wants_receipt: bool,
+    /// Sum of the parts that follow from the body, of a message that is not final.
+    parts_sum: u64,
     found: Rows,
 }
 
 /// Rows of other tables that name a message.
 #[derive(Default)]
 struct Rows {
-    parts: HashSet<u8>,
+    parts: u32,
+    parts_sum: u64,
     queued: u32,
     scheduled: u32,
     sent: u32,
 }
 
+/// A number for a part. Sums of them are compared, as parts come in any order: equal sums of different parts would be a chance of
+/// 1 in 2^64.
+fn sum_of(part: &EncodedPart) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let EncodedPart { msg_id, part, alphabet, has_header, user_data_length, octets } = part;
+    (msg_id, part, alphabet, has_header, user_data_length, octets).hash(&mut hasher);
+    hasher.finish()
+}
+
 impl Brief {
-    fn of(message: &Message) -> Brief {
+    fn of(message: &Message, report: &mut Report) -> Brief {
+        let mut parts_sum = 0u64;
+        if !message.state.is_final() {
+            match encode(message) {
+                Ok(parts) => parts.iter().for_each(|part| parts_sum = parts_sum.wrapping_add(sum_of(part))),
+                Err(error) => {
+                    report.violated(|| {
+                        format!("I1: the body of message {} cannot be sent: {error}", message.msg_id)
+                    });
+                }
+            }
+        }
         Brief {
+            parts_sum,
             state: message.state,
             dst_key: message.dst_key,
             rank: message.rank(),
@@ -129,11 +174,25 @@ struct Tables {
     archived: HashMap<i64, Archived>,
 }
 
-/// Checks a store that nobody is using, and the archive in `directory`. `accepted` are numbers that were acknowledged.
+/// Checks a store that nobody is using, and the archive in `directory`. `accepted` are numbers that were acknowledged; empty if they
+/// are not known.
 ///
 /// # Errors
 /// The store or the archive cannot be read. What they hold is no error but in the report.
 pub fn check(store: &dyn Store, directory: &Path, accepted: &[i64]) -> Result<Report, ArchiveError> {
+    let known = if accepted.is_empty() { Accepted::Unknown } else { Accepted::AtLeast(accepted) };
+    check_accepted(store, directory, known)
+}
+
+/// As [`check`], where more or less is known of what was accepted.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_accepted(
+    store: &dyn Store,
+    directory: &Path,
+    accepted: Accepted<'_>,
+) -> Result<Report, ArchiveError> {
     let report = check_while(store, directory, accepted, &mut || true)?;
     Ok(report.unwrap_or_else(|| unreachable!("nobody has ended it")))
 }
@@ -141,17 +200,18 @@ pub fn check(store: &dyn Store, directory: &Path, accepted: &[i64]) -> Result<Re
 /// Rows that are read before it is asked again whether to go on.
 const ROWS: u64 = 1024;
 
-/// As [`check`], which may take a while: asks `goes_on` again and again, and gives nothing once that is false.
+/// As [`check_accepted`], which may take a while: asks `goes_on` again and again, and gives nothing once that is false.
 ///
 /// # Errors
 /// As [`check`].
 pub fn check_while(
     store: &dyn Store,
     directory: &Path,
-    accepted: &[i64],
+    accepted: Accepted<'_>,
     goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<Option<Report>, ArchiveError> {
-    let mut report = Report { accepted: accepted.len() as u64, ..Report::default() };
+    let count = accepted.numbers().map(|it| it.len() as u64);
+    let mut report = Report { accepted: count, ..Report::default() };
     let mut tables = Tables::default();
     read_archive(directory, &mut |record| {
         let msg_id = record.msg_id;
@@ -182,16 +242,18 @@ pub fn check_while(
         }
         part(&tables, &mut report);
     }
-    for id in accepted {
-        if !tables.messages.contains_key(id) && !tables.archived.contains_key(id) {
-            report.violated(|| format!("I6: message {id} was accepted and is gone"));
-        }
-    }
+    tables.accepted(accepted, &mut report);
     Ok(Some(report))
 }
 
 impl Tables {
     fn add(&mut self, row: Row, report: &mut Report) {
+        // Tables come in the order of the model: messages first.
+        if let Row::Message(message) = &row {
+            let brief = Brief::of(message, report);
+            self.messages.insert(message.msg_id, brief);
+            return;
+        }
         let mut found = |msg_id: i64, table: &str, note: &mut dyn FnMut(&mut Brief) -> bool| match self
             .messages
             .get_mut(&msg_id)
@@ -206,12 +268,12 @@ impl Tables {
             }
         };
         match row {
-            // Tables come in the order of the model: messages first.
-            Row::Message(message) => {
-                self.messages.insert(message.msg_id, Brief::of(&message));
-            }
             Row::EncodedPart(part) => {
-                found(part.msg_id, "encoded_msg", &mut |brief| brief.found.parts.insert(part.part));
+                found(part.msg_id, "encoded_msg", &mut |brief| {
+                    brief.found.parts += 1;
+                    brief.found.parts_sum = brief.found.parts_sum.wrapping_add(sum_of(&part));
+                    true
+                });
             }
             Row::Queued(row) => {
                 found(row.msg_id, "to_delivery", &mut |brief| {
@@ -234,31 +296,32 @@ impl Tables {
                 brief.found.sent += 1;
                 (brief.state, brief.done_us) == (row.state, row.done_us)
             }),
-            Row::IdBlock(_) | Row::Account(_) => {}
+            Row::Message(_) | Row::IdBlock(_) | Row::Account(_) => {}
         }
     }
 
     /// I1: the rows of a message are those of its state.
     fn messages(&self, has_flusher: bool, report: &mut Report) {
         for (id, brief) in &self.messages {
-            let Rows { parts, queued, scheduled, sent } = &brief.found;
+            let Rows { parts, parts_sum, queued, scheduled, sent } = &brief.found;
             let live = !brief.state.is_final();
-            let expected_parts = if live { usize::from(brief.parts) } else { 0 };
+            let expected_parts = if live { u32::from(brief.parts) } else { 0 };
             let expected = (
                 u32::from(brief.state == State::Enroute),
                 u32::from(brief.state == State::Scheduled),
                 u32::from(!live && has_flusher),
             );
-            if (*queued, *scheduled, *sent) != expected || parts.len() != expected_parts {
+            if (*queued, *scheduled, *sent) != expected || *parts != expected_parts {
                 report.violated(|| {
                     format!(
                         "I1: message {id} is {:?} and has {queued} rows in to_delivery, {scheduled} in scheduled_msg, \
-                         {sent} in sent, {} of {} parts",
-                        brief.state,
-                        parts.len(),
-                        brief.parts
+                         {sent} in sent, {parts} of {} parts",
+                        brief.state, brief.parts
                     )
                 });
+            } else if *parts_sum != brief.parts_sum {
+                report
+                    .violated(|| format!("I1: the {parts} parts of message {id} are not those of its body"));
             }
             if live && self.archived.contains_key(id) {
                 report.violated(|| format!("I1: message {id} is archived and still {:?}", brief.state));
@@ -307,6 +370,24 @@ impl Tables {
             };
             if !awake || station.queue as usize != queue.len() {
                 report.violated(|| format!("I4: {station:?} has {} messages queued", queue.len()));
+            }
+        }
+    }
+
+    /// I6.
+    fn accepted(&self, accepted: Accepted<'_>, report: &mut Report) {
+        for id in accepted.numbers().unwrap_or_default() {
+            if !self.messages.contains_key(id) && !self.archived.contains_key(id) {
+                report.violated(|| format!("I6: message {id} was accepted and is gone"));
+            }
+        }
+        if let Accepted::Exactly(numbers) = accepted {
+            let numbers: HashSet<&i64> = numbers.iter().collect();
+            let live = self.messages.iter().filter(|it| it.1.receipt_of == 0).map(|it| (it.0, "the store"));
+            let archived = self.archived.iter().filter(|it| it.1.receipt_of == 0);
+            let found = live.chain(archived.map(|it| (it.0, "the archive")));
+            for (id, place) in found.filter(|it| !numbers.contains(it.0)) {
+                report.violated(|| format!("I6: message {id} is in {place} and was never accepted"));
             }
         }
     }

@@ -35,6 +35,7 @@ pub use lookup::status;
 pub use manage::{Refusal, Replacement, Status};
 pub use operation::{Operation, Outcome, Rules};
 pub use receipt::{RECEIPT_ESM_CLASS, receipt};
+pub(crate) use receive::encode;
 pub use receive::{Submission, SubmissionError};
 pub use recover::{Recovered, recover};
 pub use retry::{Failure, RetryPolicy};
