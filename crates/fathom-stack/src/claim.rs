@@ -165,6 +165,14 @@ impl Claim {
         })
     }
 
+    /// Starts the guard, with a part in the lock.
+    ///
+    /// # Errors
+    /// See [`Guard::start`].
+    pub fn guarded(&self) -> io::Result<Guard> {
+        Guard::start(&self.home, &self.entry, &self.owner)
+    }
+
     /// Takes a server in, and writes down whom to look for when the stack is undone.
     ///
     /// # Errors

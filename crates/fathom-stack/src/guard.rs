@@ -3,8 +3,11 @@
 //! A destructor does not run after Ctrl-C, SIGTERM or kill -9. The pipe closes all the same, the guard's `read` returns,
 //! and what it finds mounted it unmounts; the loop device and the nameless image go with the mount. Told `down` on the
 //! pipe, it ends without doing anything. It ignores the signals of the terminal and has a process group of its own.
-//! Should the guard be killed too, the entry's lock tells the next sweep that nobody owns the stack.
+//! Should the guard be killed too, the entry's lock tells the next sweep that nobody owns the stack. Until then the guard has a
+//! part in that lock: a sweep that undid the same stack beside it would be done first, and the slower of the two would
+//! then remove what a new stack of the same name has made.
 
+use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -59,11 +62,11 @@ rmdir -- "$home"
 pub(crate) struct Guard(Child);
 
 impl Guard {
-    /// Starts the guard of an entry.
+    /// Starts the guard of an entry, whose lock is `owner`'s.
     ///
     /// # Errors
     /// No shell can be started.
-    pub fn start(home: &Path, entry: &Entry) -> io::Result<Guard> {
+    pub fn start(home: &Path, entry: &Entry, owner: &File) -> io::Result<Guard> {
         let empty = Path::new("");
         let mut devices = device_points(home, entry);
         devices.resize(2, PathBuf::new());
@@ -86,7 +89,9 @@ impl Guard {
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            // Nothing is written there: a lock lasts as long as somebody has its file open, and this is the one descriptor left that
+            // a child is given. Programs that may hang have another.
+            .stderr(owner.try_clone()?)
             .process_group(0)
             .spawn()
             .map(Guard)

@@ -155,7 +155,7 @@ impl Stacks {
             }
         })?;
         let mut warnings = Vec::new();
-        match Guard::start(&claim.home, &claim.entry) {
+        match claim.guarded() {
             Ok(guard) => claim.guard = Some(guard),
             Err(e) => warnings.push(format!(
                 "no guard process (/bin/sh: {e}): after kill -9, `fathom stack down --leftovers` cleans up"

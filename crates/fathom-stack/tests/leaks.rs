@@ -293,6 +293,27 @@ fn an_owner_killed_during_mkfs_or_mount_leaves_nothing() {
     }
 }
 
+/// A sweep beside it removed, late, what a new stack of the same name had made.
+#[test]
+fn what_a_guard_is_at_is_not_swept() {
+    let _alone = alone();
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    let (mut child, _) = holding(&place, "ext4");
+    let path = place.stacks().leftovers().into_iter().find(|l| l.label == "killed").unwrap().path;
+    let busy = fs::File::create(path.join("busy")).unwrap();
+    kill(child.id() as libc::pid_t, libc::SIGKILL);
+    child.wait().unwrap();
+    let report = place.stacks().down_all(true);
+    assert!(report.removed.is_empty() && report.failed.is_empty(), "{report:?}");
+    let known = place.stacks().leftovers();
+    assert!(known.iter().any(|l| l.label == "killed" && !l.dead), "{known:?}");
+    drop(busy);
+    place.assert_nothing_left_within(SOON);
+}
+
 /// Even the guard is killed: the next stack sweeps what is left, and so does `down_all`.
 #[test]
 fn leftovers_of_a_killed_guard_are_swept() {

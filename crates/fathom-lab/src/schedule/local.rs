@@ -49,21 +49,43 @@ impl Interrupt {
     }
 
     /// Raises it on SIGINT (Ctrl-C), SIGTERM and SIGHUP. A second signal ends the process at once, as if nobody had
-    /// asked: the stack's guard cleans up then.
+    /// asked: the stack's guard cleans up then. Call it before there are other threads: one that comes meanwhile is kept back
+    /// in this one only.
     ///
     /// # Errors
     /// The system refuses to install the handlers.
     pub fn on_signals(&self) -> std::io::Result<()> {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // Under nohup a hangup is to be ignored, and stays so.
-            if signal == SIGHUP && is_ignored(signal) {
-                continue;
+        let signals = [SIGINT, SIGTERM, SIGHUP];
+        keeping_back(&signals, || {
+            for signal in signals {
+                // Under nohup a hangup is to be ignored, and stays so.
+                if signal == SIGHUP && is_ignored(signal) {
+                    continue;
+                }
+                signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&self.0))?;
+                signal_hook::flag::register(signal, Arc::clone(&self.0))?;
             }
-            signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&self.0))?;
-            signal_hook::flag::register(signal, Arc::clone(&self.0))?;
+            Ok(())
+        })
+    }
+}
+
+/// Does `work` while signals to this thread wait. One that came between the system's handler and what it is to do would be lost:
+/// it would neither end the process nor be noticed.
+fn keeping_back<T>(signals: &[i32], work: impl FnOnce() -> T) -> T {
+    // SAFETY: sets of signals are plain data, filled by sigemptyset before they are read; the pointers are to locals.
+    unsafe {
+        let mut ours = std::mem::zeroed::<libc::sigset_t>();
+        let mut before = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&raw mut ours);
+        for &signal in signals {
+            libc::sigaddset(&raw mut ours, signal);
         }
-        Ok(())
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const ours, &raw mut before);
+        let done = work();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+        done
     }
 }
 
@@ -294,5 +316,23 @@ impl World for Local {
 
     fn interrupted(&mut self) -> bool {
         self.interrupt.is_raised()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It ended the process, or was lost, if it came a moment before.
+    #[test]
+    fn a_signal_that_comes_while_handlers_are_set_is_heard() {
+        let heard = Arc::new(AtomicBool::new(false));
+        keeping_back(&[libc::SIGUSR1], || {
+            // SAFETY: raise takes no pointers.
+            assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
+            signal_hook::flag::register(libc::SIGUSR1, Arc::clone(&heard)).unwrap();
+            assert!(!heard.load(Ordering::SeqCst));
+        });
+        assert!(heard.load(Ordering::SeqCst));
     }
 }
