@@ -26,7 +26,7 @@ enum Fault {
     NothingReady,
     /// Every message is acknowledged so long after it was submitted, however many are under way.
     LateAcknowledgement(Duration),
-    /// Every completion takes so long.
+    /// Every completion takes so long, and none begins before its outcome is waited for.
     SlowComplete(Duration),
     /// No such operation is ever answered, until the store is given up.
     Silent(fn(&Operation) -> bool),
@@ -71,7 +71,13 @@ impl Store for Faulty {
             _ => {}
         }
         let (session, fault) = (self.store.session(acknowledge)?, &self.fault);
-        Ok(Box::new(FaultySession { session, fault, abandoned: &self.abandoned, late: VecDeque::new() }))
+        Ok(Box::new(FaultySession {
+            session,
+            fault,
+            abandoned: &self.abandoned,
+            late: VecDeque::new(),
+            waiting: VecDeque::new(),
+        }))
     }
 
     fn abandon(&self) {
@@ -90,13 +96,18 @@ struct FaultySession<'a> {
     abandoned: &'a AtomicBool,
     /// Outcomes that are held back, and until when.
     late: VecDeque<(Instant, Outcome)>,
+    /// Operations that are begun when they are waited for.
+    waiting: VecDeque<Operation>,
 }
 
 impl Session for FaultySession<'_> {
     fn submit(&mut self, mut operation: Operation) -> Result<(), StoreError> {
         match (self.fault, &mut operation) {
-            (Fault::SlowReceive(time), Operation::Receive(_))
-            | (Fault::SlowComplete(time), Operation::Complete(_)) => std::thread::sleep(*time),
+            (Fault::SlowReceive(time), Operation::Receive(_)) => std::thread::sleep(*time),
+            (Fault::SlowComplete(_), Operation::Complete(_)) => {
+                self.waiting.push_back(operation);
+                return Ok(());
+            }
             (Fault::NothingReady, Operation::Claim { now_us, .. }) => *now_us = 0,
             (Fault::Silent(is_meant), operation) if is_meant(operation) => {
                 while !self.abandoned.load(Ordering::Relaxed) {
@@ -117,6 +128,11 @@ impl Session for FaultySession<'_> {
         if let Some((until, outcome)) = self.late.pop_front() {
             std::thread::sleep(until.saturating_duration_since(Instant::now()));
             outcomes.push(outcome);
+            return Ok(());
+        }
+        if let (Fault::SlowComplete(time), Some(operation)) = (self.fault, self.waiting.pop_front()) {
+            std::thread::sleep(*time);
+            outcomes.push(self.session.call(operation)?);
             return Ok(());
         }
         self.session.settle(outcomes)
@@ -437,7 +453,8 @@ fn ended(stage: Stage, after: usize, plan: &Plan) -> usize {
         asked += usize::from(live.stage == stage);
         asked < after
     };
-    let measured = measure(dir.path(), StoreKind::Mmdb, &options(), plan, true, &mut watch);
+    let measured =
+        measure(dir.path(), StoreKind::Mmdb, &options(), plan, stage == Stage::Checking, &mut watch);
     assert!(matches!(measured, Err(BenchError::Interrupted)), "{stage:?}: {measured:?}");
     asked
 }
