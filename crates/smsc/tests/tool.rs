@@ -223,6 +223,14 @@ fn a_server_needs_a_file_for_each_session() {
         said.contains("303 sessions are needed") && said.contains("256 files open (ulimit -n)"),
         "{said}"
     );
+    // A check has few; it asked for as many as a bench may need, and for fewer of --threads, which it does not have.
+    let cluster = dir.path().join("store/postgresql");
+    std::fs::create_dir_all(&cluster).unwrap();
+    std::fs::write(cluster.join("PG_VERSION"), "15\n").unwrap();
+    let check = format!("ulimit -n 256; exec {} check store --store postgresql", env!("CARGO_BIN_EXE_smsc"));
+    let output = Command::new("sh").args(["-c", &check]).current_dir(dir.path()).output().unwrap();
+    let said = text(&output.stderr);
+    assert!(!said.contains("sessions are needed") && !said.contains("no store"), "{said}");
 }
 
 /// A message for a station that is always absent was valid for a day, whatever the time factor: so long the bench went on.
@@ -396,6 +404,17 @@ fn a_store_that_is_in_use_is_told_as_such() {
     assert!(said.contains("store: another process has this store open; wait until"), "{said}");
     assert_eq!(checked.status.code(), Some(1));
     assert!(smsc(dir.path(), &["check", "store", "--segment-mib", "1"]).status.success());
+
+    // SQLite's own words were "database is locked".
+    for kind in [StoreKind::Sqlite, StoreKind::SqliteNaive] {
+        let path = dir.path().join(kind.name());
+        let store = kind.open(&path, &options, Rules::default()).unwrap();
+        let checked = smsc(dir.path(), &["check", kind.name()]);
+        drop(store);
+        let said = text(&checked.stderr);
+        assert!(said.contains(": another process has this store open; wait until"), "{said}");
+        assert!(smsc(dir.path(), &["check", kind.name()]).status.success());
+    }
 }
 
 /// The log streams of the first row stayed where they were, and the second row found a log that was not its own.

@@ -6,12 +6,15 @@ use clap::Args;
 use smsc::centre::recover;
 use smsc::check::{Accepted, check_accepted};
 use smsc::load::Clock;
-use smsc::store::{Opening, SESSIONS, StoreError, StoreKind};
+use smsc::store::{Opening, StoreError, StoreKind};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+/// Sessions that a check has: recovery and reading, one at a time, and room.
+const SESSIONS: usize = 4;
 
 /// Checks the invariants I1 to I6 over a store that nobody is using, and says which it could not check.
 ///

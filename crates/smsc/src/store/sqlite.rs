@@ -14,7 +14,7 @@ use super::{
 use crate::centre::{Operation, Outcome, Rules};
 use crate::model::{Columns, IdBlock, Index, Kind, Record, StationKey, TABLES, Table, Value};
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,6 +49,20 @@ impl SqliteStore {
 
     /// As [`SqliteStore::open`]; makes file and tables only if asked to.
     pub(super) fn open_as(
+        dir: &Path,
+        grouped: bool,
+        rules: Rules,
+        opening: Opening,
+    ) -> Result<SqliteStore, StoreError> {
+        SqliteStore::open_file(dir, grouped, rules, opening).map_err(|error| match error {
+            StoreError::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => {
+                StoreError::Busy { path: dir.display().to_string() }
+            }
+            error => error,
+        })
+    }
+
+    fn open_file(
         dir: &Path,
         grouped: bool,
         rules: Rules,
