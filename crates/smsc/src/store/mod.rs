@@ -129,6 +129,12 @@ pub trait Store: Send + Sync {
         None
     }
 
+    /// Operations that were rolled back and ran again since the store was opened, as they would have been a deadlock; none where
+    /// nobody counts.
+    fn ran_again(&self) -> Option<u64> {
+        None
+    }
+
     /// Bytes of memory that the rows and indexes take; none for a disk store.
     fn memory_bytes(&self) -> Option<u64> {
         None

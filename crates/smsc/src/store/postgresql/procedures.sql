@@ -3,6 +3,18 @@
 
 CREATE SEQUENCE IF NOT EXISTS msg_id_seq;
 
+-- Begins a group of calls that commit together: takes the locks of all of them, in the order of p_keys, before the first changes
+-- anything. Groups of a client follow each other: the number of the last is a setting of the session, which is rolled back with
+-- its group, so that the groups that were sent after one that failed fail, too, and their calls keep their order.
+CREATE OR REPLACE FUNCTION smsc_begin(p_group bigint, p_keys bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  IF current_setting('smsc.last_group')::bigint <> p_group - 1 THEN
+    RAISE EXCEPTION 'the group before was rolled back' USING ERRCODE = 'serialization_failure';
+  END IF;
+  PERFORM set_config('smsc.last_group', p_group::text, false);
+  PERFORM pg_advisory_xact_lock(it.key) FROM unnest(p_keys) WITH ORDINALITY AS it(key, place) ORDER BY it.place;
+END $$;
+
 -- Receiver: the message's number; 0 if the queue of its station is full, or what smsc_charge refuses. p_account_lock is the key of the
 -- account's lock, 0 where accounts are not asked. A part is alphabet, header flag, TP-UDL, octets.
 CREATE OR REPLACE FUNCTION smsc_receive(

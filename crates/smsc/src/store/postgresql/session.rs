@@ -9,14 +9,17 @@ use crate::centre::{
 use crate::model::{Columns, EncodedPart, Message, Record, StationKey, Value, shard_of};
 use crate::store::{Session, StoreError};
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Calls of one group at most: each holds the lock of a station or two until the group commits.
 const GROUP_MAX: usize = 256;
 
-/// A call that was asked for.
+/// A call that was sent.
 struct Call {
-    operation: Operation,
+    /// None for the one that begins a group.
+    operation: Option<Operation>,
     rows: Vec<Row>,
 }
 
@@ -25,17 +28,22 @@ pub(super) struct PostgresqlSession {
     prepared: Prepared,
     form: PostgresqlForm,
     rules: Rules,
-    /// Calls that were asked for, oldest first, and where groups end: the number of calls behind each asked synchronisation.
+    /// Operations of the group that is still open; they are sent when it is closed, as its locks come first.
+    open: Vec<Operation>,
+    /// Calls that were sent, oldest first, and where groups end: the number of calls before each synchronisation.
     calls: VecDeque<Call>,
     groups: VecDeque<usize>,
-    /// Calls since the last synchronisation.
-    open: usize,
     /// Calls at the front of `calls` that the server has done, not yet committed.
     done: usize,
     /// Why the group whose calls are being answered was rolled back, if it was.
     failure: Option<StoreError>,
-    /// Outcomes to hand out.
-    outcomes: VecDeque<Outcome>,
+    /// Numbers of the last group that was sent and of the last that has committed, where groups begin with a call.
+    sent: i64,
+    committed: i64,
+    /// Outcomes to hand out, and among them what was rolled back and is to run again.
+    outcomes: VecDeque<Result<Outcome, Operation>>,
+    /// Of the store: calls that ran again.
+    again: Arc<AtomicU64>,
 }
 
 const INT: u32 = oid::INT8;
@@ -94,7 +102,13 @@ const COMPLETE: [u32; 22] = [
 ];
 
 impl PostgresqlSession {
-    pub fn new(mut wire: Wire, form: PostgresqlForm, rules: Rules) -> Result<Self, StoreError> {
+    pub fn new(
+        mut wire: Wire,
+        form: PostgresqlForm,
+        rules: Rules,
+        again: Arc<AtomicU64>,
+    ) -> Result<Self, StoreError> {
+        wire.script("SET smsc.last_group = 0")?;
         let call = |name: &str, parameters: usize| {
             let places: Vec<String> = (1..=parameters).map(|at| format!("${at}")).collect();
             format!("{name}({})", places.join(","))
@@ -116,7 +130,11 @@ impl PostgresqlSession {
             call("smsc_claim", 4),
             kinds.join(", ")
         );
+        wire.prepare("begin", &format!("SELECT {}", call("smsc_begin", 2)), &[INT, oid::INT8_ARRAY]);
         wire.prepare("receive", &format!("SELECT {}", call("smsc_receive", RECEIVE.len())), &RECEIVE);
+        for (name, table) in [("schedule_due", "scheduled_msg"), ("retry_due", "retry_timer")] {
+            wire.prepare(name, &format!("SELECT 1 FROM {table} WHERE due_us <= $1 LIMIT 1"), &[INT]);
+        }
         wire.prepare("claim", &claim, &[INT; 4]);
         wire.prepare(
             "complete",
@@ -130,36 +148,52 @@ impl PostgresqlSession {
             prepared: Prepared::default(),
             form,
             rules,
+            open: Vec::new(),
             calls: VecDeque::new(),
             groups: VecDeque::new(),
-            open: 0,
             done: 0,
             failure: None,
+            sent: 0,
+            committed: 0,
             outcomes: VecDeque::new(),
+            again,
         })
     }
 
-    /// Asks for a call of the operation, if it has a function.
-    fn ask(&mut self, operation: Operation) -> Result<(), Operation> {
-        match &operation {
-            Operation::Receive(submission) => receive(&mut self.wire, submission, &self.rules),
-            Operation::Claim { shard, max, now_us, .. } => {
-                let numbers = [i64::from(*shard), *max as i64, *now_us, self.rules.lease_us];
-                self.wire.execute("claim", &numbers.map(|it| Parameter::Value(Value::Int(it))));
-            }
-            Operation::Complete(completion) => complete(&mut self.wire, completion),
-            _ => return Err(operation),
+    /// Asks for a call of an operation that has a function.
+    fn ask(&mut self, operation: Operation) {
+        self.open.push(operation);
+        if self.form != PostgresqlForm::Grouped || self.open.len() >= GROUP_MAX {
+            self.close_group();
         }
-        self.calls.push_back(Call { operation, rows: Vec::new() });
-        self.open += 1;
-        Ok(())
     }
 
+    /// Sends the open group, its locks first.
     fn close_group(&mut self) {
-        if self.open > 0 {
-            self.wire.sync();
-            self.groups.push_back(std::mem::take(&mut self.open));
+        if self.open.is_empty() {
+            return;
         }
+        let before = self.calls.len();
+        if self.form == PostgresqlForm::Grouped {
+            self.sent += 1;
+            self.wire.execute("begin", &[int(self.sent), Parameter::Ints(&keys(&self.open, &self.rules))]);
+            self.calls.push_back(Call { operation: None, rows: Vec::new() });
+        }
+        for operation in self.open.drain(..) {
+            match &operation {
+                Operation::Receive(submission) => receive(&mut self.wire, submission, &self.rules),
+                Operation::Claim { shard, max, now_us, .. } => {
+                    let numbers = [i64::from(*shard), *max as i64, *now_us, self.rules.lease_us];
+                    self.wire.execute("claim", &numbers.map(|it| Parameter::Value(Value::Int(it))));
+                }
+                Operation::Complete(completion) => complete(&mut self.wire, completion),
+                // None other is asked for: `has_function`.
+                _ => continue,
+            }
+            self.calls.push_back(Call { operation: Some(operation), rows: Vec::new() });
+        }
+        self.wire.sync();
+        self.groups.push_back(self.calls.len() - before);
     }
 
     /// Takes one answer.
@@ -177,39 +211,54 @@ impl PostgresqlSession {
             Answer::Ready => {
                 let group =
                     self.groups.pop_front().ok_or_else(|| StoreError::protocol("ready for nothing"))?;
-                let calls: Vec<Call> = self.calls.drain(..group).collect();
                 self.done = 0;
-                match self.failure.take() {
-                    None => {
-                        for call in calls {
-                            self.outcomes.push_back(outcome(&call.operation, call.rows)?);
-                        }
-                    }
-                    Some(error) if retryable(&error) => self.again(calls)?,
-                    Some(error) => return Err(error),
+                let failure = self.failure.take();
+                self.committed += i64::from(failure.is_none());
+                match failure {
+                    Some(error) if !retryable(&error) => return Err(error),
+                    _ => {}
+                }
+                for Call { operation, rows } in self.calls.drain(..group) {
+                    let Some(operation) = operation else { continue };
+                    self.outcomes.push_back(if failure.is_some() {
+                        self.again.fetch_add(1, Ordering::Relaxed);
+                        Err(operation)
+                    } else {
+                        Ok(outcome(&operation, rows)?)
+                    });
                 }
             }
         }
         Ok(())
     }
 
-    /// Runs calls of a group that was rolled back, each by itself. Answers to later groups wait: the pipeline is drained
-    /// first, so that outcomes keep their order.
-    fn again(&mut self, calls: Vec<Call>) -> Result<(), StoreError> {
-        let before = self.outcomes.len();
-        self.drain()?;
-        let later: Vec<Outcome> = self.outcomes.drain(before..).collect();
-        for call in calls {
-            let mut operation = call.operation;
-            let outcome = run(&mut self.wire, &mut self.prepared, &mut operation, &self.rules)?;
-            self.outcomes.push_back(outcome);
+    /// Runs what was rolled back again, once nothing is under way, until all has its outcome. What comes later in a grouped
+    /// session was rolled back, too (`smsc_begin`), so that all runs in the order in which it was submitted.
+    fn run_again(&mut self) -> Result<(), StoreError> {
+        while let Some(first) = self.outcomes.iter().position(Result::is_err) {
+            self.await_groups()?;
+            let from_first = self.outcomes.split_off(first);
+            self.sent = self.committed;
+            for it in from_first {
+                match it {
+                    Err(operation) if self.form == PostgresqlForm::Grouped => self.ask(operation),
+                    Ok(_) if self.form == PostgresqlForm::Grouped => {
+                        return Err(StoreError::protocol("a group committed after one that was rolled back"));
+                    }
+                    Err(mut operation) => {
+                        let outcome = run(&mut self.wire, &mut self.prepared, &mut operation, &self.rules)?;
+                        self.outcomes.push_back(Ok(outcome));
+                    }
+                    done => self.outcomes.push_back(done),
+                }
+            }
+            self.await_groups()?;
         }
-        self.outcomes.extend(later);
         Ok(())
     }
 
-    /// Waits for everything that was asked for.
-    fn drain(&mut self) -> Result<(), StoreError> {
+    /// Waits for the answers to all groups, whatever they are.
+    fn await_groups(&mut self) -> Result<(), StoreError> {
         self.close_group();
         while !self.groups.is_empty() {
             let answer = self.wire.answer()?;
@@ -217,24 +266,76 @@ impl PostgresqlSession {
         }
         Ok(())
     }
+
+    /// Whether a timer has nothing to do, by one round trip instead of the three of a transaction that finds nothing: timers look
+    /// 200 times in a second. Not in the form that asks statement by statement.
+    fn nothing_is_due(&mut self, operation: &Operation) -> Result<bool, StoreError> {
+        let (name, now_us) = match operation {
+            _ if self.form == PostgresqlForm::Statements => return Ok(false),
+            Operation::ReleaseScheduled { now_us, .. } => ("schedule_due", *now_us),
+            Operation::WakeDue { now_us, .. } => ("retry_due", *now_us),
+            _ => return Ok(false),
+        };
+        let mut nothing = true;
+        self.wire.execute(name, &[int(now_us)]);
+        self.wire.sync();
+        self.wire.until_ready(&mut |_| {
+            nothing = false;
+            Ok(())
+        })?;
+        Ok(nothing)
+    }
+
+    /// Waits for everything that was asked for.
+    fn drain(&mut self) -> Result<(), StoreError> {
+        self.await_groups()?;
+        self.run_again()
+    }
+}
+
+/// Whether an operation is one call of a function.
+fn has_function(operation: &Operation) -> bool {
+    matches!(operation, Operation::Receive(_) | Operation::Claim { .. } | Operation::Complete(_))
+}
+
+/// What the calls of a group lock, in the order in which all groups take their locks, so that none waits for one that waits for
+/// it: as in a single call mobiles (positive) come before lanes and accounts (negative). A claim waits for no lock.
+fn keys(operations: &[Operation], rules: &Rules) -> Vec<i64> {
+    let mut keys = Vec::with_capacity(operations.len() + 1);
+    for operation in operations {
+        match operation {
+            Operation::Receive(it) => {
+                keys.push(it.message.dst_key.0);
+                if rules.accounts {
+                    keys.push(StationKey::lock_of_account(it.message.account).0);
+                }
+            }
+            Operation::Complete(it) => {
+                keys.push(it.station.0);
+                let is_final = matches!(it.verdict, Verdict::Final { .. });
+                keys.extend(it.receipt.as_ref().filter(|_| is_final).map(|receipt| receipt.dst_key.0));
+            }
+            _ => {}
+        }
+    }
+    keys.sort_unstable_by_key(|&key| std::cmp::Reverse(key));
+    keys.dedup();
+    keys
 }
 
 impl Session for PostgresqlSession {
-    fn submit(&mut self, operation: Operation) -> Result<(), StoreError> {
+    fn submit(&mut self, mut operation: Operation) -> Result<(), StoreError> {
         self.wire.go_on()?;
-        let operation =
-            if self.form == PostgresqlForm::Statements { Err(operation) } else { self.ask(operation) };
-        match operation {
-            Ok(()) => {
-                if self.form == PostgresqlForm::Calls || self.open >= GROUP_MAX {
-                    self.close_group();
-                }
+        if self.form != PostgresqlForm::Statements && has_function(&operation) {
+            self.ask(operation);
+        } else {
+            self.drain()?;
+            if self.nothing_is_due(&operation)? {
+                self.outcomes.push_back(Ok(Outcome::Count(0)));
+                return Ok(());
             }
-            Err(mut other) => {
-                self.drain()?;
-                let outcome = run(&mut self.wire, &mut self.prepared, &mut other, &self.rules)?;
-                self.outcomes.push_back(outcome);
-            }
+            let outcome = run(&mut self.wire, &mut self.prepared, &mut operation, &self.rules)?;
+            self.outcomes.push_back(Ok(outcome));
         }
         Ok(())
     }
@@ -248,7 +349,8 @@ impl Session for PostgresqlSession {
         while let Some(answer) = self.wire.answer_here()? {
             self.take(answer)?;
         }
-        outcomes.extend(self.outcomes.drain(..));
+        self.run_again()?;
+        outcomes.extend(self.outcomes.drain(..).flatten());
         Ok(())
     }
 
@@ -264,7 +366,9 @@ impl Session for PostgresqlSession {
         while let Some(answer) = self.wire.answer_here()? {
             self.take(answer)?;
         }
-        outcomes.extend(self.outcomes.drain(..));
+        // Rare, and then waited for whatever the deadline: what was rolled back comes before what is still under way.
+        self.run_again()?;
+        outcomes.extend(self.outcomes.drain(..).flatten());
         Ok(())
     }
 }

@@ -21,6 +21,7 @@ pub(super) mod oid {
     pub const INT8: u32 = 20;
     pub const TEXT: u32 = 25;
     pub const BYTEA_ARRAY: u32 = 1001;
+    pub const INT8_ARRAY: u32 = 1016;
 }
 
 /// A message of the server of more than this is a broken conversation.
@@ -32,6 +33,8 @@ pub(super) enum Parameter<'a> {
     Value(Value<'a>),
     /// `bytea[]`
     Array(&'a [Vec<u8>]),
+    /// `bigint[]`
+    Ints(&'a [i64]),
 }
 
 /// What the server says next.
@@ -156,6 +159,8 @@ fn broken(error: std::io::Error) -> StoreError {
     StoreError::Postgresql { sqlstate: "08006".into(), message: format!("the connection broke: {error}") }
 }
 
+/// How long one wait for the socket may take where nothing is to be done meanwhile; then it is waited for again.
+const LONG: Duration = Duration::from_secs(3600);
 /// Octets at the end of the server's log that are looked through for its reason.
 const LOG_TAIL: u64 = 16 << 10;
 
@@ -326,6 +331,10 @@ impl Wire {
                 return Ok(answer);
             }
             self.send_some()?;
+            // In the middle of a group the server keeps its answers and reads on: to read only would be to wait for each other.
+            if self.sent < self.out.len() && self.ready(LONG)? & libc::POLLIN == 0 {
+                continue;
+            }
             self.read_some()?;
         }
     }
@@ -438,20 +447,31 @@ fn parameter(out: &mut Vec<u8>, parameter: Parameter<'_>) {
             out.extend_from_slice(octets);
         }
         Parameter::Array(elements) => {
-            let octets = elements.iter().map(|it| it.len() + 4).sum::<usize>();
-            out.extend_from_slice(&length(20 + octets));
-            // One dimension, no NULL, type; length, lower bound.
-            out.extend_from_slice(&length(1));
-            out.extend_from_slice(&length(0));
-            out.extend_from_slice(&oid::BYTEA.to_be_bytes());
-            out.extend_from_slice(&length(elements.len()));
-            out.extend_from_slice(&length(1));
+            array(out, oid::BYTEA, elements.len(), elements.iter().map(|it| it.len()).sum());
             for element in elements {
                 out.extend_from_slice(&length(element.len()));
                 out.extend_from_slice(element);
             }
         }
+        Parameter::Ints(numbers) => {
+            array(out, oid::INT8, numbers.len(), 8 * numbers.len());
+            for number in numbers {
+                out.extend_from_slice(&length(8));
+                out.extend_from_slice(&number.to_be_bytes());
+            }
+        }
     }
+}
+
+/// The head of an array of so many elements that have so many octets together, without their lengths.
+fn array(out: &mut Vec<u8>, of: u32, count: usize, octets: usize) {
+    out.extend_from_slice(&length(20 + 4 * count + octets));
+    // One dimension, no NULL, type; length, lower bound.
+    out.extend_from_slice(&length(1));
+    out.extend_from_slice(&length(0));
+    out.extend_from_slice(&of.to_be_bytes());
+    out.extend_from_slice(&length(count));
+    out.extend_from_slice(&length(1));
 }
 
 /// A DataRow: number of columns, and each with its length; −1 for NULL, which the model does not have and reads as empty.
