@@ -149,6 +149,9 @@ impl Place {
     }
 
     pub fn start(&self, words: &[&str]) -> Running {
+        // A shell without job control ignores SIGINT for what it puts into the background, and a child inherits that.
+        // SAFETY: no handler of ours is installed.
+        unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
         let child = self
             .command(words)
             .stdin(Stdio::null())
