@@ -3,7 +3,7 @@
 
 use smsc::centre::{Operation, Outcome, Place, Rules, Submission};
 use smsc::check::check;
-use smsc::model::{Message, State, StationKey};
+use smsc::model::{Message, StationKey};
 use smsc::store::{Acknowledge, MmdbOptions, MmdbStore, Session, SqliteStore, Store};
 
 const NOW_US: i64 = 1_800_000_000_000_000;
@@ -12,34 +12,9 @@ const SHORT_US: i64 = NOW_US + 1_000_000;
 const LONG_US: i64 = NOW_US + 1_000_000_000;
 
 fn message(station: usize, submit_us: i64, expire_us: i64) -> Operation {
-    let submission = Submission::new(Message {
-        msg_id: 0,
-        state: State::Enroute,
-        account: 1,
-        src: "4900".into(),
-        src_ton: 1,
-        src_npi: 1,
-        dst_key: StationKey(0),
-        dst: format!("49170{station:07}"),
-        dst_ton: 1,
-        dst_npi: 1,
-        service_type: String::new(),
-        esm_class: 0,
-        protocol_id: 0,
-        priority: 0,
-        registered_delivery: 0,
-        data_coding: 0,
-        submit_us,
-        schedule_us: 0,
-        expire_us,
-        done_us: 0,
-        attempts: 0,
-        last_error: 0,
-        receipt_of: 0,
-        parts: 0,
-        tlvs: Vec::new(),
-        body: b"hello".to_vec(),
-    });
+    let dst = format!("49170{station:07}");
+    let plain = Message::plain("4900".into(), dst, b"hello".to_vec(), submit_us, expire_us);
+    let submission = Submission::new(plain);
     Operation::Receive(Box::new(submission.unwrap()))
 }
 

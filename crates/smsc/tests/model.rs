@@ -97,33 +97,15 @@ impl Run<'_> {
         match *step {
             Step::Receive { station, priority, registered, letters, scheduled, valid } => {
                 self.next += 1;
+                let body = vec![b'a' + station; letters.into()];
+                let expire_us = now_us + (i64::from(valid) + 5) * SECOND_US;
                 let submission = Submission::new(Message {
-                    msg_id: 0,
-                    state: State::Enroute,
                     account: self.account,
-                    src: "4900".into(),
-                    src_ton: 1,
-                    src_npi: 1,
-                    dst_key: StationKey(0),
-                    dst: address(station),
-                    dst_ton: 1,
-                    dst_npi: 1,
-                    service_type: String::new(),
-                    esm_class: 0,
-                    protocol_id: 0,
                     priority,
                     registered_delivery: registered,
-                    data_coding: 0,
-                    submit_us: now_us,
                     schedule_us: if scheduled { now_us + 5 * SECOND_US } else { 0 },
-                    expire_us: now_us + (i64::from(valid) + 5) * SECOND_US,
-                    done_us: 0,
-                    attempts: 0,
-                    last_error: 0,
-                    receipt_of: 0,
-                    parts: 0,
                     tlvs: vec![letters as u8; usize::from(station)],
-                    body: vec![b'a' + station; letters.into()],
+                    ..Message::plain("4900".into(), address(station), body, now_us, expire_us)
                 });
                 match self.all(&Operation::Receive(Box::new(submission.unwrap()))) {
                     Outcome::Received(id) => self.accepted.push(id),

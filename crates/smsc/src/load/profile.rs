@@ -1,7 +1,7 @@
 //! Messages as people send them.
 
 use crate::centre::{Submission, SubmissionError};
-use crate::model::{Message, State, StationKey};
+use crate::model::Message;
 use crate::text::encode_septets;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -103,33 +103,15 @@ impl<'a> Messages<'a> {
         let account = self.rng.random_range(0..p.accounts);
         let scheduled = self.rng.random_range(0..1000) < p.scheduled_permille;
         let wants_receipt = self.rng.random_range(0..100) < p.receipt_percent;
+        let src = format!("49{:05}", 10_000 + account % 90_000);
+        let dst = format!("49170{station:07}");
         Submission::new(Message {
-            msg_id: 0,
-            state: State::Enroute,
             account,
-            src: format!("49{:05}", 10_000 + account % 90_000),
-            src_ton: 1,
-            src_npi: 1,
-            dst_key: StationKey(0),
-            dst: format!("49170{station:07}"),
-            dst_ton: 1,
-            dst_npi: 1,
-            service_type: String::new(),
-            esm_class: 0,
-            protocol_id: 0,
             priority: u8::from(self.rng.random_range(0..20) == 0),
             registered_delivery: u8::from(wants_receipt),
             data_coding: *data_coding,
-            submit_us: now_us,
             schedule_us: if scheduled { now_us + SCHEDULED_US } else { 0 },
-            expire_us: now_us + p.validity_us,
-            done_us: 0,
-            attempts: 0,
-            last_error: 0,
-            receipt_of: 0,
-            parts: 0,
-            tlvs: Vec::new(),
-            body: body.clone(),
+            ..Message::plain(src, dst, body.clone(), now_us, now_us + p.validity_us)
         })
     }
 }

@@ -46,9 +46,7 @@ impl Arrivals {
         let rate = rate / plan.receivers as f64;
         Arrivals { rng, rate, burst, length_us: plan.seconds * 1e6, due_us: 0.0 }
     }
-}
 
-impl Arrivals {
     /// Messages in a second at the time of the last arrival, and until when, µs.
     fn rate(&self) -> (f64, f64) {
         let [begin_us, end_us] = BURST.map(|it| it * self.length_us);

@@ -135,6 +135,39 @@ pub struct Message {
 const BODY_MAX: u16 = BODY_OCTETS_MAX as u16;
 
 impl Message {
+    /// A message to be submitted: between international numbers, in the default alphabet, with nothing else asked for.
+    #[must_use]
+    pub fn plain(src: String, dst: String, body: Vec<u8>, submit_us: i64, expire_us: i64) -> Message {
+        Message {
+            msg_id: 0,
+            state: State::Enroute,
+            account: 1,
+            src,
+            src_ton: 1,
+            src_npi: 1,
+            dst_key: StationKey(0),
+            dst,
+            dst_ton: 1,
+            dst_npi: 1,
+            service_type: String::new(),
+            esm_class: 0,
+            protocol_id: 0,
+            priority: 0,
+            registered_delivery: 0,
+            data_coding: 0,
+            submit_us,
+            schedule_us: 0,
+            expire_us,
+            done_us: 0,
+            attempts: 0,
+            last_error: 0,
+            receipt_of: 0,
+            parts: 0,
+            tlvs: Vec::new(),
+            body,
+        }
+    }
+
     /// Order among the messages of a station: the smallest first.
     #[must_use]
     pub fn rank(&self) -> u8 {

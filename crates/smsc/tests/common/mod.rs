@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, dead_code)]
 
 use smsc::centre::{Operation, Outcome, Submission};
-use smsc::model::{Message, State, StationKey};
+use smsc::model::Message;
 use smsc::store::Session;
 
 pub const NOW_US: i64 = 1_800_000_000_000_000;
@@ -17,34 +17,9 @@ pub fn address(station: usize) -> String {
 
 /// A message in the default alphabet, valid for a day.
 pub fn message(station: usize, body: &[u8]) -> Message {
-    Message {
-        msg_id: 0,
-        state: State::Enroute,
-        account: ACCOUNT,
-        src: "4900".into(),
-        src_ton: 1,
-        src_npi: 1,
-        dst_key: StationKey(0),
-        dst: address(station),
-        dst_ton: 1,
-        dst_npi: 1,
-        service_type: String::new(),
-        esm_class: 0,
-        protocol_id: 0,
-        priority: 0,
-        registered_delivery: 0,
-        data_coding: 0,
-        submit_us: NOW_US,
-        schedule_us: 0,
-        expire_us: NOW_US + 86_400 * SECOND_US,
-        done_us: 0,
-        attempts: 0,
-        last_error: 0,
-        receipt_of: 0,
-        parts: 0,
-        tlvs: Vec::new(),
-        body: body.to_vec(),
-    }
+    let expire_us = NOW_US + 86_400 * SECOND_US;
+    let plain = Message::plain("4900".into(), address(station), body.to_vec(), NOW_US, expire_us);
+    Message { account: ACCOUNT, ..plain }
 }
 
 /// Its number, once it is accepted.

@@ -286,6 +286,16 @@ impl PostgresqlSession {
         Ok(nothing)
     }
 
+    /// Hands out what has its outcome, and what is here already besides.
+    fn hand_out(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {
+        while let Some(answer) = self.wire.answer_here()? {
+            self.take(answer)?;
+        }
+        self.run_again()?;
+        outcomes.extend(self.outcomes.drain(..).flatten());
+        Ok(())
+    }
+
     /// Waits for everything that was asked for.
     fn drain(&mut self) -> Result<(), StoreError> {
         self.await_groups()?;
@@ -346,12 +356,7 @@ impl Session for PostgresqlSession {
             let answer = self.wire.answer()?;
             self.take(answer)?;
         }
-        while let Some(answer) = self.wire.answer_here()? {
-            self.take(answer)?;
-        }
-        self.run_again()?;
-        outcomes.extend(self.outcomes.drain(..).flatten());
-        Ok(())
+        self.hand_out(outcomes)
     }
 
     fn settle_until(&mut self, outcomes: &mut Vec<Outcome>, deadline: Instant) -> Result<(), StoreError> {
@@ -363,13 +368,8 @@ impl Session for PostgresqlSession {
             let Some(answer) = self.wire.answer_until(deadline)? else { return Ok(()) };
             self.take(answer)?;
         }
-        while let Some(answer) = self.wire.answer_here()? {
-            self.take(answer)?;
-        }
-        // Rare, and then waited for whatever the deadline: what was rolled back comes before what is still under way.
-        self.run_again()?;
-        outcomes.extend(self.outcomes.drain(..).flatten());
-        Ok(())
+        // What is to run again is rare, and then waited for whatever the deadline: it comes before what is still under way.
+        self.hand_out(outcomes)
     }
 }
 

@@ -1,37 +1,15 @@
 use super::*;
 use crate::centre::{Operation, Outcome, Submission};
-use crate::model::{Message, State, StationKey};
+use crate::model::Message;
 use std::sync::mpsc;
 use std::time::Duration;
 
 fn receive(station: usize, body: &[u8]) -> Operation {
+    let (submit_us, expire_us) = (1_800_000_000_000_000, 1_800_000_100_000_000);
+    let dst = format!("49170{station:07}");
     let submission = Submission::new(Message {
-        msg_id: 0,
-        state: State::Enroute,
-        account: 1,
-        src: "4900".into(),
-        src_ton: 1,
-        src_npi: 1,
-        dst_key: StationKey(0),
-        dst: format!("49170{station:07}"),
-        dst_ton: 1,
-        dst_npi: 1,
-        service_type: String::new(),
-        esm_class: 0,
-        protocol_id: 0,
-        priority: 0,
-        registered_delivery: 0,
         data_coding: 4,
-        submit_us: 1_800_000_000_000_000,
-        schedule_us: 0,
-        expire_us: 1_800_000_100_000_000,
-        done_us: 0,
-        attempts: 0,
-        last_error: 0,
-        receipt_of: 0,
-        parts: 0,
-        tlvs: Vec::new(),
-        body: body.to_vec(),
+        ..Message::plain("4900".into(), dst, body.to_vec(), submit_us, expire_us)
     });
     Operation::Receive(Box::new(submission.unwrap()))
 }
