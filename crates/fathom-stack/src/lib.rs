@@ -42,6 +42,7 @@ pub mod named;
 mod noise;
 pub mod pipe;
 mod process;
+pub mod signals;
 mod spec;
 mod stack;
 pub mod suggest;

@@ -1,5 +1,6 @@
 //! Writing to a program whose end may come first.
 
+use crate::signals::keeping_back;
 use std::io::{self, Write};
 
 /// Writes all of `bytes` to a pipe whose reader may have ended.
@@ -10,21 +11,17 @@ use std::io::{self, Write};
 /// # Errors
 /// The reader has ended ([`io::ErrorKind::BrokenPipe`]), or the write failed.
 pub fn write_all(pipe: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
-    // SAFETY: sets of signals are plain data, filled by sigemptyset before they are read; the pointers are to locals.
-    unsafe {
-        let mut broken = std::mem::zeroed::<libc::sigset_t>();
-        let mut before = std::mem::zeroed::<libc::sigset_t>();
-        libc::sigemptyset(&raw mut broken);
-        libc::sigaddset(&raw mut broken, libc::SIGPIPE);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const broken, &raw mut before);
+    keeping_back(&[libc::SIGPIPE], |broken| {
         let written = pipe.write_all(bytes);
         if written.is_err() {
-            let at_once = std::mem::zeroed::<libc::timespec>();
-            libc::sigtimedwait(&raw const broken, std::ptr::null_mut(), &raw const at_once);
+            // SAFETY: a time is plain data, of which zeros are one; the pointers live for the call.
+            unsafe {
+                let at_once = std::mem::zeroed::<libc::timespec>();
+                libc::sigtimedwait(broken, std::ptr::null_mut(), &raw const at_once);
+            }
         }
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
         written
-    }
+    })
 }
 
 #[cfg(test)]

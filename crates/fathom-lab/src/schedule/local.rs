@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use fathom_probe::Watch;
 use fathom_stack::blocks::{self, BlockTrace, TraceError};
 use fathom_stack::device::Statistics;
+use fathom_stack::signals::keeping_back;
 use fathom_stack::{Stack, StackSpec};
 
 pub use machine::environment;
@@ -57,7 +58,9 @@ impl Interrupt {
     pub fn on_signals(&self) -> std::io::Result<()> {
         use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
         let signals = [SIGINT, SIGTERM, SIGHUP];
-        keeping_back(&signals, || {
+        // One that came between the system's handler and what it is to do would be lost: it would neither end the process nor
+        // be noticed.
+        keeping_back(&signals, |_| {
             for signal in signals {
                 // Under nohup a hangup is to be ignored, and stays so.
                 if signal == SIGHUP && is_ignored(signal) {
@@ -68,24 +71,6 @@ impl Interrupt {
             }
             Ok(())
         })
-    }
-}
-
-/// Does `work` while signals to this thread wait. One that came between the system's handler and what it is to do would be lost:
-/// it would neither end the process nor be noticed.
-fn keeping_back<T>(signals: &[i32], work: impl FnOnce() -> T) -> T {
-    // SAFETY: sets of signals are plain data, filled by sigemptyset before they are read; the pointers are to locals.
-    unsafe {
-        let mut ours = std::mem::zeroed::<libc::sigset_t>();
-        let mut before = std::mem::zeroed::<libc::sigset_t>();
-        libc::sigemptyset(&raw mut ours);
-        for &signal in signals {
-            libc::sigaddset(&raw mut ours, signal);
-        }
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const ours, &raw mut before);
-        let done = work();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        done
     }
 }
 
@@ -327,7 +312,7 @@ mod tests {
     #[test]
     fn a_signal_that_comes_while_handlers_are_set_is_heard() {
         let heard = Arc::new(AtomicBool::new(false));
-        keeping_back(&[libc::SIGUSR1], || {
+        keeping_back(&[libc::SIGUSR1], |_| {
             // SAFETY: raise takes no pointers.
             assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
             signal_hook::flag::register(libc::SIGUSR1, Arc::clone(&heard)).unwrap();
