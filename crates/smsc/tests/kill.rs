@@ -5,6 +5,7 @@
 use smsc::centre::{Archive, RetryPolicy, recover};
 use smsc::check::check;
 use smsc::load::{Clock, Figures, LoadProfile, Plan, Side, run};
+use smsc::model::Unlogged;
 use smsc::network::{NetworkProfile, Times};
 use smsc::store::{MmdbOptions, StoreKind};
 use std::collections::{HashMap, HashSet};
@@ -17,15 +18,15 @@ use std::time::Duration;
 const THREADS: usize = 4;
 const WINDOW: usize = 8;
 
-fn options(selective: bool) -> MmdbOptions {
+fn options(unlogged: Unlogged) -> MmdbOptions {
     // Checkpoints within a test, too, and segments that the log comes to the end of.
-    MmdbOptions { selective, checkpoint_log_bytes: 1 << 20, segment_mib: 1, ..MmdbOptions::default() }
+    MmdbOptions { unlogged, checkpoint_log_bytes: 1 << 20, segment_mib: 1, ..MmdbOptions::default() }
 }
 
 /// The child: everything at once, until it is killed. Tells what it accepted and what it delivered, line by line, each
 /// written before the next step: a pipe keeps what a killed process wrote.
-fn child(dir: &Path, kind: StoreKind, selective: bool, seed: u64) {
-    let store = kind.open(dir, &options(selective), kind.rules()).unwrap();
+fn child(dir: &Path, kind: StoreKind, unlogged: Unlogged, seed: u64) {
+    let store = kind.open(dir, &options(unlogged), kind.rules()).unwrap();
     recover(&*store, Clock::default().now_us()).unwrap();
     let mut archive = Archive::open(dir).unwrap();
     let tell = |word: &str, id: i64| {
@@ -73,10 +74,10 @@ fn mix(word: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-fn survives(test: &str, kind: StoreKind, selective: bool) {
+fn survives(test: &str, kind: StoreKind, unlogged: Unlogged) {
     if let Ok(dir) = std::env::var("SMSC_KILL_CHILD") {
         let seed = std::env::var("SMSC_KILL_SEED").unwrap().parse().unwrap();
-        child(Path::new(&dir), kind, selective, seed);
+        child(Path::new(&dir), kind, unlogged, seed);
         return;
     }
     if kind.name().starts_with("postgresql")
@@ -141,7 +142,7 @@ fn survives(test: &str, kind: StoreKind, selective: bool) {
                 );
             }
         }
-        let store = kind.open(dir.path(), &options(selective), kind.rules()).unwrap();
+        let store = kind.open(dir.path(), &options(unlogged), kind.rules()).unwrap();
         let recovered = recover(&*store, Clock::default().now_us()).unwrap();
         // What was in flight is given back, and nothing else is.
         assert!(recovered.freed <= THREADS * WINDOW, "{test}: {recovered:?}");
@@ -153,35 +154,53 @@ fn survives(test: &str, kind: StoreKind, selective: bool) {
 
 #[test]
 fn mmdb_survives_kills() {
-    survives("mmdb_survives_kills", StoreKind::Mmdb, false);
+    survives("mmdb_survives_kills", StoreKind::Mmdb, Unlogged::NONE);
 }
 
 #[test]
 fn mmdb_with_selective_logging_survives_kills() {
-    survives("mmdb_with_selective_logging_survives_kills", StoreKind::Mmdb, true);
+    survives("mmdb_with_selective_logging_survives_kills", StoreKind::Mmdb, Unlogged::ALL);
+}
+
+/// Stations wait as their timers tell.
+#[test]
+fn mmdb_without_a_log_of_stations_survives_kills() {
+    let unlogged = "ms_state,to_delivery,sent".parse().unwrap();
+    survives("mmdb_without_a_log_of_stations_survives_kills", StoreKind::Mmdb, unlogged);
+}
+
+/// Timers follow from the stations that wait.
+#[test]
+fn mmdb_without_a_log_of_timers_survives_kills() {
+    let unlogged = "retry_timer,scheduled_msg,encoded_msg".parse().unwrap();
+    survives("mmdb_without_a_log_of_timers_survives_kills", StoreKind::Mmdb, unlogged);
 }
 
 #[test]
 fn sqlite_survives_kills() {
-    survives("sqlite_survives_kills", StoreKind::Sqlite, false);
+    survives("sqlite_survives_kills", StoreKind::Sqlite, Unlogged::NONE);
 }
 
 #[test]
 fn naive_sqlite_survives_kills() {
-    survives("naive_sqlite_survives_kills", StoreKind::SqliteNaive, false);
+    survives("naive_sqlite_survives_kills", StoreKind::SqliteNaive, Unlogged::NONE);
 }
 
 #[test]
 fn postgresql_survives_kills() {
-    survives("postgresql_survives_kills", StoreKind::Postgresql, false);
+    survives("postgresql_survives_kills", StoreKind::Postgresql, Unlogged::NONE);
 }
 
 #[test]
 fn grouped_postgresql_survives_kills() {
-    survives("grouped_postgresql_survives_kills", StoreKind::PostgresqlGrouped, false);
+    survives("grouped_postgresql_survives_kills", StoreKind::PostgresqlGrouped, Unlogged::NONE);
 }
 
 #[test]
 fn postgresql_statement_by_statement_survives_kills() {
-    survives("postgresql_statement_by_statement_survives_kills", StoreKind::PostgresqlStatements, false);
+    survives(
+        "postgresql_statement_by_statement_survives_kills",
+        StoreKind::PostgresqlStatements,
+        Unlogged::NONE,
+    );
 }

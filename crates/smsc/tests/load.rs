@@ -6,6 +6,7 @@ use mmdb::{Locking, LogKind};
 use smsc::centre::{Archive, RetryPolicy, Rules, recover};
 use smsc::check::check;
 use smsc::load::{Clock, Figures, LoadProfile, Plan, Side, run};
+use smsc::model::Unlogged;
 use smsc::network::{NetworkProfile, Times};
 use smsc::store::{MmdbOptions, MmdbStore, SqliteStore, Store, StoreKind};
 use std::path::Path;
@@ -99,7 +100,7 @@ fn mmdb_holds_with_1_4_16_and_96_threads() {
 
 #[test]
 fn mmdb_holds_with_every_kind_of_logging_and_pipelined_clients() {
-    let selective = MmdbOptions { selective: true, ..MmdbOptions::default() };
+    let selective = MmdbOptions { unlogged: Unlogged::ALL, ..MmdbOptions::default() };
     works(&mmdb(selective.clone()), &[(16, 32, 2000)]);
     let other = MmdbOptions { streams: 2, log_kind: LogKind::AfterImage, group_commit: false, ..selective };
     works(&mmdb(other), &[(4, 8, 1000)]);

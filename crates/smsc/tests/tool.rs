@@ -182,6 +182,8 @@ fn wrong_questions_are_told_what_would_be_right() {
         ),
         (&["bench", "--store", "postgresql", "--locking", "none"], 2, "--locking is an axis of mmdb"),
         (&["bench", "--store", "sqlite-naive", "--selective"], 2, "--selective is an axis of mmdb"),
+        (&["bench", "--selective=message"], 2, "a restart would lose it; known are all, encoded_msg"),
+        (&["bench", "--selective=sent,send"], 2, "there is no table \"send\""),
         (
             &["bench", "--stream-dir", ".", "--stream-dir", "."],
             2,
@@ -337,8 +339,16 @@ fn a_row_of_json_says_what_it_is_and_what_was_asked_for() {
         let said = text(&output.stdout);
         said.lines().map(|it| serde_json::from_str(it).unwrap()).collect::<Vec<serde_json::Value>>()
     };
-    let axes =
-        ["--selective", "--after-images", "--streams", "2", "--segment-mib", "1", "--locking", "record"];
+    let axes = [
+        "--selective=sent,ms_state",
+        "--after-images",
+        "--streams",
+        "2",
+        "--segment-mib",
+        "1",
+        "--locking",
+        "record",
+    ];
     let network =
         ["--network", "field", "--time-factor", "2000", "--seed", "7", "--repeat", "2", "--zipf", "0.5"];
     let rows_of_mmdb = rows(&[&axes[..], &network].concat());
@@ -349,7 +359,7 @@ fn a_row_of_json_says_what_it_is_and_what_was_asked_for() {
         let wanted = serde_json::json!([seed, 50, "field", 2000, 43.2, 0.5, 1_000_000, null]);
         assert_eq!(serde_json::json!(asked), wanted, "{row}");
         let axes = serde_json::json!({
-            "selective": true, "after_images": true, "group_commit": true, "streams": 2, "stream_dirs": [],
+            "selective": true, "unlogged": ["ms_state", "sent"], "after_images": true, "group_commit": true, "streams": 2, "stream_dirs": [],
             "segment_mib": 1, "locking": "record",
         });
         assert_eq!(row["mmdb"], axes);

@@ -17,6 +17,7 @@ use fathom_probe::Split;
 use mmdb::{Locking, LogKind};
 use smsc::bench::{Measured, measure};
 use smsc::load::{LoadProfile, Plan, Side};
+use smsc::model::Unlogged;
 use smsc::network::NetworkProfile;
 use smsc::store::{Acknowledge, MmdbOptions, StoreKind};
 
@@ -38,6 +39,8 @@ pub static KIND: WorkloadKind = WorkloadKind {
 
 const STORES: &[&str] =
     &["mmdb", "sqlite", "sqlite-naive", "postgresql", "postgresql-grouped", "postgresql-statements"];
+const DERIVABLE: &[&str] =
+    &["encoded_msg", "to_delivery", "scheduled_msg", "ms_state", "retry_timer", "sent"];
 const SIDES: &[&str] = &["receive", "send", "both"];
 
 static PARAMETERS: &[Parameter] = &[
@@ -105,6 +108,13 @@ static PARAMETERS: &[Parameter] = &[
         description: "mmdb: whether tables that follow from others are logged, too.",
     },
     Parameter {
+        name: "unlogged",
+        kind: Kind::TextsOf(DERIVABLE),
+        default: Preset::Texts(DERIVABLE),
+        unit: "",
+        description: "mmdb, logging = \"selective\": the tables that are not logged.",
+    },
+    Parameter {
         name: "log_kind",
         kind: Kind::TextOf(&["differential", "after-image"]),
         default: Preset::Text("differential"),
@@ -152,8 +162,11 @@ fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
         _ => Locking::Container,
     };
     let differential = params.text("log_kind") == "differential";
+    let unlogged = if params.text("logging") == "selective" { params.texts("unlogged") } else { Vec::new() };
+    let unlogged = Unlogged::named(unlogged.iter().map(String::as_str))
+        .map_err(|error| WorkloadError::refused(KIND.name, "unlogged", error.to_string()))?;
     let mmdb = MmdbOptions {
-        selective: params.text("logging") == "selective",
+        unlogged,
         log_kind: if differential { LogKind::Differential } else { LogKind::AfterImage },
         group_commit: params.boolean("group_commit"),
         // At most 256.

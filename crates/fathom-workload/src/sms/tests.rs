@@ -65,6 +65,7 @@ fn all_axes_of_mmdb_can_be_switched() {
         ("messages", 100.into()),
         ("window", 8.into()),
         ("logging", "selective".into()),
+        ("unlogged", vec!["sent", "encoded_msg"].into()),
         ("log_kind", "after-image".into()),
         ("group_commit", false.into()),
         ("streams", 2.into()),
@@ -92,4 +93,5 @@ fn who_does_not_wait_for_commits_is_promised_less() {
 #[test]
 fn the_stores_are_those_of_the_centre() {
     assert_eq!(STORES, StoreKind::ALL.map(StoreKind::name));
+    assert_eq!(DERIVABLE.join(", "), smsc::model::Unlogged::ALL.to_string());
 }

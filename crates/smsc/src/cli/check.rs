@@ -52,7 +52,9 @@ impl Check {
         let begin = Instant::now();
         let (options, rules) = (self.store.mmdb(), kind.rules());
         let store = match kind.open_with(directory, &options, rules, SESSIONS, Opening::Existing) {
-            Err(error @ StoreError::NoStore { .. }) => return Err(Wrong(error.to_string()).into()),
+            Err(error @ (StoreError::NoStore { .. } | StoreError::Logs { .. })) => {
+                return Err(Wrong(error.to_string()).into());
+            }
             opened => opened?,
         };
         let recovered = recover(&*store, Clock::default().now_us())?;

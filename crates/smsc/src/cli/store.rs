@@ -4,6 +4,7 @@ use super::Wrong;
 use clap::Args;
 use mmdb::{Locking, LogKind};
 use serde::Serialize;
+use smsc::model::Unlogged;
 use smsc::store::{MmdbOptions, StoreKind};
 use std::path::PathBuf;
 
@@ -14,9 +15,12 @@ pub struct StoreArgs {
     /// there is a store, that one]. Only mmdb has the Flusher, which moves final messages to an archive meanwhile.
     #[arg(long, value_parser = kind)]
     pub store: Option<StoreKind>,
-    /// mmdb: leave tables out of the log that can be made again from others (selective logging).
-    #[arg(long, help_heading = "Axes of mmdb")]
-    selective: bool,
+    /// mmdb: leave these tables out of the log, which are made again from others at the start (selective logging): encoded_msg,
+    /// to_delivery, scheduled_msg, ms_state, retry_timer, sent, with commas between; without names all of them. A store that is
+    /// there keeps to what it was made with.
+    #[arg(long, value_name = "TABLES", help_heading = "Axes of mmdb", num_args = 0..=1, require_equals = true,
+          default_missing_value = "all")]
+    selective: Option<Unlogged>,
     /// mmdb: log whole rows instead of differences.
     #[arg(long, help_heading = "Axes of mmdb")]
     after_images: bool,
@@ -65,6 +69,7 @@ fn locking(word: &str) -> Result<Locking, String> {
 #[derive(Serialize)]
 pub struct Axes {
     selective: bool,
+    unlogged: Vec<&'static str>,
     after_images: bool,
     group_commit: bool,
     streams: usize,
@@ -77,7 +82,7 @@ impl StoreArgs {
     /// Refuses mmdb's axes for another store, where they would change nothing.
     pub fn allows_axes(&self, kind: StoreKind) -> Result<(), Wrong> {
         let given = [
-            ("selective", self.selective),
+            ("selective", self.selective.is_some()),
             ("after-images", self.after_images),
             ("no-group-commit", self.no_group_commit),
             ("streams", self.streams.is_some()),
@@ -104,7 +109,8 @@ impl StoreArgs {
     pub fn axes(&self) -> Axes {
         let options = self.mmdb();
         Axes {
-            selective: options.selective,
+            selective: !options.unlogged.is_empty(),
+            unlogged: options.unlogged.tables().map(|table| table.name).collect(),
             after_images: options.log_kind == LogKind::AfterImage,
             group_commit: options.group_commit,
             streams: options.streams,
@@ -128,7 +134,7 @@ impl StoreArgs {
             segment_mib: self.segment_mib.unwrap_or(usual.segment_mib),
             log_kind: if self.after_images { LogKind::AfterImage } else { LogKind::Differential },
             group_commit: !self.no_group_commit,
-            selective: self.selective,
+            unlogged: self.selective.unwrap_or_default(),
             locking: self.locking.unwrap_or(Locking::None),
             ..usual
         }

@@ -5,6 +5,7 @@ mod message;
 mod station;
 mod table;
 mod timers;
+mod unlogged;
 
 pub use address::{AddressError, ESME_LANES, StationKey};
 pub use message::{Message, MessageState, Receipting, State};
@@ -12,3 +13,4 @@ pub use station::{SHARDS, Station, StationState, shard_of};
 pub use table::{Column, Columns, Index, Kind, Record, TABLES, Table, Value};
 pub(crate) use timers::PASSWORD_HASH_MAX;
 pub use timers::{Account, EncodedPart, IdBlock, Queued, RetryTimer, Scheduled, Sent};
+pub use unlogged::{Unlogged, UnloggedError};

@@ -61,8 +61,8 @@ pub struct Table {
     pub columns: &'static [Column],
     /// Indexes, the primary key first.
     pub indexes: &'static [Index],
-    /// Whether its rows follow from the table `message`, so that a restart can make them again
-    /// ([`crate::centre::recover`]) and a store may leave them out of its log.
+    /// Whether its rows follow from other tables, so that a restart can make them again ([`crate::centre::recover`]) and a
+    /// store may leave them out of its log ([`crate::model::Unlogged`]).
     pub derivable: bool,
 }
 

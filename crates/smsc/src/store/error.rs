@@ -37,6 +37,16 @@ pub enum StoreError {
         /// What is there instead.
         what: &'static str,
     },
+    /// What a store logs was decided when it was made.
+    #[error("{path}: the store was made to leave {found} out of its log, not {asked}; leave --selective out")]
+    Logs {
+        /// The directory.
+        path: String,
+        /// What it leaves out, or "nothing".
+        found: String,
+        /// What was asked for.
+        asked: String,
+    },
     /// More sessions are asked for than the store can have.
     #[error("{store}: {asked} sessions are needed, but {most}; take fewer --threads ({for_each})")]
     TooManySessions {

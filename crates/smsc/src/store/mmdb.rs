@@ -6,11 +6,14 @@
 
 use super::engine::{Engine, EngineSession};
 use super::{
-    Acknowledge, Durability, EachRow, Opening, Rebuild, Row, RowWriter, Session, Store, StoreError,
+    Acknowledge, Durability, EachOf, EachRow, Opening, Rebuild, Row, RowWriter, Session, Store, StoreError,
     Transaction, scan_all,
 };
 use crate::centre::{Operation, Outcome, Rules};
-use crate::model::{Columns, IdBlock, Index, Kind, Message, Record, StationKey, TABLES, Table, Value};
+use crate::model::{
+    Columns, IdBlock, Index, Kind, Message, Record, RetryTimer, Station, StationKey, TABLES, Table, Unlogged,
+    Value,
+};
 use mmdb::{ColumnType, Database, Error, Locking, LogKind, Logging, Schema, Ticket};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -43,8 +46,9 @@ pub struct MmdbOptions {
     pub log_kind: LogKind,
     /// Whether one flush serves all commits that wait.
     pub group_commit: bool,
-    /// Whether tables that can be made again from others are left out of the log.
-    pub selective: bool,
+    /// Tables that are left out of the log and made again at the start (selective logging). Decided when the store is made: one
+    /// that is there keeps to its own, and does not open if another choice than [`Unlogged::NONE`] is asked for.
+    pub unlogged: Unlogged,
     /// Lock granularity of the tables besides the locks of stations.
     pub locking: Locking,
     /// Log size at which a checkpoint starts by itself, bytes; 0 for never.
@@ -59,7 +63,7 @@ impl Default for MmdbOptions {
             segment_mib: 64,
             log_kind: LogKind::Differential,
             group_commit: true,
-            selective: false,
+            unlogged: Unlogged::NONE,
             locking: Locking::None,
             checkpoint_log_bytes: 1 << 30,
         }
@@ -69,7 +73,7 @@ impl Default for MmdbOptions {
 /// The store.
 pub struct MmdbStore {
     rules: Rules,
-    selective: bool,
+    unlogged: Unlogged,
     abandoned: AtomicBool,
     engine: MmdbEngine,
 }
@@ -88,7 +92,7 @@ impl MmdbStore {
     /// Opens or creates the database in `dir`. What a table logs and locks is decided when it is created.
     ///
     /// # Errors
-    /// The directory cannot be used, or the log is damaged.
+    /// The directory cannot be used, or the log is damaged; [`StoreError::Logs`].
     pub fn open(dir: &Path, options: &MmdbOptions, rules: Rules) -> Result<MmdbStore, StoreError> {
         MmdbStore::open_as(dir, options, rules, Opening::OrCreate)
     }
@@ -123,11 +127,17 @@ impl MmdbStore {
         let locks =
             Schema::new("station_lock").column("dst_key", ColumnType::Int64).primary_key(&["dst_key"]);
         let station_lock = open_table(&db, locks.logging(Logging::Volatile))?;
-        let selective = tables.iter().any(|table| table.schema().logging == Logging::Volatile);
+        let volatile = |table: &&'static Table| tables[table.number].schema().logging == Logging::Volatile;
+        let unlogged = Unlogged::of(TABLES.into_iter().filter(volatile));
+        if !options.unlogged.is_empty() && options.unlogged != unlogged {
+            let found = if unlogged.is_empty() { "nothing".into() } else { unlogged.to_string() };
+            let asked = options.unlogged.to_string();
+            return Err(StoreError::Logs { path: dir.display().to_string(), found, asked });
+        }
         let (next_id, reserved) = (AtomicI64::new(0), AtomicI64::new(0));
         let engine = MmdbEngine { db, tables, station_lock, next_id, reserved, reserving: Mutex::new(()) };
         engine.reserve(true)?;
-        Ok(MmdbStore { rules, selective, abandoned: AtomicBool::new(false), engine })
+        Ok(MmdbStore { rules, unlogged, abandoned: AtomicBool::new(false), engine })
     }
 
     /// What opening the database found and how long it took.
@@ -182,7 +192,7 @@ fn schema(table: &'static Table, options: &MmdbOptions) -> Schema {
             (_, true) => schema.ordered_index(index.name, &columns),
         };
     }
-    let volatile = options.selective && table.derivable;
+    let volatile = options.unlogged.contains(table);
     schema.locking(options.locking).logging(if volatile { Logging::Volatile } else { Logging::Logged })
 }
 
@@ -424,7 +434,7 @@ impl Transaction for MmdbTransaction<'_, '_> {
     }
 }
 
-/// The derivable tables, by number, while they are filled.
+/// The tables that are not logged, by number, while they are filled.
 struct MmdbRebuild<'a> {
     store: &'a MmdbStore,
     fills: Vec<Option<mmdb::Fill>>,
@@ -438,19 +448,32 @@ fn put_native<R: Record>(writers: &mut [Option<mmdb::FillWriter<'_>>], row: &R) 
     Ok(())
 }
 
-impl Rebuild for MmdbRebuild<'_> {
-    fn messages(
-        &self,
-        part: usize,
-        parts: usize,
-        each: &mut dyn FnMut(Message) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+impl MmdbRebuild<'_> {
+    fn rows<R: Record>(&self, (part, parts): (usize, usize), each: EachOf<'_, R>) -> Result<(), StoreError> {
         let mut tx = self.store.engine.db.begin()?;
-        let mut rows = tx.scan_part(&self.store.engine.tables[Message::TABLE.number], part, parts)?;
-        while let Some(row) = rows.next_with(|row| Message::read(&NativeRow(row)))? {
+        let mut rows = tx.scan_part(&self.store.engine.tables[R::TABLE.number], part, parts)?;
+        while let Some(row) = rows.next_with(|row| R::read(&NativeRow(row)))? {
             each(row?)?;
         }
         Ok(())
+    }
+}
+
+impl Rebuild for MmdbRebuild<'_> {
+    fn lost(&self) -> Unlogged {
+        self.store.unlogged
+    }
+
+    fn messages(&self, part: (usize, usize), each: EachOf<'_, Message>) -> Result<(), StoreError> {
+        self.rows(part, each)
+    }
+
+    fn stations(&self, part: (usize, usize), each: EachOf<'_, Station>) -> Result<(), StoreError> {
+        self.rows(part, each)
+    }
+
+    fn timers(&self, part: (usize, usize), each: EachOf<'_, RetryTimer>) -> Result<(), StoreError> {
+        self.rows(part, each)
     }
 
     fn writer(&self) -> RowWriter<'_> {
@@ -495,12 +518,12 @@ impl Store for MmdbStore {
     }
 
     fn rebuild(&self) -> Result<Option<Box<dyn Rebuild + '_>>, StoreError> {
-        if !self.selective {
+        if self.unlogged.is_empty() {
             return Ok(None);
         }
         let fill = |table: &&'static Table| -> Result<_, StoreError> {
-            let derivable = table.derivable.then(|| self.engine.db.fill(&self.engine.tables[table.number]));
-            Ok(derivable.transpose()?)
+            let lost = self.unlogged.contains(table);
+            Ok(lost.then(|| self.engine.db.fill(&self.engine.tables[table.number])).transpose()?)
         };
         let fills = TABLES.iter().map(fill).collect::<Result<_, StoreError>>()?;
         Ok(Some(Box::new(MmdbRebuild { store: self, fills })))

@@ -22,7 +22,9 @@ pub use spec::{Opening, SESSIONS, StoreKind};
 pub use sqlite::SqliteStore;
 
 use crate::centre::{Operation, Outcome};
-use crate::model::{Account, EncodedPart, IdBlock, Message, Queued, RetryTimer, Scheduled, Sent, Station};
+use crate::model::{
+    Account, EncodedPart, IdBlock, Message, Queued, RetryTimer, Scheduled, Sent, Station, Unlogged,
+};
 use std::time::Instant;
 
 /// What of acknowledged operations survives.
@@ -93,7 +95,7 @@ pub trait Store: Send + Sync {
     /// Whether final messages go through `sent` to the archive. A disk store keeps them in `message`.
     fn has_flusher(&self) -> bool;
 
-    /// How rows of derivable tables are made again, if a restart loses them. Before anything else uses the store.
+    /// How rows of tables are made again that a restart loses, if there are any. Before anything else uses the store.
     ///
     /// # Errors
     /// The store's.
@@ -154,23 +156,38 @@ pub trait Store: Send + Sync {
     }
 }
 
+/// What a reader of the rows of one table is called with, row by row.
+pub type EachOf<'a, R> = &'a mut dyn FnMut(R) -> Result<(), StoreError>;
+
 /// Takes rows, one by one.
 pub type RowWriter<'a> = Box<dyn FnMut(Row) -> Result<(), StoreError> + 'a>;
 
-/// A store whose derivable tables are empty, while they are filled by several threads.
+/// A store some of whose derivable tables are empty, while they are filled by several threads.
+///
+/// What is read is read in parts, `(part, parts)`: part `part`, from 0, of `parts`, in any order.
 pub trait Rebuild: Sync {
-    /// Gives part `part`, from 0, of `parts` parts of all messages to `each`, in any order.
+    /// The tables that are empty. No other may be written.
+    fn lost(&self) -> Unlogged;
+
+    /// Gives a part of all messages to `each`.
     ///
     /// # Errors
     /// A row cannot be read; what `each` returns.
-    fn messages(
-        &self,
-        part: usize,
-        parts: usize,
-        each: &mut dyn FnMut(Message) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError>;
+    fn messages(&self, part: (usize, usize), each: EachOf<'_, Message>) -> Result<(), StoreError>;
 
-    /// Takes rows of derivable tables, in any order, for one thread.
+    /// Gives a part of all stations to `each`, if they are not lost.
+    ///
+    /// # Errors
+    /// As [`Rebuild::messages`].
+    fn stations(&self, part: (usize, usize), each: EachOf<'_, Station>) -> Result<(), StoreError>;
+
+    /// Gives a part of all retry timers to `each`, if they are not lost.
+    ///
+    /// # Errors
+    /// As [`Rebuild::messages`].
+    fn timers(&self, part: (usize, usize), each: EachOf<'_, RetryTimer>) -> Result<(), StoreError>;
+
+    /// Takes rows of the lost tables, in any order, for one thread.
     fn writer(&self) -> RowWriter<'_>;
 
     /// Makes the rows findable.

@@ -1,0 +1,148 @@
+//! Which tables a store leaves out of its log: selective logging, table by table.
+
+use super::table::{TABLES, Table};
+use std::fmt;
+use std::str::FromStr;
+
+/// Some of the tables that follow from others ([`Table::derivable`]), so that a restart can make them again without a log.
+///
+/// `message` is what all of them follow from; stations and their retry timers follow from each other besides: who logs one of
+/// both has the other again as it was, who logs neither tries at once after a restart what waited for its retry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Unlogged(u16);
+
+/// A name that cannot be in the set.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnloggedError {
+    /// There is no such table.
+    #[error("there is no table {0:?}; known are all, {known}", known = Unlogged::ALL)]
+    Unknown(String),
+    /// The table follows from no other.
+    #[error(
+        "{0} follows from no other table: without its log a restart would lose it; known are all, {known}",
+        known = Unlogged::ALL
+    )]
+    Needed(&'static str),
+}
+
+impl Unlogged {
+    /// Every table is logged.
+    pub const NONE: Unlogged = Unlogged(0);
+    /// No table is logged that follows from others.
+    pub const ALL: Unlogged = {
+        let (mut set, mut at) = (0, 0);
+        while at < TABLES.len() {
+            if TABLES[at].derivable {
+                set |= 1 << at;
+            }
+            at += 1;
+        }
+        Unlogged(set)
+    };
+
+    /// The tables of these names; `all` stands for all that can be.
+    ///
+    /// # Errors
+    /// [`UnloggedError`]
+    pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Unlogged, UnloggedError> {
+        let mut set = Unlogged::NONE;
+        for name in names {
+            if name == "all" {
+                set = Unlogged::ALL;
+                continue;
+            }
+            let Some(table) = TABLES.into_iter().find(|table| table.name == name) else {
+                return Err(UnloggedError::Unknown(name.to_owned()));
+            };
+            if !table.derivable {
+                return Err(UnloggedError::Needed(table.name));
+            }
+            set.0 |= 1 << table.number;
+        }
+        Ok(set)
+    }
+
+    /// The derivable ones among these tables.
+    pub(crate) fn of(tables: impl IntoIterator<Item = &'static Table>) -> Unlogged {
+        let bits = tables.into_iter().fold(0, |bits, table| bits | 1 << table.number);
+        Unlogged(bits & Unlogged::ALL.0)
+    }
+
+    /// Whether this table is left out of the log.
+    #[must_use]
+    pub const fn contains(self, table: &Table) -> bool {
+        self.0 & (1 << table.number) != 0
+    }
+
+    /// Whether every table is logged.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The tables, in the order of the model.
+    pub fn tables(self) -> impl Iterator<Item = &'static Table> {
+        TABLES.into_iter().filter(move |table| self.contains(table))
+    }
+
+    /// Every such set.
+    pub fn every() -> impl Iterator<Item = Unlogged> {
+        (0..=Unlogged::ALL.0).filter(|set| set & !Unlogged::ALL.0 == 0).map(Unlogged)
+    }
+}
+
+impl FromStr for Unlogged {
+    type Err = UnloggedError;
+
+    /// Names between commas.
+    fn from_str(words: &str) -> Result<Unlogged, UnloggedError> {
+        Unlogged::named(words.split(',').map(str::trim))
+    }
+}
+
+impl fmt::Display for Unlogged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.tables().map(|table| table.name).collect();
+        f.write_str(&names.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Message, Record, RetryTimer, Sent, Station};
+
+    #[test]
+    fn names_are_read_and_written() {
+        let some: Unlogged = "sent, ms_state,sent".parse().unwrap();
+        assert_eq!(some, Unlogged::of([Station::TABLE, Sent::TABLE]));
+        assert_eq!(some.to_string(), "ms_state, sent");
+        assert_eq!(some.to_string().parse(), Ok(some));
+        assert_eq!("all".parse(), Ok(Unlogged::ALL));
+        assert_eq!("sent,all".parse(), Ok(Unlogged::ALL));
+        let all = "encoded_msg, to_delivery, scheduled_msg, ms_state, retry_timer, sent";
+        assert_eq!(Unlogged::ALL.to_string(), all);
+        assert!(some.contains(Sent::TABLE) && !some.contains(RetryTimer::TABLE));
+        assert_eq!(Unlogged::named([]), Ok(Unlogged::NONE));
+    }
+
+    #[test]
+    fn what_cannot_be_left_out_is_said() {
+        let all = Unlogged::ALL;
+        let said = |words: &str| words.parse::<Unlogged>().unwrap_err().to_string();
+        assert_eq!(said("sent,send"), format!("there is no table \"send\"; known are all, {all}"));
+        assert_eq!(said(""), format!("there is no table \"\"; known are all, {all}"));
+        for table in ["message", "id_block", "account"] {
+            assert!(said(table).starts_with(&format!("{table} follows from no other table")));
+        }
+        assert_eq!(Unlogged::of([Message::TABLE]), Unlogged::NONE);
+    }
+
+    #[test]
+    fn there_are_64_sets_all_different() {
+        let every: std::collections::HashSet<Unlogged> = Unlogged::every().collect();
+        assert_eq!(every.len(), 64);
+        assert!(every.contains(&Unlogged::NONE) && every.contains(&Unlogged::ALL));
+        assert!(every.iter().all(|set| Unlogged::of(set.tables()) == *set));
+    }
+}
