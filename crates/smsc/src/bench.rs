@@ -66,6 +66,8 @@ pub struct Measured {
     pub log_bytes_per_message: Option<f64>,
     /// CPU of this process and the store's server, µs for each message.
     pub cpu_us_per_message: Option<f64>,
+    /// Transactions that could have been a deadlock, were rolled back and ran again; none where the store has no such thing.
+    pub ran_again: Option<u64>,
     /// Memory of rows and indexes at the end, bytes.
     pub memory_bytes: Option<u64>,
     /// Violations of the invariants; none if they were not checked.
@@ -173,6 +175,7 @@ pub fn measure(
     let mut archive = Archive::open(directory).map_err(LoadError::from)?;
     let figures = Figures::default();
     let before = (cpu_us(store), store.log_bytes());
+    let ran_again_before = store.ran_again();
     let ran = run_watched(store, plan, &figures, Some(&mut archive), Stage::Running, watch)?;
     let after = (cpu_us(store), store.log_bytes());
     let counted = figures.snapshot();
@@ -182,6 +185,7 @@ pub fn measure(
         Some(after.saturating_sub(before) as f64 / messages.max(1) as f64)
     };
     let memory_bytes = store.memory_bytes();
+    let ran_again = store.ran_again().map(|it| it - ran_again_before.unwrap_or(0));
     accepted.extend(ran.accepted);
     let report = if verify {
         let mut goes_on = on_time(|elapsed_s| {
@@ -236,6 +240,7 @@ pub fn measure(
         figures: counted,
         log_bytes_per_message: each((before.1, after.1)),
         cpu_us_per_message: each((before.0, after.0)),
+        ran_again,
         memory_bytes,
         violations: report.as_ref().map(|it| it.count),
         checked: report.map(|it| it.checked()).unwrap_or_default(),

@@ -10,6 +10,7 @@ use smsc::network::{NetworkProfile, Times};
 use smsc::store::{MmdbOptions, StoreKind};
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -74,29 +75,49 @@ fn mix(word: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// Whether this process is a child, and has done what one does.
+fn is_child(kind: StoreKind) -> bool {
+    let Ok(dir) = std::env::var("SMSC_KILL_CHILD") else { return false };
+    let told = |name| std::env::var(name).unwrap();
+    let unlogged = match told("SMSC_KILL_UNLOGGED") {
+        none if none.is_empty() => Unlogged::NONE,
+        names => names.parse().unwrap(),
+    };
+    child(Path::new(&dir), kind, unlogged, told("SMSC_KILL_SEED").parse().unwrap());
+    true
+}
+
+/// How often to kill.
+fn kills() -> u64 {
+    std::env::var("SMSC_KILLS").ok().and_then(|it| it.parse().ok()).unwrap_or(3)
+}
+
 fn survives(test: &str, kind: StoreKind, unlogged: Unlogged) {
-    if let Ok(dir) = std::env::var("SMSC_KILL_CHILD") {
-        let seed = std::env::var("SMSC_KILL_SEED").unwrap().parse().unwrap();
-        child(Path::new(&dir), kind, unlogged, seed);
-        return;
+    if !is_child(kind) {
+        lives(test, kind, unlogged, 0..kills());
     }
+}
+
+/// Kills one store again and again, once for each seed.
+fn lives(test: &str, kind: StoreKind, unlogged: Unlogged, seeds: Range<u64>) {
     if kind.name().starts_with("postgresql")
         && let Err(error) = postgresql_server::find_programs(None)
     {
         eprintln!("skipped: {error}");
         return;
     }
-    let kills: u64 = std::env::var("SMSC_KILLS").ok().and_then(|it| it.parse().ok()).unwrap_or(3);
     let dir = tempfile::tempdir().unwrap();
     let mut accepted = Vec::new();
     // The life that delivered a message last, and for each life how many of its messages were delivered again later.
     let mut by_life: HashMap<i64, usize> = HashMap::new();
+    let (first, kills) = (seeds.start, seeds.end - seeds.start);
     let mut again = vec![0; kills as usize];
     for round in 0..kills {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test, "--nocapture"])
             .env("SMSC_KILL_CHILD", dir.path())
-            .env("SMSC_KILL_SEED", round.to_string())
+            .env("SMSC_KILL_SEED", (first + round).to_string())
+            .env("SMSC_KILL_UNLOGGED", unlogged.to_string())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -123,7 +144,7 @@ fn survives(test: &str, kind: StoreKind, unlogged: Unlogged) {
         if round % 3 != 0 {
             _ = first_delivery.recv_timeout(Duration::from_secs(60));
         }
-        std::thread::sleep(Duration::from_millis(30 + mix(round) % 300));
+        std::thread::sleep(Duration::from_millis(30 + mix(first + round) % 300));
         process.kill().unwrap();
         process.wait().unwrap();
         let (fresh, delivered) = reader.join().unwrap();
@@ -160,6 +181,23 @@ fn mmdb_survives_kills() {
 #[test]
 fn mmdb_with_selective_logging_survives_kills() {
     survives("mmdb_with_selective_logging_survives_kills", StoreKind::Mmdb, Unlogged::ALL);
+}
+
+/// Two lives for each of some choices of tables that are not logged.
+#[test]
+fn mmdb_with_any_choice_of_tables_survives_kills() {
+    let test = "mmdb_with_any_choice_of_tables_survives_kills";
+    if is_child(StoreKind::Mmdb) {
+        return;
+    }
+    let every: Vec<Unlogged> = Unlogged::every().collect();
+    for pair in 0..kills().div_ceil(2) {
+        // Other choices in each run of the test.
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        let unlogged = every[(mix(now.as_nanos() as u64) % every.len() as u64) as usize];
+        eprintln!("without a log of {unlogged}");
+        lives(test, StoreKind::Mmdb, unlogged, 2 * pair..2 * pair + 2);
+    }
 }
 
 /// Stations wait as their timers tell.

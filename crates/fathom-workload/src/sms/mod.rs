@@ -110,9 +110,9 @@ static PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "unlogged",
         kind: Kind::TextsOf(DERIVABLE),
-        default: Preset::Texts(DERIVABLE),
+        default: Preset::Unset,
         unit: "",
-        description: "mmdb, logging = \"selective\": the tables that are not logged.",
+        description: "mmdb with selective logging: the tables that are left out of the log; all that follow from others where none is named.",
     },
     Parameter {
         name: "log_kind",
@@ -162,11 +162,8 @@ fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
         _ => Locking::Container,
     };
     let differential = params.text("log_kind") == "differential";
-    let unlogged = if params.text("logging") == "selective" { params.texts("unlogged") } else { Vec::new() };
-    let unlogged = Unlogged::named(unlogged.iter().map(String::as_str))
-        .map_err(|error| WorkloadError::refused(KIND.name, "unlogged", error.to_string()))?;
     let mmdb = MmdbOptions {
-        unlogged,
+        unlogged: unlogged(&params)?,
         log_kind: if differential { LogKind::Differential } else { LogKind::AfterImage },
         group_commit: params.boolean("group_commit"),
         // At most 256.
@@ -177,6 +174,20 @@ fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
     let early = params.text("acknowledge") == "early";
     let acknowledge = if early { Acknowledge::Early } else { Acknowledge::Durable };
     Ok(Box::new(Sms { params, store, acknowledge, mmdb }))
+}
+
+/// The tables that are left out of the log.
+fn unlogged(params: &Params) -> Result<Unlogged, WorkloadError> {
+    let refused = |problem| WorkloadError::refused(KIND.name, "unlogged", problem);
+    match (params.text("logging") == "selective", params.is_set("unlogged")) {
+        (false, false) => Ok(Unlogged::NONE),
+        (false, true) => Err(refused("is for logging = \"selective\" only: set that as well".into())),
+        (true, false) => Ok(Unlogged::ALL),
+        (true, true) => {
+            let names = params.texts("unlogged");
+            Unlogged::named(names.iter().map(String::as_str)).map_err(|error| refused(error.to_string()))
+        }
+    }
 }
 
 impl Sms {

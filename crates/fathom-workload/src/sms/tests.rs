@@ -75,6 +75,21 @@ fn all_axes_of_mmdb_can_be_switched() {
 }
 
 #[test]
+fn selective_logging_leaves_out_all_tables_or_those_named() {
+    let of = |pairs: &[(&str, serde_json::Value)]| {
+        let given = pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        unlogged(&Params::read(PARAMETERS, &given).unwrap())
+    };
+    let selective = ("logging", "selective".into());
+    let some = ("unlogged", vec!["sent", "ms_state"].into());
+    assert_eq!(of(&[]).unwrap(), Unlogged::NONE);
+    assert_eq!(of(std::slice::from_ref(&selective)).unwrap(), Unlogged::ALL);
+    assert_eq!(of(&[selective, some.clone()]).unwrap().to_string(), "ms_state, sent");
+    let refused = of(&[some]).unwrap_err().to_string();
+    assert!(refused.contains("logging = \"selective\" only"), "{refused}");
+}
+
+#[test]
 fn who_does_not_wait_for_commits_is_promised_less() {
     for (acknowledge, class) in [("durable", Durability::PowerCut), ("early", Durability::PowerCutPrefix)] {
         let given = [("acknowledge".to_owned(), acknowledge.into())].into();

@@ -51,7 +51,8 @@ pub enum Completed {
     Final(i64),
     /// It will be tried again at this time, µs.
     Again(i64),
-    /// Nothing: the claim was not the station's last, or has been given up (its lease ended, a restart).
+    /// Nothing: the claim was not the station's last, or has been given up (its lease ended). Claims do not outlive the store that
+    /// gave them: once it is opened again, their numbers may be given again.
     Fenced,
 }
 

@@ -20,6 +20,7 @@ mod flush;
 mod lookup;
 mod manage;
 mod operation;
+mod rebuild;
 mod receipt;
 mod receive;
 mod recover;

@@ -25,14 +25,6 @@ impl Failure {
         }
     }
 
-    /// The failure of this number.
-    #[must_use]
-    pub fn of(error: u32) -> Option<Failure> {
-        [Failure::Unknown, Failure::Absent, Failure::Busy, Failure::MemoryFull]
-            .into_iter()
-            .find(|failure| failure.error() == error)
-    }
-
     /// Whether the network tells when trying again makes sense.
     #[must_use]
     pub fn alerts(self) -> bool {

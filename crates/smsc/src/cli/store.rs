@@ -15,8 +15,8 @@ pub struct StoreArgs {
     /// there is a store, that one]. Only mmdb has the Flusher, which moves final messages to an archive meanwhile.
     #[arg(long, value_parser = kind)]
     pub store: Option<StoreKind>,
-    /// mmdb: leave these tables out of the log, which are made again from others at the start (selective logging): encoded_msg,
-    /// to_delivery, scheduled_msg, ms_state, retry_timer, sent, with commas between; without names all of them. A store that is
+    /// mmdb: leave tables out of the log, which are made again from others at the start (selective logging): some of encoded_msg,
+    /// to_delivery, scheduled_msg, ms_state, retry_timer, sent, as in --selective=ms_state,sent, or all of them. A store that is
     /// there keeps to what it was made with.
     #[arg(long, value_name = "TABLES", help_heading = "Axes of mmdb", num_args = 0..=1, require_equals = true,
           default_missing_value = "all")]

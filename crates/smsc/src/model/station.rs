@@ -1,4 +1,5 @@
-//! The table `ms_state`: one row for each station that ever had a message.
+//! The table `ms_state`: one row for each station that ever had a message; where it is not logged, a restart makes only those again
+//! that have one queued.
 
 use super::StationKey;
 use super::table::{Columns, Index, Kind, Record, Table, Value, columns};

@@ -6,20 +6,21 @@ use std::str::FromStr;
 
 /// Some of the tables that follow from others ([`Table::derivable`]), so that a restart can make them again without a log.
 ///
-/// `message` is what all of them follow from; stations and their retry timers follow from each other besides: who logs one of
-/// both has the other again as it was, who logs neither tries at once after a restart what waited for its retry.
+/// Most follow from `message` alone. A timer follows from its station, so it is there again as it was; a station follows from its
+/// messages and its timer, so it waits until the same time, but has forgotten how often it failed in a row. Who logs neither stations
+/// nor timers tries at once after a restart what waited for its retry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Unlogged(u16);
 
 /// A name that cannot be in the set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnloggedError {
-    /// There is no such table.
-    #[error("there is no table {0:?}; known are all, {known}", known = Unlogged::ALL)]
+    /// There is no such table that can be left out.
+    #[error("{0:?} is no table that can be left out of the log: take all, or some of {known}", known = Unlogged::ALL)]
     Unknown(String),
     /// The table follows from no other.
     #[error(
-        "{0} follows from no other table: without its log a restart would lose it; known are all, {known}",
+        "{0} follows from no other table, so without its log a restart would lose it: take all, or some of {known}",
         known = Unlogged::ALL
     )]
     Needed(&'static str),
@@ -85,7 +86,8 @@ impl Unlogged {
         TABLES.into_iter().filter(move |table| self.contains(table))
     }
 
-    /// Every such set.
+    /// Every such set, for tests.
+    #[doc(hidden)]
     pub fn every() -> impl Iterator<Item = Unlogged> {
         (0..=Unlogged::ALL.0).filter(|set| set & !Unlogged::ALL.0 == 0).map(Unlogged)
     }
@@ -130,8 +132,11 @@ mod tests {
     fn what_cannot_be_left_out_is_said() {
         let all = Unlogged::ALL;
         let said = |words: &str| words.parse::<Unlogged>().unwrap_err().to_string();
-        assert_eq!(said("sent,send"), format!("there is no table \"send\"; known are all, {all}"));
-        assert_eq!(said(""), format!("there is no table \"\"; known are all, {all}"));
+        assert_eq!(
+            said("sent,send"),
+            format!("\"send\" is no table that can be left out of the log: take all, or some of {all}")
+        );
+        assert!(said("sent,").starts_with("\"\" is no table"));
         for table in ["message", "id_block", "account"] {
             assert!(said(table).starts_with(&format!("{table} follows from no other table")));
         }

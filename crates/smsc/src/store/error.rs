@@ -38,7 +38,9 @@ pub enum StoreError {
         what: &'static str,
     },
     /// What a store logs was decided when it was made.
-    #[error("{path}: the store was made to leave {found} out of its log, not {asked}; leave --selective out")]
+    #[error(
+        "{path}: the store keeps to what it was made with: it leaves out of its log {found} (asked for: {asked}); open it without asking"
+    )]
     Logs {
         /// The directory.
         path: String,

@@ -47,7 +47,7 @@ pub struct MmdbOptions {
     /// Whether one flush serves all commits that wait.
     pub group_commit: bool,
     /// Tables that are left out of the log and made again at the start (selective logging). Decided when the store is made: one
-    /// that is there keeps to its own, and does not open if another choice than [`Unlogged::NONE`] is asked for.
+    /// that is there opens with its own choice and with [`Unlogged::NONE`], and with no other.
     pub unlogged: Unlogged,
     /// Lock granularity of the tables besides the locks of stations.
     pub locking: Locking,
@@ -122,18 +122,14 @@ impl MmdbStore {
         if opening == Opening::Existing && TABLES.iter().any(|table| db.table(table.name).is_err()) {
             return Err(StoreError::foreign(dir));
         }
+        // Before anything is made, which would be made as was asked.
+        check_unlogged(dir, &db, options.unlogged)?;
         let tables = TABLES.iter().map(|table| open_table(&db, schema(table, options)));
         let tables: Vec<mmdb::Table> = tables.collect::<Result<_, _>>()?;
         let locks =
             Schema::new("station_lock").column("dst_key", ColumnType::Int64).primary_key(&["dst_key"]);
         let station_lock = open_table(&db, locks.logging(Logging::Volatile))?;
-        let volatile = |table: &&'static Table| tables[table.number].schema().logging == Logging::Volatile;
-        let unlogged = Unlogged::of(TABLES.into_iter().filter(volatile));
-        if !options.unlogged.is_empty() && options.unlogged != unlogged {
-            let found = if unlogged.is_empty() { "nothing".into() } else { unlogged.to_string() };
-            let asked = options.unlogged.to_string();
-            return Err(StoreError::Logs { path: dir.display().to_string(), found, asked });
-        }
+        let unlogged = Unlogged::of(TABLES.into_iter().filter(|table| is_volatile(&tables[table.number])));
         let (next_id, reserved) = (AtomicI64::new(0), AtomicI64::new(0));
         let engine = MmdbEngine { db, tables, station_lock, next_id, reserved, reserving: Mutex::new(()) };
         engine.reserve(true)?;
@@ -160,6 +156,22 @@ impl MmdbStore {
         }
         Ok(())
     }
+}
+
+fn is_volatile(table: &mmdb::Table) -> bool {
+    table.schema().logging == Logging::Volatile
+}
+
+/// Refuses another choice of tables than that of the tables that are there. No choice is no other.
+fn check_unlogged(dir: &Path, db: &Database, asked: Unlogged) -> Result<(), StoreError> {
+    let with_table = |it: &'static Table| Some((it, db.table(it.name).ok()?));
+    let there: Vec<_> = TABLES.into_iter().filter_map(with_table).collect();
+    if asked.is_empty() || there.iter().all(|(it, table)| asked.contains(it) == is_volatile(table)) {
+        return Ok(());
+    }
+    let found = Unlogged::of(there.iter().filter(|it| is_volatile(&it.1)).map(|it| it.0));
+    let found = if found.is_empty() { "nothing".into() } else { found.to_string() };
+    Err(StoreError::Logs { path: dir.display().to_string(), found, asked: asked.to_string() })
 }
 
 fn open_table(db: &Database, schema: Schema) -> Result<mmdb::Table, StoreError> {
@@ -543,6 +555,10 @@ impl Store for MmdbStore {
 
     fn log_bytes(&self) -> Option<u64> {
         Some(self.engine.db.stats().flushed_bytes)
+    }
+
+    fn ran_again(&self) -> Option<u64> {
+        Some(self.engine.db.stats().lock_deaths)
     }
 
     fn memory_bytes(&self) -> Option<u64> {
