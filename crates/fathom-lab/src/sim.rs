@@ -151,6 +151,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     parameters: PARAMETERS,
     needs_engine: false,
     abscissa: "rows",
+    one_thread: |_| true,
     create: |params| Ok(Box::new(Sim(params))),
 };
 

@@ -57,6 +57,25 @@ fn optional_variants_are_left_out_unless_they_are_named() {
     assert!(systems.cells.iter().all(|(_, cell)| cell.workload.name != "trace"));
 }
 
+/// What other variants set was refused if it came before the choice, and taken if it came after.
+#[test]
+fn variants_are_chosen_before_anything_else_is_set() {
+    let sets = ["variants=mmdb,sqlite grouped", "phases=both", "threads=4"];
+    let first = cells("sms-centre", &sets, &[]).unwrap();
+    assert_eq!(labels(&first), ["mmdb", "sqlite grouped"]);
+    let reversed: Vec<&str> = sets.iter().rev().copied().collect();
+    let last = cells("sms-centre", &reversed, &[]).unwrap();
+    for cells in [&first, &last] {
+        for (label, cell) in &cells.cells {
+            assert_eq!(cell.workload.params["phases"], json!("both"), "{label}");
+            assert_eq!(cell.workload.params["threads"], json!(4), "{label}");
+        }
+    }
+    assert_eq!(labels(&last), labels(&first));
+    let error = cells("sms-centre", &["phases=both"], &[]).unwrap_err().to_string();
+    assert!(error.contains("variants set `workload.phases` themselves"), "{error}");
+}
+
 #[test]
 fn a_set_parameter_is_for_the_workloads_that_have_it() {
     let sets = ["variants=gmail,mobibench", "filesystem=ext4", "journal_mode=wal"];

@@ -20,4 +20,4 @@ pub mod workload;
 
 pub use engine::{engines, start_engine};
 pub use fathom_trace::random;
-pub use registry::{create, workload_named, workloads};
+pub use registry::{create, is_one_thread, workload_named, workloads};

@@ -18,6 +18,9 @@ pub struct WorkloadKind {
     pub needs_engine: bool,
     /// What a phase's abscissa counts, where its phases have one: `rows`; else empty.
     pub abscissa: &'static str,
+    /// Whether one thread does all its work, one piece after the other, so that it can be kept on one processor. Not so where a store
+    /// of its own has threads or a server.
+    pub one_thread: fn(&Params) -> bool,
     /// Makes it from checked parameters. An error here is about values that do not go together.
     pub create: fn(Params) -> Result<Box<dyn Workload>, WorkloadError>,
 }
@@ -42,6 +45,14 @@ pub fn workloads() -> &'static [&'static WorkloadKind] {
 #[must_use]
 pub fn workload_named(name: &str) -> Option<&'static WorkloadKind> {
     WORKLOADS.iter().find(|kind| kind.name == name).copied()
+}
+
+/// Whether one thread does all the work of a cell's workload ([`WorkloadKind::one_thread`]); not of one that is unknown or wrong.
+#[must_use]
+pub fn is_one_thread(spec: &WorkloadSpec) -> bool {
+    workload_named(&spec.name).is_some_and(|kind| {
+        Params::read(kind.parameters, &spec.params).is_ok_and(|params| (kind.one_thread)(&params))
+    })
 }
 
 /// Makes the workload of a cell, its parameters checked.

@@ -106,7 +106,10 @@ impl Experiment {
                 overlay(setting.clone(), &mut base, &mut axes)?;
             }
         }
-        for (number, argument) in selection.sets.iter().enumerate() {
+        // Variants are chosen first, wherever that stands: which are left decides what else may be set.
+        let mut sets: Vec<(usize, &String)> = selection.sets.iter().enumerate().collect();
+        sets.sort_by_key(|(_, argument)| !overrides::chooses_variants(argument));
+        for (number, argument) in sets {
             let setting = overrides::read(argument, self.sources.len() + number, &base, &axes, vocabulary)?;
             let listed = matches!(setting.node.value, Value::List(_));
             let is_new_axis = listed

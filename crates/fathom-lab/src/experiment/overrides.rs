@@ -45,6 +45,11 @@ pub(super) fn read(
     Ok(Setting { path, key_span, node: value(argument, equals + 1..argument.len(), source, true) })
 }
 
+/// Whether the argument of a `--set` chooses among the variants.
+pub(super) fn chooses_variants(argument: &str) -> bool {
+    argument.split_once('=').is_some_and(|(key, _)| key.trim_end() == "variants")
+}
+
 /// A value as TOML; what is no TOML is a list where it has commas, and text.
 fn value(argument: &str, range: std::ops::Range<usize>, source: usize, lists: bool) -> Node {
     let text = &argument[range.clone()];

@@ -15,11 +15,13 @@ use fathom_stack::blocks::{self, BlockTrace, TraceError};
 use fathom_stack::device::Statistics;
 use fathom_stack::signals::keeping_back;
 use fathom_stack::{Stack, StackSpec};
+use fathom_workload::is_one_thread;
 
 pub use machine::environment;
 
 use super::counted::{self, Around};
 use super::{Mounted, Strain, Watched, WorkError, World};
+use crate::cell::Cell;
 use crate::event::{Event, Order};
 use crate::plan::PlannedCell;
 use crate::store::TraceRecord;
@@ -176,15 +178,7 @@ impl World for Local {
         if self.stack.as_mut().and_then(Stack::guest).is_some() {
             return Vec::new();
         }
-        let threads =
-            cell.cell.workload.params.get("threads").and_then(serde_json::Value::as_u64).unwrap_or(1);
-        // A server engine has processes of its own, which inherit the worker's CPUs.
-        let embedded = cell.cell.engine.as_ref().is_none_or(|it| it.name == "sqlite");
-        match self.cpus.as_slice() {
-            // The last CPU: interrupts and this process are more often on the first.
-            [_, .., last] if threads <= 1 && embedded => vec![*last],
-            all => all.to_vec(),
-        }
+        cpus_of(&cell.cell, &self.cpus)
     }
 
     fn work(
@@ -304,9 +298,44 @@ impl World for Local {
     }
 }
 
+/// The CPUs of `all` that a worker of this cell is kept on: one, where one thread does everything.
+fn cpus_of(cell: &Cell, all: &[usize]) -> Vec<usize> {
+    // A server engine has processes of its own, which inherit the worker's CPUs.
+    let embedded = cell.engine.as_ref().is_none_or(|it| it.name == "sqlite");
+    match all {
+        // The last CPU: interrupts and this process are more often on the first.
+        [_, .., last] if embedded && is_one_thread(&cell.workload) => vec![*last],
+        all => all.to_vec(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::{Experiment, Selection, Vocabulary, builtin_named};
+
+    /// The CPUs of two that the first cell of an experiment gets.
+    fn cpus(name: &str, sets: &[&str]) -> Vec<usize> {
+        let experiment = Experiment::parse(name, builtin_named(name).unwrap().source).unwrap();
+        let sets = sets.iter().map(|it| (*it).to_owned()).collect();
+        let selection = Selection { sets, ..Selection::default() };
+        let cells = experiment.cells(&selection, &Vocabulary::here()).unwrap();
+        cpus_of(&cells.cells[0].1, &[0, 1])
+    }
+
+    /// The SMS centre's list of numbers of threads was taken for one thread: a hundred clients, their store and PostgreSQL's server
+    /// were measured on one processor.
+    #[test]
+    fn only_what_one_thread_does_is_kept_on_one_processor() {
+        for sets in [&[][..], &["threads=96"], &["threads=1"], &["threads=1,96", "variants=postgresql calls"]]
+        {
+            assert_eq!(cpus("sms-centre", sets), [0, 1], "{sets:?}");
+        }
+        assert_eq!(cpus("journal-modes", &[]), [1]);
+        assert_eq!(cpus("journal-modes", &["workload.threads=2"]), [0, 1]);
+        assert_eq!(cpus("update-cost", &[]), [1]);
+        assert_eq!(cpus("update-cost-server", &[]), [0, 1]);
+    }
 
     /// It ended the process, or was lost, if it came a moment before.
     #[test]

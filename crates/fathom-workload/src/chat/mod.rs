@@ -46,6 +46,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     parameters: PARAMETERS,
     needs_engine: true,
     abscissa: "columns",
+    one_thread: |_| true,
     create,
 };
 

@@ -50,6 +50,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     parameters: PARAMETERS,
     needs_engine: false,
     abscissa: "",
+    one_thread: |params| params.count("threads") == 1,
     create,
 };
 

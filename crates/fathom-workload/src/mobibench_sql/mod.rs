@@ -49,6 +49,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     parameters: PARAMETERS,
     needs_engine: true,
     abscissa: "",
+    one_thread: |params| params.count("threads") == 1,
     create,
 };
 

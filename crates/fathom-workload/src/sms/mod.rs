@@ -34,6 +34,8 @@ pub static KIND: WorkloadKind = WorkloadKind {
     parameters: PARAMETERS,
     needs_engine: false,
     abscissa: "threads",
+    // However many clients there are: a store has threads of its own, or a server.
+    one_thread: |_| false,
     create,
 };
 

@@ -57,6 +57,8 @@ pub static KIND: WorkloadKind = WorkloadKind {
     parameters: PARAMETERS,
     needs_engine: true,
     abscissa: "",
+    // A trace's threads take turns, in the order in which its calls returned.
+    one_thread: |_| true,
     create,
 };
 

@@ -50,6 +50,7 @@ pub static KIND: WorkloadKind = WorkloadKind {
     parameters: PARAMETERS,
     needs_engine: true,
     abscissa: "rows",
+    one_thread: |_| true,
     create,
 };
 

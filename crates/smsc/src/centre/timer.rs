@@ -6,6 +6,7 @@ use super::receipt::receipt;
 use super::receive::{enqueue, message, named, primary, put_outcome, station};
 use crate::model::{Queued, RetryTimer, Scheduled, State, Station, StationKey, StationState, Value};
 use crate::store::{StoreError, Transaction};
+use std::cmp::Reverse;
 
 /// Notifier: the station is there again. 1 if it made a difference.
 pub(super) fn alert(tx: &mut impl Transaction, key: StationKey, now_us: i64) -> Result<usize, StoreError> {
@@ -27,8 +28,10 @@ pub(super) fn alert(tx: &mut impl Transaction, key: StationKey, now_us: i64) -> 
 
 /// Retry: timers that are due make their stations ready.
 pub(super) fn wake_due(tx: &mut impl Transaction, now_us: i64, max: usize) -> Result<usize, StoreError> {
-    let due =
+    let mut due =
         tx.range::<RetryTimer>(primary::<RetryTimer>(), &[Value::Int(i64::MIN)], &[Value::Int(now_us)], max)?;
+    // Whoever locks several stations begins with the greatest, so that two of them do not wait for each other.
+    due.sort_by_key(|timer| Reverse(timer.dst_key));
     for timer in &due {
         tx.lock(timer.dst_key)?;
         if !tx.delete::<RetryTimer>(&[Value::Int(timer.due_us), Value::Int(timer.dst_key.0)])? {
@@ -51,8 +54,10 @@ pub(super) fn release_scheduled(
     now_us: i64,
     max: usize,
 ) -> Result<usize, StoreError> {
-    let due =
+    let mut due =
         tx.range::<Scheduled>(primary::<Scheduled>(), &[Value::Int(i64::MIN)], &[Value::Int(now_us)], max)?;
+    // In one order, as above.
+    due.sort_by_key(|row| Reverse(row.dst_key));
     for row in &due {
         let dst_key = row.dst_key;
         tx.lock(dst_key)?;
