@@ -279,6 +279,9 @@ fn cancel_takes_a_message_back_that_is_not_in_flight(client: &mut Client<'_>) {
     let number = told.message.msg_id;
     assert_eq!(client.status(ACCOUNT, number), Err(Refusal::NoSuchMessage), "a receipt is nobody's message");
     assert_eq!(client.cancel(ACCOUNT, number), Outcome::Refused(Refusal::NoSuchMessage));
+    let (account, src) = (told.message.account, told.message.src.clone());
+    let found = client.call(Operation::Find { account, src, station: application, max: 9 });
+    assert_eq!(found, Outcome::Found(Vec::new()), "nor is it found");
     assert_eq!(client.deliver(told, NOW_US + 8), 0, "of a receipt there is no receipt");
     // The other one is next, once the station's time has come.
     assert_eq!(client.call(Operation::WakeDue { now_us: NOW_US + SECOND_US, max: 9 }), Outcome::Count(1));
