@@ -165,6 +165,11 @@ pub fn promise(durability: Option<Durability>) -> &'static str {
     }
 }
 
+/// How many comparisons there are besides those that are shown.
+pub fn more_comparisons(number: usize) -> String {
+    format!("{number} more {}", if number == 1 { "comparison" } else { "comparisons" })
+}
+
 /// Joins words as a sentence does: `a, b and c`.
 pub fn joined(words: &[String]) -> String {
     match words {
@@ -298,4 +303,14 @@ fn sentence(text: &str) -> String {
         out.push('.');
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_comparison_more_is_no_plural() {
+        assert_eq!([1, 2].map(more_comparisons), ["1 more comparison", "2 more comparisons"]);
+    }
 }

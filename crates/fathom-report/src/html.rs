@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::axis::Axis;
 use crate::blocks;
 use crate::devices;
-use crate::document::{Document, promise};
+use crate::document::{Document, more_comparisons, promise};
 use crate::figure::{Figure, Mark, parts_ns, value_text};
 use crate::number;
 use crate::palette::{FSYNC, PART_COLOURS, PARTS, VALUE_COLOURS};
@@ -159,7 +159,7 @@ fn answer(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "<p class=\"promise\">{}</p>", escape(promise))?;
     }
     if !rest.is_empty() {
-        writeln!(out, "<details class=\"rest\"><summary>{} more comparisons</summary><ul>", rest.len())?;
+        writeln!(out, "<details class=\"rest\"><summary>{}</summary><ul>", more_comparisons(rest.len()))?;
         for finding in rest {
             writeln!(out, "<li>{}</li>", escape(finding))?;
         }

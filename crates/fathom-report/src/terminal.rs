@@ -8,7 +8,7 @@ use fathom_workload::spec::Durability;
 
 use crate::blocks;
 use crate::devices;
-use crate::document::{Document, joined};
+use crate::document::{Document, joined, more_comparisons};
 use crate::number;
 use crate::recommend;
 use crate::style::{Align, Style, Table, tame};
@@ -37,8 +37,8 @@ pub fn text(document: &Document<'_>, style: &Style) -> String {
         out += &style.paragraph("  ", &tame(promise));
     }
     if document.findings.len() > 3 {
-        out +=
-            &style.dim(&format!("  … and {} more comparisons in the report.", document.findings.len() - 3));
+        let more = more_comparisons(document.findings.len() - 3);
+        out += &style.dim(&format!("  … and {more} in the report."));
         out.push('\n');
     }
     for note in last_commit_notes(results) {
