@@ -174,10 +174,10 @@ pub fn measure(
     let mut accepted = if plan.side == Side::Sender { fill(store, plan, watch)? } else { Vec::new() };
     let mut archive = Archive::open(directory).map_err(LoadError::from)?;
     let figures = Figures::default();
-    let before = (cpu_us(store), store.log_bytes());
-    let ran_again_before = store.ran_again();
+    let counters = || (cpu_us(store), store.log_bytes(), store.ran_again());
+    let before = counters();
     let ran = run_watched(store, plan, &figures, Some(&mut archive), Stage::Running, watch)?;
-    let after = (cpu_us(store), store.log_bytes());
+    let after = counters();
     let counted = figures.snapshot();
     let messages = if plan.side == Side::Sender { counted.finished } else { counted.accepted };
     let each = |pair: (Option<u64>, Option<u64>)| {
@@ -185,7 +185,6 @@ pub fn measure(
         Some(after.saturating_sub(before) as f64 / messages.max(1) as f64)
     };
     let memory_bytes = store.memory_bytes();
-    let ran_again = store.ran_again().map(|it| it - ran_again_before.unwrap_or(0));
     accepted.extend(ran.accepted);
     let report = if verify {
         let mut goes_on = on_time(|elapsed_s| {
@@ -240,7 +239,7 @@ pub fn measure(
         figures: counted,
         log_bytes_per_message: each((before.1, after.1)),
         cpu_us_per_message: each((before.0, after.0)),
-        ran_again,
+        ran_again: after.2.zip(before.2).map(|(after, before)| after - before),
         memory_bytes,
         violations: report.as_ref().map(|it| it.count),
         checked: report.map(|it| it.checked()).unwrap_or_default(),

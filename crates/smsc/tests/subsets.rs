@@ -4,7 +4,7 @@
 mod steps;
 
 use proptest::test_runner::{Config, TestRunner};
-use smsc::centre::{Rules, recover};
+use smsc::centre::recover;
 use smsc::check::check;
 use smsc::model::{
     Account, EncodedPart, IdBlock, Message, Queued, Record, RetryTimer, Scheduled, Sent, State, Station,
@@ -17,7 +17,7 @@ use steps::{Run, Step, steps};
 
 fn open(dir: &Path, unlogged: Unlogged) -> Result<Box<dyn Store>, StoreError> {
     let options = MmdbOptions { unlogged, segment_mib: 1, ..MmdbOptions::default() };
-    StoreKind::Mmdb.open(dir, &options, Rules { accounts: false, ..StoreKind::Mmdb.rules() })
+    StoreKind::Mmdb.open(dir, &options, StoreKind::Mmdb.rules())
 }
 
 /// Every row but the block of numbers, of which a restart takes a new one; those of a table beside each other.

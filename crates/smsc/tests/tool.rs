@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use smsc::centre::Rules;
+use smsc::model::Unlogged;
 use smsc::store::{MmdbOptions, StoreKind};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -350,6 +351,10 @@ fn a_store_that_leaves_tables_out_is_checked_as_it_was_made() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("leaves out of its log ms_state, sent (asked for: encoded_msg, "), "{said}");
+    let help = text(&smsc(dir.path(), &["bench", "--help"]).stdout);
+    for table in Unlogged::ALL.tables() {
+        assert!(help.contains(table.name), "the help does not name {}", table.name);
+    }
 }
 
 /// Rows of JSON had six numbers without a name, and did not tell with what they were measured.
@@ -383,8 +388,8 @@ fn a_row_of_json_says_what_it_is_and_what_was_asked_for() {
         let wanted = serde_json::json!([seed, 50, "field", 2000, 43.2, 0.5, 1_000_000, null]);
         assert_eq!(serde_json::json!(asked), wanted, "{row}");
         let axes = serde_json::json!({
-            "selective": true, "unlogged": ["ms_state", "sent"], "after_images": true, "group_commit": true, "streams": 2, "stream_dirs": [],
-            "segment_mib": 1, "locking": "record",
+            "selective": true, "unlogged": ["ms_state", "sent"], "after_images": true, "group_commit": true,
+            "streams": 2, "stream_dirs": [], "segment_mib": 1, "locking": "record",
         });
         assert_eq!(row["mmdb"], axes);
         assert_eq!(row["quantiles"], serde_json::json!(["min", "p50", "p90", "p99", "p99.9", "max"]));

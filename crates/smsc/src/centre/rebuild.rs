@@ -28,7 +28,7 @@ type Timers = HashMap<StationKey, RetryTimer>;
 pub(super) fn rebuild(tables: Box<dyn Rebuild + '_>, has_flusher: bool) -> Result<usize, StoreError> {
     let parts = std::thread::available_parallelism().map_or(2, usize::from);
     let panicked = |_| StoreError::protocol("a thread of recovery panicked");
-    let rows = std::thread::scope(|scope| {
+    let rows = std::thread::scope(|scope| -> Result<usize, StoreError> {
         let tables = &*tables;
         let read = |part| {
             scope.spawn(move || {
@@ -47,9 +47,7 @@ pub(super) fn rebuild(tables: Box<dyn Rebuild + '_>, has_flusher: bool) -> Resul
         let make = |(signs, timers)| scope.spawn(move || rows_of_stations(tables, signs, &timers));
         let makers: Vec<_> = of_each.map(make).collect();
         makers.into_iter().try_fold(all.rows, |rows, maker| Ok(rows + maker.join().map_err(panicked)??))
-    });
-    let rows: Result<usize, StoreError> = rows;
-    let rows = rows?;
+    })?;
     tables.finish()?;
     Ok(rows)
 }
@@ -80,9 +78,8 @@ impl Gathered {
     /// Makes what follows from each message of one part.
     fn messages(&mut self, tables: &dyn Rebuild, part: usize, has_flusher: bool) -> Result<(), StoreError> {
         let lost = tables.lost();
-        let follow =
-            Unlogged::of([EncodedPart::TABLE, Queued::TABLE, Scheduled::TABLE, Station::TABLE, Sent::TABLE]);
-        if lost.tables().all(|table| !follow.contains(table)) {
+        // The only table that follows from no message.
+        if lost == Unlogged::of([RetryTimer::TABLE]) {
             return Ok(());
         }
         let mut write = tables.writer();
