@@ -4,7 +4,7 @@ use super::{Medium, MediumFile};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// Zeros are written in pieces of this size, bytes.
@@ -42,6 +42,38 @@ impl Drop for Locked {
     }
 }
 
+fn locked(f: File) -> io::Result<Box<dyn Send + Sync>> {
+    rustix::fs::flock(&f, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
+    Ok(Box::new(Locked(f)))
+}
+
+/// Makes a directory and all above it that are missing, and makes every new name durable: a power cut that takes one of them takes all
+/// that is below. What is there already may have been made by a process that was killed before it got so far, so its name is synced
+/// as well, as far up as this is allowed.
+fn make_dirs(
+    path: &Path,
+    make: &mut dyn FnMut(&Path) -> io::Result<()>,
+    sync: &mut dyn FnMut(&Path) -> io::Result<()>,
+) -> io::Result<()> {
+    let missing: Vec<&Path> = path.ancestors().take_while(|dir| !dir.is_dir()).collect();
+    for dir in missing.iter().rev() {
+        match make(dir) {
+            // Another process was faster.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {}
+            done => done?,
+        }
+    }
+    for (i, dir) in path.ancestors().enumerate() {
+        let Some(above) = dir.parent() else { break };
+        match sync(above) {
+            Err(e) if i < missing.len() => return Err(e),
+            Err(_) => break,
+            Ok(()) => {}
+        }
+    }
+    Ok(())
+}
+
 impl Medium for FileMedium {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
         Ok(Arc::new(OsFile(OpenOptions::new().read(true).write(true).open(path)?)))
@@ -53,15 +85,8 @@ impl Medium for FileMedium {
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        if path.is_dir() {
-            return Ok(());
-        }
-        std::fs::create_dir_all(path)?;
-        // The new name must be durable too, or a power cut loses the directory with all that is in it.
-        match path.parent() {
-            Some(p) if !p.as_os_str().is_empty() => File::open(p)?.sync_all(),
-            _ => File::open(".")?.sync_all(),
-        }
+        let sync = |dir: &Path| File::open(dir)?.sync_all();
+        make_dirs(&std::path::absolute(path)?, &mut |dir| std::fs::create_dir(dir), &mut |dir| sync(dir))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -96,9 +121,29 @@ impl Medium for FileMedium {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
-        let f = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        rustix::fs::flock(&f, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
-        Ok(Box::new(Locked(f)))
+        locked(OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?)
+    }
+
+    fn lock_existing(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        match OpenOptions::new().read(true).write(true).open(path) {
+            Ok(f) => locked(f).map(Some),
+            // Neither is a path through what is no directory a lock; what it is shows when it is used.
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn resolve(&self, path: &Path) -> PathBuf {
+        let mut at = PathBuf::new();
+        for part in std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()).components() {
+            match part {
+                Component::CurDir => {}
+                Component::ParentDir => drop(at.pop()),
+                // From the first that is not there on, names are as they are given.
+                _ => at = at.join(part).canonicalize().unwrap_or_else(|_| at.join(part)),
+            }
+        }
+        at
     }
 }
 
@@ -157,5 +202,77 @@ impl MediumFile for OsFile {
 
     fn drop_cache(&self) -> io::Result<()> {
         Ok(rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("mmdb-medium-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    /// Only the last of four new directories was made durable, by a sync of the third: a power cut could take the first, and with it the
+    /// log of commits that were acknowledged.
+    #[test]
+    fn every_directory_that_is_made_is_synced_up_to_the_first_that_was_there() {
+        let base = place("dirs");
+        let run = |path: &Path, fails: Option<&Path>| {
+            let (mut made, mut synced) = (Vec::new(), Vec::new());
+            let done = make_dirs(
+                path,
+                &mut |dir| {
+                    made.push(dir.to_path_buf());
+                    std::fs::create_dir(dir)
+                },
+                &mut |dir| {
+                    synced.push(dir.to_path_buf());
+                    if fails == Some(dir) { Err(io::ErrorKind::PermissionDenied.into()) } else { Ok(()) }
+                },
+            );
+            (done.is_ok(), made, synced)
+        };
+        let paths = ["a", "a/b", "a/b/c", "a/b/c/d"].map(|p| base.join(p));
+        let (done, made, synced) = run(&paths[3], None);
+        assert!(done && made == paths);
+        assert_eq!(synced[..4], [paths[2].clone(), paths[1].clone(), paths[0].clone(), base.clone()]);
+        assert_eq!(synced.last().unwrap(), Path::new("/"));
+        // One that is there may be as young.
+        let (done, made, synced) = run(&paths[3], Some(&paths[0]));
+        assert_eq!((done, made.len()), (true, 0), "whoever made it had to sync it");
+        assert_eq!(synced, [paths[2].clone(), paths[1].clone(), paths[0].clone()]);
+        // What is made here must be durable here.
+        assert!(!run(&base.join("x/y"), Some(&base)).0);
+        // A file in the way is an error.
+        std::fs::write(base.join("file"), "").unwrap();
+        assert!(!run(&base.join("file"), None).0 && !run(&base.join("file/x"), None).0);
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn every_name_of_a_place_resolves_to_one() {
+        let base = place("resolve").canonicalize().unwrap();
+        std::fs::create_dir_all(base.join("real/sub")).unwrap();
+        std::os::unix::fs::symlink(base.join("real"), base.join("link")).unwrap();
+        for name in ["real/sub", "link/sub", "link/../real/./sub", "real/sub/../../link/sub/"] {
+            assert_eq!(FileMedium.resolve(&base.join(name)), base.join("real/sub"));
+        }
+        assert_eq!(FileMedium.resolve(&base.join("link/new/../other")), base.join("real/other"));
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+
+    #[test]
+    fn a_lock_is_one_at_a_time_and_looking_makes_no_file() {
+        let base = place("lock");
+        let path = base.join("LOCK");
+        assert!(FileMedium.lock_existing(&path).unwrap().is_none() && !path.exists());
+        let held = FileMedium.lock(&path).unwrap();
+        assert_eq!(FileMedium.lock_existing(&path).err().map(|e| e.kind()), Some(io::ErrorKind::WouldBlock));
+        drop(held);
+        assert!(FileMedium.lock_existing(&path).unwrap().is_some());
+        std::fs::remove_dir_all(&base).unwrap();
     }
 }

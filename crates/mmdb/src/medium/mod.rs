@@ -18,7 +18,7 @@ pub use memory::MemoryMedium;
 
 use std::fmt::Debug;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A place that holds directories of files.
@@ -38,6 +38,8 @@ use std::sync::Arc;
 /// m.remove(Path::new("/d/b"))?;
 /// let ours = m.lock(Path::new("/d/LOCK"))?;
 /// assert!(m.lock(Path::new("/d/LOCK")).is_err(), "one at a time");
+/// assert!(m.lock_existing(Path::new("/d/LOCK")).is_err());
+/// assert_eq!(m.resolve(Path::new("/d")), Path::new("/d"), "no links here");
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait Medium: Send + Sync + Debug {
@@ -45,7 +47,7 @@ pub trait Medium: Send + Sync + Debug {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>>;
     /// Creates an empty file, replacing one of that name.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>>;
-    /// Creates a directory and its parents; fine if it is there.
+    /// Creates a directory and its parents, durably; fine if it is there.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// Renames a file within one directory, atomically, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -57,6 +59,16 @@ pub trait Medium: Send + Sync + Debug {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Takes the exclusive right to use a database; `WouldBlock` if another holds it. Dropping gives it back.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
+    /// As [`Medium::lock`] for who only reads: makes no file, and gives `None` if there is none to lock. The default is for media
+    /// whose locks are no files.
+    fn lock_existing(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        self.lock(path).map(Some)
+    }
+    /// The one name of a place that has several, as far as it exists: without links, `.` and `..`. The default is for media where
+    /// every place has one name.
+    fn resolve(&self, path: &Path) -> PathBuf {
+        path.to_path_buf()
+    }
 }
 
 /// An open file of a [`Medium`].
