@@ -5,19 +5,21 @@
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::identity::Identity;
+use crate::log::mark::{self, Mark};
 use crate::log::segment;
-use crate::manifest::{self, Image, Manifest, Published};
+use crate::manifest::{self, Image, Inventory, Manifest, Published};
 use crate::medium::Medium;
 use crate::recovery::buffer::Buffer;
 use crate::recovery::scan;
+use crate::recovery::survey::{LOCK, Locks, Purpose, Survey, check_places};
 use crate::schema::Logging;
 use std::path::Path;
 
-/// Refuses a directory that holds a database.
+/// Refuses a directory that holds anything.
 pub(crate) fn require_empty(medium: &dyn Medium, to: &Path) -> Result<()> {
-    medium.create_dir(to).map_err(Error::io("create directory", to))?;
     let names = medium.list(to).map_err(Error::io("list", to))?;
-    if let Some(n) = names.iter().find(|n| *n != "LOCK") {
+    if let Some(n) = names.iter().find(|n| *n != LOCK) {
         let e = std::io::Error::other("the directory is not empty");
         return Err(Error::io("write", &to.join(n))(e));
     }
@@ -30,7 +32,12 @@ impl Engine {
         self.log.check()?;
         // Keeps checkpoints from recycling segments meanwhile.
         let admin = self.admin.lock();
-        require_empty(medium, to)?;
+        let dirs: Vec<_> = (0..self.log.streams.len()).map(|i| to.join(format!("log-{i}"))).collect();
+        dirs.iter().map(AsRef::as_ref).chain([to]).try_for_each(|dir| require_empty(medium, dir))?;
+        medium.create_dir(to).map_err(Error::io("create directory", to))?;
+        // A database of its own from now on: its log and the original's cannot be mistaken for each other.
+        let identity = Identity::random();
+        let stated = &admin.stated;
         let g0 = self.quiesce();
         let size = self.space.container_size;
         let path = to.join(manifest::image_name(0));
@@ -56,11 +63,13 @@ impl Engine {
         file.sync().map_err(Error::io("sync", &path))?;
         let g1 = self.log.last();
         self.log.flush_all()?;
-        for (i, s) in self.log.streams.iter().enumerate() {
-            let dir = to.join(format!("log-{i}"));
-            medium.create_dir(&dir).map_err(Error::io("create directory", &dir))?;
+        let mut logs = Vec::new();
+        for (i, (s, dir)) in self.log.streams.iter().zip(&dirs).enumerate() {
+            medium.create_dir(dir).map_err(Error::io("create directory", dir))?;
+            Mark { identity, stream: i as u32, life: stated.life() }.store(medium, dir)?;
+            let mut log = Inventory::default();
             for number in s.live_segments() {
-                let mut scanned = scan::read(medium, s.dir(), i, number, &admin.epochs, Buffer::default())?;
+                let mut scanned = scan::read(medium, s.dir(), i, number, &stated.epochs, Buffer::default())?;
                 let cut = scanned.epoch.map_or(0, |e| e.cut.min(g1));
                 let end = scanned.frames.iter().filter(|f| f.gsn <= cut).map(|f| f.at + f.len).max();
                 // A segment that is ready but empty has no place in the copy.
@@ -70,21 +79,28 @@ impl Engine {
                 let file = medium.create(&path).map_err(Error::io("create", &path))?;
                 file.write_at(0, &scanned.bytes).map_err(Error::io("write", &path))?;
                 file.sync().map_err(Error::io("sync", &path))?;
+                log.segments.push(number);
+                log.next = number + 1;
             }
-            medium.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
+            medium.sync_dir(dir).map_err(Error::io("sync", dir))?;
+            logs.push(log);
         }
         medium.sync_dir(to).map_err(Error::io("sync", to))?;
         let m = Manifest {
+            identity,
+            closed: true,
             horizon: g1,
+            before: None,
+            logs,
             checkpoint: Some(Published { side: 0, g0, g1, images }),
-            ..self.manifest(&admin)
+            ..self.manifest(stated)
         };
         m.store(medium, to).map_err(|e| e.1)
     }
 }
 
-/// Copies a backup (or a closed database) from `from` to the empty directory `to`, byte by byte, and durably. Opening
-/// `to` checks it.
+/// Copies a backup (or a closed database whose log lies in its directory) from `from` to the empty directory `to`, durably; the log goes
+/// where `options` say. The copy is a database of its own. Opening `to` checks it.
 ///
 /// ```
 /// use mmdb::{Database, Options, restore};
@@ -98,22 +114,33 @@ impl Engine {
 /// ```
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Corrupt`] if `from` has no valid manifest.
+/// [`Error::Io`]; [`Error::Corrupt`] if `from` has no valid manifest or a segment is missing; [`Error::Directory`] if a log directory is.
 pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &crate::Options) -> Result<()> {
     let (from, to, medium) = (from.as_ref(), to.as_ref(), &*options.medium);
-    let m = Manifest::load(medium, from)?
-        .ok_or_else(|| Error::corrupt(&from.join(manifest::NAME), 0, "there is no manifest"))?;
-    require_empty(medium, to)?;
-    let mut dirs: Vec<_> =
-        (0..m.streams).map(|i| (from.join(format!("log-{i}")), options.stream_dir(to, i as usize))).collect();
-    dirs.push((from.to_path_buf(), to.to_path_buf()));
-    for (a, b) in dirs {
-        medium.create_dir(&b).map_err(Error::io("create directory", &b))?;
-        let names = medium.list(&a).map_err(Error::io("list", &a))?;
-        for n in names.iter().filter(|n| *n != "LOCK" && *n != manifest::NAME) {
+    let mut locks = Locks::default();
+    let source = crate::Options { stream_dirs: Vec::new(), ..options.clone() };
+    let mut found = Survey::take(from, &source, Purpose::Read, &mut locks)?;
+    let Some(m) = &found.manifest else {
+        return Err(Error::corrupt(&from.join(manifest::NAME), 0, "there is no manifest"));
+    };
+    let m = Manifest { identity: Identity::random(), before: None, ..m.clone() };
+    found.require_whole()?;
+    check_places(to, options, m.logs.len(), true)?;
+    let targets: Vec<_> = (0..m.logs.len()).map(|i| options.stream_dir(to, i)).collect();
+    targets.iter().map(AsRef::as_ref).chain([to]).try_for_each(|dir| require_empty(medium, dir))?;
+    let logs = found.homes.iter().map(|h| h.dir.as_path()).zip(targets.iter().map(AsRef::as_ref));
+    for (i, (a, b)) in logs.chain([(from, to)]).enumerate() {
+        medium.create_dir(b).map_err(Error::io("create directory", b))?;
+        let names = medium.list(a).map_err(Error::io("list", a))?;
+        let ours = [LOCK, mark::NAME, manifest::NAME];
+        for n in names.iter().filter(|n| !ours.contains(&n.as_str())) {
             copy(medium, &a.join(n), &b.join(n))?;
         }
-        medium.sync_dir(&b).map_err(Error::io("sync", &b))?;
+        // Before its first opening a database has no marks.
+        if i < targets.len() && m.life().is_some() {
+            Mark { identity: m.identity, stream: i as u32, life: m.life() }.store(medium, b)?;
+        }
+        medium.sync_dir(b).map_err(Error::io("sync", b))?;
     }
     // Last, so that a copy that was cut off is no database.
     m.store(medium, to).map_err(|e| e.1)

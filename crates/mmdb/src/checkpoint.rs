@@ -10,6 +10,7 @@
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::identity::{Identity, Life};
 use crate::log::Sabotage;
 use crate::manifest::{self, Epoch, Image, Manifest, Published};
 use crate::medium::MediumFile;
@@ -20,24 +21,50 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
-/// What the manifest will say, and what the sides' files hold. One user at a time.
-#[derive(Debug, Default)]
-pub(crate) struct Admin {
+/// What the manifest on the disk states. It is never changed in place: [`Engine::state`] takes the place of it with another one once that
+/// is stored. So a failure leaves behind what was there before, whole.
+#[derive(Clone, Debug)]
+pub(crate) struct Stated {
+    pub(crate) identity: Identity,
+    /// The life before this one, until the marks of all streams name this one.
+    pub(crate) before: Option<Life>,
     pub(crate) next_table: u32,
     pub(crate) schemas: Vec<(u32, Schema)>,
     pub(crate) epochs: Vec<Epoch>,
     pub(crate) published: Option<Published>,
-    /// Per side: checksum of each container's image in the file.
+}
+
+impl Stated {
+    /// Nothing, for a database without files.
+    pub(crate) fn nothing() -> Stated {
+        Stated {
+            identity: Identity::random(),
+            before: None,
+            next_table: 1,
+            schemas: Vec::new(),
+            epochs: Vec::new(),
+            published: None,
+        }
+    }
+
+    pub(crate) fn life(&self) -> Option<Life> {
+        self.epochs.last().map(|e| e.life())
+    }
+}
+
+/// What the manifest says, and what the sides' files hold. One user at a time.
+#[derive(Debug)]
+pub(crate) struct Admin {
+    pub(crate) stated: Stated,
+    /// Per side: checksum of each container's image in the file. A container that is not dirty on a side has one there.
     pub(crate) crcs: [HashMap<(u32, u32), u32>; 2],
 }
 
 impl Admin {
-    pub(crate) fn forget_table(&mut self, id: u32) {
+    /// After the manifest without the table is stored: what its images held is nobody's any more.
+    pub(crate) fn forget_images(&mut self, table: u32) {
         for side in &mut self.crcs {
-            side.retain(|k, _| k.0 != id);
-        }
-        if let Some(p) = &mut self.published {
-            p.images.retain(|i| i.table != id);
+            side.retain(|k, _| k.0 != table);
         }
     }
 }
@@ -100,7 +127,8 @@ impl<'a> Stepwise<'a> {
     pub(crate) fn begin(engine: &'a Engine) -> Result<Stepwise<'a>> {
         engine.log.check()?;
         let admin = engine.admin.lock();
-        let side = admin.published.as_ref().map_or(0, |p| 1 - p.side);
+        engine.require_own_manifest(&admin.stated)?;
+        let side = admin.stated.published.as_ref().map_or(0, |p| 1 - p.side);
         let medium = &*engine.options.medium;
         let path = engine.path.join(manifest::image_name(side));
         let file = match medium.open(&path) {
@@ -124,8 +152,9 @@ impl<'a> Stepwise<'a> {
             let Some(c) = t.containers.get(*n) else { continue };
             let copy = {
                 let bytes = c.bytes.read();
-                // Writers set it under the exclusive latch, so nothing is missed.
-                if !c.dirty[self.side].swap(false, Ordering::Relaxed) || bytes.is_empty() {
+                // Writers set it under the exclusive latch, so nothing is missed. An image without a checksum is none.
+                let known = self.admin.crcs[self.side].contains_key(&(t.id, *n));
+                if (!c.dirty[self.side].swap(false, Ordering::Relaxed) && known) || bytes.is_empty() {
                     continue;
                 }
                 bytes.to_vec()
@@ -156,26 +185,26 @@ impl<'a> Stepwise<'a> {
         }
         let mut images = Vec::with_capacity(self.work.len());
         for (t, n) in &self.work {
-            let crc = self.admin.crcs[self.side].get(&(t.id, *n)).copied();
-            if let (Some(c), Some(crc)) = (t.containers.get(*n), crc) {
-                images.push(Image { table: t.id, number: *n, class: c.class, image: c.image, crc });
-            }
+            let Some(c) = t.containers.get(*n) else { continue };
+            // Published without it, the container would be missing at the next opening, and its log gone.
+            let Some(&crc) = self.admin.crcs[self.side].get(&(t.id, *n)) else {
+                let what = format!(
+                    "no checksum is known of the image of container {n} of table {} (a defect of this crate); the checkpoint was given up",
+                    t.schema.name
+                );
+                return Err(Error::corrupt(&path, u64::from(c.image) * e.space.container_size as u64, what));
+            };
+            images.push(Image { table: t.id, number: *n, class: c.class, image: c.image, crc });
         }
-        let before = self.admin.published.replace(Published { side: self.side, g0: self.g0, g1, images });
-        let epochs = self.admin.epochs.clone();
+        let published = Some(Published { side: self.side, g0: self.g0, g1, images });
         // What earlier lives logged is all in the images.
-        if let Some(last) = epochs.last().copied() {
-            self.admin.epochs = vec![last];
-        }
-        if let Err(err) = e.store_manifest(&mut self.admin) {
-            self.admin.published = before;
-            self.admin.epochs = epochs;
-            return Err(err);
-        }
+        let epochs = self.admin.stated.epochs.last().copied().into_iter().collect();
+        let next = Stated { published, epochs, ..self.admin.stated.clone() };
+        let manifest = e.state(&mut self.admin, next)?;
         self.published = true;
         let mut segments = 0;
-        for s in &e.log.streams {
-            segments += s.recycle(self.g0)? as u64;
+        for (s, stated) in e.log.streams.iter().zip(&manifest.logs) {
+            segments += s.recycle(self.g0, &stated.segments)? as u64;
         }
         let c = &e.counters;
         c.checkpoints.fetch_add(1, Ordering::Relaxed);
@@ -193,29 +222,102 @@ impl Engine {
         Stepwise::begin(self)?.finish()
     }
 
-    pub(crate) fn manifest(&self, admin: &Admin) -> Manifest {
+    /// The manifest that states this, with what the log holds now.
+    pub(crate) fn manifest(&self, stated: &Stated) -> Manifest {
+        let g0 = stated.published.as_ref().map_or(0, |p| p.g0);
         Manifest {
+            identity: stated.identity,
             container_size: self.space.container_size as u32,
-            streams: self.log.streams.len() as u32,
             kind: self.options.log_kind,
+            closed: false,
             horizon: self.log.horizon(),
-            epochs: admin.epochs.clone(),
-            next_table: admin.next_table,
-            tables: admin.schemas.clone(),
-            checkpoint: admin.published.clone(),
+            before: stated.before,
+            epochs: stated.epochs.clone(),
+            next_table: stated.next_table,
+            tables: stated.schemas.clone(),
+            logs: self.log.streams.iter().map(|s| s.inventory(g0)).collect(),
+            checkpoint: stated.published.clone(),
         }
     }
 
-    /// Replaces the manifest. If it is unknown which of the two is on the disk, the database is poisoned: a further
-    /// checkpoint might overwrite the side that the disk's manifest names.
-    pub(crate) fn store_manifest(&self, admin: &mut Admin) -> Result<()> {
-        let stored = self.manifest(admin).store(&*self.options.medium, &self.path);
-        if let Err((maybe, err)) = stored {
+    /// Makes `next` what the manifest states: first on the disk, then here. After an error everything is as it was; if it is
+    /// unknown which of the two is on the disk, the database is poisoned: a further checkpoint might overwrite the side that the
+    /// disk's manifest names. Returns the manifest stored.
+    pub(crate) fn state(&self, admin: &mut Admin, next: Stated) -> Result<Manifest> {
+        let manifest = self.manifest(&next);
+        self.store_manifest(&admin.stated, &manifest)?;
+        admin.stated = next;
+        Ok(manifest)
+    }
+
+    /// States that nothing comes after the horizon: the end of a life. Nothing may be committed any more.
+    pub(crate) fn state_closed(&self) -> Result<()> {
+        let admin = self.admin.lock();
+        self.store_manifest(&admin.stated, &Manifest { closed: true, ..self.manifest(&admin.stated) })
+    }
+
+    /// Refuses to go on if the directory is not the one that was opened, to which the lock belongs: if that was moved away, there may be
+    /// another database in its place.
+    fn require_own_manifest(&self, stated: &Stated) -> Result<()> {
+        let there = Manifest::load(&*self.options.medium, &self.path)?;
+        let is_ours = |m: &Manifest| m.identity == stated.identity && m.life() == stated.life();
+        if there.as_ref().is_some_and(is_ours) {
+            return Ok(());
+        }
+        let what = "MANIFEST is not the one that was written here: the directory was replaced or emptied while the database was open";
+        let err = Error::directory(&self.path, what);
+        self.log.poison(&err.to_string());
+        Err(err)
+    }
+
+    fn store_manifest(&self, stated: &Stated, manifest: &Manifest) -> Result<()> {
+        if self.options.reference {
+            return Ok(());
+        }
+        self.log.check()?;
+        self.require_own_manifest(stated)?;
+        manifest.store(&*self.options.medium, &self.path).map_err(|(maybe, err)| {
             if maybe {
                 self.log.poison(&err.to_string());
             }
-            return Err(err);
-        }
-        Ok(())
+            err
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{ColumnType, Database, Error, Options, Schema};
+
+    fn sample(options: Options) -> Database {
+        let db = Database::open("/db", options).unwrap();
+        let t =
+            db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"])).unwrap();
+        (0..9).for_each(|i| db.run(|tx| tx.insert(&t, &[i.into()])).unwrap());
+        db.checkpoint().unwrap();
+        db.checkpoint().unwrap();
+        db
+    }
+
+    fn rows(options: Options) -> usize {
+        let db = Database::open("/db", options).unwrap();
+        db.begin().unwrap().scan(&db.table("t").unwrap()).unwrap().count()
+    }
+
+    /// A container whose image had no checksum was left out of the checkpoint, whose log was then recycled: the table was empty at the
+    /// next opening. Such a container is copied again; should one still have none in the end, nothing is published.
+    #[test]
+    fn an_image_without_a_checksum_is_copied_again_and_never_published() {
+        let options = Options::in_memory();
+        let db = sample(options.clone());
+        db.0.engine.admin.lock().crcs.iter_mut().for_each(|side| side.clear());
+        assert_eq!((db.checkpoint().unwrap().containers, db.checkpoint().unwrap().containers), (1, 1));
+        let mut step = db.checkpoint_stepwise().unwrap();
+        while step.step().unwrap() {}
+        step.admin.crcs.iter_mut().for_each(|side| side.clear());
+        let refused = step.finish().unwrap_err();
+        assert!(matches!(&refused, Error::Corrupt { what, .. } if what.contains("no checksum")), "{refused}");
+        drop(db);
+        assert_eq!(rows(options), 9);
     }
 }

@@ -10,7 +10,7 @@ use crate::options::{Durability, Options};
 use crate::recovery;
 use crate::schema::Schema;
 use crate::stats::Stats;
-use crate::sync::atomic::Ordering;
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{self, Mutex};
 use crate::table::{Table, TableInner};
@@ -46,18 +46,33 @@ pub struct Database(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// The closing was begun: it is done once.
+    is_closing: AtomicBool,
 }
 
-impl Drop for Inner {
-    fn drop(&mut self) {
+impl Inner {
+    /// Makes everything durable, ends the threads, and leaves the evidence: a manifest that states the last commit. Only the last
+    /// handle calls this, so nothing is committed meanwhile.
+    fn shut_down(&self) -> Result<()> {
+        if self.is_closing.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
         let log = &self.engine.log;
-        // Best effort: what is not acknowledged may be lost anyway.
-        let _ = log.flush_all();
+        let flushed = log.flush_all();
         log.stop();
         for t in self.threads.lock().drain(..) {
             t.thread().unpark();
             let _ = t.join();
         }
+        flushed?;
+        self.engine.state_closed()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Best effort: what is not acknowledged may be lost anyway, and what is needs no evidence to be there.
+        let _ = self.shut_down();
     }
 }
 
@@ -82,8 +97,9 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Corrupt`] names the file and offset if acknowledged data is missing or damaged: nothing is changed, and
-    /// [`crate::salvage`] can save what is readable. [`Error::Io`] with `WouldBlock` if the database is open elsewhere.
+    /// [`Error::Corrupt`] names the file and offset if acknowledged data is missing or damaged, [`Error::Directory`] a directory that is
+    /// missing or does not belong to the database: nothing is changed, and [`crate::salvage`] can save what is readable.
+    /// [`Error::Io`] with `WouldBlock` if the database, or one of its log directories, is open elsewhere.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         let engine = Arc::new(recovery::open(path.as_ref(), options)?);
         let mut threads = Vec::new();
@@ -116,7 +132,11 @@ impl Database {
                 threads.push(t.spawn(run).map_err(failed)?);
             }
         }
-        Ok(Database(Arc::new(Inner { engine, threads: Mutex::new(threads) })))
+        Ok(Database(Arc::new(Inner {
+            engine,
+            threads: Mutex::new(threads),
+            is_closing: AtomicBool::new(false),
+        })))
     }
 
     /// A new database on a medium in memory.
@@ -158,20 +178,16 @@ impl Database {
         if e.names.read().contains_key(&schema.name) {
             return Err(Error::TableExists { table: schema.name });
         }
-        let id = admin.next_table;
+        let id = admin.stated.next_table;
         if id >= MAX_TABLES {
             let reason = "as many tables as a database can have were created".into();
             return Err(Error::Schema { table: schema.name, reason });
         }
         let table = Arc::new(TableInner::new(id, schema, e.space.clone(), e.options.reference));
-        admin.next_table += 1;
-        admin.schemas.push((id, table.schema.clone()));
-        if !e.options.reference
-            && let Err(err) = e.store_manifest(&mut admin)
-        {
-            admin.schemas.retain(|s| s.0 != id);
-            return Err(err);
-        }
+        let mut next = admin.stated.clone();
+        next.next_table += 1;
+        next.schemas.push((id, table.schema.clone()));
+        e.state(&mut admin, next)?;
         e.names.write().insert(table.schema.name.clone(), id);
         if !e.tables.put(id, table.clone()) {
             return Err(Error::TableExists { table: table.schema.name.clone() });
@@ -237,15 +253,14 @@ impl Database {
         let mut admin = e.admin.lock();
         // Commits that are numbered must be durable before their records may become unreadable.
         e.log.flush_all()?;
-        let before = admin.schemas.clone();
-        admin.schemas.retain(|s| s.0 != table.0.id);
-        admin.forget_table(table.0.id);
-        if !e.options.reference
-            && let Err(err) = e.store_manifest(&mut admin)
-        {
-            admin.schemas = before;
-            return Err(err);
+        let id = table.0.id;
+        let mut next = admin.stated.clone();
+        next.schemas.retain(|s| s.0 != id);
+        if let Some(p) = &mut next.published {
+            p.images.retain(|i| i.table != id);
         }
+        e.state(&mut admin, next)?;
+        admin.forget_images(id);
         table.0.dropped.store(true, Ordering::Release);
         e.names.write().remove(table.name());
         for (_, c) in table.0.containers.iter() {
@@ -478,7 +493,9 @@ impl Database {
         *self.0.engine.recovered.lock()
     }
 
-    /// Flushes and closes. Other clones of the handle keep the database open.
+    /// Flushes and closes, and states in the manifest which commit was the last: damage to the log of a closed database is always
+    /// noticed. Other clones of the handle keep the database open; then this only flushes, and the last one closes. Dropping the last one
+    /// does the same without telling of errors.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Options, Schema};
@@ -491,9 +508,13 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Poisoned`] or [`Error::Io`] if the last flush fails.
+    /// [`Error::Poisoned`] or [`Error::Io`] if the last flush fails; [`Error::Directory`] if the directory was replaced meanwhile.
     pub fn close(self) -> Result<()> {
-        self.flush()
+        self.flush()?;
+        match Arc::into_inner(self.0) {
+            Some(last) => last.shut_down(),
+            None => Ok(()),
+        }
     }
 
     /// Locks on a table name exist only while somebody holds them; for tests of leaks.

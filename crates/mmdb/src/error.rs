@@ -159,6 +159,15 @@ pub enum Error {
         /// What was found.
         what: String,
     },
+    /// A directory is not the one that belongs there: forgotten, missing, another database's, another stream's, an older copy. Nothing
+    /// was changed.
+    #[error("directory {}: {reason}", .dir.display())]
+    Directory {
+        /// The directory.
+        dir: PathBuf,
+        /// What is wrong with it, and what to do.
+        reason: String,
+    },
     /// A call to the operating system failed.
     #[error("{op} {}: {source}", .file.display())]
     Io {
@@ -191,6 +200,10 @@ impl Error {
     pub(crate) fn io(op: &'static str, file: &Path) -> impl FnOnce(io::Error) -> Error {
         let file = file.to_path_buf();
         move |e| Error::Io { op, file, source: Arc::new(e) }
+    }
+
+    pub(crate) fn directory(dir: &Path, reason: impl Into<String>) -> Error {
+        Error::Directory { dir: dir.to_path_buf(), reason: reason.into() }
     }
 
     pub(crate) fn corrupt(file: &Path, offset: u64, what: impl Into<String>) -> Error {

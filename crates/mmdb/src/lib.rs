@@ -33,6 +33,7 @@ mod database;
 mod engine;
 mod error;
 mod fill;
+mod identity;
 mod index;
 #[cfg(test)]
 mod interleavings;

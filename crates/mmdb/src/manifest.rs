@@ -1,17 +1,32 @@
 //! The manifest: what is where. Replaced whole and atomically; everything else is found through it.
 //!
 //! ```text
-//! magic "MMDBMAN1" | format u32 = 1 | container size u32 | streams u32 | log kind u8 | horizon u64
-//! epochs varint, each: number u32, salt u64, cut u64 (all ones while open)
-//! next table u32 | tables varint, each: id u32, schema
-//! checkpoint u8 (0 none, 1 side a, 2 side b); if any: G0 u64, G1 u64, containers varint,
-//!   each: table u32, number u32, class u8, image u32, CRC32C u32
-//! CRC32C u32 of all before
+//! offset size
+//!      0    8  magic "MMDBMAN1"
+//!      8    4  format = 2
+//!     12   16  identity of the database
+//!     28    4  container size
+//!     32    4  streams
+//!     36    1  log kind (0 differences, 1 after-images)
+//!     37    1  1 if the database was closed and not opened since
+//!     38    8  horizon: every commit up to this is durable
+//!     46   12  the life before the last, while a stream's mark may still name it: number u32, salt u64; else zeros
+//!     58    …  lives varint, each: number u32, salt u64, cut u64 (all ones while open); none before the first opening is done
+//!           4  next table
+//!           …  tables varint, each: id u32, schema
+//!           …  each stream: next segment u64, segments varint, each: number u64, rising
+//!           …  checkpoint u8 (0 none, 1 side a, 2 side b); if any: G0 u64, G1 u64, containers varint,
+//!              each: table u32, number u32, class u8, image u32, CRC32C u32
+//!           4  CRC32C of all before
 //! ```
+//! A stream's directory must hold each segment named, and those from `next segment` on without a gap. What is not named was only
+//! prepared when the manifest was written, or holds nothing that the checkpoint does not.
 
 use crate::codec::{Reader, put_u32, put_u64, put_varint, u32_at};
 use crate::error::{Error, Result};
+use crate::identity::{Identity, Life};
 use crate::log::frame::MAX_GSN;
+use crate::log::segment::MAX_NUMBER;
 use crate::medium::{self, Medium};
 use crate::options::{LogKind, MAX_STREAMS};
 use crate::schema::Schema;
@@ -20,7 +35,7 @@ use std::path::Path;
 
 pub(crate) const NAME: &str = "MANIFEST";
 const MAGIC: &[u8; 8] = b"MMDBMAN1";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Most tables that a database creates in its life: what a damaged number may cost is bounded.
 pub(crate) const MAX_TABLES: u32 = 1 << 20;
 
@@ -31,6 +46,27 @@ pub(crate) struct Epoch {
     pub(crate) salt: u64,
     /// Last commit of this life that counts.
     pub(crate) cut: u64,
+}
+
+impl Epoch {
+    pub(crate) fn life(self) -> Life {
+        Life { number: self.number, salt: self.salt }
+    }
+}
+
+/// The segments of one stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Inventory {
+    /// The number that the next segment made will have: those from here on come without a gap.
+    pub(crate) next: u64,
+    /// Those that must be there, rising.
+    pub(crate) segments: Vec<u64>,
+}
+
+impl Default for Inventory {
+    fn default() -> Self {
+        Inventory { next: 1, segments: Vec::new() }
+    }
 }
 
 /// Where the image of a container is, and its checksum.
@@ -54,25 +90,40 @@ pub(crate) struct Published {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Manifest {
+    pub(crate) identity: Identity,
     pub(crate) container_size: u32,
-    pub(crate) streams: u32,
     pub(crate) kind: LogKind,
+    /// Nothing came after it: what `horizon` states is all there is.
+    pub(crate) closed: bool,
     /// Every commit up to this was durable when the manifest was written.
     pub(crate) horizon: u64,
+    /// The life before the last, until the marks of all streams name the last.
+    pub(crate) before: Option<Life>,
+    /// Empty until the first opening is done: the streams' directories may not be made yet, and nothing is logged.
     pub(crate) epochs: Vec<Epoch>,
     pub(crate) next_table: u32,
     pub(crate) tables: Vec<(u32, Schema)>,
+    /// One for each stream.
+    pub(crate) logs: Vec<Inventory>,
     pub(crate) checkpoint: Option<Published>,
 }
 
 impl Manifest {
+    /// The life that wrote the manifest; `None` if the first opening was not done.
+    pub(crate) fn life(&self) -> Option<Life> {
+        self.epochs.last().map(|e| e.life())
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut b = MAGIC.to_vec();
         put_u32(&mut b, FORMAT);
+        self.identity.put(&mut b);
         put_u32(&mut b, self.container_size);
-        put_u32(&mut b, self.streams);
+        put_u32(&mut b, self.logs.len() as u32);
         b.push(u8::from(self.kind == LogKind::AfterImage));
+        b.push(u8::from(self.closed));
         put_u64(&mut b, self.horizon);
+        Life::put(self.before, &mut b);
         put_varint(&mut b, self.epochs.len() as u64);
         for e in &self.epochs {
             put_u32(&mut b, e.number);
@@ -84,6 +135,11 @@ impl Manifest {
         for (id, schema) in &self.tables {
             put_u32(&mut b, *id);
             schema.encode(&mut b);
+        }
+        for log in &self.logs {
+            put_u64(&mut b, log.next);
+            put_varint(&mut b, log.segments.len() as u64);
+            log.segments.iter().for_each(|&n| put_u64(&mut b, n));
         }
         match &self.checkpoint {
             None => b.push(0),
@@ -111,9 +167,11 @@ impl Manifest {
         if r.take(8)? != MAGIC || r.u32()? != FORMAT {
             return None;
         }
+        let identity = Identity::read(&mut r)?;
         let (container_size, streams) = (r.u32()?, r.u32()?);
         let kind = if r.u8()? == 0 { LogKind::Differential } else { LogKind::AfterImage };
-        let horizon = r.u64()?;
+        let (closed, horizon) = (r.u8()? != 0, r.u64()?);
+        let before = Life::read(&mut r)?;
         let mut epochs = Vec::new();
         for _ in 0..r.varint()? {
             epochs.push(Epoch { number: r.u32()?, salt: r.u64()?, cut: r.u64()? });
@@ -122,6 +180,17 @@ impl Manifest {
         let mut tables = Vec::new();
         for _ in 0..r.varint()? {
             tables.push((r.u32()?, Schema::decode(&mut r)?));
+        }
+        if !(1..=MAX_STREAMS as u32).contains(&streams) {
+            return None;
+        }
+        let mut logs = Vec::new();
+        for _ in 0..streams {
+            let mut log = Inventory { next: r.u64()?, segments: Vec::new() };
+            for _ in 0..r.varint()? {
+                log.segments.push(r.u64()?);
+            }
+            logs.push(log);
         }
         let checkpoint = match r.u8()? {
             0 => None,
@@ -144,19 +213,22 @@ impl Manifest {
         let commit = |n: u64| n <= MAX_GSN;
         let sane = (4096..=65536).contains(&container_size)
             && container_size.is_power_of_two()
-            && (1..=MAX_STREAMS as u32).contains(&streams)
             && next_table <= MAX_TABLES
             && commit(horizon)
             && epochs.iter().all(|e| e.number < u32::MAX && (commit(e.cut) || e.cut == u64::MAX))
+            && logs.iter().all(|l| l.next <= MAX_NUMBER && l.segments.is_sorted_by(|a, b| a < b))
             && checkpoint.as_ref().is_none_or(|c| c.g0 <= c.g1 && commit(c.g1));
         (r.is_empty() && sane).then_some(Manifest {
+            identity,
             container_size,
-            streams,
             kind,
+            closed,
             horizon,
+            before,
             epochs,
             next_table,
             tables,
+            logs,
             checkpoint,
         })
     }
@@ -174,8 +246,19 @@ impl Manifest {
         if crc32c::crc32c(&b[..n]) != u32_at(&b, n) || n == 0 {
             return Err(Error::corrupt(&path, 0, "the checksum of the manifest does not match"));
         }
+        if &b[..n.min(8)] != MAGIC {
+            return Err(Error::corrupt(&path, 0, "this is not the manifest of a database"));
+        }
+        let format = u32_at(&b[..n], 8);
+        if format != FORMAT {
+            let what = format!(
+                "the manifest has format {format} and this version of mmdb reads format {FORMAT}; `mmdb dump` of the version \
+                 that wrote it gives the rows, and nothing was changed"
+            );
+            return Err(Error::corrupt(&path, 8, what));
+        }
         let m = Manifest::decode(&b[..n]);
-        m.map(Some).ok_or_else(|| Error::corrupt(&path, 0, "not a manifest of a format this version reads"))
+        m.map(Some).ok_or_else(|| Error::corrupt(&path, 0, "the manifest contradicts itself"))
     }
 
     /// Replaces the stored manifest. An error comes with whether the new one may be in place.
@@ -199,13 +282,16 @@ mod tests {
         let schema = Schema::new("t").column("a", ColumnType::VarText(9)).primary_key(&["a"]);
         let image = Image { table: 3, number: 4, class: 5, image: 6, crc: 7 };
         Manifest {
+            identity: Identity::random(),
             container_size: 8192,
-            streams: 2,
             kind: LogKind::AfterImage,
+            closed: true,
             horizon: 9,
-            epochs: vec![Epoch { number: 1, salt: 2, cut: u64::MAX }],
+            before: Some(Life { number: 1, salt: 3 }),
+            epochs: vec![Epoch { number: 2, salt: 2, cut: u64::MAX }],
             next_table: 4,
             tables: vec![(3, schema)],
+            logs: vec![Inventory { next: 8, segments: vec![3, 4, 7] }, Inventory::default()],
             checkpoint: Some(Published { side: 1, g0: 1, g1: 2, images: vec![image] }),
         }
     }
@@ -215,9 +301,10 @@ mod tests {
         let m = crate::medium::MemoryMedium::new();
         let dir = Path::new("/d");
         assert!(Manifest::load(&m, dir).unwrap().is_none());
-        sample().store(&m, dir).unwrap();
-        assert_eq!(Manifest::load(&m, dir).unwrap(), Some(sample()));
-        let good = sample().encode();
+        let sample = sample();
+        sample.store(&m, dir).unwrap();
+        let good = sample.encode();
+        assert_eq!(Manifest::load(&m, dir).unwrap(), Some(sample));
         for bit in 0..good.len() * 8 {
             let mut bad = good.clone();
             bad[bit / 8] ^= 1 << (bit % 8);

@@ -67,7 +67,8 @@ pub struct Options {
     pub medium: Arc<dyn Medium>,
     /// Number of log streams, at least 1. Several pay with several devices. Default 1.
     pub streams: usize,
-    /// Directory of each stream; those not given are `log-N` in the database's directory.
+    /// Directory of each stream; those not given are `log-N` in the database's directory. The paths are not kept: who moves a directory
+    /// names the new place here. Each belongs to one stream of one database, which its file `STREAM` says; any other is refused.
     pub stream_dirs: Vec<PathBuf>,
     /// Size of a log segment, bytes; a multiple of 4096, at least 16 KiB. Default 64 MiB.
     pub segment_bytes: u64,

@@ -2,10 +2,12 @@
 
 use crate::backup::require_empty;
 use crate::error::{Error, Result};
+use crate::identity::Identity;
 use crate::log::record::{self, Kind};
-use crate::manifest::{self, Image, Manifest, Published};
+use crate::manifest::{self, Image, Inventory, Manifest, Published};
 use crate::options::Options;
 use crate::recovery::buffer::Buffer;
+use crate::recovery::survey::{Locks, Purpose, Survey};
 use crate::recovery::{self, Loaded, RecoveryReport, scan};
 use crate::row::Row;
 use crate::schema::{Logging, Schema};
@@ -62,9 +64,10 @@ pub struct Salvaged {
 /// [`Error::Corrupt`] if the manifest itself is unreadable; [`Error::Io`].
 pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &Options) -> Result<Salvaged> {
     let (from, to, medium) = (from.as_ref(), to.as_ref(), &*options.medium);
-    let loaded = recovery::load(from, options, true)?
+    let loaded = recovery::read(from, options, true)?
         .ok_or_else(|| Error::corrupt(&from.join(manifest::NAME), 0, "there is no manifest"))?;
     require_empty(medium, to)?;
+    medium.create_dir(to).map_err(Error::io("create directory", to))?;
     let cut = loaded.report.cut;
     let path = to.join(manifest::image_name(0));
     let file = medium.create(&path).map_err(Error::io("create", &path))?;
@@ -82,11 +85,17 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &Options) 
     }
     file.sync().map_err(Error::io("sync", &path))?;
     medium.sync_dir(to).map_err(Error::io("sync", to))?;
+    let old = loaded.manifest();
+    // A database of its own, without a log: its first opening makes the streams' directories.
     let m = Manifest {
+        identity: Identity::random(),
+        closed: true,
         horizon: cut,
+        before: None,
         epochs: Vec::new(),
+        logs: vec![Inventory::default(); old.logs.len()],
         checkpoint: Some(Published { side: 0, g0: cut, g1: cut, images }),
-        ..loaded.manifest().clone()
+        ..old.clone()
     };
     m.store(medium, to).map_err(|e| e.1)?;
     Ok(Salvaged { cut, rows, problems: loaded.problems })
@@ -140,7 +149,7 @@ impl Snapshot {
             let e = std::io::Error::from(std::io::ErrorKind::NotFound);
             Error::io("open", &path.join(manifest::NAME))(e)
         };
-        recovery::load(path, options, false)?.map(Snapshot).ok_or_else(missing)
+        recovery::read(path, options, false)?.map(Snapshot).ok_or_else(missing)
     }
 
     /// What was read.
@@ -293,7 +302,7 @@ pub struct LoggedFrame {
     pub changes: Vec<LoggedChange>,
 }
 
-/// Gives every valid frame of a database's log to `f`, stream by stream, in order. Returns the damaged places found.
+/// Gives every valid frame of a closed database's log to `f`, stream by stream, in order. Returns what is missing or damaged.
 ///
 /// ```
 /// # use mmdb::{ColumnType, Database, Options, Schema};
@@ -316,14 +325,17 @@ pub fn read_log(
     mut f: impl FnMut(&LoggedFrame),
 ) -> Result<Vec<String>> {
     let (path, medium) = (path.as_ref(), &*options.medium);
-    let m = Manifest::load(medium, path)?
+    let mut locks = Locks::default();
+    let found = Survey::take(path, options, Purpose::Read, &mut locks)?;
+    let m = found
+        .manifest
         .ok_or_else(|| Error::corrupt(&path.join(manifest::NAME), 0, "there is no manifest"))?;
     let mut damaged = Vec::new();
     let mut buffer = Buffer::default();
-    for i in 0..m.streams as usize {
-        let dir = options.stream_dir(path, i);
-        for n in scan::numbers(medium, &dir)? {
-            let s = scan::read(medium, &dir, i, n, &m.epochs, buffer)?;
+    for (i, home) in found.homes.iter().enumerate() {
+        damaged.extend(home.problems.iter().map(ToString::to_string));
+        for &n in home.numbers.iter().filter(|_| home.is_ours) {
+            let s = scan::read(medium, &home.dir, i, n, &m.epochs, buffer)?;
             if let Some(at) = s.damage {
                 damaged.push(format!("{} is damaged at offset {at}", s.path.display()));
             }

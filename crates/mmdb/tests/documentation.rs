@@ -143,5 +143,6 @@ fn every_test_that_the_rules_of_recovery_name_exists() {
     assert!(gone.is_empty(), "docs/recovery.md names what does not exist: {gone:?}");
     let rules = page.lines().filter(|l| l.starts_with("- **R")).count();
     let tested = page.split("\n- **R").skip(1).filter(|r| !cited(r).is_empty()).count();
-    assert_eq!((rules, tested), (12, 12), "each rule names its test");
+    assert!(rules >= 16, "{rules} rules");
+    assert_eq!(rules, tested, "each rule names its test");
 }

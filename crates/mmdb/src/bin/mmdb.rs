@@ -16,7 +16,7 @@ mmdb COMMAND DIRECTORY [ARGUMENT] [--stream DIRECTORY]...
 
   --stream DIR      directory of the next log stream, if it is not DIR/log-N
 
-The database must be closed. Exit code: 0 fine, 1 damaged or failed, 2 wrong usage.
+The database must be closed. DIR and the log directories are only read. Exit code: 0 fine, 1 damaged or failed, 2 wrong usage.
 ";
 
 fn main() -> ExitCode {
@@ -94,6 +94,8 @@ fn stat(dir: &str, options: &Options, out: &mut impl Write) -> Done {
     let s = Snapshot::load(dir, options)?;
     let r = s.report();
     writeln!(out, "last commit        {}", r.cut)?;
+    let closed = if r.closed { "yes" } else { "no, so its end is what the log shows" };
+    writeln!(out, "closed             {closed}")?;
     writeln!(out, "container images   {}", r.images)?;
     writeln!(out, "log frames         {} ({} bytes)", r.frames, r.log_bytes)?;
     writeln!(out, "frames dropped     {} (behind the cut, never acknowledged)", r.dropped)?;
@@ -116,7 +118,15 @@ fn check(dir: &str, options: &Options, out: &mut impl Write) -> Done {
     let s = Snapshot::load(dir, options)?;
     s.check()?;
     let rows: u64 = s.tables().iter().map(|t| t.1).sum();
-    writeln!(out, "ok: {rows} rows in {} tables, last commit {}", s.tables().len(), s.report().cut)?;
+    let r = s.report();
+    writeln!(out, "ok: {rows} rows in {} tables, last commit {}", s.tables().len(), r.cut)?;
+    if !r.closed {
+        writeln!(
+            out,
+            "the database was not closed: MANIFEST states commits up to {}, the log shows those behind",
+            r.stated
+        )?;
+    }
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 mod cell;
 pub(crate) mod frame;
+pub(crate) mod mark;
 pub(crate) mod record;
 pub(crate) mod segment;
 pub(crate) mod stream;

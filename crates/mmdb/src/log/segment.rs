@@ -55,9 +55,13 @@ pub(crate) fn name(number: u64) -> String {
     format!("segment-{number:010}")
 }
 
-/// The number in a segment's name.
-pub(crate) fn number_of(name: &str) -> Option<u64> {
-    name.strip_prefix("segment-")?.parse().ok()
+/// No segment has a greater number.
+pub(crate) const MAX_NUMBER: u64 = 1 << 60;
+
+/// The number in a segment's name. A number has one name: `segment-7` is none, or a copy would be read twice.
+pub(crate) fn number_of(file: &str) -> Option<u64> {
+    let number = file.strip_prefix("segment-")?.parse().ok()?;
+    (number < MAX_NUMBER && name(number) == file).then_some(number)
 }
 
 pub(crate) fn read_header(bytes: &[u8]) -> Option<Header> {

@@ -3,9 +3,11 @@
 use super::Log;
 use super::cell::{Cell, Cells};
 use super::frame::{self, frame_len};
+use super::mark::Mark;
 use super::segment::{self, BLOCK, Header, Segment};
 use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
+use crate::manifest::Inventory;
 use crate::medium::Medium;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -27,6 +29,8 @@ pub(crate) struct Place {
     pub(crate) epoch: u32,
     pub(crate) salt: u64,
     pub(crate) segment_size: u64,
+    /// What the directory's mark says as long as it is the one that was opened.
+    pub(crate) mark: Mark,
 }
 
 /// A full segment that may still be needed for recovery.
@@ -239,6 +243,12 @@ impl Stream {
 
     fn make(&self, number: u64, old: Option<&str>, is_wanted: &dyn Fn() -> bool) -> Result<Segment> {
         let (p, header) = (&self.place, self.header(number, false));
+        // A segment is made by its name: if the directory was moved away meanwhile, there may be another database's in its place.
+        if Mark::load(&*p.medium, &p.dir)? != Some(p.mark) {
+            let what =
+                "the log that was opened here is not here any more: the directory was replaced or emptied";
+            return Err(Error::directory(&p.dir, what));
+        }
         segment::prepare(&*p.medium, &p.dir, header, p.salt, p.segment_size, old, is_wanted)
     }
 
@@ -499,12 +509,24 @@ impl Stream {
         Ok(())
     }
 
-    /// Releases segments whose commits are all at or below `upto`: kept for reuse or removed. Returns how many.
-    pub(crate) fn recycle(&self, upto: u64) -> Result<usize> {
+    /// What a manifest has to state of the segments here, when its checkpoint has every commit up to `g0`.
+    pub(crate) fn inventory(&self, g0: u64) -> Inventory {
+        let st = self.state.lock();
+        let mut segments: Vec<u64> = st.closed.iter().filter(|c| c.max_gsn > g0).map(|c| c.number).collect();
+        segments.extend(st.segment.as_ref().map(|s| s.number));
+        segments.extend(st.ready.iter().map(|s| s.number));
+        segments.sort_unstable();
+        Inventory { next: st.next_number, segments }
+    }
+
+    /// Releases segments whose commits are all at or below `upto`: kept for reuse or removed. Returns how many. Those that the
+    /// manifest on the disk names, which are `stated`, stay: one may have been closed since.
+    pub(crate) fn recycle(&self, upto: u64, stated: &[u64]) -> Result<usize> {
         let mut gone = Vec::new();
         let n = {
             let mut st = self.state.lock();
-            let (old, kept): (Vec<_>, Vec<_>) = st.closed.drain(..).partition(|c| c.max_gsn <= upto);
+            let superfluous = |c: &Closed| c.max_gsn <= upto && !stated.contains(&c.number);
+            let (old, kept): (Vec<_>, Vec<_>) = st.closed.drain(..).partition(superfluous);
             st.closed = kept;
             let n = old.len();
             for c in old {

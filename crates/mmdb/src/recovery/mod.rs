@@ -3,15 +3,18 @@
 pub(crate) mod buffer;
 pub(crate) mod replay;
 pub(crate) mod scan;
+pub(crate) mod survey;
 
-use crate::checkpoint::Admin;
+use crate::checkpoint::{Admin, Stated};
 use crate::container::{CLASSES, Container, MAX_CONTAINERS, Rid, Slot};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::identity::{self, Identity, Life};
 use crate::key::{self, KeyBuf};
+use crate::log::mark::{self, Mark};
 use crate::log::stream::{Closed, Place, Stream};
 use crate::log::{Log, Sabotage, segment};
-use crate::manifest::{self, Epoch, Image, Manifest};
+use crate::manifest::{self, Epoch, Image, Inventory, Manifest};
 use crate::options::{MAX_STREAMS, Options};
 use crate::schema::Logging;
 use crate::table::{Space, TableInner};
@@ -19,12 +22,12 @@ use buffer::Buffer;
 use replay::{Work, Worker};
 use scan::Scanned;
 use std::collections::HashSet;
-use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use survey::{Home, Locks, Purpose, Survey};
 
 /// What the last opening read and how long it took.
 ///
@@ -53,6 +56,10 @@ pub struct RecoveryReport {
     pub log_bytes: u64,
     /// Last commit recovered.
     pub cut: u64,
+    /// Last commit that the manifest states to be durable. Up to here nothing can be missing unnoticed.
+    pub stated: u64,
+    /// Whether the database had been closed: then the manifest states its last commit, and nothing at all can be missing.
+    pub closed: bool,
     /// Frames behind the cut, dropped: never acknowledged.
     pub dropped: u64,
     /// Time to load the images.
@@ -76,7 +83,8 @@ pub(crate) struct Loaded {
     tables: Vec<Option<Arc<TableInner>>>,
     space: Arc<Space>,
     streams: Vec<Vec<Seen>>,
-    lock: Box<dyn Send + Sync>,
+    homes: Vec<Home>,
+    locks: Locks,
     pub(crate) report: RecoveryReport,
     /// Only when salvaging: what could not be read.
     pub(crate) problems: Vec<String>,
@@ -103,72 +111,97 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     if options.reference {
         let space = Arc::new(Space::new(options.container_bytes, options.memory_limit));
         let log = Arc::new(Log::new(Vec::new(), 0, true, false, Sabotage::None));
-        return Ok(Engine::new(path.to_path_buf(), options, log, space, Admin::default(), None));
+        let admin = Admin { stated: Stated::nothing(), crcs: Default::default() };
+        return Ok(Engine::new(path.to_path_buf(), options, log, space, admin, None));
     }
-    let medium = options.medium.clone();
-    medium.create_dir(path).map_err(Error::io("create directory", path))?;
-    for i in 0..options.streams {
-        let dir = options.stream_dir(path, i);
-        medium.create_dir(&dir).map_err(Error::io("create directory", &dir))?;
+    let mut locks = Locks::default();
+    let mut found = Survey::take(path, &options, Purpose::Open, &mut locks)?;
+    // Nothing has been written so far, and nothing is if anything is wrong.
+    found.require_whole()?;
+    let medium = &*options.medium;
+    // Where there is a manifest or a mark, the directory was made durably before it.
+    if found.manifest.is_none() {
+        medium.create_dir(path).map_err(Error::io("create directory", path))?;
     }
-    let loaded = match load(path, &options, false)? {
+    for home in found.homes.iter().filter(|h| h.mark.is_none()) {
+        medium.create_dir(&home.dir).map_err(Error::io("create directory", &home.dir))?;
+    }
+    let mut made = locks.take(medium, path)?;
+    for home in &found.homes {
+        made |= locks.take(medium, &home.dir)?;
+    }
+    if made {
+        // Somebody else may have been faster before there were locks to keep him out.
+        found = Survey::take(path, &options, Purpose::Open, &mut locks)?;
+        found.require_whole()?;
+    }
+    if found.manifest.is_none() {
+        // The identity comes first: a creation that is cut off after this goes on with it. Until the first opening is done the
+        // manifest has no life, and says that way that the streams' directories may not be made yet.
+        let m = unborn(&options);
+        m.store(medium, path).map_err(|e| e.1)?;
+        found.manifest = Some(m);
+    }
+    let loaded = match load(path, &options, found, locks, false)? {
         Some(l) => l,
-        None => fresh(path, &options)?,
+        None => return Err(Error::corrupt(&path.join(manifest::NAME), 0, "there is no manifest")),
     };
     start(path, options, loaded)
 }
 
-fn take_lock(path: &Path, options: &Options) -> Result<Box<dyn Send + Sync>> {
-    let file = path.join("LOCK");
-    options.medium.lock(&file).map_err(Error::io("lock", &file))
-}
-
-/// The state of a database that does not exist yet.
-fn fresh(path: &Path, options: &Options) -> Result<Loaded> {
-    Ok(Loaded {
-        manifest: Manifest {
-            container_size: options.container_bytes as u32,
-            streams: options.streams as u32,
-            kind: options.log_kind,
-            horizon: 0,
-            epochs: Vec::new(),
-            next_table: 1,
-            tables: Vec::new(),
-            checkpoint: None,
-        },
+/// The manifest of a database whose first opening is not done.
+fn unborn(options: &Options) -> Manifest {
+    Manifest {
+        identity: Identity::random(),
+        container_size: options.container_bytes as u32,
+        kind: options.log_kind,
+        closed: false,
+        horizon: 0,
+        before: None,
+        epochs: Vec::new(),
+        next_table: 1,
         tables: Vec::new(),
-        space: Arc::new(Space::new(options.container_bytes, options.memory_limit)),
-        streams: (0..options.streams).map(|_| Vec::new()).collect(),
-        lock: take_lock(path, options)?,
-        report: RecoveryReport::default(),
-        problems: Vec::new(),
-        epochs_used: HashSet::new(),
-    })
+        logs: vec![Inventory::default(); options.streams],
+        checkpoint: None,
+    }
 }
 
-fn salt() -> u64 {
-    // The standard library's hash keys come from the system's random numbers.
-    let mut h = std::collections::hash_map::RandomState::new().build_hasher();
-    h.write_u32(std::process::id());
-    h.finish()
+/// Makes the mark of every directory name `life`, durably: one that does already may have been written by a process that was killed
+/// before its name was synced.
+fn mark(options: &Options, identity: Identity, homes: &mut [Home], life: Option<Life>) -> Result<()> {
+    for (i, home) in homes.iter_mut().enumerate() {
+        let mark = Mark { identity, stream: i as u32, life };
+        if home.mark == Some(mark) {
+            options.medium.sync_dir(&home.dir).map_err(Error::io("sync", &home.dir))?;
+        } else {
+            mark.store(&*options.medium, &home.dir)?;
+            home.mark = Some(mark);
+        }
+    }
+    Ok(())
 }
 
 /// Begins a new life on top of what was loaded: new salt, new segments.
-fn start(path: &Path, options: Options, l: Loaded) -> Result<Engine> {
+fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
     let medium = options.medium.clone();
     let old = &l.manifest;
-    let fresh = old.epochs.is_empty() && old.next_table == 1;
-    let reshaped = !fresh && (old.streams as usize != options.streams || old.kind != options.log_kind);
+    let last = old.life();
+    let reshaped = last.is_some() && (old.logs.len() != options.streams || old.kind != options.log_kind);
+    // First every mark names the life that the manifest names, then the manifest the new one and the one before, then the marks the new
+    // one. So, wherever this is cut off, and however often, a mark names one of the two. The manifest that was read may be one that
+    // a killed process has left in the page cache: it must be there to stay before a mark is written that it alone explains.
+    medium.sync_dir(path).map_err(Error::io("sync", path))?;
+    mark(&options, old.identity, &mut l.homes, last)?;
     // Frames that a kill left in the page cache were just read; commits will build on them, so they must be durable.
     for (i, seen) in l.streams.iter().enumerate().filter(|_| options.sabotage != Sabotage::NoRecoverySync) {
-        let dir = options.stream_dir(path, i);
+        let dir = &l.homes[i].dir;
         for s in seen.iter().filter(|s| s.max_gsn.is_some()) {
             let p = dir.join(segment::name(s.number));
             let file = medium.open(&p).map_err(Error::io("open", &p))?;
             file.sync().map_err(Error::io("sync", &p))?;
         }
         if !seen.is_empty() {
-            medium.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
+            medium.sync_dir(dir).map_err(Error::io("sync", dir))?;
         }
     }
     let cut = l.report.cut;
@@ -177,21 +210,19 @@ fn start(path: &Path, options: Options, l: Loaded) -> Result<Engine> {
     if let Some(e) = epochs.iter_mut().find(|e| e.cut == u64::MAX) {
         e.cut = cut;
     }
-    let last = old.epochs.last().copied();
-    let now = match last {
+    let now = match old.epochs.last() {
         Some(e) if options.sabotage == Sabotage::NoNewSalt => {
             epochs.retain(|x| x.number != e.number);
-            e
+            *e
         }
-        _ => Epoch { number: last.map_or(1, |e| e.number + 1), salt: salt(), cut: u64::MAX },
+        e => Epoch { number: e.map_or(1, |e| e.number + 1), salt: identity::random(), cut: u64::MAX },
     };
     epochs.push(now);
     let g0 = old.checkpoint.as_ref().map_or(0, |c| c.g0);
+    let needed = |s: &&Seen| s.max_gsn.is_some_and(|m| m > g0);
     let mut streams = Vec::new();
-    for i in 0..options.streams {
-        let dir = options.stream_dir(path, i);
-        let seen = l.streams.get(i).map_or(&[][..], |s| s);
-        let needed = |s: &&Seen| s.max_gsn.is_some_and(|m| m > g0);
+    for (i, seen) in l.streams.iter().enumerate().take(options.streams) {
+        let dir = l.homes[i].dir.clone();
         let closed: Vec<Closed> = seen
             .iter()
             .filter(needed)
@@ -206,66 +237,91 @@ fn start(path: &Path, options: Options, l: Loaded) -> Result<Engine> {
             epoch: now.number,
             salt: now.salt,
             segment_size: options.segment_bytes,
+            mark: Mark { identity: old.identity, stream: i as u32, life: Some(now.life()) },
         };
         streams.push(Stream::new(place, closed, free, next));
     }
-    let mut admin = Admin {
+    // Streams that are given up stay in the manifest until a checkpoint has made them superfluous.
+    let given_up = l.streams.iter().skip(options.streams).map(|seen| Inventory {
+        next: seen.iter().map(|s| s.number + 1).max().unwrap_or(1),
+        segments: seen.iter().filter(needed).map(|s| s.number).collect(),
+    });
+    let given_up: Vec<Inventory> = given_up.collect();
+    let stated = Stated {
+        identity: old.identity,
+        before: last,
         next_table: old.next_table,
         schemas: old.tables.clone(),
         epochs,
         published: old.checkpoint.clone(),
-        crcs: Default::default(),
     };
+    let mut admin = Admin { stated, crcs: Default::default() };
     if let Some(c) = &old.checkpoint {
         admin.crcs[c.side] = c.images.iter().map(|i| ((i.table, i.number), i.crc)).collect();
     }
     let log = Log::new(streams, cut, options.background, !options.group_commit, options.sabotage);
-    let loaded_streams = l.streams.len();
-    let engine = Engine::new(path.to_path_buf(), options, Arc::new(log), l.space, admin, Some(l.lock));
+    let kind = l.manifest.kind;
+    let locks: Box<dyn Send + Sync> = Box::new(l.locks);
+    let engine = Engine::new(path.to_path_buf(), options, Arc::new(log), l.space, admin, Some(locks));
     for t in l.tables.iter().flatten() {
         engine.names.write().insert(t.schema.name.clone(), t.id);
         engine.tables.put(t.id, t.clone());
     }
     *engine.recovered.lock() = l.report;
-    {
-        let mut admin = engine.admin.lock();
-        // Before the first commit of this life: a crash in between just recovers again. When the shape of the log
-        // changes, the manifest must still describe the old one until the checkpoint has made it superfluous.
-        let mut m = engine.manifest(&admin);
-        if reshaped {
-            (m.streams, m.kind) = (l.manifest.streams.max(m.streams), l.manifest.kind);
-        }
-        m.store(&*medium, path).map_err(|e| e.1)?;
-        admin.epochs.shrink_to_fit();
-    }
+    // Before the first commit of this life: a crash in between just recovers again. When the shape of the log changes, the
+    // manifest must still describe the old one until the checkpoint has made it superfluous.
+    let mut m = engine.manifest(&engine.admin.lock().stated);
     if reshaped {
+        m.logs.extend(given_up);
+        m.kind = kind;
+    }
+    m.store(&*medium, path).map_err(|e| e.1)?;
+    mark(&engine.options, m.identity, &mut l.homes, Some(now.life()))?;
+    // From here on the marks name this life and no other: a log of the life before would be an older copy.
+    engine.admin.lock().stated.before = None;
+    if !reshaped {
+        let admin = engine.admin.lock();
+        engine.manifest(&admin.stated).store(&*medium, path).map_err(|e| e.1)?;
+    } else {
         engine.checkpoint()?;
-        for i in engine.options.streams..loaded_streams {
-            let dir = engine.options.stream_dir(path, i);
-            for n in scan::numbers(&*medium, &dir)? {
-                let p = dir.join(segment::name(n));
-                medium.remove(&p).map_err(Error::io("remove", &p))?;
-            }
+        for home in l.homes.iter().skip(engine.options.streams) {
+            let remove = |name: &str| {
+                let p = home.dir.join(name);
+                medium.remove(&p).map_err(Error::io("remove", &p))
+            };
+            scan::numbers(&*medium, &home.dir)?.into_iter().try_for_each(|n| remove(&segment::name(n)))?;
+            // The mark goes when all else is gone for good: what is left after a crash is known to be ours.
+            medium.sync_dir(&home.dir).map_err(Error::io("sync", &home.dir))?;
+            remove(mark::NAME)?;
+            medium.sync_dir(&home.dir).map_err(Error::io("sync", &home.dir))?;
         }
     }
     Ok(engine)
 }
 
-/// Reads a database without changing it. `None` if there is none. `salvage` takes what it can instead of refusing.
-pub(crate) fn load(path: &Path, options: &Options, salvage: bool) -> Result<Option<Loaded>> {
-    let medium = &*options.medium;
-    let lock = take_lock(path, options)?;
-    let Some(manifest) = Manifest::load(medium, path)? else {
-        drop(lock);
-        for i in 0..options.streams {
-            let dir = options.stream_dir(path, i);
-            if let Some(n) = scan::numbers(medium, &dir)?.first() {
-                let what = "there is a log but no MANIFEST";
-                return Err(Error::corrupt(&dir.join(segment::name(*n)), 0, what));
-            }
-        }
-        return Ok(None);
-    };
+/// Reads a database for who does not open it, changing nothing. `None` if there is none. `salvage` takes what it can instead of refusing.
+pub(crate) fn read(path: &Path, options: &Options, salvage: bool) -> Result<Option<Loaded>> {
+    let mut locks = Locks::default();
+    let mut found = Survey::take(path, options, Purpose::Read, &mut locks)?;
+    if !salvage {
+        found.require_whole()?;
+    }
+    load(path, options, found, locks, salvage)
+}
+
+/// Reads what was found without changing it. `None` if it is nothing.
+fn load(
+    path: &Path,
+    options: &Options,
+    found: Survey,
+    locks: Locks,
+    salvage: bool,
+) -> Result<Option<Loaded>> {
+    let Survey { manifest: Some(manifest), mut homes } = found else { return Ok(None) };
+    let mut problems = Vec::new();
+    for home in &mut homes {
+        problems.extend(home.problems.drain(..).map(|e| e.to_string()));
+    }
     let space = Arc::new(Space::new(manifest.container_size as usize, options.memory_limit));
     let mut tables: Vec<Option<Arc<TableInner>>> = (0..manifest.next_table).map(|_| None).collect();
     for (id, schema) in &manifest.tables {
@@ -275,20 +331,20 @@ pub(crate) fn load(path: &Path, options: &Options, salvage: bool) -> Result<Opti
             .get_mut(*id as usize)
             .ok_or_else(|| Error::corrupt(&path, 0, "table number out of range"))? = Some(t);
     }
-    let mut report = RecoveryReport::default();
-    let mut problems = Vec::new();
+    let mut report =
+        RecoveryReport { stated: manifest.horizon, closed: manifest.closed, ..RecoveryReport::default() };
     let began = Instant::now();
     load_images(path, options, &manifest, &tables, &space, salvage.then_some(&mut problems))?;
     report.images = space.containers.load(Ordering::Relaxed);
     report.image_time = began.elapsed();
 
     let began = Instant::now();
-    let mut replay = Replay::new(path, options, &manifest, &tables, salvage);
+    let mut replay = Replay::new(options, &homes, &manifest, &tables, salvage);
     if salvage {
         // First find how far an unbroken log goes; only that much is applied.
         replay.run(false)?;
         let limit = replay.cut();
-        replay = Replay::new(path, options, &manifest, &tables, salvage);
+        replay = Replay::new(options, &homes, &manifest, &tables, salvage);
         replay.limit = Some(limit);
     }
     replay.run(true)?;
@@ -302,7 +358,7 @@ pub(crate) fn load(path: &Path, options: &Options, salvage: bool) -> Result<Opti
         t.collect_free();
     }
     report.index_time = began.elapsed();
-    Ok(Some(Loaded { manifest, tables, space, streams, lock, report, problems, epochs_used }))
+    Ok(Some(Loaded { manifest, tables, space, streams, homes, locks, report, problems, epochs_used }))
 }
 
 fn load_images(
@@ -420,8 +476,8 @@ impl Bits {
 
 /// The state of reading the log.
 struct Replay<'a> {
-    path: &'a Path,
     options: &'a Options,
+    homes: &'a [Home],
     manifest: &'a Manifest,
     salvage: bool,
     /// Nothing behind this commit is applied.
@@ -445,18 +501,17 @@ struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     fn new(
-        path: &'a Path,
         options: &'a Options,
+        homes: &'a [Home],
         manifest: &'a Manifest,
         tables: &'a [Option<Arc<TableInner>>],
         salvage: bool,
     ) -> Replay<'a> {
         let n = options.recovery_threads.clamp(1, 64);
-        let count = options.streams.max(manifest.streams as usize);
         let g1 = manifest.checkpoint.as_ref().map_or(0, |c| c.g1);
         Replay {
-            path,
             options,
+            homes,
             manifest,
             salvage,
             limit: None,
@@ -469,7 +524,7 @@ impl<'a> Replay<'a> {
             workers: (0..n).map(|i| Worker::new(i, n, tables, options.sabotage)).collect(),
             damage: None,
             last_end: None,
-            streams: (0..count).map(|_| Vec::new()).collect(),
+            streams: homes.iter().map(|_| Vec::new()).collect(),
             epochs_used: HashSet::new(),
             frames: 0,
             log_bytes: 0,
@@ -483,25 +538,17 @@ impl<'a> Replay<'a> {
 
     /// Reads all segments: one thread per stream reads ahead while the workers apply.
     fn run(&mut self, apply: bool) -> Result<()> {
-        let (options, manifest, path, spare) = (self.options, self.manifest, self.path, self.spare.clone());
-        let count = self.streams.len();
+        let (options, manifest, homes, spare) = (self.options, self.manifest, self.homes, self.spare.clone());
+        let count = homes.len();
         let read = |i: usize, give: &mut dyn FnMut(Result<Scanned>) -> bool| {
-            let medium = &*options.medium;
-            let dir = options.stream_dir(path, i);
-            match scan::numbers(medium, &dir) {
-                Err(e) => {
-                    give(Err(e));
-                }
-                Ok(numbers) => {
-                    let mut all = numbers.into_iter();
-                    let mut next = |n| {
-                        let buffer =
-                            spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-                        give(scan::read(medium, &dir, i, n, &manifest.epochs, buffer))
-                    };
-                    while all.next().is_some_and(&mut next) {}
-                }
-            }
+            let home = &homes[i];
+            // What is not ours is not read, even to salvage.
+            let mut all = home.numbers.iter().filter(|_| home.is_ours);
+            let mut next = |&n| {
+                let buffer = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+                give(scan::read(&*options.medium, &home.dir, i, n, &manifest.epochs, buffer))
+            };
+            while all.next().is_some_and(&mut next) {}
         };
         let one = |me: &mut Self, s: Scanned| {
             me.take(s);
@@ -606,7 +653,7 @@ impl<'a> Replay<'a> {
                     .damage
                     .clone()
                     .or_else(|| self.last_end.clone())
-                    .unwrap_or_else(|| (self.options.stream_dir(self.path, 0), 0));
+                    .unwrap_or_else(|| (self.homes.first().map_or(PathBuf::new(), |h| h.dir.clone()), 0));
                 return Err(Error::corrupt(&file, at, what));
             }
             problems.push(what);

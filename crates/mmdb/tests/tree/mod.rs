@@ -1,0 +1,72 @@
+//! Directory trees of tests: a place of their own, pictures of them, copies.
+// Not every test needs all of it.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
+
+/// A directory that goes when the test ends.
+pub struct Place(PathBuf);
+
+impl Place {
+    pub fn new(name: &str) -> Place {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("mmdb-{name}-{}-{n}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        Place(dir)
+    }
+
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub fn picture(&self) -> Picture {
+        let mut all = Picture::new();
+        walk(&self.0, &mut all);
+        all
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Every name with its time of change and its content, directories too: whatever is written shows.
+pub type Picture = BTreeMap<PathBuf, (SystemTime, Option<u64>)>;
+
+fn walk(dir: &Path, all: &mut Picture) {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    all.insert(dir.into(), (std::fs::metadata(dir).unwrap().modified().unwrap(), None));
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let about = std::fs::symlink_metadata(&path).unwrap();
+        if about.is_dir() {
+            walk(&path, all);
+        } else if about.is_file() {
+            let mut hash = DefaultHasher::new();
+            std::fs::read(&path).unwrap().hash(&mut hash);
+            all.insert(path, (about.modified().unwrap(), Some(hash.finish())));
+        } else {
+            all.insert(path, (about.modified().unwrap(), None));
+        }
+    }
+}
+
+/// What a power cut at this moment would leave of an open database whose commits were all waited for.
+pub fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let there = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &there);
+        } else {
+            std::fs::copy(&path, &there).unwrap();
+        }
+    }
+}
