@@ -1,22 +1,21 @@
 //! The real world: this machine's clocks, stacks and processes.
 
 mod guest;
+mod interrupt;
 mod machine;
 mod process;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fathom_probe::Watch;
 use fathom_stack::blocks::{self, BlockTrace, TraceError};
 use fathom_stack::device::Statistics;
-use fathom_stack::signals::keeping_back;
 use fathom_stack::{Stack, StackSpec};
 use fathom_workload::is_one_thread;
 
+pub use interrupt::Interrupt;
 pub use machine::environment;
 
 use super::counted::{self, Around};
@@ -28,64 +27,6 @@ use crate::store::TraceRecord;
 
 /// Writes of one floor probe: enough for a steady median, and two seconds on a device that needs 20 ms for one.
 const FLOOR_WRITES: u32 = 100;
-
-/// Set when the user wants to stop: the lab ends the run that is going on, cleans up and keeps the finished ones.
-#[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
-
-impl Interrupt {
-    /// A flag that nobody has raised.
-    #[must_use]
-    pub fn new() -> Interrupt {
-        Interrupt::default()
-    }
-
-    /// Raises it.
-    pub fn raise(&self) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-
-    /// Whether it is raised.
-    #[must_use]
-    pub fn is_raised(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
-    }
-
-    /// Raises it on SIGINT (Ctrl-C), SIGTERM and SIGHUP. A second signal ends the process at once, as if nobody had
-    /// asked: the stack's guard cleans up then. Call it before there are other threads: one that comes meanwhile is kept back
-    /// in this one only.
-    ///
-    /// # Errors
-    /// The system refuses to install the handlers.
-    pub fn on_signals(&self) -> std::io::Result<()> {
-        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-        let signals = [SIGINT, SIGTERM, SIGHUP];
-        // One that came between the system's handler and what it is to do would be lost: it would neither end the process nor
-        // be noticed.
-        keeping_back(&signals, |_| {
-            for signal in signals {
-                // Under nohup a hangup is to be ignored, and stays so.
-                if signal == SIGHUP && is_ignored(signal) {
-                    continue;
-                }
-                signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&self.0))?;
-                signal_hook::flag::register(signal, Arc::clone(&self.0))?;
-            }
-            Ok(())
-        })
-    }
-}
-
-/// Whether this process ignores a signal.
-fn is_ignored(signal: i32) -> bool {
-    // SAFETY: with a null new action sigaction only writes the current one, into a structure that is valid and writable;
-    // all-zero bytes are a valid sigaction.
-    unsafe {
-        let mut current: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(signal, std::ptr::null(), &raw mut current) == 0
-            && current.sa_sigaction == libc::SIG_IGN
-    }
-}
 
 /// This machine.
 #[derive(Debug)]
@@ -335,18 +276,5 @@ mod tests {
         assert_eq!(cpus("journal-modes", &["workload.threads=2"]), [0, 1]);
         assert_eq!(cpus("update-cost", &[]), [1]);
         assert_eq!(cpus("update-cost-server", &["variants=postgresql"]), [0, 1]);
-    }
-
-    /// It ended the process, or was lost, if it came a moment before.
-    #[test]
-    fn a_signal_that_comes_while_handlers_are_set_is_heard() {
-        let heard = Arc::new(AtomicBool::new(false));
-        keeping_back(&[libc::SIGUSR1], |_| {
-            // SAFETY: raise takes no pointers.
-            assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
-            signal_hook::flag::register(libc::SIGUSR1, Arc::clone(&heard)).unwrap();
-            assert!(!heard.load(Ordering::SeqCst));
-        });
-        assert!(heard.load(Ordering::SeqCst));
     }
 }

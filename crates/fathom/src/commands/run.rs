@@ -50,12 +50,15 @@ pub fn run(asked: &Run) -> super::Result {
     }
     say_skipped(&prepared.plan);
     request.command = command_line(asked, prepared.plan.seed);
+    // Before anything is made or renamed: whatever ends the command from here on is to end it in order.
+    let interrupt = Interrupt::new();
+    interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
     request.directory = working_directory(asked, &request.out)?;
     if asked.out.is_none() && !asked.resume && request.out.exists() {
         let aside = move_aside(&request.out)?;
         eprintln!("Earlier results are kept as {}", aside.display());
     }
-    let summary = carry_out(asked, &request, prepared)?;
+    let summary = carry_out(asked, &request, prepared, interrupt)?;
     finish(asked, &name, &request.out, &summary)
 }
 
@@ -172,9 +175,12 @@ fn rename(from: &Path, to: &Path) -> Result<(), Error> {
         .map_err(|error| Error::failed(format!("{} → {}: {error}", from.display(), to.display())))
 }
 
-fn carry_out(asked: &Run, request: &Request, prepared: Prepared) -> Result<Summary, Error> {
-    let interrupt = Interrupt::new();
-    interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
+fn carry_out(
+    asked: &Run,
+    request: &Request,
+    prepared: Prepared,
+    interrupt: Interrupt,
+) -> Result<Summary, Error> {
     // What a killed run left behind goes first: it would disturb this one and fill the disk.
     let swept = fathom_stack::down_all(true);
     for label in &swept.removed {

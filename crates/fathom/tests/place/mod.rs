@@ -108,6 +108,24 @@ impl Place {
         names
     }
 
+    /// Processes that work in the directory or have a file of it open.
+    pub fn processes(&self) -> Vec<String> {
+        let below = self.path("").canonicalize().unwrap();
+        let uses = |process: &std::fs::DirEntry| {
+            let files = std::fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
+            let links = files.map(|it| it.path()).chain([process.path().join("cwd")]);
+            links.filter_map(|it| std::fs::read_link(it).ok()).any(|at| at.starts_with(&below))
+        };
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let numbered = all.filter(|it| it.file_name().to_string_lossy().parse::<i32>().is_ok());
+        let named = |process: std::fs::DirEntry| {
+            let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+            let command = String::from_utf8_lossy(&command).replace('\0', " ");
+            format!("{}: {command}", process.file_name().to_string_lossy())
+        };
+        numbered.filter(uses).map(named).collect()
+    }
+
     /// What a finished or interrupted run must not leave: anything but results, reports and experiment files.
     pub fn leftover_work(&self) -> Vec<String> {
         self.files()
@@ -149,11 +167,16 @@ impl Place {
     }
 
     pub fn start(&self, words: &[&str]) -> Running {
+        self.start_with(words, &[])
+    }
+
+    pub fn start_with(&self, words: &[&str], variables: &[(&str, &str)]) -> Running {
         // A shell without job control ignores SIGINT for what it puts into the background, and a child inherits that.
         // SAFETY: no handler of ours is installed.
         unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
         let child = self
             .command(words)
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -285,8 +308,12 @@ impl Running {
     }
 
     pub fn interrupt(&self) {
+        self.signal(libc::SIGINT);
+    }
+
+    pub fn signal(&self, signal: i32) {
         // SAFETY: kill only takes numbers; the process is our own child.
-        unsafe { libc::kill(self.id(), libc::SIGINT) };
+        unsafe { libc::kill(self.id(), signal) };
     }
 
     pub fn kill(&self) {

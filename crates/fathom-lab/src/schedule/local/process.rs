@@ -90,7 +90,8 @@ pub(super) fn run(
         };
     }
     listened?;
-    if status.is_none() && interrupt.is_raised() {
+    // Also one that the same signal has ended (`killall fathom`): the user wants to stop, and no run has failed.
+    if !status.is_some_and(|it| it.success()) && interrupt.is_raised() {
         return Err(WorkError::Interrupted);
     }
     // What the worker started may hold its stderr open still: its words are not worth waiting for.
