@@ -32,7 +32,7 @@ use crate::error::StackError;
 use crate::guard::Guard;
 use crate::guest::{self, Guest, Keeper};
 use crate::loop_device;
-use crate::mountinfo::{Holder, holders, mounts};
+use crate::mountinfo::{Holder, holders, is_mounted};
 use crate::process::{Process, Rescue};
 use crate::spec::{StackRecord, StackSpec};
 
@@ -401,7 +401,7 @@ pub(crate) fn unmount(point: &Path, patience: Patience) -> Result<Option<Vec<Hol
     let start = Instant::now();
     let mut pause = Duration::from_millis(2);
     let umount = find_program("umount").unwrap_or_else(|| "umount".into());
-    while is_mounted(point)? {
+    while is_mounted(point) {
         let error = match CommandLine::new(&umount, ["--".as_ref(), point.as_os_str()]).run(UNMOUNT_LIMIT) {
             // Mounts may be stacked: look again.
             Ok(_) => continue,
@@ -409,7 +409,7 @@ pub(crate) fn unmount(point: &Path, patience: Patience) -> Result<Option<Vec<Hol
             Err(_) if !crate::is_root() && fusermount(point, &[]).is_ok() => continue,
             Err(error) => error,
         };
-        if !is_mounted(point)? {
+        if !is_mounted(point) {
             break;
         }
         if start.elapsed() < patience.wait {
@@ -433,11 +433,6 @@ pub(crate) fn unmount(point: &Path, patience: Patience) -> Result<Option<Vec<Hol
         return Ok(Some(holders));
     }
     Ok(None)
-}
-
-fn is_mounted(point: &Path) -> Result<bool, StackError> {
-    let mounts = mounts().map_err(StackError::io("read", "/proc/self/mountinfo"))?;
-    Ok(mounts.iter().any(|mount| mount.point == point))
 }
 
 /// Waits for the loop devices of a tag to go, detaches those that stay, and tells of one that cannot be detached.

@@ -60,6 +60,9 @@ const AS_ROOT: &str = "sudo fathom doctor";
 fn root() -> Capability {
     if crate::is_root() {
         present("root", "mounts, loop devices and cache dropping are possible")
+    } else if rustix::process::geteuid().is_root() {
+        let why = "you are root in a user namespace only (`unshare -Ur`, a rootless container), who mounts no images; the file system `dir` works";
+        absent("root", why, "outside of it: sudo fathom doctor")
     } else {
         absent("root", "you are not root; the file system `dir` works without", AS_ROOT)
     }

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::mountinfo::mount_of;
+use crate::mountinfo::host_of;
 
 /// The machine: `kernel`, `kernel_build`, `os`, `architecture`, `cpu_model`, `cpus`, `cpu_governor`, `cpu_boost`,
 /// `cpu_vulnerabilities_mitigated`, `memory_bytes`, `swap_bytes`, `transparent_hugepages`, `clocksource`,
@@ -35,8 +35,10 @@ pub fn environment() -> BTreeMap<String, String> {
     put("cpu_boost", boost(cpu));
     put("cpu_vulnerabilities_mitigated", mitigated(&cpu.join("vulnerabilities")));
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    put("memory_bytes", kib(&memory, "MemTotal"));
-    put("swap_bytes", kib(&memory, "SwapTotal"));
+    let told = rustix::system::sysinfo();
+    let bytes = |units: u64| Some(units.checked_mul(told.mem_unit.into())?.to_string());
+    put("memory_bytes", kib(&memory, "MemTotal").or_else(|| bytes(told.totalram)));
+    put("swap_bytes", kib(&memory, "SwapTotal").or_else(|| bytes(told.totalswap)));
     put(
         "transparent_hugepages",
         line_of(Path::new("/sys/kernel/mm/transparent_hugepage/enabled")).map(chosen),
@@ -45,7 +47,7 @@ pub fn environment() -> BTreeMap<String, String> {
         "clocksource",
         line_of(Path::new("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
     );
-    put("virtualisation", Some(virtualisation(&cpus)));
+    put("virtualisation", virtualisation(&cpus));
     put("container", container());
     let load = line_of(Path::new("/proc/loadavg"));
     put("load_average", load.map(|l| l.split(' ').take(3).collect::<Vec<_>>().join(" ")));
@@ -66,7 +68,10 @@ pub fn directory_environment(directory: &Path) -> BTreeMap<String, String> {
             all.insert(key.to_owned(), value);
         }
     };
-    let Ok(mount) = mount_of(directory) else { return all };
+    if !directory.exists() {
+        return all;
+    }
+    let mount = host_of(directory);
     put("filesystem", Some(mount.filesystem));
     put("mount_point", Some(mount.point.display().to_string()));
     put("mount_options", Some(mount.options));
@@ -143,8 +148,8 @@ fn mitigated(directory: &Path) -> Option<String> {
     Some(format!("{count} of {}", states.len()))
 }
 
-/// `none`, or the hypervisor as far as it shows itself.
-fn virtualisation(cpuinfo: &str) -> String {
+/// `none`, or the hypervisor as far as it shows itself; nothing where nobody tells whether there is one.
+fn virtualisation(cpuinfo: &str) -> Option<String> {
     let flags = field(cpuinfo, "flags", ':').unwrap_or_default();
     let dmi = Path::new("/sys/class/dmi/id");
     let product = [line_of(&dmi.join("sys_vendor")), line_of(&dmi.join("product_name"))];
@@ -152,9 +157,9 @@ fn virtualisation(cpuinfo: &str) -> String {
     let hypervisor = line_of(Path::new("/sys/hypervisor/type")).or_else(cpuid_hypervisor);
     if flags.split(' ').any(|f| f == "hypervisor") || hypervisor.is_some() {
         let names = [hypervisor.unwrap_or_else(|| "virtual machine".into()), product];
-        names.into_iter().filter(|n| !n.is_empty()).collect::<Vec<_>>().join(", ")
+        Some(names.into_iter().filter(|n| !n.is_empty()).collect::<Vec<_>>().join(", "))
     } else {
-        "none".into()
+        (!cpuinfo.is_empty() || cfg!(target_arch = "x86_64")).then(|| "none".into())
     }
 }
 

@@ -62,10 +62,36 @@ pub use process::{Rescue, STOOD_STILL};
 pub use spec::{Capability, StackRecord, StackSpec};
 pub use stack::{BlockDevice, Stack, Stacks, check_device};
 
-/// Whether this process has root's user id.
+/// Whether this process is root and may so mount file systems, have loop devices, and use root's directories: root's user id, and not
+/// that of a user namespace (`unshare -Ur`, a rootless container), which is an ordinary user outside of it.
 #[must_use]
 pub fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
+    // Without /proc nobody tells, and what root may not do after all fails with its own reason.
+    rustix::process::geteuid().is_root() && !in_user_namespace()
+}
+
+/// Whether this process is in a user namespace other than the machine's own, as user_namespaces(7) has it: there all ids are their own.
+pub(crate) fn in_user_namespace() -> bool {
+    std::fs::read_to_string("/proc/self/uid_map")
+        .is_ok_and(|text| text.split_whitespace().ne(["0", "0", "4294967295"]))
+}
+
+/// The path of the program that runs. Without `/proc`, which a chroot may lack, the one that it was started by.
+///
+/// # Errors
+/// The system tells neither.
+pub fn own_program() -> std::io::Result<std::path::PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    std::env::current_exe().or_else(|error| {
+        // SAFETY: getauxval takes an integer; for AT_EXECFN it gives 0 or the address of a C string that lies above the stack as long as
+        // the process lives.
+        let name = unsafe {
+            let at = libc::getauxval(libc::AT_EXECFN) as *const libc::c_char;
+            if at.is_null() { c"" } else { std::ffi::CStr::from_ptr(at) }
+        };
+        let path = std::path::absolute(std::ffi::OsStr::from_bytes(name.to_bytes()));
+        path.ok().filter(|it| it.is_file()).ok_or(error)
+    })
 }
 
 /// CPUs of the machine that are online, whatever this process is pinned to.

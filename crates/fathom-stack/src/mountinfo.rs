@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// One mount, as `proc_pid_mountinfo(5)` describes it.
@@ -49,6 +50,68 @@ pub(crate) fn mount_of(path: &Path) -> io::Result<Mount> {
         }
     }
     best.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no mount holds this path"))
+}
+
+/// What a path lies on, for the record: as [`mount_of`], and where no mount is told to hold it, what the file system itself says.
+///
+/// In a chroot (and in a build root, or under proot) the mount that holds everything is often not below the root that this process
+/// sees, and so is in no list of its; `/proc` may not be there at all. What nobody tells is "unknown".
+pub(crate) fn host_of(path: &Path) -> Mount {
+    mount_of(path).unwrap_or_else(|_| {
+        let device = fs::metadata(path).map(|it| it.dev()).ok();
+        let number = |it| format!("{}:{}", rustix::fs::major(it), rustix::fs::minor(it));
+        let magic = rustix::fs::statfs(path).ok().and_then(|it| u32::try_from(it.f_type).ok());
+        Mount {
+            device: device.map_or_else(|| UNKNOWN.into(), number),
+            point: PathBuf::from(UNKNOWN),
+            filesystem: magic.and_then(by_magic).unwrap_or(UNKNOWN).into(),
+            source: UNKNOWN.into(),
+            options: UNKNOWN.into(),
+        }
+    })
+}
+
+/// A value that nobody tells.
+const UNKNOWN: &str = "unknown";
+
+/// A file system by the number that statfs(2) gives, where that is enough to name it.
+fn by_magic(magic: u32) -> Option<&'static str> {
+    Some(match magic {
+        0x0000_ef53 => "ext2/ext3/ext4",
+        0x5846_5342 => "xfs",
+        0x9123_683e => "btrfs",
+        0xf2f5_2010 => "f2fs",
+        0xca45_1a4e => "bcachefs",
+        0x2fc1_2fc1 => "zfs",
+        0x0102_1994 => "tmpfs",
+        0x8584_58f6 => "ramfs",
+        0x794c_7630 => "overlay",
+        0x0000_6969 => "nfs",
+        0xff53_4d42 => "cifs",
+        0xfe53_4d42 => "smb3",
+        0x0102_1997 => "9p",
+        0x00c3_6400 => "ceph",
+        0x6573_5546 => "fuse",
+        0x0000_4d44 => "vfat",
+        0x2011_bab0 => "exfat",
+        0x7366_746e => "ntfs3",
+        _ => return None,
+    })
+}
+
+/// Whether something is mounted at a path, or, without `/proc`, whether it is on another device than the directory above it.
+pub(crate) fn is_mounted(point: &Path) -> bool {
+    match mounts() {
+        Ok(all) => all.iter().any(|mount| mount.point == point),
+        Err(_) => {
+            let device = |path: &Path| fs::symlink_metadata(path).map(|it| it.dev());
+            match device(point) {
+                Ok(own) => point.parent().and_then(|above| device(above).ok()).is_some_and(|it| it != own),
+                // A mount whose server has ended cannot be looked at.
+                Err(error) => error.kind() != io::ErrorKind::NotFound,
+            }
+        }
+    }
 }
 
 fn parse(line: &[u8]) -> Option<Mount> {
@@ -158,6 +221,18 @@ mod tests {
     fn the_root_is_mounted_and_proc_is_proc() {
         assert!(!mounts().unwrap().is_empty());
         assert_eq!(mount_of(Path::new("/proc/self/status")).unwrap().filesystem, "proc");
+    }
+
+    /// Nothing could be run in a chroot: what is only recorded was asked for as if everything depended on it.
+    #[test]
+    fn what_no_mount_holds_is_unknown_and_no_error() {
+        let here = tempfile::tempdir().unwrap();
+        assert_eq!(host_of(here.path()), mount_of(here.path()).unwrap());
+        let nowhere = host_of(Path::new("/nonexistent"));
+        assert_eq!([&*nowhere.filesystem, &*nowhere.source, &*nowhere.options], [UNKNOWN; 3]);
+        assert_eq!(by_magic(0x0102_1994), Some("tmpfs"));
+        assert_eq!(by_magic(7), None);
+        assert!(is_mounted(Path::new("/proc")) && !is_mounted(here.path()));
     }
 
     #[test]

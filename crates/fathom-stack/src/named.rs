@@ -13,7 +13,7 @@ use crate::claim::{Entry, Patience, abandoned, device_points, homes, lock_state,
 use crate::device::{STATISTICS, Statistics};
 use crate::error::StackError;
 use crate::leftovers::Report;
-use crate::mountinfo::mounts;
+use crate::mountinfo::is_mounted;
 use crate::process::Process;
 use crate::spec::{StackRecord, StackSpec};
 use crate::stack::Stacks;
@@ -204,10 +204,9 @@ fn home_of(state: &Path, name: &str) -> PathBuf {
 fn named(name: String, entry: Entry, state: &Path) -> Named {
     let home = home_of(state, &name);
     let point = mount_point(&home);
-    let mounted = || mounts().unwrap_or_default().iter().any(|mount| mount.point == point);
     let (path, up) = match &entry.work {
         Some(work) => (work.clone(), work.is_dir()),
-        None => (point.join("work"), mounted()),
+        None => (point.join("work"), is_mounted(&point)),
     };
     let dead = entry.servers.iter().find(|server| up && !server.lives());
     let of_server = |server: &Process| {

@@ -25,7 +25,7 @@ use crate::guard::Guard;
 use crate::guest::{self, Guest, GuestTrace, Kernel};
 use crate::image::Image;
 use crate::loop_device::LoopDevice;
-use crate::mountinfo::{Mount, mount_of, mounts};
+use crate::mountinfo::{Mount, host_of, is_mounted, mounts};
 use crate::process::Rescue;
 use crate::spec::{StackRecord, StackSpec};
 use crate::suggest::{did_you_mean, nearest};
@@ -317,11 +317,10 @@ impl Stacks {
         };
         let it = path.metadata().map_err(StackError::io("read", path))?;
         let is_it = |other: &Path| other.metadata().is_ok_and(|o| (o.dev(), o.ino()) == (it.dev(), it.ino()));
-        let mounts = mounts().map_err(StackError::io("read", "/proc/self/mountinfo"))?;
         for home in claim::homes(&self.state) {
             let Ok(entry) = Entry::read(&home) else { continue };
             // After a restart of the machine there is an entry still, and nobody writes.
-            let in_use = !entry.kept || mounts.iter().any(|mount| mount.point == mount_point(&home));
+            let in_use = !entry.kept || is_mounted(&mount_point(&home));
             if in_use && entry.spec.keep.as_deref().is_some_and(is_it) {
                 let name = entry.name.unwrap_or(entry.label);
                 return refused(format!(
@@ -489,8 +488,7 @@ impl Stacks {
         modelled: &[(File, Model)],
     ) -> Result<(PathBuf, StackRecord, Vec<BlockDevice>), StackError> {
         let (entry, spec) = (&claim.entry, &claim.entry.spec);
-        let host =
-            mount_of(&entry.directory).map_err(StackError::io("find the mount of", &entry.directory))?;
+        let host = host_of(&entry.directory);
         let mut warnings = place_warnings(&host.filesystem, spec.laid());
         let attach = |number: usize, end: &str, mib: u64| match modelled.get(number) {
             None => self.attach(entry, end, mib),
@@ -856,7 +854,7 @@ impl Drop for Stack {
 
 /// This program, if it is `fathom`, which serves devices and is the agent in guests.
 pub(crate) fn fathom_itself() -> Option<PathBuf> {
-    std::env::current_exe().ok().filter(|it| it.file_name().is_some_and(|name| name == "fathom"))
+    crate::own_program().ok().filter(|it| it.file_name().is_some_and(|name| name == "fathom"))
 }
 
 /// Whether a stack's `device` can be had: the name of a preset, or the path of a model that is right.
@@ -904,7 +902,7 @@ fn model_file(path: &Path) -> Result<String, String> {
 fn make_directory(entry: &Entry) -> Result<(PathBuf, StackRecord), StackError> {
     let path = entry.work.clone().unwrap_or_else(|| entry.directory.join(&entry.tag));
     fs::create_dir(&path).map_err(|e| refused(&entry.directory, e))?;
-    let host = mount_of(&path).map_err(StackError::io("find the mount of", &path))?;
+    let host = host_of(&path);
     let record = StackRecord {
         warnings: place_warnings(&host.filesystem, Laid::Directory),
         filesystem: host.filesystem,
@@ -973,7 +971,9 @@ pub(crate) fn place_warnings(filesystem: &str, laid: Laid) -> Vec<String> {
                 "{what} {filesystem}: a server is measured, and what a sync promises is the server's affair"
             )
         }
-        other if other.starts_with("fuse.") => format!("{what} {other}: a program in user space is measured"),
+        other if other == "fuse" || other.starts_with("fuse.") => {
+            format!("{what} {other}: a program in user space is measured")
+        }
         _ => return Vec::new(),
     };
     vec![warning]

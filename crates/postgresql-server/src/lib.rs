@@ -415,10 +415,19 @@ fn unprivileged_user() -> Result<Option<User>, ServerError> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }
-    for name in [c"postgres", c"nobody"] {
-        if let Some(user) = user_named(name) {
-            return Ok(Some(user));
-        }
+    let users: Vec<User> = [c"postgres", c"nobody"].into_iter().filter_map(user_named).collect();
+    // Root of a user namespace may become only who is in it: there are none in that of `unshare -Ur`.
+    let is_here = |user: &&User| ids_here("uid").is_here(user.uid) && ids_here("gid").is_here(user.gid);
+    if let Some(user) = users.iter().find(is_here) {
+        return Ok(Some(*user));
+    }
+    if !users.is_empty() {
+        return Err(ServerError {
+            what: "PostgreSQL".into(),
+            message: "PostgreSQL does not run as root, and this process, root of a user namespace (`unshare -Ur`, a rootless \
+                      container), may not become another user: start it outside of it"
+                .into(),
+        });
     }
     Err(ServerError {
         what: "PostgreSQL".into(),
@@ -426,6 +435,26 @@ fn unprivileged_user() -> Result<Option<User>, ServerError> {
             "PostgreSQL does not run as root, and there is neither a user `postgres` nor `nobody` to run it"
                 .into(),
     })
+}
+
+/// Ids that this process's user namespace has; all, where nobody tells.
+struct Ids(Vec<(u64, u64)>);
+
+/// The ids of a kind (`uid`, `gid`), from lines of first id, first id outside, and their number (user_namespaces(7)).
+fn ids_here(kind: &str) -> Ids {
+    let text = std::fs::read_to_string(format!("/proc/self/{kind}_map")).unwrap_or_default();
+    let line = |line: &str| {
+        let numbers: Vec<u64> = line.split_whitespace().map_while(|it| it.parse().ok()).collect();
+        Some((*numbers.first()?, *numbers.get(2)?))
+    };
+    Ids(text.lines().filter_map(line).collect())
+}
+
+impl Ids {
+    fn is_here(&self, id: u32) -> bool {
+        let id = u64::from(id);
+        self.0.is_empty() || self.0.iter().any(|&(first, count)| id >= first && id - first < count)
+    }
 }
 
 fn user_named(name: &CStr) -> Option<User> {

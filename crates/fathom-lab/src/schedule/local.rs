@@ -60,9 +60,9 @@ impl Local {
     /// This machine, with stacks in `directory` and this program's own `worker` command as worker.
     ///
     /// # Errors
-    /// The program does not know its own path.
+    /// The system does not tell this program's own path.
     pub fn new(directory: PathBuf, interrupt: Interrupt) -> std::io::Result<Local> {
-        let program = std::env::current_exe()?;
+        let program = fathom_stack::own_program()?;
         Ok(Local::with_worker(directory, interrupt, vec![program.into(), "worker".into()]))
     }
 

@@ -16,7 +16,7 @@ use crate::device::{FILE, Model};
 use crate::error::StackError;
 use crate::filesystem::FileSystem;
 use crate::image::Image;
-use crate::mountinfo::{Mount, mount_of, mounts_in};
+use crate::mountinfo::{Mount, host_of, mounts_in};
 use crate::spec::StackRecord;
 use crate::stack::{Stacks, described_models, place_warnings};
 
@@ -114,8 +114,7 @@ impl Stacks {
 
     fn disks(&self, claim: &Claim, modelled: &[(File, Model)]) -> Result<Disks, StackError> {
         let (entry, spec) = (&claim.entry, &claim.entry.spec);
-        let host =
-            mount_of(&entry.directory).map_err(StackError::io("find the mount of", &entry.directory))?;
+        let host = host_of(&entry.directory);
         let mut warnings = place_warnings(&host.filesystem, spec.laid());
         warnings.push(CPU_WARNING.into());
         let wanted = [(".img", Some(spec.size_mib)), (".log.img", spec.log_mib)];

@@ -60,8 +60,9 @@ pub fn environment(directory: &Path) -> BTreeMap<String, String> {
             found.insert(key.to_owned(), value);
         }
     };
-    put("kernel", read("/proc/sys/kernel/osrelease"));
-    put("kernel_version", read("/proc/sys/kernel/version"));
+    let name = rustix::system::uname();
+    put("kernel", Some(name.release().to_string_lossy().into_owned()));
+    put("kernel_version", Some(name.version().to_string_lossy().into_owned()));
     put("system", distribution());
     put("architecture", Some(std::env::consts::ARCH.to_owned()));
     let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
@@ -74,7 +75,8 @@ pub fn environment(directory: &Path) -> BTreeMap<String, String> {
     put("cpu", field("model name").or_else(|| field("Model")));
     put("cpus", Some(usable_cpus().len().to_string()));
     let virtual_machine = field("flags").is_some_and(|flags| flags.split(' ').any(|it| it == "hypervisor"));
-    put("virtual_machine", Some(if virtual_machine { "yes" } else { "no" }.to_owned()));
+    let told = (!cpuinfo.is_empty()).then(|| if virtual_machine { "yes" } else { "no" }.to_owned());
+    put("virtual_machine", told);
     put("memory_mib", memory_mib().map(|it| it.to_string()));
     put("clocksource", read("/sys/devices/system/clocksource/clocksource0/current_clocksource"));
     put("governor", read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
@@ -95,9 +97,12 @@ fn distribution() -> Option<String> {
 }
 
 fn memory_mib() -> Option<u64> {
-    let text = read("/proc/meminfo")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib / 1024)
+    let text = read("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    let told = rustix::system::sysinfo();
+    let bytes = || told.totalram.checked_mul(told.mem_unit.into());
+    kib.map(|kib| kib / 1024).or_else(|| Some(bytes()? >> 20))
 }
 
 fn turbo() -> Option<String> {

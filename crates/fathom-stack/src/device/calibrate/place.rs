@@ -9,7 +9,7 @@ use super::described::Described;
 use super::target::{Room, Target};
 use super::{CalibrateError, Calibration, LARGEST, SMALLEST_MIB};
 use crate::device::random::Random;
-use crate::mountinfo::mount_of;
+use crate::mountinfo::host_of;
 
 impl Calibration {
     /// Opens what is measured. A file of Fathom's own has no name, so that nothing is left of it however this ends.
@@ -63,7 +63,7 @@ impl Calibration {
         } else if !kind.is_dir() {
             return Err(place("is neither a directory nor a block device nor a file".into()));
         } else {
-            let mount = mount_of(path).map_err(refused)?;
+            let mount = host_of(path);
             if matches!(mount.filesystem.as_str(), "tmpfs" | "ramfs") {
                 return Err(place(format!(
                     "is on {}, in memory: there is no device to measure",

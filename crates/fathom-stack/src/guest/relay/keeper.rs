@@ -137,7 +137,7 @@ fn serve(order: &Order, state: &Path) -> Result<(Guest, Ready), String> {
         .map_err(|error| format!("{}: {error}", state.display()))?;
     let point = mount_point(&order.home);
     let kernel = Kernel { path: order.kernel_path.clone(), ..order.kernel.clone() };
-    let agent = std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))?;
+    let agent = crate::own_program().map_err(|error| format!("this program's own path: {error}"))?;
     let stacks = Stacks {
         tools: order.tools.clone(),
         limit: Duration::from_millis(order.limit_ms),
