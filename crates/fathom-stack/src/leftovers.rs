@@ -1,8 +1,12 @@
 //! Leftovers: stacks whose owner is gone, and the sweep that undoes them.
+//!
+//! Loop devices, mounts and trace instances are the machine's, whoever has made them, so a look at them finds those of every state
+//! directory. What another state directory has an entry of is that one's affair: it has a guard at work perhaps, and an owner who can
+//! find it. Only what no state directory knows any more, because its own was removed, is anybody's to remove.
 
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +36,9 @@ pub struct Leftover {
     pub created_ms: u64,
     /// Loop devices that belong to it.
     pub loops: Vec<PathBuf>,
+    /// The state directory that knows it, where that is another one: it is left alone.
+    #[serde(default)]
+    pub elsewhere: Option<PathBuf>,
 }
 
 /// What a sweep did.
@@ -46,9 +53,12 @@ pub struct Report {
 /// One thing found: an entry, or an image of Fathom's on a loop device or a trace instance that no entry knows.
 enum Found {
     Entry { home: PathBuf, entry: Box<Entry>, lock: Option<Lock> },
-    Loop { number: u32, tag: String },
-    Trace { path: PathBuf, tag: String },
+    Loop { number: u32, tag: String, elsewhere: Option<PathBuf> },
+    Trace { path: PathBuf, tag: String, elsewhere: Option<PathBuf> },
 }
+
+/// How long is waited for what no entry knows to go by itself: the guard of an owner that has just ended may be at it.
+const GOES_BY_ITSELF: Duration = Duration::from_secs(5);
 
 /// The lock of a dead owner's entry, kept from others until it is dropped, and then free at once (see [`let_go`]): what was only
 /// looked at, or could not be taken down, is found dead again.
@@ -62,13 +72,14 @@ impl Drop for Lock {
 
 impl Stacks {
     /// Every stack of this state directory, and every loop device with an image of Fathom's and every trace instance of
-    /// Fathom's that no entry knows (its state directory was removed, or is another one).
+    /// Fathom's that no entry of it knows: its state directory was removed, or is another one ([`Leftover::elsewhere`]).
     #[must_use]
     pub fn leftovers(&self) -> Vec<Leftover> {
         self.found().iter().map(described).collect()
     }
 
-    /// Takes stacks down: those of dead owners, or with `only_dead = false` all, named and running ones too.
+    /// Takes stacks down: those of dead owners, or with `only_dead = false` all, named and running ones too. What another state
+    /// directory knows stays.
     ///
     /// A busy mount of a dead owner is detached lazily after [`Stacks`]' patience, and the report says so.
     pub fn down_all(&self, only_dead: bool) -> Report {
@@ -77,24 +88,49 @@ impl Stacks {
 
     /// What each new stack does first: dead entries of this state directory only. A loop device that no entry knows might
     /// belong to an owner in another process namespace, whose id means nothing here; that is for the user to decide.
-    pub(crate) fn sweep(&self) -> Report {
+    pub fn sweep(&self) -> Report {
         let mut found = self.found();
         found.retain(|f| matches!(f, Found::Entry { .. }));
         self.take_down(found, true)
+    }
+
+    /// Waits, for `limit` at most, for stacks of this state directory whose owner has ended and whose guard is at work: their last
+    /// processes are just ending. `told` is called once with each that is not gone at once. Gives those that are still there.
+    pub fn wait_for_guards(&self, limit: Duration, told: &mut dyn FnMut(&Leftover)) -> Vec<Leftover> {
+        let begin = Instant::now();
+        let mut known: Vec<PathBuf> = Vec::new();
+        loop {
+            let found = self.found().into_iter();
+            let ending: Vec<Leftover> = found.filter(Found::is_ending).map(|it| described(&it)).collect();
+            if ending.is_empty() || begin.elapsed() >= limit {
+                return ending;
+            }
+            if begin.elapsed() >= AT_ONCE {
+                for it in ending.iter().filter(|it| !known.contains(&it.path)) {
+                    told(it);
+                }
+                known.extend(ending.into_iter().map(|it| it.path));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn take_down(&self, found: Vec<Found>, only_dead: bool) -> Report {
         let mut report = Report::default();
         for found in found {
             let leftover = described(&found);
-            if only_dead && !leftover.dead {
+            if (only_dead && !leftover.dead) || leftover.elsewhere.is_some() {
+                continue;
+            }
+            // Gone by itself; nobody has removed it here.
+            if matches!(found, Found::Loop { .. } | Found::Trace { .. }) && found.goes_by_itself() {
                 continue;
             }
             let outcome = match &found {
                 Found::Entry { home, entry, .. } => {
                     undo(home, entry, Patience { wait: self.patience, lazy: leftover.dead || !only_dead })
                 }
-                Found::Loop { number, .. } => release(*number),
+                Found::Loop { number, tag, .. } => release(*number, tag, self.patience),
                 Found::Trace { path, .. } => {
                     blocks::remove_instance(path).map_err(StackError::io("remove", path))
                 }
@@ -132,7 +168,8 @@ impl Stacks {
             let Some(tag) = tag_in(&backing) else { continue };
             let known = all.iter().any(|f| matches!(f, Found::Entry { entry, .. } if entry.tag == tag));
             if !known {
-                all.push(Found::Loop { number, tag: tag.to_owned() });
+                let elsewhere = self.elsewhere(tag, &mounted_at(number));
+                all.push(Found::Loop { number, tag: tag.to_owned(), elsewhere });
             }
         }
         for (tag, path) in blocks::tagged_instances() {
@@ -141,10 +178,60 @@ impl Stacks {
                 Found::Loop { .. } | Found::Trace { .. } => false,
             });
             if !known {
-                all.push(Found::Trace { path, tag });
+                let points = mounts().unwrap_or_default().into_iter().map(|it| it.point).collect::<Vec<_>>();
+                let elsewhere = self.elsewhere(&tag, &points);
+                all.push(Found::Trace { path, tag, elsewhere });
             }
         }
         all
+    }
+
+    /// The other state directory that has an entry of this tag, seen by where something is mounted: `STATE/stacks/ID/mnt`.
+    fn elsewhere(&self, tag: &str, points: &[PathBuf]) -> Option<PathBuf> {
+        let own = self.state.canonicalize().unwrap_or_else(|_| self.state.clone());
+        points.iter().find_map(|point| {
+            let home = point.parent()?;
+            let state = home.parent().filter(|it| it.ends_with("stacks"))?.parent()?;
+            // An entry of another version of Fathom, too, is somebody's: it is not to be read, only to be there.
+            let of_tag = match Entry::read(home) {
+                Ok(entry) => entry.tag == tag,
+                Err(error) => error.kind() == io::ErrorKind::InvalidData && point.ends_with("mnt"),
+            };
+            (of_tag && state != own).then(|| state.to_path_buf())
+        })
+    }
+}
+
+/// What is gone sooner is not worth a word.
+const AT_ONCE: Duration = Duration::from_millis(500);
+
+impl Found {
+    /// Whether its owner has ended and its guard has not.
+    fn is_ending(&self) -> bool {
+        match self {
+            Found::Entry { entry, lock: None, .. } => !entry.kept && !owner_of(&entry.tag).1,
+            _ => false,
+        }
+    }
+
+    /// Waits a moment for a loop device that nothing is mounted of any more, or a trace, to go; whether it is gone.
+    fn goes_by_itself(&self) -> bool {
+        let begin = Instant::now();
+        let gone = || match self {
+            Found::Entry { .. } => false,
+            Found::Loop { number, tag, .. } => {
+                loop_device::backing_file(*number).is_none_or(|it| tag_in(&it) != Some(tag))
+            }
+            Found::Trace { path, .. } => !path.exists(),
+        };
+        let used = || matches!(self, Found::Loop { number, .. } if !mounted_at(*number).is_empty());
+        while !gone() {
+            if used() || begin.elapsed() >= GOES_BY_ITSELF {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        true
     }
 }
 
@@ -152,6 +239,11 @@ impl Stacks {
 #[must_use]
 pub fn leftovers() -> Vec<Leftover> {
     Stacks::here().leftovers()
+}
+
+/// See [`Stacks::sweep`], for this user's state directory.
+pub fn sweep() -> Report {
+    Stacks::here().sweep()
 }
 
 /// See [`Stacks::down_all`], for this user's state directory.
@@ -175,8 +267,9 @@ fn described(found: &Found) -> Leftover {
                 .filter(|(_, backing)| tag_in(backing) == Some(&entry.tag))
                 .map(|(number, _)| device(number))
                 .collect(),
+            elsewhere: None,
         },
-        Found::Loop { number, tag } => {
+        Found::Loop { number, tag, elsewhere } => {
             let (owner_pid, alive) = owner_of(tag);
             Leftover {
                 label: tag.clone(),
@@ -188,9 +281,10 @@ fn described(found: &Found) -> Leftover {
                 dead: !alive && !tag.starts_with("fathom-named-"),
                 created_ms: 0,
                 loops: vec![device(*number)],
+                elsewhere: elsewhere.clone(),
             }
         }
-        Found::Trace { path, tag } => {
+        Found::Trace { path, tag, elsewhere } => {
             let (owner_pid, alive) = owner_of(tag);
             Leftover {
                 label: tag.clone(),
@@ -201,15 +295,17 @@ fn described(found: &Found) -> Leftover {
                 dead: !alive,
                 created_ms: 0,
                 loops: Vec::new(),
+                elsewhere: elsewhere.clone(),
             }
         }
     }
 }
 
-/// Process id in a tag, and whether that very process lives.
+/// Process id in a tag, and whether that very process lives. Where nobody tells (there is no `/proc`), it is not called dead.
 fn owner_of(tag: &str) -> (u32, bool) {
     let (owner_pid, start) = owner_in(tag).unwrap_or((0, 0));
-    (owner_pid, start_time(&owner_pid.to_string()) == Some(start))
+    let lives = start_time(&owner_pid.to_string()) == Some(start);
+    (owner_pid, lives || start_time("self").is_none())
 }
 
 /// The tag in a backing file's name: `/dir/.fathom-LABEL-PID-START-N.img (deleted)`.
@@ -225,12 +321,12 @@ fn mounted_at(number: u32) -> Vec<PathBuf> {
     mounts().unwrap_or_default().into_iter().filter(|m| m.source == source).map(|m| m.point).collect()
 }
 
-/// Unmounts and detaches a loop device that no entry knows.
-fn release(number: u32) -> Result<(), StackError> {
+/// Unmounts and detaches a loop device that no entry knows. Who uses it is waited for: it may be just ending.
+fn release(number: u32, tag: &str, wait: Duration) -> Result<(), StackError> {
     for point in mounted_at(number).into_iter().rev() {
-        claim::unmount(&point, Patience { wait: Duration::from_secs(1), lazy: false })?;
+        claim::unmount(&point, Patience { wait, lazy: false })?;
     }
-    if !loop_device::wait_detached(number, None, Duration::from_millis(500)) {
+    if !loop_device::wait_detached(number, Some(tag), Duration::from_millis(500)) {
         loop_device::detach(number).map_err(StackError::io("detach", format!("/dev/loop{number}")))?;
     }
     Ok(())

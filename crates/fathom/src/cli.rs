@@ -279,7 +279,8 @@ pub enum StackAction {
         /// Every stack, and whatever a killed run left behind
         #[arg(long, conflicts_with = "name")]
         all: bool,
-        /// Only what a killed run or command left behind; whatever is up stays
+        /// Only what a killed run or command left behind; whatever is up stays, and what another state directory
+        /// ($FATHOM_STATE_DIR) knows
         #[arg(long, conflicts_with_all = ["name", "all"])]
         leftovers: bool,
     },

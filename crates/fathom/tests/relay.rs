@@ -308,7 +308,7 @@ fn a_disk_that_never_answers_gives_errors_after_half_a_minute() {
     let took = begin.elapsed();
     let told = place.fathom(&["stack", "list"]).stdout;
     send(libc::SIGCONT);
-    assert!(failed && took > Duration::from_secs(29) && took < Duration::from_secs(60), "{took:?}");
+    assert!(failed && took > Duration::from_secs(29) && took < Duration::from_secs(100), "{took:?}");
     assert!(told.contains("while the disk did nothing"), "{told}");
     drop(file);
     up.down();

@@ -70,6 +70,28 @@ impl Place {
     }
 }
 
+/// Held while a test makes stacks without an owner or looks at the machine as a whole: such tests run one after the other, in whatever test
+/// binary and whichever checkout they are, for a machine has one list of mounts and of loop devices.
+pub struct Alone(fs::File);
+
+pub fn alone() -> Alone {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let path = std::env::temp_dir().join(format!("fathom-tests-{user}.lock"));
+    let file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+    // Each call opens the file anew, so that threads of one binary exclude each other, too. A copy in a child that is just being started is
+    // closed by its exec.
+    file.lock().unwrap();
+    Alone(file)
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        // At once, whoever has a copy.
+        let _ = self.0.unlock();
+    }
+}
+
 pub fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !done() {

@@ -1,5 +1,6 @@
 //! `fathom run`: experiment → plan → runs → results.db → table and report.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,6 +15,10 @@ use fathom_trace::synthesise::{NAMES, profile};
 use crate::cli::Run;
 use crate::outcome::{Error, Outcome};
 use crate::progress::Bar;
+
+/// The largest experiment file, octets: a device, or a pipe that never ends, is not read for ever. Those that come with Fathom have 10 KiB
+/// at most.
+const EXPERIMENT_MAX: u64 = 4 << 20;
 
 /// Runs the experiment and reports on it.
 pub fn run(asked: &Run) -> super::Result {
@@ -79,7 +84,13 @@ fn read_source(name: &str) -> Result<(String, String), Error> {
             "no built-in experiment and no file is called \"{name}\"{hint}\n`fathom list experiments` shows what there is"
         )));
     }
-    let text = std::fs::read(path).map_err(|error| Error::asked(format!("{name}: {error}")))?;
+    let mut text = Vec::new();
+    let file = std::fs::File::open(path).and_then(|it| it.take(EXPERIMENT_MAX + 1).read_to_end(&mut text));
+    file.map_err(|error| Error::asked(format!("{name}: {error}")))?;
+    if text.len() as u64 > EXPERIMENT_MAX {
+        let most = EXPERIMENT_MAX >> 20;
+        return Err(Error::asked(format!("{name}: it has more than {most} MiB, and so is no experiment")));
+    }
     let text =
         String::from_utf8(text).map_err(|error| Error::asked(format!("{name}: not a text file: {error}")))?;
     Ok((name.into(), text))
@@ -181,8 +192,9 @@ fn carry_out(
     prepared: Prepared,
     interrupt: Interrupt,
 ) -> Result<Summary, Error> {
-    // What a killed run left behind goes first: it would disturb this one and fill the disk.
-    let swept = fathom_stack::down_all(true);
+    // What a killed run left behind goes first: it would disturb this one and fill the disk. Only what this state directory knows: the
+    // rest might be somebody else's, which `stack down --leftovers` is asked for.
+    let swept = fathom_stack::sweep();
     for label in &swept.removed {
         eprintln!("Removed what a killed run had left: {label}");
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fathom_lab::schedule::Interrupt;
 use fathom_stack::guest::{Build, Kernel};
 use fathom_stack::named::{self, Named};
-use fathom_stack::{Report, StackError, StackSpec};
+use fathom_stack::{Report, StackError, StackSpec, Stacks};
 
 use crate::cli::{Stack, StackAction, StackUp};
 use crate::outcome::{Error, Outcome};
@@ -109,10 +109,31 @@ fn stopped(name: &str) -> ! {
     std::process::exit(1)
 }
 
+/// How long the last processes of a leftover may take to end: its guard gives up after a minute, and nobody is left after that.
+const ENDING: Duration = Duration::from_secs(75);
+/// How long a leftover without a guard may be busy before it is detached lazily: its last process may be just ending.
+const BUSY: Duration = Duration::from_secs(20);
+
 /// Named stacks first, unless only leftovers are to go, then what killed runs left; stacks of runs that go on now are left alone.
 fn down_all(leftovers: bool) -> super::Result {
     let named = if leftovers { Report::default() } else { named::down_all() };
-    let dead = fathom_stack::down_all(true);
+    let stacks = Stacks::here().with_patience(BUSY);
+    let ending = stacks.wait_for_guards(ENDING, &mut |it| {
+        eprintln!(
+            "waiting for {}, whose owner (process {}) has ended and whose guard is taking it down …",
+            it.name.as_ref().unwrap_or(&it.label),
+            it.owner_pid
+        );
+    });
+    let mut dead = stacks.down_all(true);
+    for it in ending {
+        let label = it.name.unwrap_or(it.label);
+        dead.failed.push(format!(
+            "{label}: its guard has been taking it down for more than {} s: see who uses {} (`fuser -vm`), end them, and give the command again",
+            ENDING.as_secs(),
+            it.path.display()
+        ));
+    }
     for label in named.removed.iter().chain(&dead.removed) {
         println!("removed {label}");
     }
@@ -186,7 +207,7 @@ fn list(json: bool) -> super::Result {
             println!("      {problem}\n      remove it with:  fathom stack down {}", one.name);
         }
     }
-    for left in fathom_stack::leftovers().into_iter().filter(|left| left.dead) {
+    for left in fathom_stack::leftovers().into_iter().filter(|left| left.dead && left.elsewhere.is_none()) {
         println!("  left behind by process {}: {} ({})", left.owner_pid, left.label, left.path.display());
         // Not `--all`, which takes everybody's stacks.
         let what = left.name.as_deref().unwrap_or("--leftovers");

@@ -11,10 +11,33 @@ use std::time::{Duration, Instant};
 
 pub struct Place {
     directory: tempfile::TempDir,
+    /// The list of stacks is this test's own: what other tests have up, or have just killed, is none of its affair.
+    state: tempfile::TempDir,
 }
 
 /// How long is waited for what must come: far more than it takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Held while a test looks at the machine as a whole: such tests run one after the other, in whatever test binary and whichever
+/// checkout they are (those of `fathom-stack` have the same lock), for a machine has one list of mounts and of loop devices.
+pub struct Alone(std::fs::File);
+
+pub fn alone() -> Alone {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let path = std::env::temp_dir().join(format!("fathom-tests-{user}.lock"));
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+    // Opened anew each time, so that threads of one binary exclude each other, too.
+    file.lock().unwrap();
+    Alone(file)
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        // At once, whoever has a copy: a child that is just being started has one until its exec.
+        let _ = self.0.unlock();
+    }
+}
 
 /// How a call of `fathom` ended.
 pub struct End {
@@ -79,7 +102,11 @@ pub struct Running {
 
 impl Place {
     pub fn new() -> Place {
-        Place { directory: tempfile::tempdir().unwrap() }
+        let state = tempfile::tempdir().unwrap();
+        // Stacks are mounted below it, and an engine may run as another user.
+        let anybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(state.path(), anybody).unwrap();
+        Place { directory: tempfile::tempdir().unwrap(), state }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -138,7 +165,7 @@ impl Place {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
-        command.args(words).current_dir(self.directory.path());
+        command.args(words).current_dir(self.directory.path()).env("FATHOM_STATE_DIR", self.state.path());
         command
     }
 
