@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::log::mark::{self, Mark};
-use crate::log::segment;
+use crate::log::{Sabotage, segment};
 use crate::manifest::{self, Image, Inventory, Manifest, Published};
 use crate::medium::Medium;
 use crate::recovery::buffer::Buffer;
@@ -38,14 +38,19 @@ impl Engine {
         // A database of its own from now on: its log and the original's cannot be mistaken for each other.
         let identity = Identity::random();
         let stated = &admin.stated;
-        let g0 = self.quiesce();
+        let (g0, moment) = self.begin_moment();
         let size = self.space.container_size;
         let path = to.join(manifest::image_name(0));
         let file = medium.create(&path).map_err(Error::io("create", &path))?;
         let mut images = Vec::new();
-        for t in self.live_tables().filter(|t| t.logging != Logging::Volatile) {
-            for (number, c) in t.containers.iter() {
-                let copy = c.bytes.read().to_vec();
+        let logged = self.live_tables().filter(|t| t.logging == Logging::Logged);
+        let logged = logged.flat_map(|t| t.containers.iter().map(move |(number, _)| (t.clone(), number)));
+        for (t, number) in moment.work().into_iter().chain(logged) {
+            if let Some(c) = t.containers.get(number) {
+                let copy = {
+                    let bytes = c.bytes.read();
+                    c.take_before().unwrap_or_else(|| bytes.clone())
+                };
                 if copy.is_empty() {
                     continue;
                 }
@@ -62,13 +67,16 @@ impl Engine {
         }
         file.sync().map_err(Error::io("sync", &path))?;
         let g1 = self.log.last();
-        self.log.flush_all()?;
+        if self.log.sabotage != Sabotage::BackupWithoutFlush {
+            self.log.flush_all()?;
+        }
+        let lacking = usize::from(self.log.sabotage == Sabotage::BackupLacksLog);
         let mut logs = Vec::new();
         for (i, (s, dir)) in self.log.streams.iter().zip(&dirs).enumerate() {
             medium.create_dir(dir).map_err(Error::io("create directory", dir))?;
             Mark { identity, stream: i as u32, life: stated.life() }.store(medium, dir)?;
             let mut log = Inventory::default();
-            for number in s.live_segments() {
+            for number in s.live_segments().into_iter().skip(lacking) {
                 let mut scanned = scan::read(medium, s.dir(), i, number, &stated.epochs, Buffer::default())?;
                 let cut = scanned.epoch.map_or(0, |e| e.cut.min(g1));
                 let end = scanned.frames.iter().filter(|f| f.gsn <= cut).map(|f| f.at + f.len).max();

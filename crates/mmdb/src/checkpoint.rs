@@ -2,7 +2,8 @@
 //!
 //! 1. G0: a commit number such that everything up to it is applied (the gates are closed for a moment).
 //! 2. Containers that changed since this side's last checkpoint are copied, each under a shared latch, into this side's
-//!    file. The other side's file, the last good one, is never touched.
+//!    file. The other side's file, the last good one, is never touched. No log repairs the images of a table that is only
+//!    checkpointed, so they are all of the moment G0: whoever changes such a container first keeps a copy (`moment.rs`).
 //! 3. G1: the last commit number given out. The images hold nothing newer. The file is synced, and nothing goes on
 //!    before the durable horizon has reached G1: an image must not know commits that the log can lose.
 //! 4. The manifest names the side, G0, G1 and every image's checksum, and is replaced atomically.
@@ -14,6 +15,7 @@ use crate::identity::{Identity, Life};
 use crate::log::Sabotage;
 use crate::manifest::{self, Epoch, Image, Manifest, Published};
 use crate::medium::MediumFile;
+use crate::moment::Moment;
 use crate::schema::{Logging, Schema};
 use crate::sync::{MutexGuard, atomic::Ordering};
 use crate::table::TableInner;
@@ -108,6 +110,7 @@ pub struct Stepwise<'a> {
     copied: u64,
     file: Arc<dyn MediumFile>,
     published: bool,
+    _moment: Moment,
 }
 
 impl Drop for Stepwise<'_> {
@@ -128,7 +131,10 @@ impl<'a> Stepwise<'a> {
         engine.log.check()?;
         let admin = engine.admin.lock();
         engine.require_own_manifest(&admin.stated)?;
-        let side = admin.stated.published.as_ref().map_or(0, |p| 1 - p.side);
+        let side = admin.stated.published.as_ref().map_or(0, |p| match engine.log.sabotage {
+            Sabotage::OneSide => p.side,
+            _ => 1 - p.side,
+        });
         let medium = &*engine.options.medium;
         let path = engine.path.join(manifest::image_name(side));
         let file = match medium.open(&path) {
@@ -136,12 +142,30 @@ impl<'a> Stepwise<'a> {
             other => other,
         };
         let file = file.map_err(Error::io("open", &path))?;
-        let g0 = engine.quiesce();
-        let mut work = Vec::new();
-        for t in engine.live_tables().filter(|t| t.logging != Logging::Volatile) {
+        let (g0, moment) = engine.begin_moment();
+        let mut work = moment.work();
+        if engine.log.sabotage == Sabotage::NoCheckpointedTables {
+            work.clear();
+        }
+        let volatile_too = engine.log.sabotage == Sabotage::VolatileTablesKept;
+        let kept = |t: &&Arc<TableInner>| {
+            t.logging == Logging::Logged || (volatile_too && t.logging == Logging::Volatile)
+        };
+        for t in engine.live_tables().filter(kept) {
             work.extend(t.containers.iter().map(|(n, _)| (t.clone(), n)));
         }
-        Ok(Stepwise { engine, admin, side, g0, work, next: 0, copied: 0, file, published: false })
+        Ok(Stepwise {
+            engine,
+            admin,
+            side,
+            g0,
+            work,
+            next: 0,
+            copied: 0,
+            file,
+            published: false,
+            _moment: moment,
+        })
     }
 
     /// Copies the next changed container. False if there is none left.
@@ -152,12 +176,18 @@ impl<'a> Stepwise<'a> {
             let Some(c) = t.containers.get(*n) else { continue };
             let copy = {
                 let bytes = c.bytes.read();
-                // Writers set it under the exclusive latch, so nothing is missed. An image without a checksum is none.
-                let known = self.admin.crcs[self.side].contains_key(&(t.id, *n));
-                if (!c.dirty[self.side].swap(false, Ordering::Relaxed) && known) || bytes.is_empty() {
-                    continue;
+                // An image without a checksum is none.
+                let known = self.admin.crcs[self.side].contains_key(&(t.id, *n))
+                    || self.engine.log.sabotage == Sabotage::ForgetsBeforeManifest;
+                match c.take_before() {
+                    // It has changed since, so it stays to be copied next time.
+                    Some(before) => before,
+                    // Writers set it under the exclusive latch, so nothing is missed.
+                    None if (!c.dirty[self.side].swap(false, Ordering::Relaxed) && known) || bytes.is_empty() => {
+                        continue;
+                    }
+                    None => bytes.clone(),
                 }
-                bytes.to_vec()
             };
             let path = self.engine.path.join(manifest::image_name(self.side));
             let at = u64::from(c.image) * size as u64;
@@ -203,8 +233,9 @@ impl<'a> Stepwise<'a> {
         let manifest = e.state(&mut self.admin, next)?;
         self.published = true;
         let mut segments = 0;
+        let upto = if e.log.sabotage == Sabotage::RecyclesTooMuch { g1 } else { self.g0 };
         for (s, stated) in e.log.streams.iter().zip(&manifest.logs) {
-            segments += s.recycle(self.g0, &stated.segments)? as u64;
+            segments += s.recycle(upto, &stated.segments)? as u64;
         }
         let c = &e.counters;
         c.checkpoints.fetch_add(1, Ordering::Relaxed);
@@ -252,6 +283,9 @@ impl Engine {
 
     /// States that nothing comes after the horizon: the end of a life. Nothing may be committed any more.
     pub(crate) fn state_closed(&self) -> Result<()> {
+        if self.log.sabotage == Sabotage::ClosesWithoutHorizon {
+            return Ok(());
+        }
         let admin = self.admin.lock();
         self.store_manifest(&admin.stated, &Manifest { closed: true, ..self.manifest(&admin.stated) })
     }

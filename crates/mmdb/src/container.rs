@@ -5,8 +5,8 @@
 //! behind the version is the *body*, which is what the log takes differences of.
 
 use crate::codec::{u32_at, u64_at};
-use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, RwLock};
 
 /// Bytes of a slot before the row: version and meta.
 pub(crate) const SLOT_HEAD: usize = 12;
@@ -68,6 +68,15 @@ pub(crate) struct Container {
     /// Per side: changed since that side's last checkpoint.
     pub(crate) dirty: [AtomicBool; 2],
     pub(crate) bytes: RwLock<Box<[u8]>>,
+    before: Before,
+}
+
+/// What a container held at the moment that an image is of, while that is being taken. Only used under the container's latch.
+#[derive(Debug)]
+struct Before {
+    /// The first change has to keep what was there.
+    wanted: AtomicBool,
+    kept: Mutex<Option<Box<[u8]>>>,
 }
 
 /// Zeros for a container, or `None` without memory. Each page is written to: one that is read first, as replay and a
@@ -92,7 +101,29 @@ impl Container {
             image,
             dirty: [AtomicBool::new(true), AtomicBool::new(true)],
             bytes: RwLock::new(bytes),
+            before: Before { wanted: AtomicBool::new(false), kept: Mutex::new(None) },
         }
+    }
+
+    /// From now on [`Container::take_before`] gives what is here now. To be called while nobody changes it.
+    pub(crate) fn want_before(&self) {
+        *self.before.kept.lock() = None;
+        self.before.wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Before a change of `bytes`, which the caller has latched: keeps them if that is wanted.
+    pub(crate) fn keep_before(&self, bytes: &[u8]) {
+        if self.before.wanted.load(Ordering::Relaxed) {
+            self.before.wanted.store(false, Ordering::Relaxed);
+            *self.before.kept.lock() = Some(bytes.into());
+        }
+    }
+
+    /// What was here when it was wanted, if it has changed since; from now on it is not kept any more. The caller has latched
+    /// the container.
+    pub(crate) fn take_before(&self) -> Option<Box<[u8]>> {
+        self.before.wanted.store(false, Ordering::Relaxed);
+        self.before.kept.lock().take()
     }
 
     pub(crate) fn slots(&self, container_size: usize) -> u16 {

@@ -4,7 +4,7 @@ use crate::checkpoint::{CheckpointStats, Stepwise};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::lock::Mode;
-use crate::log::{Log, Ticket};
+use crate::log::{Log, Sabotage, Ticket};
 use crate::manifest::MAX_TABLES;
 use crate::options::{Durability, Options};
 use crate::recovery;
@@ -187,7 +187,15 @@ impl Database {
         let mut next = admin.stated.clone();
         next.next_table += 1;
         next.schemas.push((id, table.schema.clone()));
-        e.state(&mut admin, next)?;
+        match e.options.sabotage {
+            Sabotage::CreatesWithoutManifest => admin.stated = next,
+            Sabotage::CreatesHalf => {
+                let done = e.state(&mut admin, next.clone());
+                admin.stated = next;
+                done?;
+            }
+            _ => drop(e.state(&mut admin, next)?),
+        }
         e.names.write().insert(table.schema.name.clone(), id);
         if !e.tables.put(id, table.clone()) {
             return Err(Error::TableExists { table: table.schema.name.clone() });
@@ -259,7 +267,14 @@ impl Database {
         if let Some(p) = &mut next.published {
             p.images.retain(|i| i.table != id);
         }
-        e.state(&mut admin, next)?;
+        match e.options.sabotage {
+            Sabotage::DropsWithoutManifest => {}
+            Sabotage::ForgetsBeforeManifest => {
+                admin.forget_images(id);
+                e.state(&mut admin, next)?;
+            }
+            _ => drop(e.state(&mut admin, next)?),
+        }
         admin.forget_images(id);
         table.0.dropped.store(true, Ordering::Release);
         e.names.write().remove(table.name());

@@ -111,10 +111,15 @@ impl Engine {
 
     /// A commit number such that everything up to it is applied.
     pub(crate) fn quiesce(&self) -> u64 {
+        self.quiesced(|| self.log.last())
+    }
+
+    /// Does `f` at a moment when no commit is half applied.
+    pub(crate) fn quiesced<T>(&self, f: impl FnOnce() -> T) -> T {
         let closed: Vec<RwLockWriteGuard<'_, ()>> = self.gates.iter().map(|g| g.write()).collect();
-        let g = self.log.last();
+        let done = f();
         drop(closed);
-        g
+        done
     }
 
     pub(crate) fn table(&self, id: u32) -> Result<&Arc<TableInner>> {

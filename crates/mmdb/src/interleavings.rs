@@ -7,16 +7,26 @@ mod clients;
 #[allow(dead_code)]
 #[path = "../tests/crash/history.rs"]
 mod history;
+#[path = "../tests/crash/keeper.rs"]
+mod keeper;
 #[path = "../tests/crash/rng.rs"]
 mod rng;
+#[allow(dead_code)]
+#[path = "../tests/crash/seeds.rs"]
+mod seeds;
+#[allow(dead_code)]
 #[path = "../tests/crash/table.rs"]
 mod table;
+#[allow(dead_code)]
+#[path = "../tests/crash/wrong.rs"]
+mod wrong;
 
 use crate as engine;
 use crate::lock::{Held, LockManager, Mode, Refused, TableLock};
 use crate::medium::{CrashMedium, Faults};
 use crate::sync::{self, thread, thread::spawn};
 use crate::{ColumnType, Database, Durability, Error, Locking, Options, Sabotage, Schema, Table, Value};
+use seeds::Seeds;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -301,40 +311,66 @@ fn crash(seed: u64, sabotage: Sabotage) {
     });
 }
 
-fn schedules() -> u64 {
-    let all = std::env::var("MMDB_CRASH_SCHEDULES").ok().and_then(|v| v.parse().ok()).unwrap_or(5000);
-    all / 5
+const TARGET: &str = "--lib";
+
+/// As a result: a schedule that fails panics, and so does its scheduler.
+fn outcome(seed: u64, sabotage: Sabotage) -> Result<(), String> {
+    let panic = match std::panic::catch_unwind(|| crash(seed, sabotage)) {
+        Ok(()) => return Ok(()),
+        Err(e) => e,
+    };
+    let what = panic.downcast_ref::<String>().cloned();
+    Err(what.unwrap_or_else(|| "panicked".to_owned()))
 }
 
 #[test]
 fn what_scheduled_clients_were_told_survives_every_crash() {
-    for seed in 1..=schedules() {
-        let done = std::panic::catch_unwind(|| crash(seed, Sabotage::None));
-        assert!(done.is_ok(), "seed {seed}");
-    }
+    let name = "interleavings::what_scheduled_clients_were_told_survives_every_crash";
+    Seeds::of_environment(5).none_fails((TARGET, name), 1, |seed| outcome(seed, Sabotage::None));
 }
 
-fn is_caught(sabotage: Sabotage) {
-    let caught = (1..=5000).find(|&seed| std::panic::catch_unwind(|| crash(seed, sabotage)).is_err());
-    eprintln!("{sabotage:?}: seed {:?}", caught.expect("5000 schedules did not notice"));
+fn is_caught(test: &str, sabotage: Sabotage) {
+    let name = format!("interleavings::{test}");
+    Seeds::to_notice(5000).one_notices((TARGET, &name), 1, |seed| outcome(seed, sabotage));
 }
 
 #[test]
 fn scheduled_clients_notice_a_checkpoint_published_before_it_is_durable() {
-    is_caught(Sabotage::NoPublishRule);
+    is_caught(
+        "scheduled_clients_notice_a_checkpoint_published_before_it_is_durable",
+        Sabotage::NoPublishRule,
+    );
 }
 
 #[test]
 fn scheduled_clients_notice_recovery_without_the_version_filter() {
-    is_caught(Sabotage::NoVersionFilter);
+    is_caught("scheduled_clients_notice_recovery_without_the_version_filter", Sabotage::NoVersionFilter);
 }
 
 #[test]
 fn scheduled_clients_notice_recovery_without_the_gap_free_cut() {
-    is_caught(Sabotage::NoGapFreeCut);
+    is_caught("scheduled_clients_notice_recovery_without_the_gap_free_cut", Sabotage::NoGapFreeCut);
 }
 
 #[test]
 fn scheduled_clients_notice_an_acknowledgement_before_the_sync() {
-    is_caught(Sabotage::NoSync);
+    is_caught("scheduled_clients_notice_an_acknowledgement_before_the_sync", Sabotage::NoSync);
+}
+
+#[test]
+fn scheduled_clients_notice_a_backup_without_its_oldest_segment() {
+    is_caught("scheduled_clients_notice_a_backup_without_its_oldest_segment", Sabotage::BackupLacksLog);
+}
+
+#[test]
+fn scheduled_clients_notice_a_backup_that_does_not_wait_for_the_log() {
+    is_caught(
+        "scheduled_clients_notice_a_backup_that_does_not_wait_for_the_log",
+        Sabotage::BackupWithoutFlush,
+    );
+}
+
+#[test]
+fn scheduled_clients_notice_a_flush_that_syncs_only_its_last_segment() {
+    is_caught("scheduled_clients_notice_a_flush_that_syncs_only_its_last_segment", Sabotage::LastSegmentOnly);
 }

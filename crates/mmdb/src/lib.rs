@@ -42,6 +42,7 @@ mod lock;
 mod log;
 mod manifest;
 pub mod medium;
+mod moment;
 mod options;
 mod recovery;
 mod row;

@@ -189,7 +189,7 @@ pub enum Logging {
     /// Every acknowledged commit.
     #[default]
     Logged,
-    /// Each row as some moment of the last checkpoint had it; rows are whole, transactions need not be.
+    /// All rows as they were when the last checkpoint began. A transaction that wrote logged tables too may be there in those only.
     Checkpointed,
     /// Nothing: the table is empty.
     Volatile,

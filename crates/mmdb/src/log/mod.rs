@@ -60,6 +60,40 @@ pub enum Sabotage {
     NoNewSalt,
     /// Recovery does not make durable what it found in the page cache.
     NoRecoverySync,
+    /// The images of a table that is not logged are of different moments.
+    NoMoment,
+    /// A flush that spans segments makes only the last one durable.
+    LastSegmentOnly,
+    /// A checkpoint releases log that its images do not hold.
+    RecyclesTooMuch,
+    /// A checkpoint writes the side that the manifest names.
+    OneSide,
+    /// A checkpoint leaves out the tables that are not logged.
+    NoCheckpointedTables,
+    /// Rows of volatile tables are in checkpoints, and come back from them.
+    VolatileTablesKept,
+    /// A table is created without a manifest that names it.
+    CreatesWithoutManifest,
+    /// A table that could not be created stays in the next manifest.
+    CreatesHalf,
+    /// A table's images are forgotten before the manifest says that it is dropped.
+    ForgetsBeforeManifest,
+    /// A table is dropped without a manifest that says so.
+    DropsWithoutManifest,
+    /// Recovery builds no secondary unique index.
+    NoUniqueIndex,
+    /// An update leaves the old key in the secondary indexes.
+    StaleIndex,
+    /// Secondary unique keys are not checked.
+    NoUniqueCheck,
+    /// Opening does not look whose directories it is given.
+    NoIdentity,
+    /// Closing does not state how far the log goes.
+    ClosesWithoutHorizon,
+    /// A backup lacks the oldest piece of the log.
+    BackupLacksLog,
+    /// A backup does not wait for the commits that its images may hold.
+    BackupWithoutFlush,
 }
 
 /// The log of a database: its streams, the commit counter and the durable horizon.
@@ -237,7 +271,7 @@ impl Log {
         self.check()?;
         let Some(batch) = self.streams[i].begin_flush(self.single, guest) else { return Ok(None) };
         let started = std::time::Instant::now();
-        let done = self.streams[i].write_batch(&batch, self.sabotage != Sabotage::NoSync);
+        let done = self.streams[i].write_batch(&batch, self.sabotage);
         match done {
             Ok(()) => {
                 let c = &self.counters;

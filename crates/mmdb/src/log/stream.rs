@@ -1,10 +1,10 @@
 //! A stream: one directory of segments, one buffer, one flush at a time.
 
-use super::Log;
 use super::cell::{Cell, Cells};
 use super::frame::{self, frame_len};
 use super::mark::Mark;
 use super::segment::{self, BLOCK, Header, Segment};
+use super::{Log, Sabotage};
 use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
 use crate::manifest::Inventory;
@@ -383,7 +383,7 @@ impl Stream {
     }
 
     /// Writes a batch and makes it durable: one write per chunk, one sync per segment.
-    pub(crate) fn write_batch(&self, batch: &Batch, sync: bool) -> Result<()> {
+    pub(crate) fn write_batch(&self, batch: &Batch, sabotage: Sabotage) -> Result<()> {
         for (i, c) in batch.chunks.iter().enumerate() {
             if c.at == BLOCK as u64 {
                 // The segment's first frames: the header says from now on that there are some. It goes first, so that a
@@ -393,7 +393,12 @@ impl Stream {
             }
             c.segment.file.write_at(c.at, &c.bytes).map_err(Error::io("write", &c.segment.path))?;
             let next_same = batch.chunks.get(i + 1).is_some_and(|n| n.segment.number == c.segment.number);
-            if sync && !next_same {
+            let forgotten = match sabotage {
+                Sabotage::NoSync => true,
+                Sabotage::LastSegmentOnly => i + 1 < batch.chunks.len(),
+                _ => false,
+            };
+            if !next_same && !forgotten {
                 c.segment.file.sync().map_err(Error::io("sync", &c.segment.path))?;
             }
         }

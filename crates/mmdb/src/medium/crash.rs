@@ -58,6 +58,9 @@ pub struct Faults {
     pub sync_error_at: Option<u64>,
     /// The first write at or after this call fails with `EIO`, possibly half done.
     pub write_error_at: Option<u64>,
+    /// The first call at or after this one fails, whatever it is: a write with `ENOSPC` and possibly half done, the creation of
+    /// a file with `ENOSPC`, all others with `EIO`. Whether a failed rename or removal was done is up to the seed.
+    pub error_at: Option<u64>,
     /// Total file bytes after which extending a file fails with `ENOSPC`.
     pub capacity: Option<u64>,
 }
@@ -104,12 +107,16 @@ impl NameOp {
 struct State {
     rng: u64,
     calls: u64,
+    /// Calls that were made to fail.
+    failed: u64,
     faults: Faults,
     dead: bool,
     inodes: Vec<Inode>,
     names: BTreeMap<PathBuf, usize>,
     durable_names: BTreeMap<PathBuf, usize>,
     name_ops: Vec<NameOp>,
+    /// Names, durable names and pending operations of what is not mounted.
+    away: (BTreeMap<PathBuf, usize>, BTreeMap<PathBuf, usize>, Vec<NameOp>),
     locks: BTreeSet<PathBuf>,
     life: u64,
 }
@@ -156,7 +163,18 @@ impl State {
         if self.faults.crash_at.is_some_and(|n| self.calls >= n) {
             self.dead = true;
         }
+        self.failed += u64::from(self.dead);
         if self.dead { Err(dead()) } else { Ok(()) }
+    }
+
+    /// Whether the call just counted is the one that [`Faults::error_at`] means.
+    fn is_refused(&mut self) -> bool {
+        let refused = self.faults.error_at.is_some_and(|n| self.calls >= n);
+        if refused {
+            self.faults.error_at = None;
+            self.failed += 1;
+        }
+        refused
     }
 
     fn alive(&self, life: u64) -> io::Result<()> {
@@ -204,12 +222,14 @@ impl CrashMedium {
         CrashMedium(Arc::new(Mutex::new(State {
             rng: seed,
             calls: 0,
+            failed: 0,
             faults: Faults::default(),
             dead: false,
             inodes: Vec::new(),
             names: BTreeMap::new(),
             durable_names: BTreeMap::new(),
             name_ops: Vec::new(),
+            away: Default::default(),
             locks: BTreeSet::new(),
             life: 0,
         })))
@@ -225,6 +245,96 @@ impl CrashMedium {
     /// ```
     pub fn set_faults(&self, faults: Faults) {
         self.0.lock().faults = faults;
+    }
+
+    /// The faults that have yet to come.
+    ///
+    /// ```
+    /// use mmdb::medium::{CrashMedium, Faults, Medium};
+    /// let disk = CrashMedium::new(1);
+    /// disk.set_faults(Faults { error_at: Some(1), ..Faults::default() });
+    /// assert!(disk.create("/d/a".as_ref()).is_err(), "the first call fails");
+    /// assert_eq!(disk.faults().error_at, None);
+    /// ```
+    #[must_use]
+    pub fn faults(&self) -> Faults {
+        self.0.lock().faults
+    }
+
+    /// Calls that were made to fail so far: an error of the engine while this stays the same has another cause.
+    ///
+    /// ```
+    /// use mmdb::medium::{CrashMedium, Faults, Medium};
+    /// let disk = CrashMedium::new(1);
+    /// disk.set_faults(Faults { error_at: Some(2), ..Faults::default() });
+    /// let file = disk.create("/d/a".as_ref())?;
+    /// assert!(file.sync().is_err() && file.sync().is_ok());
+    /// assert_eq!(disk.failed_calls(), 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn failed_calls(&self) -> u64 {
+        self.0.lock().failed
+    }
+
+    /// All names and what their files hold now, in one number: two that are equal mean that nothing has changed.
+    ///
+    /// ```
+    /// use mmdb::medium::{CrashMedium, Medium};
+    /// let disk = CrashMedium::new(1);
+    /// let file = disk.create("/d/a".as_ref())?;
+    /// let before = disk.fingerprint();
+    /// file.write_at(0, b"x")?;
+    /// assert_ne!(disk.fingerprint(), before);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        let s = self.0.lock();
+        s.names.iter().fold(0, |sum, (path, &inode)| {
+            let name = crc32c::crc32c(path.as_os_str().as_encoded_bytes());
+            let content = crc32c::crc32c_append(name, &s.inodes[inode].current);
+            crate::key::mix(sum, u64::from(name) << 32 | u64::from(content))
+        })
+    }
+
+    /// Takes all files below `dir` away, as when a disk is not mounted; [`CrashMedium::mount`] brings them back.
+    ///
+    /// ```
+    /// use mmdb::medium::{CrashMedium, Medium};
+    /// let disk = CrashMedium::new(1);
+    /// disk.create("/d/a".as_ref())?;
+    /// disk.unmount("/d".as_ref());
+    /// assert!(disk.list("/d".as_ref())?.is_empty());
+    /// disk.mount();
+    /// assert_eq!(disk.list("/d".as_ref())?, ["a"]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn unmount(&self, dir: &Path) {
+        let s = &mut *self.0.lock();
+        let below = |p: &PathBuf, _: &mut usize| p.starts_with(dir);
+        s.away.0.extend(s.names.extract_if(.., below));
+        s.away.1.extend(s.durable_names.extract_if(.., below));
+        s.away.2.extend(s.name_ops.extract_if(.., |op| op.dir().is_some_and(|d| d.starts_with(dir))));
+    }
+
+    /// Brings back what [`CrashMedium::unmount`] took away.
+    ///
+    /// ```
+    /// use mmdb::medium::{CrashMedium, Medium};
+    /// let disk = CrashMedium::new(1);
+    /// disk.create("/d/a".as_ref())?;
+    /// disk.unmount("/d".as_ref());
+    /// disk.mount();
+    /// assert!(disk.open("/d/a".as_ref()).is_ok());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn mount(&self) {
+        let s = &mut *self.0.lock();
+        let (names, durable_names, name_ops) = std::mem::take(&mut s.away);
+        s.names.extend(names);
+        s.durable_names.extend(durable_names);
+        s.name_ops.extend(name_ops);
     }
 
     /// Changing calls made so far.
@@ -339,11 +449,21 @@ impl CrashMedium {
         if died.is_err() && (s.calls != s.faults.crash_at.unwrap_or(0) || s.random() & 1 == 0) {
             return died;
         }
+        let mut done = died;
+        if done.is_ok() && s.is_refused() {
+            if matches!(op, NameOp::Link(..)) {
+                return Err(io::Error::from_raw_os_error(28));
+            }
+            done = Err(io::Error::from_raw_os_error(5));
+            if s.random() & 1 == 0 {
+                return done;
+            }
+        }
         let mut names = std::mem::take(&mut s.names);
         op.apply(&mut names);
         s.names = names;
         s.name_ops.push(op);
-        died
+        done
     }
 }
 
@@ -381,7 +501,8 @@ impl Medium for CrashMedium {
 
     fn create_dir(&self, _path: &Path) -> io::Result<()> {
         let mut s = self.0.lock();
-        s.tick()
+        s.tick()?;
+        if s.is_refused() { Err(io::Error::from_raw_os_error(5)) } else { Ok(()) }
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -399,6 +520,9 @@ impl Medium for CrashMedium {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let mut s = self.0.lock();
         s.tick()?;
+        if s.is_refused() {
+            return Err(io::Error::from_raw_os_error(5));
+        }
         let ops = std::mem::take(&mut s.name_ops);
         let mut names = std::mem::take(&mut s.durable_names);
         for op in ops {
@@ -460,15 +584,21 @@ impl MediumFile for CrashFile {
             let have = s.inodes[self.inode].current.len() as u64;
             let grow = (offset + data.len() as u64).saturating_sub(have);
             if grow > 0 && used as u64 + grow > capacity {
+                s.failed += 1;
                 return Err(io::Error::from_raw_os_error(28));
             }
         }
-        let fail = s.faults.write_error_at.is_some_and(|n| s.calls >= n);
+        let refused = s.is_refused();
+        let fail = refused || s.faults.write_error_at.is_some_and(|n| s.calls >= n);
         let n = if fail { (s.random() as usize) % (data.len() + 1) } else { data.len() };
         write_slice(&mut s.inodes[self.inode].current, offset, &data[..n])?;
         s.inodes[self.inode].pending.push((offset, data[..n].to_vec()));
+        if refused {
+            return Err(io::Error::from_raw_os_error(28));
+        }
         if fail {
             s.faults.write_error_at = None;
+            s.failed += 1;
             return Err(io::Error::from_raw_os_error(5));
         }
         Ok(())
@@ -480,8 +610,12 @@ impl MediumFile for CrashFile {
             return Err(dead());
         }
         s.tick()?;
-        if s.faults.sync_error_at.is_some_and(|n| s.calls >= n) {
-            s.faults.sync_error_at = None;
+        let refused = s.is_refused();
+        if refused || s.faults.sync_error_at.is_some_and(|n| s.calls >= n) {
+            if !refused {
+                s.faults.sync_error_at = None;
+                s.failed += 1;
+            }
             s.settle_all(self.inode);
             return Err(io::Error::from_raw_os_error(5));
         }

@@ -16,7 +16,7 @@ use crate::log::stream::{Closed, Place, Stream};
 use crate::log::{Log, Sabotage, segment};
 use crate::manifest::{self, Epoch, Image, Inventory, Manifest};
 use crate::options::{MAX_STREAMS, Options};
-use crate::schema::Logging;
+use crate::schema::{IndexDef, Logging};
 use crate::table::{Space, TableInner};
 use buffer::Buffer;
 use replay::{Work, Worker};
@@ -117,7 +117,10 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     let mut locks = Locks::default();
     let mut found = Survey::take(path, &options, Purpose::Open, &mut locks)?;
     // Nothing has been written so far, and nothing is if anything is wrong.
-    found.require_whole()?;
+    let is_checked = options.sabotage != Sabotage::NoIdentity;
+    if is_checked {
+        found.require_whole()?;
+    }
     let medium = &*options.medium;
     // Where there is a manifest or a mark, the directory was made durably before it.
     if found.manifest.is_none() {
@@ -133,7 +136,9 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     if made {
         // Somebody else may have been faster before there were locks to keep him out.
         found = Survey::take(path, &options, Purpose::Open, &mut locks)?;
-        found.require_whole()?;
+        if is_checked {
+            found.require_whole()?;
+        }
     }
     if found.manifest.is_none() {
         // The identity comes first: a creation that is cut off after this goes on with it. Until the first opening is done the
@@ -354,7 +359,9 @@ fn load(
 
     let began = Instant::now();
     for t in tables.iter().flatten() {
-        build_indexes(t, options.recovery_threads, salvage.then_some(&mut problems))?;
+        let wanted =
+            |i: &IndexDef| options.sabotage != Sabotage::NoUniqueIndex || !i.unique || i.name == "primary";
+        build_some_indexes(t, options.recovery_threads, salvage.then_some(&mut problems), wanted)?;
         t.collect_free();
     }
     report.index_time = began.elapsed();
@@ -400,7 +407,7 @@ fn load_images(
                 }
                 let Some(Some(t)) = tables.get(i.table as usize) else { return Ok(()) };
                 // Not kept in a checkpoint any more (the schema cannot change, so: written by an older version).
-                if t.logging == Logging::Volatile {
+                if t.logging == Logging::Volatile && options.sabotage != Sabotage::VolatileTablesKept {
                     return Ok(());
                 }
                 if i.number >= MAX_CONTAINERS {
@@ -703,6 +710,15 @@ pub(crate) fn build_indexes(
     threads: usize,
     problems: Option<&mut Vec<String>>,
 ) -> Result<()> {
+    build_some_indexes(t, threads, problems, |_| true)
+}
+
+fn build_some_indexes(
+    t: &TableInner,
+    threads: usize,
+    problems: Option<&mut Vec<String>>,
+    wanted: impl Fn(&IndexDef) -> bool,
+) -> Result<()> {
     let threads = threads.clamp(1, 64).min(t.containers.len().max(1) as usize);
     let next = AtomicU32::new(0);
     let bad: Mutex<Vec<(u32, u16)>> = Mutex::new(Vec::new());
@@ -759,7 +775,7 @@ pub(crate) fn build_indexes(
             }
         }
     }
-    for (i, index) in t.indexes.iter().enumerate() {
+    for (i, index) in t.indexes.iter().enumerate().filter(|(_, index)| wanted(&index.def)) {
         let lists = parts.iter_mut().map(|p| std::mem::take(&mut p[i])).collect();
         if !index.build(lists, threads) {
             return Err(Error::corrupt(name, 0, format!("two rows share a key of index {}", index.def.name)));

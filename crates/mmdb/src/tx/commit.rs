@@ -13,8 +13,8 @@ use crate::engine::name;
 use crate::error::{Error, Result};
 use crate::key;
 use crate::lock::Held;
-use crate::log::Ticket;
 use crate::log::record::{self, Kind, Target};
+use crate::log::{Sabotage, Ticket};
 use crate::options::{Durability, LogKind};
 use crate::schema::{Locking, Logging};
 use crate::sync::atomic::Ordering;
@@ -228,6 +228,9 @@ impl Transaction<'_> {
             old.clear();
             {
                 let mut bytes = c.bytes.write();
+                if t.logging == Logging::Checkpointed {
+                    c.keep_before(&bytes);
+                }
                 // Absent only if a table without locking was dropped under the transaction.
                 let Some(slot) = bytes.get_mut(c.range(w.rid.slot())) else { continue };
                 if w.change != Change::Insert
@@ -265,7 +268,9 @@ impl Transaction<'_> {
                         t.layout.row_key(after, columns, &mut k);
                         let (before, now) = k.split_at(n);
                         if before != now {
-                            index.remove(before, hash(before), w.rid);
+                            if self.db.options.sabotage != Sabotage::StaleIndex {
+                                index.remove(before, hash(before), w.rid);
+                            }
                             index.insert(now, hash(now), w.rid);
                         }
                     }

@@ -11,7 +11,7 @@ use crate::engine::{Engine, name};
 use crate::error::{Error, Result};
 use crate::key::{self, KeyBuf};
 use crate::lock::{Held, Mode, Refused};
-use crate::log::Ticket;
+use crate::log::{Sabotage, Ticket};
 use crate::options::Durability;
 use crate::row::{Row, RowView, values_text};
 use crate::schema::Locking;
@@ -751,7 +751,8 @@ impl<'db> Transaction<'db> {
                         done = self.lock(t, name::key(t.id, ix, h), mode, || "(new key)".into());
                     }
                 }
-                if done.is_ok() && def.unique && !same {
+                if done.is_ok() && def.unique && !same && self.db.options.sabotage != Sabotage::NoUniqueCheck
+                {
                     match self.find(t, ix, &k, h) {
                         Some(Found::There(rid)) if Some(rid) == committed => {}
                         Some(_) => done = Err(self.duplicate(t, ix, new.clone())),

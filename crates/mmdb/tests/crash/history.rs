@@ -2,9 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+/// Keys of a table, at most.
+pub const MAX_KEYS: u8 = 8;
+
+/// A table's number, which no other table has, not even a later one of the same name; and the row's key.
 pub type Key = (usize, u8);
-/// A row's content: who wrote it, and how many bytes of padding follow.
-pub type Content = Option<(u64, usize)>;
+/// A row's content: who wrote it, how many bytes of padding follow, and its tag.
+pub type Content = Option<(u64, usize, u8)>;
 
 /// A version of a key: written by a transaction, or (0) the initial absence.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +30,9 @@ pub struct Tx {
 #[derive(Clone, Debug, Default)]
 pub struct History {
     pub committed: Vec<Tx>,
-    versions: HashMap<Key, Vec<Version>>,
+    versions: BTreeMap<Key, Vec<Version>>,
+    /// Everything up to here is marked as acknowledged.
+    horizon: u64,
 }
 
 impl History {
@@ -40,6 +46,8 @@ impl History {
             let v = Version { writer: tx.id, content: *content };
             self.versions.entry(*key).or_default().push(v);
         }
+        // A transaction that only read has the number of an earlier commit.
+        self.horizon = self.horizon.min(tx.gsn.saturating_sub(1));
         self.committed.push(tx);
     }
 
@@ -47,6 +55,23 @@ impl History {
         if let Some(t) = self.committed.iter_mut().rev().find(|t| t.id == id) {
             t.acknowledged = true;
         }
+    }
+
+    pub fn acknowledge_all(&mut self) {
+        self.acknowledge_up_to(u64::MAX);
+    }
+
+    /// The horizon is at `gsn`.
+    pub fn acknowledge_up_to(&mut self, gsn: u64) {
+        if gsn != self.horizon {
+            self.committed.iter_mut().filter(|t| t.gsn <= gsn).for_each(|t| t.acknowledged = true);
+            self.horizon = gsn;
+        }
+    }
+
+    /// The number of the last commit.
+    pub fn last(&self) -> u64 {
+        self.committed.iter().map(|t| t.gsn).max().unwrap_or(0)
     }
 
     /// After a crash: what is behind `cut` is gone. An error if that takes back anything acknowledged.
@@ -75,21 +100,37 @@ impl History {
         Ok(())
     }
 
-    pub fn state(&self) -> BTreeMap<Key, (u64, usize)> {
-        let all = self.versions.keys().map(|&k| (k, self.current(k).content));
-        all.filter_map(|(k, c)| c.map(|c| (k, c))).collect()
+    /// The rows of a table.
+    pub fn rows(&self, table: usize) -> BTreeMap<u8, (u64, usize, u8)> {
+        (0..MAX_KEYS).filter_map(|k| self.current((table, k)).content.map(|c| (k, c))).collect()
+    }
+
+    /// The rows of a table after commit number `gsn`.
+    pub fn rows_at(&self, table: usize, gsn: u64) -> BTreeMap<u8, (u64, usize, u8)> {
+        let mut rows = BTreeMap::new();
+        for t in self.committed.iter().filter(|t| t.gsn <= gsn) {
+            for ((_, k), content) in t.writes.iter().filter(|((number, _), _)| *number == table) {
+                match content {
+                    Some(c) => rows.insert(*k, *c),
+                    None => rows.remove(k),
+                };
+            }
+        }
+        rows
     }
 
     /// Builds the dependency graph (write-write, write-read, read-write) and looks for a cycle.
     pub fn check_serializable(&self) -> Result<(), String> {
         let at: HashMap<u64, usize> = self.committed.iter().enumerate().map(|(i, t)| (t.id, i)).collect();
         let mut edges: Vec<Vec<usize>> = vec![Vec::new(); self.committed.len()];
-        for (key, versions) in &self.versions {
+        for versions in self.versions.values() {
             for w in versions.windows(2) {
                 edges[at[&w[0].writer]].push(at[&w[1].writer]);
             }
-            for (i, t) in self.committed.iter().enumerate() {
-                let Some(&read) = t.reads.get(key) else { continue };
+        }
+        for (i, t) in self.committed.iter().enumerate() {
+            for (key, &read) in &t.reads {
+                let versions = self.versions.get(key).map_or(&[][..], |v| v);
                 let next = if read == 0 {
                     versions.first()
                 } else {
@@ -138,7 +179,7 @@ fn the_checker_finds_write_skew_and_passes_a_serial_history() {
         id,
         gsn: id,
         reads: reads.iter().map(|(k, w)| ((0, *k), *w)).collect(),
-        writes: writes.iter().map(|k| ((0, *k), Some((id, 0)))).collect(),
+        writes: writes.iter().map(|k| ((0, *k), Some((id, 0, 0)))).collect(),
         acknowledged: true,
     };
     let mut h = History::default();

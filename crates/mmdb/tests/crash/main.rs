@@ -1,22 +1,36 @@
 //! Crash schedules: random concurrent histories on a disk that drops, reorders, tears and fails, checked after every
 //! restart.
 //!
-//! One schedule is one seed, and repeats exactly: all clients run on one thread, whose next step the seed chooses.
-//! `MMDB_CRASH_SCHEDULES` sets how many are run (5,000 by default); `MMDB_CRASH_SEED` runs one and prints its steps.
+//! One schedule is one seed, and repeats exactly: all clients run on one thread, whose next step the seed chooses. What happens
+//! in it: transactions that read by key, by every sort of index and in ranges, and write; lazy commits by the dozen, which fill
+//! several segments before they are flushed; checkpoints in steps; tables of all kinds of logging that are created and dropped,
+//! also while one of the calls fails that this takes; backups, restored and compared; clean closings; and at the end of each life
+//! a kill or a power cut.
 //! A tenth as many run with clients on threads of their own, which repeat only roughly; `src/interleavings.rs` runs the same
 //! clients under a scheduler that repeats them exactly.
+//!
+//! `MMDB_CRASH_SCHEDULES` sets how many are run (5,000 by default), `MMDB_CRASH_FROM` the first seed, and `MMDB_CRASH_SEED` runs
+//! one and prints its steps. Every test here heeds them, those of the defects too. A failure prints the command that repeats it.
 #![allow(clippy::unwrap_used)]
 
+mod backups;
+mod careless;
+mod catalogue;
 mod clients;
 mod history;
+mod keeper;
 mod rng;
 mod schedule;
+mod seeds;
 mod table;
+mod wrong;
 
+use careless::{Careless, Omission};
 use mmdb as engine;
-use mmdb::medium::CrashMedium;
+use mmdb::medium::{CrashMedium, Medium};
 use mmdb::{Options, Sabotage};
-use std::sync::atomic::{AtomicU64, Ordering};
+use seeds::Seeds;
+use std::sync::Arc;
 use std::thread::spawn;
 
 /// Clients on threads of their own, which wait for locks and for the disk as an application's do.
@@ -26,101 +40,99 @@ fn threaded(seed: u64, sabotage: Sabotage) -> Result<(), String> {
     clients::run(&clients::Plan::new(seed, 4, 12, &disk, base), &disk).map(|_| ())
 }
 
-fn many(
-    from: u64,
-    count: u64,
-    sabotage: Sabotage,
-    run: impl Fn(u64) -> Result<(), String> + Sync + std::panic::RefUnwindSafe,
-) -> Vec<(u64, String)> {
-    let next = AtomicU64::new(from);
-    let failures = std::sync::Mutex::new(Vec::new());
-    std::thread::scope(|s| {
-        for _ in 0..2 {
-            s.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    // A sabotaged engine has failed its test once it is caught.
-                    let enough = sabotage != Sabotage::None && !failures.lock().unwrap().is_empty();
-                    if seed >= from + count || enough {
-                        return;
-                    }
-                    let done = std::panic::catch_unwind(|| run(seed));
-                    let failure = match done {
-                        Ok(Ok(())) => continue,
-                        Ok(Err(e)) => e,
-                        Err(_) => "panicked".to_owned(),
-                    };
-                    failures.lock().unwrap().push((seed, failure));
-                }
-            });
-        }
-    });
-    failures.into_inner().unwrap()
+fn as_it_is(disk: CrashMedium) -> Arc<dyn Medium> {
+    Arc::new(disk)
 }
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
+const TARGET: &str = "--test crash";
 
 #[test]
 fn what_is_acknowledged_survives_every_crash() {
-    if let Some(seed) = number("MMDB_CRASH_SEED") {
-        schedule::run(seed, Sabotage::None, true).unwrap();
-        return;
-    }
-    let count = number("MMDB_CRASH_SCHEDULES").unwrap_or(5000);
-    let from = number("MMDB_CRASH_FROM").unwrap_or(1);
-    none_fails(count, many(from, count, Sabotage::None, |seed| schedule::run(seed, Sabotage::None, false)));
-}
-
-fn none_fails(count: u64, failures: Vec<(u64, String)>) {
-    for (seed, e) in failures.iter().take(5) {
-        eprintln!("seed {seed}: {e}");
-    }
-    assert!(failures.is_empty(), "{} of {count} schedules failed", failures.len());
+    let seeds = Seeds::of_environment(1);
+    let name = (TARGET, "what_is_acknowledged_survives_every_crash");
+    seeds.none_fails(name, 2, |seed| schedule::run(seed, Sabotage::None, as_it_is, seeds.trace));
 }
 
 #[test]
 fn what_concurrent_clients_were_told_survives_every_crash() {
-    let count = number("MMDB_CRASH_SCHEDULES").unwrap_or(5000) / 10;
-    none_fails(count, many(1, count, Sabotage::None, |seed| threaded(seed, Sabotage::None)));
+    let name = (TARGET, "what_concurrent_clients_were_told_survives_every_crash");
+    Seeds::of_environment(10).none_fails(name, 2, |seed| threaded(seed, Sabotage::None));
 }
 
 /// The schedules must notice each defect, or they prove nothing.
-fn is_caught(sabotage: Sabotage) {
-    let failures = many(1, 5000, sabotage, |seed| schedule::run(seed, sabotage, false));
-    assert!(!failures.is_empty(), "5000 schedules did not notice {sabotage:?}");
-    eprintln!("{sabotage:?}: seed {}: {}", failures[0].0, failures[0].1);
+fn is_caught(test: &str, sabotage: Sabotage) {
+    let seeds = Seeds::to_notice(5000);
+    seeds.one_notices((TARGET, test), 2, |seed| schedule::run(seed, sabotage, as_it_is, seeds.trace));
 }
 
 #[test]
 fn recovery_without_the_version_filter_is_caught() {
-    is_caught(Sabotage::NoVersionFilter);
+    is_caught("recovery_without_the_version_filter_is_caught", Sabotage::NoVersionFilter);
 }
 
 #[test]
 fn recovery_without_the_gap_free_cut_is_caught() {
-    is_caught(Sabotage::NoGapFreeCut);
+    is_caught("recovery_without_the_gap_free_cut_is_caught", Sabotage::NoGapFreeCut);
 }
 
 #[test]
 fn a_checkpoint_published_before_it_is_durable_is_caught() {
-    is_caught(Sabotage::NoPublishRule);
+    is_caught("a_checkpoint_published_before_it_is_durable_is_caught", Sabotage::NoPublishRule);
 }
 
 #[test]
 fn acknowledging_before_the_sync_is_caught() {
-    is_caught(Sabotage::NoSync);
-    let failures = many(1, 5000, Sabotage::NoSync, |seed| threaded(seed, Sabotage::NoSync));
-    assert!(!failures.is_empty(), "5000 schedules with threads did not notice");
+    let name = "acknowledging_before_the_sync_is_caught";
+    is_caught(name, Sabotage::NoSync);
+    Seeds::to_notice(5000).one_notices((TARGET, name), 2, |seed| threaded(seed, Sabotage::NoSync));
 }
 
 #[test]
 fn keeping_the_salt_of_the_last_life_is_caught() {
-    is_caught(Sabotage::NoNewSalt);
+    is_caught("keeping_the_salt_of_the_last_life_is_caught", Sabotage::NoNewSalt);
 }
 
 #[test]
 fn building_on_frames_that_are_only_in_the_page_cache_is_caught() {
-    is_caught(Sabotage::NoRecoverySync);
+    is_caught("building_on_frames_that_are_only_in_the_page_cache_is_caught", Sabotage::NoRecoverySync);
+}
+
+/// What the engine forgets to make durable must be noticed, too.
+fn is_missed(test: &str, omission: Omission) {
+    let seeds = Seeds::to_notice(5000);
+    let wrap = |disk| Careless::new(disk, omission);
+    seeds.one_notices((TARGET, test), 2, |seed| schedule::run(seed, Sabotage::None, wrap, seeds.trace));
+}
+
+macro_rules! caught {
+    ($(#[test] fn $name:ident() $check:ident $defect:expr;)*) => {
+        $(#[test]
+        fn $name() {
+            $check(stringify!($name), $defect);
+        })*
+    };
+}
+
+caught! {
+    #[test] fn syncing_only_the_last_segment_of_a_flush_is_caught() is_caught Sabotage::LastSegmentOnly;
+    #[test] fn releasing_log_that_the_images_do_not_hold_is_caught() is_caught Sabotage::RecyclesTooMuch;
+    #[test] fn writing_the_images_that_the_manifest_names_is_caught() is_caught Sabotage::OneSide;
+    #[test] fn images_of_different_moments_are_caught() is_caught Sabotage::NoMoment;
+    #[test] fn a_checkpoint_without_the_tables_that_are_not_logged_is_caught() is_caught Sabotage::NoCheckpointedTables;
+    #[test] fn a_volatile_table_that_comes_back_is_caught() is_caught Sabotage::VolatileTablesKept;
+    #[test] fn creating_a_table_without_a_manifest_is_caught() is_caught Sabotage::CreatesWithoutManifest;
+    #[test] fn a_table_that_could_not_be_created_and_comes_later_is_caught() is_caught Sabotage::CreatesHalf;
+    #[test] fn forgetting_the_images_of_a_table_that_could_not_be_dropped_is_caught() is_caught Sabotage::ForgetsBeforeManifest;
+    #[test] fn dropping_a_table_without_a_manifest_is_caught() is_caught Sabotage::DropsWithoutManifest;
+    #[test] fn a_unique_index_that_is_not_rebuilt_is_caught() is_caught Sabotage::NoUniqueIndex;
+    #[test] fn an_old_key_that_stays_in_an_index_is_caught() is_caught Sabotage::StaleIndex;
+    #[test] fn a_unique_key_that_is_not_checked_is_caught() is_caught Sabotage::NoUniqueCheck;
+    #[test] fn opening_with_directories_of_others_is_caught() is_caught Sabotage::NoIdentity;
+    #[test] fn closing_without_a_word_about_the_log_is_caught() is_caught Sabotage::ClosesWithoutHorizon;
+    #[test] fn a_manifest_that_is_not_synced_is_missed() is_missed Omission::Manifest;
+    #[test] fn the_name_of_a_manifest_that_is_not_synced_is_missed() is_missed Omission::NameOfManifest;
+    #[test] fn the_names_of_segments_that_are_not_synced_are_missed() is_missed Omission::NamesOfSegments;
+    #[test] fn images_that_are_not_synced_are_missed() is_missed Omission::Images;
+    #[test] fn a_backup_that_is_not_synced_is_missed() is_missed Omission::Copies;
+    #[test] fn the_names_in_a_backup_that_are_not_synced_are_missed() is_missed Omission::NamesOfCopies;
 }

@@ -1,48 +1,71 @@
-//! The tables `a` and `b` that all crash schedules work on, and what must be in them after a restart.
+//! The tables that all crash schedules work on: their columns, their indexes, and what stands in their rows.
 
-use super::engine::{ColumnType, Database, Locking, Row, Schema};
-use super::history::History;
+use super::engine::{ColumnType, Database, Locking, Logging, Row, Schema, Table, Value};
+use super::rng::Rng;
 use std::collections::BTreeMap;
 
-pub fn schema(name: &str, locking: Locking, ordered: bool) -> Schema {
+/// Lengths of the padding, bytes: rows of several classes, so that some outgrow their slots; with the longest, a few commits fill
+/// a segment.
+pub const PADS: [usize; 4] = [3, 10, 200, 390];
+/// Values of the column that may be unique.
+pub const TAGS: u64 = 9;
+
+/// Rows by their keys.
+pub type Rows = BTreeMap<u8, (u64, usize, u8)>;
+
+/// A table with a primary key, an index of writers, and one of tags, which may be unique.
+pub fn schema(name: &str, locking: Locking, logging: Logging, rng: &mut Rng) -> Schema {
     let s = Schema::new(name)
         .column("id", ColumnType::Int16)
         .column("writer", ColumnType::Int64)
+        .column("tag", ColumnType::Int16)
         .column("pad", ColumnType::VarBytes(400));
-    let s = if ordered { s.ordered_primary_key(&["id"]) } else { s.primary_key(&["id"]) };
-    s.ordered_index("by_writer", &["writer"]).locking(locking)
+    let s = if rng.one_in(2) { s.ordered_primary_key(&["id"]) } else { s.primary_key(&["id"]) };
+    let s = if rng.one_in(4) {
+        s.hash_index("by_writer", &["writer"])
+    } else {
+        s.ordered_index("by_writer", &["writer"])
+    };
+    let s = match rng.below(4) {
+        0 => s.unique_hash_index("by_tag", &["tag"]),
+        1 => s.unique_ordered_index("by_tag", &["tag"]),
+        2 => s.ordered_index("by_tag", &["tag"]),
+        _ => s.hash_index("by_tag", &["tag"]),
+    };
+    s.locking(locking).logging(logging)
 }
 
-pub fn content(r: &Row) -> (u64, usize) {
-    (r.at(1).as_int().unwrap() as u64, r.at(2).as_bytes().unwrap().len())
+/// Whether no two rows of the table have the same tag.
+pub fn is_unique(table: &Table) -> bool {
+    table.schema().indexes.iter().any(|i| i.name == "by_tag" && i.unique)
 }
 
-/// After opening: the state is that of a prefix of the commits which has everything acknowledged. A table that is `created`
-/// for sure must be there.
-pub fn check_recovered(
-    db: &Database,
-    history: &mut History,
-    created: impl Fn(&str) -> bool,
-) -> std::result::Result<(), String> {
-    let cut = db.recovery().cut;
-    history.truncate(cut)?;
-    let mut state = BTreeMap::new();
-    for (i, name) in ["a", "b"].iter().enumerate() {
-        match db.table(name) {
-            Ok(t) => {
-                let mut tx = db.begin().map_err(|e| e.to_string())?;
-                for row in tx.scan(&t).map_err(|e| e.to_string())? {
-                    let row = row.map_err(|e| e.to_string())?;
-                    state.insert((i, row.at(0).as_int().unwrap() as u8), content(&row));
-                }
-            }
-            Err(e) if created(name) => return Err(e.to_string()),
-            Err(_) => {}
-        }
-    }
-    let want = history.state();
-    if state != want {
-        return Err(format!("recovered {state:?}, expected {want:?} at cut {cut}"));
-    }
-    db.verify().map_err(|e| e.to_string())
+/// The padding that `writer` puts into a row: nothing that packs well, so that the log has it at its length.
+pub fn padding(writer: u64, len: usize) -> Vec<u8> {
+    let mut rng = Rng(writer);
+    (0..len.div_ceil(8)).flat_map(|_| rng.next().to_le_bytes()).take(len).collect()
+}
+
+/// The values of a row.
+pub fn values(key: u8, content: (u64, usize, u8), pad: &[u8]) -> [Value<'_>; 4] {
+    let (writer, _, tag) = content;
+    [Value::Int(key.into()), Value::Int(writer as i64), Value::Int(tag.into()), Value::Bytes(pad)]
+}
+
+pub fn key(r: &Row) -> u8 {
+    r.at(0).as_int().unwrap() as u8
+}
+
+/// What stands in a row. A padding that is not the writer's has a length that nobody expects.
+pub fn content(r: &Row) -> (u64, usize, u8) {
+    let (writer, pad) = (r.at(1).as_int().unwrap() as u64, r.at(3).as_bytes().unwrap());
+    let whole = padding(writer, pad.len()) == pad;
+    (writer, if whole { pad.len() } else { usize::MAX }, r.at(2).as_int().unwrap() as u8)
+}
+
+/// All rows of a table, while nobody writes it.
+pub fn rows(db: &Database, table: &Table) -> Result<Rows, String> {
+    let mut tx = db.begin().map_err(|e| e.to_string())?;
+    let all = tx.scan(table).map_err(|e| e.to_string())?;
+    all.map(|r| r.map(|r| (key(&r), content(&r))).map_err(|e| e.to_string())).collect()
 }
