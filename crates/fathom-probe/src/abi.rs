@@ -16,6 +16,8 @@ pub const BUSY: c_int = 5;
 pub const NOMEM: c_int = 7;
 /// `SQLITE_READONLY`.
 pub const READONLY: c_int = 8;
+/// `SQLITE_AUTH`.
+pub const AUTH: c_int = 23;
 /// `SQLITE_OK_LOAD_PERMANENTLY`: the library must stay mapped, because the VFS it registered lives in it.
 pub const OK_LOAD_PERMANENTLY: c_int = 256;
 

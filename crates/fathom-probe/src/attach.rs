@@ -54,7 +54,8 @@ unsafe extern "C" fn open(
     flags: c_int,
     flags_out: *mut c_int,
 ) -> c_int {
-    let Some(installed) = find(vfs) else { return ERROR };
+    // SAFETY: called as a function of the platform's VFS, as are all below.
+    let Some(installed) = (unsafe { find(vfs) }) else { return ERROR };
     let Some(method) = installed.methods.open else { return ERROR };
     let class = FileClass::of_open(name, flags);
     // SAFETY: SQLite's own call, passed on.
@@ -67,7 +68,10 @@ unsafe extern "C" fn open(
 }
 
 unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_directory: c_int) -> c_int {
-    let Some(method) = find(vfs).and_then(|installed| installed.methods.delete) else { return ERROR };
+    // SAFETY: see `open`.
+    let Some(method) = (unsafe { find(vfs) }).and_then(|installed| installed.methods.delete) else {
+        return ERROR;
+    };
     // SAFETY: a name ends in NUL.
     let class = unsafe { FileClass::of_name(name) };
     // SAFETY: SQLite's own call, passed on.
@@ -75,7 +79,10 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_directory: 
 }
 
 unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, flags: c_int, out: *mut c_int) -> c_int {
-    let Some(method) = find(vfs).and_then(|installed| installed.methods.access) else { return ERROR };
+    // SAFETY: see `open`.
+    let Some(method) = (unsafe { find(vfs) }).and_then(|installed| installed.methods.access) else {
+        return ERROR;
+    };
     // SAFETY: a name ends in NUL.
     let class = unsafe { FileClass::of_name(name) };
     // SAFETY: SQLite's own call, passed on.
@@ -83,7 +90,8 @@ unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, flags: c_int, ou
 }
 
 unsafe extern "C" fn sleep(vfs: *mut Vfs, microseconds: c_int) -> c_int {
-    let Some(method) = find(vfs).and_then(|installed| installed.methods.sleep) else { return 0 };
+    // SAFETY: see `open`.
+    let Some(method) = (unsafe { find(vfs) }).and_then(|installed| installed.methods.sleep) else { return 0 };
     // SAFETY: SQLite's own call, passed on.
     timed(FileClass::Database, Op::Sleep, 0, || unsafe { method(vfs, microseconds) })
 }

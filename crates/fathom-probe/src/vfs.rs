@@ -1,10 +1,14 @@
 //! The VFS "fathom": the platform's own, with every call counted and timed.
+//!
+//! There can be others beside it that do the same for the files of one directory, and refuse all files elsewhere
+//! ([`Probe::confined`]).
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::Path;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-use crate::abi::{ERROR, File, OK, Symbol, Vfs, VfsDelete, VfsOpen};
+use crate::abi::{AUTH, ERROR, File, OK, Symbol, Vfs, VfsDelete, VfsOpen};
 use crate::api::Api;
 use crate::file::Head;
 use crate::kind::{FileClass, Op};
@@ -22,6 +26,39 @@ pub struct Installed {
     /// The platform's methods as they were when the probe was installed.
     pub methods: Vfs,
     pub api: Api,
+    /// The directory outside of which it opens nothing; none for "fathom" itself.
+    root: Option<Root>,
+}
+
+/// A directory, in the forms in which SQLite may name what is in it.
+struct Root {
+    /// With a slash at the end: without symbolic links, and as it was given (SQLite did not resolve those of directories before 3.39).
+    forms: [Vec<u8>; 2],
+    /// Under which the VFS is registered.
+    name: CString,
+}
+
+impl Root {
+    /// Whether a file lies in the directory itself, where all files of a database lie.
+    fn holds(&self, name: &[u8]) -> bool {
+        let inside = |form: &Vec<u8>| name.strip_prefix(form.as_slice());
+        let is_plain =
+            |rest: &[u8]| !rest.is_empty() && !rest.contains(&b'/') && rest != b"." && rest != b"..";
+        self.forms.iter().filter_map(inside).any(is_plain)
+    }
+}
+
+impl Installed {
+    /// Whether a call on a file of this name is passed on.
+    ///
+    /// # Safety
+    /// `name` must be null or end in NUL.
+    unsafe fn admits(&self, name: *const c_char) -> bool {
+        let Some(root) = &self.root else { return true };
+        // A temporary file has no name: the platform makes one up in the system's directory for them, and unlinks it.
+        // SAFETY: by the caller's promise.
+        name.is_null() || root.holds(unsafe { CStr::from_ptr(name) }.to_bytes())
+    }
 }
 
 // SAFETY: all fields are set before the value is shared and never change, but for `vfs.next`, which belongs to SQLite and is
@@ -39,6 +76,8 @@ pub enum InstallError {
     NameTaken,
     /// SQLite refused the registration with this result code.
     Refused(i32),
+    /// The directory to which a VFS is to be confined cannot be found.
+    NoDirectory(String),
 }
 
 impl std::fmt::Display for InstallError {
@@ -52,6 +91,7 @@ impl std::fmt::Display for InstallError {
                 "this SQLite library already has a VFS named \"fathom\" from elsewhere; load the probe only once, as \
                  extension or as library"
             ),
+            InstallError::NoDirectory(problem) => write!(f, "{problem}"),
             InstallError::Refused(code) => write!(f, "sqlite3_vfs_register failed with code {code}"),
         }
     }
@@ -74,10 +114,22 @@ impl std::fmt::Debug for Probe {
 /// All that was ever installed: one entry per SQLite library in the process.
 static INSTALLED: Mutex<Vec<&'static Installed>> = Mutex::new(Vec::new());
 
-/// The probe that was installed over this platform VFS.
-pub fn find(platform: *const Vfs) -> Option<&'static Installed> {
+/// Those of one directory.
+static CONFINED: Mutex<Vec<&'static Installed>> = Mutex::new(Vec::new());
+
+/// The probe that was put into a platform's VFS, whose functions are called with `vfs`: the platform's own, or another that was made as a copy of it
+/// and kept some of its functions, as SQLite's "quota" does. A copy's data is the original's as a rule, by which libraries are told apart
+/// where several have the probe.
+///
+/// # Safety
+/// `vfs` must be a VFS with which SQLite, or another VFS, calls a function of the platform's.
+pub unsafe fn find(vfs: *const Vfs) -> Option<&'static Installed> {
     let all = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
-    all.iter().copied().find(|one| ptr::eq(one.platform, platform))
+    let by = |is: &dyn Fn(&Installed) -> bool| all.iter().copied().find(|one| is(one));
+    by(&|one| ptr::eq(one.platform, vfs))
+        // SAFETY: by the caller's promise it is a VFS; every version has the field.
+        .or_else(|| by(&|one| ptr::eq(one.methods.app_data, unsafe { (*vfs).app_data })))
+        .or_else(|| all.first().copied())
 }
 
 impl Probe {
@@ -121,19 +173,50 @@ impl Probe {
         // SAFETY: a registered VFS is valid, and `copy` reads no more than its version has.
         let methods = unsafe { copy(platform) };
         let installed: &'static mut Installed =
-            Box::leak(Box::new(Installed { vfs: vfs_over(&methods), platform, methods, api }));
-        let place: *mut Installed = installed;
-        // SAFETY: `place` is valid for ever; it is written here before anything else knows it.
-        let (rc, installed) = unsafe {
-            (*place).vfs.app_data = place.cast::<c_void>();
-            let rc = (api.vfs_register)(&raw mut (*place).vfs, c_int::from(default));
-            (rc, &*place)
-        };
-        if rc != OK {
-            return Err(InstallError::Refused(rc));
-        }
+            Box::leak(Box::new(Installed { vfs: vfs_over(&methods), platform, methods, api, root: None }));
+        // SAFETY: it is new, and never freed.
+        let installed = unsafe { register(installed, default) }?;
         all.push(installed);
         Ok(Self { installed })
+    }
+
+    /// The name of a VFS that does what this one does for the files in `directory`, and refuses to open, look at or delete any other
+    /// (`SQLITE_AUTH`), and to load libraries: for SQL that is not one's own. It is registered when it is first asked for, and stays.
+    ///
+    /// # Errors
+    /// [`InstallError::NoDirectory`], or SQLite's refusal.
+    pub fn confined(&self, directory: &Path) -> Result<&'static CStr, InstallError> {
+        use std::os::unix::ffi::OsStrExt;
+        let form = |path: &Path| [path.as_os_str().as_bytes(), b"/"].concat();
+        let missing =
+            |error: std::io::Error| InstallError::NoDirectory(format!("{}: {error}", directory.display()));
+        let real = directory.canonicalize().map_err(missing)?;
+        let given = std::path::absolute(directory).map_err(missing)?;
+        let forms = [form(&real), form(&given)];
+        let mut all = CONFINED.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = self.installed;
+        let known = all.iter().copied().filter(|one| ptr::eq(one.platform, own.platform));
+        if let Some(root) = known.filter_map(|one| one.root.as_ref()).find(|root| root.forms == forms) {
+            return Ok(&root.name);
+        }
+        let number = all.len();
+        let Ok(name) = CString::new(format!("fathom-in-{number}")) else {
+            return Err(InstallError::NameTaken);
+        };
+        let installed: &'static mut Installed = Box::leak(Box::new(Installed {
+            vfs: vfs_over(&own.methods),
+            platform: own.platform,
+            methods: own.methods,
+            api: own.api,
+            root: Some(Root { forms, name }),
+        }));
+        if let Some(root) = &installed.root {
+            installed.vfs.name = root.name.as_ptr();
+        }
+        // SAFETY: it is new, and never freed.
+        let installed = unsafe { register(installed, false) }?;
+        all.push(installed);
+        installed.root.as_ref().map(|root| root.name.as_c_str()).ok_or(InstallError::NameTaken)
     }
 
     /// Makes the virtual table `fathom_io` known to a connection: the sums over all threads of the process, by file class and
@@ -162,6 +245,24 @@ impl Probe {
         // SAFETY: the name of a registered VFS ends in NUL and stays.
         unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
     }
+}
+
+/// Makes a VFS known to its library.
+///
+/// # Safety
+/// Nothing else may know `installed` yet.
+unsafe fn register(
+    installed: &'static mut Installed,
+    default: bool,
+) -> Result<&'static Installed, InstallError> {
+    let place: *mut Installed = installed;
+    // SAFETY: `place` is valid for ever; it is written here before anything else knows it.
+    let (rc, installed) = unsafe {
+        (*place).vfs.app_data = place.cast::<c_void>();
+        let rc = ((*place).api.vfs_register)(&raw mut (*place).vfs, c_int::from(default));
+        (rc, &*place)
+    };
+    if rc == OK { Ok(installed) } else { Err(InstallError::Refused(rc)) }
 }
 
 /// Copies a VFS field by field as far as its version goes, for an older one is shorter than [`Vfs`].
@@ -233,9 +334,10 @@ fn vfs_over(platform: &Vfs) -> Vfs {
 /// The probe to which SQLite's call on the VFS "fathom" belongs.
 ///
 /// # Safety
-/// `vfs` must be the VFS that [`Probe::install_as`] registered.
+/// `vfs` must be the VFS that [`Probe::install_as`] registered, or a copy of it.
 unsafe fn installed<'a>(vfs: *mut Vfs) -> &'a Installed {
-    // SAFETY: `app_data` was set before registration and points to memory that is never freed.
+    // SAFETY: `app_data` was set before registration and points to memory that is never freed; a copy that kept the functions with which it is
+    // called here keeps what they need.
     unsafe { &*(*vfs).app_data.cast::<Installed>() }
 }
 
@@ -261,6 +363,10 @@ unsafe extern "C" fn open(
 ) -> c_int {
     // SAFETY: called by SQLite with the registered VFS, as are all below, and with memory of `file_size` bytes.
     let (installed, inner) = unsafe { (installed(vfs), Head::prepare(file)) };
+    // SAFETY: a name ends in NUL.
+    if unsafe { !installed.admits(name) } {
+        return AUTH;
+    }
     let class = FileClass::of_open(name, flags);
     // The name is passed on as the pointer that came: SQLite hides URI parameters behind its end.
     let rc = timed(class, Op::Open, 0, || platform!(installed, ERROR, open(name, inner, flags, flags_out)));
@@ -273,6 +379,10 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_directory: 
     // SAFETY: see `open`; a name ends in NUL.
     let (installed, class) = unsafe { (installed(vfs), FileClass::of_name(name)) };
     // SAFETY: as above.
+    if unsafe { !installed.admits(name) } {
+        return AUTH;
+    }
+    // SAFETY: as above.
     unsafe { crate::watch::deleting(name) };
     timed(class, Op::Delete, 0, || platform!(installed, ERROR, delete(name, sync_directory)))
 }
@@ -280,6 +390,10 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_directory: 
 unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, flags: c_int, out: *mut c_int) -> c_int {
     // SAFETY: see `delete`.
     let (installed, class) = unsafe { (installed(vfs), FileClass::of_name(name)) };
+    // SAFETY: as above.
+    if unsafe { !installed.admits(name) } {
+        return AUTH;
+    }
     timed(class, Op::Access, 0, || platform!(installed, ERROR, access(name, flags, out)))
 }
 
@@ -297,6 +411,9 @@ unsafe extern "C" fn full_pathname(
 unsafe extern "C" fn dl_open(vfs: *mut Vfs, name: *const c_char) -> *mut c_void {
     // SAFETY: see `open`.
     let installed = unsafe { installed(vfs) };
+    if installed.root.is_some() {
+        return ptr::null_mut();
+    }
     platform!(installed, ptr::null_mut(), dl_open(name))
 }
 
