@@ -101,9 +101,14 @@ impl Assembler {
     ) -> Result<u32, TraceError> {
         let id = self.databases;
         self.databases += 1;
+        // A file that grows meanwhile is taken as long as it was.
+        let bytes = match &start {
+            Start::Image { bytes } | Start::Script { bytes } => *bytes,
+            _ => 0,
+        };
         self.writer.write(&Record::Database(Database { id, path: path.to_vec(), start }))?;
         if let Some((path, file)) = content {
-            crate::spool::copy(path, file, id, &mut self.writer)?;
+            crate::spool::copy(path, std::io::Read::take(file, bytes), id, &mut self.writer)?;
         }
         Ok(id)
     }
@@ -175,7 +180,7 @@ impl Assembler {
             outcome: Outcome::of(DONE),
         };
         self.event(connection, at_ns, execution.duration_ns, Action::Step(step))?;
-        let end_ns = at_ns + execution.duration_ns;
+        let end_ns = at_ns.saturating_add(execution.duration_ns);
         let last = if execution.keep { Action::Reset { handle } } else { Action::Finalize { handle } };
         self.event(connection, end_ns, 0, last)
     }

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::confine::Confined;
 use crate::error::TraceError;
 use crate::model::{Content, Database, Start};
 use crate::synthesise::Generator;
@@ -19,10 +20,63 @@ pub struct Layout {
 /// Collects databases as a trace brings them, each into a file.
 #[derive(Debug, Default)]
 pub struct Restore {
-    open: HashMap<u32, (PathBuf, File)>,
-    /// Databases that a script makes, and the script's file beside them.
-    scripts: HashMap<u32, (PathBuf, PathBuf, File)>,
+    open: HashMap<u32, Filling>,
+    /// Databases that a script makes, with the script's file beside them.
+    scripts: HashMap<u32, (PathBuf, Filling)>,
     generators: Vec<(PathBuf, Generator)>,
+}
+
+/// A file whose content the trace brings, piece by piece.
+#[derive(Debug)]
+pub(crate) struct Filling {
+    path: PathBuf,
+    file: File,
+    /// The database as people know it.
+    name: String,
+    /// Its length in the end, bytes.
+    bytes: u64,
+    /// What came so far.
+    came: u64,
+}
+
+impl Filling {
+    /// A new file that only the user may read, as the trace it comes from.
+    pub(crate) fn new(path: &Path, name: &str, bytes: u64) -> Result<Filling, TraceError> {
+        let made = File::options().write(true).create_new(true).mode(0o600).open(path);
+        let file = made.map_err(TraceError::io(path))?;
+        Ok(Filling { path: path.to_owned(), file, name: name.to_owned(), bytes, came: 0 })
+    }
+
+    /// The next piece. Pieces come in order and without gaps, so that what is on the disk was in the trace: an offset alone could make a file of
+    /// exabytes.
+    pub(crate) fn add(&mut self, content: &Content) -> Result<(), TraceError> {
+        let end = self.came.checked_add(content.bytes.len() as u64).filter(|end| *end <= self.bytes);
+        let Some(end) = end.filter(|_| content.offset == self.came) else {
+            let problem = format!(
+                "what it held at the start is not as the trace says: {} bytes at {}, where {} of {} had come; copy the trace once more from where it came",
+                content.bytes.len(),
+                content.offset,
+                self.came,
+                self.bytes
+            );
+            return Err(TraceError::refused(&self.name, problem));
+        };
+        self.file.write_all_at(&content.bytes, self.came).map_err(TraceError::io(&self.path))?;
+        self.came = end;
+        Ok(())
+    }
+
+    /// Refuses what did not come whole.
+    pub(crate) fn whole(self) -> Result<PathBuf, TraceError> {
+        if self.came == self.bytes {
+            return Ok(self.path);
+        }
+        let problem = format!(
+            "only {} of the {} bytes that it held at the start are in the trace",
+            self.came, self.bytes
+        );
+        Err(TraceError::refused(self.name, problem))
+    }
 }
 
 /// How a database becomes what it was.
@@ -43,15 +97,13 @@ impl Restore {
         let name = String::from_utf8_lossy(&database.path).into_owned();
         match &database.start {
             Start::Empty | Start::Memory => Ok(()),
-            Start::Image { .. } => {
-                let file = File::create(path).map_err(TraceError::io(path))?;
-                self.open.insert(database.id, (path.to_owned(), file));
+            Start::Image { bytes } => {
+                self.open.insert(database.id, Filling::new(path, &name, *bytes)?);
                 Ok(())
             }
-            Start::Script { .. } => {
-                let script = path.with_extension("start.sql");
-                let file = File::create(&script).map_err(TraceError::io(&script))?;
-                self.scripts.insert(database.id, (path.to_owned(), script, file));
+            Start::Script { bytes } => {
+                let script = Filling::new(&path.with_extension("start.sql"), &name, *bytes)?;
+                self.scripts.insert(database.id, (path.to_owned(), script));
                 Ok(())
             }
             Start::Generator { profile, seed, scale_percent } => {
@@ -71,13 +123,13 @@ impl Restore {
     /// A piece of one of them.
     ///
     /// # Errors
-    /// A full disk.
+    /// A piece that does not follow the one before or goes beyond the length that was told; a full disk.
     pub fn content(&mut self, content: &Content) -> Result<(), TraceError> {
-        if let Some((path, file)) = self.open.get(&content.database) {
-            return file.write_all_at(&content.bytes, content.offset).map_err(TraceError::io(path));
+        if let Some(image) = self.open.get_mut(&content.database) {
+            return image.add(content);
         }
-        if let Some((_, script, file)) = self.scripts.get(&content.database) {
-            return file.write_all_at(&content.bytes, content.offset).map_err(TraceError::io(script));
+        if let Some((_, script)) = self.scripts.get_mut(&content.database) {
+            return script.add(content);
         }
         Ok(())
     }
@@ -88,10 +140,11 @@ impl Restore {
     /// # Errors
     /// An image that is no database or is encrypted; a script that fails; a full disk.
     pub fn finish(self, layout: Layout) -> Result<(), TraceError> {
-        let images = self.open.into_values().map(|(path, _)| (path, Made::Image));
-        let scripts = self.scripts.into_values().map(|(path, script, _)| (path, Made::Script(script)));
-        let generators = self.generators.into_iter().map(|(path, it)| (path, Made::Generator(it)));
-        for (path, made) in images.chain(scripts).chain(generators) {
+        let images = self.open.into_values().map(|image| Ok((image.whole()?, Made::Image)));
+        let scripts = self.scripts.into_values().map(|(path, it)| Ok((path, Made::Script(it.whole()?))));
+        let generators = self.generators.into_iter().map(|(path, it)| Ok((path, Made::Generator(it))));
+        for one in images.chain(scripts).chain(generators) {
+            let (path, made) = one?;
             let refused = |error: rusqlite::Error| {
                 let hint = match error.sqlite_error_code() {
                     Some(rusqlite::ErrorCode::NotADatabase) => ": it is encrypted, or no database",
@@ -99,7 +152,8 @@ impl Restore {
                 };
                 TraceError::refused(path.display(), format!("the database cannot be put back: {error}{hint}"))
             };
-            let database = rusqlite::Connection::open(&path).map_err(refused)?;
+            // A script and a schema are anybody's SQL.
+            let database = Confined::open(&path).map_err(refused)?;
             database
                 .execute_batch("PRAGMA synchronous = OFF; PRAGMA journal_mode = DELETE")
                 .map_err(refused)?;
@@ -114,10 +168,12 @@ impl Restore {
                     // Statement by statement: it may be longer than memory.
                     crate::import::for_each_statement(&script, |number, sql| {
                         database.execute_batch(sql).map_err(|error| match refused(error) {
-                            TraceError::Refused { what, problem } => TraceError::Refused {
-                                what,
-                                problem: format!("{problem}; line {number} of its loading script"),
-                            },
+                            TraceError::Refused { what, problem } => {
+                                let why =
+                                    database.take_refusal().map_or(String::new(), |it| format!(" ({it})"));
+                                let problem = format!("{problem}{why}; line {number} of its loading script");
+                                TraceError::Refused { what, problem }
+                            }
                             other => other,
                         })
                     })?;

@@ -14,16 +14,17 @@ mod words;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use image::{Image, Visitor};
 use text::Vocabulary;
 
+use crate::confine::Confined;
 use crate::error::TraceError;
 use crate::format::{Reader, Writer};
 use crate::import::for_each_statement;
 use crate::model::*;
+use crate::start::Filling;
 
 /// What was done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,19 +114,20 @@ impl Images {
         let directory = tempfile::tempdir().map_err(TraceError::io(&std::env::temp_dir()))?;
         let mut images =
             Images { directory, paths: Vec::new(), names: HashMap::new(), scripts: HashMap::new() };
-        let mut file: Option<(u32, File)> = None;
+        let mut filling: HashMap<u32, Filling> = HashMap::new();
         for record in Reader::open(input)? {
             match record? {
                 Record::Database(database) => {
                     vocabulary.add_text(&database.path);
                     let path = images.directory.path().join(database.id.to_string());
+                    let name = String::from_utf8_lossy(&database.path).into_owned();
                     match &database.start {
-                        Start::Image { .. } => {
-                            file = Some((database.id, File::create(&path).map_err(TraceError::io(&path))?));
+                        Start::Image { bytes } => {
+                            filling.insert(database.id, Filling::new(&path, &name, *bytes)?);
                             images.paths.push((database.id, path));
                         }
-                        Start::Script { .. } => {
-                            file = Some((database.id, File::create(&path).map_err(TraceError::io(&path))?));
+                        Start::Script { bytes } => {
+                            filling.insert(database.id, Filling::new(&path, &name, *bytes)?);
                             images.scripts.insert(database.id, path);
                         }
                         Start::Unknown { reason } => {
@@ -147,9 +149,8 @@ impl Images {
                     images.names.insert(database.id, database.path);
                 }
                 Record::Content(content) => {
-                    if let Some((_, file)) = file.as_ref().filter(|(id, _)| *id == content.database) {
-                        file.write_all_at(&content.bytes, content.offset)
-                            .map_err(TraceError::io(images.directory.path()))?;
+                    if let Some(file) = filling.get_mut(&content.database) {
+                        file.add(&content)?;
                     }
                 }
                 Record::Statement(statement) => vocabulary.add_sql(&statement.sql),
@@ -158,6 +159,9 @@ impl Images {
                 }
                 _ => {}
             }
+        }
+        for (_, file) in filling {
+            file.whole()?;
         }
         for script in images.scripts.values() {
             for_each_statement(script, |_, sql| {
@@ -213,7 +217,7 @@ fn check(path: &Path, shown: &Path) -> Result<(), TraceError> {
     let refused = |error: rusqlite::Error| {
         TraceError::refused(shown.display(), format!("the anonymous database cannot be checked: {error}"))
     };
-    let database = rusqlite::Connection::open(path).map_err(refused)?;
+    let database = Confined::open(path).map_err(refused)?;
     let is_ok = || {
         database
             .query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))

@@ -1,5 +1,6 @@
 //! Chunks: the unit of compression, of checking and of losing.
 
+use super::writer::CONTENT_BYTES;
 use crate::wire::WireError;
 
 /// What every chunk begins with.
@@ -10,6 +11,25 @@ pub const HEADER_BYTES: usize = 24;
 
 /// Largest content of a chunk before compression: SQLite's largest value (2 GiB) and what stands around it.
 pub const RAW_MAX: u32 = i32::MAX as u32;
+
+/// Bytes of a database's content in one chunk, and the two numbers before them.
+pub const CONTENT_RAW_MAX: u32 = CONTENT_BYTES as u32 + 20;
+
+/// Three numbers.
+pub const END_RAW_MAX: u32 = 30;
+
+/// Records of a file whose compression is not looked at, bytes.
+pub const RECORDS_FREE: u64 = 64 << 20;
+
+/// Beyond these: bytes of records for each byte of the file up to them. A value of zeros compresses 32,000 times, so a file of 33 KB could ask for a
+/// gibibyte.
+pub const RECORDS_RATIO: u64 = 1000;
+
+/// Whether a file of so many bytes may hold so many bytes of records. A writer stores a chunk as it is where compressing it would go
+/// beyond.
+pub fn is_in_proportion(records: u64, file: u64) -> bool {
+    records <= RECORDS_FREE.saturating_add(file.saturating_mul(RECORDS_RATIO))
+}
 
 /// What a chunk holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +104,17 @@ impl Header {
         let header = Header { kind, storage, stored_bytes: word(8), raw_bytes: word(12), checksum: word(16) };
         if header.raw_bytes > RAW_MAX || header.stored_bytes > RAW_MAX {
             return Err("a chunk is longer than 2 GiB".into());
+        }
+        let most = match kind {
+            Kind::Records => RAW_MAX,
+            Kind::Content => CONTENT_RAW_MAX,
+            Kind::End => END_RAW_MAX,
+        };
+        if header.raw_bytes > most {
+            return Err(format!("its content is {} bytes long, and {most} is the most", header.raw_bytes));
+        }
+        if storage == Storage::Plain && header.stored_bytes != header.raw_bytes {
+            return Err("the chunk is not as long as its header says".into());
         }
         Ok(header)
     }

@@ -12,6 +12,9 @@ use crate::error::TraceError;
 use crate::model::{Content, Record};
 use crate::wire::Take;
 
+/// Frames may look back this far (log2 of bytes): four times as far as the writer's level lets them.
+const WINDOW_LOG_MAX: u32 = 23;
+
 /// Reads a trace. Memory: one chunk. After an error it gives nothing more.
 pub struct Reader {
     path: PathBuf,
@@ -24,6 +27,8 @@ pub struct Reader {
     raw: Vec<u8>,
     /// How much of them was taken.
     at: usize,
+    /// Bytes of records in all chunks so far.
+    records: u64,
     clock: Clock,
     seen: Totals,
     state: State,
@@ -69,6 +74,7 @@ impl Reader {
             chunk_offset: 0,
             raw: Vec::new(),
             at: 0,
+            records: 0,
             clock: Clock::default(),
             seen: Totals::default(),
             state: State::Reading,
@@ -129,6 +135,19 @@ impl Reader {
             return Err(self.torn("the last chunk's header is not whole"));
         }
         let header = Header::decode(&header).map_err(|problem| self.corrupt(problem))?;
+        if header.kind == Kind::Records {
+            self.records = self.records.saturating_add(header.raw_bytes.into());
+            if !chunk::is_in_proportion(self.records, self.offset.saturating_add(header.stored_bytes.into()))
+            {
+                let problem = format!(
+                    "{} bytes of records up to here are out of proportion to the file: {} MiB and {} for each of its bytes are the most",
+                    self.records,
+                    chunk::RECORDS_FREE >> 20,
+                    chunk::RECORDS_RATIO
+                );
+                return Err(self.corrupt(problem));
+            }
+        }
         let stored = self.stored(&header)?;
         if crc32c::crc32c(&stored) != header.checksum {
             return Err(self.corrupt("the chunk does not match its checksum".into()));
@@ -185,7 +204,9 @@ impl Reader {
 
     fn decompress(&mut self, stored: &[u8], header: &Header) -> Result<Vec<u8>, TraceError> {
         let mut raw = Vec::new();
-        let decoder = zstd::stream::read::Decoder::with_buffer(stored);
+        // A frame says itself how much memory its decoding takes.
+        let decoder = zstd::stream::read::Decoder::with_buffer(stored)
+            .and_then(|mut decoder| decoder.window_log_max(WINDOW_LOG_MAX).map(|()| decoder));
         let read =
             decoder.and_then(|decoder| decoder.take(u64::from(header.raw_bytes) + 1).read_to_end(&mut raw));
         match read {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::{Reader, VERSION, Writer};
+use super::{Reader, VERSION, Writer, chunk};
 use crate::error::TraceError;
 use crate::model::*;
 
@@ -286,4 +286,62 @@ fn an_unfinished_trace_leaves_nothing() {
     writer.write(&Record::Statement(Statement { id: 0, sql: "SELECT 1".into() })).expect("written");
     drop(writer);
     assert_eq!(std::fs::read_dir(directory.path()).expect("readable").count(), 0);
+}
+
+/// A trace file whose one chunk is this one, with right checksums.
+fn with_chunk(path: &Path, kind: chunk::Kind, stored: &[u8], raw_bytes: u32) {
+    write(path, &[]);
+    let mut bytes = std::fs::read(path).expect("readable")[..super::HEADER_BYTES].to_vec();
+    let header = chunk::Header {
+        kind,
+        storage: chunk::Storage::Zstd,
+        stored_bytes: stored.len() as u32,
+        raw_bytes,
+        checksum: crc32c::crc32c(stored),
+    };
+    bytes.extend_from_slice(&header.encode());
+    bytes.extend_from_slice(stored);
+    std::fs::write(path, bytes).expect("written");
+}
+
+/// A trace of 33 KB whose one value was a gibibyte of zeros took 2.1 GB in `info`.
+#[test]
+fn a_chunk_out_of_proportion_to_its_file_is_refused_with_its_place_before_it_is_decompressed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("a.trace");
+    let stored = zstd::bulk::compress(&vec![0; 100 << 20], 3).expect("compressed");
+    assert!(stored.len() < 20_000, "{}", stored.len());
+    // Whatever it says of its length.
+    for raw_bytes in [100 << 20, 1 << 30] {
+        with_chunk(&path, chunk::Kind::Records, &stored, raw_bytes);
+        let error = read(&path).1.expect("an error").to_string();
+        assert!(error.contains("corrupt at byte 16") && error.contains("out of proportion"), "{error}");
+    }
+    with_chunk(&path, chunk::Kind::Content, &stored, 100 << 20);
+    let error = read(&path).1.expect("an error").to_string();
+    assert!(error.contains("corrupt at byte 16") && error.contains("1048596 is the most"), "{error}");
+    with_chunk(&path, chunk::Kind::End, &stored, 100 << 20);
+    assert!(read(&path).1.expect("an error").to_string().contains("30 is the most"));
+    // One that says less than it holds is not decompressed further than that.
+    with_chunk(&path, chunk::Kind::Records, &stored, 1000);
+    assert!(read(&path).1.expect("an error").to_string().contains("not as long as its header says"));
+}
+
+#[test]
+fn what_is_written_can_be_read_however_well_it_compresses() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("a.trace");
+    let bind = |value| {
+        let action = Action::Bind { handle: 0, index: 1, value };
+        Record::Event(Event { thread: 0, connection: 0, start_ns: 0, duration_ns: 0, action })
+    };
+    // One large value, and the same small one again and again.
+    let mut records = vec![bind(Value::Blob(vec![0; 70 << 20]))];
+    records.extend((0..300).map(|_| bind(Value::Text(vec![b'x'; 256 << 10]))));
+    write(&path, &records);
+    let (again, error) = read(&path);
+    assert!(error.is_none(), "{error:?}");
+    assert!(again == records);
+    let length = std::fs::metadata(&path).expect("there").len();
+    assert!(length < 72 << 20, "only what must be is stored as it is: {length}");
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 use zstd::bulk::Compressor;
 
-use super::chunk::{Header, Kind, RAW_MAX, Storage};
+use super::chunk::{HEADER_BYTES, Header, Kind, RAW_MAX, Storage, is_in_proportion};
 use super::record::{Clock, put};
 use super::{MAGIC, VERSION};
 use crate::error::TraceError;
@@ -70,6 +70,9 @@ pub struct Writer {
     pending: Vec<u8>,
     clock: Clock,
     totals: Totals,
+    /// Bytes of the file so far, and of the records in it.
+    written: u64,
+    records: u64,
 }
 
 impl Writer {
@@ -97,6 +100,8 @@ impl Writer {
             pending: Vec::with_capacity(RECORDS_BYTES + 4096),
             clock: Clock::default(),
             totals: Totals::default(),
+            written: super::HEADER_BYTES as u64,
+            records: 0,
         })
     }
 
@@ -122,7 +127,7 @@ impl Writer {
         for (number, piece) in content.bytes.chunks(CONTENT_BYTES).enumerate() {
             let mut raw = Vec::with_capacity(piece.len() + 16);
             raw.put_u64(content.database.into());
-            raw.put_u64(content.offset + (number * CONTENT_BYTES) as u64);
+            raw.put_u64(content.offset.saturating_add((number * CONTENT_BYTES) as u64));
             raw.extend_from_slice(piece);
             self.chunk(Kind::Content, &raw)?;
         }
@@ -150,11 +155,15 @@ impl Writer {
             )
         })?;
         let compressed = self.compressor.compress(raw).map_err(io)?;
-        let (storage, stored) = if compressed.len() < raw.len() {
+        let before = self.written + HEADER_BYTES as u64;
+        self.records += if kind == Kind::Records { u64::from(raw_bytes) } else { 0 };
+        let is_readable = is_in_proportion(self.records, before + compressed.len() as u64);
+        let (storage, stored) = if compressed.len() < raw.len() && is_readable {
             (Storage::Zstd, &compressed[..])
         } else {
             (Storage::Plain, raw)
         };
+        self.written = before + stored.len() as u64;
         // Not longer than `raw`, which was checked.
         let stored_bytes = stored.len() as u32;
         let header = Header { kind, storage, stored_bytes, raw_bytes, checksum: crc32c::crc32c(stored) };

@@ -164,6 +164,7 @@ impl Log<'_> {
     fn write(&mut self, connection: u32, duration_ns: u64) -> Result<(), TraceError> {
         let Some((sql, start_ns)) = self.last.remove(&connection) else { return Ok(()) };
         let sql = sql.trim_end_matches(';');
+        super::attach::map(sql, connection, start_ns, self.assembler, self.starts)?;
         self.assembler.execute(
             connection,
             &Execution { sql, values: &[], start_ns, duration_ns, keep: false, counts: None },

@@ -29,7 +29,7 @@ pub fn import(path: &Path, assembler: &mut Assembler, starts: &mut Starts) -> Re
             return Ok(());
         }
         imported.statements += 1;
-        let done = super::script::execute(assembler, connection, sql);
+        let done = super::script::execute(assembler, starts, connection, sql);
         open.clear();
         done
     };

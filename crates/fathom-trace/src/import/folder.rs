@@ -18,7 +18,9 @@ pub fn import(path: &Path, assembler: &mut Assembler, starts: &mut Starts) -> Re
     let database = match &loading {
         None => starts.database("script.db", assembler)?,
         Some(script) => {
-            for_each(script, |_, _| Ok(()))?;
+            for_each(script, |line, sql| {
+                super::attach::refuse_in_loading(&format!("{}:{line}", script.display()), sql)
+            })?;
             let file = std::fs::File::open(script).map_err(TraceError::io(script))?;
             let bytes = file.metadata().map_err(TraceError::io(script))?.len();
             assembler.database(b"script.db", Start::Script { bytes }, Some((script, file)))?
@@ -37,7 +39,7 @@ pub fn import(path: &Path, assembler: &mut Assembler, starts: &mut Starts) -> Re
         let connection = assembler.open(thread, database, 0)?;
         for_each(stream, |_, sql| {
             imported.statements += 1;
-            execute(assembler, connection, sql)
+            execute(assembler, starts, connection, sql)
         })?;
         assembler.close(connection, 0)?;
         if imported.statements == 0 {

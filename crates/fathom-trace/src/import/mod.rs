@@ -5,6 +5,7 @@
 //! parameters stands in the text as literals; nobody can tell from it which ones were parameters, so statements are taken as they are.
 
 mod android;
+mod attach;
 mod expanded;
 mod folder;
 mod lines;
@@ -12,6 +13,7 @@ mod script;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::assemble::Assembler;
@@ -90,6 +92,11 @@ pub fn import(request: &Request) -> Result<Imported, TraceError> {
         return Err(TraceError::refused(path.display(), "holds no SQL statement"));
     }
     starts.refuse_unused()?;
+    imported.warnings.extend(starts.attached_empty.iter().map(|path| {
+        format!(
+            "{path} is attached, and empty when the replay begins: what it held is not in a log or script; give it with --start FILE of that name"
+        )
+    }));
     imported.connections = assembler.connections();
     imported.totals = assembler.finish()?;
     Ok(imported)
@@ -146,6 +153,10 @@ fn find_out(path: &Path) -> Result<Format, TraceError> {
 /// Database files as they were at the start.
 struct Starts {
     files: Vec<(PathBuf, bool)>,
+    /// Databases that are in the trace, by their paths.
+    known: HashMap<String, u32>,
+    /// Those that are attached and begin empty.
+    attached_empty: Vec<String>,
 }
 
 impl Starts {
@@ -167,11 +178,33 @@ impl Starts {
                 }
             }
         }
-        Ok(Starts { files: files.iter().map(|file| (file.clone(), false)).collect() })
+        let files = files.iter().map(|file| (file.clone(), false)).collect();
+        Ok(Starts { files, known: HashMap::new(), attached_empty: Vec::new() })
     }
 
-    /// Makes a database that begins with the given file of its name, or empty.
+    /// The database at `path`: where it is met first it is made, and begins with the given file of its name, or empty.
     fn database(&mut self, path: &str, assembler: &mut Assembler) -> Result<u32, TraceError> {
+        if let Some(known) = self.known.get(path) {
+            return Ok(*known);
+        }
+        let database = self.make(path, assembler)?;
+        self.known.insert(path.to_owned(), database);
+        Ok(database)
+    }
+
+    /// The database that an ATTACH names.
+    fn attached(&mut self, path: &str, assembler: &mut Assembler) -> Result<u32, TraceError> {
+        let is_new = !self.known.contains_key(path);
+        let used = |files: &[(PathBuf, bool)]| files.iter().filter(|(_, is_used)| *is_used).count();
+        let before = used(&self.files);
+        let database = self.database(path, assembler)?;
+        if is_new && used(&self.files) == before {
+            self.attached_empty.push(path.to_owned());
+        }
+        Ok(database)
+    }
+
+    fn make(&mut self, path: &str, assembler: &mut Assembler) -> Result<u32, TraceError> {
         let name = Path::new(path).file_name();
         let is_only = self.files.len() == 1;
         let found =

@@ -16,15 +16,21 @@ pub fn import(path: &Path, assembler: &mut Assembler, starts: &mut Starts) -> Re
     let mut imported = Imported::default();
     for_each(path, |_, sql| {
         imported.statements += 1;
-        execute(assembler, connection, sql)
+        execute(assembler, starts, connection, sql)
     })?;
     assembler.close(connection, 0)?;
     Ok(imported)
 }
 
 /// A statement that takes no known time.
-pub fn execute(assembler: &mut Assembler, connection: u32, sql: &str) -> Result<(), TraceError> {
+pub fn execute(
+    assembler: &mut Assembler,
+    starts: &mut Starts,
+    connection: u32,
+    sql: &str,
+) -> Result<(), TraceError> {
     let sql = sql.trim_end_matches(';').trim_end();
+    super::attach::map(sql, connection, 0, assembler, starts)?;
     assembler.execute(
         connection,
         &Execution { sql, values: &[], start_ns: 0, duration_ns: 0, keep: false, counts: None },

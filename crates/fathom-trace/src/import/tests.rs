@@ -172,3 +172,66 @@ fn a_database_file_can_be_given_as_the_start() {
     let error = place.import_with(&script, None, &[no_database]).expect_err("no database").to_string();
     assert!(error.contains("is no SQLite database, or an encrypted one"), "{error}");
 }
+
+/// What a trace attaches, in order: schema, path, what it held.
+fn attached(records: &[Record]) -> Vec<(String, String, Start)> {
+    let mut databases = std::collections::HashMap::new();
+    let mut attached = Vec::new();
+    for record in records {
+        match record {
+            Record::Database(database) => {
+                let path = String::from_utf8_lossy(&database.path).into_owned();
+                databases.insert(database.id, (path, database.start.clone()));
+            }
+            Record::Event(Event { action: Action::Attach { schema, database }, .. }) => {
+                let (path, start) = databases[database].clone();
+                attached.push((schema.clone(), path, start));
+            }
+            _ => {}
+        }
+    }
+    attached
+}
+
+/// ATTACH of a log ran on the path in it: replaying one's own application's log emptied the live database. Import now says which
+/// database of the trace is attached, as capture does, and a replay attaches its own.
+#[test]
+fn what_a_log_attaches_is_a_database_of_the_trace() {
+    let place = Place::new();
+    let script = place.write(
+        "a.sql",
+        "ATTACH '/home/live.db' AS live; ATTACH \"file:/home/live.db?mode=ro\" AS [again];\nDETACH live;\nATTACH ':memory:' AS m;",
+    );
+    let (imported, records) = place.import(&script).expect("imported");
+    let text = str::to_owned;
+    assert_eq!(
+        attached(&records),
+        [
+            (text("live"), text("/home/live.db"), Start::Empty),
+            (text("again"), text("/home/live.db"), Start::Empty),
+            (text("m"), text(":memory:"), Start::Memory),
+        ]
+    );
+    assert!(imported.warnings[0].contains("/home/live.db is attached"), "{:?}", imported.warnings);
+    assert_eq!(executed(&records).len(), 4, "the statements stay");
+
+    let log = place.write(
+        "log.txt",
+        "01-02 03:04:05.000  7  8 V SQLiteStatements: /data/app.db: \"ATTACH '/data/other.db' AS other\"\n",
+    );
+    let start = place.write("other.db", "");
+    let database = rusqlite::Connection::open(&start).expect("opens");
+    database.execute_batch("CREATE TABLE t(a)").expect("made");
+    drop(database);
+    let main = place.write("app.db", "");
+    std::fs::copy(&start, &main).expect("copied");
+    let (imported, records) = place.import_with(&log, None, &[main, start]).expect("imported");
+    assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    assert!(matches!(&attached(&records)[..], [(_, path, Start::Image { .. })] if path == "/data/other.db"));
+
+    for sql in ["ATTACH ? AS x", "ATTACH 'a' || 'b' AS x", "ATTACH 'a' AS ?"] {
+        let script = place.write("b.sql", sql);
+        let error = place.import(&script).expect_err("not told").to_string();
+        assert!(error.contains("cannot be told from the text"), "{error}");
+    }
+}

@@ -289,7 +289,7 @@ impl Count {
                 let connection = self.connections.entry(event.connection).or_default();
                 connection.handles.insert(*handle, Handle { text, ..Handle::default() });
             }
-            Action::Bind { value, .. } => self.info.bytes_given += value.bytes(),
+            Action::Bind { value, .. } => add(&mut self.info.bytes_given, value.bytes()),
             Action::Step(step) => self.step(event, step),
             Action::Finalize { handle } => {
                 self.rest(event.connection, *handle);
@@ -350,7 +350,7 @@ impl Count {
             self.info.executed_again += u64::from(handle.executions > 0);
             handle.executions += 1;
             statement.executions += 1;
-            self.info.bytes_given += if text.verb.changes_rows() { text.literal_bytes } else { 0 };
+            add(&mut self.info.bytes_given, if text.verb.changes_rows() { text.literal_bytes } else { 0 });
             if let Some(setting) = &text.setting {
                 *self.info.settings.entry(setting.clone()).or_default() += 1;
             }
@@ -359,16 +359,16 @@ impl Count {
                 if text.verb.changes_rows() && number == 0 { entry.writes += 1 } else { entry.reads += 1 }
             }
         }
-        statement.rows += step.rows;
-        statement.changes += step.changes;
+        add(&mut statement.rows, step.rows);
+        add(&mut statement.changes, step.changes);
         statement.time_ms += event.duration_ns as f64 / 1e6;
-        handle.inside_ns += event.duration_ns;
-        handle.rows += step.rows;
+        add(&mut handle.inside_ns, event.duration_ns);
+        add(&mut handle.rows, step.rows);
         if text.verb.changes_rows() {
             if let Some(table) = text.tables.first() {
-                self.tables.entry(table.clone()).or_default().changes += step.changes;
+                add(&mut self.tables.entry(table.clone()).or_default().changes, step.changes);
             }
-            connection.changes += step.changes;
+            add(&mut connection.changes, step.changes);
             connection.is_counted = step.is_counted;
             connection.writes += u64::from(step.begins && !step.outcome.is_error());
         }
@@ -433,6 +433,11 @@ impl Count {
     }
 }
 
+/// Numbers of a file add up to no more than the largest: who damages one gets a wrong sum, and no panic.
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
+}
+
 impl Text {
     fn of(sql: &str) -> Text {
         let verb = Verb::of(sql);
@@ -442,7 +447,7 @@ impl Text {
         Text {
             verb,
             tables: tables::of(sql),
-            literal_bytes: literals.map(|value| value.bytes()).sum(),
+            literal_bytes: literals.fold(0, |sum, value| sum.saturating_add(value.bytes())),
             setting,
         }
     }

@@ -125,3 +125,20 @@ fn a_torn_trace_is_counted_up_to_the_tear() {
     assert!(half.executed > 5_000 && half.executed < 35_000, "{}", half.executed);
     assert!(half.torn.expect("torn").contains("torn at byte"));
 }
+
+/// `info` added up what a damaged file said, and overflowed.
+#[test]
+fn the_largest_numbers_add_up_to_the_largest() {
+    let (_directory, path) = trace(|assembler, connection| {
+        let counts = Some((u64::MAX, u64::MAX));
+        for start_ns in [0, u64::MAX / 2] {
+            let (sql, values) = ("INSERT INTO t VALUES (?)", &[Value::ZeroBlob(u64::MAX)][..]);
+            let execution =
+                Execution { sql, values, start_ns, duration_ns: u64::MAX / 2 + 1, keep: true, counts };
+            assembler.execute(connection, &execution).expect("written");
+        }
+    });
+    let info = info(&path).expect("counted");
+    let statement = &info.statements[&Verb::Insert];
+    assert_eq!((statement.rows, statement.changes, info.bytes_given), (u64::MAX, u64::MAX, u64::MAX));
+}

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::record::Raw;
@@ -46,7 +47,22 @@ pub struct Spool {
     /// Its header.
     pub header: Header,
     file: Option<BufReader<File>>,
+    /// Bytes of records that the file holds, whatever its header says.
+    held: u64,
     at: u64,
+}
+
+/// The longest text of a record: the longest that SQLite can be built to take.
+const TEXT_MAX: u64 = i32::MAX as u64;
+
+/// Opens a file that a capture wrote: one behind a symbolic link is not, and a pipe would be waited for.
+pub fn open_regular(path: &Path) -> Result<File, TraceError> {
+    let opened = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    let file = opened.map_err(TraceError::io(path))?;
+    if file.metadata().map_err(TraceError::io(path))?.is_file() {
+        return Ok(file);
+    }
+    Err(TraceError::refused(path.display(), "is no regular file, so no capture wrote it"))
 }
 
 impl Spool {
@@ -54,7 +70,8 @@ impl Spool {
     /// None where the process died before its header was whole.
     pub fn open(path: &Path) -> Result<Option<Spool>, TraceError> {
         let mut page = Vec::new();
-        let file = File::open(path).map_err(TraceError::io(path))?;
+        let file = open_regular(path)?;
+        let held = file.metadata().map_err(TraceError::io(path))?.len().saturating_sub(PAGE);
         file.take(PAGE).read_to_end(&mut page).map_err(TraceError::io(path))?;
         if page.len() < PAGE as usize || &page[..8] != MAGIC {
             return Ok(None);
@@ -79,7 +96,7 @@ impl Spool {
             sqlite: text(56, 64),
             program: text(120, 1024),
         };
-        Ok(Some(Spool { path: path.to_owned(), header, file: None, at: 0 }))
+        Ok(Some(Spool { path: path.to_owned(), header, file: None, held, at: 0 }))
     }
 
     /// The next record; none at the end.
@@ -89,7 +106,7 @@ impl Spool {
             return Ok(None);
         }
         if self.file.is_none() {
-            let mut file = File::open(&self.path).map_err(TraceError::io(&self.path))?;
+            let mut file = open_regular(&self.path)?;
             file.seek(SeekFrom::Start(PAGE + self.at)).map_err(TraceError::io(&self.path))?;
             self.file = Some(BufReader::with_capacity(1 << 16, file));
         }
@@ -115,12 +132,19 @@ impl Spool {
             self.fill(&mut length)?;
             let length = long(&length);
             let padded = length.div_ceil(8).saturating_mul(8);
-            if self.at.saturating_add(padded) > self.header.finished {
+            let end = self.at.saturating_add(padded);
+            if length > TEXT_MAX || end > self.header.finished || end > self.held {
                 return Err(self.damaged());
             }
-            // Not longer than the file, so what is asked for is there to be read.
-            let mut text = vec![0; padded as usize];
-            self.fill(&mut text)?;
+            // Read as it comes: a file can be long and hold nothing.
+            let mut text = Vec::new();
+            let Some(file) = &mut self.file else { return Err(self.damaged()) };
+            let got =
+                file.by_ref().take(padded).read_to_end(&mut text).map_err(TraceError::io(&self.path))?;
+            self.at += got as u64;
+            if (got as u64) < padded {
+                return Err(self.damaged());
+            }
             text.truncate(length as usize);
             raw.texts.push(text);
         }
@@ -144,8 +168,8 @@ impl Spool {
         TraceError::refused(
             self.path.display(),
             format!(
-                "damaged at byte {}: it was changed after it was captured; capture again",
-                PAGE + self.at
+                "damaged at byte {}: it was changed after it was captured, or is not whole; capture again",
+                PAGE.saturating_add(self.at)
             ),
         )
     }

@@ -372,11 +372,16 @@ impl Merge<'_> {
 
     /// The trace's number of a connection: a child process knows those of its parent.
     fn connection(&self, number: usize, connection: u32) -> Option<u32> {
-        let side = &self.sides[number];
-        match side.connections.get(&connection) {
-            Some(known) => Some(*known),
-            None if connection < side.spool.header.inherited => self.connection(side.parent?, connection),
-            None => None,
+        let mut side = &self.sides[number];
+        loop {
+            if let Some(known) = side.connections.get(&connection) {
+                return Some(*known);
+            }
+            if connection >= side.spool.header.inherited {
+                return None;
+            }
+            // A parent stands before its child, so this ends.
+            side = &self.sides[side.parent?];
         }
     }
 
@@ -389,15 +394,26 @@ impl Merge<'_> {
         }
         let id = self.databases.len() as u32;
         self.databases.insert(key.clone(), id);
-        let mut content: Option<(PathBuf, File)> = None;
+        let mut content: Option<(PathBuf, std::io::Take<File>)> = None;
         let start = match raw.text(2).as_str() {
             "empty" => Start::Empty,
             "memory" => Start::Memory,
             "image" => {
+                // A key is device, inode and time: what else stands there could name a file elsewhere.
+                let is_key = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-' || *byte == b'_';
+                if key.is_empty() || !key.iter().all(is_key) {
+                    return Err(TraceError::refused(
+                        self.directory.display(),
+                        format!(
+                            "the key of a database, {:?}, is none; capture again",
+                            String::from_utf8_lossy(key)
+                        ),
+                    ));
+                }
                 let file = self.directory.join(format!("{}.content", String::from_utf8_lossy(key)));
-                let open = File::open(&file).map_err(TraceError::io(&file))?;
+                let open = super::file::open_regular(&file)?;
                 let bytes = open.metadata().map_err(TraceError::io(&file))?.len();
-                content = Some((file, open));
+                content = Some((file, open.take(bytes)));
                 Start::Image { bytes }
             }
             reason => {

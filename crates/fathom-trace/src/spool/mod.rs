@@ -3,6 +3,8 @@
 mod file;
 mod merge;
 mod record;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use merge::copy;
 pub use merge::{Merged, UnknownStart, merge};

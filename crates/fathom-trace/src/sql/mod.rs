@@ -1,11 +1,13 @@
 //! SQL text as SQLite's tokenizer sees it: what a statement is, where its literals and parameters are.
 
+mod attach;
 mod literal;
 mod parameter;
 mod split;
 mod token;
 mod verb;
 
+pub use attach::{Attach, Target};
 pub use literal::{literal, value_of};
 pub use parameter::{Parameters, values_from_expanded};
 pub use split::Splitter;

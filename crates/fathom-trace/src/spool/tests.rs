@@ -1,0 +1,87 @@
+//! Spools that are damaged or made by an enemy: they are what saves a capture that was killed.
+
+use std::path::Path;
+
+use super::merge;
+use crate::Writer;
+use crate::model::Origin;
+
+/// A spool of one process with these records; its header says that so many bytes of them are finished.
+fn spool(directory: &Path, records: &[u8], finished: u64) {
+    let mut bytes = vec![0; 4096];
+    bytes[..8].copy_from_slice(b"FSPOOL1\n");
+    bytes[8..16].copy_from_slice(&finished.to_le_bytes());
+    bytes[16..20].copy_from_slice(&7_u32.to_le_bytes());
+    bytes.extend_from_slice(records);
+    std::fs::write(directory.join("7-1.spool"), bytes).expect("written");
+}
+
+/// A record with these words and texts; a text's length may be another than it is.
+fn record(tag: u8, words: &[u64], texts: &[(&[u8], u64)]) -> Vec<u8> {
+    let mut bytes = vec![tag, words.len() as u8, texts.len() as u8, 0];
+    bytes.resize(32, 0);
+    words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+    for (text, length) in texts {
+        bytes.extend_from_slice(&length.to_le_bytes());
+        bytes.extend_from_slice(text);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+    }
+    bytes
+}
+
+fn merged(directory: &Path) -> Result<(), String> {
+    let mut writer = Writer::create(&directory.join("out.trace")).expect("created");
+    merge(directory, Origin::default(), &mut writer).map(drop).map_err(|error| error.to_string())
+}
+
+/// A spool whose header spoke of more than the file held was believed: "memory allocation of 2533274812021296 bytes failed".
+#[test]
+fn a_spool_is_believed_as_far_as_the_file_goes() {
+    let place = tempfile::tempdir().expect("a directory");
+    let sql = b"SELECT 1";
+    for (records, finished) in [
+        (record(1, &[0], &[(sql, 2_533_274_812_021_296)]), u64::MAX),
+        (record(1, &[0], &[(sql, u64::MAX)]), u64::MAX),
+        (record(1, &[0], &[(sql, 9)]), 1000),
+        (record(1, &[0], &[(sql, 8)]), 1000),
+        (vec![1; 40], 40),
+        (Vec::new(), u64::MAX),
+    ] {
+        spool(place.path(), &records, finished);
+        let error = merged(place.path()).expect_err("damaged");
+        assert!(error.contains("7-1.spool: damaged at byte 4"), "{error}");
+    }
+    let whole = record(1, &[0], &[(sql, 8)]);
+    spool(place.path(), &whole, whole.len() as u64);
+    assert_eq!(merged(place.path()), Ok(()));
+    // One that is long and holds nothing.
+    let sparse = record(1, &[0], &[(b"", 1 << 40)]);
+    spool(place.path(), &sparse, u64::MAX);
+    let file = std::fs::File::options().write(true).open(place.path().join("7-1.spool")).expect("opens");
+    file.set_len(1 << 42).expect("lengthened");
+    assert!(merged(place.path()).expect_err("damaged").contains("damaged at byte"));
+}
+
+#[test]
+fn a_spool_names_no_file_but_its_own() {
+    let place = tempfile::tempdir().expect("a directory");
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let secret = elsewhere.path().join("secret.content");
+    std::fs::write(&secret, "what others must not see").expect("written");
+    let inside = place.path().join("spool");
+    std::fs::create_dir(&inside).expect("made");
+    let key = format!("../../{}/secret", elsewhere.path().file_name().expect("a name").to_string_lossy());
+    let with_key = |key: &[u8]| {
+        let length = key.len() as u64;
+        let records = record(2, &[0], &[(b"/a.db", 5), (key, length), (b"image", 5)]);
+        spool(&inside, &records, records.len() as u64);
+        merged(&inside)
+    };
+    let error = with_key(key.as_bytes()).expect_err("a path");
+    assert!(error.contains("the key of a database"), "{error}");
+    std::os::unix::fs::symlink(&secret, inside.join("1-2-3.content")).expect("linked");
+    assert!(with_key(b"1-2-3").is_err(), "a symbolic link");
+    std::fs::remove_file(inside.join("1-2-3.content")).expect("removed");
+    std::fs::write(inside.join("1-2-3.content"), "its own").expect("written");
+    assert_eq!(with_key(b"1-2-3"), Ok(()));
+}
