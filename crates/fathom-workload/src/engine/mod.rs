@@ -136,6 +136,18 @@ pub trait Connection: Send {
             code: 0,
         })
     }
+    /// From now on the connection runs SQL that is not the user's own: whatever it says, no file but those of the engine's directory is opened,
+    /// written or loaded (see [`fathom_trace::confine`]). There is no way back.
+    ///
+    /// # Errors
+    /// An engine that cannot promise it.
+    fn confine(&mut self) -> Result<(), EngineError> {
+        Err(EngineError {
+            what: "confining a connection".into(),
+            message: "this engine cannot keep other people's SQL to its directory".into(),
+            code: 0,
+        })
+    }
     /// The connection call by call, for a replay; none where the engine is not SQLite.
     fn calls(&mut self) -> Option<&mut dyn calls::Calls> {
         None

@@ -191,7 +191,7 @@ impl State<'_> {
     fn pause(&mut self, calls: &Calls<'_>) -> Result<(), WorkloadError> {
         self.wait(calls)?;
         let Timing::Original { speed } = self.run.timing else { return Ok(()) };
-        let due_ns = self.run.start_ns + (calls.place().start_ns as f64 / speed) as u64;
+        let due_ns = self.run.start_ns.saturating_add((calls.place().start_ns as f64 / speed) as u64);
         let now = now_ns();
         if due_ns > now {
             std::thread::sleep(Duration::from_nanos(due_ns - now));
@@ -253,7 +253,10 @@ impl State<'_> {
                 if self.connections.len() <= place {
                     self.connections.resize_with(place + 1, || None);
                 }
-                self.connections[place] = Some(self.run.engine.connect(&name_of(*database))?);
+                let mut connection = self.run.engine.connect(&name_of(*database))?;
+                // A trace is other people's data.
+                connection.confine()?;
+                self.connections[place] = Some(connection);
                 return Ok(());
             }
             Task::Close => {
@@ -317,7 +320,7 @@ impl State<'_> {
             }
             Task::Step { handle, begins, is_counted, expected, .. } => {
                 let stepped = calls.step(*handle, expected.rows, expected.code != ROW);
-                self.rows += stepped.rows + stepped.changes;
+                self.rows = self.rows.saturating_add(stepped.rows).saturating_add(stepped.changes);
                 let is_same_code = stepped.code & 0xff == expected.code & 0xff;
                 let is_same_count =
                     stepped.rows == expected.rows && stepped.changes == u64::from(expected.changes);

@@ -239,11 +239,20 @@ impl Trace {
             } else {
                 let start = |(number, record)| {
                     let run = lane::Run { number, ..run };
-                    scope.spawn(move || run.calls(record))
+                    let started = std::thread::Builder::new().spawn_scoped(scope, move || run.calls(record));
+                    if started.is_err() {
+                        // The system has no more: those that were started wait for nobody.
+                        order.stop();
+                        feed.close();
+                    }
+                    started.map_err(|source| WorkloadError::Io { path: "a thread".into(), source })
                 };
                 let started: Vec<_> = records.drain(..).enumerate().map(start).collect();
                 let panicked = || wrong("a replaying thread has panicked".into());
-                started.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err(panicked()))).collect()
+                let end = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+                    thread.join().unwrap_or_else(|_| Err(panicked()))
+                };
+                started.into_iter().map(|thread| thread.and_then(end)).collect()
             };
             match reading.map(std::thread::ScopedJoinHandle::join) {
                 None | Some(Ok(Ok(()))) => {}

@@ -1,6 +1,7 @@
 //! The first reading of a trace, before the timed window: its databases are put back, and it becomes known which threads replay it.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::path::{Path, PathBuf};
 
 use fathom_trace::model::{Record, Start};
@@ -28,6 +29,9 @@ pub struct Plan {
     /// Databases with files, by number, and the path that the application gave.
     pub databases: Vec<(u32, String)>,
 }
+
+/// Threads that a replay starts at most. An application that had more over time, and not at once, is replayed with fewer: see [`Groups::lanes`].
+const LANES_MAX: usize = 1024;
 
 /// Name of the engine's database for a database of the trace.
 pub fn name_of(database: u32) -> String {
@@ -60,13 +64,23 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
             _ => {}
         }
     }
+    if let Some(problem) = translator.refused.take() {
+        return Err(TraceError::Refused { what: file.display().to_string(), problem });
+    }
     let page_bytes = engine.info().settings.get("page_size").and_then(|bytes| bytes.parse().ok());
     restore.finish(Layout { page_bytes })?;
     let mut warnings: Vec<String> =
         translator.skipped.iter().map(|(why, count)| format!("left out: {count} {why}")).collect();
     warnings.sort();
     let threads = groups.threads.len();
-    let (lanes, lane_of) = groups.lanes();
+    let (lanes, lane_of) = groups.lanes(translator.has_times);
+    if lanes.len() > LANES_MAX {
+        let problem = format!(
+            "{} threads used connections of their own at the same time, and a replay starts {LANES_MAX} at most",
+            lanes.len()
+        );
+        return Err(TraceError::Refused { what: file.display().to_string(), problem });
+    }
     if lanes.len() < threads {
         warnings.push(format!(
             "{threads} threads are replayed as {}: those that used a connection in turns are one",
@@ -89,6 +103,8 @@ struct Groups {
     order: Vec<u32>,
     /// Of each group, the one that it became part of.
     joined: Vec<usize>,
+    /// Of each connection, the numbers of its first and last call.
+    spans: HashMap<u32, (u64, u64)>,
 }
 
 impl Groups {
@@ -100,6 +116,7 @@ impl Groups {
     }
 
     fn add(&mut self, made: &Made) {
+        self.spans.entry(made.connection).or_insert((made.number, made.number)).1 = made.number;
         // A program that collects its garbage closes connections on whatever thread does that.
         if made.what.is_an_end()
             && let Some((_, calls)) = self.connections.get_mut(&made.connection)
@@ -125,8 +142,9 @@ impl Groups {
         }
     }
 
-    /// The calls of each lane, and the lane of each connection.
-    fn lanes(self) -> (Vec<u64>, HashMap<u32, u32>) {
+    /// The calls of each lane, and the lane of each connection. Where there would be too many and the trace tells times, groups of which one had
+    /// ended before the other began share a lane.
+    fn lanes(self, has_times: bool) -> (Vec<u64>, HashMap<u32, u32>) {
         let mut numbers: HashMap<usize, u32> = HashMap::new();
         let mut lanes = Vec::new();
         let mut lane_of = HashMap::new();
@@ -139,6 +157,41 @@ impl Groups {
             lanes[lane as usize] += calls;
             lane_of.insert(*connection, lane);
         }
-        (lanes, lane_of)
+        if lanes.len() > LANES_MAX && has_times { self.fewer(&lanes, lane_of) } else { (lanes, lane_of) }
+    }
+
+    /// Each lane goes behind another one that has ended before, where there is one.
+    fn fewer(&self, lanes: &[u64], lane_of: HashMap<u32, u32>) -> (Vec<u64>, HashMap<u32, u32>) {
+        let mut spans = vec![(u64::MAX, 0); lanes.len()];
+        for (connection, lane) in &lane_of {
+            let (first, last) = self.spans.get(connection).copied().unwrap_or_default();
+            let span = &mut spans[*lane as usize];
+            *span = (span.0.min(first), span.1.max(last));
+        }
+        let mut in_order: Vec<usize> = (0..lanes.len()).collect();
+        in_order.sort_by_key(|lane| spans[*lane].0);
+        // The lanes that there are then, by the end of what they do.
+        let mut ends: BinaryHeap<Reverse<(u64, u32)>> = BinaryHeap::new();
+        let (mut fewer, mut place_of) = (Vec::new(), vec![0_u32; lanes.len()]);
+        for lane in in_order {
+            let (first, last) = spans[lane];
+            let place = match ends.peek() {
+                Some(Reverse((end, place))) if *end < first => {
+                    let place = *place;
+                    ends.pop();
+                    place
+                }
+                _ => {
+                    fewer.push(0);
+                    fewer.len() as u32 - 1
+                }
+            };
+            fewer[place as usize] += lanes[lane];
+            place_of[lane] = place;
+            ends.push(Reverse((last, place)));
+        }
+        let lane_of =
+            lane_of.into_iter().map(|(connection, lane)| (connection, place_of[lane as usize])).collect();
+        (fewer, lane_of)
     }
 }

@@ -6,12 +6,13 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
+use fathom_trace::confine::PRAGMAS;
 use fathom_trace::model::{
     Action, Database, Event, Foreign, ForeignKind, Outcome, Setting, Start, Statement, Step, UNFINISHED,
     Value,
 };
 use fathom_trace::reuse::Prepared;
-use fathom_trace::sql::{Verb, pragma};
+use fathom_trace::sql::{Attach, Target, Verb, pragma};
 
 use crate::engine::Engine;
 
@@ -102,6 +103,8 @@ pub struct Translator<'a> {
     statements: HashMap<u32, Text>,
     /// Statements that set what the cell sets.
     the_cells: HashSet<u32>,
+    /// Statements that attach a file. They are not prepared: the replay attaches its own.
+    attaches: HashSet<u32>,
     connections: HashMap<u32, Connection>,
     /// Connections to databases in memory, as long as they are open.
     left_out: HashSet<u32>,
@@ -114,6 +117,8 @@ pub struct Translator<'a> {
     pub foreign: Vec<String>,
     /// Whether the trace tells times.
     pub has_times: bool,
+    /// What of the trace cannot be done again at all.
+    pub refused: Option<String>,
 }
 
 #[derive(Clone)]
@@ -135,6 +140,7 @@ struct Connection {
 struct Handle {
     number: Option<u32>,
     writes: bool,
+    attaches: bool,
 }
 
 impl Connection {
@@ -150,7 +156,7 @@ impl Connection {
         if is_skipped && let Some(known) = known {
             self.free.push(known);
         }
-        self.handles.insert(handle, Handle { number, writes });
+        self.handles.insert(handle, Handle { number, writes, attaches: false });
         number
     }
 
@@ -168,6 +174,8 @@ impl<'a> Translator<'a> {
             in_memory: HashSet::new(),
             statements: HashMap::new(),
             the_cells: HashSet::new(),
+            attaches: HashSet::new(),
+            refused: None,
             connections: HashMap::new(),
             left_out: HashSet::new(),
             attaching: HashMap::new(),
@@ -212,8 +220,13 @@ impl<'a> Translator<'a> {
         let Statement { id, sql } = statement;
         // Foreign keys decide what a statement does, so they are the application's.
         let is_the_cells = pragma(&sql).is_some_and(|(name, value)| {
-            value.is_some() && name != "foreign_keys" && (name == "busy_timeout" || self.engine.sets(&name))
+            let is_left =
+                name == "busy_timeout" || self.engine.sets(&name) || PRAGMAS.contains(&name.as_str());
+            value.is_some() && name != "foreign_keys" && is_left
         });
+        if Attach::of(&sql).is_some_and(|it| it.target != Target::Memory) {
+            self.attaches.insert(id);
+        }
         if is_the_cells {
             self.the_cells.insert(id);
         }
@@ -291,8 +304,13 @@ impl<'a> Translator<'a> {
                 let text = self.text(statement)?;
                 let is_the_cells = self.the_cells.contains(&statement);
                 let by_chance = BY_CHANCE.contains(&(outcome.code & 0xff)) && outcome.is_error();
+                let attaches = self.attaches.contains(&statement);
                 let entry = self.connections.get_mut(&connection)?;
-                let number = entry.add(handle, is_the_cells || by_chance, text.writes)?;
+                let number = entry.add(handle, is_the_cells || by_chance || attaches, text.writes);
+                if let Some(handle) = entry.handles.get_mut(&handle) {
+                    handle.attaches = attaches;
+                }
+                let number = number?;
                 Some(What::Prepare { handle: number, sql: text.sql, outcome })
             }
             Action::Attach { schema, database } => {
@@ -355,13 +373,23 @@ impl<'a> Translator<'a> {
     }
 
     fn step(&mut self, connection: u32, step: Step) -> Option<What> {
-        let Some(handle) = self.connections.get(&connection)?.handles.get(&step.handle)?.number else {
-            self.skip("PRAGMAs of what the cell sets");
-            return None;
-        };
+        let known = self.connections.get(&connection)?.handles.get(&step.handle)?;
+        let (handle, attaches) = (known.number, known.attaches);
         if let Some((schema, database)) = self.attaching.remove(&connection) {
             return Some(What::Attach { database, schema });
         }
+        let Some(handle) = handle else {
+            match attaches {
+                true if step.outcome.is_error() => self.skip("ATTACH statements that failed"),
+                true => {
+                    self.refused.get_or_insert_with(|| {
+                        "it attaches a file without saying which of its databases that is, and a replay must not touch the file itself; import the log or script again with this fathom, or capture with its library instead of the loadable extension".into()
+                    });
+                }
+                false => self.skip("PRAGMAs of what the cell sets"),
+            }
+            return None;
+        };
         if step.outcome.code == UNFINISHED {
             self.skip("executions within which their process was killed");
             return None;

@@ -1,6 +1,9 @@
 //! SQLite's calls one by one.
 
 use std::ffi::c_int;
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use libsqlite3_sys::SQLITE_TRANSIENT;
 
@@ -18,6 +21,8 @@ pub(super) struct Numbered {
     is_at_rest: bool,
     /// Texts and blobs that are bound, by parameter. SQLite uses them in place.
     kept: Vec<Vec<u8>>,
+    /// The file that a VACUUM INTO of a confined connection writes.
+    vacuum_into: Option<PathBuf>,
 }
 
 /// Longer values are left to SQLite to copy: memory for them is not kept.
@@ -54,14 +59,32 @@ impl SqliteConnection {
         self.numbered.get_mut(handle as usize).and_then(Option::as_mut)
     }
 
+    /// Before a VACUUM INTO: its file is there, empty, and the user's alone; and it may be attached.
+    #[inline]
+    fn make_room(&mut self, handle: u32) {
+        let file =
+            self.numbered_at(handle).filter(|it| it.is_at_rest).and_then(|it| it.vacuum_into.as_deref());
+        if let Some(file) = file {
+            let file = file.to_owned();
+            // What cannot be made SQLite will say better.
+            let _ = empty(&file);
+            self.allow(file.to_str());
+        }
+    }
+
     fn handle_at(&self, handle: u32) -> *mut sqlite3_stmt {
         self.numbered_at(handle).map_or(std::ptr::null_mut(), |numbered| numbered.handle)
     }
 }
 
+fn empty(file: &Path) -> std::io::Result<File> {
+    File::options().write(true).create(true).truncate(true).mode(0o600).open(file)
+}
+
 impl Calls for SqliteConnection {
     fn prepare_as(&mut self, handle: u32, sql: &str) -> Result<(), EngineError> {
-        let (statement, _) = self.compile(sql)?;
+        let (mapped, vacuum_into) = self.vacuum_into(sql, handle).unzip();
+        let (statement, _) = self.compile(mapped.as_deref().unwrap_or(sql))?;
         if statement.is_null() {
             return Err(self.refuse(&format!("`{}`", abridged(sql)), "is no statement".into()));
         }
@@ -73,8 +96,9 @@ impl Calls for SqliteConnection {
             self.numbered.resize_with(place + 1, || None);
         }
         self.finalize(handle);
+        let kept = Vec::new();
         self.numbered[place] =
-            Some(Numbered { handle: statement, columns, changes_rows, is_at_rest: true, kept: Vec::new() });
+            Some(Numbered { handle: statement, columns, changes_rows, is_at_rest: true, kept, vacuum_into });
         Ok(())
     }
 
@@ -101,16 +125,13 @@ impl Calls for SqliteConnection {
                     let (place, destructor) = numbered.keep(index, bytes);
                     (functions.sqlite3_bind_blob)(statement, number, place.cast(), length(bytes), destructor)
                 }
+                // SQLite makes the bytes where they are wanted. More than it takes is refused here, because this function does not look.
                 Bound::ZeroBlob(bytes) => {
-                    let bytes = vec![0_u8; usize::try_from(bytes).unwrap_or(0)];
-                    let length = length(&bytes);
-                    (functions.sqlite3_bind_blob)(
-                        statement,
-                        number,
-                        bytes.as_ptr().cast(),
-                        length,
-                        SQLITE_TRANSIENT(),
-                    )
+                    let most = (functions.sqlite3_limit)(self.db, libsqlite3_sys::SQLITE_LIMIT_LENGTH, -1);
+                    match c_int::try_from(bytes).ok().filter(|bytes| *bytes <= most) {
+                        Some(length) => (functions.sqlite3_bind_zeroblob)(statement, number, length),
+                        None => libsqlite3_sys::SQLITE_TOOBIG,
+                    }
                 }
             }
         };
@@ -127,6 +148,7 @@ impl Calls for SqliteConnection {
 
     fn step(&mut self, handle: u32, rows: u64, to_end: bool) -> Stepped {
         let mut stepped = Stepped { rows: 0, changes: 0, code: libsqlite3_sys::SQLITE_MISUSE };
+        self.make_room(handle);
         let functions = &self.library.functions;
         let Some(numbered) = self.numbered.get_mut(handle as usize).and_then(Option::as_mut) else {
             return stepped;

@@ -1,13 +1,13 @@
 //! One SQLite connection: statements prepared once and run on the calling thread.
 
 use std::collections::HashMap;
-use std::ffi::{CString, c_int};
+use std::ffi::{CStr, CString, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::time::Duration;
 
-use fathom_probe::Probe;
+use fathom_trace::confine::Guard;
 use libsqlite3_sys::{
     SQLITE_BLOB, SQLITE_FLOAT, SQLITE_INTEGER, SQLITE_NULL, SQLITE_OPEN_CREATE, SQLITE_OPEN_NOMUTEX,
     SQLITE_OPEN_READWRITE,
@@ -35,6 +35,8 @@ pub(super) struct SqliteConnection {
     pub(super) numbered: Vec<Option<Numbered>>,
     /// Made by `Box::into_raw`, given to the busy handler, freed when the connection is dropped.
     busy: *mut BusyWaits,
+    /// Asked about every statement once the connection is confined, else null; made and freed as `busy`.
+    pub(super) guard: *mut Guard,
     /// One row's values, reused.
     row: Vec<Value>,
 }
@@ -53,9 +55,10 @@ struct Prepared {
 unsafe impl Send for SqliteConnection {}
 
 impl SqliteConnection {
-    /// Opens (creates) the database file at `path` and applies the settings, each read back.
+    /// Opens (creates) the database file at `path` through a VFS and applies the settings, each read back.
     pub fn open(
         library: &'static SqliteLibrary,
+        vfs: &CStr,
         path: &Path,
         settings: &Params,
     ) -> Result<(Self, Applied), EngineError> {
@@ -66,9 +69,8 @@ impl SqliteConnection {
         let mut db = null_mut();
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
         // SAFETY: path and VFS name end in NUL, `db` is written once.
-        let code = unsafe {
-            (library.functions.sqlite3_open_v2)(c_path.as_ptr(), &mut db, flags, Probe::VFS_NAME.as_ptr())
-        };
+        let code =
+            unsafe { (library.functions.sqlite3_open_v2)(c_path.as_ptr(), &mut db, flags, vfs.as_ptr()) };
         if db.is_null() {
             return Err(failed(format!("cannot be opened: {}", library.meaning(code)), code));
         }
@@ -83,6 +85,7 @@ impl SqliteConnection {
             by_sql: HashMap::new(),
             numbered: Vec::new(),
             busy: Box::into_raw(BusyWaits::new(timeout)),
+            guard: null_mut(),
             row: Vec::new(),
         };
         if code != OK {
@@ -95,6 +98,11 @@ impl SqliteConnection {
         }
         let applied = settings::apply(&mut connection, settings, "main")?;
         Ok((connection, applied))
+    }
+
+    /// The database's file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The one value of the first row of a query (a PRAGMA), as text; none when there is no row.
@@ -187,9 +195,10 @@ impl SqliteConnection {
             libsqlite3_sys::SQLITE_CANTOPEN => "; does the directory exist, and may this user write there?",
             _ => "",
         };
+        let refusal = if code & 0xff == libsqlite3_sys::SQLITE_AUTH { self.refusal() } else { String::new() };
         EngineError {
             what: format!("`{}` on {}", abridged(sql), self.path.display()),
-            message: format!("{message} (code {code}){hint}"),
+            message: format!("{message} (code {code}){hint}{refusal}"),
             code,
         }
     }
@@ -394,11 +403,19 @@ impl Connection for SqliteConnection {
 
     fn attach(&mut self, name: &str, schema: &str) -> Result<(), EngineError> {
         let path = super::file_of(self.path.parent().unwrap_or(Path::new("")), name)?;
+        let file = path.display().to_string();
         let sql =
-            format!("ATTACH DATABASE '{}' AS \"{schema}\"", path.display().to_string().replace('\'', "''"));
-        self.execute_script(&sql)?;
-        let settings = self.settings.clone();
-        settings::apply(self, &settings, schema).map(|_| ())
+            format!("ATTACH DATABASE '{}' AS \"{}\"", file.replace('\'', "''"), schema.replace('"', "\"\""));
+        self.unconfined(&file, |connection| {
+            connection.execute_script(&sql)?;
+            let settings = connection.settings.clone();
+            settings::apply(connection, &settings, schema).map(|_| ())
+        })
+    }
+
+    fn confine(&mut self) -> Result<(), EngineError> {
+        self.set_guard();
+        Ok(())
     }
 
     fn calls(&mut self) -> Option<&mut dyn Calls> {
@@ -418,6 +435,10 @@ impl Drop for SqliteConnection {
         }
         // SAFETY: made by `Box::into_raw`, freed once, and the handle that could call the handler is closed.
         drop(unsafe { Box::from_raw(self.busy) });
+        if !self.guard.is_null() {
+            // SAFETY: as above.
+            drop(unsafe { Box::from_raw(self.guard) });
+        }
     }
 }
 

@@ -17,18 +17,30 @@ pub(super) const ROW: c_int = bundled::SQLITE_ROW;
 pub(super) const DONE: c_int = bundled::SQLITE_DONE;
 
 pub(super) type Destructor = Option<unsafe extern "C" fn(*mut c_void)>;
+type Authorizer = Option<
+    unsafe extern "C" fn(
+        *mut c_void,
+        c_int,
+        *const c_char,
+        *const c_char,
+        *const c_char,
+        *const c_char,
+    ) -> c_int,
+>;
 type BusyHandler = Option<unsafe extern "C" fn(*mut c_void, c_int) -> c_int>;
 
 /// Declares the table, with the C prototypes of <https://sqlite.org/c3ref/funclist.html>, and its two ways of being filled.
 macro_rules! function_table {
     (
         required { $($name:ident : fn($($arg:ty),*) $(-> $ret:ty)?;)* }
+        variadic { $($open:ident : fn($($open_arg:ty),*; ...) -> $open_ret:ty;)* }
         optional { $($late:ident : fn($($late_arg:ty),*) $(-> $late_ret:ty)?;)* }
     ) => {
         /// The functions of one SQLite library. Those that old versions lack are optional.
         #[allow(non_snake_case)]
         pub(super) struct Functions {
             $(pub $name: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)*
+            $(pub $open: Option<unsafe extern "C" fn($($open_arg),*, ...) -> $open_ret>,)*
             $(pub $late: Option<unsafe extern "C" fn($($late_arg),*) $(-> $late_ret)?>,)*
         }
 
@@ -37,6 +49,7 @@ macro_rules! function_table {
             fn bundled() -> Self {
                 Functions {
                     $($name: bundled::$name,)*
+                    $($open: Some(bundled::$open),)*
                     $($late: Some(bundled::$late),)*
                 }
             }
@@ -56,6 +69,16 @@ macro_rules! function_table {
                         // field's type repeats; SQLite's interface never changes a prototype.
                         unsafe {
                             std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($arg),*) $(-> $ret)?>(address)
+                        }
+                    },)*
+                    $($open: {
+                        let address = lookup(symbol(concat!(stringify!($open), "\0")));
+                        // SAFETY: as above; null becomes `None`.
+                        unsafe {
+                            std::mem::transmute::<
+                                *mut c_void,
+                                Option<unsafe extern "C" fn($($open_arg),*, ...) -> $open_ret>,
+                            >(address)
                         }
                     },)*
                     $($late: {
@@ -108,6 +131,12 @@ function_table! {
         sqlite3_column_blob: fn(*mut sqlite3_stmt, c_int) -> *const c_void;
         sqlite3_column_bytes: fn(*mut sqlite3_stmt, c_int) -> c_int;
         sqlite3_changes: fn(*mut sqlite3) -> c_int;
+        sqlite3_bind_zeroblob: fn(*mut sqlite3_stmt, c_int, c_int) -> c_int;
+        sqlite3_set_authorizer: fn(*mut sqlite3, Authorizer, *mut c_void) -> c_int;
+        sqlite3_limit: fn(*mut sqlite3, c_int, c_int) -> c_int;
+    }
+    variadic {
+        sqlite3_db_config: fn(*mut sqlite3, c_int; ...) -> c_int;
     }
     optional {
         sqlite3_compileoption_get: fn(c_int) -> *const c_char; // since 3.6.23, and a build may omit it
@@ -132,6 +161,8 @@ pub(super) struct SqliteLibrary {
     has_fdatasync: bool,
     /// Its functions.
     pub functions: Functions,
+    /// The probe that is installed in it.
+    probe: Option<Probe>,
 }
 
 impl std::fmt::Debug for SqliteLibrary {
@@ -154,7 +185,8 @@ impl SqliteLibrary {
                 let has_fdatasync =
                     option_env!("LIBSQLITE3_FLAGS").is_some_and(|it| it.contains("-DHAVE_FDATASYNC=1"));
                 let library =
-                    Self { path: None, has_fdatasync, functions: Functions::bundled() }.checked(api)?;
+                    Self { path: None, has_fdatasync, functions: Functions::bundled(), probe: None }
+                        .checked(api)?;
                 Ok(known.insert(library))
             }
         }
@@ -188,14 +220,15 @@ impl SqliteLibrary {
         let is_its_name = |name: &[u8]| name == b"fdatasync" || name.starts_with(b"fdatasync@");
         let has_fdatasync =
             std::fs::read(&path_found).is_ok_and(|file| file.split(|&byte| byte == 0).any(is_its_name));
-        let library = Self { path: Some(path_found.clone()), has_fdatasync, functions }.checked(api)?;
+        let library =
+            Self { path: Some(path_found.clone()), has_fdatasync, functions, probe: None }.checked(api)?;
         loaded.insert(path_found, library);
         Ok(library)
     }
 
     /// Makes sure that the library can be used, initialises it and registers the probe's VFS with it.
     fn checked(
-        self,
+        mut self,
         api: Result<fathom_probe::Api, fathom_probe::MissingSymbol>,
     ) -> Result<&'static Self, EngineError> {
         let refused = |message: String, code: c_int| EngineError {
@@ -230,8 +263,22 @@ impl SqliteLibrary {
         let api = api.map_err(|missing| refused(missing.to_string(), 0))?;
         // SAFETY: the library stays loaded until the process ends, and both callers hold the lock of their list of libraries;
         // no other part of Fathom installs the probe.
-        unsafe { Probe::install(api) }.map_err(|error| refused(error.to_string(), 0))?;
+        let probe = unsafe { Probe::install(api) }.map_err(|error| refused(error.to_string(), 0))?;
+        self.probe = Some(probe);
         Ok(Box::leak(Box::new(self)))
+    }
+
+    /// The name of the VFS that measures the files in `directory`, and lets nothing be done to any other.
+    ///
+    /// # Errors
+    /// A directory that is not there.
+    pub fn vfs_of(&self, directory: &Path) -> Result<&'static CStr, EngineError> {
+        let Some(probe) = &self.probe else { return Ok(Probe::VFS_NAME) };
+        probe.confined(directory).map_err(|error| EngineError {
+            what: "the directory of the databases".into(),
+            message: error.to_string(),
+            code: 0,
+        })
     }
 
     /// E.g. `3.54.1`.

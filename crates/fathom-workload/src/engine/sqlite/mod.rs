@@ -2,12 +2,14 @@
 
 mod busy;
 mod calls;
+mod confine;
 mod connection;
 mod library;
 mod settings;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 
 use connection::SqliteConnection;
@@ -32,6 +34,8 @@ pub(super) struct SqliteEngine {
     library: &'static SqliteLibrary,
     settings: Params,
     directory: PathBuf,
+    /// Its files are opened through this one, which opens no others.
+    vfs: &'static CStr,
     applied: Applied,
 }
 
@@ -46,7 +50,8 @@ impl SqliteEngine {
             None => SqliteLibrary::bundled()?,
         };
         let trial = file_of(directory, "fathom-settings")?;
-        let opened = SqliteConnection::open(library, &trial, &settings)
+        let vfs = library.vfs_of(directory)?;
+        let opened = SqliteConnection::open(library, vfs, &trial, &settings)
             .and_then(|(connection, applied)| Box::new(connection).close().map(|()| applied));
         for suffix in ["", "-journal", "-wal", "-shm"] {
             let mut file = trial.clone().into_os_string();
@@ -54,7 +59,7 @@ impl SqliteEngine {
             // Most of them do not exist; one that cannot be removed is on a directory that no run can use either.
             let _ = std::fs::remove_file(file);
         }
-        Ok(SqliteEngine { library, settings, directory: directory.to_owned(), applied: opened? })
+        Ok(SqliteEngine { library, settings, directory: directory.to_owned(), vfs, applied: opened? })
     }
 }
 
@@ -72,8 +77,8 @@ fn file_of(directory: &Path, name: &str) -> Result<PathBuf, EngineError> {
 
 impl Engine for SqliteEngine {
     fn connect(&self, name: &str) -> Result<Box<dyn Connection>, EngineError> {
-        let (connection, _) =
-            SqliteConnection::open(self.library, &file_of(&self.directory, name)?, &self.settings)?;
+        let file = file_of(&self.directory, name)?;
+        let (connection, _) = SqliteConnection::open(self.library, self.vfs, &file, &self.settings)?;
         Ok(Box::new(connection))
     }
 

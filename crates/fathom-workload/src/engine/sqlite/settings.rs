@@ -173,6 +173,7 @@ pub(super) fn apply(
     schema: &str,
 ) -> Result<Applied, EngineError> {
     let mut applied = Applied::new();
+    let schema_name = schema.replace('"', "\"\"");
     for pragma in PRAGMAS.iter().filter(|pragma| pragma.per_database || schema == "main") {
         let name = pragma.name;
         let asked = settings.all().get(name).map(|value| match value {
@@ -180,9 +181,9 @@ pub(super) fn apply(
             other => other.to_string(),
         });
         if let Some(value) = &asked {
-            connection.ask(&format!("PRAGMA \"{schema}\".{name}={value}"))?;
+            connection.ask(&format!("PRAGMA \"{schema_name}\".{name}={value}"))?;
         }
-        let answer = connection.ask(&format!("PRAGMA \"{schema}\".{name}"))?;
+        let answer = connection.ask(&format!("PRAGMA \"{schema_name}\".{name}"))?;
         let answer = answer.map(|answer| match answer.parse::<usize>() {
             Ok(number) => pragma.words.get(number).map_or(answer, |&word| word.to_owned()),
             Err(_) => answer,

@@ -98,7 +98,11 @@ fn settings_hold_on_a_connection_and_on_what_it_attaches() {
 fn a_journal_mode_that_does_not_take_is_an_error() {
     let library = SqliteLibrary::bundled().unwrap();
     let settings = params(&[("journal_mode", json!("wal"))]);
-    let error = SqliteConnection::open(library, Path::new(":memory:"), &settings).err().unwrap().to_string();
+    let error =
+        SqliteConnection::open(library, fathom_probe::Probe::VFS_NAME, Path::new(":memory:"), &settings)
+            .err()
+            .unwrap()
+            .to_string();
     assert!(error.starts_with("setting journal_mode=wal on :memory:: did not take"), "{error}");
     assert!(error.contains("reads it back as `memory`"), "{error}");
 }
@@ -312,7 +316,8 @@ fn a_statement_that_was_lost_is_reported_when_closing() {
     let directory = directory();
     let library = SqliteLibrary::bundled().unwrap();
     let path = directory.path().join("t.db");
-    let (connection, _) = SqliteConnection::open(library, &path, &params(&[])).unwrap();
+    let (connection, _) =
+        SqliteConnection::open(library, fathom_probe::Probe::VFS_NAME, &path, &params(&[])).unwrap();
     let lost = connection.compile("SELECT 'lost'").unwrap().0;
     let error = Box::new(connection).close().unwrap_err().to_string();
     assert!(error.contains("SELECT 'lost'") && error.contains("never finalised"), "{error}");
@@ -406,7 +411,7 @@ proptest! {
     fn values_come_back_as_they_went_in(values in prop::collection::vec(any_value(), 1..12)) {
         let library = SqliteLibrary::bundled().unwrap();
         let settings = params(&[("journal_mode", json!("memory"))]);
-        let (mut connection, _) = SqliteConnection::open(library, Path::new(":memory:"), &settings).unwrap();
+        let (mut connection, _) = SqliteConnection::open(library, fathom_probe::Probe::VFS_NAME, Path::new(":memory:"), &settings).unwrap();
         let places: Vec<String> = (1..=values.len()).map(|i| format!("${i}")).collect();
         let select = connection.prepare(&format!("SELECT {}", places.join(", "))).unwrap();
         let mut row = Vec::new();

@@ -1,0 +1,137 @@
+//! SQL that is not the user's own: kept to the engine's directory.
+//!
+//! The guard sees what a statement names ([`fathom_trace::confine`]), and the VFS what is opened at last: also a name that was bound to a parameter, or
+//! stands in a journal (`fathom_probe::Probe::confined`).
+
+use std::ffi::c_int;
+use std::path::PathBuf;
+use std::ptr;
+
+use fathom_trace::confine::{DEFENSIVE, Guard, LIMITS, SWITCHES, authorize};
+use fathom_trace::sql::{TokenKind, tokens};
+
+use super::connection::SqliteConnection;
+use crate::engine::EngineError;
+
+impl SqliteConnection {
+    /// Puts the guard before the connection. It comes after the cell's settings.
+    pub(super) fn set_guard(&mut self) {
+        for (option, value) in SWITCHES {
+            self.switch(option, value);
+        }
+        let functions = &self.library.functions;
+        if self.guard.is_null() {
+            self.guard = Box::into_raw(Box::default());
+        }
+        // SAFETY: the handle is open; the guard lives until the connection is dropped.
+        unsafe {
+            for (limit, most) in LIMITS {
+                // Below zero it only tells; a library that does not know the limit answers the same.
+                if (functions.sqlite3_limit)(self.db, limit, -1) > most {
+                    (functions.sqlite3_limit)(self.db, limit, most);
+                }
+            }
+            (functions.sqlite3_set_authorizer)(self.db, Some(authorize), self.guard.cast());
+        }
+    }
+
+    fn switch(&self, option: c_int, value: c_int) {
+        if let Some(db_config) = self.library.functions.sqlite3_db_config {
+            // SAFETY: the handle is open; these options take a number and a place for the result, which may be null. A library that does not
+            // know one refuses it.
+            unsafe { db_config(self.db, option, value, ptr::null_mut::<c_int>()) };
+        }
+    }
+
+    /// Does something of the engine's own on a connection that may be confined: `file` may be attached meanwhile, and any journal mode set.
+    pub(super) fn unconfined(
+        &mut self,
+        file: &str,
+        work: impl FnOnce(&mut Self) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        if self.guard.is_null() {
+            return work(self);
+        }
+        self.allow(Some(file));
+        self.switch(DEFENSIVE.0, 0);
+        let done = work(self);
+        self.switch(DEFENSIVE.0, DEFENSIVE.1);
+        self.allow(None);
+        done
+    }
+
+    /// The file that may be attached from now on.
+    pub(super) fn allow(&mut self, file: Option<&str>) {
+        if let Some(guard) = self.guard() {
+            guard.allow(file.map(str::as_bytes));
+        }
+    }
+
+    #[expect(clippy::mut_from_ref, reason = "a box of its own behind a raw pointer, used for a moment")]
+    fn guard(&self) -> Option<&mut Guard> {
+        // SAFETY: null, or made by `Box::into_raw` and freed only on drop; SQLite uses it only within calls on the connection, of which none is
+        // going on, and no reference is kept.
+        unsafe { self.guard.as_mut() }
+    }
+
+    /// Why the guard refused something, for the end of a message.
+    pub(super) fn refusal(&self) -> String {
+        match self.guard().and_then(Guard::take_refusal) {
+            Some(why) => format!("; what a trace says is kept to the replay's own directory: {why}"),
+            None => String::new(),
+        }
+    }
+
+    /// Of `VACUUM INTO`, the statement that writes into the engine's directory instead, and the file; none of any other statement. The
+    /// captured file is named by an expression, which stays where it was so that its parameters keep their numbers.
+    pub(super) fn vacuum_into(&self, sql: &str, handle: u32) -> Option<(String, PathBuf)> {
+        if self.guard.is_null() {
+            return None;
+        }
+        let at = target_of_vacuum(sql)?;
+        let own = self.path().file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        // A connection is known by its address: several may be open on a database.
+        let file = self.path().with_file_name(format!("{own}-vacuum-{:x}-{handle}.db", self.db.addr()));
+        let literal = file.display().to_string().replace('\'', "''");
+        let expression = sql[at..].trim_end().trim_end_matches(';');
+        Some((format!("{} CASE WHEN 1 THEN '{literal}' ELSE ({expression}\n) END", &sql[..at]), file))
+    }
+}
+
+/// Where the expression of `VACUUM … INTO` begins.
+fn target_of_vacuum(sql: &str) -> Option<usize> {
+    let mut at = 0;
+    let mut words = tokens(sql).filter_map(|token| {
+        at += token.text.len();
+        (!token.is_blank()).then_some((token, at))
+    });
+    words.next().filter(|(token, _)| token.is("vacuum"))?;
+    let (next, end) = words.next()?;
+    if next.is("into") {
+        return Some(end);
+    }
+    // The name of the schema.
+    let is_name = matches!(next.kind, TokenKind::Word | TokenKind::Quoted | TokenKind::Text);
+    let (into, end) = words.next().filter(|_| is_name)?;
+    into.is("into").then_some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::target_of_vacuum;
+
+    #[test]
+    fn the_target_of_a_vacuum_is_found() {
+        for (sql, rest) in [
+            ("VACUUM INTO '/a.db'", Some(" '/a.db'")),
+            ("/* x */ vacuum \"main\" /* y */ into ?1", Some(" ?1")),
+            ("VACUUM 'main'INTO('a'||'b');", Some("('a'||'b');")),
+            ("VACUUM", None),
+            ("VACUUM main", None),
+            ("INSERT INTO t VALUES (1)", None),
+            ("SELECT 'VACUUM INTO x'", None),
+        ] {
+            assert_eq!(target_of_vacuum(sql).map(|at| &sql[at..]), rest, "{sql}");
+        }
+    }
+}
