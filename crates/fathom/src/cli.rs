@@ -537,4 +537,7 @@ pub struct TraceReplay {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Replay in this directory, which is there and stays: for the process that this command starts to do the work
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub within: Option<PathBuf>,
 }

@@ -5,6 +5,7 @@ mod capture;
 mod import;
 mod info;
 mod replay;
+mod replay_place;
 mod synthesise;
 
 use fathom_trace::TraceError;

@@ -1,4 +1,7 @@
 //! `fathom trace replay`: a trace done again, once, outside of any experiment.
+//!
+//! A process of its own does the work, in a directory that this one makes and removes (see [`super::replay_place`]): so whatever ends
+//! the work, a signal as well as a crash in a library that was given by its path, the application's databases do not stay.
 
 use std::collections::BTreeMap;
 
@@ -49,19 +52,14 @@ pub fn run(asked: &TraceReplay) -> super::super::Result {
         .map_err(|error| Error::asked(format!("--set {error}")))?;
     let workload =
         fathom_workload::create(&WorkloadSpec { name: "trace".into(), params }).map_err(Error::asked)?;
-    let place = fathom_trace::work_directory(&asked.dir).map_err(super::asked_or_failed)?;
-    let engine = fathom_workload::start_engine(&spec, place.path()).map_err(Error::failed)?;
-    let directory = place.path().to_owned();
-    // Kept also where the replay fails: that is when people want to look.
-    let _place = if asked.keep {
-        eprintln!("Databases: {}", place.keep().display());
-        None
-    } else {
-        Some(place)
+    let Some(directory) = &asked.within else {
+        return super::replay_place::run(asked, &file);
     };
+    super::replay_place::settle_in();
+    let engine = fathom_workload::start_engine(&spec, directory).map_err(Error::failed)?;
     let mut kept = Kept::default();
     // A replay draws nothing by chance.
-    let context = Context { directory: &directory, engine: Some(&*engine), seed: 1 };
+    let context = Context { directory, engine: Some(&*engine), seed: 1 };
     workload.run(&context, &mut kept).map_err(|error| match error {
         WorkloadError::Parameter { .. } => Error::asked(error),
         other => Error::failed(other),

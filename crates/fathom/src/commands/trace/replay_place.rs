@@ -1,0 +1,131 @@
+//! The directory of a replay, and the process that works in it.
+//!
+//! The directory holds what an application's users wrote, so only the user may look into it, and it goes when the replay ends, however it
+//! ends. It is a stack as others are (`filesystem = "dir"`): written down with a lock of its owner before it is made, watched by a guard
+//! that removes it when this process is killed, and found by `fathom stack down --all` should the guard be killed, too.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+
+use fathom_lab::schedule::Interrupt;
+use fathom_stack::{Stack, StackSpec};
+
+use crate::cli::TraceReplay;
+use crate::outcome::{Error, Outcome};
+
+/// How often is looked whether the work has ended, or is to end.
+const GLANCE: Duration = Duration::from_millis(10);
+
+/// Where a replay puts its databases.
+enum Place {
+    /// Removed in the end.
+    Own(Stack),
+    /// The user wants to look at it.
+    Kept(PathBuf),
+}
+
+impl Place {
+    fn new(asked: &TraceReplay) -> Result<Place, Error> {
+        if asked.keep {
+            let place = fathom_trace::work_directory(&asked.dir).map_err(super::asked_or_failed)?.keep();
+            // Before the work: when that fails people want to look.
+            eprintln!("Databases: {}", place.display());
+            return Ok(Place::Kept(place));
+        }
+        // Asked first, so that an error names the directory that was meant, and not the one that would have been made in it.
+        std::fs::read_dir(&asked.dir)
+            .map_err(|error| Error::asked(format!("{}: {error}", asked.dir.display())))?;
+        let directory = std::path::absolute(&asked.dir).map_err(Error::asked)?;
+        let spec = StackSpec { filesystem: "dir".into(), directory, ..StackSpec::default() };
+        let stack = Stack::up(&spec, "replay").map_err(super::super::stack::wrong_or_failed)?;
+        std::fs::set_permissions(stack.path(), Permissions::from_mode(0o700))
+            .map_err(|error| Error::failed(format!("{}: {error}", stack.path().display())))?;
+        Ok(Place::Own(stack))
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Place::Own(stack) => stack.path(),
+            Place::Kept(path) => path,
+        }
+    }
+
+    fn end(self) -> Result<(), Error> {
+        match self {
+            Place::Own(stack) => stack.down().map_err(Error::failed),
+            Place::Kept(_) => Ok(()),
+        }
+    }
+}
+
+/// Makes the directory, lets another process replay the trace in it, and removes it.
+pub fn run(asked: &TraceReplay, file: &Path) -> super::super::Result {
+    let interrupt = Interrupt::new();
+    interrupt.on_signals().map_err(|error| Error::failed(format!("signals: {error}")))?;
+    let place = Place::new(asked)?;
+    let program = std::env::current_exe()
+        .map_err(|error| Error::failed(format!("this program's own path: {error}")))?;
+    let mut command = Command::new(program);
+    command.args(["trace", "replay"]).arg(file).args(["--dir", "."]);
+    command.arg(format!("--timing={}", asked.timing));
+    command.args(asked.set.iter().map(|word| format!("--set={word}")));
+    command.args(asked.json.then_some("--json")).arg("--within").arg(place.path());
+    let mut worker =
+        command.spawn().map_err(|error| Error::failed(format!("the replay cannot be started: {error}")))?;
+    let status = wait(&mut worker, &interrupt);
+    let kept = matches!(place, Place::Kept(_));
+    place.end()?;
+    match status.map_err(|error| Error::failed(format!("the replay cannot be waited for: {error}")))? {
+        None if kept => Err(Error::failed("stopped by a signal; the databases are where they were")),
+        None => Err(Error::failed("stopped by a signal; the databases of the replay are removed")),
+        Some(status) => outcome(status),
+    }
+}
+
+/// How the work ended; none where a signal to this process has ended it.
+fn wait(worker: &mut Child, interrupt: &Interrupt) -> std::io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = worker.try_wait()? {
+            // Ctrl-C reaches both.
+            return Ok((!interrupt.is_raised()).then_some(status));
+        }
+        if interrupt.is_raised() {
+            // Nothing of what it does is wanted any more. An error means that it has ended.
+            let _ = worker.kill();
+            worker.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(GLANCE);
+    }
+}
+
+fn outcome(status: ExitStatus) -> super::super::Result {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => Ok(Outcome::Good),
+        // It has said why.
+        (Some(2), _) => Ok(Outcome::Asked),
+        (Some(_), _) => Ok(Outcome::Failed),
+        // Who reads what it prints has seen enough.
+        (None, Some(libc::SIGPIPE)) => Ok(Outcome::Failed),
+        (None, Some(9)) => Err(Error::failed(
+            "the replay was killed (signal 9): by hand, or by the kernel because memory ran out (`dmesg` shows that)",
+        )),
+        (None, signal) => Err(Error::failed(format!(
+            "the replay crashed (signal {}); was a library given with --set library=…?",
+            signal.unwrap_or_default()
+        ))),
+    }
+}
+
+/// In the process that does the work: it ends with the one that started it, and what it writes only the user may read.
+pub fn settle_in() {
+    // SAFETY: both take numbers only and change nothing but this process.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        libc::umask(0o077);
+    }
+}
