@@ -276,7 +276,7 @@ impl SqliteLibrary {
         let Some(probe) = &self.probe else { return Ok(Probe::VFS_NAME) };
         probe.confined(directory).map_err(|error| EngineError {
             what: "the directory of the databases".into(),
-            message: error.to_string(),
+            message: format!("{error}; does the directory exist, and may this user write there?"),
             code: 0,
         })
     }
