@@ -183,7 +183,9 @@ impl<'a> Stepwise<'a> {
                     // It has changed since, so it stays to be copied next time.
                     Some(before) => before,
                     // Writers set it under the exclusive latch, so nothing is missed.
-                    None if (!c.dirty[self.side].swap(false, Ordering::Relaxed) && known) || bytes.is_empty() => {
+                    None if (!c.dirty[self.side].swap(false, Ordering::Relaxed) && known)
+                        || bytes.is_empty() =>
+                    {
                         continue;
                     }
                     None => bytes.clone(),
@@ -255,7 +257,8 @@ impl Engine {
 
     /// The manifest that states this, with what the log holds now.
     pub(crate) fn manifest(&self, stated: &Stated) -> Manifest {
-        let g0 = stated.published.as_ref().map_or(0, |p| p.g0);
+        let too_much = self.log.sabotage == Sabotage::RecyclesTooMuch;
+        let g0 = stated.published.as_ref().map_or(0, |p| if too_much { p.g1 } else { p.g0 });
         Manifest {
             identity: stated.identity,
             container_size: self.space.container_size as u32,

@@ -159,7 +159,7 @@ fn one_life(w: &mut World, options: &Options, locking: Locking, last: bool) -> R
             2 => faults.capacity = Some(60_000 + w.rng.below(150_000)),
             3 => faults.error_at = Some(start + 1 + w.rng.below(60)),
             _ => {
-                let within = w.rng.of(&[20, 120, 120, 300]);
+                let within = w.rng.of(&[40, 150, 150, 400]);
                 faults.crash_at = Some(start + 1 + w.rng.below(within));
             }
         }
@@ -213,7 +213,9 @@ fn open_damaged(w: &mut World, options: &Options) -> Result<(), String> {
     let opened = Database::open("/db", options.clone());
     trace!(w, "damaged {} at {at}: {:?}", file.display(), opened.as_ref().err());
     match opened {
-        Ok(db) => w.check_recovered(&db).map_err(|e| format!("with a bit of {} flipped: {e}", file.display())),
+        Ok(db) => {
+            w.check_recovered(&db).map_err(|e| format!("with a bit of {} flipped: {e}", file.display()))
+        }
         Err(e) if medium.fingerprint() != damaged => Err(format!("refused ({e}), but files changed")),
         Err(Error::Corrupt { .. }) => medium.flip_bit(&file, at, bit).map_err(|e| e.to_string()),
         Err(e) => Err(format!("a flipped bit of {}: {e}", file.display())),
