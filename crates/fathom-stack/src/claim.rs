@@ -15,8 +15,8 @@
 //! failure, drop and the sweep of leftovers all end there.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -40,6 +40,9 @@ use crate::spec::{StackRecord, StackSpec};
 const UNMOUNT_LIMIT: Duration = Duration::from_secs(120);
 /// How long a server may take to write its log out once nothing is mounted any more.
 const SERVER_END: Duration = Duration::from_secs(30);
+
+/// Largest entry, bytes; those of stacks have some KiB.
+const LARGEST_ENTRY: u64 = 1 << 20;
 
 /// What a stack consists of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -235,7 +238,18 @@ impl Entry {
     /// # Errors
     /// It is not there, or not whole.
     pub fn read(home: &Path) -> io::Result<Entry> {
-        Ok(serde_json::from_slice(&fs::read(home.join("entry.json"))?)?)
+        // Entries of other state directories are looked at, too, and those may be anybody's: a pipe is not waited for, nor is a device
+        // read to its end.
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW)
+            .open(home.join("entry.json"))?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("no regular file"));
+        }
+        let mut text = Vec::new();
+        file.take(LARGEST_ENTRY).read_to_end(&mut text)?;
+        Ok(serde_json::from_slice(&text)?)
     }
 
     /// Stands for an entry whose maker died before it was written: nothing but the entry's directory can exist then.
@@ -442,7 +456,7 @@ fn release_loops(tag: &str, wait: Duration) -> Option<StackError> {
         if loop_device::wait_detached(number, Some(tag), wait) {
             continue;
         }
-        let detached = loop_device::detach(number);
+        let detached = loop_device::detach(number, &format!("/.{tag}."));
         if detached.is_err() || !loop_device::wait_detached(number, Some(tag), Duration::from_millis(500)) {
             let holders = holders(Path::new(&format!("/dev/loop{number}")));
             error.get_or_insert(StackError::LoopHeld { number, backing, holders });

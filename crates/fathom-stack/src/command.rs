@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -98,11 +99,32 @@ impl CommandLine {
     /// # Errors
     /// It cannot be started, ends with a failure, or takes longer than `limit`.
     pub fn run(&self, limit: Duration) -> Result<Output, CommandError> {
+        self.run_holding(&[], limit)
+    }
+
+    /// As [`CommandLine::run`]; the command, and whatever it starts, has these files open as long as it runs. A device that is named to it
+    /// so stays what it is, even where the caller is killed meanwhile: a loop device would go with its last user, another stack would
+    /// get its number, and what is late would be done to that one.
+    ///
+    /// # Errors
+    /// As [`CommandLine::run`].
+    pub fn run_holding(&self, held: &[&File], limit: Duration) -> Result<Output, CommandError> {
         let failed = |problem, stderr| CommandError { command: self.shown(), problem, stderr };
         let start = |e| failed(CommandProblem::Start(e), String::new());
         let mut stdout = anonymous_file().map_err(start)?;
         let mut stderr = anonymous_file().map_err(start)?;
-        let mut child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        for held in held.iter().map(|it| it.as_raw_fd()) {
+            // SAFETY: between fork and exec only fcntl is called, which is async-signal-safe and takes integers. The caller has the
+            // descriptor open until this returns.
+            unsafe {
+                command.pre_exec(move || match libc::fcntl(held, libc::F_SETFD, 0) {
+                    -1 => Err(io::Error::last_os_error()),
+                    _ => Ok(()),
+                });
+            }
+        }
+        let mut child = command
             .args(&self.words)
             .env("LC_ALL", "C")
             .env("PATH", search_path())

@@ -14,7 +14,7 @@ use crate::blocks;
 use crate::claim::{self, Entry, Patience, abandoned, homes, let_go, lock_state, owner_in, start_time, undo};
 use crate::error::StackError;
 use crate::loop_device;
-use crate::mountinfo::mounts;
+use crate::mountinfo::{Mount, mounts};
 use crate::stack::{Stacks, mount_point};
 
 /// A stack that is there now, or what is left of one.
@@ -148,6 +148,9 @@ impl Stacks {
     /// done with them, so that two sweeps do not meet.
     fn found(&self) -> Vec<Found> {
         let mut all = Vec::new();
+        // Before loop devices and traces are looked for: a guard removes those first, and the mount and its entry after them, so that
+        // what is found below was known here, if anybody knows it.
+        let others = self.others();
         // Without a state directory there are no entries; loops are looked at all the same.
         let state = self.state.exists().then(|| lock_state(&self.state)).and_then(Result::ok);
         for home in if state.is_some() { homes(&self.state) } else { Vec::new() } {
@@ -168,7 +171,9 @@ impl Stacks {
             let Some(tag) = tag_in(&backing) else { continue };
             let known = all.iter().any(|f| matches!(f, Found::Entry { entry, .. } if entry.tag == tag));
             if !known {
-                let elsewhere = self.elsewhere(tag, &mounted_at(number));
+                let source = format!("/dev/loop{number}");
+                let is_it = |it: &&Other| it.tag.as_deref() == Some(tag) || it.source == source;
+                let elsewhere = others.iter().find(is_it).map(|it| it.state.clone());
                 all.push(Found::Loop { number, tag: tag.to_owned(), elsewhere });
             }
         }
@@ -178,28 +183,38 @@ impl Stacks {
                 Found::Loop { .. } | Found::Trace { .. } => false,
             });
             if !known {
-                let points = mounts().unwrap_or_default().into_iter().map(|it| it.point).collect::<Vec<_>>();
-                let elsewhere = self.elsewhere(&tag, &points);
+                let is_it = |it: &&Other| it.tag.as_ref() == Some(&tag);
+                let elsewhere = others.iter().find(is_it).map(|it| it.state.clone());
                 all.push(Found::Trace { path, tag, elsewhere });
             }
         }
         all
     }
 
-    /// The other state directory that has an entry of this tag, seen by where something is mounted: `STATE/stacks/ID/mnt`.
-    fn elsewhere(&self, tag: &str, points: &[PathBuf]) -> Option<PathBuf> {
+    /// What other state directories know, by what is mounted: `STATE/stacks/ID/mnt`.
+    fn others(&self) -> Vec<Other> {
         let own = self.state.canonicalize().unwrap_or_else(|_| self.state.clone());
-        points.iter().find_map(|point| {
-            let home = point.parent()?;
-            let state = home.parent().filter(|it| it.ends_with("stacks"))?.parent()?;
-            // An entry of another version of Fathom, too, is somebody's: it is not to be read, only to be there.
-            let of_tag = match Entry::read(home) {
-                Ok(entry) => entry.tag == tag,
-                Err(error) => error.kind() == io::ErrorKind::InvalidData && point.ends_with("mnt"),
+        let other = |mount: Mount| {
+            let home = mount.point.parent().filter(|_| mount.point.ends_with("mnt"))?;
+            let state =
+                home.parent().filter(|it| it.ends_with("stacks"))?.parent().filter(|it| *it != own)?;
+            let tag = match Entry::read(home) {
+                Ok(entry) => Some(entry.tag),
+                // Of another version of Fathom: it is somebody's all the same.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => None,
+                Err(_) => return None,
             };
-            (of_tag && state != own).then(|| state.to_path_buf())
-        })
+            Some(Other { tag, source: mount.source.clone(), state: state.to_path_buf() })
+        };
+        mounts().unwrap_or_default().into_iter().filter_map(other).collect()
     }
+}
+
+/// A stack that is mounted, and known to another state directory.
+struct Other {
+    tag: Option<String>,
+    source: String,
+    state: PathBuf,
 }
 
 /// What is gone sooner is not worth a word.
@@ -321,13 +336,19 @@ fn mounted_at(number: u32) -> Vec<PathBuf> {
     mounts().unwrap_or_default().into_iter().filter(|m| m.source == source).map(|m| m.point).collect()
 }
 
-/// Unmounts and detaches a loop device that no entry knows. Who uses it is waited for: it may be just ending.
+/// Unmounts and detaches a loop device that no entry knows, unless its number is another's by now. Who uses it is waited for: it may be
+/// just ending.
 fn release(number: u32, tag: &str, wait: Duration) -> Result<(), StackError> {
+    let (image, path) = (format!("/.{tag}."), format!("/dev/loop{number}"));
+    let held = loop_device::hold(number, &image).map_err(StackError::io("open", &path))?;
+    // While it is held here, its mounts are those of this image.
+    let Some(held) = held else { return Ok(()) };
     for point in mounted_at(number).into_iter().rev() {
         claim::unmount(&point, Patience { wait, lazy: false })?;
     }
+    drop(held);
     if !loop_device::wait_detached(number, Some(tag), Duration::from_millis(500)) {
-        loop_device::detach(number).map_err(StackError::io("detach", format!("/dev/loop{number}")))?;
+        loop_device::detach(number, &image).map_err(StackError::io("detach", &path))?;
     }
     Ok(())
 }

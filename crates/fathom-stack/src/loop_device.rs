@@ -155,6 +155,11 @@ impl LoopDevice {
         Err(last)
     }
 
+    /// The device, open.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Path and number.
     ///
     /// # Errors
@@ -232,12 +237,22 @@ pub(crate) fn wait_detached(number: u32, image: Option<&str>, limit: Duration) -
     }
 }
 
-/// Detaches a device by number (a leftover, or one whose user did not let go in time). In use, it goes with its last user.
+/// The device of this number, open, while it belongs to `image`: as long as it is open it belongs to no other. None where it does not
+/// any more: a number is used again at once.
+///
+/// # Errors
+/// The device cannot be opened.
+pub(crate) fn hold(number: u32, image: &str) -> io::Result<Option<File>> {
+    let file = OpenOptions::new().read(true).open(format!("/dev/loop{number}"))?;
+    Ok(backing_file(number).is_some_and(|now| now.contains(image)).then_some(file))
+}
+
+/// Detaches a device by number, unless it belongs to another image than `image` by now (a leftover, or one whose user did not let go in time). In use, it goes with its last user.
 ///
 /// # Errors
 /// The device cannot be opened or the kernel refuses.
-pub(crate) fn detach(number: u32) -> io::Result<()> {
-    let file = OpenOptions::new().read(true).open(format!("/dev/loop{number}"))?;
+pub(crate) fn detach(number: u32, image: &str) -> io::Result<()> {
+    let Some(file) = hold(number, image)? else { return Ok(()) };
     // SAFETY: this ioctl takes no argument.
     if unsafe { libc::ioctl(file.as_raw_fd(), LOOP_CLR_FD) } == 0 {
         return Ok(());

@@ -515,8 +515,9 @@ impl Stacks {
         let mkfs = tool(&filesystem.mkfs);
         let log_path = log.as_ref().map(|(_, device)| device.path.as_path());
         let commands = filesystem.mkfs_commands(&mkfs, &main.1.path, log_path, spec);
+        let held: Vec<&File> = all().map(|(_, device)| device.file()).collect();
         for command in &commands {
-            command.run(self.limit + Duration::from_secs(spec.size_mib / 100))?;
+            command.run_holding(&held, self.limit + Duration::from_secs(spec.size_mib / 100))?;
         }
         for (image, device) in all() {
             let at = || StackError::io("write the image in", &entry.directory);
@@ -529,7 +530,9 @@ impl Stacks {
         let point = claim.mount_point();
         let program = filesystem.mount_program();
         let driver = tool(program);
-        filesystem.mount_command(&driver, &main.1.path, log_path, &point, &spec.mount).run(self.limit)?;
+        filesystem
+            .mount_command(&driver, &main.1.path, log_path, &point, &spec.mount)
+            .run_holding(&held, self.limit)?;
         let mount = self.mounted(&point, &main.1.path)?;
         if program != "mount" {
             let shown: Vec<&str> = mount.options.split(',').collect();

@@ -14,6 +14,28 @@ struct BadFile {
     says: &'static [&'static str],
 }
 
+/// Each of these was read until the memory was full, or for ever.
+#[test]
+fn what_never_ends_is_no_input() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("directory")).unwrap();
+    for (words, says) in [
+        (&["run", "/dev/zero", "--plan"][..], "more than 4 MiB"),
+        (&["run", "./directory", "--plan"], "directory"),
+        (&["run", "first-look", "--plan", "--trace", "/dev/zero"], "no such file"),
+        (&["run", "first-look", "--plan", "--resume", "--out", "/dev/zero"], "not a results file"),
+        (&["trace", "info", "/dev/zero"], "not a Fathom trace"),
+        (&["trace", "import", "/dev/zero", "--out", "t.trace"], "more than 256 MiB"),
+        (&["report", "/dev/zero"], "not a results file"),
+        (&["stack", "up", "--device", "/dev/zero"], "no model"),
+        (&["stack", "up", "--image", "/dev/zero"], "no file"),
+        (&["stack", "operations", "/dev/zero"], "no log"),
+    ] {
+        place.fathom(words).fails().says(says);
+    }
+    assert_eq!(place.files(), ["directory"]);
+}
+
 const GOOD: &str = r#"name = "mine"
 title = "Mine"
 repeats = 3

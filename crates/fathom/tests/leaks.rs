@@ -210,6 +210,8 @@ fn leftovers_go_without_what_is_up() {
 
 #[test]
 fn a_long_name_shifts_no_columns() {
+    // What no state directory knows any more is listed, too.
+    let _alone = place::alone();
     let place = Place::new();
     let state = place.path("state").display().to_string();
     let fathom = |words: &[&str]| place.fathom_with(words, &[("FATHOM_STATE_DIR", state.as_str())]);

@@ -181,7 +181,15 @@ impl Build {
         self.check_tools()?;
         check_space(&work)?;
         let source = match &self.source {
-            Some(file) => file.canonicalize().map_err(at(file))?,
+            Some(file) => {
+                let whole = file.canonicalize().map_err(at(file))?;
+                // A device has no end, and no checksum.
+                if !whole.is_file() {
+                    let why = format!("{} is no file: --source names an archive", file.display());
+                    return Err(BuildError::Source { why });
+                }
+                whole
+            }
             None => fetch(&work, on_step)?,
         };
         let sum = sha256(&source)?;

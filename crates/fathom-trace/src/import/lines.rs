@@ -1,10 +1,13 @@
 //! A text file line by line.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Error, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use crate::error::TraceError;
+
+/// Longest line, bytes: a device (`/dev/zero`), or a pipe that never ends, is not read for ever.
+const LONGEST: u64 = 256 << 20;
 
 /// Lines of a file, with their line ends; what is no UTF-8 becomes U+FFFD.
 pub struct Lines {
@@ -25,10 +28,16 @@ impl Lines {
     /// The next line; none at the end.
     pub fn next_line(&mut self) -> Result<Option<&str>, TraceError> {
         self.bytes.clear();
-        if self.file.read_until(b'\n', &mut self.bytes).map_err(TraceError::io(&self.path))? == 0 {
+        let mut bounded = self.file.by_ref().take(LONGEST + 1);
+        if bounded.read_until(b'\n', &mut self.bytes).map_err(TraceError::io(&self.path))? == 0 {
             return Ok(None);
         }
         self.number += 1;
+        if self.bytes.len() as u64 > LONGEST {
+            let problem =
+                format!("line {} has more than {} MiB, and so is no text of SQL", self.number, LONGEST >> 20);
+            return Err(TraceError::io(&self.path)(Error::new(ErrorKind::InvalidData, problem)));
+        }
         self.text.clear();
         self.text.push_str(&String::from_utf8_lossy(&self.bytes));
         Ok(Some(&self.text))
