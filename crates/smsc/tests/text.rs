@@ -361,3 +361,17 @@ fn what_cannot_be_sent_is_refused_with_the_place() {
     assert_eq!(of(&[0; 134 * 255 + 1], 4), TextError::TooManyParts(256));
     assert_eq!(segment(&[0; 134 * 255], 4, 0, reference).unwrap().len(), 255);
 }
+
+/// A part may have more octets than its length says septets: padding, or a sender that is wrong. `unpack` went on gathering their bits
+/// after the last septet, eight for each octet, and five octets later a debug build panicked with "attempt to shift left with
+/// overflow"; found by the fuzzer of septets. It stops at the last septet.
+#[test]
+fn octets_behind_the_last_septet_are_not_looked_at() {
+    assert_eq!(
+        unpack(&[0xe8, 0x32, 0x9b, 0xfd, 0x06, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], 0, 5),
+        b"hello"
+    );
+    let part = Part { alphabet: 0, has_header: false, user_data_length: 1, octets: vec![0x61; 140] };
+    assert_eq!(part.text().as_deref(), Some("a"));
+    assert!(unpack(&[0xff; 300], 3, 0).is_empty());
+}

@@ -27,6 +27,10 @@ pub fn unpack(octets: &[u8], fill_bits: u32, count: usize) -> Vec<u8> {
     let mut bits = 0;
     let mut skip = fill_bits;
     for &octet in octets {
+        // What is behind the last septet is not looked at: its bits would be gathered without end.
+        if septets.len() == count {
+            break;
+        }
         waiting |= u32::from(octet) << bits;
         bits += 8;
         let skipped = skip.min(bits);
