@@ -17,6 +17,7 @@ pub mod format;
 pub mod import;
 pub mod info;
 pub mod model;
+mod private;
 pub mod random;
 pub mod reuse;
 pub mod spool;

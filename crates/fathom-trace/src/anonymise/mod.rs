@@ -111,7 +111,7 @@ struct Images {
 impl Images {
     /// The first reading: images into files, texts into the vocabulary.
     fn unpack(input: &Path, vocabulary: &mut Vocabulary) -> Result<Images, TraceError> {
-        let directory = tempfile::tempdir().map_err(TraceError::io(&std::env::temp_dir()))?;
+        let directory = crate::private::directory(".fathom-anonymise-", &std::env::temp_dir())?;
         let mut images =
             Images { directory, paths: Vec::new(), names: HashMap::new(), scripts: HashMap::new() };
         let mut filling: HashMap<u32, Filling> = HashMap::new();

@@ -57,10 +57,7 @@ pub fn capture(request: &Request, say: &mut dyn FnMut(&str)) -> Result<Captured,
     let beside = request.out.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let parent =
         std::path::absolute(request.spool.as_deref().unwrap_or(beside)).map_err(TraceError::io(beside))?;
-    let spool = tempfile::Builder::new()
-        .prefix(".fathom-spool-")
-        .tempdir_in(&parent)
-        .map_err(TraceError::io(&parent))?;
+    let spool = crate::private::directory(".fathom-spool-", &parent)?;
     let preload = library::write_preload(spool.path())?;
     let extension = spool.path().join(library::EXTENSION_NAME);
     write_extension(&extension)?;
