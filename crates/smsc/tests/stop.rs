@@ -152,7 +152,8 @@ fn a_second_ctrl_c_ends_a_bench_at_once_and_tells_what_it_leaves_behind() {
     let dir = tempfile::tempdir().unwrap();
     let Some((mut bench, server, directory)) = deaf_bench(dir.path(), "100000") else { return };
     signal(bench.id(), libc::SIGINT);
-    std::thread::sleep(Duration::from_millis(500));
+    // Within a second it would be the same wish: `timeout` sends a signal twice.
+    std::thread::sleep(Duration::from_millis(1500));
     assert_eq!(bench.try_wait().unwrap(), None, "what is under way is waited for");
     signal(bench.id(), libc::SIGINT);
     let (status, said) = end(bench);

@@ -581,6 +581,133 @@ fn a_directory_without_a_store_is_refused_and_left_as_it_is() {
     assert_eq!(tables, 1);
 }
 
+/// All that is below a directory: path, length, mode, time of change of the data and of the rest, and the data.
+fn state(directory: &Path) -> Vec<(PathBuf, [i64; 6], Vec<u8>)> {
+    use std::os::unix::fs::MetadataExt;
+    let mut all = Vec::new();
+    let mut todo = vec![directory.to_owned()];
+    while let Some(path) = todo.pop() {
+        let it = path.symlink_metadata().unwrap();
+        let data = if it.is_file() { std::fs::read(&path).unwrap() } else { Vec::new() };
+        if it.is_dir() {
+            todo.extend(std::fs::read_dir(&path).unwrap().map(|it| it.unwrap().path()));
+        }
+        let times = [it.mtime(), it.mtime_nsec(), it.ctime(), it.ctime_nsec()];
+        let numbers = [it.len().cast_signed(), it.mode().into(), times[0], times[1], times[2], times[3]];
+        all.push((path, numbers, data));
+    }
+    all.sort();
+    all
+}
+
+/// The store was opened, and so recovered: `smsc check` cut logs, gave claims back and wrote files anew, in a store that was the only
+/// evidence of what a crash had left. A copy is checked now, and the store stays as it is, to the time of its files.
+#[test]
+fn a_check_changes_nothing_in_any_store_closed_or_crashed() {
+    let server = postgresql_server::find_programs(None).is_ok();
+    if !server {
+        println!("SKIP: the same of PostgreSQL: it is not installed");
+    }
+    let stores = ["mmdb", "sqlite", "sqlite-naive", "postgresql"];
+    for store in stores.into_iter().take(if server { 4 } else { 3 }) {
+        for crashed in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let anybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(dir.path(), anybody).unwrap();
+            let (own, temporary) = (dir.path().join("stores"), dir.path().join("tmp"));
+            for directory in [&own, &temporary] {
+                std::fs::create_dir(directory).unwrap();
+            }
+            let mut words = vec!["bench", "--store", store, "--threads", "2", "--keep"];
+            if store == "mmdb" {
+                std::fs::create_dir(own.join("log")).unwrap();
+                words.extend(["--stream-dir", "log", "--segment-mib", "1"]);
+            }
+            words.extend(if crashed { ["--seconds", "600"] } else { ["--messages", "200"] });
+            let mut bench = Command::new(env!("CARGO_BIN_EXE_smsc"))
+                .args(&words)
+                .current_dir(&own)
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut kept = BufReader::new(bench.stderr.take().unwrap()).lines();
+            let mut named = || kept.next().unwrap().unwrap().strip_prefix("kept: ").unwrap().to_owned();
+            let first = named();
+            let paths: Vec<PathBuf> = first.split(", ").map(|it| own.join(it.trim())).collect();
+            if crashed {
+                let accepted = paths[0].join("accepted");
+                let begin = Instant::now();
+                while std::fs::metadata(&accepted).map_or(0, |it| it.len()) < 200 {
+                    assert!(begin.elapsed() < Duration::from_secs(120), "{store}: nothing is accepted");
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                bench.kill().unwrap();
+            }
+            bench.wait().unwrap();
+            if store == "postgresql" && crashed {
+                // Its server ends by itself a moment after its process.
+                std::thread::sleep(Duration::from_secs(3));
+            }
+            let log = std::fs::read_dir(own.join("log")).into_iter().flatten().flatten().next();
+            let log = log.map(|it| it.path().display().to_string());
+            let before = state(&own);
+            let mut check = vec!["check", paths[0].to_str().unwrap(), "--json"];
+            if let Some(log) = &log {
+                check.extend(["--stream-dir", log]);
+            }
+            for _ in 0..2 {
+                let checked = Command::new(env!("CARGO_BIN_EXE_smsc"))
+                    .args(&check)
+                    .current_dir(&own)
+                    .env("TMPDIR", &temporary)
+                    .output()
+                    .unwrap();
+                let said = text(&checked.stderr);
+                assert!(
+                    checked.status.success(),
+                    "{store}, crashed {crashed}: {said}{}",
+                    text(&checked.stdout)
+                );
+                let differs = |(was, is): (&(PathBuf, [i64; 6], Vec<u8>), &(PathBuf, [i64; 6], Vec<u8>))| {
+                    (was != is)
+                        .then(|| format!("{} {:?} -> {} {:?}", was.0.display(), was.1, is.0.display(), is.1))
+                };
+                let after = state(&own);
+                let changed: Vec<String> = before.iter().zip(&after).filter_map(differs).collect();
+                assert!(
+                    before.len() == after.len() && changed.is_empty(),
+                    "{store}, crashed {crashed}: {changed:?}"
+                );
+                assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "{store}: the copy is gone");
+            }
+        }
+    }
+}
+
+/// `--network /dev/zero` filled the memory and never ended.
+#[test]
+fn a_file_that_never_ends_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for (words, says, code) in [
+        (&["bench", "--network", "/dev/zero", "--messages", "10"][..], "more than 1024 KiB", 2),
+        (&["bench", "--network", "/", "--messages", "10"], "directory", 2),
+        (&["bench", "--network", "/dev/null", "--messages", "10", "--threads", "1"], "", 0),
+        (&["check", "store", "--accepted", "/dev/zero"], "is no number of a message", 1),
+    ] {
+        if words[0] == "check" {
+            drop(
+                StoreKind::Mmdb
+                    .open(&dir.path().join("store"), &MmdbOptions::default(), Rules::default())
+                    .unwrap(),
+            );
+        }
+        let end = smsc_within(100, dir.path(), words);
+        let said = text(&end.stderr);
+        assert!(end.status.code() == Some(code) && said.contains(says), "{words:?}: {} {said}", end.status);
+    }
+}
+
 #[test]
 fn the_store_in_a_directory_is_recognised() {
     let dir = tempfile::tempdir().unwrap();

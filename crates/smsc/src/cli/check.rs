@@ -1,25 +1,32 @@
 //! `smsc check`
 
 use super::Wrong;
+use super::copy::Copy;
+use super::stop::Stop;
 use super::store::StoreArgs;
 use clap::Args;
 use smsc::centre::recover;
-use smsc::check::{Accepted, check_accepted};
+use smsc::check::{Accepted, check_while};
 use smsc::load::Clock;
 use smsc::store::{Opening, StoreError, StoreKind};
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::io::Write;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Sessions that a check has: recovery and reading, one at a time, and room.
 const SESSIONS: usize = 4;
 
+/// Longest line with a number, octets; a number has 20 at most.
+const LINE_MAX: u64 = 64;
+
 /// Checks the invariants I1 to I6 over a store that nobody is using, and says which it could not check.
 ///
-/// The store is opened, so it recovers first, and claims that died with their process are given back. Nothing is made where there
-/// is no store. Example:
+/// The store itself stays as it is: it is copied, and the copy is opened, so it recovers first, and claims that died with their process
+/// are given back there. The copy is in $TMPDIR, which needs room for it, and goes afterwards. Nothing is made where there is no store.
+/// Example:
 ///
 ///   smsc check /var/lib/smsc
 ///   smsc check smsc-bench-AbCdEf --accepted smsc-bench-AbCdEf/accepted     what `smsc bench --keep` has left
@@ -49,19 +56,36 @@ impl Check {
         let kind = self.kind()?;
         self.store.allows_axes(kind)?;
         let accepted = self.accepted()?;
-        let begin = Instant::now();
-        let (options, rules) = (self.store.mmdb(), kind.rules());
-        let store = match kind.open_with(directory, &options, rules, SESSIONS, Opening::Existing) {
-            Err(error @ (StoreError::NoStore { .. } | StoreError::Logs { .. })) => {
-                return Err(Wrong(error.to_string()).into());
-            }
-            opened => opened?,
+        let (mut options, rules) = (self.store.mmdb(), kind.rules());
+        let stop = Stop::listen()?;
+        let goes_on = || !stop.is_asked();
+        let stopped = || {
+            eprintln!("smsc: stopped: nothing was found out, and the store is as it was");
+            Ok(false)
         };
-        let recovered = recover(&*store, Clock::default().now_us())?;
+        let mut copy = Copy::new(kind, directory, &options.stream_dirs).map_err(|error| {
+            format!("no place for a copy of the store ({error}); TMPDIR names a directory for it")
+        })?;
+        stop.made(vec![copy.path().to_owned()], kind.has_server());
+        if !copy.fill(kind, &goes_on)? {
+            return stopped();
+        }
+        options.stream_dirs = copy.streams();
+        let begin = Instant::now();
+        let store = match kind.open_with(copy.store(), &options, rules, SESSIONS, Opening::Existing) {
+            Err(error @ (StoreError::NoStore { .. } | StoreError::Logs { .. })) => {
+                return Err(Wrong(copy.of_store(&error)).into());
+            }
+            opened => opened.map_err(|error| copy.of_store(&error))?,
+        };
+        let recovered = recover(&*store, Clock::default().now_us()).map_err(|error| copy.of_store(&error))?;
         let opened_s = begin.elapsed().as_secs_f64();
         // A file that a kill has cut off lacks what was acknowledged last.
         let known = accepted.as_deref().map_or(Accepted::Unknown, Accepted::AtLeast);
-        let report = check_accepted(&*store, directory, known)?;
+        // The archive is only read, and so where it is.
+        let checked = check_while(&*store, directory, known, &mut || goes_on());
+        let Some(report) = checked.map_err(|error| copy.of_store(&error))? else { return stopped() };
+        drop(store);
         if self.json {
             writeln!(
                 std::io::stdout(),
@@ -126,13 +150,25 @@ impl Check {
 
     fn accepted(&self) -> Result<Option<Vec<i64>>, Box<dyn Error>> {
         let Some(path) = &self.accepted else { return Ok(None) };
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let number = |(at, line): (usize, &str)| {
-            line.trim().parse().map_err(|_| {
-                format!("{}, line {}: {line:?} is no number of a message", path.display(), at + 1).into()
-            })
-        };
-        text.lines().enumerate().map(number).collect::<Result<_, _>>().map(Some)
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let mut file = BufReader::new(File::open(path).map_err(failed)?);
+        let (mut numbers, mut line) = (Vec::new(), Vec::new());
+        loop {
+            line.clear();
+            // A file of one endless line (a device) is no list of numbers, either.
+            if file.by_ref().take(LINE_MAX).read_until(b'\n', &mut line).map_err(failed)? == 0 {
+                return Ok(Some(numbers));
+            }
+            let text = String::from_utf8_lossy(&line);
+            let number = text.trim_end_matches(['\n', '\r']);
+            numbers.push(number.trim().parse().map_err(|_| {
+                format!(
+                    "{}, line {}: {number:?} is no number of a message",
+                    path.display(),
+                    numbers.len() + 1
+                )
+            })?);
+        }
     }
 }
 

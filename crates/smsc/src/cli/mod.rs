@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod copy;
 mod remarks;
 mod stop;
 mod store;

@@ -1,16 +1,20 @@
-//! Ctrl-C and its like: the first ends a bench in order, the second at once.
+//! Ctrl-C and its like: the first ends a bench or a check in order, a second wish at once.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Signals that come within this time after the first are the same wish: `timeout` sends SIGTERM to its child and at once to its whole
+/// group, and a shell that ends hands on the hangup that the terminal has sent already.
+const SAME_WISH: Duration = Duration::from_secs(1);
 
 /// How long the end at once may take for tidying up: a disk that does not answer any more must not keep it.
 const TIDY: Duration = Duration::from_secs(1);
 
-/// Whether a bench is to end, and what it has made.
+/// Whether a bench or a check is to end, and what it has made.
 #[derive(Default)]
 pub struct Stop {
     asked: AtomicBool,
@@ -40,8 +44,10 @@ impl Stop {
         let mut signals = Signals::new(caught)?;
         let of_thread = Arc::clone(&stop);
         std::thread::Builder::new().name("smsc-signals".into()).spawn(move || {
+            let mut first = None;
             for signal in signals.forever() {
-                if of_thread.asked.swap(true, Relaxed) {
+                of_thread.asked.store(true, Relaxed);
+                if first.get_or_insert_with(Instant::now).elapsed() >= SAME_WISH {
                     of_thread.end_at_once(signal);
                 }
             }

@@ -5,6 +5,8 @@ use crate::centre::{Failure, RetryPolicy};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use toml::Spanned;
@@ -86,6 +88,8 @@ struct WrittenRetry {
 /// A problem at a place of the text.
 type Problem = (Range<usize>, String);
 
+/// The largest file, octets: a device, or a pipe that never ends, is not read for ever. The example has 2 KiB.
+const FILE_MAX: u64 = 1 << 20;
 /// The longest latency: an hour, ms.
 const LATENCY_MAX_MS: f64 = 3_600_000.0;
 /// The longest absence and delay: a year, s.
@@ -205,12 +209,15 @@ impl NetworkProfile {
     /// [`NetworkFileError`]
     pub fn read(path: &Path) -> Result<(NetworkProfile, RetryPolicy), NetworkFileError> {
         let file = path.display().to_string();
-        match std::fs::read_to_string(path) {
-            Ok(text) => NetworkProfile::parse(&file, &text),
-            Err(error) => {
-                Err(NetworkFileError { file, line: 0, text: String::new(), problem: error.to_string() })
-            }
+        let refused =
+            |problem: String| NetworkFileError { file: file.clone(), line: 0, text: String::new(), problem };
+        let mut text = String::new();
+        let opened = File::open(path).and_then(|it| it.take(FILE_MAX + 1).read_to_string(&mut text));
+        opened.map_err(|error| refused(error.to_string()))?;
+        if text.len() as u64 > FILE_MAX {
+            return Err(refused(format!("it has more than {} KiB, and so is no network", FILE_MAX >> 10)));
         }
+        NetworkProfile::parse(&file, &text)
     }
 
     /// As [`NetworkProfile::read`], of the text of `file`.
