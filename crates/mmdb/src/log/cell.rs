@@ -3,6 +3,7 @@
 use crate::cache_line::CacheLine;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Futex, Mutex};
+use std::panic::{self, AssertUnwindSafe};
 use std::task::Waker;
 
 /// Cells of a stream. Batches that are this far apart share one; then some of the woken find that they were not meant. Two in
@@ -24,6 +25,16 @@ impl Cells {
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Cell> {
         self.0.iter().map(|c| &**c)
+    }
+}
+
+/// Wakes one future. A waker is the caller's code and may panic: that is neither the end of the thread that flushes, on
+/// which all later commits rely, nor a reason not to wake the others. The panic's message has been printed by its hook.
+fn wake(waker: Waker) {
+    let woken = panic::catch_unwind(AssertUnwindSafe(|| waker.wake()));
+    if let Err(payload) = woken {
+        // What was thrown is the caller's too, and dropping it might panic again.
+        std::mem::forget(payload);
     }
 }
 
@@ -51,9 +62,9 @@ impl Cell {
         let any = self.sleepers.swap(false, Ordering::SeqCst);
         self.word.bump();
         let woken = if any { self.word.wake_all() } else { 0 };
-        for w in self.wakers.lock().drain(..) {
-            w.wake();
-        }
+        // Outside of the lock: a waker may ask for its ticket again at once.
+        let wakers = std::mem::take(&mut *self.wakers.lock());
+        wakers.into_iter().for_each(wake);
         woken
     }
 
@@ -129,6 +140,28 @@ mod tests {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
+    }
+
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker's own defect");
+        }
+    }
+
+    /// A waker that panicked used to take the flush along, and all who were to be woken behind it.
+    #[test]
+    fn a_waker_that_panics_keeps_nobody_asleep() {
+        let count = Arc::new(Count(AtomicU64::new(0)));
+        let cell = Cell::new();
+        for waker in [count.clone().into(), Arc::new(Panics).into(), Waker::from(count.clone())] {
+            assert!(cell.register_unless(|| false, &waker));
+        }
+        let other = Arc::new(Count(AtomicU64::new(0)));
+        assert!(cell.register_unless(|| false, &other.clone().into()));
+        cell.resolve();
+        assert_eq!((count.0.load(Ordering::SeqCst), other.0.load(Ordering::SeqCst)), (1, 1));
     }
 
     #[test]

@@ -124,6 +124,18 @@ impl std::fmt::Debug for Log {
     }
 }
 
+/// A medium is the application's code too. If it panics in the middle of a flush, nobody knows what is on the disk: then
+/// everybody who waits for this flush or a later one must learn that, instead of waiting for good.
+struct PoisonIfPanicking<'a>(&'a Log);
+
+impl Drop for PoisonIfPanicking<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.poison("the medium panicked during a flush");
+        }
+    }
+}
+
 impl Log {
     pub(crate) fn new(
         streams: Vec<Stream>,
@@ -271,7 +283,9 @@ impl Log {
         self.check()?;
         let Some(batch) = self.streams[i].begin_flush(self.single, guest) else { return Ok(None) };
         let started = std::time::Instant::now();
+        let unwinds = PoisonIfPanicking(self);
         let done = self.streams[i].write_batch(&batch, self.sabotage);
+        drop(unwinds);
         match done {
             Ok(()) => {
                 let c = &self.counters;
