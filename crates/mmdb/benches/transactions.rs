@@ -467,7 +467,7 @@ fn part_recovery() {
                                 let id = Value::Int((rows + i * 13) % (rows + 10));
                                 tx.update(&t, &[id], &[("a", (n + i).into())])?;
                             }
-                            Ok(())
+                            Ok::<_, mmdb::Error>(())
                         }));
                     }
                 });

@@ -1,5 +1,6 @@
 //! A list that only grows and is read without a lock.
 
+use crate::memory::block;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -43,6 +44,12 @@ impl<T> AppendList<T> {
         let done = bucket[k].set(item).is_ok();
         self.len.fetch_max(i.saturating_add(1), Ordering::AcqRel);
         done
+    }
+
+    /// Bytes of the places, used or not.
+    pub(crate) fn memory(&self) -> u64 {
+        let made = self.buckets.iter().filter_map(OnceLock::get);
+        made.map(|bucket| block(size_of_val(&**bucket))).sum()
     }
 
     /// The items present, with their numbers.

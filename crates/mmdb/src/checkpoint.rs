@@ -12,16 +12,23 @@
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::identity::{Identity, Life};
-use crate::log::Sabotage;
+use crate::log::{Log, Sabotage};
 use crate::manifest::{self, Epoch, Image, Manifest, Published};
 use crate::medium::MediumFile;
 use crate::moment::Moment;
 use crate::schema::{Logging, Schema};
-use crate::sync::{MutexGuard, atomic::Ordering};
+use crate::sync::{MutexGuard, atomic::Ordering, thread};
 use crate::table::TableInner;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether a checkpoint is due.
+const LOOK: Duration = Duration::from_millis(50);
+/// Pauses between attempts while checkpoints fail.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// What the manifest on the disk states. It is never changed in place: [`Engine::state`] takes the place of it with another one once that
 /// is stored. So a failure leaves behind what was there before, whole.
@@ -237,7 +244,7 @@ impl<'a> Stepwise<'a> {
         let mut segments = 0;
         let upto = if e.log.sabotage == Sabotage::RecyclesTooMuch { g1 } else { self.g0 };
         for (s, stated) in e.log.streams.iter().zip(&manifest.logs) {
-            segments += s.recycle(upto, &stated.segments)? as u64;
+            segments += s.recycle(&e.log, upto, &stated.segments)? as u64;
         }
         let c = &e.counters;
         c.checkpoints.fetch_add(1, Ordering::Relaxed);
@@ -252,7 +259,44 @@ impl Engine {
         if self.options.reference {
             return Ok(CheckpointStats { g0: 0, g1: 0, containers: 0, segments: 0 });
         }
-        Stepwise::begin(self)?.finish()
+        let done = Stepwise::begin(self).and_then(Stepwise::finish);
+        let failing = match &done {
+            Ok(_) => None,
+            Err(e) => {
+                self.counters.checkpoint_failures.fetch_add(1, Ordering::Relaxed);
+                Some(e.to_string())
+            }
+        };
+        // Commits that find the log full say why it is.
+        *self.log.hindrance.lock() = failing.clone();
+        let mut since = self.counters.failing.lock();
+        let began = since.as_ref().map_or_else(Instant::now, |(began, _)| *began);
+        *since = failing.map(|why| (began, why));
+        drop(since);
+        done
+    }
+
+    /// The body of the thread that takes checkpoints. One that fails is tried again, after a pause that doubles: the cause may be
+    /// a full disk, and the attempts must not be what keeps it busy.
+    pub(crate) fn run_checkpoints(weak: &std::sync::Weak<Engine>, log: &Log) {
+        let mut pause = FIRST_PAUSE;
+        let mut next = Instant::now();
+        while !log.is_stopping() {
+            thread::park_timeout(LOOK);
+            let Some(engine) = weak.upgrade() else { return };
+            let due = log.bytes() > engine.options.checkpoint_log_bytes && Instant::now() >= next;
+            if !due || log.is_stopping() || log.is_poisoned() {
+                continue;
+            }
+            match engine.checkpoint() {
+                Ok(_) => pause = FIRST_PAUSE,
+                Err(_) => {
+                    // It is in the statistics.
+                    next = Instant::now() + pause;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
+        }
     }
 
     /// The manifest that states this, with what the log holds now.

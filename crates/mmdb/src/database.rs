@@ -8,13 +8,14 @@ use crate::log::{Log, Sabotage, Ticket};
 use crate::manifest::MAX_TABLES;
 use crate::options::{Durability, Options};
 use crate::recovery;
+use crate::retries::Retries;
 use crate::schema::Schema;
 use crate::stats::Stats;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{self, Mutex};
 use crate::table::{Table, TableInner};
-use crate::tx::Transaction;
+use crate::tx::{Refusal, Transaction};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -117,18 +118,7 @@ impl Database {
                 let weak = Arc::downgrade(&engine);
                 let log = engine.log.clone();
                 let t = thread::Builder::new().name("mmdb-checkpoint".into());
-                let run = move || {
-                    while !log.is_stopping() {
-                        thread::park_timeout(Duration::from_millis(50));
-                        let Some(engine) = weak.upgrade() else { return };
-                        let bytes: u64 = engine.log.streams.iter().map(|s| s.extent().1).sum();
-                        if bytes > engine.options.checkpoint_log_bytes && !log.is_stopping() {
-                            // A failure is either poison, which everybody sees, or lack of space, which the log
-                            // reports when it matters.
-                            let _ = engine.checkpoint();
-                        }
-                    }
-                };
+                let run = move || Engine::run_checkpoints(&weak, &log);
                 threads.push(t.spawn(run).map_err(failed)?);
             }
         }
@@ -278,11 +268,7 @@ impl Database {
         admin.forget_images(id);
         table.0.dropped.store(true, Ordering::Release);
         e.names.write().remove(table.name());
-        for (_, c) in table.0.containers.iter() {
-            *c.bytes.write() = Box::default();
-            e.space.give_image(c.image);
-            e.space.containers.fetch_sub(1, Ordering::Relaxed);
-        }
+        table.0.discard_rows();
         Ok(())
     }
 
@@ -319,8 +305,12 @@ impl Database {
         Ok(Transaction::new(e, age, stripe, lane))
     }
 
-    /// Runs a transaction until it commits, and waits until it is durable. Errors that running again may cure are
-    /// cured that way; the transaction keeps its age, so it gets its turn.
+    /// Runs a transaction until it commits, and waits until it is durable.
+    ///
+    /// If `f` returns an error, the transaction is undone and the error, of whatever type the caller likes, is returned
+    /// as it is. Only where another transaction was in the way, `f` runs again: once that one has gone, with
+    /// the same age, so that it gets its turn. Whether one was in the way is known from the transaction itself, so
+    /// it does not matter what `f` makes of [`Error::Deadlock`]. `f` may run many times: what else it changes must bear that.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Options, Schema};
@@ -328,15 +318,26 @@ impl Database {
     /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
     /// let count = db.run(|tx| {
     ///     tx.insert(&t, &[1.into()])?;
-    ///     Ok(tx.scan(&t)?.count())
+    ///     Ok::<_, mmdb::Error>(tx.scan(&t)?.count())
     /// })?;
     /// assert_eq!((count, db.horizon()), (1, 1));
+    ///
+    /// let refused: Result<(), Box<dyn std::error::Error>> = db.run(|tx| {
+    ///     tx.insert(&t, &[2.into()])?;
+    ///     Err("not on a Sunday".into())
+    /// });
+    /// assert_eq!(refused.map_err(|e| e.to_string()), Err("not on a Sunday".into()));
+    /// assert!(db.begin()?.get(&t, &[2.into()])?.is_none(), "nothing of it stays");
     /// # Ok::<(), mmdb::Error>(())
     /// ```
     ///
     /// # Errors
-    /// Whatever `f` or the commit returns that [`Error::is_retryable`] does not cover.
-    pub fn run<T>(&self, f: impl FnMut(&mut Transaction<'_>) -> Result<T>) -> Result<T> {
+    /// What `f` returns; what [`Transaction::commit`] and [`Ticket::wait`] return that running again cannot cure;
+    /// [`Error::LockTimeout`] after [`Options::lock_timeout`] of waiting for one lock or [`Options::max_runs`] runs.
+    pub fn run<T, E: From<Error>>(
+        &self,
+        f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E> {
         let (value, ticket) = self.run_with(Durability::Durable, f)?;
         ticket.wait()?;
         Ok(value)
@@ -362,34 +363,29 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::run`].
-    pub fn run_with<T>(
+    pub fn run_with<T, E: From<Error>>(
         &self,
         durability: Durability,
-        mut f: impl FnMut(&mut Transaction<'_>) -> Result<T>,
-    ) -> Result<(T, Ticket)> {
+        mut f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
+    ) -> std::result::Result<(T, Ticket), E> {
         let age = self.0.engine.ages.fetch_add(1, Ordering::Relaxed);
-        let mut tries = 0u32;
+        let mut retries = Retries::default();
         loop {
             let mut tx = self.begin_aged(age)?;
-            let done = match f(&mut tx) {
-                Ok(v) => tx.commit_with(durability).map(|t| (v, t)),
-                Err(e) => {
+            let done = f(&mut tx);
+            let refusal = match (tx.take_refusal(), done) {
+                (Some(refusal), _) => {
+                    // It must hold nothing while it waits: that is what wait-die is for.
                     drop(tx);
-                    Err(e)
+                    refusal
                 }
+                (None, Err(e)) => return Err(e),
+                (None, Ok(value)) => match tx.commit_with(durability) {
+                    Ok(ticket) => return Ok((value, ticket)),
+                    Err(e) => Refusal::of(e),
+                },
             };
-            match done {
-                Err(e) if e.is_retryable() => {
-                    tries += 1;
-                    // Whoever is in the way holds its locks for microseconds, unless it was preempted.
-                    if tries < 8 {
-                        thread::yield_now();
-                    } else {
-                        thread::sleep(Duration::from_micros(u64::from(tries.min(100)) * 5));
-                    }
-                }
-                other => return other,
-            }
+            retries.after(refusal, &self.0.engine)?;
         }
     }
 

@@ -15,6 +15,7 @@ use crate::table::{Space, TableInner};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Stripes of the gate: processors do not meet there. A transaction keeps the stripe of the processor it began
 /// on, wherever it goes later.
@@ -28,6 +29,9 @@ pub(crate) struct Counters {
     pub(crate) checkpoints: AtomicU64,
     pub(crate) checkpoint_containers: AtomicU64,
     pub(crate) recycled: AtomicU64,
+    pub(crate) checkpoint_failures: AtomicU64,
+    /// Since when no checkpoint succeeds, and why the last one failed.
+    pub(crate) failing: Mutex<Option<(Instant, String)>>,
 }
 
 pub(crate) struct Engine {
@@ -85,7 +89,7 @@ impl Engine {
     ) -> Engine {
         Engine {
             path,
-            locks: LockManager::new(options.background),
+            locks: LockManager::new(options.background, options.lock_timeout).counted_in(&space.budget),
             options,
             anchors: std::array::from_fn(|_| Arc::new(CacheLine(log.clone()))),
             log,

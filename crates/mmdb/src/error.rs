@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The result of every fallible call of this crate.
 ///
@@ -101,6 +102,23 @@ pub enum Error {
         /// What was to be locked, as text.
         key: String,
     },
+    /// Somebody kept a lock for longer than [`crate::Options::lock_timeout`], or
+    /// [`crate::Database::run`] gave way [`crate::Options::max_runs`] times. Nothing was changed.
+    #[error(
+        "table {table}, key {key}: not free after {} ms and {runs} run{} of this transaction; commit or drop the \
+         transaction that holds it, or raise Options::lock_timeout or Options::max_runs",
+        .waited.as_millis(), if *.runs == 1 { "" } else { "s" }
+    )]
+    LockTimeout {
+        /// Table name.
+        table: String,
+        /// What was to be locked, as text.
+        key: String,
+        /// Time from the first refusal or from the beginning of the wait until now.
+        waited: Duration,
+        /// How often the transaction was run.
+        runs: u32,
+    },
     /// A row of a table without locking changed between the operation and the commit. Run it again.
     #[error("table {table}, key {key}: changed by another transaction; run the transaction again")]
     Conflict {
@@ -109,18 +127,25 @@ pub enum Error {
         /// The key, as text.
         key: String,
     },
-    /// One transaction's frame is larger than a log segment can hold.
-    #[error("transaction of {bytes} log bytes exceeds the {max} that a segment holds")]
+    /// With this change the transaction's frame would be larger than a log segment can hold. The change was not made; the
+    /// transaction goes on, and may commit what it has.
+    #[error(
+        "transaction of {bytes} log bytes exceeds the {max} that a segment holds; commit in smaller parts, or raise \
+         Options::segment_bytes"
+    )]
     TransactionTooLarge {
         /// Size of the frame, bytes.
         bytes: u64,
         /// Largest frame possible, bytes.
         max: u64,
     },
-    /// The memory limit is reached; nothing was changed.
-    #[error("table {table}: memory limit of {limit} bytes reached ({used} in use)")]
+    /// The memory limit is reached; nothing was changed. Rows can still be deleted, and what that frees be used again.
+    #[error(
+        "table {table}: memory limit of {limit} bytes reached ({used} in use); delete rows, drop a table, or raise \
+         Options::memory_limit"
+    )]
     MemoryLimit {
-        /// Table that asked for memory.
+        /// Table that asked for memory; `(transaction)` if its private changes did.
         table: String,
         /// Bytes in use.
         used: u64,
@@ -184,7 +209,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// True if the same transaction, run again from its start, may succeed.
+    /// True if the same transaction, run again from its start, may succeed. [`Error::LockTimeout`] is not among them:
+    /// that was tried for long enough.
     ///
     /// ```
     /// use mmdb::Error;

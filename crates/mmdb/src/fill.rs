@@ -4,7 +4,7 @@
 //! 2. Any number of threads put rows into containers, without locks, log and indexes.
 //! 3. [`Fill::finish`] builds the indexes from the containers, sorted and on several threads, as a restart does.
 
-use crate::container::{SLOT_HEAD, class_of, write_slot};
+use crate::container::{CLASSES, SLOT_HEAD, class_of, write_slot};
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::recovery::build_indexes;
@@ -16,7 +16,8 @@ use crate::value::Value;
 use std::sync::Arc;
 
 /// An empty [`Logging::Volatile`] table that is being filled. Nobody else may use it meanwhile; who tries gets
-/// [`Error::NoSuchTable`]. If it is dropped before [`Fill::finish`], that remains so until the database is opened again.
+/// [`Error::NoSuchTable`]. If this is dropped before [`Fill::finish`], or that fails, the table is there again, empty as
+/// it was, and its memory is given back: as it would be if the database were opened again.
 ///
 /// ```
 /// use mmdb::{ColumnType, Database, Logging, Schema};
@@ -39,6 +40,16 @@ use std::sync::Arc;
 #[must_use = "the table exists again once it is finished"]
 pub struct Fill {
     table: Arc<TableInner>,
+    whole: bool,
+}
+
+impl Drop for Fill {
+    fn drop(&mut self) {
+        if !self.whole {
+            self.table.discard_rows();
+        }
+        self.table.dropped.store(false, Ordering::Release);
+    }
 }
 
 /// Puts rows into a table that is being filled, for one thread.
@@ -110,7 +121,7 @@ impl Database {
             mine.dropped.store(false, Ordering::Release);
             return refuse("it has rows");
         }
-        Ok(Fill { table: Arc::clone(mine) })
+        Ok(Fill { table: Arc::clone(mine), whole: false })
     }
 }
 
@@ -150,11 +161,14 @@ impl Fill {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if two rows share a unique key. The table is lost then until the database is opened again.
-    pub fn finish(self) -> Result<()> {
+    /// [`Error::Corrupt`] if two rows share a unique key; [`Error::MemoryLimit`]. The table is empty again then.
+    pub fn finish(mut self) -> Result<()> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         build_indexes(&self.table, threads, None)?;
-        self.table.dropped.store(false, Ordering::Release);
+        if self.table.space.lacks(0) {
+            return Err(self.table.full());
+        }
+        self.whole = true;
         Ok(())
     }
 }
@@ -189,7 +203,10 @@ impl FillWriter<'_> {
                 t.space.container_size - SLOT_HEAD
             ),
         })?;
-        let rid = t.allocate(class, self.stripe)?;
+        // The indexes come at the end, when it is too late to find that there is no memory for them.
+        let slots = t.space.container_size / CLASSES[usize::from(class)];
+        let rows = u64::from(t.containers.len()).saturating_add(1).saturating_mul(slots as u64);
+        let rid = t.allocate(class, self.stripe, t.entry_bytes(rows))?;
         let container = t.container(rid)?;
         write_slot(&mut container.bytes.write()[container.range(rid.slot())], &self.row);
         Ok(())

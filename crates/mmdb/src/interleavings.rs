@@ -22,7 +22,7 @@ mod table;
 mod wrong;
 
 use crate as engine;
-use crate::lock::{Held, LockManager, Mode, Refused, TableLock};
+use crate::lock::{Held, LockManager, Mode, TableLock};
 use crate::medium::{CrashMedium, Faults};
 use crate::sync::{self, thread, thread::spawn};
 use crate::{ColumnType, Database, Durability, Error, Locking, Options, Sabotage, Schema, Table, Value};
@@ -185,8 +185,8 @@ fn a_row_that_moves_is_never_missed() {
                 let (db, t) = (db.clone(), t.clone());
                 spawn(move || db.run(|tx| tx.upsert(&t, &row(800))).map(|_| ()).unwrap())
             };
-            let by_key = db.run(|tx| Ok(tx.get(&t, &[1.into()])?.is_some())).unwrap();
-            let by_index = db.run(|tx| Ok(tx.get_by(&t, "by_n", &[5.into()])?.len())).unwrap();
+            let by_key = db.run(|tx| Ok::<_, Error>(tx.get(&t, &[1.into()])?.is_some())).unwrap();
+            let by_index = db.run(|tx| Ok::<_, Error>(tx.get_by(&t, "by_n", &[5.into()])?.len())).unwrap();
             assert_eq!((by_key, by_index), (true, 1), "{locking:?}");
             writer.join().unwrap();
         });
@@ -242,7 +242,7 @@ impl Arena {
                     }
                     true
                 }
-                Err(Refused) => false,
+                Err(_) => false,
             })
         };
         let done = match claim.whole {
@@ -277,7 +277,7 @@ fn locks_exclude_and_never_deadlock() {
     for (seed, mix) in mixes.into_iter().enumerate() {
         explore(30 + seed as u64, 2000, move || {
             let arena = Arc::new(Arena {
-                locks: LockManager::new(true),
+                locks: LockManager::new(true, std::time::Duration::from_secs(600)),
                 table: TableLock::new(0),
                 rows: [const { AtomicU64::new(0) }; 2],
                 ages: AtomicU64::new(1),

@@ -1,5 +1,6 @@
 //! Encoded keys, up to 22 bytes without an allocation.
 
+use crate::memory::block;
 use foldhash::fast::FixedState;
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, Hasher};
@@ -30,6 +31,11 @@ impl KeyBuf {
             KeyBuf::Inline(n, a) => &a[..usize::from(*n).min(INLINE)],
             KeyBuf::Heap(b) => b,
         }
+    }
+
+    /// Bytes that a key of `len` bytes takes beside the entry that holds it.
+    pub(crate) fn heap(len: usize) -> i64 {
+        if len <= INLINE { 0 } else { block(len) as i64 }
     }
 
     /// Whether it is the key of these bytes. Keys are short, and their lengths differ seldom within an index: comparing words

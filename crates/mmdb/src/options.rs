@@ -70,7 +70,9 @@ pub struct Options {
     /// Directory of each stream; those not given are `log-N` in the database's directory. The paths are not kept: who moves a directory
     /// names the new place here. Each belongs to one stream of one database, which its file `STREAM` says; any other is refused.
     pub stream_dirs: Vec<PathBuf>,
-    /// Size of a log segment, bytes; a multiple of 4096, at least 16 KiB. Default 64 MiB.
+    /// Size of a log segment, bytes; a multiple of 4096, at least 16 KiB. A transaction's log record lies in one segment, so
+    /// it has at most 4136 bytes less than this; the first change that is too much is refused with
+    /// [`crate::Error::TransactionTooLarge`]. Default 64 MiB.
     pub segment_bytes: u64,
     /// Size of a container for a new database, bytes: a power of two from 4 KiB to 64 KiB. A row is at most 12 bytes
     /// smaller. Default 64 KiB.
@@ -79,10 +81,25 @@ pub struct Options {
     pub log_kind: LogKind,
     /// Whether a delete zeroes the row in memory and on disk. Default: false, only its flag changes.
     pub scrub: bool,
-    /// Memory for containers and indexes, bytes, beyond which inserts fail. Default: no limit.
+    /// Memory for all tables, bytes, beyond which inserts and updates fail with [`crate::Error::MemoryLimit`]; deletes,
+    /// commits and checkpoints go on. Counted are containers, free slots, all indexes, locks, the log's buffers, and the private
+    /// changes of transactions that have more than 64 KiB of them. A database that holds more already can be opened. Default: no limit.
     pub memory_limit: u64,
-    /// A checkpoint starts by itself once the log holds this many bytes; 0 for never. Default 1 GiB.
+    /// Longest time that a transaction waits for one lock, and that [`crate::Database::run`] waits between two runs for
+    /// whoever made it give way. Then it is [`crate::Error::LockTimeout`]: a transaction that somebody began and forgot
+    /// makes nobody wait for good. Default 10 s.
+    pub lock_timeout: Duration,
+    /// How often [`crate::Database::run`] runs a transaction at most before it reports
+    /// [`crate::Error::LockTimeout`], at least 1. Default 10,000.
+    pub max_runs: u32,
+    /// A checkpoint starts by itself once the log holds this many bytes; 0 for never. One that fails is told by
+    /// [`crate::Stats::checkpoint_error`] and tried again after 100 ms, 200 ms, and so on up to 10 s. Default 1 GiB.
     pub checkpoint_log_bytes: u64,
+    /// Most bytes that the log may hold, in whole segments. Checkpoints keep it near `checkpoint_log_bytes`; only while
+    /// they fail, or are never made, does it grow to this. Then commits are refused with [`crate::Error::LogFull`], which
+    /// says why, before the log fills the disk that a checkpoint needs; one that succeeds lets commits go on. At
+    /// least four segments for each stream, and more than `checkpoint_log_bytes`. Default 64 GiB.
+    pub max_log_bytes: u64,
     /// Longest time until a lazy commit's flush begins. Default 10 ms.
     pub lazy_interval: Duration,
     /// Whether one flush serves all commits waiting. False is for measuring what that is worth. Default true.
@@ -111,7 +128,10 @@ impl Default for Options {
             log_kind: LogKind::default(),
             scrub: false,
             memory_limit: u64::MAX,
+            lock_timeout: Duration::from_secs(10),
+            max_runs: 10_000,
             checkpoint_log_bytes: 1 << 30,
+            max_log_bytes: 64 << 30,
             lazy_interval: Duration::from_millis(10),
             group_commit: true,
             reference: false,

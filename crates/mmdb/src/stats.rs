@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// Figures of one table.
 ///
@@ -23,7 +24,7 @@ pub struct TableStats {
     pub rows: u64,
     /// Containers allocated.
     pub containers: u64,
-    /// Bytes of containers and, roughly, of indexes.
+    /// Bytes of containers, free slots and indexes.
     pub bytes: u64,
 }
 
@@ -69,11 +70,17 @@ pub struct Stats {
     pub log_bytes: u64,
     /// Checkpoints published.
     pub checkpoints: u64,
+    /// Checkpoints that failed, those that started by themselves and those that were called for.
+    pub checkpoint_failures: u64,
+    /// Why the last checkpoint failed; `None` once one has succeeded after it.
+    pub checkpoint_error: Option<String>,
+    /// Time since the first of the failures without a success between them.
+    pub checkpoint_failing_for: Option<Duration>,
     /// Containers that checkpoints copied.
     pub checkpoint_containers: u64,
     /// Log segments released by checkpoints.
     pub segments_recycled: u64,
-    /// Bytes of containers of all tables.
+    /// Bytes that [`crate::Options::memory_limit`] counts.
     pub memory_bytes: u64,
     /// True after a failed write or sync.
     pub poisoned: bool,
@@ -84,10 +91,11 @@ impl Stats {
         let tables = e.live_tables().map(|t| TableStats {
             name: t.schema.name.clone(),
             rows: t.rows(),
-            containers: t.containers.iter().count() as u64,
+            containers: t.count_containers(),
             bytes: t.memory(),
         });
         let c = &e.log.counters;
+        let failing = e.counters.failing.lock().clone();
         Stats {
             tables: tables.collect(),
             commits: e.counters.commits.iter().map(|c| c.0.load(Relaxed)).sum(),
@@ -103,8 +111,11 @@ impl Stats {
             max_batch: c.max_batch.load(Relaxed),
             flush_ns: c.flush_ns.load(Relaxed),
             pending_bytes: e.log.streams.iter().map(|s| s.pending()).sum(),
-            log_bytes: e.log.streams.iter().map(|s| s.extent().1).sum(),
+            log_bytes: e.log.bytes(),
             checkpoints: e.counters.checkpoints.load(Relaxed),
+            checkpoint_failures: e.counters.checkpoint_failures.load(Relaxed),
+            checkpoint_failing_for: failing.as_ref().map(|(since, _)| since.elapsed()),
+            checkpoint_error: failing.map(|(_, why)| why),
             checkpoint_containers: e.counters.checkpoint_containers.load(Relaxed),
             segments_recycled: e.counters.recycled.load(Relaxed),
             memory_bytes: e.space.bytes(),

@@ -6,6 +6,7 @@ use crate::container::{CLASSES, Container, MAX_CONTAINERS, Rid, Slot, zeros};
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::lock::TableLock;
+use crate::memory::{Budget, Gauge, block};
 use crate::row::Layout;
 use crate::schema::{Locking, Logging, Schema};
 use crate::sync::Mutex;
@@ -21,12 +22,15 @@ pub(crate) struct Space {
     pub(crate) container_size: usize,
     pub(crate) limit: u64,
     pub(crate) containers: AtomicU64,
+    /// Everything but the containers.
+    pub(crate) budget: Arc<Budget>,
     images: Mutex<(u32, Vec<u32>)>,
 }
 
 impl Space {
     pub(crate) fn new(container_size: usize, limit: u64) -> Space {
-        Space { container_size, limit, containers: AtomicU64::new(0), images: Mutex::new((0, Vec::new())) }
+        let images = Mutex::new((0, Vec::new()));
+        Space { container_size, limit, containers: AtomicU64::new(0), budget: Arc::default(), images }
     }
 
     /// A place in the checkpoint files that no container has.
@@ -52,8 +56,21 @@ impl Space {
         self.images.lock().1.push(n);
     }
 
+    /// Bytes in use by all tables, their indexes, the locks and large transactions.
     pub(crate) fn bytes(&self) -> u64 {
-        self.containers.load(Ordering::Relaxed) * self.container_size as u64
+        self.containers.load(Ordering::Relaxed) * block(self.container_size) + self.budget.used()
+    }
+
+    /// Whether `more` bytes would be too many.
+    pub(crate) fn lacks(&self, more: u64) -> bool {
+        self.bytes().saturating_add(more) > self.limit
+    }
+
+    /// Whether so little is left that every piece has to be looked at before it is taken.
+    #[inline]
+    pub(crate) fn is_tight(&self) -> bool {
+        // No limit costs no look at the counters.
+        self.limit != u64::MAX && self.lacks((self.limit / 16).max(256 << 10))
     }
 }
 
@@ -72,8 +89,27 @@ pub(crate) struct TableInner {
     pub(crate) indexes: Vec<Index>,
     pub(crate) space: Arc<Space>,
     pub(crate) dropped: AtomicBool,
-    free: Vec<[CacheLine<Mutex<Vec<Rid>>>; STRIPES]>,
+    free: Vec<FreeSlots>,
     growing: Mutex<()>,
+    /// Bytes of the table but its containers and indexes.
+    gauge: Gauge,
+}
+
+/// The free slots of one class, for each stripe.
+type FreeSlots = [CacheLine<Mutex<Vec<Rid>>>; STRIPES];
+
+/// Does something to a list of free slots and counts the memory that this took.
+fn with_free<T>(gauge: &Gauge, list: &Mutex<Vec<Rid>>, f: impl FnOnce(&mut Vec<Rid>) -> T) -> T {
+    let mut list = list.lock();
+    let before = list.capacity();
+    let done = f(&mut list);
+    let after = list.capacity();
+    drop(list);
+    if after != before {
+        let bytes = |places: usize| block(places * size_of::<Rid>()) as i64;
+        gauge.add(bytes(after) - bytes(before));
+    }
+    done
 }
 
 impl TableInner {
@@ -90,7 +126,11 @@ impl TableInner {
             lock: TableLock::new(id),
             logging: if reference { Logging::Volatile } else { schema.logging },
             containers: AppendList::new(),
-            indexes: schema.indexes.iter().map(|index| Index::new(index, primary)).collect(),
+            indexes: schema.indexes.iter().map(|index| Index::new(index, primary, &space.budget)).collect(),
+            gauge: Gauge::new(
+                &space.budget,
+                size_of::<TableInner>() + CLASSES.len() * size_of::<FreeSlots>(),
+            ),
             free: CLASSES.iter().map(|_| Default::default()).collect(),
             space,
             dropped: AtomicBool::new(false),
@@ -107,7 +147,8 @@ impl TableInner {
     }
 
     /// A free slot of a class, from the caller's stripe if it has one.
-    pub(crate) fn allocate(&self, class: u8, stripe: usize) -> Result<Rid> {
+    /// `spare` bytes have to be left if that needs another container.
+    pub(crate) fn allocate(&self, class: u8, stripe: usize, spare: u64) -> Result<Rid> {
         let free = &self.free[usize::from(class) % CLASSES.len()];
         let mine = &free[stripe % STRIPES];
         loop {
@@ -117,20 +158,21 @@ impl TableInner {
             // What another stripe has in plenty is taken over, or a stripe that only frees would hoard. A container's
             // worth is left to it, so that stripes stay in different containers, unless memory is nearly gone.
             let plenty = self.space.container_size / CLASSES[usize::from(class) % CLASSES.len()];
-            let leave = if self.space.bytes() < self.space.limit / 2 { plenty } else { 0 };
+            let leave = if self.space.is_tight() { 0 } else { plenty };
             let mut taken = Vec::new();
             for other in (1..STRIPES).map(|i| &free[(stripe + i) % STRIPES]) {
                 let mut other = other.lock();
                 if other.len() > leave {
                     let keep = other.len() - (other.len() - leave).min(plenty);
+                    // What is left keeps its capacity, so nothing is given back.
                     taken = other.split_off(keep);
                     break;
                 }
             }
             if taken.is_empty() {
-                self.grow(class, stripe)?;
+                self.grow(class, stripe, spare)?;
             } else {
-                mine.lock().append(&mut taken);
+                with_free(&self.gauge, mine, |mine| mine.append(&mut taken));
             }
         }
     }
@@ -141,25 +183,40 @@ impl TableInner {
             let bytes = c.bytes.read();
             let slots = (0..c.slots(self.space.container_size)).rev();
             let free = slots.filter(|&s| !Slot(&bytes[c.range(s)]).is_live()).map(|s| Rid::new(n, s));
-            self.free[usize::from(c.class) % CLASSES.len()][n as usize % STRIPES].lock().extend(free);
+            let list = &self.free[usize::from(c.class) % CLASSES.len()][n as usize % STRIPES];
+            with_free(&self.gauge, list, |list| list.extend(free));
         }
+        self.gauge.add(self.containers.memory() as i64);
+    }
+
+    /// Gives all containers, free slots and index entries back. Nobody may use the table, and no checkpoint may copy it.
+    pub(crate) fn discard_rows(&self) {
+        for (_, c) in self.containers.iter() {
+            // Containers that were discarded before are no more than their numbers.
+            let bytes = std::mem::take(&mut *c.bytes.write());
+            if !bytes.is_empty() {
+                self.space.give_image(c.image);
+                self.space.containers.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        for list in self.free.iter().flatten() {
+            with_free(&self.gauge, list, |list| *list = Vec::new());
+        }
+        self.indexes.iter().for_each(Index::clear);
     }
 
     pub(crate) fn release(&self, class: u8, rid: Rid, stripe: usize) {
-        self.free[usize::from(class) % CLASSES.len()][stripe % STRIPES].lock().push(rid);
+        let list = &self.free[usize::from(class) % CLASSES.len()][stripe % STRIPES];
+        with_free(&self.gauge, list, |list| list.push(rid));
     }
 
     /// Adds a container of free slots.
-    fn grow(&self, class: u8, stripe: usize) -> Result<()> {
+    fn grow(&self, class: u8, stripe: usize, spare: u64) -> Result<()> {
         let _one = self.growing.lock();
         let size = self.space.container_size;
-        let full = || Error::MemoryLimit {
-            table: self.schema.name.clone(),
-            used: self.memory(),
-            limit: self.space.limit,
-        };
-        let index: u64 = self.indexes.iter().map(Index::memory).sum();
-        if self.space.bytes() + size as u64 + index > self.space.limit {
+        let full = || self.full();
+        let free = size / CLASSES[usize::from(class) % CLASSES.len()] * size_of::<Rid>();
+        if self.space.lacks(spare.saturating_add(block(size) + block(free))) {
             return Err(full());
         }
         let bytes = zeros(size).ok_or_else(full)?;
@@ -169,13 +226,29 @@ impl TableInner {
         }
         let container = Container::new(class, self.space.take_image(), bytes);
         let slots = container.slots(size);
+        let before = self.containers.memory();
         if !self.containers.put(i, container) {
             return Err(full());
         }
+        self.gauge.add((self.containers.memory() - before) as i64);
         self.space.containers.fetch_add(1, Ordering::Relaxed);
-        let mut free = self.free[usize::from(class) % CLASSES.len()][stripe % STRIPES].lock();
-        free.extend((0..slots).rev().map(|s| Rid::new(i, s)));
+        let free = &self.free[usize::from(class) % CLASSES.len()][stripe % STRIPES];
+        with_free(&self.gauge, free, |free| free.extend((0..slots).rev().map(|s| Rid::new(i, s))));
         Ok(())
+    }
+
+    /// There is no memory left for this table.
+    pub(crate) fn full(&self) -> Error {
+        Error::MemoryLimit {
+            table: self.schema.name.clone(),
+            used: self.space.bytes(),
+            limit: self.space.limit,
+        }
+    }
+
+    /// What the entries of so many rows take in all indexes.
+    pub(crate) fn entry_bytes(&self, rows: u64) -> u64 {
+        rows.saturating_mul(self.indexes.iter().map(Index::entry_bytes).sum())
     }
 
     pub(crate) fn container(&self, rid: Rid) -> Result<&Container> {
@@ -197,10 +270,15 @@ impl TableInner {
         }))
     }
 
-    /// Bytes of containers and (roughly) of indexes.
+    /// Containers that hold slots.
+    pub(crate) fn count_containers(&self) -> u64 {
+        self.containers.iter().filter(|(_, c)| !c.bytes.read().is_empty()).count() as u64
+    }
+
+    /// Bytes of containers, free slots and indexes.
     pub(crate) fn memory(&self) -> u64 {
-        let containers = self.containers.iter().count() as u64 * self.space.container_size as u64;
-        containers + self.indexes.iter().map(Index::memory).sum::<u64>()
+        let containers = self.count_containers() * block(self.space.container_size);
+        containers + self.gauge.bytes() + self.indexes.iter().map(Index::memory).sum::<u64>()
     }
 
     pub(crate) fn rows(&self) -> u64 {

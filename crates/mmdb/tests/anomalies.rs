@@ -394,7 +394,9 @@ fn concurrent_transfers_keep_the_sum() {
                             let sum = db
                                 .run(|tx| {
                                     let rows: mmdb::Result<Vec<_>> = tx.scan(t)?.collect();
-                                    Ok(rows?.iter().map(|r| r.at(1).as_int().unwrap()).sum::<i64>())
+                                    Ok::<_, Error>(
+                                        rows?.iter().map(|r| r.at(1).as_int().unwrap()).sum::<i64>(),
+                                    )
                                 })
                                 .unwrap();
                             assert_eq!(sum, 1000);

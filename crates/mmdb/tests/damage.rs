@@ -88,7 +88,7 @@ fn sample(after: bool) -> &'static (Files, Vec<Rows>) {
                     tx.upsert(t, &[(i % 11).into(), Value::Bytes(&pad)])?;
                     tx.delete(t, &[((i + 5) % 11).into()])?;
                 }
-                Ok(())
+                Ok::<_, Error>(())
             })
             .unwrap();
             states.push(rows(&db));

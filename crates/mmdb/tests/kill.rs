@@ -32,7 +32,7 @@ fn child(dir: &Path) {
                             // Twice the same number: a transaction cut in half would show.
                             tx.upsert(t, &[id.into(), n.into(), Value::Bytes(&pad)])?;
                             tx.upsert(t, &[(id + 100).into(), n.into(), Value::Bytes(&pad)])?;
-                            Ok(n)
+                            Ok::<_, mmdb::Error>(n)
                         })
                         .unwrap();
                     let mut out = std::io::stdout().lock();

@@ -2,6 +2,7 @@
 
 use crate::container::Rid;
 use crate::key::{KeyBuf, hash};
+use crate::memory::{Gauge, block};
 use crate::sync::RwLock;
 use hashbrown::HashTable;
 use std::collections::BTreeSet;
@@ -24,6 +25,7 @@ struct Entry {
 
 pub(super) struct HashIndex {
     shards: Box<[RwLock<HashTable<Entry>>]>,
+    gauge: Gauge,
 }
 
 impl std::fmt::Debug for HashIndex {
@@ -36,22 +38,81 @@ fn rehash(e: &Entry) -> u64 {
     hash(e.key.as_slice())
 }
 
-fn add(table: &mut HashTable<Entry>, key: &[u8], h: u64, rid: Rid) {
+/// What a set of so many places takes. A tree's node holds 5 to 11 of them, 6 if they came in rising order.
+fn set_bytes(places: usize) -> i64 {
+    const HEAD: u64 = 32;
+    let node = block(11 * size_of::<Rid>() + 16);
+    let inner = block(11 * size_of::<Rid>() + 16 + 12 * size_of::<usize>());
+    let leaves = if places <= 11 { 1 } else { (places as u64).div_ceil(6) };
+    (HEAD + leaves * node + leaves / 7 * inner) as i64
+}
+
+/// Bytes that the table will have more once one entry is added.
+fn growth(table: &HashTable<Entry>) -> u64 {
+    if table.len() < table.capacity() { 0 } else { block(table.allocation_size()).max(256) }
+}
+
+/// Makes room for one entry; the bytes that this took.
+fn make_room(table: &mut HashTable<Entry>) -> i64 {
+    if table.len() < table.capacity() {
+        return 0;
+    }
+    let before = block(table.allocation_size());
+    table.reserve(1, rehash);
+    block(table.allocation_size()) as i64 - before as i64
+}
+
+/// Adds an entry; the bytes that this took.
+fn add(table: &mut HashTable<Entry>, key: &[u8], h: u64, rid: Rid) -> i64 {
     if let Some(e) = table.find_mut(h, |e| e.key.is(key)) {
         match &mut e.rids {
-            Rids::One(first) => e.rids = Rids::Many(Box::new([*first, rid].into())),
+            Rids::One(first) => {
+                e.rids = Rids::Many(Box::new([*first, rid].into()));
+                set_bytes(2)
+            }
             Rids::Many(set) => {
+                let before = set_bytes(set.len());
                 set.insert(rid);
+                set_bytes(set.len()) - before
             }
         }
     } else {
+        let grown = make_room(table);
         table.insert_unique(h, Entry { key: KeyBuf::new(key), rids: Rids::One(rid) }, rehash);
+        grown + KeyBuf::heap(key.len())
     }
 }
 
 impl HashIndex {
-    pub(super) fn new() -> Self {
-        HashIndex { shards: (0..SHARDS).map(|_| RwLock::new(HashTable::new())).collect() }
+    /// Bytes of an index without entries.
+    pub(super) const EMPTY: usize = SHARDS * size_of::<RwLock<HashTable<Entry>>>();
+
+    /// `gauge` has counted an empty index already.
+    pub(super) fn new(gauge: Gauge) -> Self {
+        HashIndex { shards: (0..SHARDS).map(|_| RwLock::new(HashTable::new())).collect(), gauge }
+    }
+
+    /// Bytes of all entries and of the room for more.
+    pub(super) fn memory(&self) -> u64 {
+        self.gauge.bytes()
+    }
+
+    /// Bytes that adding this key would take now.
+    pub(super) fn need(&self, key: &[u8], h: u64) -> u64 {
+        let t = self.shard(h).read();
+        match t.find(h, |e| e.key.is(key)).map(|e| &e.rids) {
+            None => growth(&t) + KeyBuf::heap(key.len()) as u64,
+            Some(Rids::One(_)) => set_bytes(2) as u64,
+            Some(Rids::Many(set)) => (set_bytes(set.len() + 1) - set_bytes(set.len())) as u64,
+        }
+    }
+
+    /// Forgets all entries and gives their memory back.
+    pub(super) fn clear(&self) {
+        for shard in &self.shards {
+            *shard.write() = HashTable::new();
+        }
+        self.gauge.add(Self::EMPTY as i64 - self.gauge.bytes() as i64);
     }
 
     // The table itself uses the low and the top bits of the hash; the shard comes from the middle.
@@ -61,7 +122,8 @@ impl HashIndex {
     }
 
     pub(super) fn insert(&self, key: &[u8], h: u64, rid: Rid) {
-        add(&mut self.shard(h).write(), key, h, rid);
+        let taken = add(&mut self.shard(h).write(), key, h, rid);
+        self.gauge.add(taken);
     }
 
     pub(super) fn remove(&self, key: &[u8], h: u64, rid: Rid) {
@@ -70,15 +132,20 @@ impl HashIndex {
         match &mut entry.get_mut().rids {
             Rids::One(r) if *r == rid => {
                 entry.remove();
+                self.gauge.add(-KeyBuf::heap(key.len()));
             }
             Rids::One(_) => {}
             Rids::Many(set) => {
+                let before = set_bytes(set.len());
                 set.remove(&rid);
+                let mut after = set_bytes(set.len());
                 if set.len() == 1
                     && let Some(&last) = set.first()
                 {
                     entry.get_mut().rids = Rids::One(last);
+                    after = 0;
                 }
+                self.gauge.add(after - before);
             }
         }
     }
@@ -122,15 +189,24 @@ impl HashIndex {
             for (i, list) in mine.into_iter().enumerate() {
                 let Some(shard) = self.shards.get(i * threads + part) else { continue };
                 let mut t = shard.write();
+                let before = block(t.allocation_size());
                 t.reserve(list.len(), rehash);
+                let mut taken = block(t.allocation_size()) as i64 - before as i64;
+                let mut whole = true;
                 for (h, key, rid) in list {
                     if !unique {
-                        add(&mut t, key.as_slice(), h, rid);
+                        taken += add(&mut t, key.as_slice(), h, rid);
                     } else if t.find(h, |e| e.key == *key).is_some() {
-                        return false;
+                        whole = false;
+                        break;
                     } else {
+                        taken += KeyBuf::heap(key.as_slice().len());
                         t.insert_unique(h, Entry { key: key.clone(), rids: Rids::One(rid) }, rehash);
                     }
+                }
+                self.gauge.add(taken);
+                if !whole {
+                    return false;
                 }
             }
             true

@@ -5,11 +5,13 @@ mod ordered;
 
 use crate::container::Rid;
 use crate::key::KeyBuf;
+use crate::memory::{Budget, Gauge};
 use crate::schema::{IndexDef, IndexKind};
 use hash::HashIndex;
 use ordered::OrderedIndex;
 use std::collections::VecDeque;
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// An index of a table: its definition and its entries.
 #[derive(Debug)]
@@ -28,11 +30,13 @@ enum Body {
 
 impl Index {
     /// An index of a table whose primary key has the columns `primary`.
-    pub(crate) fn new(def: &IndexDef, primary: &[usize]) -> Index {
+    pub(crate) fn new(def: &IndexDef, primary: &[usize], budget: &Arc<Budget>) -> Index {
         let distinct = def.unique || primary.iter().all(|column| def.columns.contains(column));
         let body = match def.kind {
-            IndexKind::Hash => Body::Hash(HashIndex::new()),
-            IndexKind::Ordered => Body::Ordered(OrderedIndex::new(distinct)),
+            IndexKind::Hash => Body::Hash(HashIndex::new(Gauge::new(budget, HashIndex::EMPTY))),
+            IndexKind::Ordered => {
+                Body::Ordered(OrderedIndex::new(distinct, Gauge::new(budget, OrderedIndex::EMPTY)))
+            }
         };
         Index { def: def.clone(), distinct, body }
     }
@@ -97,8 +101,35 @@ impl Index {
         }
     }
 
-    /// A rough size in bytes: what an entry of this many bytes costs, times the entries.
+    /// Bytes of the entries and of the room for more.
     pub(crate) fn memory(&self) -> u64 {
-        self.len() as u64 * 64
+        match &self.body {
+            Body::Hash(h) => h.memory(),
+            Body::Ordered(o) => o.memory(),
+        }
+    }
+
+    /// Bytes that adding this key would take now; nearly always none.
+    pub(crate) fn need(&self, key: &[u8], hash: u64) -> u64 {
+        match &self.body {
+            Body::Hash(h) => h.need(key, hash),
+            Body::Ordered(o) => o.need(key),
+        }
+    }
+
+    /// What an entry may take at most, while the index is built as well as later.
+    pub(crate) fn entry_bytes(&self) -> u64 {
+        match &self.body {
+            Body::Hash(_) => 96,
+            Body::Ordered(_) => 72,
+        }
+    }
+
+    /// Forgets all entries and gives their memory back.
+    pub(crate) fn clear(&self) {
+        match &self.body {
+            Body::Hash(h) => h.clear(),
+            Body::Ordered(o) => o.clear(),
+        }
     }
 }

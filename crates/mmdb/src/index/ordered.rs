@@ -7,6 +7,7 @@
 
 use crate::container::Rid;
 use crate::key::KeyBuf;
+use crate::memory::{Gauge, block};
 use crate::sync::RwLock;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::{BTreeMap, VecDeque};
@@ -28,6 +29,19 @@ pub(super) struct OrderedIndex {
     distinct: bool,
     leaves: RwLock<Leaves>,
     len: AtomicUsize,
+    gauge: Gauge,
+}
+
+/// What a leaf costs the map: its place in a node that has 6 of 11 places taken when keys rise, 7 or 8 when they do not.
+const IN_MAP: usize = (size_of::<KeyBuf>() + size_of::<Leaf>()) * 8 / 5 + 24;
+
+/// What a leaf of this capacity takes under a lower bound of `lower` bytes.
+fn leaf_bytes(capacity: usize, lower: usize) -> i64 {
+    entries_bytes(capacity) + IN_MAP as i64 + KeyBuf::heap(lower)
+}
+
+fn entries_bytes(capacity: usize) -> i64 {
+    block(capacity * size_of::<Entry>()) as i64
 }
 
 impl std::fmt::Debug for OrderedIndex {
@@ -52,9 +66,36 @@ fn leaf_of<'a>(leaves: &'a Leaves, key: &KeyBuf) -> Option<&'a Leaf> {
 }
 
 impl OrderedIndex {
-    pub(super) fn new(distinct: bool) -> Self {
+    /// Bytes of an index without entries.
+    pub(super) const EMPTY: usize = 11 * (size_of::<KeyBuf>() + size_of::<Leaf>()) + 16;
+
+    /// `gauge` has counted an empty index already.
+    pub(super) fn new(distinct: bool, gauge: Gauge) -> Self {
         let leaves = BTreeMap::from([(KeyBuf::new(&[]), Leaf::default())]);
-        OrderedIndex { distinct, leaves: RwLock::new(leaves), len: AtomicUsize::new(0) }
+        OrderedIndex { distinct, leaves: RwLock::new(leaves), len: AtomicUsize::new(0), gauge }
+    }
+
+    /// Bytes of all entries and of the room for more.
+    pub(super) fn memory(&self) -> u64 {
+        self.gauge.bytes()
+    }
+
+    /// Bytes that adding this key would take now.
+    pub(super) fn need(&self, key: &[u8]) -> u64 {
+        let len = if self.distinct { key.len() } else { key.len() + size_of::<Rid>() };
+        let leaves = self.leaves.read();
+        let Some(leaf) = leaf_of(&leaves, &KeyBuf::new(key)) else { return 0 };
+        let entries = leaf.read();
+        let grows = entries.len() == entries.capacity() || entries.len() + 1 >= LEAF;
+        let leaf = if grows { leaf_bytes(LEAF, len) } else { 0 };
+        (leaf + KeyBuf::heap(len)) as u64
+    }
+
+    /// Forgets all entries and gives their memory back.
+    pub(super) fn clear(&self) {
+        *self.leaves.write() = BTreeMap::from([(KeyBuf::new(&[]), Leaf::default())]);
+        self.len.store(0, Ordering::Relaxed);
+        self.gauge.add(Self::EMPTY as i64 - self.gauge.bytes() as i64);
     }
 
     fn stored(&self, key: &[u8], rid: Rid) -> KeyBuf {
@@ -76,8 +117,14 @@ impl OrderedIndex {
             match place(&entries, &k) {
                 Ok(i) => entries[i].1 = rid,
                 Err(i) => {
+                    let before = entries.capacity();
                     entries.insert(i, (k.clone(), rid));
                     self.len.fetch_add(1, Ordering::Relaxed);
+                    let mut taken = KeyBuf::heap(k.as_slice().len());
+                    if entries.capacity() != before {
+                        taken += entries_bytes(entries.capacity()) - entries_bytes(before);
+                    }
+                    self.gauge.add(taken);
                 }
             }
             entries.len() >= LEAF
@@ -99,6 +146,7 @@ impl OrderedIndex {
         let rising = entries.last().is_some_and(|last| last.0 == *key);
         let right = entries.split_off(if rising { LEAF * 7 / 8 } else { LEAF / 2 });
         if let Some((lower, _)) = right.first() {
+            self.gauge.add(leaf_bytes(right.capacity(), lower.as_slice().len()));
             leaves.insert(lower.clone(), Leaf::new(right));
         }
     }
@@ -115,6 +163,7 @@ impl OrderedIndex {
             }
             entries.remove(i);
             self.len.fetch_sub(1, Ordering::Relaxed);
+            self.gauge.add(-KeyBuf::heap(k.as_slice().len()));
             entries.is_empty()
         };
         if empty {
@@ -128,6 +177,7 @@ impl OrderedIndex {
         let mut behind = leaves.range_mut::<KeyBuf, _>(..=key);
         let Some((lower, leaf)) = behind.next_back() else { return };
         if leaf.get_mut().is_empty() && !lower.as_slice().is_empty() {
+            self.gauge.add(-leaf_bytes(leaf.get_mut().capacity(), lower.as_slice().len()));
             let lower = lower.clone();
             leaves.remove(&lower);
         }
@@ -229,10 +279,14 @@ impl OrderedIndex {
         entries.sort_unstable();
         let whole = entries.windows(2).all(|two| two[0].0 != two[1].0);
         let mut leaves: Leaves = BTreeMap::new();
+        let mut taken = 0;
         for part in entries.chunks(FILL) {
             let lower = if leaves.is_empty() { KeyBuf::new(&[]) } else { part[0].0.clone() };
+            taken += leaf_bytes(part.len(), lower.as_slice().len());
+            taken += part.iter().map(|(k, _)| KeyBuf::heap(k.as_slice().len())).sum::<i64>();
             leaves.insert(lower, Leaf::new(part.to_vec()));
         }
+        self.gauge.add(taken);
         leaves.entry(KeyBuf::new(&[])).or_default();
         self.len.store(entries.len(), Ordering::Relaxed);
         *self.leaves.write() = leaves;
@@ -293,7 +347,7 @@ mod tests {
             steps in proptest::collection::vec((any::<bool>(), 0u16..2000, 0u16..80), 0..60),
             scans in proptest::collection::vec((0u16..2000, 0u16..2000, 0usize..400, any::<bool>(), 0u8..9), 8),
         ) {
-            let index = OrderedIndex::new(true);
+            let index = OrderedIndex::new(true, Gauge::default());
             let mut model = Model::new();
             model.extend(built.iter().map(|&n| (key(n), Rid(u64::from(n)))));
             prop_assert!(index.build(model.iter().map(|(k, r)| (KeyBuf::new(k), *r)).collect()));
@@ -336,7 +390,7 @@ mod tests {
 
         #[test]
         fn all_places_of_a_key_are_found_across_leaves(counts in proptest::collection::vec(0u64..400, 1..6)) {
-            let index = OrderedIndex::new(false);
+            let index = OrderedIndex::new(false, Gauge::default());
             for (n, &count) in counts.iter().enumerate() {
                 (0..count).for_each(|r| index.insert(&key(n as u16), Rid(r)));
             }
@@ -351,7 +405,7 @@ mod tests {
 
     #[test]
     fn leaves_that_are_emptied_go_away() {
-        let index = OrderedIndex::new(true);
+        let index = OrderedIndex::new(true, Gauge::default());
         for n in 0..10_000u16 {
             index.insert(&key(n), Rid(0));
         }
@@ -364,7 +418,7 @@ mod tests {
 
     #[test]
     fn threads_that_split_and_empty_leaves_lose_nothing() {
-        let index = OrderedIndex::new(true);
+        let index = OrderedIndex::new(true, Gauge::default());
         std::thread::scope(|s| {
             for t in 0..4u16 {
                 let index = &index;

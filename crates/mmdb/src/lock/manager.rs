@@ -1,14 +1,19 @@
 //! The lock table: named locks, sharded, with wait-die.
 
 use super::Mode;
-use super::queue::{Answer, Held, Patience, Queue, Refused};
+use super::queue::{Answer, Held, Patience, Queue, Refused, Signal};
 use super::table::TableLock;
 use crate::cache_line::CacheLine;
+use crate::memory::{Budget, Gauge, block};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use hashbrown::HashTable;
+use std::sync::Arc;
+use std::time::Duration;
 
 const SHARDS: usize = 128;
+/// Locks that a shard without locks has room for at most.
+const KEPT: usize = 512;
 
 struct Lock {
     name: u64,
@@ -21,18 +26,29 @@ pub(crate) struct LockManager {
     shards: Box<[CacheLine<Mutex<HashTable<Lock>>>]>,
     /// With false every conflict is refused at once: for deterministic tests on one thread.
     may_wait: bool,
+    /// Longest wait for one lock.
+    timeout: Duration,
+    gauge: Gauge,
     pub(crate) waits: AtomicU64,
     pub(crate) deaths: AtomicU64,
 }
 
 impl LockManager {
-    pub(crate) fn new(may_wait: bool) -> Self {
+    pub(crate) fn new(may_wait: bool, timeout: Duration) -> Self {
         LockManager {
             shards: (0..SHARDS).map(|_| CacheLine(Mutex::new(HashTable::new()))).collect(),
             may_wait,
+            timeout,
+            gauge: Gauge::default(),
             waits: AtomicU64::new(0),
             deaths: AtomicU64::new(0),
         }
+    }
+
+    /// Has its memory counted there.
+    pub(crate) fn counted_in(mut self, budget: &Arc<Budget>) -> Self {
+        self.gauge = Gauge::new(budget, SHARDS * size_of::<CacheLine<Mutex<HashTable<Lock>>>>());
+        self
     }
 
     #[inline]
@@ -52,17 +68,44 @@ impl LockManager {
         done
     }
 
-    /// Sleeps if need be; no latch may be held.
-    fn settle(&self, answer: Answer) -> Result<Held, Refused> {
+    /// Sleeps if need be; no latch may be held. `withdraw` takes a request back that was not granted in time.
+    fn settle(&self, answer: Answer, withdraw: impl FnOnce(&Arc<Signal>)) -> Result<Held, Refused> {
         match answer {
             Answer::Granted(held) => Ok(held),
-            Answer::Refused => Err(Refused),
+            Answer::Refused => Err(Refused::Died),
             Answer::Wait(signal, held) => {
                 self.waits.fetch_add(1, Ordering::Relaxed);
-                signal.wait();
+                if !signal.wait(self.timeout) {
+                    withdraw(&signal);
+                    // It may have been granted before the latch was taken that withdrawing needs.
+                    if !signal.is_granted() {
+                        return Err(Refused::TimedOut);
+                    }
+                }
                 Ok(held)
             }
         }
+    }
+
+    /// Whether asking for `name` now would be refused because somebody older has it or waits for it.
+    pub(crate) fn refuses(&self, name: u64, mode: Mode, age: u64) -> bool {
+        let shard = self.shard(name).lock();
+        shard.find(name, |l| l.name == name).is_some_and(|l| l.queue.refuses(age, mode))
+    }
+
+    /// The same of a whole table, or of a part of it while somebody wants it whole.
+    pub(crate) fn refuses_table(&self, table: &TableLock, mode: Mode, age: u64) -> bool {
+        if table.wanted() != 0 {
+            return table.gate.lock().queue.refuses(age, mode);
+        }
+        // Nobody who holds a part has announced that.
+        mode.is_whole()
+            && self.shards.iter().any(|shard| {
+                let shard = shard.lock();
+                let mut held =
+                    shard.iter().filter(|l| l.table == table.table).flat_map(|l| l.queue.holders());
+                held.any(|h| h.age < age && !h.mode.intent().compatible(mode))
+            })
     }
 
     /// Takes `name`, a part of `table`, in `mode`, waiting as wait-die allows.
@@ -132,13 +175,26 @@ impl LockManager {
                 Some(lock) => lock.queue.ask(age, mode, self.patience(usual)),
                 None => {
                     let lock = Lock { name, table, queue: Queue::held_by(age, mode) };
+                    if shard.len() == shard.capacity() {
+                        let before = block(shard.allocation_size());
+                        shard.reserve(1, |l| l.name);
+                        self.gauge.add(block(shard.allocation_size()) as i64 - before as i64);
+                    }
                     shard.insert_unique(name, lock, |l| l.name);
                     Answer::Granted(Held::New)
                 }
             };
             (answer, wanted())
         };
-        self.settle(answer).map(|held| (held, wanted))
+        let withdraw = |signal: &Arc<Signal>| {
+            let mut shard = self.shard(name).lock();
+            let Ok(mut entry) = shard.find_entry(name, |l| l.name == name) else { return };
+            entry.get_mut().queue.withdraw(signal);
+            if entry.get().queue.is_free() {
+                entry.remove();
+            }
+        };
+        self.settle(answer, withdraw).map(|held| (held, wanted))
     }
 
     /// Tells those who want the table whole that a part of it is held. Does nothing if nobody does.
@@ -151,7 +207,7 @@ impl LockManager {
             }
             gate.queue.ask(age, intent, self.patience(usual))
         };
-        self.settle(answer).map(|_| ())
+        self.settle(answer, |signal| table.gate.lock().queue.withdraw(signal)).map(|_| ())
     }
 
     /// Takes the whole table in `mode`. `again` if this transaction has it whole already, in a weaker mode.
@@ -173,7 +229,7 @@ impl LockManager {
             }
         }
         let answer = table.gate.lock().queue.ask(age, mode, self.patience(Patience::WaitDie));
-        let held = self.settle(answer);
+        let held = self.settle(answer, |signal| table.gate.lock().queue.withdraw(signal));
         if held.is_err() && !again {
             table.go(&mut table.gate.lock());
         }
@@ -202,6 +258,12 @@ impl LockManager {
         queue.clear(age);
         if queue.is_free() {
             entry.remove();
+            // One large transaction must not keep its memory for good.
+            if shard.is_empty() && shard.capacity() > KEPT {
+                let before = block(shard.allocation_size());
+                *shard = HashTable::new();
+                self.gauge.add(-(before as i64));
+            }
         }
     }
 
@@ -225,22 +287,42 @@ impl LockManager {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::atomic::AtomicU32;
+
+    const LONG: Duration = Duration::from_secs(600);
+
+    /// Whoever waits for an idle holder used to wait for good. Taking the request back must also let those go on who stand
+    /// in line behind it, and leave no lock behind that nobody has.
+    #[test]
+    fn who_waits_in_vain_is_told_and_is_in_nobodys_way_any_more() {
+        let m = LockManager::new(true, Duration::from_millis(5));
+        let (t, other) = (TableLock::new(0), TableLock::new(1));
+        assert_eq!(m.acquire(&t, 1, Mode::Shared, 10), Ok(Held::New));
+        assert_eq!(m.acquire(&t, 1, Mode::Exclusive, 5), Err(Refused::TimedOut));
+        assert_eq!(m.acquire(&t, 1, Mode::Shared, 11), Ok(Held::New), "nobody waits before it");
+        assert!(m.refuses(1, Mode::Exclusive, 12) && !m.refuses(1, Mode::Exclusive, 5));
+        assert!(!m.refuses(1, Mode::Shared, 12) && !m.refuses(2, Mode::Exclusive, 12));
+        assert_eq!(m.acquire_whole(&t, Mode::Exclusive, 4, false), Err(Refused::TimedOut));
+        assert!(m.refuses_table(&t, Mode::Exclusive, 12) && !m.refuses_table(&other, Mode::Exclusive, 12));
+        m.release(1, 10);
+        m.release(1, 11);
+        assert!(!m.refuses(1, Mode::Exclusive, 12) && !m.refuses_table(&t, Mode::Exclusive, 12));
+        assert_eq!((m.len(), t.len()), (0, 0));
+    }
 
     #[test]
     fn the_younger_dies_and_the_older_waits() {
-        let m = Arc::new(LockManager::new(true));
+        let m = Arc::new(LockManager::new(true, LONG));
         let t = Arc::new(TableLock::new(0));
         assert_eq!(m.acquire(&t, 1, Mode::Exclusive, 10), Ok(Held::New));
-        assert_eq!(m.acquire(&t, 1, Mode::Shared, 11), Err(Refused));
+        assert_eq!(m.acquire(&t, 1, Mode::Shared, 11), Err(Refused::Died));
         let (m2, t2) = (m.clone(), t.clone());
         let older = std::thread::spawn(move || m2.acquire(&t2, 1, Mode::Exclusive, 5));
         while m.waits.load(Ordering::Relaxed) == 0 {
             std::thread::yield_now();
         }
         // 7 is older than the holder, yet younger than the waiter.
-        assert_eq!(m.acquire(&t, 1, Mode::Exclusive, 7), Err(Refused));
+        assert_eq!(m.acquire(&t, 1, Mode::Exclusive, 7), Err(Refused::Died));
         m.release(1, 10);
         assert_eq!(older.join().unwrap(), Ok(Held::New));
         m.release(1, 5);
@@ -253,20 +335,20 @@ mod tests {
         assert_eq!(Shared.join(IntentExclusive), SharedIntent);
         assert!(IntentExclusive.compatible(IntentExclusive));
         assert!(!IntentExclusive.compatible(Shared));
-        let m = LockManager::new(false);
+        let m = LockManager::new(false, LONG);
         let t = TableLock::new(0);
         assert_eq!(m.acquire(&t, 9, Shared, 1), Ok(Held::New));
         assert_eq!(m.acquire(&t, 9, Shared, 2), Ok(Held::New));
-        assert_eq!(m.acquire(&t, 9, Exclusive, 1), Err(Refused));
+        assert_eq!(m.acquire(&t, 9, Exclusive, 1), Err(Refused::Died));
         m.release(9, 2);
         assert_eq!(m.acquire(&t, 9, Exclusive, 1), Ok(Held::Already));
-        assert_eq!(m.acquire(&t, 9, IntentShared, 2), Err(Refused));
+        assert_eq!(m.acquire(&t, 9, IntentShared, 2), Err(Refused::Died));
     }
 
     /// Threads take random pairs of locks in random order; a deadlock would hang the test, a broken lock lose a count.
     #[test]
     fn random_orders_neither_deadlock_nor_overlap() {
-        let m = Arc::new(LockManager::new(true));
+        let m = Arc::new(LockManager::new(true, LONG));
         let table = Arc::new(TableLock::new(0));
         let inside: Arc<Vec<AtomicU32>> = Arc::new((0..4).map(|_| AtomicU32::new(0)).collect());
         let ages = Arc::new(AtomicU64::new(1));
@@ -289,7 +371,7 @@ mod tests {
                                     true
                                 }
                                 Ok(Held::Already) => true,
-                                Err(Refused) => false,
+                                Err(_) => false,
                             });
                             if whole {
                                 std::thread::yield_now();
@@ -320,24 +402,24 @@ mod tests {
     #[test]
     fn a_table_is_whole_or_in_parts() {
         use Mode::*;
-        let m = LockManager::new(false);
+        let m = LockManager::new(false, LONG);
         let (t, other) = (TableLock::new(0), TableLock::new(1));
         assert_eq!(m.acquire(&t, 1, Exclusive, 1), Ok(Held::New));
         assert_eq!(m.acquire(&other, 2, Exclusive, 1), Ok(Held::New));
-        assert_eq!(m.acquire_whole(&t, Shared, 2, false), Err(Refused), "1 writes in it");
+        assert_eq!(m.acquire_whole(&t, Shared, 2, false), Err(Refused::Died), "1 writes in it");
         assert_eq!(m.acquire_whole(&t, Shared, 1, false), Ok(()), "its own writes are in nobody's way");
-        assert_eq!(m.acquire_whole(&t, Shared, 2, false), Err(Refused));
+        assert_eq!(m.acquire_whole(&t, Shared, 2, false), Err(Refused::Died));
         assert_eq!(m.acquire_whole(&t, Exclusive, 1, true), Ok(()));
         m.release(1, 1);
         m.leave(&t, true, 1);
         assert_eq!(m.acquire_whole(&t, Shared, 2, false), Ok(()), "the one who wrote has left");
         assert_eq!(m.acquire(&t, 3, Shared, 3), Ok(Held::New), "both read");
-        assert_eq!(m.acquire(&t, 4, Exclusive, 3), Err(Refused), "and nobody writes");
+        assert_eq!(m.acquire(&t, 4, Exclusive, 3), Err(Refused::Died), "and nobody writes");
         assert_eq!(m.acquire(&other, 4, Exclusive, 3), Ok(Held::New));
         assert_eq!((m.len(), t.len()), (3, 2));
         m.leave(&t, true, 2);
         assert_eq!(m.acquire(&t, 3, Exclusive, 3), Ok(Held::Already));
-        assert_eq!(m.acquire_whole(&t, Shared, 4, false), Err(Refused));
+        assert_eq!(m.acquire_whole(&t, Shared, 4, false), Err(Refused::Died));
         for name in [3, 4, 2] {
             m.release(name, if name == 2 { 1 } else { 3 });
         }

@@ -10,10 +10,16 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::thread::{self, Thread};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-/// The request was refused: the transaction must give up its locks and run again.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Refused;
+/// Why a lock was not granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// By wait-die: the transaction must give up its locks and run again.
+    Died,
+    /// Whoever holds it did not give it back in time.
+    TimedOut,
+}
 
 /// What an accepted request changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,10 +56,22 @@ pub(super) struct Signal {
 }
 
 impl Signal {
-    pub(super) fn wait(&self) {
-        while !self.granted.load(Ordering::Acquire) {
-            thread::park();
+    /// Sleeps until this is granted or `at_most` has passed; whether it is granted.
+    pub(super) fn wait(&self, at_most: Duration) -> bool {
+        let began = Instant::now();
+        loop {
+            if self.is_granted() {
+                return true;
+            }
+            match at_most.checked_sub(began.elapsed()) {
+                Some(left) if !left.is_zero() => thread::park_timeout(left),
+                _ => return false,
+            }
         }
+    }
+
+    pub(super) fn is_granted(&self) -> bool {
+        self.granted.load(Ordering::Acquire)
     }
 }
 
@@ -143,6 +161,21 @@ impl Queue {
         let signal = Arc::new(Signal { granted: AtomicBool::new(false), thread: thread::current() });
         self.waiters.push_back(Waiter { age, mode, signal: signal.clone() });
         Answer::Wait(signal, if have.is_some() { Held::Already } else { Held::New })
+    }
+
+    /// Whether a request would be refused now: somebody older is in the way.
+    pub(super) fn refuses(&self, age: u64, mode: Mode) -> bool {
+        let have = self.holders().find(|h| h.age == age).map(|h| h.mode);
+        let mode = have.map_or(mode, |m| m.join(mode));
+        let holders = self.holders().map(|h| (h.age, h.mode));
+        let mut others = holders.chain(self.waiters.iter().map(|w| (w.age, w.mode)));
+        have != Some(mode) && others.any(|(other, m)| other < age && !m.compatible(mode))
+    }
+
+    /// Takes a request back that was not granted in time, and lets those go on whom it held up.
+    pub(super) fn withdraw(&mut self, signal: &Arc<Signal>) {
+        self.waiters.retain(|w| !Arc::ptr_eq(&w.signal, signal));
+        self.grant();
     }
 
     /// Takes `age` off and lets those go on whom it held up.

@@ -114,6 +114,12 @@ pub(crate) struct Log {
     pub(crate) single: bool,
     pub(crate) counters: LogCounters,
     stopping: AtomicBool,
+    /// Segments that recovery would read, of all streams, and the most there may be.
+    pub(crate) segments: AtomicU64,
+    pub(crate) max_segments: u64,
+    segment_bytes: u64,
+    /// Why the last checkpoint failed.
+    pub(crate) hindrance: Mutex<Option<String>>,
     /// Streams that need a segment prepared.
     pub(crate) hungry: (Mutex<bool>, Condvar),
 }
@@ -144,6 +150,7 @@ impl Log {
         single: bool,
         sabotage: Sabotage,
     ) -> Log {
+        let segments = streams.iter().map(|s| s.live_segments().len() as u64).sum();
         Log {
             streams,
             last: CacheLine(AtomicU64::new(last)),
@@ -156,8 +163,40 @@ impl Log {
             single,
             counters: LogCounters::default(),
             stopping: AtomicBool::new(false),
+            segments: AtomicU64::new(segments),
+            max_segments: u64::MAX,
+            segment_bytes: 0,
+            hindrance: Mutex::new(None),
             hungry: (Mutex::new(false), Condvar::new()),
         }
+    }
+
+    /// Bounds the log: at so many bytes, in segments of `segment_bytes`, commits are refused.
+    pub(crate) fn bounded(mut self, max_bytes: u64, segment_bytes: u64) -> Log {
+        self.max_segments = max_bytes / segment_bytes.max(1);
+        self.segment_bytes = segment_bytes;
+        self
+    }
+
+    /// Bytes of log that recovery would read.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.streams.iter().map(|s| s.extent().1).sum()
+    }
+
+    /// Why the log may not get another segment, if it may not.
+    pub(crate) fn is_full(&self) -> Option<String> {
+        let segments = self.segments.load(Ordering::Relaxed);
+        (segments >= self.max_segments).then(|| {
+            let why = match &*self.hindrance.lock() {
+                Some(why) => format!("checkpoints fail: {why}"),
+                None => "no checkpoint has released any of it".to_owned(),
+            };
+            format!(
+                "the log holds {} MiB, as much as Options::max_log_bytes allows, because {why}; make a checkpoint \
+                 possible or raise the limit",
+                (segments * self.segment_bytes) >> 20
+            )
+        })
     }
 
     #[inline]

@@ -107,6 +107,15 @@ pub(crate) fn put_delete(out: &mut Vec<u8>, kind: Kind, target: Target, before: 
     });
 }
 
+/// Most bytes of a record that changes `changed` bytes of a row. Each of the head's numbers is as long as it can be. A run of
+/// zeros is left out where it saves at least [`MIN_RUN`] bytes, which is as much as the two numbers in its place take; only
+/// the first two numbers of a payload save nothing.
+pub(crate) fn most(changed: usize) -> usize {
+    const HEAD: usize = 2 + 5 + 5 + 3 + 10 + 3;
+    const FIRST: usize = 2 * 3;
+    HEAD + FIRST + META + changed
+}
+
 fn is_zero_run(b: &[u8], at: usize) -> bool {
     b.get(at..at + MIN_RUN).is_some_and(|s| s == [0; MIN_RUN])
 }
@@ -201,6 +210,26 @@ mod tests {
     use super::*;
     use crate::container::{BODY, clear_slot, write_slot};
     use proptest::prelude::*;
+
+    #[test]
+    fn no_record_is_larger_than_the_bound_says() {
+        let target =
+            Target { class: 23, table: u32::MAX, container: u32::MAX, slot: u16::MAX, version: u64::MAX };
+        // Every pattern of zeros and others in runs of all lengths near those that matter.
+        for (zeros, others) in
+            (0..9).flat_map(|z| (1..9).map(move |o| (z, o))).chain([(200, 200), (17_000, 20_000)])
+        {
+            for len in [0, 1, 5, 200, 5000, 65_000] {
+                let row: Vec<u8> = (0..len).map(|i| u8::from(i % (zeros + others) >= zeros)).collect();
+                let before = vec![0; SLOT_HEAD + len];
+                for kind in [Kind::Difference, Kind::After] {
+                    let mut out = Vec::new();
+                    put_write(&mut out, kind, target, Slot(&before), &row);
+                    assert!(out.len() <= most(len), "{kind:?} {zeros} {others} {len}: {}", out.len());
+                }
+            }
+        }
+    }
 
     #[derive(Clone, Debug)]
     enum Step {

@@ -9,6 +9,7 @@ use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
 use crate::manifest::Inventory;
 use crate::medium::Medium;
+use crate::memory::{Budget, Gauge};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -31,6 +32,7 @@ pub(crate) struct Place {
     pub(crate) segment_size: u64,
     /// What the directory's mark says as long as it is the one that was opened.
     pub(crate) mark: Mark,
+    pub(crate) budget: Arc<Budget>,
 }
 
 /// A full segment that may still be needed for recovery.
@@ -94,6 +96,8 @@ struct State {
 
 pub(crate) struct Stream {
     place: Place,
+    /// Bytes of all buffers, those under way to the medium too.
+    gauge: Gauge,
     state: CacheLine<Mutex<State>>,
     cells: Cells,
     work: Condvar,
@@ -108,6 +112,7 @@ impl Stream {
     /// A stream that continues after `closed` and writes its first segment as number `next`.
     pub(crate) fn new(place: Place, closed: Vec<Closed>, free: Vec<String>, next: u64) -> Stream {
         Stream {
+            gauge: Gauge::new(&place.budget, 0),
             place,
             state: CacheLine(Mutex::new(State {
                 segment: None,
@@ -167,18 +172,26 @@ impl Stream {
                     <= self.place.segment_size
         };
         while !fits(&st) {
+            if let Some(why) = log.is_full() {
+                return Err(self.full(why));
+            }
             if st.ready.is_empty() {
                 st = self.await_segment(log, st)?;
                 continue;
             }
             self.roll(&mut st);
+            log.segments.fetch_add(1, Ordering::Relaxed);
         }
         let Some(seed) = st.segment.as_ref().map(|s| s.seed) else { return Err(Error::Closed) };
         // From here to the end nothing can fail: a number once taken has its frame.
         let gsn = log.last.fetch_add(1, Ordering::AcqRel) + 1;
         let offset = st.at + st.buf.len() as u64;
         let State { buf, .. } = &mut *st;
+        let before = buf.capacity();
         frame::put_frame(buf, seed, offset, gsn, log.horizon(), body, body_crc);
+        if buf.capacity() != before {
+            self.gauge.add(buf.capacity() as i64 - before as i64);
+        }
         if st.frames == 0 {
             st.first = gsn;
         }
@@ -191,7 +204,7 @@ impl Stream {
         }
         let batch = st.batch;
         if log.single {
-            Self::seal(&mut st);
+            self.seal(&mut st);
         }
         Ok((gsn, batch))
     }
@@ -282,14 +295,16 @@ impl Stream {
     }
 
     /// Ends the current chunk; what follows begins at a new block.
-    fn seal(st: &mut State) {
+    fn seal(&self, st: &mut State) {
         if st.frames == 0 {
             return;
         }
         let Some(segment) = st.segment.clone() else { return };
         let spare = st.buffers.pop().unwrap_or_default();
         let mut bytes = std::mem::replace(&mut st.buf, spare);
+        let before = bytes.capacity();
         bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
+        self.gauge.add(bytes.capacity() as i64 - before as i64);
         let at = st.at;
         st.at += bytes.len() as u64;
         let (first, last, frames, batch) = (st.first, st.last, st.frames, st.batch);
@@ -301,7 +316,7 @@ impl Stream {
 
     /// Goes on in the next segment, which must be ready.
     fn roll(&self, st: &mut State) {
-        Self::seal(st);
+        self.seal(st);
         if let Some(old) = st.segment.take() {
             st.closed.push(Closed { number: old.number, max_gsn: st.last });
         }
@@ -360,7 +375,7 @@ impl Stream {
             st.kicked = true;
             return None;
         }
-        Self::seal(&mut st);
+        self.seal(&mut st);
         let n = if single { st.sealed.len().min(1) } else { st.sealed.len() };
         let chunks: Vec<Chunk> = st.sealed.drain(..n).collect();
         let (Some(first), Some(last)) = (chunks.first(), chunks.last()) else {
@@ -426,6 +441,8 @@ impl Stream {
             if st.buffers.len() < 3 && c.bytes.capacity() < 4 << 20 {
                 c.bytes.clear();
                 st.buffers.push(c.bytes);
+            } else {
+                self.gauge.add(-(c.bytes.capacity() as i64));
             }
         }
     }
@@ -526,7 +543,7 @@ impl Stream {
 
     /// Releases segments whose commits are all at or below `upto`: kept for reuse or removed. Returns how many. Those that the
     /// manifest on the disk names, which are `stated`, stay: one may have been closed since.
-    pub(crate) fn recycle(&self, upto: u64, stated: &[u64]) -> Result<usize> {
+    pub(crate) fn recycle(&self, log: &Log, upto: u64, stated: &[u64]) -> Result<usize> {
         let mut gone = Vec::new();
         let n = {
             let mut st = self.state.lock();
@@ -534,6 +551,7 @@ impl Stream {
             let (old, kept): (Vec<_>, Vec<_>) = st.closed.drain(..).partition(superfluous);
             st.closed = kept;
             let n = old.len();
+            log.segments.fetch_sub(n as u64, Ordering::Relaxed);
             for c in old {
                 if st.free.len() + st.ready.len() < 2 * READY {
                     st.free.push(segment::name(c.number));

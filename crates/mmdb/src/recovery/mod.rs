@@ -99,6 +99,13 @@ fn check_options(o: &Options) -> Result<()> {
     if o.segment_bytes < 16384 || !o.segment_bytes.is_multiple_of(4096) || o.segment_bytes > 1 << 32 {
         return bad("segment_bytes must be a multiple of 4096 from 16 KiB to 4 GiB");
     }
+    let least = 4 * o.segment_bytes * o.streams as u64;
+    if o.max_log_bytes < least {
+        return bad("max_log_bytes must be at least four segments for each stream");
+    }
+    if o.max_log_bytes <= o.checkpoint_log_bytes {
+        return bad("max_log_bytes must be above checkpoint_log_bytes, or no checkpoint is ever due");
+    }
     if !o.container_bytes.is_power_of_two() || !(4096..=65536).contains(&o.container_bytes) {
         return bad("container_bytes must be a power of two from 4 KiB to 64 KiB");
     }
@@ -243,6 +250,7 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
             salt: now.salt,
             segment_size: options.segment_bytes,
             mark: Mark { identity: old.identity, stream: i as u32, life: Some(now.life()) },
+            budget: l.space.budget.clone(),
         };
         streams.push(Stream::new(place, closed, free, next));
     }
@@ -264,7 +272,8 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
     if let Some(c) = &old.checkpoint {
         admin.crcs[c.side] = c.images.iter().map(|i| ((i.table, i.number), i.crc)).collect();
     }
-    let log = Log::new(streams, cut, options.background, !options.group_commit, options.sabotage);
+    let log = Log::new(streams, cut, options.background, !options.group_commit, options.sabotage)
+        .bounded(options.max_log_bytes, options.segment_bytes);
     let kind = l.manifest.kind;
     let locks: Box<dyn Send + Sync> = Box::new(l.locks);
     let engine = Engine::new(path.to_path_buf(), options, Arc::new(log), l.space, admin, Some(locks));
@@ -732,6 +741,9 @@ fn build_some_indexes(
             }
             let Some(c) = t.containers.get(n) else { continue };
             let bytes = c.bytes.read();
+            if bytes.is_empty() {
+                continue;
+            }
             for slot in 0..c.slots(t.space.container_size) {
                 let whole = &bytes[c.range(slot)];
                 let row = Slot(whole).row();
@@ -754,7 +766,13 @@ fn build_some_indexes(
     let mut parts: Vec<Entries> = std::thread::scope(|s| {
         let others: Vec<_> = (1..threads).map(|_| s.spawn(collect)).collect();
         let mut all = vec![collect()];
-        all.extend(others.into_iter().filter_map(|h| h.join().ok()));
+        for other in others {
+            match other.join() {
+                Ok(entries) => all.push(entries),
+                // Rows would be missing in the indexes.
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
         all
     });
     let name: &Path = t.schema.name.as_ref();
@@ -795,6 +813,9 @@ fn verify_table(t: &TableInner) -> Result<()> {
     let mut k = Vec::new();
     for (n, c) in t.containers.iter() {
         let bytes = c.bytes.read();
+        if bytes.is_empty() {
+            continue;
+        }
         for slot in 0..c.slots(t.space.container_size) {
             let bytes = &bytes[c.range(slot)];
             if !crate::log::record::is_canonical(bytes) {

@@ -310,10 +310,6 @@ pub(crate) mod thread {
         }
     }
 
-    pub(crate) fn park() {
-        if explored() { shuttle::thread::park() } else { std::thread::park() }
-    }
-
     pub(crate) fn park_timeout(at_most: Duration) {
         if explored() { shuttle::thread::park() } else { std::thread::park_timeout(at_most) }
     }

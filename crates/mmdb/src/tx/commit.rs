@@ -41,6 +41,7 @@ impl Transaction<'_> {
     /// # Errors
     /// As [`Transaction::commit`].
     pub fn commit_with(mut self, durability: Durability) -> Result<Ticket> {
+        self.goes_on()?;
         let lazy = durability == Durability::Lazy;
         let log = &self.db.log;
         // The reference mode has no concurrency control at all: what it leaves out is what it measures.
@@ -84,7 +85,7 @@ impl Transaction<'_> {
                     Ok(())
                 }
                 Ok(Held::Already) => Ok(()),
-                Err(_) => Err(Error::Conflict { table: String::new(), key: "(commit)".into() }),
+                Err(_) => Err(Error::Conflict { table: "(written)".into(), key: "(commit)".into() }),
             })
         });
         self.s.names = names;
@@ -163,10 +164,7 @@ impl Transaction<'_> {
         let mut body = std::mem::take(&mut self.s.body);
         let mut k = std::mem::take(&mut self.s.key);
         body.clear();
-        let kind = match self.db.options.log_kind {
-            LogKind::Differential => Kind::Difference,
-            LogKind::AfterImage => Kind::After,
-        };
+        let kind = self.kind();
         let mut writes = self.s.writes.iter().filter(|w| w.change != Change::Dead);
         let built = writes.try_for_each(|w| self.put_record(w, kind, &mut body, &mut k));
         let logged = !body.is_empty();
@@ -189,11 +187,16 @@ impl Transaction<'_> {
         if unlocked {
             self.check_unlocked(t, w, slot, k)?;
         }
-        if t.logging != Logging::Logged {
-            return Ok(());
+        if t.logging == Logging::Logged {
+            self.encode(t, w, c.class, slot, kind, body);
         }
+        Ok(())
+    }
+
+    /// Appends the record of one write to the slot as it is.
+    fn encode(&self, t: &TableInner, w: &Write, class: u8, slot: Slot<'_>, kind: Kind, body: &mut Vec<u8>) {
         let target = Target {
-            class: c.class,
+            class,
             table: t.id,
             container: w.rid.container(),
             slot: w.rid.slot(),
@@ -204,6 +207,58 @@ impl Transaction<'_> {
         } else {
             record::put_write(body, kind, target, slot, &self.s.arena[w.after.clone()]);
         }
+    }
+
+    fn kind(&self) -> Kind {
+        match self.db.options.log_kind {
+            LogKind::Differential => Kind::Difference,
+            LogKind::AfterImage => Kind::After,
+        }
+    }
+
+    /// Whether the frame holds these writes too, of which the first takes the place of write number `instead`. Told now and not
+    /// by the commit, so that the transaction can commit what it has. A bound is added up as long as that is enough; only
+    /// near the limit are the records built, as the commit will build them.
+    pub(super) fn admit(&mut self, t: &TableInner, new: &[&Write], instead: Option<usize>) -> Result<()> {
+        if t.logging != Logging::Logged {
+            return Ok(());
+        }
+        let Some(stream) = self.db.log.streams.first() else { return Ok(()) };
+        let max = stream.max_body();
+        for w in new {
+            // A slot's rest may have to be zeroed, whatever the row's length.
+            let slot = crate::container::CLASSES[usize::from(w.class) % crate::container::CLASSES.len()];
+            let changed = if w.change == Change::Delete && !self.scrubs() { 0 } else { slot };
+            self.logged += record::most(changed) as u64;
+        }
+        if self.logged <= max {
+            return Ok(());
+        }
+        let mut record = std::mem::take(&mut self.s.body);
+        let mut size = |w: &Write| -> Result<u64> {
+            let t = self.db.table(w.table)?;
+            if t.logging != Logging::Logged || w.change == Change::Dead {
+                return Ok(0);
+            }
+            let c = t.container(w.rid)?;
+            let bytes = c.bytes.read();
+            let Some(slot) = bytes.get(c.range(w.rid.slot())).map(Slot) else { return t.alive().map(|()| 0) };
+            record.clear();
+            self.encode(t, w, c.class, slot, self.kind(), &mut record);
+            Ok(record.len() as u64)
+        };
+        let others = self.s.writes.iter().enumerate().filter(|(i, _)| Some(*i) != instead);
+        let mut sizes = others.map(|(_, w)| size(w)).collect::<Vec<_>>().into_iter();
+        let before = sizes.try_fold(0, |sum, n| n.map(|n| sum + n));
+        let added = new.iter().map(|w| size(w)).collect::<Vec<_>>().into_iter();
+        let added = added.into_iter().try_fold(0, |sum, n| n.map(|n| sum + n));
+        self.s.body = record;
+        let bytes = before? + added?;
+        if bytes > max {
+            // The bound stays above: the next one is looked at just as closely.
+            return Err(Error::TransactionTooLarge { bytes, max });
+        }
+        self.logged = bytes;
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::key::{self, KeyBuf};
 use crate::lock::{Held, Mode, Refused};
 use crate::log::{Sabotage, Ticket};
+use crate::memory::SMALL;
 use crate::options::Durability;
 use crate::row::{Row, RowView, values_text};
 use crate::schema::Locking;
@@ -34,6 +35,14 @@ pub(crate) struct Scratch {
     body: Vec<u8>,
     old: Vec<u8>,
     names: Vec<u64>,
+}
+
+impl Scratch {
+    /// Bytes of the buffers that grow with the transaction.
+    fn bytes(&self) -> u64 {
+        (self.arena.capacity() + self.body.capacity() + self.locks.capacity() * size_of::<u64>()) as u64
+            + self.writes.bytes()
+    }
 }
 
 thread_local!(static SPARE: RefCell<Option<Box<Scratch>>> = const { RefCell::new(None) });
@@ -63,6 +72,53 @@ pub struct Transaction<'db> {
     lane: usize,
     s: Box<Scratch>,
     open: bool,
+    /// The lock that was refused, if one was: then this transaction can only end.
+    refusal: Option<Refusal>,
+    /// Bytes of the buffers and of what the commit will add to indexes, as far as they are counted.
+    charged: u64,
+    /// Bytes that the commit will add to indexes.
+    promised: u64,
+    /// The frame's body has at most so many bytes so far.
+    logged: u64,
+}
+
+/// What a transaction had to give way for.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) error: Error,
+    /// `None` if waiting for it is of no use.
+    obstacle: Option<Obstacle>,
+    age: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Obstacle {
+    /// A part of the table with this number: its lock, or somebody who has or wants the table whole.
+    Part(u32, u64, Mode),
+    /// The whole table.
+    Whole(u32, Mode),
+}
+
+impl Refusal {
+    /// A refusal of no lock.
+    pub(crate) fn of(error: Error) -> Refusal {
+        Refusal { error, obstacle: None, age: 0 }
+    }
+
+    /// Whether somebody older is still in the way. Holds nothing while it looks.
+    pub(crate) fn stands(&self, db: &Engine) -> bool {
+        let gate = |table: u32, mode| {
+            db.table(table)
+                .is_ok_and(|t| t.alive().is_ok() && db.locks.refuses_table(&t.lock, mode, self.age))
+        };
+        match self.obstacle {
+            Some(Obstacle::Part(table, name, mode)) => {
+                db.locks.refuses(name, mode, self.age) || gate(table, mode.intent())
+            }
+            Some(Obstacle::Whole(table, mode)) => gate(table, mode),
+            None => false,
+        }
+    }
 }
 
 /// Where a row that an operation looks for is.
@@ -86,12 +142,15 @@ impl Drop for Transaction<'_> {
             self.undo();
             self.db.counters.aborts.fetch_add(1, Ordering::Relaxed);
         }
+        if self.charged > 0 {
+            self.db.space.budget.add(-(self.charged as i64));
+        }
         let mut s = std::mem::take(&mut self.s);
         s.arena.clear();
         s.intents.clear();
         s.writes.clear();
         // One large transaction must not keep its memory for good.
-        if s.arena.capacity() <= 1 << 20 && s.body.capacity() <= 1 << 20 {
+        if s.bytes() <= 4 * SMALL {
             // The thread may be ending; then the buffers go with it.
             let _ = SPARE.try_with(|spare| *spare.borrow_mut() = Some(s));
         }
@@ -101,7 +160,18 @@ impl Drop for Transaction<'_> {
 impl<'db> Transaction<'db> {
     pub(crate) fn new(db: &'db Engine, age: u64, stripe: usize, lane: usize) -> Self {
         let s = SPARE.try_with(|spare| spare.borrow_mut().take()).ok().flatten().unwrap_or_default();
-        Transaction { db, age, stripe, lane, s, open: true }
+        Transaction {
+            db,
+            age,
+            stripe,
+            lane,
+            s,
+            open: true,
+            refusal: None,
+            charged: 0,
+            promised: 0,
+            logged: 0,
+        }
     }
 
     /// Gives back fresh slots and locks.
@@ -161,14 +231,40 @@ impl<'db> Transaction<'db> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::LogFull`], [`Error::TransactionTooLarge`], [`Error::Poisoned`], and for tables without locking
+    /// [`Error::LogFull`], [`Error::Poisoned`]; [`Error::Deadlock`] or [`Error::LockTimeout`] if an operation of this
+    /// transaction returned it; and for tables without locking [`Error::TransactionTooLarge`],
     /// [`Error::Conflict`] and [`Error::DuplicateKey`]. Nothing is changed then.
     pub fn commit(self) -> Result<Ticket> {
         self.commit_with(Durability::Durable)
     }
 
+    /// What this transaction had to give way for, however its error was wrapped, mapped or dropped since.
+    pub(crate) fn take_refusal(&mut self) -> Option<Refusal> {
+        self.refusal.take()
+    }
+
+    /// Remembers why this transaction can only end.
+    fn refuse(&mut self, t: &TableInner, why: Refused, key: String, obstacle: Obstacle) -> Error {
+        let table = t.schema.name.clone();
+        let error = match why {
+            Refused::Died => Error::Deadlock { table, key },
+            Refused::TimedOut => {
+                Error::LockTimeout { table, key, waited: self.db.options.lock_timeout, runs: 1 }
+            }
+        };
+        let obstacle = (why == Refused::Died).then_some(obstacle);
+        self.refusal = Some(Refusal { error: error.clone(), obstacle, age: self.age });
+        error
+    }
+
+    /// A transaction that had to give way is not whole: it may neither go on nor commit.
+    fn goes_on(&self) -> Result<()> {
+        self.refusal.as_ref().map_or(Ok(()), |r| Err(r.error.clone()))
+    }
+
     /// The table inside a handle, if it is one of this database and not dropped.
     fn table(&self, t: &Table) -> Result<&'db TableInner> {
+        self.goes_on()?;
         let mine = self.db.table(t.0.id)?;
         if !Arc::ptr_eq(mine, &t.0) {
             return Err(Error::NoSuchTable { table: t.name().to_owned() });
@@ -181,9 +277,7 @@ impl<'db> Transaction<'db> {
         match self.db.locks.acquire(&t.lock, name, mode, self.age) {
             Ok(Held::New) => self.s.locks.push(name),
             Ok(Held::Already) => {}
-            Err(Refused) => {
-                return Err(Error::Deadlock { table: t.schema.name.clone(), key: what() });
-            }
+            Err(why) => return Err(self.refuse(t, why, what(), Obstacle::Part(t.id, name, mode))),
         }
         // A drop may have gone before while this waited.
         t.alive()
@@ -202,8 +296,8 @@ impl<'db> Transaction<'db> {
         }
         if joined.is_whole() {
             let again = before.is_some_and(Mode::is_whole);
-            if self.db.locks.acquire_whole(&t.lock, joined, self.age, again).is_err() {
-                return Err(Error::Deadlock { table: t.schema.name.clone(), key: "(all rows)".into() });
+            if let Err(why) = self.db.locks.acquire_whole(&t.lock, joined, self.age, again) {
+                return Err(self.refuse(t, why, "(all rows)".into(), Obstacle::Whole(t.id, joined)));
             }
         }
         match have {
@@ -340,7 +434,7 @@ impl<'db> Transaction<'db> {
         match self.db.locks.try_acquire(&t.lock, name, Mode::Exclusive, self.age) {
             Ok(Held::New) => self.s.locks.push(name),
             Ok(Held::Already) => {}
-            Err(Refused) => return Ok(false),
+            Err(_) => return Ok(false),
         }
         // A drop may have gone before.
         t.alive().map(|()| true)
@@ -388,7 +482,8 @@ impl<'db> Transaction<'db> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Deadlock`]; [`Error::Value`] or [`Error::Schema`] if the key does not fit the primary key.
+    /// [`Error::Deadlock`], [`Error::LockTimeout`]; [`Error::Value`] or [`Error::Schema`] if the key does not fit the
+    /// primary key.
     pub fn get(&mut self, table: &Table, key: &[Value<'_>]) -> Result<Option<Row>> {
         self.get_with(table, key, |row| row.to_row())
     }
@@ -640,10 +735,13 @@ impl<'db> Transaction<'db> {
     ///
     /// # Errors
     /// [`Error::DuplicateKey`] names the constraint; [`Error::Value`] the column; [`Error::MemoryLimit`];
-    /// [`Error::Deadlock`]. The transaction goes on after all but the last.
+    /// [`Error::TransactionTooLarge`], told by the first change that is too much;
+    /// [`Error::Deadlock`] and [`Error::LockTimeout`]. The transaction goes on after all but the last two, after which
+    /// every call, [`Transaction::commit`] too, returns them again.
     pub fn insert(&mut self, table: &Table, values: &[Value<'_>]) -> Result<()> {
         let t = self.table(table)?;
         self.index_writes();
+        self.charge(false)?;
         let start = self.s.arena.len();
         t.layout.encode(values, &mut self.s.arena)?;
         let row = start..self.s.arena.len();
@@ -669,13 +767,55 @@ impl<'db> Transaction<'db> {
     fn insert_new(&mut self, t: &TableInner, row: Range<usize>, hash: u64) -> Result<()> {
         let class = self.class(t, row.len())?;
         self.claim_keys(t, row.clone(), None, None, false)?;
+        self.find_room(t, row.clone())?;
         let rid = self.allocate(t, class)?;
-        self.s.writes.push(
-            t,
-            Write { table: t.id, rid, class, change: Change::Insert, hash, after: row, fresh: true },
-            &self.s.arena,
-        );
+        let w = Write { table: t.id, rid, class, change: Change::Insert, hash, after: row, fresh: true };
+        if let Err(e) = self.admit(t, &[&w], None) {
+            t.release(class, rid, self.stripe);
+            return Err(e);
+        }
+        self.promised += t.entry_bytes(1);
+        self.s.writes.push(t, w, &self.s.arena);
         Ok(())
+    }
+
+    /// Counts the memory of a large transaction; refused if that is too much, unless it `must` be.
+    fn charge(&mut self, must: bool) -> Result<()> {
+        let bytes = self.s.bytes() + self.promised;
+        if bytes < self.charged + SMALL {
+            return Ok(());
+        }
+        let space = &self.db.space;
+        // Buffers double; the next row may be the one.
+        let arena = &self.s.arena;
+        let next = if arena.capacity() - arena.len() < SMALL as usize { arena.capacity() as u64 } else { 0 };
+        if !must && space.lacks(bytes - self.charged + next) {
+            return Err(self.memory_limit());
+        }
+        space.budget.add((bytes - self.charged) as i64);
+        self.charged = bytes;
+        Ok(())
+    }
+
+    fn memory_limit(&self) -> Error {
+        let space = &self.db.space;
+        Error::MemoryLimit { table: "(transaction)".into(), used: space.bytes(), limit: space.limit }
+    }
+
+    /// Near the limit: whether the indexes can take the row's keys. The row that is replaced may have some of them already;
+    /// then they need no room.
+    fn find_room(&mut self, t: &TableInner, row: Range<usize>) -> Result<()> {
+        if !self.db.space.is_tight() {
+            return Ok(());
+        }
+        let mut k = Vec::new();
+        let mut need = 0;
+        for index in &t.indexes {
+            k.clear();
+            t.layout.row_key(&self.s.arena[row.clone()], &index.def.columns, &mut k);
+            need += index.need(&k, key::hash(&k));
+        }
+        if need > 0 && self.db.space.lacks(need) { Err(t.full()) } else { Ok(()) }
     }
 
     fn duplicate(&self, t: &TableInner, ix: usize, row: Range<usize>) -> Error {
@@ -696,7 +836,7 @@ impl<'db> Transaction<'db> {
 
     /// A fresh slot under a locked unit.
     fn allocate(&mut self, t: &TableInner, class: u8) -> Result<Rid> {
-        let rid = t.allocate(class, self.stripe)?;
+        let rid = t.allocate(class, self.stripe, 0)?;
         let locked = match Self::unit(t, rid) {
             Ok(Some(unit)) => self.lock(t, unit, Mode::Exclusive, || "(free slot)".into()),
             Ok(None) => Ok(()),
@@ -844,6 +984,7 @@ impl<'db> Transaction<'db> {
             }
         }
         self.index_writes();
+        self.charge(false)?;
         let (k, h) = self.user_key(t, 0, key)?;
         let found = self.locate(t, &k, h, Mode::Exclusive);
         self.s.key = k;
@@ -886,31 +1027,44 @@ impl<'db> Transaction<'db> {
         let have = t.container(rid)?.class;
         let fits = class <= have;
         self.claim_keys(t, new.clone(), old, committed, !fits)?;
+        self.find_room(t, new.clone())?;
         match found {
             Found::There(rid) if fits => {
                 let change = Change::Update;
                 let w = Write { table: t.id, rid, class: have, change, hash, after: new, fresh: false };
+                self.admit(t, &[&w], None)?;
                 self.s.writes.push(t, w, &self.s.arena);
             }
-            Found::Own(i) if fits => self.s.writes.set_after(t, i, new, &self.s.arena),
+            Found::Own(i) if fits => {
+                let w = Write { after: new.clone(), ..self.s.writes[i].clone() };
+                self.admit(t, &[&w], Some(i))?;
+                self.s.writes.set_after(t, i, new, &self.s.arena);
+            }
             _ => {
                 // The row moves to a larger slot: it goes here and appears there.
                 let to = self.allocate(t, class)?;
+                let change = Change::Insert;
+                let comes =
+                    Write { table: t.id, rid: to, class, change, hash, after: new.clone(), fresh: true };
+                let change = Change::Delete;
+                let goes = Write { table: t.id, rid, class: have, change, hash, after: 0..0, fresh: false };
+                let admitted = match found {
+                    Found::Own(i) if self.s.writes[i].fresh => self.admit(t, &[&comes], Some(i)),
+                    Found::Own(i) => self.admit(t, &[&comes, &goes], Some(i)),
+                    Found::There(_) => self.admit(t, &[&comes, &goes], None),
+                };
+                if let Err(e) = admitted {
+                    t.release(class, to, self.stripe);
+                    return Err(e);
+                }
                 match found {
                     Found::Own(i) if self.s.writes[i].fresh => {
                         self.s.writes.kill(t, i, &self.s.arena);
                     }
                     Found::Own(i) => self.s.writes.make_delete(t, i, &self.s.arena),
-                    Found::There(rid) => {
-                        let change = Change::Delete;
-                        let w =
-                            Write { table: t.id, rid, class: have, change, hash, after: 0..0, fresh: false };
-                        self.s.writes.push(t, w, &self.s.arena);
-                    }
+                    Found::There(_) => self.s.writes.push(t, goes, &self.s.arena),
                 }
-                let change = Change::Insert;
-                let w = Write { table: t.id, rid: to, class, change, hash, after: new, fresh: true };
-                self.s.writes.push(t, w, &self.s.arena);
+                self.s.writes.push(t, comes, &self.s.arena);
             }
         }
         Ok(())
@@ -936,6 +1090,7 @@ impl<'db> Transaction<'db> {
     pub fn upsert(&mut self, table: &Table, values: &[Value<'_>]) -> Result<bool> {
         let t = self.table(table)?;
         self.index_writes();
+        self.charge(false)?;
         let start = self.s.arena.len();
         t.layout.encode(values, &mut self.s.arena)?;
         let new = start..self.s.arena.len();
@@ -965,10 +1120,12 @@ impl<'db> Transaction<'db> {
     /// ```
     ///
     /// # Errors
-    /// As [`Transaction::get`].
+    /// As [`Transaction::get`], and [`Error::TransactionTooLarge`].
     pub fn delete(&mut self, table: &Table, key: &[Value<'_>]) -> Result<bool> {
         let t = self.table(table)?;
         self.index_writes();
+        // Who wants to get below the limit must be able to.
+        self.charge(true)?;
         let (k, h) = self.user_key(t, 0, key)?;
         let found = self.locate(t, &k, h, Mode::Exclusive);
         self.s.key = k;
@@ -988,11 +1145,16 @@ impl<'db> Transaction<'db> {
         }
         match found {
             Found::Own(i) if self.s.writes[i].fresh => self.s.writes.kill(t, i, &self.s.arena),
-            Found::Own(i) => self.s.writes.make_delete(t, i, &self.s.arena),
+            Found::Own(i) => {
+                let w = Write { change: Change::Delete, after: 0..0, ..self.s.writes[i].clone() };
+                self.admit(t, &[&w], Some(i))?;
+                self.s.writes.make_delete(t, i, &self.s.arena);
+            }
             Found::There(rid) => {
                 let class = t.container(rid)?.class;
                 let change = Change::Delete;
                 let w = Write { table: t.id, rid, class, change, hash: h, after: 0..0, fresh: false };
+                self.admit(t, &[&w], None)?;
                 self.s.writes.push(t, w, &self.s.arena);
             }
         }

@@ -91,6 +91,12 @@ impl WriteSet {
         self.list.len()
     }
 
+    /// Bytes of the list and the maps.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.list.capacity() * size_of::<Write>() + (self.rids.0.capacity() + self.keys.0.capacity()) * 20)
+            as u64
+    }
+
     pub(super) fn clear(&mut self) {
         self.list.clear();
         if std::mem::take(&mut self.mapped) {

@@ -226,7 +226,7 @@ impl MmdbEngine {
         let next = self.db.run(|tx| {
             let next = tx.get(table, &[0.into()])?.and_then(|row| row.at(1).as_int()).unwrap_or(1);
             tx.upsert(table, &[0.into(), (next + ID_BLOCK).into()])?;
-            Ok(next)
+            Ok::<_, StoreError>(next)
         })?;
         if fresh {
             self.next_id.store(next, Ordering::Relaxed);
@@ -251,22 +251,8 @@ impl Engine for MmdbEngine {
             Acknowledge::Early => mmdb::Durability::Lazy,
         };
         self.reserve(false)?;
-        let mut failure = None;
-        let done = self.db.run_with(durability, |tx| {
-            operation.apply(&mut MmdbTransaction { engine: self, tx }, rules).map_err(|error| match error {
-                StoreError::Mmdb(error) => error,
-                other => {
-                    failure = Some(other);
-                    // Only ends the transaction: the caller gets the failure itself.
-                    Error::NoSuchTable { table: String::new() }
-                }
-            })
-        });
-        match (done, failure) {
-            (Ok(done), _) => Ok(done),
-            (Err(_), Some(failure)) => Err(failure),
-            (Err(error), None) => Err(error.into()),
-        }
+        // A failure of the operation aborts the transaction and comes back as it is.
+        self.db.run_with(durability, |tx| operation.apply(&mut MmdbTransaction { engine: self, tx }, rules))
     }
 
     fn wait(&self, tickets: &VecDeque<Ticket>) -> Result<usize, StoreError> {

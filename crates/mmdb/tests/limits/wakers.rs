@@ -4,13 +4,12 @@
 //! waits. Wakers were called there without a guard and under the cell's lock. One that panicked ended the stream's
 //! thread: every later lazy commit stayed in memory, and the wakers behind it slept for good. Now each is called
 //! on its own, outside of the lock, and a panic ends there.
-#![allow(clippy::unwrap_used)]
 
 use mmdb::{ColumnType, Database, Durability, Options, Schema, Table, Ticket};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 

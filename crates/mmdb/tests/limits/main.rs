@@ -1,0 +1,8 @@
+//! Limits that protect: what waits does not wait for good, what fails leaves nothing half done, what grows is bounded.
+#![allow(clippy::unwrap_used)]
+
+mod checkpoints;
+mod filling;
+mod frames;
+mod waiting;
+mod wakers;
