@@ -1,0 +1,166 @@
+//! What a name leads to, and whether it may be written to.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::OutputError;
+
+/// What a name leads to.
+#[derive(Debug)]
+pub(crate) enum Target {
+    /// Standard output.
+    Stdout,
+    /// Something that is written to as it is: a character device, a FIFO.
+    Stream(PathBuf),
+    /// A regular file, or none yet: the place at the end of all links.
+    File(PathBuf),
+}
+
+/// The first bytes of an SQLite database, and where in its header the application's number is, big-endian
+/// (<https://www.sqlite.org/fileformat2.html>).
+const SQLITE: &[u8] = b"SQLite format 3\0";
+const APPLICATION_AT: usize = 68;
+/// The application's number of Fathom's results.
+const RESULTS: &[u8] = b"FATM";
+/// Ends of the names under which SQLite keeps what belongs to a database.
+const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
+/// As many links are followed as the kernel follows.
+const LINKS: usize = 40;
+
+impl Target {
+    /// Looks at what `path` leads to; nothing is opened for writing.
+    pub(crate) fn of(path: &Path, inputs: &[&Path]) -> Result<Target, OutputError> {
+        let refused = |problem: String| Err(OutputError::refused(path, problem));
+        let bytes = path.as_os_str().as_bytes();
+        if bytes == b"-" {
+            return Ok(Target::Stdout);
+        }
+        if bytes.is_empty() {
+            return refused("names no file".into());
+        }
+        let found = match fs::metadata(path) {
+            Ok(found) => Some(found),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(source) => return Err(OutputError::Io { path: path.to_owned(), source }),
+        };
+        if bytes.ends_with(b"/") || path.file_name().is_none() || found.as_ref().is_some_and(Metadata::is_dir) {
+            return refused("a directory; name a file in it".into());
+        }
+        if let Some(found) = &found {
+            if let Some(input) = inputs.iter().find(|input| is_of(input, found)) {
+                let which = if *input == path { String::new() } else { format!(" ({})", input.display()) };
+                return refused(format!(
+                    "is the input itself{which}, which would be replaced while it is read: name another file"
+                ));
+            }
+            let kind = found.file_type();
+            if kind.is_char_device() || kind.is_fifo() {
+                return Ok(Target::Stream(path.to_owned()));
+            }
+            if kind.is_block_device() {
+                return refused(
+                    "a block device, and what is on it would be overwritten: name a file".into(),
+                );
+            }
+            if !kind.is_file() {
+                return refused("no regular file: name another one".into());
+            }
+        }
+        let place = followed(path).map_err(OutputError::io(path))?;
+        spare_databases(path, &place, found.as_ref())?;
+        if let Some(found) = &found {
+            if is_stdout(found) {
+                return Ok(Target::Stdout);
+            }
+            // A link of /proc leads to an open file, which may have no name any more.
+            if !fs::metadata(&place).is_ok_and(|it| same(&it, found)) {
+                return refused("leads to a file that has no name any more: name another one".into());
+            }
+        }
+        match parent(&place) {
+            directory if directory.is_dir() => Ok(Target::File(place)),
+            directory => refused(format!("there is no directory {}", directory.display())),
+        }
+    }
+}
+
+/// The directory that a file lies in.
+pub(crate) fn parent(path: &Path) -> &Path {
+    path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn same(a: &Metadata, b: &Metadata) -> bool {
+    (a.dev(), a.ino()) == (b.dev(), b.ino())
+}
+
+/// Whether `found` is this input, or lies in it where it is a directory.
+fn is_of(input: &Path, found: &Metadata) -> bool {
+    let Ok(it) = fs::metadata(input) else { return false };
+    if !it.is_dir() {
+        return same(&it, found);
+    }
+    let files = fs::read_dir(input).into_iter().flatten().flatten();
+    files.filter_map(|file| fs::metadata(file.path()).ok()).any(|file| same(&file, found))
+}
+
+/// Whether standard output leads to it already: `> file --out /dev/stdout`, or the same name twice.
+fn is_stdout(found: &Metadata) -> bool {
+    let own = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    own.and_then(|own| own.metadata()).is_ok_and(|own| same(&own, found))
+}
+
+/// The name at the end of all links, whether there is something of that name or not.
+fn followed(path: &Path) -> io::Result<PathBuf> {
+    let mut at = path.to_owned();
+    for _ in 0..LINKS {
+        match fs::read_link(&at) {
+            Ok(to) => at = parent(&at).join(to),
+            // No link: `metadata` has told already what else there may be to say.
+            Err(_) => return Ok(at),
+        }
+    }
+    Err(io::Error::other("too many levels of symbolic links"))
+}
+
+/// Refuses databases and what belongs to them. No command of Fathom makes one in this way.
+fn spare_databases(path: &Path, place: &Path, found: Option<&Metadata>) -> Result<(), OutputError> {
+    if found.is_some() {
+        let what = match database(place).map_err(OutputError::io(path))? {
+            Some(true) => "holds results of Fathom",
+            Some(false) => "an SQLite database",
+            None => "",
+        };
+        if !what.is_empty() {
+            return Err(OutputError::refused(
+                path,
+                format!("{what}, which would be replaced: name another file"),
+            ));
+        }
+    }
+    let name = place.as_os_str().as_bytes();
+    for end in COMPANIONS {
+        let Some(base) = name.strip_suffix(end.as_bytes()) else { continue };
+        let base = Path::new(std::ffi::OsStr::from_bytes(base));
+        if matches!(database(base), Ok(Some(_))) {
+            let problem = format!("SQLite takes it for a part of {}: name another file", base.display());
+            return Err(OutputError::refused(path, problem));
+        }
+    }
+    Ok(())
+}
+
+/// None where it is no SQLite database; whether it holds results of Fathom where it is one.
+fn database(path: &Path) -> io::Result<Option<bool>> {
+    // Asked before it is opened: the other end of a FIFO would be waited for.
+    if !fs::metadata(path)?.is_file() {
+        return Ok(None);
+    }
+    let mut header = Vec::with_capacity(100);
+    File::open(path)?.take(100).read_to_end(&mut header)?;
+    let application = header.get(APPLICATION_AT..APPLICATION_AT + RESULTS.len());
+    Ok(header.starts_with(SQLITE).then(|| application == Some(RESULTS)))
+}

@@ -1,0 +1,210 @@
+//! What happened: `--out`, `--html` and `--svg` renamed a new file over whatever the name led to. As root,
+//! `fathom trace synthesise gmail --out /dev/null` replaced the machine's null device, and every program of the machine wrote into a
+//! growing trace; `--out s.sql` of an import of `s.sql` destroyed the input; `report r.db --html r.db` destroyed the results; a link was
+//! lost, and with it the connection to what it led to.
+//! The mend: one function writes every output, by the rules of the crate's documentation. Each of them is a test here.
+
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use fathom_output::{Access, Output, OutputError, check, write};
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn with(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        fs::write(self.at(name), bytes).unwrap();
+        self.at(name)
+    }
+
+    fn files(&self) -> usize {
+        fs::read_dir(self.0.path()).unwrap().count()
+    }
+}
+
+fn put(path: &Path, text: &str) -> Result<(), OutputError> {
+    write(path, &[], Access::Public, |out| {
+        out.write_all(text.as_bytes()).map_err(|source| OutputError::Io { path: path.to_owned(), source })
+    })
+}
+
+#[track_caller]
+fn refused(path: &Path, inputs: &[&Path], words: &str) {
+    let before = fs::read(path).ok();
+    for error in [
+        check(path, inputs).unwrap_err(),
+        Output::create(path, inputs, Access::Public).map(drop).unwrap_err(),
+    ] {
+        assert!(matches!(error, OutputError::Refused { .. }), "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    assert_eq!(fs::read(path).ok(), before);
+}
+
+/// A node of the kernel's null device, or a FIFO; none where this user may not make it.
+fn node(path: &Path, kind: libc::mode_t, device: libc::dev_t) -> Option<()> {
+    let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    // SAFETY: the name ends with a zero byte and outlives the call.
+    (unsafe { libc::mknod(name.as_ptr(), kind | 0o600, device) } == 0).then_some(())
+}
+
+#[test]
+fn a_regular_file_is_replaced_whole_and_keeps_its_mode() {
+    let place = Place::new();
+    let path = place.with("r.html", b"old");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    let mut out = Output::create(&path, &[], Access::Public).unwrap();
+    out.write_all(b"new").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"old", "until it is complete");
+    out.finish().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"new");
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+    let mut out = Output::create(&path, &[], Access::Public).unwrap();
+    out.write_all(b"half").unwrap();
+    drop(out);
+    assert_eq!((fs::read(&path).unwrap(), place.files()), (b"new".to_vec(), 1));
+}
+
+#[test]
+fn what_is_private_is_readable_by_the_user_alone_also_where_it_replaces_what_was_not() {
+    let place = Place::new();
+    let path = place.with("a.trace", b"old");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    Output::create(&path, &[], Access::Private).unwrap().finish().unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn a_link_stays_a_link_and_its_target_is_replaced() {
+    let place = Place::new();
+    fs::create_dir(place.at("elsewhere")).unwrap();
+    let target = place.with("elsewhere/target", b"old");
+    symlink("elsewhere/target", place.at("middle")).unwrap();
+    symlink("middle", place.at("link")).unwrap();
+    put(&place.at("link"), "new").unwrap();
+    assert!(fs::symlink_metadata(place.at("link")).unwrap().is_symlink());
+    assert_eq!(fs::read(&target).unwrap(), b"new");
+    // One that leads to no file yet makes it there.
+    symlink("elsewhere/fresh", place.at("dangling")).unwrap();
+    put(&place.at("dangling"), "made").unwrap();
+    assert_eq!(fs::read(place.at("elsewhere/fresh")).unwrap(), b"made");
+    symlink("nowhere/at/all", place.at("lost")).unwrap();
+    refused(&place.at("lost"), &[], "there is no directory");
+    symlink("ring", place.at("ring")).unwrap();
+    assert!(put(&place.at("ring"), "x").is_err());
+}
+
+#[test]
+fn a_fifo_is_written_to_and_stays_a_fifo() {
+    let place = Place::new();
+    let path = place.at("pipe");
+    node(&path, libc::S_IFIFO, 0).unwrap();
+    let reader = {
+        let path = path.clone();
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            fs::File::open(path).unwrap().read_to_string(&mut text).map(|_| text).unwrap()
+        })
+    };
+    put(&path, "through the pipe").unwrap();
+    assert_eq!(reader.join().unwrap(), "through the pipe");
+    assert!(fs::symlink_metadata(&path).unwrap().file_type().is_fifo());
+}
+
+#[test]
+fn a_device_is_written_to_and_stays_a_device() {
+    let place = Place::new();
+    let path = place.at("null");
+    if node(&path, libc::S_IFCHR, libc::makedev(1, 3)).is_none() {
+        return println!("skipped: device nodes need root");
+    }
+    symlink("null", place.at("link")).unwrap();
+    for name in ["null", "link"] {
+        // A directory mounted `nodev` refuses to open it, which is as well.
+        if let Err(error) = put(&place.at(name), "gone") {
+            assert!(matches!(error, OutputError::Io { .. }), "{error}");
+        }
+        assert!(fs::symlink_metadata(&path).unwrap().file_type().is_char_device());
+    }
+    assert_eq!(place.files(), 2);
+    // A full device says so.
+    let full = place.at("full");
+    node(&full, libc::S_IFCHR, libc::makedev(1, 7)).unwrap();
+    assert!(put(&full, "more").unwrap_err().to_string().contains("full"));
+    // No device of this number exists: a mend that opened it would fail otherwise.
+    let block = place.at("block");
+    node(&block, libc::S_IFBLK, libc::makedev(240, 250)).unwrap();
+    refused(&block, &[], "a block device");
+}
+
+#[test]
+fn an_input_is_never_an_output_by_whatever_name() {
+    let place = Place::new();
+    let input = place.with("s.sql", b"CREATE TABLE t (a);");
+    fs::hard_link(&input, place.at("hard")).unwrap();
+    symlink("s.sql", place.at("soft")).unwrap();
+    for name in ["s.sql", "hard", "soft", "./s.sql", "../"] {
+        let path = place.at(name);
+        if name == "../" {
+            refused(&path, &[&input], "a directory");
+        } else {
+            refused(&path, &[Path::new("other"), &input], "is the input itself");
+        }
+    }
+    // A folder that is read is all files in it; a new one in it may be made.
+    refused(&input, &[place.0.path()], "is the input itself");
+    check(&place.at("new.trace"), &[place.0.path()]).unwrap();
+}
+
+#[test]
+fn a_database_is_never_replaced_and_nothing_is_put_where_sqlite_would_take_it_for_its_own() {
+    let place = Place::new();
+    let mut bytes = b"SQLite format 3\0".to_vec();
+    bytes.resize(4096, 0);
+    let other = place.with("app.db", &bytes);
+    bytes[68..72].copy_from_slice(b"FATM");
+    let results = place.with("r.html", &bytes);
+    refused(&results, &[], "holds results of Fathom");
+    refused(&other, &[], "an SQLite database");
+    symlink("r.html", place.at("link")).unwrap();
+    refused(&place.at("link"), &[], "holds results of Fathom");
+    for end in ["-wal", "-shm", "-journal"] {
+        refused(&place.at(&format!("app.db{end}")), &[], "a part of");
+    }
+    check(&place.at("notes-journal"), &[]).unwrap();
+}
+
+#[test]
+fn what_is_no_file_is_refused() {
+    let place = Place::new();
+    refused(place.0.path(), &[], "a directory; name a file in it");
+    refused(&place.at("new/"), &[], "a directory; name a file in it");
+    refused(&place.at("no/r.html"), &[], "there is no directory");
+    refused(Path::new(""), &[], "names no file");
+    refused(Path::new("/"), &[], "a directory");
+    let _socket = std::os::unix::net::UnixListener::bind(place.at("socket")).unwrap();
+    refused(&place.at("socket"), &[], "no regular file");
+    assert_eq!(place.files(), 1);
+}
+
+#[test]
+fn what_became_something_else_meanwhile_is_not_replaced() {
+    let place = Place::new();
+    let path = place.at("r.html");
+    let out = Output::create(&path, &[], Access::Public).unwrap();
+    node(&path, libc::S_IFIFO, 0).unwrap();
+    assert!(out.finish().unwrap_err().to_string().contains("meanwhile"));
+    assert!(fs::symlink_metadata(&path).unwrap().file_type().is_fifo());
+}
