@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 use crate::OutputError;
-use crate::target::{Target, parent};
+use crate::target::{self, Target, parent};
 
 /// Who may read a file that is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,12 @@ enum To {
 /// What the name leads to must not be written to; it cannot be looked at.
 pub fn check(path: &Path, inputs: &[&Path]) -> Result<(), OutputError> {
     Target::of(path, inputs).map(drop)
+}
+
+/// Whether an output of this name goes to standard output: `-`, or what leads to it.
+#[must_use]
+pub fn is_standard_output(path: &Path) -> bool {
+    target::is_standard_output(path)
 }
 
 /// Writes an output whole: what `fill` gives. `inputs` as in [`check`].

@@ -23,6 +23,6 @@ mod target;
 mod text;
 
 pub use error::OutputError;
-pub use file::{Access, Output, check, write};
+pub use file::{Access, Output, check, is_standard_output, write};
 pub use print::{end, out_line, raw, tell_line};
-pub use text::{lines, shown};
+pub use text::{Shown, lines, shown};

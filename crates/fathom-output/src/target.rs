@@ -47,7 +47,8 @@ impl Target {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(source) => return Err(OutputError::Io { path: path.to_owned(), source }),
         };
-        if bytes.ends_with(b"/") || path.file_name().is_none() || found.as_ref().is_some_and(Metadata::is_dir) {
+        if bytes.ends_with(b"/") || path.file_name().is_none() || found.as_ref().is_some_and(Metadata::is_dir)
+        {
             return refused("a directory; name a file in it".into());
         }
         if let Some(found) = &found {
@@ -62,9 +63,7 @@ impl Target {
                 return Ok(Target::Stream(path.to_owned()));
             }
             if kind.is_block_device() {
-                return refused(
-                    "a block device, and what is on it would be overwritten: name a file".into(),
-                );
+                return refused("a block device, and what is on it would be overwritten: name a file".into());
             }
             if !kind.is_file() {
                 return refused("no regular file: name another one".into());
@@ -111,6 +110,11 @@ fn is_of(input: &Path, found: &Metadata) -> bool {
 fn is_stdout(found: &Metadata) -> bool {
     let own = io::stdout().as_fd().try_clone_to_owned().map(File::from);
     own.and_then(|own| own.metadata()).is_ok_and(|own| same(&own, found))
+}
+
+/// Whether an output of this name goes to standard output.
+pub(crate) fn is_standard_output(path: &Path) -> bool {
+    path.as_os_str() == "-" || fs::metadata(path).is_ok_and(|found| !found.is_dir() && is_stdout(&found))
 }
 
 /// The name at the end of all links, whether there is something of that name or not.

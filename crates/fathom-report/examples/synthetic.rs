@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         make(&db);
         let results = fathom_lab::store::Results::load(&db)?;
-        fathom_report::write_whole(&directory.join(format!("{name}.html")), |out| {
+        fathom_report::write_whole(&directory.join(format!("{name}.html")), &[], |out| {
             fathom_report::html(&results, out)
         })?;
         for (id, _) in fathom_report::figures(&results)? {

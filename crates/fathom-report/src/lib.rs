@@ -3,7 +3,7 @@
 //! Everything starts from a [`Results`] file that the lab has read. [`terminal`] gives what a person reads after a run,
 //! [`html`] the self-contained page, [`figure_svg`] a figure for print, [`csv`] and [`json`] what other programs read,
 //! [`compare_terminal`] what changed between two files. [`write_whole`] puts any of them into a file that appears whole or
-//! not at all. The same model feeds all of them, so no two can disagree.
+//! not at all, and never over what it was read from. The same model feeds all of them, so no two can disagree.
 
 mod answer;
 mod axis;
@@ -24,9 +24,9 @@ mod terminal;
 mod whole;
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use fathom_lab::store::{Results, StoreError};
+use fathom_output::OutputError;
 
 use document::Document;
 
@@ -42,14 +42,9 @@ pub enum ReportError {
     /// The stream that was given cannot be written.
     #[error("the report cannot be written: {0}")]
     Io(#[from] std::io::Error),
-    /// The file cannot be written.
-    #[error("{}: cannot be written: {source}", path.display())]
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// What the operating system says.
-        source: std::io::Error,
-    },
+    /// The file cannot be written, or must not be.
+    #[error(transparent)]
+    File(#[from] OutputError),
     /// There is no figure of this name.
     #[error("no figure {asked:?} in these results; there are: {}", known.join(", "))]
     NoSuchFigure {

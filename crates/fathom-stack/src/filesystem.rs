@@ -101,6 +101,12 @@ file_systems! {
     "minix" kernel("minix"), "mkfs.minix" &["-3"], "--version", UTIL_LINUX_EXTRA, 16, None;
 }
 
+/// The program that makes a file system of this name.
+pub(crate) fn mkfs_of(name: &str) -> Cow<'static, str> {
+    let known = KNOWN.iter().find(|it| it.name == name);
+    known.map_or_else(|| Cow::Owned(format!("mkfs.{name}")), |it| it.mkfs.clone())
+}
+
 /// Block file systems of the kernel that cannot be written.
 const READ_ONLY: &[&str] = &["squashfs", "erofs", "cramfs", "iso9660", "romfs", "fuseblk"];
 

@@ -46,6 +46,7 @@ pub mod signals;
 mod spec;
 mod stack;
 pub mod suggest;
+mod words;
 
 pub use cold::{ColdMethod, cold};
 pub use command::{CommandError, CommandProblem, shell_line};
@@ -61,6 +62,7 @@ pub use noise::{Noise, NoiseMeter, load_warning};
 pub use process::{Rescue, STOOD_STILL};
 pub use spec::{Capability, StackRecord, StackSpec};
 pub use stack::{BlockDevice, Stack, Stacks, check_device};
+pub use words::check_words;
 
 /// Whether this process is root and may so mount file systems, have loop devices, and use root's directories: root's user id, and not
 /// that of a user namespace (`unshare -Ur`, a rootless container), which is an ordinary user outside of it.

@@ -29,6 +29,7 @@ use crate::mountinfo::{Mount, host_of, is_mounted, mounts};
 use crate::process::Rescue;
 use crate::spec::{StackRecord, StackSpec};
 use crate::suggest::{did_you_mean, nearest};
+use crate::words::check_words;
 
 /// Largest image, MiB: beyond it a size is a slip of the unit.
 const LARGEST_MIB: u64 = 16 << 20;
@@ -287,6 +288,7 @@ impl Stacks {
                 "holds an empty word; give one word an item, e.g. [\"-O\", \"^has_journal\"]".into(),
             );
         }
+        check_words(spec).map_err(|(field, problem)| StackError::Spec { field, problem })?;
         let unavailable = |(reason, remedy)| StackError::Unavailable {
             filesystem: spec.filesystem.clone(),
             reason,

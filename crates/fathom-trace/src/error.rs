@@ -59,6 +59,17 @@ pub enum TraceError {
     },
 }
 
+impl From<fathom_output::OutputError> for TraceError {
+    fn from(error: fathom_output::OutputError) -> TraceError {
+        match error {
+            fathom_output::OutputError::Refused { path, problem } => {
+                TraceError::refused(path.display(), problem)
+            }
+            fathom_output::OutputError::Io { path, source } => TraceError::Io { path, source },
+        }
+    }
+}
+
 impl TraceError {
     /// An error of the operating system about `path`.
     pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> TraceError + '_ {

@@ -1,5 +1,8 @@
 //! The command line of Fathom: parse, call, print. No logic of its own.
 
+// `println!` panics where standard output is full or closed, and lets through what a terminal obeys: `say!` and `tell!` do neither.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod cli;
 mod commands;
 mod outcome;
@@ -26,7 +29,14 @@ fn main() -> std::process::ExitCode {
         Command::DeviceServer => return fathom_stack::device::server::main(),
         Command::GuestKeeper => return fathom_stack::guest::relay::keeper::main(),
     };
-    outcome.unwrap_or_else(Outcome::from).exit()
+    let outcome = outcome.unwrap_or_else(Outcome::from);
+    match fathom_output::end() {
+        Ok(()) => outcome.exit(),
+        Err(error) => {
+            fathom_output::tell!("error: standard output: {error}");
+            outcome.or_failed().exit()
+        }
+    }
 }
 
 /// Lets `fathom list | head` end quietly instead of with a panic on a closed pipe.

@@ -1,5 +1,6 @@
 //! How a command ends: exit code 0, 1 (it ran and something failed) or 2 (asked wrongly), and the error that says what to do next.
 
+use fathom_output::tell;
 use std::fmt::Display;
 use std::process::ExitCode;
 
@@ -39,11 +40,11 @@ impl From<Error> for Outcome {
     fn from(error: Error) -> Outcome {
         match error {
             Error::Asked(message) => {
-                eprintln!("error: {message}");
+                tell!("error: {message}");
                 Outcome::Asked
             }
             Error::Failed(message) => {
-                eprintln!("error: {message}");
+                tell!("error: {message}");
                 Outcome::Failed
             }
         }
@@ -51,6 +52,14 @@ impl From<Error> for Outcome {
 }
 
 impl Outcome {
+    /// What came of it where even that could not be printed.
+    pub fn or_failed(self) -> Outcome {
+        match self {
+            Outcome::Good => Outcome::Failed,
+            other => other,
+        }
+    }
+
     /// The exit code.
     pub fn exit(self) -> ExitCode {
         match self {

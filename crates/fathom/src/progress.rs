@@ -1,5 +1,6 @@
 //! Progress on a terminal: a bar with what runs now and the time left. In a pipe nothing, but for the lines of a build that takes minutes.
 
+use fathom_output::tell;
 use std::cell::Cell;
 use std::io::IsTerminal;
 
@@ -34,7 +35,12 @@ impl Bar {
         let left = progress.left.map_or_else(String::new, |left| format!("  {} left", clock(left.as_secs())));
         let failed =
             if progress.failed == 0 { String::new() } else { format!("  {} failed", progress.failed) };
-        bar.set_message(format!("{}/{}  {}{left}{failed}", progress.done, progress.total, progress.label));
+        bar.set_message(format!(
+            "{}/{}  {}{left}{failed}",
+            progress.done,
+            progress.total,
+            fathom_output::shown(&progress.label)
+        ));
     }
 
     /// Removes the bar.
@@ -78,7 +84,7 @@ impl Steps {
             bar.set_position(position);
             bar.set_message(message);
         } else if self.said.replace(message.clone()) != message {
-            eprintln!("{message} …");
+            tell!("{message} …");
         }
     }
 

@@ -64,3 +64,41 @@ fn the_tool_shows_checks_dumps_and_salvages() {
     assert_eq!(mmdb(&["check", "/nowhere/at/all"]).status.code(), Some(1));
     std::fs::remove_dir_all(&base).unwrap();
 }
+
+/// What happened: `mmdb stat` of a directory whose name is no UTF-8 was a panic, and so was help where standard output was full. Names
+/// are now taken as the system has them, and whatever cannot be printed is an error.
+#[test]
+fn a_name_that_is_no_text_and_a_full_output_are_no_panic() {
+    use std::os::unix::ffi::OsStringExt;
+    let base = std::env::temp_dir().join(format!("mmdb-tool-names-{}", std::process::id()));
+    let dir = base.join(std::ffi::OsString::from_vec(b"d\xffb".to_vec()));
+    let db = Database::open(&dir, Options::default()).unwrap();
+    let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"])).unwrap();
+    db.run(|tx| tx.insert(&t, &[1.into()])).unwrap();
+    drop((t, db));
+    let tool = || Command::new(env!("CARGO_BIN_EXE_mmdb"));
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let odd = std::ffi::OsString::from_vec(b"\xff".to_vec());
+    for (words, code) in [
+        (vec!["stat".into(), dir.clone().into_os_string()], 0),
+        (vec!["check".into(), dir.clone().into_os_string()], 0),
+        (vec!["dump".into(), dir.clone().into_os_string()], 0),
+        (vec!["log".into(), dir.clone().into_os_string()], 0),
+        (vec!["--help".into()], 0),
+        (vec!["help".into()], 0),
+        (vec!["dump".into(), dir.clone().into_os_string(), odd.clone()], 2),
+        (vec![odd.clone()], 2),
+        (vec!["stat".into(), odd.clone()], 1),
+    ] {
+        let end = tool().args(&words).output().unwrap();
+        assert_eq!(end.status.code(), Some(code), "{words:?}: {end:?}");
+        let end = tool().args(&words).stdout(full()).output().unwrap();
+        let said = String::from_utf8_lossy(&end.stderr).into_owned();
+        assert_eq!(end.status.code(), Some(code.max(1)), "{words:?}: {said}");
+        assert!(!said.contains("panicked"), "{words:?}: {said}");
+        // Nobody can be told of anything.
+        let end = tool().args(&words).stdout(full()).stderr(full()).status().unwrap();
+        assert_eq!(end.code(), Some(code.max(1)), "{words:?}");
+    }
+    std::fs::remove_dir_all(&base).unwrap();
+}

@@ -753,3 +753,28 @@ fn a_network_of_ones_own_decides_what_is_delivered() {
         (row["delivered_per_s"].as_f64().unwrap(), row["finished_per_s"].as_f64().unwrap());
     assert!((per_s / final_per_s - delivered as f64 / 1000.0).abs() < 0.001, "{row}");
 }
+
+/// `eprintln!` panics where standard error is full, which in the middle of a bench would leave stores and servers behind.
+#[test]
+fn a_full_output_is_an_error_and_no_panic() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let bench = ["bench", "--store", "sqlite", "--side", "receiver", "--threads", "1", "--messages", "50"];
+    for (words, code) in [
+        (&bench[..], 1),
+        (&[&bench[..], &["--json"]].concat(), 1),
+        (&["check", "nowhere"], 2),
+        (&["bench", "--seconds", "-1"], 2),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let command = |words: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_smsc"));
+            command.args(words).current_dir(dir.path()).stdout(full());
+            command
+        };
+        let end = command(words).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(end.status.code(), Some(code), "{words:?}: {}", text(&end.stderr));
+        assert!(!text(&end.stderr).contains("panicked"), "{words:?}: {}", text(&end.stderr));
+        assert_eq!(command(words).stderr(full()).status().unwrap().code(), Some(code), "{words:?}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "{words:?}: stores are left behind");
+    }
+}

@@ -650,6 +650,10 @@ fn check_combination(
             }
         }
     }
+    if let Err((field, problem)) = fathom_stack::check_words(stack) {
+        let key = if field == "mkfs" { "stack.mkfs" } else { "stack.mount" };
+        impossible(key, problem, "only options of the file system may stand here")?;
+    }
     if let Some(path) = &stack.image {
         for (key, given) in
             [("stack.mkfs", !stack.mkfs.is_empty()), ("stack.log_mib", stack.log_mib.is_some())]

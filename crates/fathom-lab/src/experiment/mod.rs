@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 pub use builtin::{Builtin, builtin, builtin_named};
 pub use cells::{Cells, Selection, TraceChoice};
 pub use diagnostic::Diagnostic;
+pub use parse::is_name;
 pub use vocabulary::Vocabulary;
 
 use diagnostic::{Source, Span};

@@ -47,6 +47,17 @@ impl Experiment {
     }
 }
 
+/// What may be called so, in an error.
+const NAME_HINT: &str = "use letters, digits, - and _";
+
+/// Whether a text may be the name of an experiment or the id of a figure. Both become parts of paths, so they have none of a path's own:
+/// letters and digits of ASCII, `-`, `_` and `.`, with a letter, digit or `_` first, 100 at most.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let all = text.chars().all(|it| it.is_ascii_alphanumeric() || "-_.".contains(it));
+    all && text.starts_with(|it: char| it.is_ascii_alphanumeric() || it == '_') && text.len() <= 100
+}
+
 fn read(source_name: &str, text: &str, sources: &[Source]) -> Result<Experiment, Problem> {
     let top = document(text, 0)?;
     for entry in &top {
@@ -62,11 +73,11 @@ fn read(source_name: &str, text: &str, sources: &[Source]) -> Result<Experiment,
     let name_entry =
         get("name").ok_or_else(|| missing("name", "add a line such as: name = \"my-experiment\""))?;
     let name = name_entry.node.text("name")?;
-    if !name.chars().all(|it| it.is_ascii_alphanumeric() || "-_.".contains(it)) {
+    if !is_name(&name) {
         return Err(Problem::new(
             &name_entry.node.span,
             format!("\"{name}\" cannot be a name: it also names a directory"),
-            "use letters, digits, - and _",
+            NAME_HINT,
         ));
     }
     let optional_text = |key: &str| get(key).map(|entry| entry.node.text(key)).transpose();
@@ -490,7 +501,15 @@ impl AxisReader<'_> {
         let need = |key: &str, why: &str| {
             get(key).ok_or_else(|| Problem::new(span, format!("this `[[figure]]` has no `{key}`"), why))
         };
-        let id = need("id", "commands and links call it by that")?.node.text("id")?;
+        let id_entry = need("id", "commands and links call it by that")?;
+        let id = id_entry.node.text("id")?;
+        if !is_name(&id) {
+            return Err(Problem::new(
+                &id_entry.node.span,
+                format!("\"{id}\" cannot be an id: it also names a file"),
+                NAME_HINT,
+            ));
+        }
         let kind = match need("kind", "one of bars, series, split, range")?
             .node
             .word("kind", &["bars", "series", "split", "range"])?

@@ -93,10 +93,25 @@ pub enum StoreError {
         detail: String,
     },
     /// Another process is writing to it.
-    #[error("{}: another process is writing to these results; wait for it, or use another `--out`", path.display())]
+    #[error("{}: {holder} is writing to these results; wait for it, or use another `--out`", path.display())]
     Busy {
         /// The results file.
         path: PathBuf,
+        /// Who it is, as far as that is known.
+        holder: String,
+    },
+    /// What was read is not what was written: the checksum tells.
+    #[error(
+        "{}: the results file is damaged: {} not as written (the checksum differs). Nothing of it is shown, for a wrong number \
+         looks like a measured one. Copy the file once more from where it came, or measure again with another `--out`",
+        path.display(),
+        in_words(what)
+    )]
+    Altered {
+        /// The results file.
+        path: PathBuf,
+        /// Which runs, or that it is the description of the experiment; then `is` or `are`.
+        what: Vec<String>,
     },
     /// Anything else that SQLite or the system reports.
     #[error("{}: {detail}", path.display())]
@@ -106,6 +121,14 @@ pub enum StoreError {
         /// SQLite's or the system's words.
         detail: String,
     },
+}
+
+/// `run 3, run 4 are`: the last is the verb.
+fn in_words(what: &[String]) -> String {
+    match what {
+        [names @ .., verb] => format!("{} {verb}", names.join(", ")),
+        [] => String::new(),
+    }
 }
 
 impl StoreError {
@@ -121,7 +144,9 @@ impl StoreError {
             Some(Code::ReadOnly | Code::CannotOpen | Code::PermissionDenied) => {
                 StoreError::ReadOnly { path, detail }
             }
-            Some(Code::DatabaseBusy | Code::DatabaseLocked) => StoreError::Busy { path },
+            Some(Code::DatabaseBusy | Code::DatabaseLocked) => {
+                StoreError::Busy { path, holder: "another process".into() }
+            }
             Some(_) => StoreError::Other { path, detail },
             // No code: the file's content is not what the schema promises (a type, a JSON text).
             None => StoreError::Corrupt { path, detail },

@@ -2,9 +2,12 @@
 //!
 //! The schema is `schema.sql` beside this file. [`Writer`] makes and fills such a file, one transaction a run, so that
 //! a run is in the file whole or not at all; [`Results`] reads it. A file that is not ours, is damaged, or was written
-//! by a later Fathom is never written to.
+//! by a later Fathom is never written to. Whoever adds runs to a file holds its [`Lock`]; every run has a checksum, and
+//! one that is not as it was written is never reported as a measurement.
 
+mod checksum;
 mod error;
+mod lock;
 mod read;
 mod rows;
 mod write;
@@ -13,6 +16,7 @@ mod write;
 mod tests;
 
 pub use error::StoreError;
+pub use lock::Lock;
 pub use read::Results;
 pub use rows::{
     BlockRow, CellRow, ExperimentRow, IoOfRun, PhaseOfRun, RunRecord, RunRow, RunStatus, TraceOfRun,
@@ -21,7 +25,7 @@ pub use rows::{
 pub use write::Writer;
 
 /// `PRAGMA user_version` of the files this Fathom writes.
-pub const VERSION: i64 = 5;
+pub const VERSION: i64 = 6;
 
 /// `PRAGMA application_id` of every results file: `FATM`.
 pub const APPLICATION_ID: i64 = 0x4641_544D;

@@ -18,7 +18,7 @@ use super::rows::{
     BlockRow, CellRow, ExperimentRow, IoOfRun, PhaseOfRun, RunRow, RunStatus, TraceOfRun, VerifiedRow,
     WarningRow,
 };
-use super::{APPLICATION_ID, StoreError, VERSION};
+use super::{APPLICATION_ID, StoreError, VERSION, checksum};
 
 /// A results file, read: everything but the samples, which are read when asked for.
 #[derive(Debug)]
@@ -69,10 +69,14 @@ impl Results {
                 detail: "its format version is 0: Fathom was stopped while it made the file".into(),
             });
         }
-        let health: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(fail)?;
+        // All that follows is of one moment, also where a run goes on and adds to the file.
+        db.execute_batch("BEGIN").map_err(fail)?;
+        // Not quick_check: samples are found by an index, and only this one compares it with what it leads to.
+        let health: String = db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(fail)?;
         if health != "ok" {
             return Err(StoreError::Corrupt { path: path.to_path_buf(), detail: health });
         }
+        check_sums(path, &db, found)?;
         let experiment = read_experiment(&db).map_err(fail)?;
         let environment = read_all(&db, "SELECT key, value FROM environment", |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
@@ -104,6 +108,11 @@ impl Results {
                 Ok(WarningRow { run: row.get(0)?, text: row.get(1)? })
             })
             .map_err(fail)?;
+        db.execute_batch("COMMIT").map_err(fail)?;
+        if !crate::experiment::is_name(&experiment.name) {
+            let detail = format!("{:?} is no name of an experiment", experiment.name);
+            return Err(StoreError::Corrupt { path: path.to_path_buf(), detail });
+        }
         Ok(Results {
             path: path.to_path_buf(),
             db,
@@ -118,6 +127,12 @@ impl Results {
             verified,
             warnings,
         })
+    }
+
+    /// Whether the file tells by checksums that it is as it was written; files of versions before 6 cannot.
+    #[must_use]
+    pub fn has_checksums(&self) -> bool {
+        self.version >= CHECKSUMS
     }
 
     /// Where the file is.
@@ -201,8 +216,63 @@ impl Results {
     }
 }
 
+/// The first version with checksums.
+const CHECKSUMS: i64 = 6;
+
+/// Refuses a file whose runs are not as they were written.
+fn check_sums(path: &Path, db: &Connection, version: i64) -> Result<(), StoreError> {
+    let fail = |error| StoreError::from_sqlite(path, error);
+    let has_table = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'checksum'";
+    let has_table: bool = db.query_row(has_table, [], |row| row.get(0)).map_err(fail)?;
+    // A damaged version number must not switch the check off.
+    if has_table != (version >= CHECKSUMS) {
+        let detail = match has_table {
+            true => format!("it has checksums, and files of its version {version} have none"),
+            false => "its checksums are gone".to_owned(),
+        };
+        return Err(StoreError::Corrupt { path: path.to_path_buf(), detail });
+    }
+    if !has_table {
+        return Ok(());
+    }
+    let differing = checksum::differing(db).map_err(fail)?;
+    if differing.is_empty() {
+        return Ok(());
+    }
+    let mut what: Vec<String> = differing.iter().take(NAMED).map(|run| name_of(db, *run)).collect();
+    if differing.len() > NAMED {
+        what.push(format!("and {} more", differing.len() - NAMED));
+    }
+    what.push(if differing.len() > 1 { "are".into() } else { "is".into() });
+    Err(StoreError::Altered { path: path.to_path_buf(), what })
+}
+
+/// So many damaged runs are named.
+const NAMED: usize = 5;
+
+/// A run in words, as far as the file still tells.
+fn name_of(db: &Connection, run: i64) -> String {
+    if run == checksum::HEAD {
+        return "the description of experiment, machine and cells".into();
+    }
+    let sql = "SELECT label, block FROM run JOIN cell ON cell.id = run.cell WHERE run.id = ?";
+    let found = db.query_row(sql, [run], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)));
+    match found {
+        Ok((label, block)) => format!("run {run} (cell \"{label}\", repeat {})", block.saturating_add(1)),
+        Err(_) => format!("run {run}"),
+    }
+}
+
 /// Says in words what SQLite would say in a code, before SQLite touches the file.
 fn check_header(path: &Path) -> Result<(), StoreError> {
+    // Asked before it is opened: the other end of a FIFO would be waited for.
+    if let Ok(kind) = std::fs::metadata(path).map(|it| it.file_type())
+        && !kind.is_file()
+        && !kind.is_dir()
+    {
+        let detail = "it is no regular file".into();
+        return Err(StoreError::NotADatabase { path: path.to_path_buf(), detail });
+    }
     let mut file = match std::fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

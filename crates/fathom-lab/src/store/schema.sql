@@ -1,4 +1,4 @@
--- results.db: everything one `fathom run` measured, raw. Version 4 (PRAGMA user_version = 4), journal_mode = WAL,
+-- results.db: everything one `fathom run` measured, raw. Version 6 (PRAGMA user_version = 6), journal_mode = WAL,
 -- PRAGMA application_id = 0x4641544D ('FATM').
 -- Times are nanoseconds unless the name says otherwise; moments are milliseconds since 1970 UTC.
 
@@ -135,3 +135,8 @@ FROM block_request;
 CREATE TABLE verified (run INTEGER NOT NULL REFERENCES run(id), text TEXT NOT NULL);
 
 CREATE TABLE warning (run INTEGER REFERENCES run(id), text TEXT NOT NULL);  -- run NULL = of the whole experiment
+
+CREATE TABLE checksum (                 -- of all rows of a run, written with them (version 6); see store/checksum.rs
+  run INTEGER PRIMARY KEY,              -- 0 = experiment, environment, cells, and warnings of no run
+  sum INTEGER NOT NULL                  -- 64 bits: the sum of the FNV-1a hashes of the rows
+);

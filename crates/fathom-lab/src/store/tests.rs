@@ -324,7 +324,10 @@ fn a_foreign_database_is_refused() {
 fn results_of_an_earlier_version_are_read_but_not_gone_on_with() {
     let place = place();
     drop(filled(&place));
-    rusqlite::Connection::open(&place.file).unwrap().execute_batch("PRAGMA user_version = 1").unwrap();
+    rusqlite::Connection::open(&place.file)
+        .unwrap()
+        .execute_batch("DROP TABLE checksum; PRAGMA user_version = 1")
+        .unwrap();
     let results = Results::load(&place.file).unwrap();
     assert_eq!(results.runs.len(), 2);
     let error = Writer::resume(results).unwrap_err().to_string();
@@ -336,12 +339,12 @@ fn a_newer_version_is_refused() {
     let place = place();
     drop(filled(&place));
     let db = rusqlite::Connection::open(&place.file).unwrap();
-    db.execute_batch("PRAGMA user_version = 6; PRAGMA journal_mode = DELETE").unwrap();
+    db.execute_batch("PRAGMA user_version = 7; PRAGMA journal_mode = DELETE").unwrap();
     drop(db);
     let error = refusal(&std::fs::read(&place.file).unwrap());
     assert_eq!(
         error,
-        "R: results of format version 6; this Fathom reads up to version 5. Use the Fathom that wrote it, or a newer one"
+        "R: results of format version 7; this Fathom reads up to version 6. Use the Fathom that wrote it, or a newer one"
     );
 }
 
@@ -401,4 +404,118 @@ fn results_in_a_read_only_directory_can_be_read() {
     let loaded = Results::load(&place.file);
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(loaded.unwrap().runs.len(), 2);
+}
+
+/// What happened: two `fathom run --resume` on one results file ran at the same time, disturbed each other's measurements, and the
+/// second one's runs failed one by one on rows that were there already. The mend: whoever adds runs holds a lock of the kernel on the
+/// file, which ends with the process, whatever ends that.
+#[test]
+fn one_at_a_time_adds_runs_and_the_others_are_told_who_it_is() {
+    let place = place();
+    drop(filled(&place));
+    let writer = Writer::resume(Results::load(&place.file).unwrap()).unwrap();
+    let error = Writer::resume(Results::load(&place.file).unwrap()).unwrap_err().to_string();
+    assert!(error.contains(&format!("(process {})", std::process::id())), "{error}");
+    assert!(error.contains("is writing to these results; wait for it"), "{error}");
+    assert!(Lock::take(&place.file).is_err());
+    // Reports may be read meanwhile.
+    assert_eq!(Results::load(&place.file).unwrap().runs.len(), 2);
+    writer.close(None).unwrap();
+    Writer::resume(Results::load(&place.file).unwrap()).unwrap().close(None).unwrap();
+    // A new file is locked from its first moment on, and one that was dropped is free.
+    let other = place.file.with_file_name("other.db");
+    let writer = Writer::create(&other, &experiment(), &BTreeMap::new(), &[cell(1, "wal")]).unwrap();
+    assert!(matches!(Lock::take(&other), Err(StoreError::Busy { .. })));
+    drop(writer);
+    Lock::take(&other).unwrap();
+}
+
+#[test]
+fn results_that_another_run_has_added_to_since_they_were_read_are_not_gone_on_with() {
+    let place = place();
+    drop(filled(&place));
+    let read_before = Results::load(&place.file).unwrap();
+    let mut first = Writer::resume(Results::load(&place.file).unwrap()).unwrap();
+    first.record(&record(1, 1, RunStatus::Done)).unwrap();
+    first.close(None).unwrap();
+    let error = Writer::resume(read_before).unwrap_err();
+    assert!(matches!(error, StoreError::Busy { .. }), "{error}");
+}
+
+/// What happened: of 220 results files with one flipped bit, 12 gave another CSV without a word: SQLite's check sees that numbers are
+/// where they belong, not that they are the ones that were measured. The harm is a wrong result that looks like every other. The mend: a
+/// checksum for each run over all its rows, asked at every reading.
+#[test]
+fn a_row_that_is_not_as_it_was_written_is_told_with_its_run() {
+    for (change, says) in [
+        (
+            "UPDATE sample SET wall_ns = wall_ns + 1 WHERE run = 1 AND seq = 2",
+            "run 1 (cell \"wal\", repeat 1) is not as written",
+        ),
+        ("UPDATE phase SET p50_ns = 4 WHERE run = 2", "run 2 (cell \"wal\", repeat 2) is not as written"),
+        ("UPDATE block_request SET bytes = 1 WHERE request = 1", "run 1 "),
+        ("DELETE FROM verified WHERE run = 1", "run 1 "),
+        (
+            "UPDATE cell SET label = 'delete' WHERE id = 1",
+            "the description of experiment, machine and cells is not",
+        ),
+        ("UPDATE environment SET value = '6.17'", "the description"),
+        ("UPDATE checksum SET sum = sum + 1 WHERE run = 2", "run 2 "),
+        ("DELETE FROM checksum WHERE run = 2", "run 2 "),
+        (
+            "UPDATE run SET floor_ns = 80000",
+            "run 1 (cell \"wal\", repeat 1), run 2 (cell \"wal\", repeat 2) are not",
+        ),
+        ("PRAGMA user_version = 5", "it has checksums"),
+        ("DROP TABLE checksum", "its checksums are gone"),
+    ] {
+        let place = place();
+        drop(filled(&place));
+        rusqlite::Connection::open(&place.file).unwrap().execute_batch(change).unwrap();
+        let error = Results::load(&place.file).unwrap_err().to_string();
+        assert!(error.contains("the results file is damaged: ") && error.contains(says), "{change}: {error}");
+    }
+}
+
+#[test]
+fn an_earlier_file_without_checksums_says_so_and_a_vacuumed_one_is_as_good() {
+    let place = place();
+    assert!(filled(&place).has_checksums());
+    let db = rusqlite::Connection::open(&place.file).unwrap();
+    db.execute_batch("VACUUM").unwrap();
+    assert_eq!(Results::load(&place.file).unwrap().runs.len(), 2);
+    db.execute_batch("DROP TABLE checksum; PRAGMA user_version = 5").unwrap();
+    assert!(!Results::load(&place.file).unwrap().has_checksums());
+}
+
+#[test]
+fn a_name_that_is_a_path_is_refused_also_where_it_comes_from_results() {
+    use crate::experiment::{Experiment, is_name};
+    for name in ["", ".", "..", "../x", "a/b", ".hidden", "-x", "a b", "a\u{1b}[2J"] {
+        assert!(!is_name(name), "{name:?}");
+    }
+    assert!(["P4-T3", "first-look", "points", "a.b_c", "_x"].into_iter().all(is_name));
+    let file = |name: &str, id: &str| {
+        let rest = "[workload]\nname = \"mobibench-sql\"\n[[figure]]\nkind = \"bars\"\nphases = [\"insert\"]";
+        Experiment::parse("mine.toml", &format!("name = \"{name}\"\n{rest}\nid = \"{id}\"\n"))
+    };
+    file("mine", "rate").unwrap();
+    assert!(file("..", "rate").unwrap_err().to_string().starts_with("mine.toml:1: \"..\" cannot be a name"));
+    let error = file("mine", "../x").unwrap_err().to_string();
+    assert!(error.starts_with("mine.toml:7: \"../x\" cannot be an id: it also names a file"), "{error}");
+    // The name in the file itself, with a checksum that is right.
+    let place = place();
+    let row = ExperimentRow { name: "../x".into(), ..experiment() };
+    Writer::create(&place.file, &row, &BTreeMap::new(), &[cell(1, "wal")]).unwrap().close(None).unwrap();
+    let error = Results::load(&place.file).unwrap_err().to_string();
+    assert!(error.contains("\"../x\" is no name of an experiment"), "{error}");
+}
+
+#[test]
+fn a_fifo_is_not_waited_for() {
+    let place = place();
+    let name = std::ffi::CString::new(place.file.to_str().unwrap()).unwrap();
+    // SAFETY: the name ends with a zero byte and outlives the call.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    assert!(Results::load(&place.file).unwrap_err().to_string().contains("it is no regular file"));
 }

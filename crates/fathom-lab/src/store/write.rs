@@ -9,13 +9,15 @@ use rusqlite::{Connection, OpenFlags, Statement, ToSql, params, params_from_iter
 
 use super::read;
 use super::rows::{CellRow, ExperimentRow, RunRecord, RunStatus, TraceRecord};
-use super::{APPLICATION_ID, Results, SCHEMA, StoreError, VERSION};
+use super::{APPLICATION_ID, Lock, Results, SCHEMA, StoreError, VERSION, checksum};
 
 /// The one writer of a results file.
 #[derive(Debug)]
 pub struct Writer {
+    // Fields are dropped in this order, and the lock's file must be closed last: see `Lock`.
     db: Connection,
     path: PathBuf,
+    lock: Lock,
 }
 
 /// SQLite integers are signed; a count beyond 2^63 ns (292 years) cannot be measured, so saturating loses nothing.
@@ -36,8 +38,8 @@ impl Writer {
         cells: &[CellRow],
     ) -> Result<Writer, StoreError> {
         // `create_new` decides between two processes that start at once; SQLite takes an empty file for a new database.
-        match std::fs::OpenOptions::new().write(true).create_new(true).open(path) {
-            Ok(_) => {}
+        let lock = match std::fs::OpenOptions::new().write(true).create_new(true).open(path) {
+            Ok(file) => Lock::of(path, file)?,
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 return Err(StoreError::Exists { path: path.to_path_buf() });
             }
@@ -47,8 +49,8 @@ impl Writer {
             Err(error) => {
                 return Err(StoreError::ReadOnly { path: path.to_path_buf(), detail: error.to_string() });
             }
-        }
-        let made = Self::fill(path, experiment, environment, cells);
+        };
+        let made = Self::fill(path, lock, experiment, environment, cells);
         if made.is_err() {
             // The file is ours, seconds old and holds nothing: a next attempt must not find it in its way.
             for suffix in ["", "-wal", "-shm", "-journal"] {
@@ -62,6 +64,7 @@ impl Writer {
 
     fn fill(
         path: &Path,
+        lock: Lock,
         experiment: &ExperimentRow,
         environment: &BTreeMap<String, String>,
         cells: &[CellRow],
@@ -71,7 +74,7 @@ impl Writer {
         Connection::open(path)
             .and_then(|db| db.pragma_update(None, "application_id", APPLICATION_ID))
             .map_err(fail)?;
-        let mut writer = Self::connect(path)?;
+        let mut writer = Self::connect(path, lock)?;
         let db = &mut writer.db;
         let transaction = db.transaction().map_err(fail)?;
         transaction.execute_batch(SCHEMA).map_err(fail)?;
@@ -113,6 +116,7 @@ impl Writer {
                 )
                 .map_err(fail)?;
         }
+        checksum::store_head(&transaction).map_err(fail)?;
         transaction.pragma_update(None, "user_version", VERSION).map_err(fail)?;
         transaction.commit().map_err(fail)?;
         Ok(writer)
@@ -121,18 +125,28 @@ impl Writer {
     /// Opens a results file that was read, and so checked, to go on with it (`--resume`).
     ///
     /// # Errors
-    /// A file that cannot be written, or was begun in an earlier format.
+    /// A file that cannot be written, or was begun in an earlier format; one that another process writes to, or has written to since
+    /// it was read.
     pub fn resume(results: Results) -> Result<Writer, StoreError> {
         let path = results.path().to_path_buf();
         if results.version < VERSION {
             return Err(StoreError::Older { path, found: results.version, written: VERSION });
         }
         // Its connection closes first: the last one to close removes the write-ahead log.
+        let seen: Vec<(i64, RunStatus)> = results.runs.iter().map(|run| (run.id, run.status)).collect();
         drop(results);
-        Self::connect(&path)
+        let lock = Lock::take(&path)?;
+        // Between reading and locking another one may have begun and ended.
+        let now = Results::load(&path)?;
+        if now.runs.iter().map(|run| (run.id, run.status)).ne(seen) {
+            let holder = "another process (which has ended just now)".to_owned();
+            return Err(StoreError::Busy { path, holder });
+        }
+        drop(now);
+        Self::connect(&path, lock)
     }
 
-    fn connect(path: &Path) -> Result<Writer, StoreError> {
+    fn connect(path: &Path, lock: Lock) -> Result<Writer, StoreError> {
         let fail = |error| StoreError::from_sqlite(path, error);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(path, flags).map_err(fail)?;
@@ -149,7 +163,7 @@ impl Writer {
         }
         db.pragma_update(None, "foreign_keys", true).map_err(fail)?;
         db.pragma_update(None, "synchronous", "full").map_err(fail)?;
-        Ok(Writer { db, path: path.to_path_buf() })
+        Ok(Writer { db, path: path.to_path_buf(), lock })
     }
 
     /// Where the file is.
@@ -188,6 +202,10 @@ impl Writer {
                 params![row.cell, row.block],
             )?;
         }
+        transaction.execute(
+            "DELETE FROM checksum WHERE run IN (SELECT id FROM run WHERE cell = ? AND block = ? AND status = 'failed')",
+            params![row.cell, row.block],
+        )?;
         transaction.execute(
             "DELETE FROM run WHERE cell = ? AND block = ? AND status = 'failed'",
             params![row.cell, row.block],
@@ -287,6 +305,8 @@ impl Writer {
                 params![word(&durability), row.cell],
             )?;
         }
+        checksum::store_run(&transaction, run)?;
+        checksum::store_head(&transaction)?;
         transaction.commit()?;
         Ok(run)
     }
@@ -303,6 +323,7 @@ impl Writer {
                 transaction
                     .execute("UPDATE cell SET skipped = ? WHERE id = ?", params![cell.skipped, cell.id])?;
             }
+            checksum::store_head(&transaction)?;
             transaction.commit()
         };
         write().map_err(|error| StoreError::from_sqlite(&path, error))
@@ -323,6 +344,7 @@ impl Writer {
                     params![text],
                 )?;
             }
+            checksum::store_head(&transaction)?;
             transaction.commit()
         };
         write().map_err(|error| StoreError::from_sqlite(&path, error))
@@ -333,10 +355,14 @@ impl Writer {
     /// # Errors
     /// A full disk.
     pub fn environment(&mut self, key: &str, value: &str) -> Result<(), StoreError> {
-        self.db
-            .execute("INSERT OR REPLACE INTO environment VALUES (?, ?)", params![key, value])
-            .map(drop)
-            .map_err(|error| StoreError::from_sqlite(&self.path, error))
+        let path = self.path.clone();
+        let mut write = || {
+            let transaction = self.db.transaction()?;
+            transaction.execute("INSERT OR REPLACE INTO environment VALUES (?, ?)", params![key, value])?;
+            checksum::store_head(&transaction)?;
+            transaction.commit()
+        };
+        write().map_err(|error| StoreError::from_sqlite(&path, error))
     }
 
     /// Marks the experiment as complete at `finished_ms` (none: runs are missing), brings the WAL back into the file
@@ -345,9 +371,16 @@ impl Writer {
     /// # Errors
     /// A full disk.
     pub fn close(self, finished_ms: Option<i64>) -> Result<(), StoreError> {
-        let Writer { db, path } = self;
+        // The lock is dropped when the connection is closed.
+        let Writer { mut db, path, lock: _lock } = self;
         let fail = |error| StoreError::from_sqlite(&path, error);
-        db.execute("UPDATE experiment SET finished_ms = ?", params![finished_ms]).map_err(fail)?;
+        let mut mark = || {
+            let transaction = db.transaction()?;
+            transaction.execute("UPDATE experiment SET finished_ms = ?", params![finished_ms])?;
+            checksum::store_head(&transaction)?;
+            transaction.commit()
+        };
+        mark().map_err(fail)?;
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(fail)?;
         db.close().map_err(|(_, error)| fail(error))
     }

@@ -26,7 +26,7 @@ fn page(directory: &Path, name: &str, make: impl Fn(&Path)) -> PathBuf {
     make(&db);
     let results = Results::load(&db).unwrap();
     let path = directory.join(format!("{name}.html"));
-    fathom_report::write_whole(&path, |out| fathom_report::html(&results, out)).unwrap();
+    fathom_report::write_whole(&path, &[], |out| fathom_report::html(&results, out)).unwrap();
     path
 }
 
@@ -280,7 +280,7 @@ fn half_a_million_executions_stay_usable() {
     assert!(results.sample_count().unwrap() > 500_000);
     let path = directory.join("large.html");
     let start = Instant::now();
-    fathom_report::write_whole(&path, |out| fathom_report::html(&results, out)).unwrap();
+    fathom_report::write_whole(&path, &[], |out| fathom_report::html(&results, out)).unwrap();
     let made = start.elapsed();
     let size = std::fs::metadata(&path).unwrap().len();
     println!("{} samples: {made:.2?}, {size} bytes", results.sample_count().unwrap());
@@ -330,7 +330,7 @@ fn a_million_requests_are_drawn_zoomed_and_told() {
     let results = Results::load(&db).unwrap();
     let path = directory.join("blocks.html");
     let start = Instant::now();
-    fathom_report::write_whole(&path, |out| fathom_report::html(&results, out)).unwrap();
+    fathom_report::write_whole(&path, &[], |out| fathom_report::html(&results, out)).unwrap();
     let size = std::fs::metadata(&path).unwrap().len();
     println!("a million requests: {:.2?}, {size} bytes", start.elapsed());
     assert!(size < 4_000_000, "{size} bytes");

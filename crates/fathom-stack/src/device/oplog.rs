@@ -208,15 +208,15 @@ impl OperationLog {
     /// A new log at `path`; with `data`, what is written to the device is kept beside it, in `path.data`.
     ///
     /// # Errors
-    /// A file cannot be made, or takes nothing.
+    /// A file is there already or cannot be made, or takes nothing.
     pub fn create(path: &Path, data: bool) -> io::Result<OperationLog> {
-        let mut file = File::create(path)?;
+        let mut file = File::create_new(path)?;
         let mut head = [0; HEAD];
         head[..8].copy_from_slice(MAGIC);
         // Now, so that there is a place in which to tell that there is no place.
         file.write_all(&head)?;
         let records = BufWriter::with_capacity(1 << 18, file.try_clone()?);
-        let data = data.then(|| File::create(data_of(path))).transpose()?;
+        let data = data.then(|| File::create_new(data_of(path))).transpose()?;
         let data = data.map(|file| (BufWriter::with_capacity(1 << 20, file), 0));
         Ok(OperationLog { file, records: Some(records), data, end: End::Open })
     }

@@ -41,6 +41,8 @@ pub struct Anonymised {
 /// # Errors
 /// A trace that is damaged or torn; one of an encrypted database or of a database with a virtual table; a full disk.
 pub fn anonymise(input: &Path, out: &Path, seed: u64) -> Result<Anonymised, TraceError> {
+    // Before the minutes that it may take.
+    fathom_output::check(out, &[input])?;
     let mut vocabulary = Vocabulary::new(seed);
     let images = Images::unpack(input, &mut vocabulary)?;
     for (database, path) in &images.paths {
@@ -55,7 +57,7 @@ pub fn anonymise(input: &Path, out: &Path, seed: u64) -> Result<Anonymised, Trac
         Image::open(&file, &shown)?.visit(&mut Replace(&vocabulary), true)?;
         check(path, &shown)?;
     }
-    let mut writer = Writer::create(out)?;
+    let mut writer = Writer::create_beside(out, &[input])?;
     let mut asks_schema = AsksSchema::default();
     for record in Reader::open(input)? {
         let record = record?;

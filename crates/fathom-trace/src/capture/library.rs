@@ -27,7 +27,9 @@ pub fn write_preload(directory: &Path) -> Result<PathBuf, TraceError> {
 /// Writes the loadable extension to `path`, for programs that bring an SQLite of their own.
 ///
 /// # Errors
-/// A place that cannot be written.
+/// A place that cannot or must not be written.
 pub fn write_extension(path: &Path) -> Result<(), TraceError> {
-    std::fs::write(path, EXTENSION).map_err(TraceError::io(path))
+    fathom_output::write(path, &[], fathom_output::Access::Public, |out| {
+        out.write_all(EXTENSION).map_err(TraceError::io(path))
+    })
 }

@@ -54,6 +54,14 @@ pub struct Captured {
 /// A program that cannot be started; a directory that cannot be written. What was captured is kept in the spool's directory when
 /// the trace cannot be written, and the error names it.
 pub fn capture(request: &Request, say: &mut dyn FnMut(&str)) -> Result<Captured, TraceError> {
+    let inputs = named_files(&request.command);
+    let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
+    // Before the program does what cannot be done twice.
+    fathom_output::check(&request.out, &inputs)?;
+    if fathom_output::is_standard_output(&request.out) {
+        let what = request.out.display();
+        return Err(TraceError::refused(what, "the program writes to standard output itself: name a file"));
+    }
     let beside = request.out.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let parent =
         std::path::absolute(request.spool.as_deref().unwrap_or(beside)).map_err(TraceError::io(beside))?;
@@ -70,7 +78,7 @@ pub fn capture(request: &Request, say: &mut dyn FnMut(&str)) -> Result<Captured,
     let (status, left) = wait::run(command, say)?;
     let what = request.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let origin = Origin { how: "capture".into(), what, unix_s: 0, anonymised: false };
-    let mut writer = Writer::create(&request.out)?;
+    let mut writer = Writer::create_beside(&request.out, &inputs)?;
     let merged = match merge(spool.path(), origin, &mut writer) {
         Ok(merged) if merged.events == 0 => {
             let unseen = Some(program::why_unseen(program));
@@ -90,6 +98,11 @@ pub fn capture(request: &Request, say: &mut dyn FnMut(&str)) -> Result<Captured,
             Err(TraceError::refused("the trace could not be written", problem))
         }
     }
+}
+
+/// Files that the command line names: the program, and what it is told to work on. A trace must not replace them.
+fn named_files(command: &[OsString]) -> Vec<PathBuf> {
+    command.iter().map(PathBuf::from).filter(|word| word.is_file()).collect()
 }
 
 /// Ours first, then what the user preloads.

@@ -1,10 +1,9 @@
 //! Writing a trace, record by record.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::NamedTempFile;
+use fathom_output::{Access, Output};
 use zstd::bulk::Compressor;
 
 use super::chunk::{HEADER_BYTES, Header, Kind, RAW_MAX, Storage, is_in_proportion};
@@ -64,7 +63,7 @@ impl Totals {
 /// Writes a trace. The file has its name only when [`Writer::finish`] has ended it; dropped before, it leaves nothing.
 pub struct Writer {
     path: PathBuf,
-    file: BufWriter<NamedTempFile>,
+    file: BufWriter<Output>,
     compressor: Compressor<'static>,
     /// Records of the chunk that is being filled; empty when none is.
     pending: Vec<u8>,
@@ -76,15 +75,23 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a trace that will be the file at `path`, replacing what is there. Until it is finished it is a hidden file
-    /// beside it. Only the user may read it: a trace holds what the application's users wrote.
+    /// Begins a trace that will be the file at `path`, replacing what is there by the rules of [`fathom_output`]. Until it is finished
+    /// it is a hidden file beside it. Only the user may read it: a trace holds what the application's users wrote.
     ///
     /// # Errors
-    /// A directory that does not exist or cannot be written.
+    /// A directory that does not exist or cannot be written; a place that must not be written to, such as a database.
     pub fn create(path: &Path) -> Result<Writer, TraceError> {
+        Writer::create_beside(path, &[])
+    }
+
+    /// As [`Writer::create`], of a trace that is made of `inputs`: files, and directories with all files in them. None of them is
+    /// replaced, whatever name it goes by.
+    ///
+    /// # Errors
+    /// As [`Writer::create`]; the trace would replace an input.
+    pub fn create_beside(path: &Path, inputs: &[&Path]) -> Result<Writer, TraceError> {
         let io = |source| TraceError::Io { path: path.to_owned(), source };
-        let directory = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = tempfile::Builder::new().prefix(".fathom-trace-").tempfile_in(directory).map_err(io)?;
+        let file = Output::create(path, inputs, Access::Private)?;
         let mut header = Vec::with_capacity(super::HEADER_BYTES);
         header.extend_from_slice(&MAGIC);
         header.extend_from_slice(&VERSION.to_le_bytes());
@@ -181,8 +188,7 @@ impl Writer {
         let path = self.path;
         let io = |source| TraceError::Io { path: path.clone(), source };
         let file = self.file.into_inner().map_err(|error| io(error.into_error()))?;
-        file.as_file().sync_all().map_err(io)?;
-        file.persist(&path).map(|_: File| ()).map_err(|error| io(error.error))?;
+        file.finish()?;
         Ok(totals)
     }
 }

@@ -75,7 +75,8 @@ pub fn import(request: &Request) -> Result<Imported, TraceError> {
         Some(format) => format,
         None => find_out(path)?,
     };
-    let writer = Writer::create(&request.out)?;
+    let inputs: Vec<&Path> = request.starts.iter().chain([path]).map(PathBuf::as_path).collect();
+    let writer = Writer::create_beside(&request.out, &inputs)?;
     let origin = Origin { how: "import".into(), what: path.display().to_string(), ..Origin::default() };
     if format == Format::Spool {
         return import_spool(path, Origin { how: "capture".into(), ..origin }, writer);

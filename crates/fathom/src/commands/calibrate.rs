@@ -1,5 +1,6 @@
 //! `fathom stack calibrate`: measures a device and writes its model.
 
+use fathom_output::say;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use fathom_lab::schedule::Interrupt;
@@ -11,11 +12,8 @@ use crate::progress::Said;
 
 /// Does what was asked.
 pub fn run(asked: &Calibrate) -> super::Result {
-    if let Some(out) = &asked.out
-        && std::fs::canonicalize(out)
-            .is_ok_and(|out| std::fs::canonicalize(&asked.path).is_ok_and(|path| out == path))
-    {
-        return Err(Error::asked("--out is what is measured: give another file"));
+    if let Some(out) = &asked.out {
+        super::check_output("--out", out, what_is_read(asked).as_slice())?;
     }
     let ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_millis());
     let calibration = Calibration {
@@ -42,18 +40,25 @@ pub fn run(asked: &Calibrate) -> super::Result {
     // What is written can be loaded, or it is not written.
     let model = Model::parse("the model", &text).map_err(Error::failed)?;
     match &asked.out {
-        None => print!("{text}"),
+        None => fathom_output::raw(&text),
         Some(file) => {
-            fathom_report::write_whole(file, |out| Ok(out.write_all(text.as_bytes())?))
-                .map_err(Error::failed)?;
-            println!("{}.", model.in_short());
+            super::write_text("--out", file, what_is_read(asked).as_slice(), &text)?;
+            if fathom_output::is_standard_output(file) {
+                return Ok(Outcome::Good);
+            }
+            say!("{}.", model.in_short());
             let shown = if file.components().count() == 1 {
                 format!("./{}", file.display())
             } else {
                 file.display().to_string()
             };
-            println!("Use it with:  fathom stack up --fs ext4 --device {shown}");
+            say!("Use it with:  fathom stack up --fs ext4 --device {shown}");
         }
     }
     Ok(Outcome::Good)
+}
+
+/// What is measured where it is a file or a device; files in a directory are not read.
+fn what_is_read(asked: &Calibrate) -> Option<&std::path::Path> {
+    (!asked.path.is_dir()).then_some(&*asked.path)
 }

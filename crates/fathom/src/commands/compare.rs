@@ -22,6 +22,6 @@ pub fn run(asked: &Compare) -> super::Result {
     if asked.json {
         return super::print_json(&changes);
     }
-    print!("{}", fathom_report::compare_terminal(&a, &b, &super::style()).map_err(Error::failed)?);
+    fathom_output::raw(&fathom_report::compare_terminal(&a, &b, &super::style()).map_err(Error::failed)?);
     Ok(Outcome::Good)
 }

@@ -2,6 +2,7 @@
 
 use crate::cli::Doctor;
 use crate::outcome::Outcome;
+use fathom_output::say;
 
 /// Prints every capability. Exit code 0: an absent capability is information, not a failure.
 pub fn run(asked: &Doctor) -> super::Result {
@@ -12,21 +13,21 @@ pub fn run(asked: &Doctor) -> super::Result {
     let width = capabilities.iter().map(|one| one.name.len()).max().unwrap_or(0);
     for one in &capabilities {
         let mark = if one.present { "yes" } else { "no " };
-        println!("  {mark}  {:width$}  {}", one.name, one.detail);
+        say!("  {mark}  {:width$}  {}", one.name, one.detail);
         if !one.present && !one.remedy.is_empty() {
-            println!("       {:width$}  to get it:  {}", "", one.remedy);
+            say!("       {:width$}  to get it:  {}", "", one.remedy);
         }
     }
     let absent = capabilities.iter().filter(|one| !one.present).count();
-    println!();
+    say!();
     if absent == 0 {
-        println!("Everything Fathom can use is here.");
+        say!("Everything Fathom can use is here.");
     } else {
-        println!(
+        say!(
             "{absent} of {} are missing; cells that need them are skipped with the reason.",
             capabilities.len()
         );
     }
-    println!("Next:  fathom run first-look");
+    say!("Next:  fathom run first-look");
     Ok(Outcome::Good)
 }

@@ -1,6 +1,7 @@
 //! `fathom list`: experiments, workloads, engines, file systems, modelled devices and profiles of applications.
 
 use fathom_lab::experiment::{self, Builtin, Experiment};
+use fathom_output::say;
 use fathom_stack::suggest::{did_you_mean, nearest};
 use fathom_trace::synthesise::profiles;
 use fathom_workload::params::Parameter;
@@ -13,7 +14,7 @@ use crate::outcome::{Error, Outcome};
 pub fn run(asked: &List) -> super::Result {
     if let Some(name) = &asked.show {
         let builtin = experiment::builtin_named(name).ok_or_else(|| unknown_experiment(name))?;
-        print!("{}", builtin.source);
+        fathom_output::raw(builtin.source);
         return Ok(Outcome::Good);
     }
     let kinds = match asked.kind {
@@ -38,13 +39,13 @@ pub fn run(asked: &List) -> super::Result {
     let detail = asked.kind.is_some();
     for (place, kind) in kinds.into_iter().enumerate() {
         if place > 0 {
-            println!();
+            say!();
         }
         print_kind(kind, detail);
     }
     if !detail {
-        println!();
-        println!(
+        say!();
+        say!(
             "More:  fathom list workloads | engines | filesystems | devices | profiles      fathom list --show NAME"
         );
     }
@@ -67,7 +68,7 @@ fn title_and_paper(one: &Builtin) -> (String, Option<String>) {
 fn print_kind(kind: Kind, detail: bool) {
     match kind {
         Kind::Experiments => {
-            println!("Experiments  (fathom run NAME)");
+            say!("Experiments  (fathom run NAME)");
             print_rows(experiment::builtin().iter().map(|one: &Builtin| {
                 let (title, paper) = title_and_paper(one);
                 let paper = paper.map_or_else(String::new, |paper| format!(" [{paper}]"));
@@ -75,7 +76,7 @@ fn print_kind(kind: Kind, detail: bool) {
             }));
         }
         Kind::Workloads => {
-            println!("Workloads  ([workload] of an experiment file)");
+            say!("Workloads  ([workload] of an experiment file)");
             for one in fathom_workload::registry::workloads() {
                 print_rows([(one.name.to_owned(), one.summary.to_owned())]);
                 if detail {
@@ -84,7 +85,7 @@ fn print_kind(kind: Kind, detail: bool) {
             }
         }
         Kind::Engines => {
-            println!("Engines  ([engine] of an experiment file)");
+            say!("Engines  ([engine] of an experiment file)");
             for one in fathom_workload::engine::engines() {
                 print_rows([(one.name.to_owned(), one.summary.to_owned())]);
                 if detail {
@@ -93,7 +94,7 @@ fn print_kind(kind: Kind, detail: bool) {
             }
         }
         Kind::Filesystems => {
-            println!("File systems  ([stack] of an experiment file)");
+            say!("File systems  ([stack] of an experiment file)");
             print_rows(fathom_stack::available_filesystems().into_iter().map(|one| {
                 let text = match (one.present, one.remedy.is_empty()) {
                     (true, _) => one.detail,
@@ -104,24 +105,24 @@ fn print_kind(kind: Kind, detail: bool) {
             }));
         }
         Kind::Profiles => {
-            println!(
+            say!(
                 "Made-up traces  (profile of the workload trace; fathom trace synthesise PROFILE; fathom run … --trace PROFILE)"
             );
             for one in profiles() {
                 print_rows([(one.name.clone(), one.title.clone())]);
                 if detail {
-                    println!("      stands for {}", one.stands_for);
+                    say!("      stands for {}", one.stands_for);
                     for source in &one.sources {
-                        println!("      from: {source}");
+                        say!("      from: {source}");
                     }
                     for assumption in &one.assumed {
-                        println!("      assumed: {assumption}");
+                        say!("      assumed: {assumption}");
                     }
                 }
             }
         }
         Kind::Devices => {
-            println!("Modelled devices  (`device` of [stack]; fathom stack up --device NAME)");
+            say!("Modelled devices  (`device` of [stack]; fathom stack up --device NAME)");
             for one in fathom_stack::device::presets() {
                 print_rows([(one.name.clone(), one.title.clone())]);
                 if detail {
@@ -134,18 +135,18 @@ fn print_kind(kind: Kind, detail: bool) {
 
 /// What the model says in one line, where it is from, and what is assumed.
 fn print_device(model: &fathom_stack::device::Model) {
-    println!("      {}", model.in_short());
+    say!("      {}", model.in_short());
     for source in &model.sources {
-        println!("      from: {source}");
+        say!("      from: {source}");
     }
     for assumption in &model.assumptions {
-        println!("      assumed: {assumption}");
+        say!("      assumed: {assumption}");
     }
 }
 
 fn print_rows(rows: impl IntoIterator<Item = (String, String)>) {
     for (name, text) in rows {
-        println!("  {name:20}  {text}");
+        say!("  {name:20}  {text}");
     }
 }
 
@@ -153,8 +154,8 @@ fn print_parameters(parameters: &[Parameter]) {
     for one in parameters {
         let default = one.default.json().map_or_else(String::new, |value| format!("; default {value}"));
         let unit = if one.unit.is_empty() { String::new() } else { format!(" {}", one.unit) };
-        println!("      {:22}  {}{unit}{default}", one.name, one.kind.describe());
-        println!("      {:22}  {}", "", one.description);
+        say!("      {:22}  {}{unit}{default}", one.name, one.kind.describe());
+        say!("      {:22}  {}", "", one.description);
     }
 }
 

@@ -12,7 +12,12 @@ pub mod status;
 pub mod trace;
 pub mod worker;
 
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+
 use fathom_lab::store::{Results, StoreError};
+use fathom_output::{OutputError, tell};
+use fathom_report::ReportError;
 
 use crate::outcome::{Error, Outcome};
 
@@ -22,7 +27,9 @@ pub type Result = std::result::Result<Outcome, Error>;
 /// Prints a value as JSON for a machine to read.
 pub fn print_json(value: &impl serde::Serialize) -> Result {
     let text = serde_json::to_string_pretty(value).map_err(Error::failed)?;
-    println!("{text}");
+    // A person at a terminal is shown what it would obey; a program gets what is there.
+    let text = if std::io::stdout().is_terminal() { fathom_output::lines(&text) } else { text };
+    fathom_output::raw(&(text + "\n"));
     Ok(Outcome::Good)
 }
 
@@ -45,14 +52,64 @@ fn columns() -> Option<usize> {
 }
 
 /// Reads a results file that was named on the command line.
-pub fn load(file: &std::path::Path) -> std::result::Result<Results, Error> {
-    Results::load(file).map_err(|error| match error {
+pub fn load(file: &Path) -> std::result::Result<Results, Error> {
+    let results = Results::load(file).map_err(|error| match error {
         StoreError::Missing { .. } => Error::asked(error),
+        other => Error::failed(other),
+    })?;
+    if !results.has_checksums() {
+        tell!(
+            "note: {}: no checksum: an earlier Fathom wrote it, and damage may go unnoticed",
+            file.display()
+        );
+    }
+    Ok(results)
+}
+
+/// A path that is handed on as text.
+pub fn text_path<'a>(option: &str, path: &'a Path) -> std::result::Result<&'a str, Error> {
+    path.to_str().ok_or_else(|| {
+        let problem = "its path is not text (UTF-8): move or rename what is not";
+        Error::asked(format!("{option} {}: {problem}", path.display()))
+    })
+}
+
+/// Says what is wrong with an output before anything is made; `inputs` is all that the command reads.
+pub fn check_output(option: &str, file: &Path, inputs: &[&Path]) -> std::result::Result<(), Error> {
+    fathom_output::check(file, inputs).map_err(|error| refused_or_failed(option, error))
+}
+
+/// Writes the HTML report; a reader never sees half of it.
+pub fn write_html(
+    option: &str,
+    results: &Results,
+    file: &Path,
+    inputs: &[&Path],
+) -> std::result::Result<(), Error> {
+    write(option, file, inputs, |out| fathom_report::html(results, out))
+}
+
+/// Writes a text as a file.
+pub fn write_text(option: &str, file: &Path, inputs: &[&Path], text: &str) -> std::result::Result<(), Error> {
+    write(option, file, inputs, |out| Ok(out.write_all(text.as_bytes())?))
+}
+
+fn write(
+    option: &str,
+    file: &Path,
+    inputs: &[&Path],
+    fill: impl FnOnce(&mut dyn Write) -> std::result::Result<(), ReportError>,
+) -> std::result::Result<(), Error> {
+    fathom_report::write_whole(file, inputs, fill).map_err(|error| match error {
+        ReportError::File(error) => refused_or_failed(option, error),
         other => Error::failed(other),
     })
 }
 
-/// Writes the HTML report; a reader never sees half of it.
-pub fn write_html(results: &Results, file: &std::path::Path) -> std::result::Result<(), Error> {
-    fathom_report::write_whole(file, |out| fathom_report::html(results, out)).map_err(Error::failed)
+/// A name that must not be written to was asked for wrongly; all else has failed here.
+fn refused_or_failed(option: &str, error: OutputError) -> Error {
+    match error {
+        OutputError::Refused { .. } => Error::asked(format!("{option} {error}")),
+        OutputError::Io { .. } => Error::failed(format!("{option} {error}")),
+    }
 }

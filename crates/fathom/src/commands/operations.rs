@@ -1,5 +1,6 @@
 //! `fathom stack operations FILE`: what reached a modelled device.
 
+use fathom_output::tell;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 
@@ -31,7 +32,7 @@ fn told(file: &Path, end: &End) -> Outcome {
         End::Open => Outcome::Good,
         End::OperationsLost(_) | End::DataLost(_) => Outcome::Failed,
     };
-    eprintln!("warning: {} is not all: {end}", file.display());
+    tell!("warning: {} is not all: {end}", file.display());
     outcome
 }
 

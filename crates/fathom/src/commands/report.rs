@@ -1,38 +1,45 @@
 //! `fathom report RESULTS.db`: tables, the HTML report, figures and exports.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 use fathom_lab::store::Results;
+use fathom_output::{Shown, tell};
 
 use crate::cli::Report;
 use crate::outcome::{Error, Outcome};
 
 /// Prints or writes what was asked for; without an option, the tables.
 pub fn run(asked: &Report) -> super::Result {
+    let inputs = [&*asked.results];
+    check_outputs(asked)?;
     let results = super::load(&asked.results)?;
     if let Some(file) = &asked.html {
-        super::write_html(&results, file)?;
-        eprintln!("Report: {}", file.display());
+        super::write_html("--html", &results, file, &inputs)?;
+        tell!("Report: {}", file.display());
     }
+    // What was just written is not overwritten by the figure.
+    let inputs: Vec<&Path> = inputs.into_iter().chain(asked.html.as_deref()).collect();
     match (&asked.figure, &asked.svg) {
         (Some(id), Some(file)) => {
-            write_text(file, &figure(&results, id)?)?;
-            eprintln!("Figure {id}: {}", file.display());
+            super::write_text("--svg", file, &inputs, &figure(&results, id)?)?;
+            tell!("Figure {id}: {}", file.display());
         }
-        (Some(id), None) => print!("{}", figure(&results, id)?),
+        (Some(id), None) => fathom_output::raw(&figure(&results, id)?),
         (None, Some(directory)) => {
             std::fs::create_dir_all(directory)
-                .map_err(|error| Error::failed(format!("{}: {error}", directory.display())))?;
+                .map_err(|error| Error::failed(format!("--svg {}: {error}", directory.display())))?;
             for (id, _) in fathom_report::figures(&results).map_err(Error::failed)? {
                 let file = directory.join(format!("{id}.svg"));
-                write_text(&file, &figure(&results, &id)?)?;
-                eprintln!("Figure {id}: {}", file.display());
+                super::write_text("--svg", &file, &inputs, &figure(&results, &id)?)?;
+                tell!("Figure {id}: {}", file.display());
             }
         }
         (None, None) => {}
     }
-    let out = &mut std::io::stdout().lock();
+    let stdout = std::io::stdout().lock();
+    // A person at a terminal is shown what it would obey; a program gets what is there.
+    let out: &mut dyn Write = if stdout.is_terminal() { &mut Shown::new(stdout) } else { &mut { stdout } };
     if (asked.blocks || asked.requests) && results.traces.is_empty() {
         return Err(Error::asked(format!(
             "{}: these results hold no block trace: run with `--set instruments.blocks=true`",
@@ -51,8 +58,9 @@ pub fn run(asked: &Report) -> super::Result {
         fathom_report::json(&results, asked.samples, out).map_err(Error::failed)?;
     } else if asked.html.is_none() && asked.figure.is_none() && asked.svg.is_none() {
         let text = fathom_report::terminal(&results, &super::style()).map_err(Error::failed)?;
-        out.write_all(text.as_bytes()).map_err(Error::failed)?;
+        fathom_output::raw(&text);
     }
+    out.flush().map_err(|error| Error::failed(format!("standard output: {error}")))?;
     Ok(Outcome::Good)
 }
 
@@ -63,6 +71,39 @@ fn figure(results: &Results, id: &str) -> Result<String, Error> {
     })
 }
 
-fn write_text(file: &Path, text: &str) -> Result<(), Error> {
-    fathom_report::write_whole(file, |out| Ok(out.write_all(text.as_bytes())?)).map_err(Error::failed)
+/// Says what is wrong with the outputs before any of them is written.
+fn check_outputs(asked: &Report) -> Result<(), Error> {
+    let inputs = [&*asked.results];
+    let mut to_stdout = Vec::new();
+    for (option, path) in [("--html", &asked.html), ("--svg", &asked.svg)] {
+        let Some(path) = path else { continue };
+        if fathom_output::is_standard_output(path) {
+            to_stdout.push(option);
+        }
+        // Without --figure, --svg names a directory.
+        if option == "--html" || asked.figure.is_some() {
+            super::check_output(option, path, &inputs)?;
+        } else if path.exists() && !path.is_dir() || path.as_os_str() == "-" {
+            return Err(Error::asked(format!(
+                "--svg {}: no directory: name one for all figures, or with --figure ID a file for that one",
+                path.display()
+            )));
+        }
+    }
+    let data = [
+        ("--csv", asked.csv),
+        ("--json", asked.json),
+        ("--blocks", asked.blocks),
+        ("--requests", asked.requests),
+    ];
+    to_stdout.extend(data.iter().filter(|(_, is_asked)| *is_asked).map(|(option, _)| *option));
+    // `--requests --json` is one output.
+    let several = to_stdout.iter().filter(|option| !(asked.requests && **option == "--json")).count() > 1;
+    if several && to_stdout.iter().any(|option| matches!(*option, "--html" | "--svg")) {
+        return Err(Error::asked(format!(
+            "{}: both would go to standard output; name a file for one",
+            to_stdout.join(" and ")
+        )));
+    }
+    Ok(())
 }

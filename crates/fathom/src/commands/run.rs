@@ -1,5 +1,6 @@
 //! `fathom run`: experiment → plan → runs → results.db → table and report.
 
+use fathom_output::{say, tell};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use fathom_lab::conduct::{self, Prepared, Request, RunError};
 use fathom_lab::experiment::{self, Experiment, Selection, TraceChoice};
 use fathom_lab::plan::Plan;
 use fathom_lab::schedule::{Interrupt, Local, Summary};
-use fathom_lab::store::{Results, StoreError};
+use fathom_lab::store::{Lock, Results, StoreError};
 use fathom_stack::suggest::{did_you_mean, nearest};
 use fathom_trace::synthesise::{NAMES, profile};
 
@@ -45,9 +46,10 @@ pub fn run(asked: &Run) -> super::Result {
         time_limit: asked.time_limit.map(Duration::from_secs),
         command: String::new(),
     };
+    text_paths(asked, &request.out)?;
     let prepared = conduct::prepare(&request).map_err(wrong_or_failed)?;
     for warning in &prepared.cells.warnings {
-        eprintln!("warning: {warning}");
+        tell!("warning: {warning}");
     }
     if asked.plan {
         print_plan(&prepared.plan, prepared.turns.len());
@@ -59,12 +61,42 @@ pub fn run(asked: &Run) -> super::Result {
     let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
     request.directory = working_directory(asked, &request.out)?;
+    let inputs = inputs(asked, &request);
+    let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
+    let report = report_file(asked, &request.out);
+    super::check_output("the report", &report, &inputs)?;
     if asked.out.is_none() && !asked.resume && request.out.exists() {
         let aside = move_aside(&request.out)?;
-        eprintln!("Earlier results are kept as {}", aside.display());
+        tell!("Earlier results are kept as {}", aside.display());
     }
     let summary = carry_out(asked, &request, prepared, interrupt)?;
-    finish(asked, &name, &request.out, &summary)
+    finish(asked, &name, &request.out, (&report, &inputs), &summary)
+}
+
+/// Refuses paths that are no text: a worker is told its directory in JSON, which has texts only, so every run would fail.
+fn text_paths(asked: &Run, out: &Path) -> Result<(), Error> {
+    for (option, path) in [("--dir", asked.dir.as_deref()), ("--out", Some(out))] {
+        let Some(path) = path else { continue };
+        super::text_path(option, &std::path::absolute(path).map_err(Error::asked)?)?;
+    }
+    Ok(())
+}
+
+/// Every file that is read: the experiment and the traces.
+fn inputs(asked: &Run, request: &Request) -> Vec<PathBuf> {
+    let traces =
+        request.selection.traces.iter().filter(|it| it.parameter == "file").map(|it| it.value.clone());
+    traces.chain([asked.experiment.clone()]).map(PathBuf::from).collect()
+}
+
+/// Where the report goes: beside the results.
+fn report_file(asked: &Run, file: &Path) -> PathBuf {
+    if asked.out.is_none() {
+        return file.with_file_name("report.html");
+    }
+    let mut name = file.file_stem().unwrap_or_default().to_owned();
+    name.push(".html");
+    file.with_file_name(name)
 }
 
 fn wrong_or_failed(error: RunError) -> Error {
@@ -102,8 +134,15 @@ fn results_file(asked: &Run, name: &str) -> Result<PathBuf, Error> {
         Some(file) => file.clone(),
         None => conduct::default_out(name),
     };
-    if file.is_dir() {
-        return Err(Error::asked(format!("--out {}: a directory; name a file in it", file.display())));
+    let refused = |problem: &str| Err(Error::asked(format!("--out {}: {problem}", file.display())));
+    if file.is_dir() || file.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        return refused("a directory; name a file in it");
+    }
+    if file.as_os_str() == "-" || file.file_name().is_none() {
+        return refused("results are kept in a file: name one");
+    }
+    if asked.out.is_some() && report_file(asked, &file) == file {
+        return refused("the report would have this name: end that of the results in .db");
     }
     if asked.out.is_some() && !asked.resume && file.exists() {
         // What is no results file cannot be gone on with either.
@@ -135,8 +174,9 @@ fn trace(word: &str) -> Result<TraceChoice, Error> {
     )))
 }
 
-/// The disk under test: `--dir`, or where the results are.
+/// The disk under test: `--dir`, or where the results are. The directory of the results is made.
 fn working_directory(asked: &Run, file: &Path) -> Result<PathBuf, Error> {
+    let parent = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let directory = match &asked.dir {
         Some(directory) => {
             let kind = std::fs::metadata(directory).map_err(|error| {
@@ -150,24 +190,30 @@ fn working_directory(asked: &Run, file: &Path) -> Result<PathBuf, Error> {
             }
             directory.clone()
         }
-        None => {
-            let parent = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            std::fs::create_dir_all(parent).map_err(|error| {
-                Error::failed(format!("{}: {error}; choose another place with --out", parent.display()))
-            })?;
-            parent.to_path_buf()
-        }
+        None => parent.to_path_buf(),
     };
+    std::fs::create_dir_all(parent).map_err(|error| {
+        Error::failed(format!("{}: {error}; choose another place with --out", parent.display()))
+    })?;
     std::path::absolute(&directory)
         .map_err(|error| Error::failed(format!("{}: {error}", directory.display())))
 }
 
 /// Renames results (with their report and write-ahead log) to the first free number: `results.1.db`.
 fn move_aside(file: &Path) -> Result<PathBuf, Error> {
+    // Never from under another run: SQLite's files of both would be mixed up.
+    let _lock = Lock::take(file).map_err(Error::failed)?;
     let numbered = |number: u32| file.with_file_name(format!("results.{number}.db"));
-    let number = (1..).find(|number| !numbered(*number).exists()).unwrap_or(u32::MAX);
+    let its_report = |number: u32| file.with_file_name(format!("report.{number}.html"));
+    let is_free = |path: PathBuf| path.symlink_metadata().is_err();
+    let number =
+        (1..).find(|number| is_free(numbered(*number)) && is_free(its_report(*number))).unwrap_or(u32::MAX);
     let aside = numbered(number);
-    let beside = |path: &Path, end: &str| PathBuf::from(format!("{}{end}", path.display()));
+    let beside = |path: &Path, end: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        PathBuf::from(name)
+    };
     for end in ["-wal", "-shm"] {
         if beside(file, end).exists() {
             rename(&beside(file, end), &beside(&aside, end))?;
@@ -175,7 +221,7 @@ fn move_aside(file: &Path) -> Result<PathBuf, Error> {
     }
     let report = file.with_file_name("report.html");
     if report.exists() {
-        rename(&report, &file.with_file_name(format!("report.{number}.html")))?;
+        rename(&report, &its_report(number))?;
     }
     rename(file, &aside)?;
     Ok(aside)
@@ -196,17 +242,17 @@ fn carry_out(
     // rest might be somebody else's, which `stack down --leftovers` is asked for.
     let swept = fathom_stack::sweep();
     for label in &swept.removed {
-        eprintln!("Removed what a killed run had left: {label}");
+        tell!("Removed what a killed run had left: {label}");
     }
     for reason in &swept.failed {
-        eprintln!("warning: {reason}");
+        tell!("warning: {reason}");
     }
     let mut world = Local::new(request.directory.clone(), interrupt)
         .map_err(|error| Error::failed(format!("this program's own path: {error}")))?;
     let plan = &prepared.plan;
     if !asked.quiet {
         let running = plan.cells.iter().filter(|cell| cell.skipped.is_none()).count();
-        eprintln!(
+        tell!(
             "{}: {running} cells × {} runs in {}",
             plan.experiment,
             plan.repeats,
@@ -220,34 +266,37 @@ fn carry_out(
 }
 
 /// Prints the table, writes the report, and says what to do next.
-fn finish(asked: &Run, name: &str, file: &Path, summary: &Summary) -> super::Result {
+fn finish(
+    asked: &Run,
+    name: &str,
+    file: &Path,
+    (report, inputs): (&Path, &[&Path]),
+    summary: &Summary,
+) -> super::Result {
     for (label, reason) in &summary.failed {
-        eprintln!("failed: {label}: {reason}");
+        tell!("failed: {label}: {reason}");
     }
     let results = Results::load(file).map_err(Error::failed)?;
     if summary.done > 0 {
         if !asked.quiet {
             let text = fathom_report::terminal(&results, &super::style()).map_err(Error::failed)?;
-            println!("{text}");
+            fathom_output::raw(&(text + "\n"));
         }
-        let report = file.with_file_name(if asked.out.is_some() {
-            format!("{}.html", file.file_stem().unwrap_or_default().to_string_lossy())
-        } else {
-            "report.html".into()
-        });
-        super::write_html(&results, &report)?;
-        println!("Report: {}      Again: {}", report.display(), results.experiment.command);
+        super::write_html("the report", &results, report, inputs)?;
+        say!("Report: {}      Again: {}", report.display(), results.experiment.command);
     }
     if summary.interrupted {
         let resume = if asked.resume { String::new() } else { " --resume".into() };
-        eprintln!(
+        tell!(
             "Stopped: {} runs are kept, {} are missing. Go on with:  {}{resume}",
-            summary.done, summary.missing, results.experiment.command
+            summary.done,
+            summary.missing,
+            results.experiment.command
         );
         return Ok(Outcome::Failed);
     }
     if !summary.failed.is_empty() {
-        eprintln!(
+        tell!(
             "error: {} of {} runs failed; their numbers are not used. Make them again with --resume",
             summary.failed.len(),
             summary.failed.len() + summary.done
@@ -255,7 +304,7 @@ fn finish(asked: &Run, name: &str, file: &Path, summary: &Summary) -> super::Res
         return Ok(Outcome::Failed);
     }
     if !asked.quiet && name == "first-look" {
-        println!("Next:   fathom run journal-modes --quick      (file systems; needs root)      fathom list");
+        say!("Next:   fathom run journal-modes --quick      (file systems; needs root)      fathom list");
     }
     Ok(Outcome::Good)
 }
@@ -270,23 +319,23 @@ fn say_skipped(plan: &Plan) {
         }
     }
     for (reason, count) in reasons {
-        eprintln!("skipped {count} of {total} cells: {reason}");
+        tell!("skipped {count} of {total} cells: {reason}");
     }
 }
 
 fn print_plan(plan: &Plan, to_make: usize) {
-    println!("{}: {} runs of each cell, seed {}", plan.experiment, plan.repeats, plan.seed);
+    say!("{}: {} runs of each cell, seed {}", plan.experiment, plan.repeats, plan.seed);
     for cell in &plan.cells {
         match &cell.skipped {
-            None => println!("  {:4}  {}", cell.id, cell.label),
-            Some(reason) => println!("  {:4}  {}  skipped: {reason}", cell.id, cell.label),
+            None => say!("  {:4}  {}", cell.id, cell.label),
+            Some(reason) => say!("  {:4}  {}  skipped: {reason}", cell.id, cell.label),
         }
     }
     let planned = plan.turns().len();
     if to_make == planned {
-        println!("{planned} runs in all");
+        say!("{planned} runs in all");
     } else {
-        println!("{to_make} runs to make of {planned} in all; the others are there already");
+        say!("{to_make} runs to make of {planned} in all; the others are there already");
     }
 }
 

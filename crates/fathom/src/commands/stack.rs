@@ -1,5 +1,6 @@
 //! `fathom stack up|down|list`: a file system of a chosen kind, mounted, for the user's own program.
 
+use fathom_output::{say, tell};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -22,10 +23,10 @@ pub fn run(asked: &Stack) -> super::Result {
             let kept = named::list().into_iter().find(|it| it.name == *name).and_then(|it| it.spec.keep);
             named::down(name).map_err(wrong_or_failed)?;
             match kept {
-                None => println!("{name} is down; its image is gone."),
-                Some(path) if path.exists() => println!("{name} is down; its image is {}", path.display()),
+                None => say!("{name} is down; its image is gone."),
+                Some(path) if path.exists() => say!("{name} is down; its image is {}", path.display()),
                 Some(path) => {
-                    println!("{name} is down; its image {} is not there any more.", path.display());
+                    say!("{name} is down; its image {} is not there any more.", path.display());
                 }
             }
             Ok(Outcome::Good)
@@ -44,7 +45,9 @@ pub fn run(asked: &Stack) -> super::Result {
 
 fn up(asked: &StackUp) -> super::Result {
     let absolute = |option: &str, path: &Path| {
-        std::path::absolute(path).map_err(|error| Error::asked(format!("{option}: {error}")))
+        let path = std::path::absolute(path).map_err(|error| Error::asked(format!("{option}: {error}")))?;
+        super::text_path(option, &path).map(drop)?;
+        Ok(path)
     };
     let file =
         |option: &str, path: &Option<PathBuf>| path.as_deref().map(|path| absolute(option, path)).transpose();
@@ -88,23 +91,23 @@ fn up(asked: &StackUp) -> super::Result {
         made
     });
     let made = made.map_err(in_options)?;
-    println!("{}", made.path.display());
-    eprintln!("{name}: {} on {}, mounted {}", made.record.filesystem, made.record.device, made.record.mount);
+    say!("{}", made.path.display());
+    tell!("{name}: {} on {}, mounted {}", made.record.filesystem, made.record.device, made.record.mount);
     for warning in &made.record.warnings {
-        eprintln!("warning: {warning}");
+        tell!("warning: {warning}");
     }
     if !spec.device.is_empty() {
-        eprintln!("Watch the device with:  fathom stack status {name} --watch");
+        tell!("Watch the device with:  fathom stack status {name} --watch");
     }
-    eprintln!("Take it down with:  fathom stack down {name}");
+    tell!("Take it down with:  fathom stack down {name}");
     Ok(Outcome::Good)
 }
 
 /// Ends this process, whose guard then undoes what there is of the stack.
 fn stopped(name: &str) -> ! {
     match named::list().iter().any(|it| it.name == name) {
-        true => eprintln!("Stopped when {name} was up already. Take it down with:  fathom stack down {name}"),
-        false => eprintln!("Stopped: what there was of {name} is being removed."),
+        true => tell!("Stopped when {name} was up already. Take it down with:  fathom stack down {name}"),
+        false => tell!("Stopped: what there was of {name} is being removed."),
     }
     std::process::exit(1)
 }
@@ -119,7 +122,7 @@ fn down_all(leftovers: bool) -> super::Result {
     let named = if leftovers { Report::default() } else { named::down_all() };
     let stacks = Stacks::here().with_patience(BUSY);
     let ending = stacks.wait_for_guards(ENDING, &mut |it| {
-        eprintln!(
+        tell!(
             "waiting for {}, whose owner (process {}) has ended and whose guard is taking it down …",
             it.name.as_ref().unwrap_or(&it.label),
             it.owner_pid
@@ -135,17 +138,17 @@ fn down_all(leftovers: bool) -> super::Result {
         ));
     }
     for label in named.removed.iter().chain(&dead.removed) {
-        println!("removed {label}");
+        say!("removed {label}");
     }
     let failed: Vec<_> = named.failed.iter().chain(&dead.failed).collect();
     for reason in &failed {
-        eprintln!("error: {reason}");
+        tell!("error: {reason}");
     }
     if !failed.is_empty() {
         return Ok(Outcome::Failed);
     }
     if named.removed.is_empty() && dead.removed.is_empty() {
-        println!(
+        say!(
             "{}",
             if leftovers {
                 "Nothing was left behind."
@@ -165,17 +168,17 @@ fn kernel(source: Option<PathBuf>, jobs: Option<usize>) -> super::Result {
     let built = Build { source, jobs, agent }.run(&mut |step| steps.show(step));
     steps.clear();
     let kernel = built.map_err(Error::failed)?;
-    println!("{}: {}", kernel.title(), kernel.path.display());
-    println!("  from {} (SHA-256 {})", kernel.source, kernel.source_sha256);
-    println!("  it has {}", kernel.filesystems.join(", "));
-    println!("Next:  fathom run journal-modes --quick --set stack.filesystem=f2fs,vfat");
+    say!("{}: {}", kernel.title(), kernel.path.display());
+    say!("  from {} (SHA-256 {})", kernel.source, kernel.source_sha256);
+    say!("  it has {}", kernel.filesystems.join(", "));
+    say!("Next:  fathom run journal-modes --quick --set stack.filesystem=f2fs,vfat");
     Ok(Outcome::Good)
 }
 
 fn remove_kernel() -> super::Result {
     match Kernel::remove().map_err(Error::failed)? {
-        Some(path) => println!("removed {}", path.display()),
-        None => println!("There is no guest kernel."),
+        Some(path) => say!("removed {}", path.display()),
+        None => say!("There is no guest kernel."),
     }
     Ok(Outcome::Good)
 }
@@ -186,7 +189,7 @@ fn list(json: bool) -> super::Result {
         return super::print_json(&stacks);
     }
     if stacks.is_empty() {
-        println!("No stack is up.  fathom stack up --fs ext4 --name lab");
+        say!("No stack is up.  fathom stack up --fs ext4 --name lab");
     }
     let state = |one: &Named| match (&one.problem, one.up) {
         (Some(_), _) => "broken".to_owned(),
@@ -196,7 +199,7 @@ fn list(json: bool) -> super::Result {
     let widest = |of: &dyn Fn(&Named) -> usize, least| stacks.iter().map(of).fold(least, usize::max);
     let (names, states) = (widest(&|one| one.name.len(), 12), widest(&|one| state(one).len(), 8));
     for one in &stacks {
-        println!(
+        say!(
             "  {:names$}  {:states$}  {:6} MiB  {}",
             one.name,
             state(one),
@@ -204,14 +207,14 @@ fn list(json: bool) -> super::Result {
             one.path.display()
         );
         if let Some(problem) = &one.problem {
-            println!("      {problem}\n      remove it with:  fathom stack down {}", one.name);
+            say!("      {problem}\n      remove it with:  fathom stack down {}", one.name);
         }
     }
     for left in fathom_stack::leftovers().into_iter().filter(|left| left.dead && left.elsewhere.is_none()) {
-        println!("  left behind by process {}: {} ({})", left.owner_pid, left.label, left.path.display());
+        say!("  left behind by process {}: {} ({})", left.owner_pid, left.label, left.path.display());
         // Not `--all`, which takes everybody's stacks.
         let what = left.name.as_deref().unwrap_or("--leftovers");
-        println!("      remove it with:  fathom stack down {what}");
+        say!("      remove it with:  fathom stack down {what}");
     }
     Ok(Outcome::Good)
 }

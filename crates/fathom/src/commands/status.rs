@@ -1,5 +1,6 @@
 //! `fathom stack status`: what the modelled devices under named stacks are doing.
 
+use fathom_output::{say, tell};
 use std::io::Write;
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ pub fn run(asked: &Status) -> super::Result {
         return watch(one, seconds, asked.count.unwrap_or(u64::MAX), asked.json);
     }
     if chosen.is_empty() && !asked.json {
-        println!(
+        say!(
             "No stack on a modelled device is up.  fathom stack up --fs ext4 --device sd-sandisk-extreme --name card"
         );
     }
@@ -54,7 +55,7 @@ pub fn run(asked: &Status) -> super::Result {
             }
             Ok(None) => {}
             Err(error) => {
-                eprintln!("error: {}: {error}", one.name);
+                tell!("error: {}: {error}", one.name);
                 outcome = Outcome::Failed;
             }
         }
@@ -64,8 +65,8 @@ pub fn run(asked: &Status) -> super::Result {
 
 fn show(one: &Named, statistics: &Statistics, json: bool) {
     match json {
-        true => println!("{}", as_json(one, statistics)),
-        false => print!("{}", as_text(one, statistics)),
+        true => fathom_output::raw(&format!("{}\n", as_json(one, statistics))),
+        false => fathom_output::raw(&fathom_output::lines(&as_text(one, statistics))),
     }
 }
 
@@ -107,7 +108,7 @@ fn watch(one: &Named, seconds: f64, count: u64, json: bool) -> super::Result {
             Ok(now) => now.unwrap_or_default(),
             // Taken down meanwhile, as it should be.
             Err(_) if goes(&one.name) => {
-                eprintln!("{} is down.", one.name);
+                tell!("{} is down.", one.name);
                 return Ok(Outcome::Good);
             }
             Err(error) => return Err(wrong_or_failed(error)),

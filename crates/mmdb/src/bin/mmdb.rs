@@ -1,8 +1,10 @@
 //! The `mmdb` tool: looks at a closed database. `mmdb help` tells how.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 use mmdb::{Options, Snapshot, read_log, salvage};
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const HELP: &str = "\
@@ -22,33 +24,37 @@ The database must be closed. DIR and the log directories are only read. Exit cod
 fn main() -> ExitCode {
     let mut words = Vec::new();
     let mut options = Options::default();
-    let mut args = std::env::args().skip(1);
+    let mut help = false;
+    // As the system has them: a directory's name need not be text.
+    let mut args = std::env::args_os().skip(1);
     while let Some(a) = args.next() {
-        match (a.as_str(), a.starts_with('-')) {
-            ("--stream", _) => match args.next() {
+        match (a.to_str(), a.as_encoded_bytes().starts_with(b"-")) {
+            (Some("--stream"), _) => match args.next() {
                 Some(d) => options.stream_dirs.push(PathBuf::from(d)),
                 None => return usage("--stream needs a directory"),
             },
-            ("-h" | "--help", _) => {
-                print!("{HELP}");
-                return ExitCode::SUCCESS;
-            }
-            (_, true) => return usage(&format!("unknown option {a}")),
+            (Some("-h" | "--help"), _) => help = true,
+            (_, true) => return usage(&format!("unknown option {}", a.display())),
             _ => words.push(a),
         }
     }
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let command = words.first().map(|word| word.to_string_lossy().into_owned());
+    let rest: Vec<&Path> = words.iter().skip(1).map(Path::new).collect();
     let mut out = BufWriter::new(io::stdout().lock());
-    let done = match words[..] {
-        ["help"] => write!(out, "{HELP}").map_err(Failure::Output),
-        ["stat", dir] => stat(dir, &options, &mut out),
-        ["check", dir] => check(dir, &options, &mut out),
-        ["dump", dir] => dump(dir, None, &options, &mut out),
-        ["dump", dir, table] => dump(dir, Some(table), &options, &mut out),
-        ["salvage", dir, new] => save(dir, new, &options, &mut out),
-        ["log", dir] => log(dir, &options, &mut out),
-        [] => return usage("no command"),
-        [c, ..] => return usage(&format!("cannot do {c} with {} arguments", words.len() - 1)),
+    let done = match (command.as_deref(), &rest[..]) {
+        _ if help => write!(out, "{HELP}").map_err(Failure::Output),
+        (Some("help"), []) => write!(out, "{HELP}").map_err(Failure::Output),
+        (Some("stat"), [dir]) => stat(dir, &options, &mut out),
+        (Some("check"), [dir]) => check(dir, &options, &mut out),
+        (Some("dump"), [dir]) => dump(dir, None, &options, &mut out),
+        (Some("dump"), [dir, table]) => match table.to_str() {
+            Some(table) => dump(dir, Some(table), &options, &mut out),
+            None => return usage(&format!("there is no table {}: its name is no text", table.display())),
+        },
+        (Some("salvage"), [dir, new]) => save(dir, new, &options, &mut out),
+        (Some("log"), [dir]) => log(dir, &options, &mut out),
+        (None, _) => return usage("no command"),
+        (Some(c), _) => return usage(&format!("cannot do {c} with {} arguments", rest.len())),
     };
     match done.and_then(|()| out.flush().map_err(Failure::Output)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -81,16 +87,26 @@ impl From<io::Error> for Failure {
 type Done = Result<(), Failure>;
 
 fn usage(what: &str) -> ExitCode {
-    eprint!("mmdb: {what}\n\n{HELP}");
+    tell(&format!("mmdb: {what}\n\n{HELP}"));
     ExitCode::from(2)
 }
 
+/// `eprint!` panics where standard error is full or closed; then there is nobody to tell.
+fn tell(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// A name without what a terminal would obey: control characters by their code.
+fn shown(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { c.escape_unicode().to_string() } else { c.into() }).collect()
+}
+
 fn fail(what: &str) -> ExitCode {
-    eprintln!("mmdb: {what}");
+    tell(&format!("mmdb: {what}\n"));
     ExitCode::FAILURE
 }
 
-fn stat(dir: &str, options: &Options, out: &mut impl Write) -> Done {
+fn stat(dir: &Path, options: &Options, out: &mut impl Write) -> Done {
     let s = Snapshot::load(dir, options)?;
     let r = s.report();
     writeln!(out, "last commit        {}", r.cut)?;
@@ -100,11 +116,11 @@ fn stat(dir: &str, options: &Options, out: &mut impl Write) -> Done {
     writeln!(out, "log frames         {} ({} bytes)", r.frames, r.log_bytes)?;
     writeln!(out, "frames dropped     {} (behind the cut, never acknowledged)", r.dropped)?;
     for (schema, rows) in s.tables() {
-        let indexes: Vec<&str> = schema.indexes.iter().map(|i| i.name.as_str()).collect();
+        let indexes: Vec<String> = schema.indexes.iter().map(|i| shown(&i.name)).collect();
         writeln!(
             out,
             "table {}: {rows} rows, {} columns, indexes {}, locking {:?}, {:?}",
-            schema.name,
+            shown(&schema.name),
             schema.columns.len(),
             indexes.join(" "),
             schema.locking,
@@ -114,7 +130,7 @@ fn stat(dir: &str, options: &Options, out: &mut impl Write) -> Done {
     Ok(())
 }
 
-fn check(dir: &str, options: &Options, out: &mut impl Write) -> Done {
+fn check(dir: &Path, options: &Options, out: &mut impl Write) -> Done {
     let s = Snapshot::load(dir, options)?;
     s.check()?;
     let rows: u64 = s.tables().iter().map(|t| t.1).sum();
@@ -130,7 +146,7 @@ fn check(dir: &str, options: &Options, out: &mut impl Write) -> Done {
     Ok(())
 }
 
-fn dump(dir: &str, table: Option<&str>, options: &Options, out: &mut impl Write) -> Done {
+fn dump(dir: &Path, table: Option<&str>, options: &Options, out: &mut impl Write) -> Done {
     let s = Snapshot::load(dir, options)?;
     let mut failed = Ok(());
     if let Some(t) = table {
@@ -152,7 +168,7 @@ fn dump(dir: &str, table: Option<&str>, options: &Options, out: &mut impl Write)
     Ok(failed?)
 }
 
-fn save(dir: &str, new: &str, options: &Options, out: &mut impl Write) -> Done {
+fn save(dir: &Path, new: &Path, options: &Options, out: &mut impl Write) -> Done {
     let s = salvage(dir, new, options)?;
     writeln!(out, "saved {} rows, commits up to {}", s.rows, s.cut)?;
     for p in &s.problems {
@@ -161,7 +177,7 @@ fn save(dir: &str, new: &str, options: &Options, out: &mut impl Write) -> Done {
     Ok(())
 }
 
-fn log(dir: &str, options: &Options, out: &mut impl Write) -> Done {
+fn log(dir: &Path, options: &Options, out: &mut impl Write) -> Done {
     let mut failed = Ok(());
     let damaged = read_log(dir, options, |f| {
         if failed.is_err() {
@@ -200,6 +216,6 @@ fn log(dir: &str, options: &Options, out: &mut impl Write) -> Done {
         return Ok(());
     }
     out.flush()?;
-    damaged.iter().for_each(|d| eprintln!("mmdb: {d}"));
+    damaged.iter().for_each(|d| tell(&format!("mmdb: {d}\n")));
     Err(Failure::Damaged)
 }

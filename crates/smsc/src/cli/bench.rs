@@ -4,6 +4,7 @@ use super::Wrong;
 use super::remarks::remarks;
 use super::stop::Stop;
 use super::store::{Axes, StoreArgs};
+use super::tell;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use smsc::bench::{BenchError, Live, Measured, Stage, measure};
@@ -178,7 +179,7 @@ impl Bench {
                 };
                 let measured = measure(scratch.path(), kind, &mmdb, &plan, !self.no_check, &mut watch);
                 if std::io::stderr().is_terminal() {
-                    eprint!("\r\x1b[K");
+                    rewrite("");
                 }
                 let measured = match measured {
                     Ok(measured) => measured,
@@ -198,7 +199,7 @@ impl Bench {
                     accepted.well()?;
                 }
                 for remark in remarks(&measured, self.seconds, &kind.rules()) {
-                    eprintln!("{remark}");
+                    tell!("{remark}");
                 }
                 if self.json {
                     let row = Row { measured: &measured, asked: self.asked(&plan, kind) };
@@ -221,12 +222,12 @@ impl Bench {
             told.store(true, Relaxed);
             // Behind the line that is written over, if there is one.
             if std::io::stderr().is_terminal() {
-                eprintln!();
+                tell!();
             }
             if !keep {
                 made.tell_kept();
             }
-            eprintln!("smsc: {error}");
+            tell!("smsc: {error}");
             let last = patience.min(LAST_WAIT);
             std::thread::spawn(move || {
                 std::thread::sleep(last);
@@ -430,8 +431,8 @@ impl Made {
         for (number, path) in self.0.iter().enumerate() {
             let path: &Path = path;
             match number {
-                0 => eprintln!("kept: {}", path.display()),
-                _ => eprintln!("kept: log stream {}: {}", number - 1, path.display()),
+                0 => tell!("kept: {}", path.display()),
+                _ => tell!("kept: log stream {}: {}", number - 1, path.display()),
             }
         }
     }
@@ -459,7 +460,7 @@ impl Waits {
         if live.stage != Stage::Running {
             if live.stage == Stage::Filling && elapsed_s >= Self::PATIENCE_S && !self.told_of_filling {
                 self.told_of_filling = true;
-                eprintln!("filling the senders' queue: {left} messages after {elapsed_s:.0} s");
+                tell!("filling the senders' queue: {left} messages after {elapsed_s:.0} s");
             }
             return;
         }
@@ -469,7 +470,7 @@ impl Waits {
             (self.seen, self.since_s) = (seen, elapsed_s);
         } else if elapsed_s - self.since_s >= Self::PATIENCE_S && !self.told {
             self.told = true;
-            eprintln!(
+            tell!(
                 "{elapsed_s:.0} s: {left} in the queue, {waiting} wait for absent or busy stations: they are tried again until their \
                  validity ends, {:.1} s after submission (--validity, --time-factor)",
                 validity_us as f64 / 1e6
@@ -528,10 +529,13 @@ impl Shown {
             Stage::Running => self.line.next(live.side, live.figures, live.moment),
             Stage::Checking => format!("{:5.1} s  checking the invariants", live.moment.elapsed_s),
         };
-        eprint!("\r\x1b[K{line}");
-        // A terminal that is gone is noticed elsewhere.
-        let _ = std::io::stderr().flush();
+        rewrite(&line);
     }
+}
+
+/// Writes over the line of the terminal. One that is gone is noticed elsewhere.
+fn rewrite(line: &str) {
+    let _ = write!(std::io::stderr(), "\r\x1b[K{line}").and_then(|()| std::io::stderr().flush());
 }
 
 /// The file beside a kept store with the numbers of the accepted messages.

@@ -1,5 +1,14 @@
 //! The command line: parse, call, print. Exit codes: 0, 1 (it ran and something failed), 2 (asked wrongly), 141 (nobody reads).
 
+/// As `eprintln!`, which panics where standard error is full or closed: then there is nobody to tell.
+macro_rules! tell {
+    () => { tell!("") };
+    ($($words:tt)*) => {{
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($words)*)));
+    }};
+}
+use tell;
+
 mod bench;
 mod check;
 mod copy;
@@ -49,7 +58,7 @@ pub fn run() -> ExitCode {
         Ok(false) => ExitCode::FAILURE,
         Err(error) if nobody_reads(&*error) => ExitCode::from(NOBODY_READS),
         Err(error) => {
-            eprintln!("smsc: {error}");
+            tell!("smsc: {error}");
             if error.is::<Wrong>() { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }

@@ -80,7 +80,7 @@ impl Stop {
         let left = started.ok().and_then(|_| left.recv_timeout(TIDY).ok()).unwrap_or(directories);
         for directory in left {
             let server = if server { ", PostgreSQL is ending there" } else { "" };
-            eprintln!("left behind{server}: {}", directory.display());
+            tell!("left behind{server}: {}", directory.display());
         }
         // What a shell gives for a program that a signal has ended. Nothing else is run: it might wait for what does not answer.
         // A server is ended by the kernel, with the thread that keeps it.

@@ -1,37 +1,26 @@
 //! `fathom trace anonymise`: a trace in which nothing of its users' texts remains.
 
+use fathom_output::tell;
 use std::hash::{BuildHasher, RandomState};
 
 use fathom_trace::anonymise::anonymise;
 
 use crate::cli::TraceAnonymise;
-use crate::outcome::{Error, Outcome};
+use crate::outcome::Outcome;
 
 /// Writes the anonymous trace.
 pub fn run(asked: &TraceAnonymise) -> super::super::Result {
-    super::check_out(&asked.out)?;
-    if same_file(&asked.file, &asked.out) {
-        return Err(Error::asked(format!(
-            "--out {}: is the input itself; name another file",
-            asked.out.display()
-        )));
-    }
+    super::super::check_output("--out", &asked.out, &[&asked.file])?;
     // The operating system's random numbers, of which the standard library makes the keys of its hash tables.
     let seed = asked.seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
     let done = anonymise(&asked.file, &asked.out, seed).map_err(super::asked_or_failed)?;
-    eprintln!("fathom: {}: {} events", asked.out.display(), done.events);
+    tell!("fathom: {}: {} events", asked.out.display(), done.events);
     if done.disordered > 0 {
-        eprintln!(
+        tell!(
             "warning: {} words gave up their order among their nearest neighbours, because all words of their kind occur",
             done.disordered
         );
     }
-    eprintln!(
-        "Numbers and the names of tables and columns are as they were: look whether they tell anything."
-    );
+    tell!("Numbers and the names of tables and columns are as they were: look whether they tell anything.");
     Ok(Outcome::Good)
-}
-
-fn same_file(a: &std::path::Path, b: &std::path::Path) -> bool {
-    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }

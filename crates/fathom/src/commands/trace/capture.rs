@@ -1,5 +1,6 @@
 //! `fathom trace capture`: runs a program and keeps what it asked of SQLite.
 
+use fathom_output::tell;
 use fathom_trace::capture::{Captured, Request, capture};
 
 use crate::cli::TraceCapture;
@@ -7,11 +8,11 @@ use crate::outcome::{Error, Outcome};
 
 /// Runs the program and says what was captured.
 pub fn run(asked: &TraceCapture) -> super::super::Result {
-    super::check_out(&asked.out)?;
+    super::super::check_output("--out", &asked.out, &[])?;
     let request =
         Request { command: asked.command.clone(), out: asked.out.clone(), spool: asked.spool.clone() };
     let captured =
-        capture(&request, &mut |words| eprintln!("fathom: {words}")).map_err(super::asked_or_failed)?;
+        capture(&request, &mut |words| tell!("fathom: {words}")).map_err(super::asked_or_failed)?;
     say(asked, &captured)
 }
 
@@ -20,7 +21,7 @@ fn say(asked: &TraceCapture, captured: &Captured) -> super::super::Result {
         return Err(Error::failed(format!("no call of SQLite was seen, and no trace was written: {reason}")));
     }
     let merged = &captured.merged;
-    eprintln!(
+    tell!(
         "fathom: {}: {} events of {} connections in {} processes",
         asked.out.display(),
         merged.events,
@@ -28,30 +29,29 @@ fn say(asked: &TraceCapture, captured: &Captured) -> super::super::Result {
         merged.processes
     );
     for database in &merged.unknown {
-        eprintln!(
+        tell!(
             "warning: {}: what it held at the start is not known, so the trace cannot be replayed on it: {}",
-            database.path, database.reason
+            database.path,
+            database.reason
         );
     }
     if merged.unfinished > 0 {
-        eprintln!(
+        tell!(
             "warning: {} executions had not returned when their process was killed; they are marked so",
             merged.unfinished
         );
     }
     if merged.cut > 0 {
-        eprintln!(
+        tell!(
             "warning: the disk was full: {} processes went on unrecorded; give --spool DIR a larger disk",
             merged.cut
         );
     }
     if captured.left > 0 {
-        eprintln!(
-            "warning: processes of the program still run; what they do from now on is not in the trace"
-        );
+        tell!("warning: processes of the program still run; what they do from now on is not in the trace");
     }
     if captured.status.success() {
-        eprintln!("Next:  fathom trace info {}", asked.out.display());
+        tell!("Next:  fathom trace info {}", asked.out.display());
         Ok(Outcome::Good)
     } else {
         Err(Error::failed(format!(

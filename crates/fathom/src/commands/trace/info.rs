@@ -1,5 +1,6 @@
 //! `fathom trace info`: what a trace does, in numbers.
 
+use fathom_output::{say, shown, tell};
 use fathom_trace::info::{Distribution, Info, info};
 
 use crate::cli::TraceInfo;
@@ -17,7 +18,7 @@ pub fn run(asked: &TraceInfo) -> super::super::Result {
     match &info.torn {
         None => Ok(Outcome::Good),
         Some(reason) => {
-            eprintln!("error: {reason}");
+            tell!("error: {reason}");
             Ok(Outcome::Failed)
         }
     }
@@ -25,11 +26,11 @@ pub fn run(asked: &TraceInfo) -> super::super::Result {
 
 fn print(info: &Info) {
     let mark = if info.anonymised { ", anonymised" } else { "" };
-    println!("{} of {}{mark}", info.how, info.what);
+    say!("{} of {}{mark}", shown(&info.how), shown(&info.what));
     if let Some(note) = &info.note {
-        println!("note: {note}");
+        say!("note: {}", shown(note));
     }
-    println!(
+    say!(
         "{} events in {:.3} s; {} processes, {} threads, {} connections (at most {} at once)",
         info.events,
         info.duration_s,
@@ -41,20 +42,30 @@ fn print(info: &Info) {
     for database in &info.databases {
         let size = database.bytes.map_or(String::new(), |bytes| format!(", {bytes} bytes"));
         let page = database.page_bytes.map_or(String::new(), |bytes| format!(", page size {bytes}"));
-        let note = database.note.as_ref().map_or(String::new(), |note| format!(": {note}"));
-        println!("  {}  ({}{size}{page}{note})", database.path, database.start);
+        let note = database.note.as_ref().map_or(String::new(), |note| format!(": {}", shown(note)));
+        say!("  {}  ({}{size}{page}{note})", shown(&database.path), database.start);
     }
-    println!(
+    say!(
         "\n{} executions of {} texts, {} prepared, {} executed again",
-        info.executed, info.texts, info.prepared, info.executed_again
+        info.executed,
+        info.texts,
+        info.prepared,
+        info.executed_again
     );
-    println!(
+    say!(
         "  {:9} {:>10} {:>10} {:>10} {:>11} {:>9} {:>9} {:>9}",
-        "statement", "executed", "rows", "changes", "time ms", "p50 µs", "p99 µs", "max µs"
+        "statement",
+        "executed",
+        "rows",
+        "changes",
+        "time ms",
+        "p50 µs",
+        "p99 µs",
+        "max µs"
     );
     for (verb, statement) in &info.statements {
         let latency = &statement.latency_us;
-        println!(
+        say!(
             "  {:9} {:>10} {:>10} {:>10} {:>11.3} {:>9} {:>9} {:>9}",
             verb.name(),
             statement.executions,
@@ -67,38 +78,46 @@ fn print(info: &Info) {
         );
     }
     let transactions = &info.transactions;
-    println!(
+    say!(
         "\nreads: {:.1} % of SELECT, INSERT, UPDATE and DELETE; {} bytes given to INSERT, UPDATE and DELETE or bound",
         info.read_share * 100.0,
         info.bytes_given
     );
-    println!(
+    say!(
         "{} writing transactions: {} single statements, {} rolled back",
-        transactions.count, transactions.autocommit, transactions.rolled_back
+        transactions.count,
+        transactions.autocommit,
+        transactions.rolled_back
     );
-    println!("  {:22} {:>10} {:>9} {:>9} {:>9} {:>9}", "", "mean", "p50", "p90", "p99", "max");
+    say!("  {:22} {:>10} {:>9} {:>9} {:>9} {:>9}", "", "mean", "p50", "p90", "p99", "max");
     print_distribution("writes in one", &transactions.writes);
     print_distribution("rows changed in one", &transactions.changes);
     print_distribution("think time, µs", &info.think_us);
     if !info.tables.is_empty() {
-        println!("\n  {:32} {:>10} {:>10} {:>10}", "table", "reads", "writes", "changes");
+        say!("\n  {:32} {:>10} {:>10} {:>10}", "table", "reads", "writes", "changes");
         for table in &info.tables {
-            println!("  {:32} {:>10} {:>10} {:>10}", table.table, table.reads, table.writes, table.changes);
+            say!(
+                "  {:32} {:>10} {:>10} {:>10}",
+                shown(&table.table),
+                table.reads,
+                table.writes,
+                table.changes
+            );
         }
     }
     print_counts("settings", info.settings.iter());
     print_counts("not to be replayed by itself", info.foreign.iter());
     for error in &info.errors {
-        println!("\n  error {} ({} times): {}", error.code, error.count, error.message);
+        say!("\n  error {} ({} times): {}", error.code, error.count, shown(&error.message));
     }
     if info.unfinished > 0 {
-        println!("\n  {} executions had not returned when their process was killed", info.unfinished);
+        say!("\n  {} executions had not returned when their process was killed", info.unfinished);
     }
 }
 
 fn print_distribution(name: &str, of: &Distribution) {
     if of.count() > 0 {
-        println!(
+        say!(
             "  {name:22} {:>10.1} {:>9} {:>9} {:>9} {:>9}",
             of.mean(),
             of.at(0.5),
@@ -111,9 +130,9 @@ fn print_distribution(name: &str, of: &Distribution) {
 
 fn print_counts<'a>(title: &str, counts: impl ExactSizeIterator<Item = (&'a String, &'a u64)>) {
     if counts.len() > 0 {
-        println!("\n  {title}:");
+        say!("\n  {title}:");
         for (name, count) in counts {
-            println!("    {count:>8} {name}");
+            say!("    {count:>8} {}", shown(name));
         }
     }
 }

@@ -8,6 +8,7 @@ mod replay;
 mod replay_place;
 mod synthesise;
 
+use fathom_output::{say, tell};
 use fathom_trace::TraceError;
 
 use crate::cli::{Trace, TraceAction};
@@ -24,8 +25,10 @@ pub fn run(asked: &Trace) -> super::Result {
         TraceAction::Replay(asked) => replay::run(asked),
         TraceAction::Extension { file } => {
             fathom_trace::capture::write_extension(file).map_err(asked_or_failed)?;
-            println!("{}", file.display());
-            eprintln!("A program started by `fathom trace capture` finds it in $FATHOM_TRACE_EXTENSION too.");
+            if !fathom_output::is_standard_output(file) {
+                say!("{}", file.display());
+            }
+            tell!("A program started by `fathom trace capture` finds it in $FATHOM_TRACE_EXTENSION too.");
             Ok(Outcome::Good)
         }
     }
@@ -37,18 +40,5 @@ fn asked_or_failed(error: TraceError) -> Error {
         TraceError::NotATrace { .. } | TraceError::Refused { .. } => Error::asked(error),
         TraceError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Error::asked(error),
         _ => Error::failed(error),
-    }
-}
-
-/// Refuses a place for a new file where there is a directory or none.
-fn check_out(file: &std::path::Path) -> Result<(), Error> {
-    if file.is_dir() {
-        return Err(Error::asked(format!("--out {}: a directory; name a file in it", file.display())));
-    }
-    match file.parent().filter(|it| !it.as_os_str().is_empty()) {
-        Some(parent) if !parent.is_dir() => {
-            Err(Error::asked(format!("--out {}: there is no directory {}", file.display(), parent.display())))
-        }
-        _ => Ok(()),
     }
 }

@@ -3,6 +3,7 @@
 //! A process of its own does the work, in a directory that this one makes and removes (see [`super::replay_place`]): so whatever ends
 //! the work, a signal as well as a crash in a library that was given by its path, the application's databases do not stay.
 
+use fathom_output::{say, tell};
 use std::collections::BTreeMap;
 
 use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Sink};
@@ -46,7 +47,7 @@ pub fn run(asked: &TraceReplay) -> super::super::Result {
     // Says at once what is wrong with the file, before a directory is made.
     fathom_trace::Reader::open(&file).map_err(super::asked_or_failed)?;
     let mut params = timing(&asked.timing)?;
-    params.insert("file".into(), json!(file));
+    params.insert("file".into(), json!(super::super::text_path("the trace", &file)?));
     let spec = EngineSpec { name: "sqlite".into(), settings: settings(&asked.set)? };
     fathom_workload::engine::check_settings(&spec.name, &spec.settings)
         .map_err(|error| Error::asked(format!("--set {error}")))?;
@@ -74,7 +75,7 @@ pub fn run(asked: &TraceReplay) -> super::super::Result {
 fn print(kept: &Kept) {
     for phase in &kept.phases {
         let [_, p50, p90, p99, _, max] = phase.latency_ns.map(|ns| ns as f64 / 1e3);
-        println!(
+        say!(
             "{} transactions in {:.3} s: {:.0} a second; p50 {p50:.1} µs, p90 {p90:.1} µs, p99 {p99:.1} µs, longest {max:.1} µs",
             phase.count,
             phase.wall_ns as f64 / 1e9,
@@ -82,10 +83,10 @@ fn print(kept: &Kept) {
         );
     }
     for check in &kept.verified {
-        println!("checked: {check}");
+        say!("checked: {check}");
     }
     for warning in &kept.warnings {
-        eprintln!("warning: {warning}");
+        tell!("warning: {warning}");
     }
 }
 

@@ -4,6 +4,7 @@
 //! ends. It is a stack as others are (`filesystem = "dir"`): written down with a lock of its owner before it is made, watched by a guard
 //! that removes it when this process is killed, and found by `fathom stack down --all` should the guard be killed, too.
 
+use fathom_output::tell;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -33,7 +34,7 @@ impl Place {
         if asked.keep {
             let place = fathom_trace::work_directory(&asked.dir).map_err(super::asked_or_failed)?.keep();
             // Before the work: when that fails people want to look.
-            eprintln!("Databases: {}", place.display());
+            tell!("Databases: {}", place.display());
             return Ok(Place::Kept(place));
         }
         // Asked first, so that an error names the directory that was meant, and not the one that would have been made in it.

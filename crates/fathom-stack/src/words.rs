@@ -1,0 +1,253 @@
+//! What a user's words for mkfs and mount may say.
+//!
+//! They are handed to programs that run as root and end with the stack's own device. `mkfs.btrfs` makes one file system of every device
+//! that it is given, so a further word `/dev/sdb` was a further disk that was overwritten; `-o loop`, `logdev=` or `lowerdir=` take what is
+//! no part of the stack. So words are options of a file system and nothing else: none names a path or a device, and none stands by
+//! itself. External logs are given by Fathom alone (`log_mib`).
+
+use std::path::Path;
+
+use crate::filesystem::mkfs_of;
+use crate::spec::StackSpec;
+
+/// What is known of a tool: options of one letter that take no value, and those that name a file or do something else than making.
+struct Tool {
+    mkfs: &'static str,
+    alone: &'static str,
+    refused: &'static str,
+}
+
+const TOOLS: [Tool; 11] = [
+    Tool { mkfs: "mke2fs", alone: "cDFjKqSv", refused: "dlnzV" },
+    Tool { mkfs: "mkfs.xfs", alone: "fKq", refused: "cNpV" },
+    Tool { mkfs: "mkfs.btrfs", alone: "fKMqv", refused: "rV" },
+    Tool { mkfs: "mkntfs", alone: "fQFIUCqvdT", refused: "nV" },
+    Tool { mkfs: "mkfs.vfat", alone: "aAcIv", refused: "Clm" },
+    Tool { mkfs: "mkfs.exfat", alone: "fqv", refused: "V" },
+    Tool { mkfs: "mkfs.f2fs", alone: "fHimqr", refused: "cV" },
+    Tool { mkfs: "mkfs.nilfs2", alone: "cfKqv", refused: "nV" },
+    Tool { mkfs: "mkfs.jfs", alone: "cfOq", refused: "jV" },
+    Tool { mkfs: "mkfs.bcachefs", alone: "fqv", refused: "V" },
+    Tool { mkfs: "mkfs.minix", alone: "123cv", refused: "lV" },
+];
+
+/// Long options that name a file or a directory.
+const LONG: [&str; 5] = ["rootdir", "source", "new-file", "protofile", "badblocks"];
+
+/// Keys, in `key=value` or alone, of what is no part of the stack, at mkfs and at mount.
+const KEYS: [&str; 30] = [
+    "device",
+    "logdev",
+    "rtdev",
+    "name",
+    "file",
+    "journal_dev",
+    "journal_path",
+    "journal_device",
+    "log_dev",
+    "lowerdir",
+    "upperdir",
+    "workdir",
+    "loop",
+    "offset",
+    "sizelimit",
+    "encryption",
+    "bind",
+    "rbind",
+    "move",
+    "remount",
+    "helper",
+    "uhelper",
+    "fd",
+    "shared",
+    "rshared",
+    "private",
+    "rprivate",
+    "slave",
+    "rslave",
+    "fsname",
+];
+
+/// Says what is wrong with the words of a stack: the key, and why.
+///
+/// # Errors
+/// A word that names a path or a device, that stands by itself, or that asks for something else than this file system on its device.
+pub fn check_words(spec: &StackSpec) -> Result<(), (&'static str, String)> {
+    of_mkfs(&spec.mkfs, &mkfs_of(&spec.filesystem)).map_err(|problem| ("mkfs", problem))?;
+    of_mount(&spec.mount).map_err(|problem| ("mount", problem))
+}
+
+fn names_a_path(word: &str) -> String {
+    format!(
+        "{word:?} names a path; what a stack is made of is given by Fathom alone (an external log by `log_mib`)"
+    )
+}
+
+fn of_mkfs(words: &[String], mkfs: &str) -> Result<(), String> {
+    let tool = TOOLS.iter().find(|tool| tool.mkfs == mkfs);
+    // Whether the word before is an option that waits for its value, and whether that is certain.
+    let mut waits = None;
+    for word in words {
+        if word.contains('/') || [".", "..", "~"].contains(&&**word) {
+            return Err(names_a_path(word));
+        }
+        refuse_keys(word, false)?;
+        let Some(option) = word.strip_prefix('-').filter(|it| !it.is_empty() && *it != "-") else {
+            match waits.take() {
+                None => {
+                    return Err(format!(
+                        "{word:?} is no option: mkfs would take it for a device to overwrite"
+                    ));
+                }
+                // An option that is not known may take no value, and then this is a device.
+                Some(false) if Path::new(word).exists() => return Err(names_a_path(word)),
+                Some(_) => continue,
+            }
+        };
+        let refused = || Err(format!("{word:?} names a file, or makes nothing: leave it out"));
+        if let Some(long) = option.strip_prefix('-') {
+            let (name, has_value) = long.split_once('=').map_or((long, false), |(name, _)| (name, true));
+            // Long options may be shortened.
+            if LONG.iter().any(|it| name.len() > 1 && it.starts_with(name)) {
+                return refused();
+            }
+            waits = (!has_value).then_some(false);
+            continue;
+        }
+        let Some(tool) = tool else {
+            waits = Some(false);
+            continue;
+        };
+        // `-qF`: letters up to the first that takes a value, which is the rest of the word or the next word.
+        let rest = option.trim_start_matches(|letter| tool.alone.contains(letter));
+        if rest.starts_with(|letter| tool.refused.contains(letter)) {
+            return refused();
+        }
+        waits = (rest.chars().count() == 1).then_some(true);
+    }
+    Ok(())
+}
+
+fn of_mount(options: &str) -> Result<(), String> {
+    for option in options.split(',') {
+        if option.contains('/') {
+            return Err(names_a_path(option));
+        }
+        // util-linux's own: directories to make, owners to set.
+        if option.to_ascii_lowercase().starts_with("x-mount.") || option.starts_with("verity.") {
+            return Err(format!("{option:?} is no option of a file system: leave it out"));
+        }
+    }
+    refuse_keys(options, true)
+}
+
+/// Refuses [`KEYS`] in `a,b=c`, also behind a letter (`-Jdevice=`), and without a value where they mean something `alone`: at mkfs a
+/// label may be called so.
+fn refuse_keys(word: &str, alone: bool) -> Result<(), String> {
+    for part in word.split(',') {
+        let part = part.trim_matches(['"', '\'']);
+        let (key, value) = part.split_once('=').map_or((part, None), |(key, value)| (key, Some(value)));
+        let letter_off = key.strip_prefix('-').map(|it| it.get(1..).unwrap_or_default()).unwrap_or(key);
+        let is_one = |key: &str| KEYS.contains(&key.trim_start_matches('-'));
+        if (alone || value.is_some()) && (is_one(key) || is_one(letter_off)) {
+            return Err(format!(
+                "{part:?} takes what is no part of the stack; an external log is asked for by `log_mib`"
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mkfs(tool: &str, words: &str) -> Result<(), String> {
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        of_mkfs(&words, tool)
+    }
+
+    /// What happened: `fathom stack up --fs btrfs --mkfs /dev/loop2` formatted another device than its own, with whatever was on it; a
+    /// further word is a further device to mkfs. The harm is any disk of the machine, from an experiment file that somebody passed on.
+    /// The mend: words are options, and none names a path, a device or what is no part of the stack.
+    #[test]
+    fn a_word_for_mkfs_never_names_another_device() {
+        for (tool, words) in [
+            ("mkfs.btrfs", "/dev/loop2"),
+            ("mkfs.btrfs", "-f loop2"),
+            ("mkfs.btrfs", "-L label loop2"),
+            ("mkfs.btrfs", "-qf loop2"),
+            ("mkfs.btrfs", "-r dir"),
+            ("mkfs.btrfs", "--rootdir=dir"),
+            ("mkfs.btrfs", "--root dir"),
+            ("mkfs.btrfs", "-- loop2"),
+            ("mke2fs", "-J device=loop2"),
+            ("mke2fs", "-Jdevice=loop2"),
+            ("mke2fs", "-J size=4,device=UUID"),
+            ("mke2fs", "-d dir"),
+            ("mke2fs", "-qz undo"),
+            ("mke2fs", "-z/root/undo"),
+            ("mke2fs", "-F disk"),
+            ("mke2fs", ".."),
+            ("mkfs.xfs", "-l logdev=sdb"),
+            ("mkfs.xfs", "-llogdev=sdb"),
+            ("mkfs.xfs", "-r rtdev=sdb"),
+            ("mkfs.xfs", "-d name=sdb"),
+            ("mkfs.xfs", "-p proto"),
+            ("mkfs.f2fs", "-c sdb"),
+            ("mkfs.vfat", "-C new.img"),
+            ("mkfs.jfs", "-j sdb"),
+            ("mkfs.jfs", "-J device=sdb"),
+            ("mkfs.unknown", "-x Cargo.toml"),
+            ("mkfs.unknown", "sdb"),
+        ] {
+            assert!(mkfs(tool, words).is_err(), "{tool} {words}");
+        }
+        for (tool, words) in [
+            ("mke2fs", "-O ^has_journal -E stride=4 -b 1024 -m0 -i 8192 -I 256 -L name"),
+            ("mke2fs", "-qF -J size=4 -j"),
+            ("mkfs.xfs", "-m crc=1 -l size=64m -d agcount=4 -i size=512 -n ftype=1"),
+            ("mkfs.btrfs", "-d single -m dup --csum xxhash -n 16k -O no-holes"),
+            ("mkfs.vfat", "-F 16 -s 64 -n CARD"),
+            ("mkntfs", "-c 8192"),
+            ("mkfs.exfat", "-c 32K"),
+            ("mkfs.f2fs", "-O encrypt -o 5 -a 1"),
+            ("mkudffs", "--blocksize=512 --label=x"),
+        ] {
+            assert_eq!(mkfs(tool, words), Ok(()), "{tool} {words}");
+        }
+    }
+
+    #[test]
+    fn an_option_of_mount_never_names_what_is_no_part_of_the_stack() {
+        for options in [
+            "loop",
+            "noatime,loop=loop3",
+            "logdev=sdb",
+            "logdev=/dev/sdb",
+            "device=sdb",
+            "lowerdir=a,upperdir=b",
+            "journal_dev=0x801",
+            "journal_path=sdb",
+            "remount",
+            "bind",
+            "X-mount.mkdir=0777",
+            "x-mount.owner=me",
+            "offset=4096",
+        ] {
+            assert!(of_mount(options).is_err(), "{options}");
+        }
+        for options in [
+            "",
+            "noatime,data=journal",
+            "commit=30,nobarrier",
+            "fsync_mode=posix",
+            "logbsize=64k,nodatacow",
+            "uid=0,umask=022,iocharset=utf8",
+            "order=strict",
+            "big_writes,windows_names",
+        ] {
+            assert_eq!(of_mount(options), Ok(()), "{options}");
+        }
+    }
+}
