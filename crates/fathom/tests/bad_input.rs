@@ -247,9 +247,10 @@ fn files_of_the_wrong_kind_are_refused_and_left_alone() {
     place.fathom(&["compare", "good.db", "no.db"]).exits(2).says("no such results file");
     place.fathom(&["report", "good.db", "--figure", "F99"]).exits(2).says("F99");
     place.fathom(&["report", "good.db", "--blocks"]).exits(2).says("hold no block trace");
+    // As with `--out` of traces: a place that is not there was asked for wrongly, and is told before anything is written.
     place
         .fathom(&["report", "good.db", "--html", "no/such/place/report.html"])
-        .exits(1)
+        .exits(2)
         .says("no/such/place");
     place.fathom(&["report", "good.db", "--csv", "--json"]).exits(2);
     place.fathom(&["run", "mine.toml", "--out", "good.db"]).exits(2).says("--resume");
