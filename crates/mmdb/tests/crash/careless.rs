@@ -32,7 +32,7 @@ pub struct Careless {
 struct Forgotten(Arc<dyn MediumFile>);
 
 impl Careless {
-    pub fn new(disk: CrashMedium, omission: Omission) -> Arc<dyn Medium> {
+    pub fn over(disk: CrashMedium, omission: Omission) -> Arc<dyn Medium> {
         Arc::new(Careless { disk, omission })
     }
 

@@ -100,7 +100,7 @@ fn building_on_frames_that_are_only_in_the_page_cache_is_caught() {
 /// What the engine forgets to make durable must be noticed, too.
 fn is_missed(test: &str, omission: Omission) {
     let seeds = Seeds::to_notice(5000);
-    let wrap = |disk| Careless::new(disk, omission);
+    let wrap = |disk| Careless::over(disk, omission);
     seeds.one_notices((TARGET, test), 2, |seed| schedule::run(seed, Sabotage::None, wrap, seeds.trace));
 }
 
