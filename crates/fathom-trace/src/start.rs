@@ -140,7 +140,7 @@ impl Restore {
     /// # Errors
     /// An image that is no database or is encrypted; a script that fails; a full disk.
     pub fn finish(self, layout: Layout) -> Result<(), TraceError> {
-        let images = self.open.into_values().map(|image| Ok((image.whole()?, Made::Image)));
+        let images = self.open.into_values().map(|image| Ok::<_, TraceError>((image.whole()?, Made::Image)));
         let scripts = self.scripts.into_values().map(|(path, it)| Ok((path, Made::Script(it.whole()?))));
         let generators = self.generators.into_iter().map(|(path, it)| Ok((path, Made::Generator(it))));
         for one in images.chain(scripts).chain(generators) {

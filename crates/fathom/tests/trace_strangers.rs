@@ -137,7 +137,7 @@ fn no_trace_gets_out_of_the_replays_directory() {
         format!("ATTACH '{fresh}' AS x"),
         format!("ATTACH 'file:{live}?vfs=unix' AS x"),
         format!("ATTACH 'file://localhost{live}?vfs=unix-none' AS x"),
-        format!("ATTACH '../home/live.db' AS x"),
+        "ATTACH '../home/live.db' AS x".into(),
         format!(" ;ATTACH '{live}' AS x"),
         format!("EXPLAIN ATTACH '{live}' AS x"),
         format!("VACUUM INTO '{fresh}' || (SELECT load_extension('{live}'))"),

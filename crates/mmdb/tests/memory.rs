@@ -183,7 +183,7 @@ fn what_is_counted_is_what_was_allocated_for_every_shape_of_table() {
                     }
                     Ok::<_, Error>(())
                 });
-                if deleted.unwrap().1.gsn() % 100 == 0 {
+                if deleted.unwrap().1.gsn().is_multiple_of(100) {
                     db.flush().unwrap();
                 }
             }

@@ -581,8 +581,11 @@ fn a_directory_without_a_store_is_refused_and_left_as_it_is() {
     assert_eq!(tables, 1);
 }
 
+/// A file or directory, what the system says of it, and what is in it.
+type FileState = (PathBuf, [i64; 6], Vec<u8>);
+
 /// All that is below a directory: path, length, mode, time of change of the data and of the rest, and the data.
-fn state(directory: &Path) -> Vec<(PathBuf, [i64; 6], Vec<u8>)> {
+fn state(directory: &Path) -> Vec<FileState> {
     use std::os::unix::fs::MetadataExt;
     let mut all = Vec::new();
     let mut todo = vec![directory.to_owned()];
@@ -669,7 +672,7 @@ fn a_check_changes_nothing_in_any_store_closed_or_crashed() {
                     "{store}, crashed {crashed}: {said}{}",
                     text(&checked.stdout)
                 );
-                let differs = |(was, is): (&(PathBuf, [i64; 6], Vec<u8>), &(PathBuf, [i64; 6], Vec<u8>))| {
+                let differs = |(was, is): (&FileState, &FileState)| {
                     (was != is)
                         .then(|| format!("{} {:?} -> {} {:?}", was.0.display(), was.1, is.0.display(), is.1))
                 };

@@ -107,7 +107,7 @@ impl Seed {
                     tx.upsert(table, &[(number % 7).into(), Value::Bytes(&pad)])?;
                     tx.delete(table, &[((number + 3) % 7).into()])?;
                 }
-                Ok(())
+                Ok::<_, mmdb::Error>(())
             })
             .expect("a commit");
             states.push(rows(&db).expect("rows"));

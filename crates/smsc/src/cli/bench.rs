@@ -4,7 +4,6 @@ use super::Wrong;
 use super::remarks::remarks;
 use super::stop::Stop;
 use super::store::{Axes, StoreArgs};
-use super::tell;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use smsc::bench::{BenchError, Live, Measured, Stage, measure};

@@ -60,7 +60,7 @@ impl Check {
         let stop = Stop::listen()?;
         let goes_on = || !stop.is_asked();
         let stopped = || {
-            eprintln!("smsc: stopped: nothing was found out, and the store is as it was");
+            tell!("smsc: stopped: nothing was found out, and the store is as it was");
             Ok(false)
         };
         let mut copy = Copy::new(kind, directory, &options.stream_dirs).map_err(|error| {

@@ -7,7 +7,6 @@ macro_rules! tell {
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($words)*)));
     }};
 }
-use tell;
 
 mod bench;
 mod check;

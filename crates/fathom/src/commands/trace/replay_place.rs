@@ -24,7 +24,7 @@ const GLANCE: Duration = Duration::from_millis(10);
 /// Where a replay puts its databases.
 enum Place {
     /// Removed in the end.
-    Own(Stack),
+    Own(Box<Stack>),
     /// The user wants to look at it.
     Kept(PathBuf),
 }
@@ -45,7 +45,7 @@ impl Place {
         let stack = Stack::up(&spec, "replay").map_err(super::super::stack::wrong_or_failed)?;
         std::fs::set_permissions(stack.path(), Permissions::from_mode(0o700))
             .map_err(|error| Error::failed(format!("{}: {error}", stack.path().display())))?;
-        Ok(Place::Own(stack))
+        Ok(Place::Own(Box::new(stack)))
     }
 
     fn path(&self) -> &Path {
@@ -68,13 +68,15 @@ pub fn run(asked: &TraceReplay, file: &Path) -> super::super::Result {
     let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signals: {error}")))?;
     let place = Place::new(asked)?;
-    let program = std::env::current_exe()
+    let program = fathom_stack::own_program()
         .map_err(|error| Error::failed(format!("this program's own path: {error}")))?;
     let mut command = Command::new(program);
-    command.args(["trace", "replay"]).arg(file).args(["--dir", "."]);
+    command.args(["trace", "replay", "--dir", "."]);
     command.arg(format!("--timing={}", asked.timing));
     command.args(asked.set.iter().map(|word| format!("--set={word}")));
     command.args(asked.json.then_some("--json")).arg("--within").arg(place.path());
+    // Last, since its name may begin with a dash.
+    command.arg("--").arg(file);
     let mut worker =
         command.spawn().map_err(|error| Error::failed(format!("the replay cannot be started: {error}")))?;
     let status = wait(&mut worker, &interrupt);
