@@ -36,6 +36,8 @@ use std::path::Path;
 pub(crate) const NAME: &str = "MANIFEST";
 const MAGIC: &[u8; 8] = b"MMDBMAN1";
 const FORMAT: u32 = 2;
+/// No manifest is longer, bytes: room for more than 200 million images. Whatever states more is damaged.
+const MAX_BYTES: u64 = 1 << 32;
 /// Most tables that a database creates in its life: what a damaged number may cost is bounded.
 pub(crate) const MAX_TABLES: u32 = 1 << 20;
 
@@ -241,7 +243,11 @@ impl Manifest {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::io("open", &path)(e)),
         };
-        let b = medium::read_all(&*file).map_err(Error::io("read", &path))?;
+        let len = file.len().map_err(Error::io("measure", &path))?;
+        if len > MAX_BYTES {
+            return Err(Error::corrupt(&path, MAX_BYTES, format!("no manifest has {len} bytes")));
+        }
+        let b = medium::read_all(&*file, len).map_err(Error::io("read", &path))?;
         let n = b.len().saturating_sub(4);
         if crc32c::crc32c(&b[..n]) != u32_at(&b, n) || n == 0 {
             return Err(Error::corrupt(&path, 0, "the checksum of the manifest does not match"));
@@ -263,7 +269,13 @@ impl Manifest {
 
     /// Replaces the stored manifest. An error comes with whether the new one may be in place.
     pub(crate) fn store(&self, medium: &dyn Medium, dir: &Path) -> std::result::Result<(), (bool, Error)> {
-        let done = medium::replace(medium, dir, NAME, &self.encode());
+        let bytes = self.encode();
+        if bytes.len() as u64 > MAX_BYTES {
+            let e =
+                io::Error::other(format!("the manifest would have {} bytes, above {MAX_BYTES}", bytes.len()));
+            return Err((false, Error::io("replace", &dir.join(NAME))(e)));
+        }
+        let done = medium::replace(medium, dir, NAME, &bytes);
         done.map_err(|(maybe, e)| (maybe, Error::io("replace", &dir.join(NAME))(e)))
     }
 }

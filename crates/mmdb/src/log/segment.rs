@@ -25,6 +25,8 @@ use std::sync::Arc;
 
 /// Unit of a flush and size of the header, bytes: no block that holds acknowledged frames is written again.
 pub(crate) const BLOCK: usize = 4096;
+/// No segment is longer, bytes.
+pub(crate) const MAX_SIZE: u64 = 1 << 32;
 const PREPARED: &[u8; 8] = b"MMDBSEG0";
 const USED: &[u8; 8] = b"MMDBSEG1";
 

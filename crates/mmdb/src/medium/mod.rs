@@ -114,10 +114,12 @@ pub trait MediumFile: Send + Sync + Debug {
     }
 }
 
-/// Reads a whole file.
-pub(crate) fn read_all(file: &dyn MediumFile) -> io::Result<Vec<u8>> {
-    let len = usize::try_from(file.len()?).map_err(|_| io::Error::other("file too large"))?;
-    let mut buf = vec![0; len];
+/// Reads a whole file of `len` bytes. A length is data of the disk, which may be damaged: memory that is not there is an error.
+pub(crate) fn read_all(file: &dyn MediumFile, len: u64) -> io::Result<Vec<u8>> {
+    let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    let mut buf = Vec::new();
+    buf.try_reserve_exact(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    buf.resize(len, 0);
     let n = file.read_at(0, &mut buf)?;
     buf.truncate(n);
     Ok(buf)

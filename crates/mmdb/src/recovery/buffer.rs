@@ -4,6 +4,7 @@
 //! nearly all of it on first touches of pages.
 
 use crate::log::segment::BLOCK;
+use std::io;
 use std::ops::{Deref, DerefMut};
 
 /// Bytes that begin at a multiple of [`BLOCK`] in memory, as reading past the page cache asks for.
@@ -16,12 +17,20 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     /// Makes room for `len` bytes, whose content is unspecified.
-    pub(crate) fn resize(&mut self, len: usize) {
-        if self.room.len() < len + BLOCK {
-            self.room = vec![0; len + BLOCK];
+    ///
+    /// # Errors
+    /// `OutOfMemory`: the length is that of a file, which may be damaged.
+    pub(crate) fn resize(&mut self, len: usize) -> io::Result<()> {
+        let wanted = len.checked_add(BLOCK).ok_or(io::ErrorKind::OutOfMemory)?;
+        if self.room.len() < wanted {
+            (self.len, self.start) = (0, 0);
+            self.room = Vec::new();
+            self.room.try_reserve_exact(wanted).map_err(|_| io::ErrorKind::OutOfMemory)?;
+            self.room.resize(wanted, 0);
             self.start = self.room.as_ptr().align_offset(BLOCK).min(BLOCK);
         }
         self.len = len;
+        Ok(())
     }
 
     /// Forgets what is behind `len`.
@@ -57,7 +66,7 @@ mod tests {
     fn a_buffer_is_aligned_however_it_grows_and_shrinks() {
         let mut b = Buffer::default();
         for len in [1, 100_000, 5, 300_000, 0] {
-            b.resize(len);
+            b.resize(len).unwrap();
             assert_eq!((b.len(), b.as_ptr().align_offset(BLOCK)), (len, 0));
             b.fill(7);
         }

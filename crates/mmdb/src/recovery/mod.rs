@@ -96,7 +96,8 @@ fn check_options(o: &Options) -> Result<()> {
     if !(1..=MAX_STREAMS).contains(&o.streams) {
         return bad("streams must be 1 to 256");
     }
-    if o.segment_bytes < 16384 || !o.segment_bytes.is_multiple_of(4096) || o.segment_bytes > 1 << 32 {
+    if o.segment_bytes < 16384 || !o.segment_bytes.is_multiple_of(4096) || o.segment_bytes > segment::MAX_SIZE
+    {
         return bad("segment_bytes must be a multiple of 4096 from 16 KiB to 4 GiB");
     }
     let least = 4 * o.segment_bytes * o.streams as u64;
@@ -508,6 +509,8 @@ struct Replay<'a> {
     spare: Arc<Mutex<Vec<Buffer>>>,
     workers: Vec<Worker<'a>>,
     damage: Option<(PathBuf, u64)>,
+    /// Only when salvaging: segments that cannot be read at all.
+    unread: Vec<String>,
     last_end: Option<(PathBuf, u64)>,
     streams: Vec<Vec<Seen>>,
     epochs_used: HashSet<u32>,
@@ -539,6 +542,7 @@ impl<'a> Replay<'a> {
             spare: Arc::default(),
             workers: (0..n).map(|i| Worker::new(i, n, tables, options.sabotage)).collect(),
             damage: None,
+            unread: Vec::new(),
             last_end: None,
             streams: homes.iter().map(|_| Vec::new()).collect(),
             epochs_used: HashSet::new(),
@@ -566,8 +570,13 @@ impl<'a> Replay<'a> {
             };
             while all.next().is_some_and(&mut next) {}
         };
-        let one = |me: &mut Self, s: Scanned| {
-            me.take(s);
+        let one = |me: &mut Self, s: Result<Scanned>| {
+            match s {
+                Ok(s) => me.take(s),
+                // One file must not cost all the others.
+                Err(e @ Error::Corrupt { .. }) if me.salvage => me.unread.push(e.to_string()),
+                Err(e) => return Err(e),
+            }
             if !apply {
                 return Ok(());
             }
@@ -578,7 +587,7 @@ impl<'a> Replay<'a> {
             let mut done = Ok(());
             for i in 0..count {
                 read(i, &mut |s| {
-                    done = s.and_then(|s| one(self, s));
+                    done = one(self, s);
                     done.is_ok()
                 });
                 std::mem::replace(&mut done, Ok(()))?;
@@ -593,7 +602,7 @@ impl<'a> Replay<'a> {
                 scope.spawn(move || read(i, &mut |s| tx.send(s).is_ok()));
             }
             drop(tx);
-            rx.into_iter().try_for_each(|s| one(self, s?))
+            rx.into_iter().try_for_each(|s| one(self, s))
         })
     }
 
@@ -654,6 +663,7 @@ impl<'a> Replay<'a> {
     }
 
     fn finish(&mut self, report: &mut RecoveryReport, problems: &mut Vec<String>) -> Result<()> {
+        problems.append(&mut self.unread);
         let mut cut = self.cut();
         if self.options.sabotage == Sabotage::NoGapFreeCut {
             cut = cut.max(self.max_gsn);

@@ -4,7 +4,7 @@ use super::buffer::Buffer;
 use crate::codec::u32_at;
 use crate::error::{Error, Result};
 use crate::log::frame::{self, ALIGN, Frame, Seed};
-use crate::log::segment::{self, BLOCK, Header};
+use crate::log::segment::{self, BLOCK, Header, MAX_SIZE};
 use crate::manifest::Epoch;
 use crate::medium::Medium;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ pub(crate) fn read(
     let file = medium.open(&path).map_err(Error::io("open", &path))?;
     // After a failed sync the cache may hold what the device does not.
     let mut fill = |len: usize| {
-        buffer.resize(len);
+        buffer.resize(len).map_err(Error::io("read", &path))?;
         let n = file.read_device(&mut buffer).map_err(Error::io("read", &path))?;
         buffer.truncate(n);
         Ok(header_of(&buffer, stream, number))
@@ -62,7 +62,9 @@ pub(crate) fn read(
     // A segment that was only prepared is 64 MiB of zeros, or of an earlier life: nothing in it counts.
     if fill(BLOCK)?.is_none_or(|h| h.used) {
         let len = file.len().map_err(Error::io("read", &path))?;
-        fill(usize::try_from(len).map_err(|_| Error::corrupt(&path, len, "no segment is so long"))?)?;
+        // A damaged length must not cost more memory than a segment can have.
+        let too_long = || Error::corrupt(&path, MAX_SIZE, format!("no segment has {len} bytes"));
+        fill(usize::try_from(len).ok().filter(|_| len <= MAX_SIZE).ok_or_else(too_long)?)?;
     }
     Ok(scan(path, stream, number, buffer, epochs))
 }
