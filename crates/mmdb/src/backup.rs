@@ -155,7 +155,7 @@ pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &crate::Op
 }
 
 fn copy(medium: &dyn Medium, from: &Path, to: &Path) -> Result<()> {
-    let source = medium.open(from).map_err(Error::io("open", from))?;
+    let source = medium.open_to_read(from).map_err(Error::io("open", from))?;
     let target = medium.create(to).map_err(Error::io("create", to))?;
     let mut b = vec![0; 1 << 20];
     let mut at = 0;

@@ -238,7 +238,7 @@ impl Manifest {
     /// Reads the manifest of a database; `None` if there is none.
     pub(crate) fn load(medium: &dyn Medium, dir: &Path) -> Result<Option<Manifest>> {
         let path = dir.join(NAME);
-        let file = match medium.open(&path) {
+        let file = match medium.open_to_read(&path) {
             Ok(f) => f,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::io("open", &path)(e)),

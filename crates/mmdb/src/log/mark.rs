@@ -54,7 +54,7 @@ impl Mark {
     /// Reads the mark of a directory; `None` if it has none.
     pub(crate) fn load(medium: &dyn Medium, dir: &Path) -> Result<Option<Mark>> {
         let path = dir.join(NAME);
-        let file = match medium.open(&path) {
+        let file = match medium.open_to_read(&path) {
             Ok(f) => f,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::io("open", &path)(e)),

@@ -79,6 +79,10 @@ impl Medium for FileMedium {
         Ok(Arc::new(OsFile(OpenOptions::new().read(true).write(true).open(path)?)))
     }
 
+    fn open_to_read(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
+        Ok(Arc::new(OsFile(File::open(path)?)))
+    }
+
     fn create(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
         let f = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
         Ok(Arc::new(OsFile(f)))
@@ -125,8 +129,14 @@ impl Medium for FileMedium {
     }
 
     fn lock_existing(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
-        match OpenOptions::new().read(true).write(true).open(path) {
-            Ok(f) => locked(f).map(Some),
+        match File::open(path) {
+            Ok(f) => match locked(f) {
+                // A network file system may want write access for an exclusive lock.
+                Err(e) if e.raw_os_error() == Some(rustix::io::Errno::BADF.raw_os_error()) => {
+                    locked(OpenOptions::new().read(true).write(true).open(path)?).map(Some)
+                }
+                done => done.map(Some),
+            },
             // Neither is a path through what is no directory a lock; what it is shows when it is used.
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
             Err(e) => Err(e),
@@ -262,6 +272,18 @@ mod tests {
         }
         assert_eq!(FileMedium.resolve(&base.join("link/new/../other")), base.join("real/other"));
         std::fs::remove_dir_all(&base).unwrap();
+    }
+
+    /// A file that is being executed can be opened for writing by nobody, not even by root.
+    #[test]
+    fn looking_and_locking_need_no_right_to_write() {
+        let running = std::env::current_exe().unwrap();
+        assert!(FileMedium.open(&running).is_err());
+        assert!(!FileMedium.open_to_read(&running).unwrap().is_empty().unwrap());
+        let held = FileMedium.lock_existing(&running).unwrap();
+        assert!(held.is_some());
+        let second = FileMedium.lock_existing(&running).err().map(|e| e.kind());
+        assert_eq!(second, Some(io::ErrorKind::WouldBlock));
     }
 
     #[test]

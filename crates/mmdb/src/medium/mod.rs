@@ -35,6 +35,7 @@ use std::sync::Arc;
 /// m.rename(Path::new("/d/a"), Path::new("/d/b"))?;
 /// assert_eq!(m.list(Path::new("/d"))?, ["b"]);
 /// assert_eq!(m.open(Path::new("/d/b"))?.len()?, 5);
+/// assert_eq!(m.open_to_read(Path::new("/d/b"))?.len()?, 5);
 /// m.remove(Path::new("/d/b"))?;
 /// let ours = m.lock(Path::new("/d/LOCK"))?;
 /// assert!(m.lock(Path::new("/d/LOCK")).is_err(), "one at a time");
@@ -45,6 +46,11 @@ use std::sync::Arc;
 pub trait Medium: Send + Sync + Debug {
     /// Opens an existing file for reading and writing; `NotFound` if there is none.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>>;
+    /// Opens an existing file that is only read, where the file system or the file's mode may forbid writing; `NotFound` if there is
+    /// none. The default is for media that forbid nobody to write.
+    fn open_to_read(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
+        self.open(path)
+    }
     /// Creates an empty file, replacing one of that name.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>>;
     /// Creates a directory and its parents, durably; fine if it is there.

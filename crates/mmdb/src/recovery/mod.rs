@@ -391,7 +391,7 @@ fn load_images(
     if c.images.is_empty() {
         return Ok(());
     }
-    let file = options.medium.open(&file_path).map_err(Error::io("open", &file_path))?;
+    let file = options.medium.open_to_read(&file_path).map_err(Error::io("open", &file_path))?;
     let size = space.container_size;
     let len = file.len().map_err(Error::io("measure", &file_path))?;
     // Checked before anything is sized by these numbers. What a salvage finds missing is an image like any other.

@@ -51,7 +51,7 @@ pub(crate) fn read(
     mut buffer: Buffer,
 ) -> Result<Scanned> {
     let path = dir.join(segment::name(number));
-    let file = medium.open(&path).map_err(Error::io("open", &path))?;
+    let file = medium.open_to_read(&path).map_err(Error::io("open", &path))?;
     // After a failed sync the cache may hold what the device does not.
     let mut fill = |len: usize| {
         buffer.resize(len).map_err(Error::io("read", &path))?;
