@@ -242,16 +242,17 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Deadlock`] if the table stays busy; [`Error::NoSuchTable`].
+    /// [`Error::Deadlock`] if the table stays busy; [`Error::NoSuchTable`], also for a handle of another database or opening.
     pub fn drop_table(&self, table: &Table) -> Result<()> {
         let e = &self.0.engine;
-        table.0.alive()?;
+        // A handle of another database, or of an earlier opening, has a number that is somebody else's here.
+        let mine = e.table_of(table)?;
         let mut tx = self.begin()?;
-        tx.lock_table(&table.0, Mode::Exclusive)?;
+        tx.lock_table(mine, Mode::Exclusive)?;
         let mut admin = e.admin.lock();
         // Commits that are numbered must be durable before their records may become unreadable.
         e.log.flush_all()?;
-        let id = table.0.id;
+        let id = mine.id;
         let mut next = admin.stated.clone();
         next.schemas.retain(|s| s.0 != id);
         if let Some(p) = &mut next.published {
@@ -266,9 +267,9 @@ impl Database {
             _ => drop(e.state(&mut admin, next)?),
         }
         admin.forget_images(id);
-        table.0.dropped.store(true, Ordering::Release);
+        mine.dropped.store(true, Ordering::Release);
         e.names.write().remove(table.name());
-        table.0.discard_rows();
+        mine.discard_rows();
         Ok(())
     }
 

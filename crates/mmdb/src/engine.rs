@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::recovery::RecoveryReport;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use crate::table::{Space, TableInner};
+use crate::table::{Space, Table, TableInner};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -128,6 +128,13 @@ impl Engine {
 
     pub(crate) fn table(&self, id: u32) -> Result<&Arc<TableInner>> {
         self.tables.get(id).ok_or_else(|| Error::NoSuchTable { table: format!("number {id}") })
+    }
+
+    /// The table inside a handle, if it is the very one of that number here, and there.
+    pub(crate) fn table_of(&self, handle: &Table) -> Result<&Arc<TableInner>> {
+        let mine = self.tables.get(handle.0.id).filter(|mine| Arc::ptr_eq(mine, &handle.0));
+        let mine = mine.ok_or_else(|| Error::NoSuchTable { table: handle.name().to_owned() })?;
+        mine.alive().map(|()| mine)
     }
 
     /// Locks held or waited for now.

@@ -99,10 +99,7 @@ impl Database {
     /// [`Error::Schema`] if the table is logged or has rows; [`Error::NoSuchTable`].
     pub fn fill(&self, table: &Table) -> Result<Fill> {
         let engine = &self.0.engine;
-        let mine = engine.table(table.0.id)?;
-        if !Arc::ptr_eq(mine, &table.0) {
-            return Err(Error::NoSuchTable { table: table.name().to_owned() });
-        }
+        let mine = engine.table_of(table)?;
         let refuse = |reason: &str| {
             Err(Error::Schema {
                 table: table.name().to_owned(),

@@ -21,7 +21,6 @@ use crate::table::{Table, TableInner};
 use crate::value::Value;
 use std::cell::RefCell;
 use std::ops::{Bound, Range, RangeBounds};
-use std::sync::Arc;
 use write_set::{Change, Write, WriteSet};
 
 /// Buffers that a thread's transactions use again and again.
@@ -265,12 +264,7 @@ impl<'db> Transaction<'db> {
     /// The table inside a handle, if it is one of this database and not dropped.
     fn table(&self, t: &Table) -> Result<&'db TableInner> {
         self.goes_on()?;
-        let mine = self.db.table(t.0.id)?;
-        if !Arc::ptr_eq(mine, &t.0) {
-            return Err(Error::NoSuchTable { table: t.name().to_owned() });
-        }
-        mine.alive()?;
-        Ok(mine)
+        self.db.table_of(t).map(|mine| &**mine)
     }
 
     fn lock(&mut self, t: &TableInner, name: u64, mode: Mode, what: impl FnOnce() -> String) -> Result<()> {
