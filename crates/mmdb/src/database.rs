@@ -1,6 +1,6 @@
 //! The handle on an open database.
 
-use crate::checkpoint::{CheckpointStats, Stepwise};
+use crate::checkpoint::{Admin, CheckpointStats, Stepwise};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::lock::Mode;
@@ -210,7 +210,7 @@ impl Database {
     pub fn table(&self, name: &str) -> Result<Table> {
         let e = &self.0.engine;
         let id = e.names.read().get(name).copied();
-        let found = id.and_then(|id| e.tables.get(id)).filter(|t| !t.dropped.load(Ordering::Acquire));
+        let found = id.and_then(|id| e.tables.get(id)).filter(|t| t.is_live());
         found.map(|t| Table(t.clone())).ok_or_else(|| Error::NoSuchTable { table: name.to_owned() })
     }
 
@@ -250,9 +250,31 @@ impl Database {
         let mut tx = self.begin()?;
         tx.lock_table(mine, Mode::Exclusive)?;
         let mut admin = e.admin.lock();
+        // While this waited for a checkpoint, a fill or another drop may have taken the table.
+        if !mine.life.begin_drop() {
+            return Err(mine.gone());
+        }
+        if let Err(e) = self.state_drop(mine, &mut admin) {
+            mine.life.give_up_drop();
+            return Err(e);
+        }
+        let mut names = e.names.write();
+        if names.get(table.name()) == Some(&mine.id) {
+            names.remove(table.name());
+        }
+        drop(names);
+        mine.discard_rows();
+        Ok(())
+    }
+
+    /// Makes it durable that a table, which nobody uses any more, is dropped.
+    fn state_drop(&self, table: &TableInner, admin: &mut Admin) -> Result<()> {
+        let e = &self.0.engine;
+        // Who commits without locks may have been past the last look at the table.
+        e.quiesce();
         // Commits that are numbered must be durable before their records may become unreadable.
         e.log.flush_all()?;
-        let id = mine.id;
+        let id = table.id;
         let mut next = admin.stated.clone();
         next.schemas.retain(|s| s.0 != id);
         if let Some(p) = &mut next.published {
@@ -262,14 +284,11 @@ impl Database {
             Sabotage::DropsWithoutManifest => {}
             Sabotage::ForgetsBeforeManifest => {
                 admin.forget_images(id);
-                e.state(&mut admin, next)?;
+                e.state(admin, next)?;
             }
-            _ => drop(e.state(&mut admin, next)?),
+            _ => drop(e.state(admin, next)?),
         }
         admin.forget_images(id);
-        mine.dropped.store(true, Ordering::Release);
-        e.names.write().remove(table.name());
-        mine.discard_rows();
         Ok(())
     }
 

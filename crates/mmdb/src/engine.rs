@@ -9,7 +9,7 @@ use crate::lock::LockManager;
 use crate::log::{Anchor, Log};
 use crate::options::Options;
 use crate::recovery::RecoveryReport;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::AtomicU64;
 use crate::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::table::{Space, Table, TableInner};
 use std::collections::HashMap;
@@ -144,6 +144,6 @@ impl Engine {
 
     /// Tables that exist.
     pub(crate) fn live_tables(&self) -> impl Iterator<Item = &Arc<TableInner>> {
-        self.tables.iter().map(|(_, t)| t).filter(|t| !t.dropped.load(Ordering::Acquire))
+        self.tables.iter().map(|(_, t)| t).filter(|t| t.is_live())
     }
 }

@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::recovery::build_indexes;
 use crate::schema::Logging;
 use crate::sync;
-use crate::sync::atomic::Ordering;
 use crate::table::{Table, TableInner};
 use crate::value::Value;
 use std::sync::Arc;
@@ -48,7 +47,8 @@ impl Drop for Fill {
         if !self.whole {
             self.table.discard_rows();
         }
-        self.table.dropped.store(false, Ordering::Release);
+        // Nobody drops a table that is being filled, so this is refused to nobody but a defect.
+        self.table.life.end_fill();
     }
 }
 
@@ -79,7 +79,8 @@ pub struct FillWriter<'a> {
 }
 
 impl Database {
-    /// Begins to fill an empty table whose rows are not logged.
+    /// Begins to fill an empty table whose rows are not logged. Does not wait: a transaction that has used the table before gets
+    /// [`Error::NoSuchTable`] when it goes on with it, or commits what it wrote there.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Error, Logging, Schema};
@@ -109,16 +110,15 @@ impl Database {
         if table.schema().logging != Logging::Volatile {
             return refuse("its rows are logged");
         }
-        if mine.dropped.swap(true, Ordering::AcqRel) {
-            return Err(Error::NoSuchTable { table: table.name().to_owned() });
+        if !mine.life.begin_fill() {
+            return Err(mine.gone());
         }
-        // Whoever found the table before this and commits has changed it now.
+        // Commits look once more at the table inside the gate, and slots of it are taken and given back there: who was in has
+        // done so by now, who comes later finds that the table is in another life.
         engine.quiesce();
-        if mine.rows() > 0 {
-            mine.dropped.store(false, Ordering::Release);
-            return refuse("it has rows");
-        }
-        Ok(Fill { table: Arc::clone(mine), whole: false })
+        let whole = mine.rows() > 0;
+        let fill = Fill { table: Arc::clone(mine), whole };
+        if whole { refuse("it has rows") } else { Ok(fill) }
     }
 }
 
@@ -205,7 +205,9 @@ impl FillWriter<'_> {
         let rows = u64::from(t.containers.len()).saturating_add(1).saturating_mul(slots as u64);
         let rid = t.allocate(class, self.stripe, t.entry_bytes(rows))?;
         let container = t.container(rid)?;
-        write_slot(&mut container.bytes.write()[container.range(rid.slot())], &self.row);
+        let mut bytes = container.bytes.write();
+        let slot = bytes.get_mut(container.range(rid.slot())).ok_or_else(|| t.gone())?;
+        write_slot(slot, &self.row);
         Ok(())
     }
 }

@@ -38,6 +38,7 @@ mod index;
 #[cfg(test)]
 mod interleavings;
 mod key;
+mod life;
 mod lock;
 mod log;
 mod manifest;

@@ -5,12 +5,13 @@ use crate::cache_line::CacheLine;
 use crate::container::{CLASSES, Container, MAX_CONTAINERS, Rid, Slot, zeros};
 use crate::error::{Error, Result};
 use crate::index::Index;
+use crate::life::{Life, Span};
 use crate::lock::TableLock;
 use crate::memory::{Budget, Gauge, block};
 use crate::row::Layout;
 use crate::schema::{Locking, Logging, Schema};
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// Free slots are kept per stripe, so that processors allocate from different containers.
@@ -95,7 +96,7 @@ pub(crate) struct TableInner {
     pub(crate) containers: AppendList<Container>,
     pub(crate) indexes: Vec<Index>,
     pub(crate) space: Arc<Space>,
-    pub(crate) dropped: AtomicBool,
+    pub(crate) life: Life,
     free: Vec<FreeSlots>,
     growing: Mutex<()>,
     /// Bytes of the table but its containers and indexes.
@@ -150,17 +151,29 @@ impl TableInner {
             ),
             free: CLASSES.iter().map(|_| Default::default()).collect(),
             space,
-            dropped: AtomicBool::new(false),
+            life: Life::default(),
             growing: Mutex::new(()),
             schema,
         }
     }
 
+    pub(crate) fn is_live(&self) -> bool {
+        self.life.now().is_some()
+    }
+
     pub(crate) fn alive(&self) -> Result<()> {
-        if self.dropped.load(Ordering::Acquire) {
-            return Err(Error::NoSuchTable { table: self.schema.name.clone() });
-        }
-        Ok(())
+        self.span().map(|_| ())
+    }
+
+    /// The life that the table is in now.
+    #[inline]
+    pub(crate) fn span(&self) -> Result<Span> {
+        self.life.now().ok_or_else(|| self.gone())
+    }
+
+    /// There is no such table, or it is another one by now.
+    pub(crate) fn gone(&self) -> Error {
+        Error::NoSuchTable { table: self.schema.name.clone() }
     }
 
     /// A free slot of a class, from the caller's stripe if it has one.

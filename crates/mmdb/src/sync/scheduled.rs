@@ -188,6 +188,19 @@ pub(crate) mod atomic {
         };
     }
 
+    impl AtomicU64 {
+        pub(crate) fn compare_exchange(
+            &self,
+            current: u64,
+            new: u64,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<u64, u64> {
+            step();
+            self.0.compare_exchange(current, new, success, failure)
+        }
+    }
+
     atomic!(AtomicBool, bool, swap);
     atomic!(AtomicU32, u32, swap fetch_add fetch_sub fetch_max);
     atomic!(AtomicU64, u64, swap fetch_add fetch_sub fetch_max);

@@ -51,6 +51,11 @@ impl Transaction<'_> {
         let logged = self.build_body()?;
         let stream = self.lane % log.streams.len().max(1);
         let gate = self.db.enter(self.stripe);
+        // A fill or a drop that began since the records were built waits for the gate to be left, or is seen here.
+        if let Err(e) = self.goes_through() {
+            drop(gate);
+            return Err(e);
+        }
         let (gsn, batch) = if logged {
             let crc = crc32c::crc32c(&self.s.body);
             match log.streams[stream].append(log, &self.s.body, crc, !lazy) {
@@ -183,7 +188,7 @@ impl Transaction<'_> {
         }
         let c = t.container(w.rid)?;
         let bytes = c.bytes.read();
-        let Some(slot) = bytes.get(c.range(w.rid.slot())).map(Slot) else { return t.alive() };
+        let Some(slot) = bytes.get(c.range(w.rid.slot())).map(Slot) else { return Err(t.gone()) };
         if unlocked {
             self.check_unlocked(t, w, slot, k)?;
         }
@@ -207,6 +212,19 @@ impl Transaction<'_> {
         } else {
             record::put_write(body, kind, target, slot, &self.s.arena[w.after.clone()]);
         }
+    }
+
+    /// Whether every table that is written is in the life in which its slots were taken. Asked inside the gate, so that after this
+    /// nothing of the transaction can be skipped.
+    fn goes_through(&self) -> Result<()> {
+        let mut last = None;
+        for w in self.s.writes.iter().filter(|w| last.replace(w.table) != Some(w.table)) {
+            let t = self.db.table(w.table)?;
+            if !self.is_same(t) {
+                return Err(t.gone());
+            }
+        }
+        Ok(())
     }
 
     fn kind(&self) -> Kind {
@@ -242,7 +260,7 @@ impl Transaction<'_> {
             }
             let c = t.container(w.rid)?;
             let bytes = c.bytes.read();
-            let Some(slot) = bytes.get(c.range(w.rid.slot())).map(Slot) else { return t.alive().map(|()| 0) };
+            let Some(slot) = bytes.get(c.range(w.rid.slot())).map(Slot) else { return Err(t.gone()) };
             record.clear();
             self.encode(t, w, c.class, slot, self.kind(), &mut record);
             Ok(record.len() as u64)
@@ -286,7 +304,7 @@ impl Transaction<'_> {
                 if t.logging == Logging::Checkpointed {
                     c.keep_before(&bytes);
                 }
-                // Absent only if a table without locking was dropped under the transaction.
+                // Never absent: the table is in the life in which the slot was taken, and containers go only with that.
                 let Some(slot) = bytes.get_mut(c.range(w.rid.slot())) else { continue };
                 if w.change != Change::Insert
                     && (w.change == Change::Delete || t.indexes.len() > 1)

@@ -10,12 +10,14 @@ use crate::container::{Rid, SLOT_HEAD, class_of};
 use crate::engine::{Engine, name};
 use crate::error::{Error, Result};
 use crate::key::{self, KeyBuf};
+use crate::life::Span;
 use crate::lock::{Held, Mode, Refused};
 use crate::log::{Sabotage, Ticket};
 use crate::memory::SMALL;
 use crate::options::Durability;
 use crate::row::{Row, RowView, values_text};
-use crate::schema::Locking;
+use crate::schema::{Locking, Logging};
+use crate::sync::RwLockReadGuard;
 use crate::sync::atomic::Ordering;
 use crate::table::{Table, TableInner};
 use crate::value::Value;
@@ -28,6 +30,8 @@ use write_set::{Change, Write, WriteSet};
 pub(crate) struct Scratch {
     locks: Vec<u64>,
     intents: Vec<(u32, Mode)>,
+    /// The tables in use, and the life each was in at first.
+    spans: Vec<(u32, Span)>,
     writes: WriteSet,
     arena: Vec<u8>,
     key: Vec<u8>,
@@ -147,6 +151,7 @@ impl Drop for Transaction<'_> {
         let mut s = std::mem::take(&mut self.s);
         s.arena.clear();
         s.intents.clear();
+        s.spans.clear();
         s.writes.clear();
         // One large transaction must not keep its memory for good.
         if s.bytes() <= 4 * SMALL {
@@ -178,11 +183,25 @@ impl<'db> Transaction<'db> {
         for i in 0..self.s.writes.len() {
             let w = &self.s.writes[i];
             if let (true, Ok(t)) = (w.fresh, self.db.table(w.table)) {
-                t.release(w.class, w.rid, self.stripe);
+                self.give_back(t, w.class, w.rid);
             }
         }
         self.unlock();
         self.open = false;
+    }
+
+    /// Gives a fresh slot back, if it is still one: a fill that was given up has discarded the slots from before.
+    fn give_back(&self, t: &TableInner, class: u8, rid: Rid) {
+        let _gate = self.db.enter(self.stripe);
+        if self.is_same(t) {
+            t.release(class, rid, self.stripe);
+        }
+    }
+
+    /// Whether a table is in the life in which this transaction first used it. This lasts as long as the gate is not left.
+    fn is_same(&self, t: &TableInner) -> bool {
+        let known = self.s.spans.iter().find(|s| s.0 == t.id);
+        known.is_some_and(|s| t.life.now() == Some(s.1))
     }
 
     fn unlock(&mut self) {
@@ -262,9 +281,17 @@ impl<'db> Transaction<'db> {
     }
 
     /// The table inside a handle, if it is one of this database and not dropped.
-    fn table(&self, t: &Table) -> Result<&'db TableInner> {
+    fn table(&mut self, t: &Table) -> Result<&'db TableInner> {
         self.goes_on()?;
-        self.db.table_of(t).map(|mine| &**mine)
+        let mine = self.db.table_of(t)?;
+        let now = mine.span()?;
+        match self.s.spans.iter().find(|s| s.0 == mine.id) {
+            Some(first) if first.1 == now => {}
+            // It was filled meanwhile: what was read of it, locked and written belongs to the life before.
+            Some(_) => return Err(mine.gone()),
+            None => self.s.spans.push((mine.id, now)),
+        }
+        Ok(mine)
     }
 
     fn lock(&mut self, t: &TableInner, name: u64, mode: Mode, what: impl FnOnce() -> String) -> Result<()> {
@@ -765,7 +792,7 @@ impl<'db> Transaction<'db> {
         let rid = self.find_room_at(t, row.clone(), class, rid)?;
         let w = Write { table: t.id, rid, class, change: Change::Insert, hash, after: row, fresh: true };
         if let Err(e) = self.admit(t, &[&w], None) {
-            t.release(class, rid, self.stripe);
+            self.give_back(t, class, rid);
             return Err(e);
         }
         self.promised += t.entry_bytes(1);
@@ -830,8 +857,12 @@ impl<'db> Transaction<'db> {
         if need == 0 || !space.lacks(need.saturating_add(reserve)) {
             return Ok(rid);
         }
-        let instead = if reserve > 0 && !space.lacks(need) { t.allocate_used(class) } else { None };
-        t.release(class, rid, self.stripe);
+        let may_reuse = reserve > 0 && !space.lacks(need);
+        // After a fill or a drop there is nothing to give back: this slot, too, was of the table's earlier life.
+        let gate = self.slots_gate(t)?;
+        let instead = if may_reuse { t.allocate_used(class) } else { None };
+        drop(gate);
+        self.give_back(t, class, rid);
         instead.map_or_else(|| Err(t.full()), |rid| self.lock_slot(t, class, rid))
     }
 
@@ -853,8 +884,23 @@ impl<'db> Transaction<'db> {
 
     /// A fresh slot under a locked unit.
     fn allocate(&mut self, t: &TableInner, class: u8) -> Result<Rid> {
+        let gate = self.slots_gate(t)?;
         let rid = t.allocate(class, self.stripe, 0)?;
+        drop(gate);
         self.lock_slot(t, class, rid)
+    }
+
+    /// The gate of the engine, for slots of a table that no lock keeps from fills and drops; nothing where one does.
+    ///
+    /// # Errors
+    /// The table was filled or dropped since this transaction first used it.
+    fn slots_gate(&self, t: &TableInner) -> Result<Option<RwLockReadGuard<'db, ()>>> {
+        let alone = t.schema.logging == Logging::Volatile || t.locking == Locking::None;
+        let gate = (alone && !self.db.options.reference).then(|| self.db.enter(self.stripe));
+        if gate.is_some() && !self.is_same(t) {
+            return Err(t.gone());
+        }
+        Ok(gate)
     }
 
     /// Locks the unit of a free slot that this transaction has taken, or gives the slot back.
@@ -865,7 +911,7 @@ impl<'db> Transaction<'db> {
             Err(e) => Err(e),
         };
         if let Err(e) = locked {
-            t.release(class, rid, self.stripe);
+            self.give_back(t, class, rid);
             return Err(e);
         }
         Ok(rid)
@@ -1076,7 +1122,7 @@ impl<'db> Transaction<'db> {
                     Found::There(_) => self.admit(t, &[&comes, &goes], None),
                 };
                 if let Err(e) = admitted {
-                    t.release(class, to, self.stripe);
+                    self.give_back(t, class, to);
                     return Err(e);
                 }
                 match found {

@@ -1,0 +1,52 @@
+//! Whether a table is there, and which of its lives this is.
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+const LIVE: u64 = 0;
+const FILLED: u64 = 1;
+const DROPPED: u64 = 2;
+const STATES: u64 = 4;
+
+/// What becomes of a table: live, taken away to be filled, or dropped. Every change is from one known state to another, by
+/// compare-and-swap, so that of a fill and a drop at the same time one is refused and neither undoes what the other did.
+///
+/// A fill that ends, well or not, gives the table back in a new life: places in its containers that somebody took in an
+/// earlier one mean nothing any more.
+#[derive(Debug, Default)]
+pub(crate) struct Life(AtomicU64);
+
+/// One life of a table, as a transaction that uses the table remembers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span(u64);
+
+impl Life {
+    /// The life that goes on now; `None` if the table is being filled or dropped.
+    #[inline]
+    pub(crate) fn now(&self) -> Option<Span> {
+        let state = self.0.load(Ordering::Acquire);
+        (state % STATES == LIVE).then_some(Span(state))
+    }
+
+    pub(crate) fn begin_fill(&self) -> bool {
+        self.change(LIVE, |live| live + FILLED)
+    }
+
+    pub(crate) fn end_fill(&self) -> bool {
+        self.change(FILLED, |filled| filled - FILLED + STATES)
+    }
+
+    pub(crate) fn begin_drop(&self) -> bool {
+        self.change(LIVE, |live| live + DROPPED)
+    }
+
+    /// The drop could not be stated: the table lives on, the same life.
+    pub(crate) fn give_up_drop(&self) -> bool {
+        self.change(DROPPED, |dropped| dropped - DROPPED)
+    }
+
+    fn change(&self, from: u64, to: impl FnOnce(u64) -> u64) -> bool {
+        let state = self.0.load(Ordering::Acquire);
+        state % STATES == from
+            && self.0.compare_exchange(state, to(state), Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
