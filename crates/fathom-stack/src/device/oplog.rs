@@ -210,13 +210,17 @@ impl OperationLog {
     /// # Errors
     /// A file is there already or cannot be made, or takes nothing.
     pub fn create(path: &Path, data: bool) -> io::Result<OperationLog> {
-        let mut file = File::create_new(path)?;
+        let file = File::create_new(path)?;
+        let data = data.then(|| File::create_new(data_of(path))).transpose()?;
+        OperationLog::begin(file, data)
+    }
+
+    fn begin(mut file: File, data: Option<File>) -> io::Result<OperationLog> {
         let mut head = [0; HEAD];
         head[..8].copy_from_slice(MAGIC);
         // Now, so that there is a place in which to tell that there is no place.
         file.write_all(&head)?;
         let records = BufWriter::with_capacity(1 << 18, file.try_clone()?);
-        let data = data.then(|| File::create_new(data_of(path))).transpose()?;
         let data = data.map(|file| (BufWriter::with_capacity(1 << 20, file), 0));
         Ok(OperationLog { file, records: Some(records), data, end: End::Open })
     }
@@ -402,12 +406,19 @@ mod tests {
         }
     }
 
+    /// A log whose file of data is there already, and may be a device.
+    fn with_data_there(path: &Path) -> OperationLog {
+        let data = File::options().write(true).open(data_of(path)).unwrap();
+        OperationLog::begin(File::create_new(path).unwrap(), Some(data)).unwrap()
+    }
+
     #[test]
     fn what_is_no_log_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         std::fs::write(&path, b"something else altogether").unwrap();
         assert!(read_log(&path).unwrap_err().to_string().contains("FATHDEV1"));
+        std::fs::remove_file(&path).unwrap();
         let mut log = OperationLog::create(&path, true).unwrap();
         assert_eq!((log.keep(b"abc"), log.keep(b"d")), (Some(0), Some(3)));
         log.close();
@@ -438,7 +449,7 @@ mod tests {
         let path = dir.path().join("log");
         // Every write to it fails as on a full disk.
         std::os::unix::fs::symlink("/dev/full", data_of(&path)).unwrap();
-        let mut log = OperationLog::create(&path, true).unwrap();
+        let mut log = with_data_there(&path);
         let at = log.keep(&[1; 4096]);
         assert_eq!(at, Some(0), "it waits in memory");
         log.add(&Record { data_at: at, ..WRITE });
@@ -463,7 +474,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         std::os::unix::fs::symlink("/dev/full", data_of(&path)).unwrap();
-        let mut log = OperationLog::create(&path, true).unwrap();
+        let mut log = with_data_there(&path);
         let at = log.keep(&[1; 4096]);
         log.add(&Record { data_at: at, ..WRITE });
         log.close();
