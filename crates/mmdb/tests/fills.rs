@@ -139,7 +139,7 @@ fn a_table_that_is_filled_while_a_drop_waits_is_not_dropped_and_one_that_was_dro
         let fill = db.fill(&t);
         drop(checkpoint);
         let dropped = drops.join().unwrap();
-        (dropped, fill.map(|fill| drop(fill)))
+        (dropped, fill.map(drop))
     });
     // One of the two, whichever was first.
     assert!(dropped.is_ok() != filled.is_ok(), "{dropped:?} {filled:?}");
