@@ -208,7 +208,8 @@ fn no_trace_gets_out_of_the_replays_directory() {
             .write(&Record::Content(Content { database: 0, offset: 0, bytes: script.clone().into() }))
             .unwrap();
         writer.finish().unwrap();
-        replay(&place, "a.trace", &[]).exits(1).says("loading script");
+        // Nothing is replayed: the trace is refused as any file is that cannot be begun with.
+        replay(&place, "a.trace", &[]).exits(2).says("loading script");
         precious.is_as_it_was(&script);
     }
     let mut files = place.files();
