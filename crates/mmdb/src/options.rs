@@ -83,7 +83,8 @@ pub struct Options {
     pub scrub: bool,
     /// Memory for all tables, bytes, beyond which inserts and updates fail with [`crate::Error::MemoryLimit`]; deletes,
     /// commits and checkpoints go on. Counted are containers, free slots, all indexes, locks, the log's buffers, and the private
-    /// changes of transactions that have more than 64 KiB of them. A database that holds more already can be opened. Default: no limit.
+    /// changes of transactions that have more than 64 KiB of them. The last sixteenth (and at most 512 KiB more) is kept for rows that
+    /// take the place of deleted ones, so that deletes make room. A database that holds more already can be opened. Default: no limit.
     pub memory_limit: u64,
     /// Longest time that a transaction waits for one lock, and that [`crate::Database::run`] waits between two runs for
     /// whoever made it give way. Then it is [`crate::Error::LockTimeout`]: a transaction that somebody began and forgot

@@ -66,11 +66,18 @@ impl Space {
         self.bytes().saturating_add(more) > self.limit
     }
 
+    /// What must be left where a row comes to a slot that never held one: room for the indexes to change in while the number of
+    /// rows stays, bytes. So what was deleted makes room, though other leaves and tables of the indexes get full than became empty.
+    pub(crate) fn reserve(&self) -> u64 {
+        // Where tables are small, chance fills more of their leaves and shards before others.
+        self.limit / 16 + (self.limit / 16).min(512 << 10)
+    }
+
     /// Whether so little is left that every piece has to be looked at before it is taken.
     #[inline]
     pub(crate) fn is_tight(&self) -> bool {
         // No limit costs no look at the counters.
-        self.limit != u64::MAX && self.lacks((self.limit / 16).max(256 << 10))
+        self.limit != u64::MAX && self.lacks(self.reserve() + (self.limit / 16).max(256 << 10))
     }
 }
 
@@ -97,6 +104,16 @@ pub(crate) struct TableInner {
 
 /// The free slots of one class, for each stripe.
 type FreeSlots = [CacheLine<Mutex<Vec<Rid>>>; STRIPES];
+
+/// Lists of free slots up to this many keep their memory.
+const FEW_SLOTS: usize = 1024;
+
+/// Gives memory back once three quarters of it hold nothing.
+fn shrink(list: &mut Vec<Rid>) {
+    if list.capacity() > FEW_SLOTS && list.len() * 4 < list.capacity() {
+        list.shrink_to(list.len() * 2);
+    }
+}
 
 /// Does something to a list of free slots and counts the memory that this took.
 fn with_free<T>(gauge: &Gauge, list: &Mutex<Vec<Rid>>, f: impl FnOnce(&mut Vec<Rid>) -> T) -> T {
@@ -152,7 +169,12 @@ impl TableInner {
         let free = &self.free[usize::from(class) % CLASSES.len()];
         let mine = &free[stripe % STRIPES];
         loop {
-            if let Some(rid) = mine.lock().pop() {
+            let taken = with_free(&self.gauge, mine, |list| {
+                let rid = list.pop();
+                shrink(list);
+                rid
+            });
+            if let Some(rid) = taken {
                 return Ok(rid);
             }
             // What another stripe has in plenty is taken over, or a stripe that only frees would hoard. A container's
@@ -161,11 +183,16 @@ impl TableInner {
             let leave = if self.space.is_tight() { 0 } else { plenty };
             let mut taken = Vec::new();
             for other in (1..STRIPES).map(|i| &free[(stripe + i) % STRIPES]) {
-                let mut other = other.lock();
-                if other.len() > leave {
+                taken = with_free(&self.gauge, other, |other| {
+                    if other.len() <= leave {
+                        return Vec::new();
+                    }
                     let keep = other.len() - (other.len() - leave).min(plenty);
-                    // What is left keeps its capacity, so nothing is given back.
-                    taken = other.split_off(keep);
+                    let taken = other.split_off(keep);
+                    shrink(other);
+                    taken
+                });
+                if !taken.is_empty() {
                     break;
                 }
             }
@@ -175,6 +202,24 @@ impl TableInner {
                 with_free(&self.gauge, mine, |mine| mine.append(&mut taken));
             }
         }
+    }
+
+    /// Whether a row has ever been in this slot.
+    pub(crate) fn was_used(&self, rid: Rid) -> bool {
+        self.containers.get(rid.container()).is_some_and(|c| {
+            let bytes = c.bytes.read();
+            bytes.get(c.range(rid.slot())).is_some_and(|slot| Slot(slot).version() > 0)
+        })
+    }
+
+    /// A free slot of a class that held a row before, from any stripe. Those that were freed last are looked at first.
+    pub(crate) fn allocate_used(&self, class: u8) -> Option<Rid> {
+        self.free[usize::from(class) % CLASSES.len()].iter().find_map(|list| {
+            with_free(&self.gauge, list, |list| {
+                let at = list.iter().rposition(|&rid| self.was_used(rid))?;
+                Some(list.remove(at))
+            })
+        })
     }
 
     /// Enters every slot that holds no row as free, at recovery.
@@ -207,7 +252,13 @@ impl TableInner {
 
     pub(crate) fn release(&self, class: u8, rid: Rid, stripe: usize) {
         let list = &self.free[usize::from(class) % CLASSES.len()][stripe % STRIPES];
-        with_free(&self.gauge, list, |list| list.push(rid));
+        with_free(&self.gauge, list, |list| {
+            if list.len() == list.capacity() {
+                // Doubling would cost most where there is least: when much was deleted at the limit.
+                list.reserve_exact((list.len() / 8).max(64));
+            }
+            list.push(rid);
+        });
     }
 
     /// Adds a container of free slots.
@@ -216,7 +267,8 @@ impl TableInner {
         let size = self.space.container_size;
         let full = || self.full();
         let free = size / CLASSES[usize::from(class) % CLASSES.len()] * size_of::<Rid>();
-        if self.space.lacks(spare.saturating_add(block(size) + block(free))) {
+        let more = spare.saturating_add(self.space.reserve()).saturating_add(block(size) + block(free));
+        if self.space.lacks(more) {
             return Err(full());
         }
         let bytes = zeros(size).ok_or_else(full)?;

@@ -34,6 +34,20 @@ impl std::fmt::Debug for HashIndex {
     }
 }
 
+/// The shard of a hash. The table itself uses the low and the top bits; the shard comes from 16 in the middle.
+///
+/// Shards are not equally large: the largest gets twice the keys of the smallest, and between them sizes rise evenly. Equal ones would
+/// all double at nearly the same number of keys, so that a database close below its limit could need a third more
+/// memory for its next few rows; these double one after the other.
+#[inline]
+fn shard_of(h: u64) -> usize {
+    // 128 times the logarithm to base 2 of 1 + x, for the fraction x in 16 bits, by the parabola through its ends.
+    const BEND: u64 = 44;
+    let x = (h >> 40) & 0xffff;
+    let shard = (x * SHARDS as u64 + ((x * (0x1_0000 - x)) >> 16) * BEND) >> 16;
+    shard as usize % SHARDS
+}
+
 fn rehash(e: &Entry) -> u64 {
     hash(e.key.as_slice())
 }
@@ -47,9 +61,25 @@ fn set_bytes(places: usize) -> i64 {
     (HEAD + leaves * node + leaves / 7 * inner) as i64
 }
 
+/// Entries that the table's memory holds when none of it is taken by the traces of removed ones.
+fn places(table: &HashTable<Entry>) -> usize {
+    match table.num_buckets() {
+        few @ 0..8 => few.saturating_sub(1),
+        many => many / 8 * 7,
+    }
+}
+
+/// Whether a full table is so by what was removed: then it is filled anew, and need not double.
+fn is_littered(table: &HashTable<Entry>) -> bool {
+    table.len() * 16 < places(table) * 15
+}
+
 /// Bytes that the table will have more once one entry is added.
 fn growth(table: &HashTable<Entry>) -> u64 {
-    if table.len() < table.capacity() { 0 } else { block(table.allocation_size()).max(256) }
+    if table.len() < table.capacity() || is_littered(table) {
+        return 0;
+    }
+    block(table.allocation_size()).max(256)
 }
 
 /// Makes room for one entry; the bytes that this took.
@@ -58,7 +88,29 @@ fn make_room(table: &mut HashTable<Entry>) -> i64 {
         return 0;
     }
     let before = block(table.allocation_size());
-    table.reserve(1, rehash);
+    if is_littered(table) {
+        let mut clean = HashTable::with_capacity(places(table));
+        for entry in table.drain() {
+            clean.insert_unique(rehash(&entry), entry, rehash);
+        }
+        *table = clean;
+    } else {
+        table.reserve(1, rehash);
+    }
+    block(table.allocation_size()) as i64 - before as i64
+}
+
+/// Halves a table that is less than three eighths full; the bytes that this took, which is none or less. What is left fills three quarters of
+/// the smaller table: it takes a quarter more or half less to make it change again. Waiting for less to be left would
+/// let chance double more and more shards while the number of keys stays.
+fn shrink(table: &mut HashTable<Entry>) -> i64 {
+    const SMALLEST: usize = 14;
+    let (len, places) = (table.len(), places(table));
+    if places <= SMALLEST || len * 8 >= places * 3 {
+        return 0;
+    }
+    let before = block(table.allocation_size());
+    table.shrink_to(places / 2, rehash);
     block(table.allocation_size()) as i64 - before as i64
 }
 
@@ -115,10 +167,9 @@ impl HashIndex {
         self.gauge.add(Self::EMPTY as i64 - self.gauge.bytes() as i64);
     }
 
-    // The table itself uses the low and the top bits of the hash; the shard comes from the middle.
     #[inline]
     fn shard(&self, h: u64) -> &RwLock<HashTable<Entry>> {
-        &self.shards[(h >> 40) as usize % SHARDS]
+        &self.shards[shard_of(h)]
     }
 
     pub(super) fn insert(&self, key: &[u8], h: u64, rid: Rid) {
@@ -132,7 +183,8 @@ impl HashIndex {
         match &mut entry.get_mut().rids {
             Rids::One(r) if *r == rid => {
                 entry.remove();
-                self.gauge.add(-KeyBuf::heap(key.len()));
+                let taken = shrink(&mut t) - KeyBuf::heap(key.len());
+                self.gauge.add(taken);
             }
             Rids::One(_) => {}
             Rids::Many(set) => {
@@ -181,7 +233,7 @@ impl HashIndex {
                 (0..SHARDS.div_ceil(threads)).map(|_| Vec::with_capacity(expect)).collect();
             for (key, rid) in entries.iter().flatten() {
                 let h = hash(key.as_slice());
-                let shard = (h >> 40) as usize % SHARDS;
+                let shard = shard_of(h);
                 if shard % threads == part {
                     mine[shard / threads].push((h, key, *rid));
                 }
@@ -217,5 +269,62 @@ impl HashIndex {
             let first = fill(0);
             others.into_iter().all(|t| t.join().unwrap_or(false)) && first
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(n: u64) -> [u8; 8] {
+        n.to_be_bytes()
+    }
+
+    fn insert(index: &HashIndex, n: u64) {
+        index.insert(&key(n), hash(&key(n)), Rid(n));
+    }
+
+    fn remove(index: &HashIndex, n: u64) {
+        index.remove(&key(n), hash(&key(n)), Rid(n));
+    }
+
+    #[test]
+    fn every_hash_has_a_shard_and_every_shard_its_hashes() {
+        let mut counts = [0; SHARDS];
+        for x in 0..0x1_0000u64 {
+            counts[shard_of(x << 40 | 0xff_ffff)] += 1;
+        }
+        let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
+        assert!(*least > 300 && *most < 900 && most / least <= 2, "{counts:?}");
+    }
+
+    /// Shards that doubled together made steps of a factor of two in what an index takes.
+    #[test]
+    fn memory_grows_with_the_keys_and_goes_with_them() {
+        let index = HashIndex::new(Gauge::default());
+        const KEYS: u64 = 100_000;
+        let mut before = 0;
+        for n in 0..KEYS {
+            insert(&index, n);
+            if n >= KEYS / 10 && n.is_multiple_of(KEYS / 100) {
+                let per_key = index.memory() as f64 / (n + 1) as f64;
+                assert!((45.0..95.0).contains(&per_key), "{per_key} at {n}");
+            }
+            before = index.memory();
+        }
+        // As many as before, but others: what was removed leaves traces, which must not make the tables double.
+        for n in 0..KEYS * 3 {
+            remove(&index, n);
+            insert(&index, n + KEYS);
+        }
+        assert_eq!(index.len() as u64, KEYS);
+        assert!(index.memory() < before * 23 / 20, "{} after {before}", index.memory());
+        for n in KEYS * 3..KEYS * 4 - 100 {
+            remove(&index, n);
+        }
+        assert!(index.memory() < before / 20, "{} after {before}", index.memory());
+        for n in KEYS * 4 - 100..KEYS * 4 {
+            assert_eq!(index.find(&key(n), hash(&key(n))), Some(Rid(n)));
+        }
     }
 }

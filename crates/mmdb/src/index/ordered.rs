@@ -18,6 +18,11 @@ const LEAF: usize = 64;
 /// Entries of a leaf that is built from sorted entries: a few more go in before the first split.
 const FILL: usize = LEAF * 3 / 4;
 
+/// A leaf with so few entries left is joined with a neighbour,
+const LOW: usize = LEAF / 4;
+/// if both together have at most this many: the next few inserts must not split it again.
+const JOINED: usize = LEAF * 5 / 8;
+
 type Entry = (KeyBuf, Rid);
 /// Entries in order.
 type Leaf = RwLock<Vec<Entry>>;
@@ -65,6 +70,23 @@ fn leaf_of<'a>(leaves: &'a Leaves, key: &KeyBuf) -> Option<&'a Leaf> {
     leaves.range::<KeyBuf, _>(..=key).next_back().map(|(_, leaf)| leaf)
 }
 
+/// Of the leaf of `key` and a neighbour, if they are to be joined, the lower bound of the right one.
+fn right_of_pair(leaves: &Leaves, key: &KeyBuf) -> Option<KeyBuf> {
+    let (lower, leaf) = leaves.range::<KeyBuf, _>(..=key).next_back()?;
+    let len = leaf.read().len();
+    if len > LOW {
+        return None;
+    }
+    let fits = |other: &Leaf| len + other.read().len() <= JOINED;
+    let mut below = leaves.range::<KeyBuf, _>(..lower);
+    // An empty one is joined with whatever is there.
+    if below.next_back().is_some_and(|(_, left)| len == 0 || fits(left)) {
+        return Some(lower.clone());
+    }
+    let mut above = leaves.range::<KeyBuf, _>((Bound::Excluded(lower), Bound::Unbounded));
+    above.next().filter(|(_, right)| fits(right)).map(|(bound, _)| bound.clone())
+}
+
 impl OrderedIndex {
     /// Bytes of an index without entries.
     pub(super) const EMPTY: usize = 11 * (size_of::<KeyBuf>() + size_of::<Leaf>()) + 16;
@@ -86,9 +108,11 @@ impl OrderedIndex {
         let leaves = self.leaves.read();
         let Some(leaf) = leaf_of(&leaves, &KeyBuf::new(key)) else { return 0 };
         let entries = leaf.read();
-        let grows = entries.len() == entries.capacity() || entries.len() + 1 >= LEAF;
-        let leaf = if grows { leaf_bytes(LEAF, len) } else { 0 };
-        (leaf + KeyBuf::heap(len)) as u64
+        let (full, capacity) = (entries.len(), entries.capacity());
+        let grows =
+            if full < capacity { 0 } else { entries_bytes((capacity * 2).max(4)) - entries_bytes(capacity) };
+        let splits = if full + 1 < LEAF { 0 } else { leaf_bytes(LEAF / 2, len) };
+        (grows + splits + KeyBuf::heap(len)) as u64
     }
 
     /// Forgets all entries and gives their memory back.
@@ -153,7 +177,7 @@ impl OrderedIndex {
 
     pub(super) fn remove(&self, key: &[u8], rid: Rid) {
         let k = self.stored(key, rid);
-        let empty = {
+        let left = {
             let leaves = self.leaves.read();
             let Some(leaf) = leaf_of(&leaves, &k) else { return };
             let mut entries = leaf.write();
@@ -164,23 +188,38 @@ impl OrderedIndex {
             entries.remove(i);
             self.len.fetch_sub(1, Ordering::Relaxed);
             self.gauge.add(-KeyBuf::heap(k.as_slice().len()));
-            entries.is_empty()
+            entries.len()
         };
-        if empty {
-            self.drop_empty(&k);
+        // Not at every removal, for looking costs more than removing.
+        if left <= LOW && left.is_multiple_of(4) {
+            self.join(&k);
         }
     }
 
-    /// Removes the leaf of `key` if it is still empty and not the first.
-    fn drop_empty(&self, key: &KeyBuf) {
+    /// Joins the leaf of `key` with a neighbour, if both are nearly empty: else a few entries that stay behind, one in each leaf, would keep
+    /// the memory of all that were removed.
+    fn join(&self, key: &KeyBuf) {
+        // Whether there is anything to do is seen without keeping others out.
+        let Some(lower) = right_of_pair(&self.leaves.read(), key) else { return };
         let mut leaves = self.leaves.write();
-        let mut behind = leaves.range_mut::<KeyBuf, _>(..=key);
-        let Some((lower, leaf)) = behind.next_back() else { return };
-        if leaf.get_mut().is_empty() && !lower.as_slice().is_empty() {
-            self.gauge.add(-leaf_bytes(leaf.get_mut().capacity(), lower.as_slice().len()));
-            let lower = lower.clone();
-            leaves.remove(&lower);
+        // Somebody else may have come first.
+        let Some(again) = right_of_pair(&leaves, key) else { return };
+        if again != lower {
+            return;
         }
+        let Some(mut right) = leaves.remove(&lower) else { return };
+        let right = right.get_mut();
+        let mut taken = -leaf_bytes(right.capacity(), lower.as_slice().len());
+        if let Some((_, left)) = leaves.range_mut::<KeyBuf, _>(..&lower).next_back() {
+            let left = left.get_mut();
+            let before = left.capacity();
+            if left.len() + right.len() > before {
+                left.reserve_exact(LEAF - left.len());
+            }
+            left.append(right);
+            taken += entries_bytes(left.capacity()) - entries_bytes(before);
+        }
+        self.gauge.add(taken);
     }
 
     pub(super) fn find(&self, key: &[u8]) -> Option<Rid> {
@@ -414,6 +453,21 @@ mod tests {
             index.remove(&key(n), Rid(0));
         }
         assert_eq!((index.len(), index.leaves.read().len()), (0, 1));
+    }
+
+    /// The leaves of all removed entries stayed as long as one in each was left.
+    #[test]
+    fn leaves_that_are_nearly_empty_are_joined() {
+        let index = OrderedIndex::new(true, Gauge::default());
+        (0..20_000u16).for_each(|n| index.insert(&key(n), Rid(n.into())));
+        let before = index.memory();
+        (0..20_000u16).filter(|n| n % 50 != 7).for_each(|n| index.remove(&key(n), Rid(n.into())));
+        assert!(index.leaves.read().len() < 400 / LOW, "{} leaves", index.leaves.read().len());
+        assert!(index.memory() < before / 8, "{} of {before}", index.memory());
+        let (all, reverse) = (Bound::Unbounded, |r| scan(&index, Bound::Unbounded, Bound::Unbounded, 999, r));
+        assert_eq!(scan(&index, all, all, 999, false).len(), 400);
+        assert!(reverse(true).iter().rev().eq(reverse(false).iter()));
+        assert!((0..20_000u16).all(|n| index.find(&key(n)).is_some() == (n % 50 == 7)));
     }
 
     #[test]

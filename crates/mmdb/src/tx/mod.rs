@@ -767,8 +767,8 @@ impl<'db> Transaction<'db> {
     fn insert_new(&mut self, t: &TableInner, row: Range<usize>, hash: u64) -> Result<()> {
         let class = self.class(t, row.len())?;
         self.claim_keys(t, row.clone(), None, None, false)?;
-        self.find_room(t, row.clone())?;
         let rid = self.allocate(t, class)?;
+        let rid = self.find_room_at(t, row.clone(), class, rid)?;
         let w = Write { table: t.id, rid, class, change: Change::Insert, hash, after: row, fresh: true };
         if let Err(e) = self.admit(t, &[&w], None) {
             t.release(class, rid, self.stripe);
@@ -802,12 +802,8 @@ impl<'db> Transaction<'db> {
         Error::MemoryLimit { table: "(transaction)".into(), used: space.bytes(), limit: space.limit }
     }
 
-    /// Near the limit: whether the indexes can take the row's keys. The row that is replaced may have some of them already;
-    /// then they need no room.
-    fn find_room(&mut self, t: &TableInner, row: Range<usize>) -> Result<()> {
-        if !self.db.space.is_tight() {
-            return Ok(());
-        }
+    /// Bytes that the keys of a row would take now in all indexes.
+    fn need(&self, t: &TableInner, row: Range<usize>) -> u64 {
         let mut k = Vec::new();
         let mut need = 0;
         for index in &t.indexes {
@@ -815,7 +811,34 @@ impl<'db> Transaction<'db> {
             t.layout.row_key(&self.s.arena[row.clone()], &index.def.columns, &mut k);
             need += index.need(&k, key::hash(&k));
         }
+        need
+    }
+
+    /// Near the limit: whether the indexes can take the keys of a row that replaces another one. It may have some of them already;
+    /// then they need no room.
+    fn find_room(&self, t: &TableInner, row: Range<usize>) -> Result<()> {
+        if !self.db.space.is_tight() {
+            return Ok(());
+        }
+        let need = self.need(t, row);
         if need > 0 && self.db.space.lacks(need) { Err(t.full()) } else { Ok(()) }
+    }
+
+    /// Near the limit: whether the indexes can take the keys of a row that is to go to the free slot `rid`, or to the one that is returned
+    /// instead; if not, the slot is given back. What [`crate::table::Space::reserve`] keeps is for rows in the places of deleted ones.
+    fn find_room_at(&mut self, t: &TableInner, row: Range<usize>, class: u8, rid: Rid) -> Result<Rid> {
+        let space = &self.db.space;
+        if !space.is_tight() {
+            return Ok(rid);
+        }
+        let need = self.need(t, row);
+        let reserve = if t.was_used(rid) { 0 } else { space.reserve() };
+        if need == 0 || !space.lacks(need.saturating_add(reserve)) {
+            return Ok(rid);
+        }
+        let instead = if reserve > 0 && !space.lacks(need) { t.allocate_used(class) } else { None };
+        t.release(class, rid, self.stripe);
+        instead.map_or_else(|| Err(t.full()), |rid| self.lock_slot(t, class, rid))
     }
 
     fn duplicate(&self, t: &TableInner, ix: usize, row: Range<usize>) -> Error {
@@ -837,6 +860,11 @@ impl<'db> Transaction<'db> {
     /// A fresh slot under a locked unit.
     fn allocate(&mut self, t: &TableInner, class: u8) -> Result<Rid> {
         let rid = t.allocate(class, self.stripe, 0)?;
+        self.lock_slot(t, class, rid)
+    }
+
+    /// Locks the unit of a free slot that this transaction has taken, or gives the slot back.
+    fn lock_slot(&mut self, t: &TableInner, class: u8, rid: Rid) -> Result<Rid> {
         let locked = match Self::unit(t, rid) {
             Ok(Some(unit)) => self.lock(t, unit, Mode::Exclusive, || "(free slot)".into()),
             Ok(None) => Ok(()),
