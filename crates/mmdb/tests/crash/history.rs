@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 /// Keys of a table, at most.
-pub const MAX_KEYS: u8 = 8;
+pub const MAX_KEYS: u8 = 90;
 
 /// A table's number, which no other table has, not even a later one of the same name; and the row's key.
 pub type Key = (usize, u8);

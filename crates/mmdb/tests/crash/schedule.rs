@@ -15,6 +15,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 const KEYS: u64 = 6;
+/// Keys of the rows that make a transaction as large as a segment; nobody else writes them.
+const CROWD: std::ops::Range<u8> = 10..90;
 /// Tables come and go under these names.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -230,6 +232,7 @@ fn live(db: &Database, w: &mut World, streams: usize, locking: Locking) -> Resul
     let steps = 20 + w.rng.below(180);
     // Most lives have one specialty, so that they get far in it.
     let (bursts, schemas, backups) = (w.rng.one_in(4), w.rng.one_in(3), w.rng.one_in(8));
+    let limits = w.rng.one_in(4);
     for _ in 0..steps {
         if medium.is_dead() {
             break;
@@ -289,6 +292,17 @@ fn live(db: &Database, w: &mut World, streams: usize, locking: Locking) -> Resul
                 }
             }
             12..=13 if bursts => burst(db, w, streams)?,
+            14 if limits => {
+                let (large, filled) = (w.rng.one_in(2), w.rng.one_in(3));
+                if large {
+                    crowd(db, w, &mut tickets)?;
+                }
+                if filled && checkpoint.is_none() {
+                    // Who has locks in the table would commit into rows that came without them.
+                    clients.iter_mut().for_each(|c| *c = None);
+                    fill(db, w)?;
+                }
+            }
             _ => {
                 let c = w.rng.below(clients.len() as u64) as usize;
                 step(db, w, &mut clients[c], &mut tickets)?;
@@ -417,6 +431,117 @@ fn burst(db: &Database, w: &mut World, streams: usize) -> Result<(), String> {
     };
     trace!(w, "burst, {flushed:?}");
     flushed.or_else(|e| w.excuse("flush", &e))
+}
+
+/// A transaction near the largest frame that a segment holds: it inserts rows with keys of their own until one is refused, which is told
+/// with both sizes and changes nothing, takes them back until it can commit a little, or commits all of it as one.
+fn crowd(db: &Database, w: &mut World, tickets: &mut Vec<(u64, Ticket)>) -> Result<(), String> {
+    let Some((number, table, unique)) = w.table(true) else { return Ok(()) };
+    if unique {
+        // There are not so many tags.
+        return Ok(());
+    }
+    let tx = match db.begin() {
+        Ok(tx) => tx,
+        Err(e) => return w.excuse("begin", &e),
+    };
+    let mut client = Client { tx, log: Tx { id: w.id(), ..Tx::default() } };
+    let (id, len) = (client.log.id, PADS[3]);
+    let pad = padding(id, len);
+    let spare = w.rng.below(3);
+    let mut refused = 0;
+    for k in CROWD {
+        let tag = w.rng.below(TAGS) as u8;
+        let row = values(k, (id, len, tag), &pad);
+        match client.tx.upsert(&table, &row) {
+            Ok(was) => {
+                if was != expect(w, &mut client, (number, k))?.is_some() {
+                    return Err(format!("upsert of row {k} of the crowd says {was}"));
+                }
+                client.log.writes.insert((number, k), Some((id, len, tag)));
+            }
+            Err(Error::TransactionTooLarge { bytes, max }) => {
+                if bytes <= max {
+                    return Err(format!("a transaction of {bytes} bytes is too large for {max}"));
+                }
+                refused += 1;
+                if refused > spare {
+                    break;
+                }
+            }
+            Err(Error::Deadlock { .. }) => return Ok(()),
+            Err(e) => return w.excuse("crowd", &e),
+        }
+    }
+    trace!(w, "tx {id}: a crowd of {} rows, {refused} refused", client.log.writes.len());
+    if w.rng.one_in(4) {
+        return Ok(());
+    }
+    let durability = if w.rng.one_in(2) { Durability::Lazy } else { Durability::Durable };
+    commit(w, client, durability, tickets)
+}
+
+/// Fills an empty volatile table, while calls of the disk fail. A fill that is dropped, or in which two rows share a key, leaves the table
+/// empty; and none is there after a restart.
+fn fill(db: &Database, w: &mut World) -> Result<(), String> {
+    let volatile = |t: &&crate::catalogue::Known| t.schema.logging == Logging::Volatile && t.handle.is_some();
+    let Some(t) = w.catalogue.tables.iter().find(volatile) else { return Ok(()) };
+    let (number, name) = (t.number, t.schema.name.clone());
+    let Some(table) = t.handle.clone() else { return Ok(()) };
+    let there = w.history.rows(number);
+    let fill = match db.fill(&table) {
+        Ok(fill) if there.is_empty() => fill,
+        Ok(_) => return Err(format!("{name} is filled although it has {there:?}")),
+        Err(Error::Schema { .. }) if !there.is_empty() => return Ok(()),
+        Err(e) => return w.excuse("fill", &e),
+    };
+    let before = w.medium.faults();
+    if w.rng.one_in(2) {
+        let error_at = Some(w.medium.calls() + 1 + w.rng.below(5));
+        w.medium.set_faults(Faults { error_at, ..before });
+    }
+    let mut log = Tx { id: w.id(), ..Tx::default() };
+    let (id, len) = (log.id, w.rng.of(&PADS));
+    let pad = padding(id, len);
+    let (twice, dropped) = (w.rng.one_in(3), w.rng.one_in(4));
+    let mut writer = fill.writer();
+    for k in (0..KEYS as u8).chain(twice.then_some(0)) {
+        // Every row has a tag of its own, whether that is asked for or not.
+        let content = (id, len, k);
+        writer.put(&values(k, content, &pad)).map_err(|e| format!("fill of {name}: {e}"))?;
+        log.writes.insert((number, k), Some(content));
+    }
+    if db.table(&name).is_ok() {
+        return Err(format!("{name} is there while it is filled"));
+    }
+    // Commits of others go on, and so does the disk's trouble.
+    let flushed = db.flush();
+    drop(writer);
+    let done = if dropped {
+        drop(fill);
+        None
+    } else {
+        Some(fill.finish())
+    };
+    w.medium.set_faults(Faults { error_at: before.error_at, ..w.medium.faults() });
+    trace!(w, "fill {name}: {done:?}, twice {twice}; flush {flushed:?}");
+    flushed.or_else(|e| w.excuse("flush", &e))?;
+    match done {
+        Some(Ok(())) if !twice => {
+            // It is no commit: it comes between those before and those after it.
+            log.gsn = w.history.last();
+            w.history.commit(log);
+        }
+        Some(Err(Error::Corrupt { .. })) if twice => {}
+        None => {}
+        Some(done) => return Err(format!("fill of {name}, a key twice {twice}: {done:?}")),
+    }
+    if is_over(db, &w.medium) {
+        return Ok(());
+    }
+    let now = crate::table::rows(db, &table)?;
+    let want = w.history.rows(number);
+    if now != want { Err(format!("{name} has {now:?} after a fill, expected {want:?}")) } else { Ok(()) }
 }
 
 fn step<'a>(
@@ -584,7 +709,7 @@ fn saw_all(
     if got.len() != rows.len() {
         return Err(format!("{} sees a row twice: {rows:?}", c.log.id));
     }
-    for k in 0..KEYS as u8 {
+    for k in (0..KEYS as u8).chain(CROWD) {
         match (view(w, c, (number, k)).filter(|&c| wanted(c)), got.get(&k)) {
             (None, None) => {}
             (_, row) => saw(w, c, (number, k), row.copied())?,
