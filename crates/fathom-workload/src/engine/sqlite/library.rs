@@ -277,7 +277,8 @@ impl SqliteLibrary {
         probe.confined(directory).map_err(|error| EngineError {
             what: "the directory of the databases".into(),
             message: format!("{error}; does the directory exist, and may this user write there?"),
-            code: 0,
+            // As SQLite itself would say it a moment later.
+            code: bundled::SQLITE_CANTOPEN,
         })
     }
 
