@@ -141,6 +141,26 @@ impl Assembler {
     /// # Errors
     /// A full disk.
     pub fn execute(&mut self, connection: u32, execution: &Execution<'_>) -> Result<(), TraceError> {
+        let known = &self.connections[connection as usize];
+        let in_transaction = match Verb::of(execution.sql) {
+            Verb::Begin => true,
+            Verb::Commit | Verb::Rollback if !names_savepoint(execution.sql) => false,
+            _ => known.in_transaction,
+        };
+        self.execute_as(connection, execution, in_transaction, Outcome::of(DONE))
+    }
+
+    /// The same of which it is known what came of it, and whether a transaction is open afterwards.
+    ///
+    /// # Errors
+    /// A full disk.
+    pub fn execute_as(
+        &mut self,
+        connection: u32,
+        execution: &Execution<'_>,
+        in_transaction: bool,
+        outcome: Outcome,
+    ) -> Result<(), TraceError> {
         let statement = self.texts.number(execution.sql, &mut self.writer)?;
         let at_ns = execution.start_ns;
         let known = &mut self.connections[connection as usize];
@@ -149,12 +169,7 @@ impl Assembler {
             known.handles += 1;
             known.handles - 1
         });
-        known.in_transaction = match Verb::of(execution.sql) {
-            Verb::Begin => true,
-            Verb::Commit | Verb::Rollback if !names_savepoint(execution.sql) => false,
-            _ => known.in_transaction,
-        };
-        let in_transaction = known.in_transaction;
+        known.in_transaction = in_transaction;
         if kept.is_none() {
             if execution.keep {
                 known.prepared.insert(statement, handle);
@@ -177,7 +192,7 @@ impl Assembler {
             rows,
             changes,
             in_transaction,
-            outcome: Outcome::of(DONE),
+            outcome,
         };
         self.event(connection, at_ns, execution.duration_ns, Action::Step(step))?;
         let end_ns = at_ns.saturating_add(execution.duration_ns);

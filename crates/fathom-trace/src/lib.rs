@@ -13,6 +13,7 @@ pub mod capture;
 pub mod confine;
 pub mod content;
 pub mod error;
+pub mod file_calls;
 pub mod format;
 pub mod import;
 pub mod info;

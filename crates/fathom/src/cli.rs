@@ -395,7 +395,10 @@ pub enum TraceAction {
     #[command(
         after_help = "Examples:\n  fathom trace import logcat.txt --out phone.trace --start mailstore.db\n  \
                       fathom trace import workload/ --out load.trace      load.sql, and one .sql file for each stream\n  \
+                      fathom trace import app/ --order round-robin --out app.trace      loading.sql, benchset/0.sql, 1.sql …\n  \
                       fathom trace import sqlite-trace.log --format expanded --out app.trace\n\n\
+                      Statements end with a semicolon, or with their line. Each is compiled, and those of .sql files are executed on a\n\
+                      private database, so the trace tells their rows, changes and errors.\n\n\
                       Android:  adb shell setprop log.tag.SQLiteStatements VERBOSE;  restart the app;  adb logcat -v threadtime"
     )]
     Import(TraceImport),
@@ -454,6 +457,11 @@ pub enum TraceFormat {
     Sql,
     /// What callbacks of sqlite3_trace or sqlite3_expanded_sql wrote, with anything before each statement
     Expanded,
+    /// PocketData's log (JSON objects, one a line, with SQL and times), or a workload of its benchmark (.json)
+    #[value(name = "pocketdata")]
+    PocketData,
+    /// File calls as Mobibench's mobigen or strace wrote them; becomes a recording of file calls, which is no trace of SQL
+    FileCalls,
     /// The directory that a capture which was killed left behind
     Spool,
 }
@@ -472,6 +480,26 @@ pub struct TraceImport {
     /// A database file as it was at the start, for the database of the same file name (may be given several times)
     #[arg(long, value_name = "DATABASE")]
     pub start: Vec<PathBuf>,
+    /// Order in which the streams of a folder take their turns, by whole transactions [default: transaction]
+    #[arg(long, value_enum, value_name = "ORDER")]
+    pub order: Option<TraceOrder>,
+    /// Seed of the order: the same seed gives the same trace [default: 1]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Leave out, list and count what does not compile, instead of refusing the input
+    #[arg(long)]
+    pub skip_bad: bool,
+}
+
+/// In which order streams take their turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TraceOrder {
+    /// Each turn is drawn by the seed, in proportion to what is left of each stream
+    Transaction,
+    /// One turn each
+    RoundRobin,
+    /// One stream after the other
+    Sequential,
 }
 
 /// `fathom trace synthesise`

@@ -11,6 +11,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::Path;
 
+use super::bad::BadOnes;
+use super::checker::Checker;
 use super::lines::Lines;
 use super::{Imported, Starts};
 use crate::assemble::{Assembler, Execution};
@@ -39,12 +41,19 @@ struct Open {
     sql: String,
     at_ns: u64,
     tid: u32,
+    /// Line of the log.
+    line: u64,
 }
 
 /// Connections by process and label, with the statement whose duration is not known yet.
 struct Log<'a> {
     assembler: &'a mut Assembler,
     starts: &'a mut Starts,
+    path: &'a Path,
+    bad: &'a mut BadOnes,
+    checker: Checker,
+    /// The database of each connection.
+    database_of: HashMap<u32, u32>,
     connections: HashMap<(u32, String), u32>,
     databases: HashMap<String, u32>,
     /// The last statement of each connection, until its time or the next one comes.
@@ -54,10 +63,19 @@ struct Log<'a> {
 }
 
 /// Reads the log at `path`.
-pub fn import(path: &Path, assembler: &mut Assembler, starts: &mut Starts) -> Result<Imported, TraceError> {
+pub fn import(
+    path: &Path,
+    assembler: &mut Assembler,
+    starts: &mut Starts,
+    bad: &mut BadOnes,
+) -> Result<Imported, TraceError> {
     let mut log = Log {
         assembler,
         starts,
+        path,
+        bad,
+        checker: Checker::default(),
+        database_of: HashMap::new(),
         connections: HashMap::new(),
         databases: HashMap::new(),
         last: HashMap::new(),
@@ -67,8 +85,10 @@ pub fn import(path: &Path, assembler: &mut Assembler, starts: &mut Starts) -> Re
     let mut lines = Lines::open(path)?;
     let mut open: HashMap<(u32, bool), Open> = HashMap::new();
     let (mut cut, mut zero_ns, mut has_times) = (0_u64, None, false);
-    while let Some(line) = lines.next_line()? {
-        let Some(line) = parse(line) else { continue };
+    let mut number = 0;
+    while let Some(read) = lines.next_line()? {
+        number += 1;
+        let Some(line) = parse(read) else { continue };
         if let Some(at_ns) = line.at_ns {
             has_times = true;
             let zero = *zero_ns.get_or_insert(at_ns);
@@ -91,7 +111,7 @@ pub fn import(path: &Path, assembler: &mut Assembler, starts: &mut Starts) -> Re
         if let Entry::Vacant(place) = open.entry(key) {
             let Some((label, sql)) = label_of(line.message) else { continue };
             let (label, sql) = (label.to_owned(), sql.to_owned());
-            place.insert(Open { label, sql, at_ns: log.last_ns, tid: line.tid });
+            place.insert(Open { label, sql, at_ns: log.last_ns, tid: line.tid, line: number });
         }
         let ended = open.get(&key).and_then(|message| end_of(&message.sql, line.is_time));
         if let (Some((length, duration_ns)), Some(mut message)) =
@@ -131,13 +151,15 @@ impl Log<'_> {
         let database = match self.databases.get(label) {
             Some(database) => *database,
             None => {
-                let database = self.starts.database(label, self.assembler)?;
+                let (database, start) = self.starts.database_and_file(label, self.assembler)?;
+                self.checker.database(database, start)?;
                 self.databases.insert(label.to_owned(), database);
                 database
             }
         };
         let connection = self.assembler.open(thread, database, at_ns)?;
         self.connections.insert((pid, label.to_owned()), connection);
+        self.database_of.insert(connection, database);
         Ok(connection)
     }
 
@@ -148,6 +170,11 @@ impl Log<'_> {
         }
         let connection = self.connection(pid, message.tid, &message.label, message.at_ns)?;
         self.write(connection, 0)?;
+        let database = self.database_of.get(&connection).copied().unwrap_or_default();
+        let sql = message.sql.trim_end_matches(';');
+        if !self.checker.is_good(database, sql, self.path, message.line, self.bad) {
+            return Ok(());
+        }
         self.statements += 1;
         self.last.insert(connection, (message.sql, message.at_ns));
         Ok(())

@@ -35,19 +35,3 @@ pub fn map(
     };
     assembler.event(connection, at_ns, 0, Action::Attach { schema, database })
 }
-
-/// Refuses what a loading script may not do: it makes one database and reaches no other file.
-///
-/// # Errors
-/// ATTACH of a file, VACUUM INTO.
-pub fn refuse_in_loading(place: &str, sql: &str) -> Result<(), TraceError> {
-    let attaches = Attach::of(sql).is_some_and(|it| it.target != Target::Memory);
-    let mut words = crate::sql::tokens(sql).filter(|token| !token.is_blank());
-    let is_vacuum_into =
-        words.next().is_some_and(|token| token.is("vacuum")) && words.any(|token| token.is("into"));
-    if attaches || is_vacuum_into {
-        let problem = "a loading script makes one database, and cannot attach or write another file; put this into a stream's script";
-        return Err(TraceError::refused(place, problem));
-    }
-    Ok(())
-}

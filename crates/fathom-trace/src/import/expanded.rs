@@ -7,6 +7,8 @@
 
 use std::path::Path;
 
+use super::bad::BadOnes;
+use super::checker::Checker;
 use super::lines::Lines;
 use super::{Imported, Starts};
 use crate::assemble::Assembler;
@@ -14,18 +16,30 @@ use crate::error::TraceError;
 use crate::sql::{TokenKind, Verb, tokens};
 
 /// Reads the log at `path`.
-pub fn import(path: &Path, assembler: &mut Assembler, starts: &mut Starts) -> Result<Imported, TraceError> {
+pub fn import(
+    path: &Path,
+    assembler: &mut Assembler,
+    starts: &mut Starts,
+    bad: &mut BadOnes,
+) -> Result<Imported, TraceError> {
     let thread = assembler.thread(0, 0, &path.display().to_string())?;
-    let database = starts.database("log.db", assembler)?;
+    let (database, start) = starts.database_and_file("log.db", assembler)?;
+    let mut checker = Checker::default();
+    checker.database(database, start)?;
     let connection = assembler.open(thread, database, 0)?;
     let mut imported = Imported::default();
     let mut lines = Lines::open(path)?;
     let mut shape: Option<String> = None;
     let mut open = String::new();
+    let mut begin = 0;
     let mut skipped = 0_u64;
-    let mut flush = |open: &mut String, imported: &mut Imported| {
+    let mut flush = |open: &mut String, begin: u64, imported: &mut Imported| {
         let sql = open.trim().trim_end_matches(';').trim_end();
         if sql.is_empty() {
+            return Ok(());
+        }
+        if !checker.is_good(database, sql, path, begin, bad) {
+            open.clear();
             return Ok(());
         }
         imported.statements += 1;
@@ -33,20 +47,23 @@ pub fn import(path: &Path, assembler: &mut Assembler, starts: &mut Starts) -> Re
         open.clear();
         done
     };
+    let mut number = 0;
     while let Some(line) = lines.next_line()? {
+        number += 1;
         let at = if is_open_text(&open) { None } else { statement_at(line) };
         match at {
             Some(at) if shape.as_ref().is_none_or(|known| *known == shape_of(&line[..at])) => {
                 shape.get_or_insert_with(|| shape_of(&line[..at]));
-                flush(&mut open, &mut imported)?;
+                flush(&mut open, begin, &mut imported)?;
                 open.push_str(&line[at..]);
+                begin = number;
             }
-            _ if is_comment_of_trigger(line, shape.as_deref()) => flush(&mut open, &mut imported)?,
+            _ if is_comment_of_trigger(line, shape.as_deref()) => flush(&mut open, begin, &mut imported)?,
             _ if open.is_empty() => skipped += u64::from(!line.trim().is_empty()),
             _ => open.push_str(line),
         }
     }
-    flush(&mut open, &mut imported)?;
+    flush(&mut open, begin, &mut imported)?;
     assembler.close(connection, 0)?;
     if skipped > 0 {
         imported.warnings.push(format!(

@@ -9,20 +9,22 @@ use crate::error::TraceError;
 /// Longest line, bytes: a device (`/dev/zero`), or a pipe that never ends, is not read for ever.
 const LONGEST: u64 = 256 << 20;
 
-/// Lines of a file, with their line ends; what is no UTF-8 becomes U+FFFD.
+/// Lines of a file, with their line ends (CR LF as LF, as the `sqlite3` shell reads them), without a byte order mark; what is no UTF-8
+/// becomes U+FFFD.
 pub struct Lines {
     path: PathBuf,
     file: BufReader<File>,
     bytes: Vec<u8>,
     text: String,
     number: u64,
+    read: u64,
 }
 
 impl Lines {
     /// From the start of a file.
     pub fn open(path: &Path) -> Result<Lines, TraceError> {
         let file = BufReader::with_capacity(1 << 16, File::open(path).map_err(TraceError::io(path))?);
-        Ok(Lines { path: path.to_owned(), file, bytes: Vec::new(), text: String::new(), number: 0 })
+        Ok(Lines { path: path.to_owned(), file, bytes: Vec::new(), text: String::new(), number: 0, read: 0 })
     }
 
     /// The next line; none at the end.
@@ -32,15 +34,33 @@ impl Lines {
         if bounded.read_until(b'\n', &mut self.bytes).map_err(TraceError::io(&self.path))? == 0 {
             return Ok(None);
         }
+        self.read += self.bytes.len() as u64;
         self.number += 1;
         if self.bytes.len() as u64 > LONGEST {
             let problem =
                 format!("line {} has more than {} MiB, and so is no text of SQL", self.number, LONGEST >> 20);
             return Err(TraceError::io(&self.path)(Error::new(ErrorKind::InvalidData, problem)));
         }
+        if self.number == 1 && self.bytes.starts_with(b"\xef\xbb\xbf") {
+            self.bytes.drain(..3);
+        }
+        if self.bytes.ends_with(b"\r\n") {
+            self.bytes.truncate(self.bytes.len() - 2);
+            self.bytes.push(b'\n');
+        }
         self.text.clear();
         self.text.push_str(&String::from_utf8_lossy(&self.bytes));
         Ok(Some(&self.text))
+    }
+
+    /// The last line as it stands in the file.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Bytes of the file that were read.
+    pub fn read_bytes(&self) -> u64 {
+        self.read
     }
 
     /// Number of the last line, from 1.

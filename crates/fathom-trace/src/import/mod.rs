@@ -6,10 +6,18 @@
 
 mod android;
 mod attach;
+mod bad;
+mod checker;
+mod ends;
 mod expanded;
 mod folder;
 mod lines;
+mod order;
+mod play;
+mod pocketdata;
+mod private;
 mod script;
+mod statements;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +30,11 @@ use crate::format::{Totals, Writer};
 use crate::model::{Origin, Start};
 use crate::spool::{Merged, merge};
 
+pub use bad::Bad;
+pub use order::Order;
 pub(crate) use script::for_each as for_each_statement;
+
+use bad::BadOnes;
 
 /// What an input is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +47,18 @@ pub enum Format {
     Folder,
     /// A log of what `sqlite3_trace` or `sqlite3_expanded_sql` gave, one statement a line or more, with anything before it.
     Expanded,
+    /// PocketData's log: JSON objects, one a line, each with a statement.
+    PocketData,
+    /// A workload of PocketData's benchmark: one JSON object.
+    PocketWorkload,
+    /// File calls that `mobigen` or `strace` recorded; what comes of them is no trace of SQL, see [`crate::file_calls`].
+    FileCalls,
     /// The spool directory of a capture.
     Spool,
 }
 
 /// What is imported.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Request {
     /// File or folder.
     pub path: PathBuf,
@@ -50,6 +68,12 @@ pub struct Request {
     pub out: PathBuf,
     /// Database files as they were at the start, each for the database of the same file name (or for the only one).
     pub starts: Vec<PathBuf>,
+    /// The order in which the streams of a folder take their turns; none: by transaction.
+    pub order: Option<Order>,
+    /// Seed of the order; none: 1.
+    pub seed: Option<u64>,
+    /// Whether what does not compile is left out and counted, instead of refused.
+    pub skip_bad: bool,
 }
 
 /// What came of it.
@@ -63,6 +87,8 @@ pub struct Imported {
     pub connections: u32,
     /// What a user must know.
     pub warnings: Vec<String>,
+    /// What did not compile and is left out (the first thousand).
+    pub bad: Vec<Bad>,
 }
 
 /// Reads the input once and writes the trace; memory: a statement, and the texts of the statements.
@@ -75,20 +101,45 @@ pub fn import(request: &Request) -> Result<Imported, TraceError> {
         Some(format) => format,
         None => find_out(path)?,
     };
+    refuse_to_replace(request)?;
+    if format != Format::Folder && (request.order.is_some() || request.seed.is_some()) {
+        return Err(TraceError::refused(
+            path.display(),
+            "is one stream; an order and its seed are for a folder of several",
+        ));
+    }
+    if format == Format::FileCalls {
+        return import_file_calls(request);
+    }
     let inputs: Vec<&Path> = request.starts.iter().chain([path]).map(PathBuf::as_path).collect();
     let writer = Writer::create_beside(&request.out, &inputs)?;
-    let origin = Origin { how: "import".into(), what: path.display().to_string(), ..Origin::default() };
+    let mut what = path.display().to_string();
+    let (order, seed) = (request.order.unwrap_or_default(), request.seed.unwrap_or(1));
+    if format == Format::Folder {
+        what.push_str(&format!("; order {}, seed {seed}", order.name()));
+    }
+    let origin = Origin { how: "import".into(), what, ..Origin::default() };
     if format == Format::Spool {
         return import_spool(path, Origin { how: "capture".into(), ..origin }, writer);
     }
     let mut assembler = Assembler::new(writer, origin)?;
     let mut starts = Starts::new(&request.starts)?;
+    let mut bad = BadOnes::default();
     let mut imported = match format {
-        Format::Android => android::import(path, &mut assembler, &mut starts)?,
-        Format::Script => script::import(path, &mut assembler, &mut starts)?,
-        Format::Folder => folder::import(path, &mut assembler, &mut starts)?,
-        Format::Expanded | Format::Spool => expanded::import(path, &mut assembler, &mut starts)?,
+        Format::Android => android::import(path, &mut assembler, &mut starts, &mut bad)?,
+        Format::Script => script::import(path, &mut assembler, &mut starts, &mut bad)?,
+        Format::Folder => {
+            folder::import(path, &mut assembler, &mut starts, &mut bad, &mut order::Turns::new(order, seed))?
+        }
+        Format::PocketData => pocketdata::import(path, &mut assembler, &mut starts, &mut bad)?,
+        Format::PocketWorkload => pocketdata::import_workload(path, &mut assembler, &mut starts, &mut bad)?,
+        Format::Expanded | Format::FileCalls | Format::Spool => {
+            expanded::import(path, &mut assembler, &mut starts, &mut bad)?
+        }
     };
+    if !request.skip_bad {
+        bad.refuse(path)?;
+    }
     if imported.statements == 0 {
         return Err(TraceError::refused(path.display(), "holds no SQL statement"));
     }
@@ -98,9 +149,69 @@ pub fn import(request: &Request) -> Result<Imported, TraceError> {
             "{path} is attached, and empty when the replay begins: what it held is not in a log or script; give it with --start FILE of that name"
         )
     }));
+    if bad.count > 0 {
+        imported.warnings.push(format!(
+            "{} texts are no statements and are left out:{}",
+            bad.count,
+            bad.list()
+        ));
+    }
+    imported.bad = bad.listed;
     imported.connections = assembler.connections();
     imported.totals = assembler.finish()?;
     Ok(imported)
+}
+
+/// Refuses to put the trace where an input is, or where there is something that is no file: it would be replaced.
+fn refuse_to_replace(request: &Request) -> Result<(), TraceError> {
+    let Ok(found) = std::fs::metadata(&request.out) else { return Ok(()) };
+    if !found.is_file() {
+        return Err(TraceError::refused(request.out.display(), "is no file that a trace could replace"));
+    }
+    let out = std::fs::canonicalize(&request.out).map_err(TraceError::io(&request.out))?;
+    let inputs = std::iter::once(&request.path).chain(&request.starts);
+    for input in inputs.filter_map(|input| std::fs::canonicalize(input).ok()) {
+        let is_within =
+            out.starts_with(&input) && out.extension().is_some_and(|it| it.eq_ignore_ascii_case("sql"));
+        if out == input || is_within {
+            return Err(TraceError::refused(
+                request.out.display(),
+                "is an input, which the trace would replace",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Messages with how often each came, the most frequent first, at most five.
+fn abridged_list(counted: &[(String, u64)]) -> String {
+    const MAX: usize = 5;
+    let mut all: Vec<_> = counted.iter().collect();
+    all.sort_by_key(|(message, count)| (std::cmp::Reverse(*count), message.clone()));
+    let mut words: Vec<String> =
+        all.iter().take(MAX).map(|(message, count)| format!("{count} × {message}")).collect();
+    if all.len() > MAX {
+        words.push(format!("{} other messages", all.len() - MAX));
+    }
+    words.join(", ")
+}
+
+fn import_file_calls(request: &Request) -> Result<Imported, TraceError> {
+    if !request.starts.is_empty() || request.skip_bad {
+        return Err(TraceError::refused(
+            request.path.display(),
+            "is a recording of file calls, which has no SQL: --start and --skip-bad say nothing about it",
+        ));
+    }
+    let imported = crate::file_calls::import(&request.path)?;
+    imported.recording.write(&request.out)?;
+    let events = imported.recording.calls.len() as u64;
+    let end_ns = imported.recording.calls.last().map_or(0, |call| call.at_us.saturating_mul(1000));
+    Ok(Imported {
+        totals: Totals { records: events, events, end_ns },
+        warnings: imported.warnings,
+        ..Imported::default()
+    })
 }
 
 fn import_spool(path: &Path, origin: Origin, mut writer: Writer) -> Result<Imported, TraceError> {
@@ -117,7 +228,13 @@ fn import_spool(path: &Path, origin: Origin, mut writer: Writer) -> Result<Impor
         warnings.push(format!("{} processes could not go on recording: the disk was full", merged.cut));
     }
     let totals = writer.finish()?;
-    Ok(Imported { totals, statements: totals.events, connections: merged.connections, warnings })
+    Ok(Imported {
+        totals,
+        statements: totals.events,
+        connections: merged.connections,
+        warnings,
+        bad: Vec::new(),
+    })
 }
 
 /// What a file or folder is, by its name and first lines.
@@ -134,8 +251,21 @@ fn find_out(path: &Path) -> Result<Format, TraceError> {
     }
     const LINES: usize = 1000;
     let mut lines = lines::Lines::open(path)?;
+    let mut beginning = String::new();
     for _ in 0..LINES {
         let Some(line) = lines.next_line()? else { break };
+        if beginning.len() < 100 {
+            beginning.push_str(line);
+            if pocketdata::is_workload(&beginning) {
+                return Ok(Format::PocketWorkload);
+            }
+        }
+        if crate::file_calls::is_mobigen_line(line) || crate::file_calls::is_strace_line(line) {
+            return Ok(Format::FileCalls);
+        }
+        if pocketdata::is_log_line(line) {
+            return Ok(Format::PocketData);
+        }
         if android::is_log_line(line) {
             return Ok(Format::Android);
         }
@@ -156,6 +286,8 @@ struct Starts {
     files: Vec<(PathBuf, bool)>,
     /// Databases that are in the trace, by their paths.
     known: HashMap<String, u32>,
+    /// The files that they begin with.
+    file_of: HashMap<u32, PathBuf>,
     /// Those that are attached and begin empty.
     attached_empty: Vec<String>,
 }
@@ -180,7 +312,7 @@ impl Starts {
             }
         }
         let files = files.iter().map(|file| (file.clone(), false)).collect();
-        Ok(Starts { files, known: HashMap::new(), attached_empty: Vec::new() })
+        Ok(Starts { files, known: HashMap::new(), file_of: HashMap::new(), attached_empty: Vec::new() })
     }
 
     /// The database at `path`: where it is met first it is made, and begins with the given file of its name, or empty.
@@ -205,6 +337,16 @@ impl Starts {
         Ok(database)
     }
 
+    /// The same, and the file that it begins with.
+    fn database_and_file(
+        &mut self,
+        path: &str,
+        assembler: &mut Assembler,
+    ) -> Result<(u32, Option<PathBuf>), TraceError> {
+        let database = self.database(path, assembler)?;
+        Ok((database, self.file_of.get(&database).cloned()))
+    }
+
     fn make(&mut self, path: &str, assembler: &mut Assembler) -> Result<u32, TraceError> {
         let name = Path::new(path).file_name();
         let is_only = self.files.len() == 1;
@@ -216,7 +358,9 @@ impl Starts {
         *is_used = true;
         let open = std::fs::File::open(&*file).map_err(TraceError::io(file))?;
         let bytes = open.metadata().map_err(TraceError::io(file))?.len();
-        assembler.database(path.as_bytes(), Start::Image { bytes }, Some((file, open)))
+        let number = assembler.database(path.as_bytes(), Start::Image { bytes }, Some((file, open)))?;
+        self.file_of.insert(number, file.clone());
+        Ok(number)
     }
 
     fn refuse_unused(&self) -> Result<(), TraceError> {

@@ -2,23 +2,35 @@
 
 use std::path::Path;
 
+use super::bad::BadOnes;
 use super::lines::Lines;
+use super::play::{Player, Stream};
+use super::private::Private;
+use super::statements::Statements;
 use super::{Imported, Starts};
 use crate::assemble::{Assembler, Execution};
 use crate::error::TraceError;
 use crate::sql::Splitter;
 
 /// Reads the script at `path`.
-pub fn import(path: &Path, assembler: &mut Assembler, starts: &mut Starts) -> Result<Imported, TraceError> {
+pub fn import(
+    path: &Path,
+    assembler: &mut Assembler,
+    starts: &mut Starts,
+    bad: &mut BadOnes,
+) -> Result<Imported, TraceError> {
     let thread = assembler.thread(0, 0, &path.display().to_string())?;
-    let database = starts.database("script.db", assembler)?;
-    let connection = assembler.open(thread, database, 0)?;
+    let (database, start) = starts.database_and_file("script.db", assembler)?;
+    let number = assembler.open(thread, database, 0)?;
+    let bytes = std::fs::metadata(path).map_err(TraceError::io(path))?.len();
+    let private = Private::new(start.as_deref(), bytes, false)?;
+    let connection = private.open()?;
+    let mut stream = Stream { statements: Statements::open(path)?, connection, number, bytes };
+    let mut player = Player::new(assembler, starts, private, bad, None);
+    while player.unit(&mut stream)? {}
+    player.close(stream)?;
     let mut imported = Imported::default();
-    for_each(path, |_, sql| {
-        imported.statements += 1;
-        execute(assembler, starts, connection, sql)
-    })?;
-    assembler.close(connection, 0)?;
+    player.finish(&mut imported);
     Ok(imported)
 }
 

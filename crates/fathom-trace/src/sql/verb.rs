@@ -80,7 +80,13 @@ impl Verb {
     }
 
     fn of_word(token: &Token<'_>) -> Verb {
-        match token.text.to_ascii_lowercase().as_str() {
+        Verb::of_first_word(token.text)
+    }
+
+    /// The kind of statement that begins with this word; [`Verb::Other`] also for WITH and EXPLAIN.
+    #[must_use]
+    pub fn of_first_word(word: &str) -> Verb {
+        match word.to_ascii_lowercase().as_str() {
             "select" | "values" => Verb::Select,
             "insert" | "replace" => Verb::Insert,
             "update" => Verb::Update,

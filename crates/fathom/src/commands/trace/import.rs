@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use fathom_output::tell;
-use fathom_trace::import::{Format, Request, import};
+use fathom_trace::import::{Format, Order, Request, import};
 
-use crate::cli::{TraceFormat, TraceImport};
+use crate::cli::{TraceFormat, TraceImport, TraceOrder};
 use crate::outcome::Outcome;
 
 /// Reads the input and says what was found in it.
@@ -17,13 +17,34 @@ pub fn run(asked: &TraceImport) -> super::super::Result {
         TraceFormat::Sql if asked.path.is_dir() => Format::Folder,
         TraceFormat::Sql => Format::Script,
         TraceFormat::Expanded => Format::Expanded,
+        TraceFormat::PocketData if asked.path.extension().is_some_and(|it| it == "json") => {
+            Format::PocketWorkload
+        }
+        TraceFormat::PocketData => Format::PocketData,
+        TraceFormat::FileCalls => Format::FileCalls,
         TraceFormat::Spool => Format::Spool,
     });
-    let request =
-        Request { path: asked.path.clone(), format, out: asked.out.clone(), starts: asked.start.clone() };
+    let order = asked.order.map(|order| match order {
+        TraceOrder::Transaction => Order::Transaction,
+        TraceOrder::RoundRobin => Order::RoundRobin,
+        TraceOrder::Sequential => Order::Sequential,
+    });
+    let request = Request {
+        path: asked.path.clone(),
+        format,
+        out: asked.out.clone(),
+        starts: asked.start.clone(),
+        order,
+        seed: asked.seed,
+        skip_bad: asked.skip_bad,
+    };
     let imported = import(&request).map_err(super::asked_or_failed)?;
     for warning in &imported.warnings {
         tell!("warning: {warning}");
+    }
+    if imported.connections == 0 {
+        tell!("fathom: {}: {} file calls", asked.out.display(), imported.totals.events);
+        return Ok(Outcome::Good);
     }
     tell!(
         "fathom: {}: {} events of {} connections",

@@ -1,0 +1,260 @@
+//! Traces of file calls: what programs wrote, read and synced, without what the bytes were. Recorded by `strace`, or by Mobibench's `mobigen` out of
+//! it (Jeong et al.: *Framework for Analyzing Android I/O Stack Behavior*, Future Internet 5, 2013, with recordings of Facebook and Twitter).
+//!
+//! The file is text, one call a line, so that it can be read, cut and compared with ordinary tools:
+//!
+//! ```text
+//! fathom-file-calls 1
+//! file 0 4096 /data/data/app/databases/fb.db
+//! 5 18777676 write 0 643072 4096
+//! 5 18778530 fsync 0
+//! ```
+//!
+//! `file NUMBER BYTES NAME`: a file, its bytes at the start (as many as are read before they are written), and its name, which is for people. Then
+//! `THREAD µs CALL FILE …` with `write` or `read` (offset, bytes), `fsync`, `fdatasync`, `truncate` (bytes), `open`, `close`, `stat`, `unlink`.
+//! Calls stand in the order of their times.
+
+mod mobigen;
+mod recording;
+mod strace;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write as _};
+use std::path::Path;
+
+use crate::error::TraceError;
+
+pub use mobigen::is_line as is_mobigen_line;
+pub use strace::is_line as is_strace_line;
+
+/// The first line.
+pub const MAGIC: &str = "fathom-file-calls 1";
+
+/// The most that files may hold at the start, all together, bytes: a replay has to write it first.
+const START_MAX: u64 = 16 << 30;
+
+/// A call, without its thread and time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Writes so many bytes at an offset.
+    Write {
+        /// Where.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+    },
+    /// Reads so many bytes at an offset.
+    Read {
+        /// Where.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+    },
+    /// `fsync`.
+    Fsync,
+    /// `fdatasync`.
+    Fdatasync,
+    /// `ftruncate` to a length in bytes.
+    Truncate {
+        /// The length.
+        bytes: u64,
+    },
+    /// `open`.
+    Open,
+    /// `close`.
+    Close,
+    /// `stat`, `fstat`, `access`.
+    Stat,
+    /// `unlink`.
+    Unlink,
+}
+
+/// A recorded call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// Number of its thread.
+    pub thread: u32,
+    /// When it was made, µs since the first.
+    pub at_us: u64,
+    /// Number of its file.
+    pub file: u32,
+    /// What it was.
+    pub call: Call,
+}
+
+/// A file of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CalledFile {
+    /// Its name, for people.
+    pub name: String,
+    /// What it holds at the start, bytes.
+    pub start_bytes: u64,
+}
+
+/// A recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileCalls {
+    /// Files by number.
+    pub files: Vec<CalledFile>,
+    /// Calls in order.
+    pub calls: Vec<Made>,
+}
+
+/// What came of an import.
+#[derive(Debug, Default)]
+pub struct ImportedCalls {
+    /// The recording.
+    pub recording: FileCalls,
+    /// What a user must know.
+    pub warnings: Vec<String>,
+}
+
+/// Reads a recording of `mobigen` or `strace`, whichever its lines are.
+///
+/// # Errors
+/// A file that cannot be read or holds no calls; one whose files would be too large.
+pub fn import(path: &Path) -> Result<ImportedCalls, TraceError> {
+    let mut file = BufReader::new(std::fs::File::open(path).map_err(TraceError::io(path))?);
+    let mut recorder = recording::Recorder::default();
+    let mut strace = strace::Strace::default();
+    let (mut line, mut left_out) = (Vec::new(), 0_u64);
+    while file.read_until(b'\n', &mut line).map_err(TraceError::io(path))? > 0 {
+        let text = String::from_utf8_lossy(&line);
+        let text = text.trim_end();
+        if !text.is_empty() && !mobigen::line(text, &mut recorder) && !strace.line(text, &mut recorder) {
+            left_out += 1;
+        }
+        line.clear();
+    }
+    let mut imported = recorder.finish();
+    if imported.recording.calls.is_empty() {
+        return Err(TraceError::refused(path.display(), "holds no file call of mobigen or strace"));
+    }
+    let start_bytes = imported.recording.files.iter().map(|file| file.start_bytes).sum::<u64>();
+    if start_bytes > START_MAX {
+        return Err(TraceError::refused(
+            path.display(),
+            format!(
+                "its files held {start_bytes} bytes at the start, more than the {START_MAX} that are put back"
+            ),
+        ));
+    }
+    if left_out > 0 {
+        imported.warnings.push(format!("{left_out} lines are no file calls and are left out"));
+    }
+    Ok(imported)
+}
+
+impl FileCalls {
+    /// Writes it to the file at `path`, which only then has its name.
+    ///
+    /// # Errors
+    /// A full disk.
+    pub fn write(&self, path: &Path) -> Result<(), TraceError> {
+        let directory = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let named = tempfile::Builder::new().prefix(".fathom-calls-").tempfile_in(directory);
+        let mut out = std::io::BufWriter::new(named.map_err(TraceError::io(path))?);
+        let mut text = format!("{MAGIC}\n");
+        for (number, file) in self.files.iter().enumerate() {
+            let name: String = file.name.chars().map(|it| if it.is_control() { '?' } else { it }).collect();
+            let _ = writeln!(text, "file {number} {} {name}", file.start_bytes);
+        }
+        for made in &self.calls {
+            let Made { thread, at_us, file, call } = made;
+            let _ = match call {
+                Call::Write { offset, bytes } => {
+                    writeln!(text, "{thread} {at_us} write {file} {offset} {bytes}")
+                }
+                Call::Read { offset, bytes } => {
+                    writeln!(text, "{thread} {at_us} read {file} {offset} {bytes}")
+                }
+                Call::Truncate { bytes } => writeln!(text, "{thread} {at_us} truncate {file} {bytes}"),
+                Call::Fsync => writeln!(text, "{thread} {at_us} fsync {file}"),
+                Call::Fdatasync => writeln!(text, "{thread} {at_us} fdatasync {file}"),
+                Call::Open => writeln!(text, "{thread} {at_us} open {file}"),
+                Call::Close => writeln!(text, "{thread} {at_us} close {file}"),
+                Call::Stat => writeln!(text, "{thread} {at_us} stat {file}"),
+                Call::Unlink => writeln!(text, "{thread} {at_us} unlink {file}"),
+            };
+            if text.len() > 1 << 16 {
+                out.write_all(text.as_bytes()).map_err(TraceError::io(path))?;
+                text.clear();
+            }
+        }
+        out.write_all(text.as_bytes()).map_err(TraceError::io(path))?;
+        let named = out.into_inner().map_err(|error| TraceError::io(path)(error.into_error()))?;
+        named.as_file().sync_all().map_err(TraceError::io(path))?;
+        named.persist(path).map_err(|error| TraceError::io(path)(error.error))?;
+        Ok(())
+    }
+
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// A file that is none, with the line that is wrong.
+    pub fn read(path: &Path) -> Result<FileCalls, TraceError> {
+        let file = BufReader::new(std::fs::File::open(path).map_err(TraceError::io(path))?);
+        let mut read = FileCalls::default();
+        for (number, line) in (1..).zip(file.lines()) {
+            let line = line.map_err(TraceError::io(path))?;
+            let wrong = |problem: &str| TraceError::refused(format!("{}:{number}", path.display()), problem);
+            if number == 1 {
+                if line != MAGIC {
+                    return Err(wrong(
+                        "is no recording of file calls; `fathom trace import` makes one of what mobigen or strace wrote",
+                    ));
+                }
+                continue;
+            }
+            read.line(&line).ok_or_else(|| wrong("is no file and no call of one"))?;
+        }
+        let start_bytes = read.files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.start_bytes));
+        if start_bytes > START_MAX {
+            return Err(TraceError::refused(
+                path.display(),
+                "its files hold more at the start than is put back",
+            ));
+        }
+        Ok(read)
+    }
+
+    /// Takes a line; none where it is wrong.
+    fn line(&mut self, line: &str) -> Option<()> {
+        if let Some(file) = line.strip_prefix("file ") {
+            let mut words = file.splitn(3, ' ');
+            let number: usize = words.next()?.parse().ok()?;
+            let start_bytes = words.next()?.parse().ok()?;
+            let name = words.next().unwrap_or_default().to_owned();
+            self.files.push(CalledFile { name, start_bytes });
+            return (number + 1 == self.files.len()).then_some(());
+        }
+        let mut words = line.split(' ');
+        let (thread, at_us) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let (name, file) = (words.next()?, words.next()?.parse::<u32>().ok()?);
+        let mut number = || words.next()?.parse::<u64>().ok();
+        let call = match name {
+            "write" => Call::Write { offset: number()?, bytes: number()? },
+            "read" => Call::Read { offset: number()?, bytes: number()? },
+            "truncate" => Call::Truncate { bytes: number()? },
+            "fsync" => Call::Fsync,
+            "fdatasync" => Call::Fdatasync,
+            "open" => Call::Open,
+            "close" => Call::Close,
+            "stat" => Call::Stat,
+            "unlink" => Call::Unlink,
+            _ => return None,
+        };
+        let end = match call {
+            Call::Write { offset, bytes } | Call::Read { offset, bytes } => offset.checked_add(bytes)?,
+            Call::Truncate { bytes } => bytes,
+            _ => 0,
+        };
+        if (file as usize) >= self.files.len() || end > i64::MAX as u64 || words.next().is_some() {
+            return None;
+        }
+        self.calls.push(Made { thread, at_us, file, call });
+        Some(())
+    }
+}

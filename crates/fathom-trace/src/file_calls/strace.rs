@@ -1,0 +1,221 @@
+//! Lines of `strace -f` (with `-t`, `-tt`, `-ttt` or no times, `-y` or not): `[PID] [TIME] CALL(ARGUMENTS) = RESULT`. A call that another thread's line
+//! interrupted (`<unfinished ...>`) is put together with its end (`<... CALL resumed>`).
+
+use std::collections::HashMap;
+
+use super::recording::{Recorded, Recorder};
+
+/// Whether a line is one of a call on files.
+#[must_use]
+pub fn is_line(line: &str) -> bool {
+    Strace::default().line(line, &mut Recorder::default()) && line.contains('(')
+}
+
+/// What was not finished, by process.
+#[derive(Default)]
+pub struct Strace {
+    unfinished: HashMap<u32, (u64, String)>,
+    last_us: u64,
+    /// µs of the days that have passed where times are of the day.
+    days_us: u64,
+}
+
+impl Strace {
+    /// Takes a line; false where it is none.
+    pub fn line(&mut self, line: &str, recorder: &mut Recorder) -> bool {
+        let (thread, at, call) = head(line);
+        if call.starts_with("+++") || call.starts_with("---") {
+            return true;
+        }
+        let at_us = match at {
+            Some(at_us) => {
+                // Past midnight, and not only a line that is a little late.
+                if at_us + self.days_us + HALF_A_DAY_US < self.last_us {
+                    self.days_us += 2 * HALF_A_DAY_US;
+                }
+                at_us + self.days_us
+            }
+            None => self.last_us + 1,
+        };
+        self.last_us = self.last_us.max(at_us);
+        if let Some((begin, _)) = call.split_once("<unfinished ...>") {
+            self.unfinished.insert(thread, (at_us, begin.trim_end().to_owned()));
+            return true;
+        }
+        if let Some(resumed) = call.strip_prefix("<... ") {
+            let Some((_, end)) = resumed.split_once("resumed>") else { return false };
+            let Some((_, begin)) = self.unfinished.remove(&thread) else { return true };
+            // Done when it returned.
+            return take(&format!("{begin}{end}"), thread, at_us, recorder);
+        }
+        take(call, thread, at_us, recorder)
+    }
+}
+
+const HALF_A_DAY_US: u64 = 43_200_000_000;
+
+fn take(call: &str, thread: u32, at_us: u64, recorder: &mut Recorder) -> bool {
+    match recorded(call) {
+        Taken::Call(recorded) => recorder.add(at_us, thread, recorded),
+        Taken::Nothing => {}
+        Taken::NoLine => return false,
+    }
+    true
+}
+
+/// Process (0 without), time in µs, and the rest.
+fn head(line: &str) -> (u32, Option<u64>, &str) {
+    let mut rest = line.trim_start();
+    let mut thread = 0;
+    if let Some(after) = rest.strip_prefix("[pid") {
+        if let Some((number, after)) = after.split_once(']') {
+            thread = number.trim().parse().unwrap_or(0);
+            rest = after.trim_start();
+        }
+    } else if let Some((word, after)) = rest.split_once(' ')
+        && let Ok(number) = word.parse::<u32>()
+    {
+        thread = number;
+        rest = after.trim_start();
+    }
+    if let Some((word, after)) = rest.split_once(' ')
+        && let Some(at_us) = time_us(word)
+    {
+        return (thread, Some(at_us), after.trim_start());
+    }
+    (thread, None, rest)
+}
+
+/// `HH:MM:SS`, with a fraction or without, or seconds with one.
+fn time_us(word: &str) -> Option<u64> {
+    let (whole, fraction) = word.split_once('.').unwrap_or((word, ""));
+    if fraction.len() > 9 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let fraction_us = format!("{fraction:0<6}").get(..6)?.parse::<u64>().ok()?;
+    let seconds = match whole.split(':').collect::<Vec<_>>()[..] {
+        [seconds] if !fraction.is_empty() => seconds.parse::<u64>().ok()?,
+        [hours, minutes, seconds] => {
+            let number = |text: &str| text.parse::<u64>().ok().filter(|it| *it < 100);
+            (number(hours)? * 60 + number(minutes)?) * 60 + number(seconds)?
+        }
+        _ => return None,
+    };
+    seconds.checked_mul(1_000_000)?.checked_add(fraction_us).filter(|at_us| *at_us < 1 << 60)
+}
+
+enum Taken {
+    Call(Recorded),
+    /// A call that failed, or is on no file.
+    Nothing,
+    NoLine,
+}
+
+/// What a call was.
+fn recorded(call: &str) -> Taken {
+    let Some((name, rest)) = call.split_once('(') else { return Taken::NoLine };
+    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        return Taken::NoLine;
+    }
+    let (arguments, after) = arguments(rest);
+    let Some(result) = after.trim_start().strip_prefix('=') else { return Taken::NoLine };
+    let result = result.trim_start();
+    let end = result.find(|it: char| !(it.is_ascii_digit() || it == '-')).unwrap_or(result.len());
+    let Ok(result) = result[..end].parse::<i64>() else { return Taken::Nothing };
+    match of(name, &arguments, result) {
+        Some(recorded) if result >= 0 => Taken::Call(recorded),
+        _ => Taken::Nothing,
+    }
+}
+
+fn of(name: &str, arguments: &[&str], result: i64) -> Option<Recorded> {
+    let number = |at: usize| leading(arguments.get(at)?);
+    let size = |at: usize| number(at).and_then(|it| u64::try_from(it).ok());
+    let path = |at: usize| Some(arguments.get(at)?.strip_prefix('"')?.strip_suffix('"')?.to_owned());
+    let bytes = u64::try_from(result).ok().filter(|bytes| *bytes > 0);
+    let open = |path: Option<String>, flags: &str| {
+        let is_directory = flags.contains("O_DIRECTORY");
+        let path = path?;
+        let is_no_file = ["/dev/", "/proc/", "/sys/"].iter().any(|place| path.starts_with(place));
+        Some(if is_directory || is_no_file {
+            Recorded::NoFile { descriptor: result }
+        } else {
+            Recorded::Open {
+                path: Some(path),
+                descriptor: result,
+                appends: flags.contains("O_APPEND"),
+                truncates: flags.contains("O_TRUNC"),
+            }
+        })
+    };
+    Some(match name {
+        "open" => open(path(0), arguments.get(1)?)?,
+        "openat" => open(path(1), arguments.get(2)?)?,
+        "creat" => open(path(0), "O_TRUNC")?,
+        "socket" | "accept" | "accept4" | "epoll_create" | "epoll_create1" | "eventfd" | "eventfd2"
+        | "timerfd_create" | "memfd_create" | "inotify_init1" | "signalfd4" => {
+            Recorded::NoFile { descriptor: result }
+        }
+        "dup" | "dup2" | "dup3" => Recorded::Copy { of: number(0)?, descriptor: result },
+        "fcntl" | "fcntl64" if arguments.get(1)?.starts_with("F_DUPFD") => {
+            Recorded::Copy { of: number(0)?, descriptor: result }
+        }
+        "close" => Recorded::Close { descriptor: number(0)? },
+        "write" | "writev" => Recorded::Write { descriptor: number(0)?, at: None, bytes: bytes? },
+        "read" | "readv" => Recorded::Read { descriptor: number(0)?, at: None, bytes: bytes? },
+        "pwrite64" | "pwrite" | "pwritev" | "pwritev2" => {
+            Recorded::Write { descriptor: number(0)?, at: Some(size(3)?), bytes: bytes? }
+        }
+        "pread64" | "pread" | "preadv" | "preadv2" => {
+            Recorded::Read { descriptor: number(0)?, at: Some(size(3)?), bytes: bytes? }
+        }
+        "lseek" | "_llseek" => Recorded::Seek { descriptor: number(0)?, to: u64::try_from(result).ok()? },
+        "ftruncate" | "ftruncate64" => Recorded::Truncate { descriptor: number(0)?, bytes: size(1)? },
+        "fsync" => Recorded::Sync { descriptor: number(0)?, is_data: false },
+        "fdatasync" => Recorded::Sync { descriptor: number(0)?, is_data: true },
+        "fstat" | "fstat64" => Recorded::Stat { descriptor: number(0)? },
+        "newfstatat" | "fstatat64" if arguments.get(1) == Some(&"\"\"") => {
+            Recorded::Stat { descriptor: number(0)? }
+        }
+        "stat" | "stat64" | "lstat" | "lstat64" | "access" => Recorded::StatPath { path: path(0)? },
+        "newfstatat" | "fstatat64" | "faccessat" | "faccessat2" => Recorded::StatPath { path: path(1)? },
+        "unlink" => Recorded::Unlink { path: path(0)? },
+        "unlinkat" => Recorded::Unlink { path: path(1)? },
+        "rename" => Recorded::Rename { from: path(0)?, to: path(1)? },
+        "renameat" | "renameat2" => Recorded::Rename { from: path(1)?, to: path(3)? },
+        _ => return None,
+    })
+}
+
+/// The number at the beginning of an argument; with `-y` the descriptor's path follows it.
+fn leading(argument: &str) -> Option<i64> {
+    let end = argument.find(|it: char| !(it.is_ascii_digit() || it == '-')).unwrap_or(argument.len());
+    argument[..end].parse().ok()
+}
+
+/// Arguments up to the bracket that closes them, and what stands behind it. Commas in texts, structures and lists separate nothing.
+fn arguments(rest: &str) -> (Vec<&str>, &str) {
+    let bytes = rest.as_bytes();
+    let (mut all, mut begin, mut at, mut depth) = (Vec::new(), 0, 0, 0_u32);
+    let mut in_text = false;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' if in_text => at += 1,
+            b'"' => in_text = !in_text,
+            _ if in_text => {}
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' if depth == 0 => {
+                all.push(rest[begin..at].trim());
+                return (all, &rest[at + 1..]);
+            }
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => {
+                all.push(rest[begin..at].trim());
+                begin = at + 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    (all, "")
+}

@@ -1,0 +1,89 @@
+//! What is no statement, by file and line.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::error::TraceError;
+
+/// How many are listed; all are counted.
+const LISTED_MAX: usize = 1000;
+
+/// Characters of a text that are shown.
+const SHOWN_MAX: usize = 80;
+
+/// A text that is no statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bad {
+    /// The file.
+    pub file: String,
+    /// The line on which it begins, from 1.
+    pub line: u64,
+    /// What SQLite says.
+    pub problem: String,
+    /// Its beginning.
+    pub text: String,
+}
+
+impl fmt::Display for Bad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.problem)?;
+        if self.text.is_empty() { Ok(()) } else { write!(f, ": `{}`", self.text) }
+    }
+}
+
+/// All of an input.
+#[derive(Debug, Default)]
+pub struct BadOnes {
+    /// The first of them.
+    pub listed: Vec<Bad>,
+    /// How many there are.
+    pub count: u64,
+}
+
+impl BadOnes {
+    /// One more.
+    pub fn add(&mut self, file: &Path, line: u64, sql: &str, problem: &str) {
+        self.count += 1;
+        if self.listed.len() < LISTED_MAX {
+            // One line of the list each.
+            let mut text: String = sql.split_whitespace().collect::<Vec<_>>().join(" ");
+            if let Some((at, _)) = text.char_indices().nth(SHOWN_MAX) {
+                text.truncate(at);
+                text.push('…');
+            }
+            let problem = format!("{problem}{}", super::private::hint(problem));
+            self.listed.push(Bad { file: file.display().to_string(), line, problem, text });
+        }
+    }
+
+    /// The list, one a line, with how many are not on it.
+    #[must_use]
+    pub fn list(&self) -> String {
+        let mut list: String = self.listed.iter().map(|bad| format!("\n  {bad}")).collect();
+        let more = self.count - self.listed.len() as u64;
+        if more > 0 {
+            list.push_str(&format!("\n  and {more} more"));
+        }
+        list
+    }
+
+    /// Refuses an input that holds any.
+    ///
+    /// # Errors
+    /// With the list, where there are any.
+    pub fn refuse(&self, path: &Path) -> Result<(), TraceError> {
+        match self.count {
+            0 => Ok(()),
+            count => Err(TraceError::refused(
+                path.display(),
+                format!(
+                    "{count} {} no statement that could be done again (--skip-bad leaves {} out and counts {}):{}",
+                    if count == 1 { "text is" } else { "texts are" },
+                    if count == 1 { "it" } else { "them" },
+                    if count == 1 { "it" } else { "them" },
+                    self.list()
+                ),
+            )),
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Compiles the statements of a log against the databases as they were at the start. They are not executed, because a log's processes ran at the same
+//! time; only changes of the schema are, so that what follows them compiles.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::bad::BadOnes;
+use super::private::{Compiled, Fault, Private, compile, execute};
+use crate::confine::Confined;
+use crate::error::TraceError;
+use crate::sql::{Target, Verb};
+
+/// A private database for each of the trace's.
+#[derive(Default)]
+pub struct Checker {
+    databases: HashMap<u32, (Private, Confined)>,
+    /// Numbers of attached files.
+    attached: HashMap<String, u32>,
+}
+
+impl Checker {
+    /// A database of the trace that begins with this file, or empty.
+    ///
+    /// # Errors
+    /// A copy that the disk has no room for.
+    pub fn database(&mut self, number: u32, start: Option<PathBuf>) -> Result<(), TraceError> {
+        let private = Private::new(start.as_deref(), 0, false)?;
+        let connection = private.open()?;
+        self.databases.insert(number, (private, connection));
+        Ok(())
+    }
+
+    /// Whether a statement compiles; what does not is added to the bad ones.
+    pub fn is_good(&mut self, database: u32, sql: &str, path: &Path, line: u64, bad: &mut BadOnes) -> bool {
+        let Some((private, connection)) = self.databases.get_mut(&database) else { return true };
+        let problem = match compile(connection, sql) {
+            Ok(Compiled::Ready(mut statement)) => {
+                if Verb::of(sql) == Verb::Schema {
+                    execute(connection, &mut statement, Verb::Schema);
+                }
+                return true;
+            }
+            Ok(Compiled::Attach { target, schema }) => {
+                let path = match target {
+                    Target::File(path) => path,
+                    _ => String::new(),
+                };
+                // Only for names to be found: what cannot be attached here is found missing by the statements that use it.
+                let next = u32::try_from(self.attached.len()).unwrap_or(u32::MAX);
+                let number = *self.attached.entry(path).or_insert(next);
+                let _ = private.attach(connection, &schema, number, None);
+                return true;
+            }
+            Ok(Compiled::NotHere | Compiled::Nothing) => return true,
+            Err(Fault::Incomplete) => "is the beginning of a statement (incomplete input)".to_owned(),
+            Err(Fault::Wrong(message)) => message,
+        };
+        bad.add(path, line, sql, &problem);
+        false
+    }
+}

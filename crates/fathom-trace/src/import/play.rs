@@ -1,0 +1,167 @@
+//! Streams of SQL, executed on a private database while they are imported: so each text is known to compile, and each statement's rows,
+//! changes and error are known and checked by a replay.
+
+use super::bad::BadOnes;
+use super::private::{Compiled, Done, Private, execute};
+use super::statements::{Piece, Statements};
+use super::{Imported, Starts, abridged_list};
+use crate::assemble::{Assembler, Execution};
+use crate::confine::Confined;
+use crate::error::TraceError;
+use crate::model::{Action, DONE, Outcome, Start, Value};
+use crate::sql::{Target, Verb};
+
+/// Where no times are known and the order counts: each statement takes one microsecond, and one passes before the next, ns.
+const NOMINAL_NS: u64 = 1000;
+
+/// Different messages that are counted for themselves.
+const MESSAGES_MAX: usize = 100;
+
+/// A stream, and its connections: the trace's and the private one.
+pub struct Stream {
+    pub statements: Statements,
+    pub connection: Confined,
+    pub number: u32,
+    pub bytes: u64,
+}
+
+/// What all streams share.
+pub struct Player<'a> {
+    pub assembler: &'a mut Assembler,
+    starts: &'a mut Starts,
+    pub private: Private,
+    pub bad: &'a mut BadOnes,
+    /// Nominal time of the next statement, ns; none where statements have no times.
+    pub clock_ns: Option<u64>,
+    pub statements: u64,
+    /// Statements that failed: how many with which message.
+    failed: Vec<(String, u64)>,
+    /// Those with other messages.
+    failed_otherwise: u64,
+    with_parameters: u64,
+    byte_literals: u64,
+}
+
+impl<'a> Player<'a> {
+    /// Before the first statement.
+    pub fn new(
+        assembler: &'a mut Assembler,
+        starts: &'a mut Starts,
+        private: Private,
+        bad: &'a mut BadOnes,
+        clock_ns: Option<u64>,
+    ) -> Player<'a> {
+        Player {
+            assembler,
+            starts,
+            private,
+            bad,
+            clock_ns,
+            statements: 0,
+            failed: Vec::new(),
+            failed_otherwise: 0,
+            with_parameters: 0,
+            byte_literals: 0,
+        }
+    }
+
+    /// Plays a stream up to the end of a transaction, or of a statement outside of one. False at the stream's end, when it is closed: what
+    /// it leaves open is rolled back.
+    pub fn unit(&mut self, stream: &mut Stream) -> Result<bool, TraceError> {
+        loop {
+            let Stream { statements, connection, number, .. } = &mut *stream;
+            let Some(piece) = statements.next(connection)? else { return Ok(false) };
+            let Piece { line, sql, compiled } = piece;
+            match compiled {
+                Err(problem) => self.bad.add(statements.path(), line, &sql, &problem),
+                Ok(compiled) => self.one(connection, *number, &sql, compiled, &[])?,
+            }
+            if connection.is_autocommit() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Closes a stream.
+    pub fn close(&mut self, stream: Stream) -> Result<(), TraceError> {
+        self.byte_literals += stream.statements.byte_literals;
+        let at_ns = self.clock_ns.unwrap_or(0);
+        self.assembler.close(stream.number, at_ns)
+    }
+
+    /// Executes a statement and writes it.
+    pub fn one(
+        &mut self,
+        connection: &Confined,
+        number: u32,
+        sql: &str,
+        compiled: Compiled<'_>,
+        values: &[Value],
+    ) -> Result<(), TraceError> {
+        let verb = Verb::of(sql);
+        let at_ns = self.clock_ns.unwrap_or(0);
+        let done = match compiled {
+            Compiled::Nothing => return Ok(()),
+            Compiled::NotHere => Done { counts: None, outcome: Outcome::of(DONE) },
+            Compiled::Ready(mut statement) => {
+                if statement.parameter_count() > values.len() {
+                    self.with_parameters += 1;
+                }
+                execute(connection, &mut statement, verb)
+            }
+            Compiled::Attach { target, schema } => {
+                let (database, start) = match target {
+                    Target::File(path) => {
+                        let database = self.starts.attached(&path, self.assembler)?;
+                        (database, self.starts.file_of.get(&database).cloned())
+                    }
+                    _ => (self.assembler.database(b":memory:", Start::Memory, None)?, None),
+                };
+                let done = self.private.attach(connection, &schema, database, start.as_deref())?;
+                if !done.outcome.is_error() {
+                    self.assembler.event(number, at_ns, 0, Action::Attach { schema, database })?;
+                }
+                done
+            }
+        };
+        if done.outcome.is_error() {
+            let message = &done.outcome.message;
+            match self.failed.iter().position(|(known, _)| known == message) {
+                Some(place) => self.failed[place].1 += 1,
+                None if self.failed.len() < MESSAGES_MAX => self.failed.push((message.clone(), 1)),
+                None => self.failed_otherwise += 1,
+            }
+        }
+        let duration_ns = if self.clock_ns.is_some() { NOMINAL_NS } else { 0 };
+        let Done { counts, outcome } = done;
+        let execution = Execution { sql, values, start_ns: at_ns, duration_ns, keep: false, counts };
+        self.assembler.execute_as(number, &execution, !connection.is_autocommit(), outcome)?;
+        self.clock_ns = self.clock_ns.map(|at_ns| at_ns + 2 * NOMINAL_NS);
+        self.statements += 1;
+        Ok(())
+    }
+
+    /// What came of it, with what a user must know.
+    pub fn finish(self, imported: &mut Imported) {
+        imported.statements += self.statements;
+        if self.with_parameters > 0 {
+            imported.warnings.push(format!(
+                "{} statements have parameters whose values the input does not tell: they are NULL",
+                self.with_parameters
+            ));
+        }
+        if self.byte_literals > 0 {
+            imported.warnings.push(format!(
+                "{} texts hold bytes that are no UTF-8; they are written as CAST(x'…' AS TEXT), which is the same text",
+                self.byte_literals
+            ));
+        }
+        let failed = self.failed_otherwise + self.failed.iter().map(|(_, count)| count).sum::<u64>();
+        if failed > 0 {
+            imported.warnings.push(format!(
+                "{failed} statements fail, and are expected to fail alike when they are replayed: {}",
+                abridged_list(&self.failed)
+            ));
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! What the PocketData project recorded and published (Kennedy, Ajay, Challen, Ziarek: *Pocket Data: The Need for TPC-MOBILE*, TPCTC 2015).
+//!
+//! **Its log**: lines of the phones' log with the tag SQLite-Query-PhoneLab, in columns (device, time in ms, …, process, thread, level, tag) of which the last is a
+//! JSON object: `Action` (SELECT, UPDATE …, and SCHEMA, TABLES, APP_NAME, which are no statements), `Results` (the SQL), `Time` (ns), `Arguments`. Lines
+//! that are such an object alone, with `sql` or `query` for the SQL and `timestamp` for the time, are read alike. What a SCHEMA line says
+//! of a table makes the table, empty, before the first statement.
+//!
+//! **Its benchmark's workloads**: one JSON object with a list `init` of statements that make the database, and a list `benchmark` of
+//! operations: `query` with `sql`, and `break` with a pause `delta` in ms.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io::{Seek, Write};
+use std::path::Path;
+
+use serde_json::{Map, Value as Json};
+
+use super::bad::BadOnes;
+use super::checker::Checker;
+use super::lines::Lines;
+use super::play::Player;
+use super::private::{Compiled, Fault, Private, compile, execute};
+use super::{Imported, Starts};
+use crate::assemble::{Assembler, Execution};
+use crate::error::TraceError;
+use crate::model::{Start, Value};
+use crate::sql::{TokenKind, Verb, tokens};
+
+/// Names under which the SQL of a line stands.
+const SQL: [&str; 5] = ["Results", "sql", "SQL", "query", "statement"];
+
+/// Names under which its time stands, where no column has it.
+const TIMES: [&str; 4] = ["timestamp", "Timestamp", "time_ms", "ts"];
+
+/// Actions that are no statements.
+const NO_STATEMENTS: [&str; 3] = ["SCHEMA", "TABLES", "APP_NAME"];
+
+/// Whether a line of a file is one of the log.
+pub fn is_log_line(line: &str) -> bool {
+    LogLine::of(line).is_some_and(|line| {
+        line.sql().is_some()
+            || line.text("Action").is_some_and(|action| NO_STATEMENTS.contains(&action.as_str()))
+    })
+}
+
+/// Whether a file is a workload of the benchmark, by its beginning.
+pub fn is_workload(beginning: &str) -> bool {
+    let bare: String = beginning.split_whitespace().collect();
+    bare.starts_with("{\"benchmark\":[") || bare.starts_with("{\"init\":[")
+}
+
+/// A line of the log.
+struct LogLine<'a> {
+    columns: Vec<&'a str>,
+    object: Map<String, Json>,
+}
+
+impl<'a> LogLine<'a> {
+    fn of(line: &'a str) -> Option<LogLine<'a>> {
+        let line = line.trim_end();
+        let (columns, object) = line.rsplit_once('\t').unwrap_or(("", line));
+        if !object.starts_with('{') {
+            return None;
+        }
+        let object = serde_json::from_str(object).ok()?;
+        Some(LogLine { columns: columns.split('\t').collect(), object })
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        match self.object.get(name)? {
+            Json::String(text) => Some(text.clone()),
+            Json::Number(number) => Some(number.to_string()),
+            _ => None,
+        }
+    }
+
+    /// The statement, where it is one.
+    fn sql(&self) -> Option<String> {
+        let action = self.text("Action").unwrap_or_default();
+        if NO_STATEMENTS.contains(&action.as_str()) {
+            return None;
+        }
+        let sql = SQL.iter().find_map(|name| self.object.get(*name)?.as_str())?;
+        // As Java names the object whose statement it is.
+        let sql = ["SQLiteProgram: ", "SQLiteQuery: ", "SQLiteStatement: "]
+            .iter()
+            .find_map(|prefix| sql.strip_prefix(prefix))
+            .unwrap_or(sql);
+        let sql = sql.trim().trim_end_matches(';').trim_end();
+        (!sql.is_empty()).then(|| sql.to_owned())
+    }
+
+    /// ns, since whenever.
+    fn at_ns(&self) -> Option<u64> {
+        let column =
+            self.columns.iter().find(|it| it.len() >= 12 && it.bytes().all(|byte| byte.is_ascii_digit()));
+        let number = match column {
+            Some(column) => column.parse::<f64>().ok()?,
+            None => TIMES.iter().find_map(|name| self.object.get(*name)?.as_f64())?,
+        };
+        // Seconds, ms, µs or ns since 1970: three digits lie between each.
+        let scale = match number {
+            number if number < 1e11 => 1e9,
+            number if number < 1e14 => 1e6,
+            number if number < 1e17 => 1e3,
+            _ => 1.0,
+        };
+        (number >= 0.0 && number < 1e19).then_some((number * scale) as u64)
+    }
+
+    /// Device, process and thread.
+    fn place(&self) -> (String, u32, u32) {
+        let is_level = |it: &&str| matches!(*it, "V" | "D" | "I" | "W" | "E");
+        let number = |name: &str| self.text(name).and_then(|it| it.parse().ok());
+        if let Some(level) = self.columns.iter().position(|it| is_level(&it)).filter(|at| *at >= 2)
+            && let (Ok(process), Ok(thread)) =
+                (self.columns[level - 2].parse(), self.columns[level - 1].parse())
+        {
+            return (self.columns[0].to_owned(), process, thread);
+        }
+        let process = number("pid").unwrap_or(0);
+        (String::new(), process, number("tid").unwrap_or(process))
+    }
+
+    fn database(&self) -> String {
+        let (_, process, _) = self.place();
+        let named = ["database", "db", "Database"].iter().find_map(|name| self.text(name));
+        named.unwrap_or_else(|| format!("process-{process}.db"))
+    }
+
+    /// Values of `count` parameters, where there are so many: Android binds them as texts.
+    fn values(&self, count: usize) -> Option<Vec<Value>> {
+        let text =
+            |text: &str| if text == "null" { Value::Null } else { Value::Text(text.as_bytes().to_vec()) };
+        let values: Vec<Value> = match self.object.get("Arguments")? {
+            Json::Array(values) => values.iter().map(value).collect(),
+            Json::String(list) => list.strip_prefix('[')?.strip_suffix(']')?.split(", ").map(text).collect(),
+            _ => return None,
+        };
+        (values.len() == count).then_some(values)
+    }
+}
+
+fn value(json: &Json) -> Value {
+    match json {
+        Json::Null => Value::Null,
+        Json::Number(number) if number.is_i64() => Value::Integer(number.as_i64().unwrap_or_default()),
+        Json::Number(number) => Value::Real(number.as_f64().unwrap_or_default()),
+        Json::String(text) => Value::Text(text.clone().into_bytes()),
+        other => Value::Text(other.to_string().into_bytes()),
+    }
+}
+
+/// `CREATE TABLE` out of what `PRAGMA table_info` said, as a SCHEMA line has it: `cid:0,name:_id,type:INTEGER,notnull:0,dflt_value:null,pk:1...`.
+fn table(name: &str, schema: &str) -> Option<String> {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let (mut columns, mut keys) = (Vec::new(), Vec::new());
+    for column in schema.split("cid:").skip(1) {
+        let field = |name: &str, next: &str| {
+            let after = &column[column.find(name)? + name.len()..];
+            Some(&after[..after.find(next)?])
+        };
+        let (name, kind) = (field("name:", ",type:")?, field("type:", ",notnull:")?);
+        let key = column.rsplit_once("pk:").map_or("0", |(_, key)| key.trim_end_matches(['.', ',']));
+        columns.push(format!("{} {kind}", quoted(name)));
+        if key.parse::<u32>().is_ok_and(|key| key > 0) {
+            keys.push((key.parse::<u32>().unwrap_or(0), quoted(name)));
+        }
+    }
+    if columns.is_empty() || name.starts_with("sqlite_") {
+        return None;
+    }
+    keys.sort();
+    if !keys.is_empty() {
+        let keys: Vec<_> = keys.into_iter().map(|(_, name)| name).collect();
+        columns.push(format!("PRIMARY KEY({})", keys.join(", ")));
+    }
+    Some(format!("CREATE TABLE IF NOT EXISTS {}({});\n", quoted(name), columns.join(", ")))
+}
+
+/// Reads the log at `path`.
+pub fn import(
+    path: &Path,
+    assembler: &mut Assembler,
+    starts: &mut Starts,
+    bad: &mut BadOnes,
+) -> Result<Imported, TraceError> {
+    // Tables are told of whenever a database is opened, often after its first statements: twice through.
+    let mut tables: HashMap<String, String> = HashMap::new();
+    let mut lines = Lines::open(path)?;
+    while let Some(line) = lines.next_line()? {
+        if !line.contains("\"SCHEMA\"") {
+            continue;
+        }
+        let Some(line) = LogLine::of(line) else { continue };
+        if let (Some(name), Some(schema)) = (line.text("TABLE_NAME"), line.text("SCHEMA"))
+            && let Some(create) = table(&name, &schema)
+        {
+            let all = tables.entry(line.database()).or_default();
+            if !all.contains(&create) {
+                all.push_str(&create);
+            }
+        }
+    }
+    let mut imported = Imported::default();
+    let mut checker = Checker::default();
+    let mut databases: HashMap<String, u32> = HashMap::new();
+    let mut connections: HashMap<(String, u32, u32), u32> = HashMap::new();
+    let (mut zero_ns, mut last_ns, mut without_values, mut no_json) = (None, 0, 0_u64, 0_u64);
+    let mut lines = Lines::open(path)?;
+    let mut number = 0;
+    while let Some(read) = lines.next_line()? {
+        number += 1;
+        let Some(line) = LogLine::of(read) else {
+            no_json += u64::from(!read.trim().is_empty());
+            continue;
+        };
+        let Some(sql) = line.sql() else { continue };
+        if let Some(at_ns) = line.at_ns() {
+            let zero = *zero_ns.get_or_insert(at_ns);
+            last_ns = at_ns.saturating_sub(zero).max(last_ns);
+        }
+        let (device, process, thread) = line.place();
+        let thread = assembler.thread(process, thread, &device)?;
+        let name = line.database();
+        let database = match databases.entry(name) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                let made = tables.get(new.key());
+                let (database, start) = match made.filter(|_| starts.files.is_empty()) {
+                    Some(script) => (from_script(path, new.key(), script, assembler)?, None),
+                    None => starts.database_and_file(new.key(), assembler)?,
+                };
+                checker.database(database, start)?;
+                for create in made.into_iter().flat_map(|script| script.lines()) {
+                    checker.is_good(database, create.trim_end_matches(';'), path, number, bad);
+                }
+                *new.insert(database)
+            }
+        };
+        let connection = match connections.entry((device, process, database)) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => *new.insert(assembler.open(thread, database, last_ns)?),
+        };
+        assembler.use_thread(connection, thread);
+        if !checker.is_good(database, &sql, path, number, bad) {
+            continue;
+        }
+        let parameters = tokens(&sql).filter(|token| token.kind == TokenKind::Parameter).count();
+        let values = if parameters == 0 { Some(Vec::new()) } else { line.values(parameters) };
+        without_values += u64::from(values.is_none());
+        let duration_ns = line.object.get("Time").and_then(Json::as_u64).unwrap_or(0);
+        let values = values.unwrap_or_default();
+        super::attach::map(&sql, connection, last_ns, assembler, starts)?;
+        let execution = Execution {
+            sql: &sql,
+            values: &values,
+            start_ns: last_ns,
+            duration_ns,
+            keep: false,
+            counts: None,
+        };
+        assembler.execute(connection, &execution)?;
+        imported.statements += 1;
+    }
+    let mut all: Vec<u32> = connections.into_values().collect();
+    all.sort_unstable();
+    for connection in all {
+        assembler.close(connection, last_ns)?;
+    }
+    if without_values > 0 {
+        imported.warnings.push(format!(
+            "{without_values} statements have parameters whose values the log does not tell clearly: they are NULL"
+        ));
+    }
+    if no_json > 0 {
+        imported.warnings.push(format!("{no_json} lines hold no JSON object and are left out"));
+    }
+    Ok(imported)
+}
+
+/// A database that begins with what this script makes.
+fn from_script(path: &Path, name: &str, script: &str, assembler: &mut Assembler) -> Result<u32, TraceError> {
+    let mut file = tempfile::tempfile().map_err(TraceError::io(path))?;
+    file.write_all(script.as_bytes()).and_then(|()| file.rewind()).map_err(TraceError::io(path))?;
+    let start = Start::Script { bytes: script.len() as u64 };
+    assembler.database(name.as_bytes(), start, Some((path, file)))
+}
+
+/// Reads the workload of the benchmark at `path`.
+pub fn import_workload(
+    path: &Path,
+    assembler: &mut Assembler,
+    starts: &mut Starts,
+    bad: &mut BadOnes,
+) -> Result<Imported, TraceError> {
+    let file = std::fs::File::open(path).map_err(TraceError::io(path))?;
+    let workload: Map<String, Json> = serde_json::from_reader(std::io::BufReader::new(file))
+        .map_err(|error| TraceError::refused(path.display(), format!("is no JSON object: {error}")))?;
+    let list = |name: &str| workload.get(name).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+    let private = Private::new(None, 0, false)?;
+    let connection = private.open()?;
+    let problem_of = |fault: Fault| match fault {
+        Fault::Incomplete => "is the beginning of a statement (incomplete input)".to_owned(),
+        Fault::Wrong(message) => message,
+    };
+    let mut script = String::new();
+    let place = |name: &str| {
+        path.with_file_name(format!("{} {name}", path.file_name().unwrap_or_default().display()))
+    };
+    for (number, sql) in (1..).zip(list("init").iter().filter_map(|it| it.get("sql")?.as_str())) {
+        let sql = sql.trim().trim_end_matches(';');
+        let problem = match compile(&connection, sql) {
+            Ok(Compiled::Ready(mut statement)) => {
+                let outcome = execute(&connection, &mut statement, Verb::of(sql)).outcome;
+                outcome.is_error().then(|| format!("fails: {}", outcome.message))
+            }
+            Ok(Compiled::Attach { .. }) => Some(super::folder::ATTACHES.into()),
+            Ok(Compiled::NotHere | Compiled::Nothing) => continue,
+            Err(fault) => Some(problem_of(fault)),
+        };
+        match problem {
+            Some(problem) => bad.add(&place("init"), number, sql, &problem),
+            None => script.push_str(&format!("{sql}\n;\n")),
+        }
+    }
+    let database = from_script(path, "SQLBenchmark", &script, assembler)?;
+    let thread = assembler.thread(0, 0, "PocketData benchmark")?;
+    let number = assembler.open(thread, database, 0)?;
+    let mut player = Player::new(assembler, starts, private, bad, Some(0));
+    for (operation, it) in (1..).zip(list("benchmark")) {
+        match it.get("op").and_then(Json::as_str) {
+            Some("query") => {
+                let sql = it.get("sql").and_then(Json::as_str).unwrap_or_default();
+                let sql = sql.trim().trim_end_matches(';');
+                match compile(&connection, sql) {
+                    Ok(compiled) => player.one(&connection, number, sql, compiled, &[])?,
+                    Err(fault) => player.bad.add(&place("benchmark"), operation, sql, &problem_of(fault)),
+                }
+            }
+            Some("break") => {
+                let ms = it.get("delta").and_then(Json::as_f64).unwrap_or(0.0).clamp(0.0, 1e12);
+                player.clock_ns = player.clock_ns.map(|at_ns| at_ns.saturating_add((ms * 1e6) as u64));
+            }
+            _ => player.bad.add(&place("benchmark"), operation, &it.to_string(), "is no query and no break"),
+        }
+    }
+    let at_ns = player.clock_ns.unwrap_or(0);
+    player.assembler.close(number, at_ns)?;
+    let mut imported = Imported::default();
+    player.finish(&mut imported);
+    Ok(imported)
+}

@@ -1,0 +1,260 @@
+//! The database on which an import compiles and executes what it reads: private, and nothing of it outlives the import.
+//!
+//! Its connections are [`Confined`], as those of a replay; ATTACH attaches another private database, and PRAGMAs that name directories are neither
+//! executed nor compiled.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::{Connection, OpenFlags, Statement};
+
+use crate::confine::{Confined, PRAGMAS};
+use crate::error::TraceError;
+use crate::model::{DONE, Outcome};
+use crate::sql::{Attach, Target, Verb, pragma, tokens};
+
+/// PRAGMAs that are not executed here: they name directories, or are about files and locks, which this database does not have.
+const NOT_HERE: [&str; 7] =
+    ["temp_store", "journal_mode", "locking_mode", "mmap_size", "page_size", "synchronous", "wal_checkpoint"];
+
+/// Above so many bytes of SQL the database is a file: memory is what an import should not need more of the longer its input is.
+const IN_MEMORY_BYTES: u64 = 256 << 20;
+
+/// Where the private database lies.
+pub struct Private {
+    name: String,
+    flags: OpenFlags,
+    /// Keep databases in memory alive, which go with their last connections.
+    holders: Vec<Confined>,
+    /// Holds the file, where it is one.
+    place: Option<tempfile::TempDir>,
+    number: u64,
+    attached: HashMap<u32, String>,
+}
+
+/// What a text became.
+pub enum Compiled<'c> {
+    Ready(Statement<'c>),
+    /// Not executed here; nothing is known of what it gives.
+    NotHere,
+    /// ATTACH of a database by its path.
+    Attach {
+        target: Target,
+        schema: String,
+    },
+    /// No statement: spaces and comments.
+    Nothing,
+}
+
+/// Why a text did not compile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It is the beginning of a statement.
+    Incomplete,
+    /// SQLite's message.
+    Wrong(String),
+}
+
+/// What came of an execution.
+pub struct Done {
+    /// Rows and changes; none where they were not counted.
+    pub counts: Option<(u64, u64)>,
+    pub outcome: Outcome,
+}
+
+impl Private {
+    /// An empty one for one connection or several, for so many bytes of SQL; or a copy of the file `start`.
+    ///
+    /// # Errors
+    /// A copy that the disk has no room for.
+    pub fn new(start: Option<&Path>, bytes: u64, is_shared: bool) -> Result<Private, TraceError> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let mut private = Private {
+            name: String::new(),
+            flags: OpenFlags::SQLITE_OPEN_READ_WRITE
+                | OpenFlags::SQLITE_OPEN_CREATE
+                | OpenFlags::SQLITE_OPEN_URI
+                | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+            holders: Vec::new(),
+            place: None,
+            number: NUMBER.fetch_add(1, Ordering::Relaxed),
+            attached: HashMap::new(),
+        };
+        if start.is_some() || (is_shared && bytes > IN_MEMORY_BYTES) {
+            let file = private.place()?.join("private.db");
+            if let Some(start) = start {
+                std::fs::copy(start, &file).map_err(TraceError::io(start))?;
+            }
+            private.name = file.to_string_lossy().into_owned();
+        } else if is_shared {
+            private.name = format!("file:/fathom-import-{}-{}?vfs=memdb", std::process::id(), private.number);
+            let holder = private.open()?;
+            private.holders.push(holder);
+        }
+        Ok(private)
+    }
+
+    /// A connection of it.
+    ///
+    /// # Errors
+    /// A start that is no database.
+    pub fn open(&self) -> Result<Confined, TraceError> {
+        let refused = |error: rusqlite::Error| {
+            TraceError::refused("the import's private database", format!("cannot be opened: {error}"))
+        };
+        let connection = Connection::open_with_flags(&self.name, self.flags).map_err(refused)?;
+        connection.busy_timeout(std::time::Duration::ZERO).map_err(refused)?;
+        // What comes of the statements does not depend on any of these.
+        connection
+            .execute_batch(
+                "PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY; PRAGMA cache_size = -32768",
+            )
+            .map_err(refused)?;
+        Ok(Confined::over(connection))
+    }
+
+    /// Attaches the private database with this number to a connection: a copy of the file `start`, or empty, at first, and the same for all that
+    /// attach it.
+    ///
+    /// # Errors
+    /// A copy that the disk has no room for.
+    pub fn attach(
+        &mut self,
+        connection: &Confined,
+        schema: &str,
+        database: u32,
+        start: Option<&Path>,
+    ) -> Result<Done, TraceError> {
+        if !self.attached.contains_key(&database) {
+            let name = if let Some(start) = start {
+                let file = self.place()?.join(format!("attached-{database}.db"));
+                std::fs::copy(start, &file).map_err(TraceError::io(start))?;
+                file.to_string_lossy().into_owned()
+            } else {
+                let number = self.number;
+                format!("file:/fathom-import-{}-{number}-{database}?vfs=memdb", std::process::id())
+            };
+            if let Ok(holder) = Connection::open_with_flags(&name, self.flags) {
+                self.holders.push(Confined::over(holder));
+            }
+            self.attached.insert(database, name);
+        }
+        let attached = connection.attach(&self.attached[&database], schema);
+        let outcome = attached.err().map_or(Outcome::of(DONE), |error| outcome_of(&error));
+        Ok(Done { counts: None, outcome })
+    }
+
+    /// The directory of its files.
+    fn place(&mut self) -> Result<PathBuf, TraceError> {
+        if self.place.is_none() {
+            self.place = Some(crate::private::directory("fathom-import-", &std::env::temp_dir())?);
+        }
+        Ok(self.place.as_ref().map(|place| place.path().to_owned()).unwrap_or_default())
+    }
+}
+
+/// Compiles one statement, with or without its semicolon.
+///
+/// # Errors
+/// It does not compile.
+pub fn compile<'c>(connection: &'c Confined, sql: &str) -> Result<Compiled<'c>, Fault> {
+    let wrong = |problem: &str| Fault::Wrong(problem.to_owned());
+    let mut words = tokens(sql).filter(|token| !token.is_blank());
+    match words.next() {
+        None => return Ok(Compiled::Nothing),
+        Some(word) if word.is("attach") => {
+            return match Attach::of(sql) {
+                Some(Attach { target: Target::File(_) | Target::Memory, schema }) if schema.is_empty() => {
+                    Err(wrong(
+                        "under which name it attaches cannot be told from the text; write the name, or capture the application",
+                    ))
+                }
+                Some(Attach { target: target @ (Target::File(_) | Target::Memory), schema }) => {
+                    Ok(Compiled::Attach { target, schema })
+                }
+                _ => Err(wrong(
+                    "which file it attaches cannot be told from the text; write the file, or capture the application",
+                )),
+            };
+        }
+        Some(word) if word.is("vacuum") && words.any(|token| token.is("into")) => {
+            return Err(Fault::Wrong(
+                "VACUUM INTO writes a file, which neither an import nor a replay does".into(),
+            ));
+        }
+        Some(word) if word.is("pragma") => {
+            if pragma(sql).is_some_and(|(name, _)| {
+                NOT_HERE.contains(&name.as_str()) || PRAGMAS.contains(&name.as_str())
+            }) {
+                return Ok(Compiled::NotHere);
+            }
+        }
+        Some(_) => {}
+    }
+    match connection.prepare(sql) {
+        Ok(statement) => Ok(Compiled::Ready(statement)),
+        Err(error) => match message_of(&error) {
+            message if message == "incomplete input" => Err(Fault::Incomplete),
+            message if message == "not authorized" => {
+                let why = connection.take_refusal().unwrap_or_default();
+                Err(Fault::Wrong(format!("is not done by an import or replay: {why}")))
+            }
+            message => Err(Fault::Wrong(message)),
+        },
+    }
+}
+
+/// Executes a statement to its end.
+pub fn execute(connection: &Connection, statement: &mut Statement<'_>, verb: Verb) -> Done {
+    let mut counted = 0;
+    let mut rows = statement.raw_query();
+    let outcome = loop {
+        match rows.next() {
+            Ok(Some(_)) => counted += 1,
+            Ok(None) => break Outcome::of(DONE),
+            Err(error) => break outcome_of(&error),
+        }
+    };
+    drop(rows);
+    let changes = if verb.changes_rows() && !outcome.is_error() { connection.changes() } else { 0 };
+    // What a PRAGMA answers depends on where it is asked.
+    Done { counts: (verb != Verb::Pragma).then_some((counted, changes)), outcome }
+}
+
+/// SQLite's extended result code and message.
+fn outcome_of(error: &rusqlite::Error) -> Outcome {
+    let code = match error {
+        rusqlite::Error::SqliteFailure(failure, _) => failure.extended_code,
+        rusqlite::Error::SqlInputError { error, .. } => error.extended_code,
+        _ => 1,
+    };
+    Outcome { code, message: message_of(error) }
+}
+
+/// SQLite's message alone.
+pub fn message_of(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
+        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// What to do about a message, where that is known.
+pub fn hint(message: &str) -> &'static str {
+    const ANDROIDS: [&str; 3] = ["LOCALIZED", "UNICODE", "PHONEBOOK"];
+    if message.contains("no such collation") && ANDROIDS.iter().any(|name| message.contains(name)) {
+        "; Android's own collation, which no other SQLite has"
+    } else if message.contains("no such collation")
+        || message.contains("no such function")
+        || message.contains("no such module")
+        || message.contains("unknown tokenizer")
+    {
+        "; the application or its system brought its own, which no other SQLite has"
+    } else if message.contains("no such table") || message.contains("no such column") {
+        "; is the database as it was at the start given (a loading script, or --start)?"
+    } else {
+        ""
+    }
+}
