@@ -1,0 +1,55 @@
+//! Statements a second of `fathom trace import`: `cargo bench -p fathom-trace --bench import_speed [-- STATEMENTS]`.
+//!
+//! Two streams of statements of a key-value store, one a line without semicolon, no text twice: each is compiled and executed on the private database. The
+//! time is that of the whole import, its loading script included. Printed: the best and the median of five.
+
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use fathom_trace::import::{Request, import};
+use fathom_trace::random::Random;
+
+fn main() {
+    let statements: u64 =
+        std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(200_000);
+    let place = tempfile::tempdir().expect("a directory");
+    let app = place.path().join("app");
+    std::fs::create_dir_all(app.join("benchset")).expect("made");
+    let mut random = Random::new(1);
+    let mut loading = "CREATE TABLE t(k INTEGER PRIMARY KEY, state INTEGER, body TEXT);\nBEGIN;\n".to_owned();
+    for key in 0..1000 {
+        let _ = writeln!(loading, "INSERT INTO t VALUES({key},0,'body {key}');");
+    }
+    loading.push_str("COMMIT;\n");
+    std::fs::write(app.join("loading.sql"), loading).expect("written");
+    for stream in 0..2 {
+        let mut lines = String::new();
+        let mut written = 0;
+        while written < statements / 2 {
+            let (key, number) = (random.below(1000), random.below(1 << 40));
+            written += 1;
+            let _ = match random.below(10) {
+                0 => {
+                    written += 3;
+                    writeln!(
+                        lines,
+                        "BEGIN EXCLUSIVE;\nUPDATE t SET state={number} WHERE k={key}\nUPDATE t SET body='{number}' WHERE k='{key}'\nCOMMIT;"
+                    )
+                }
+                1 | 2 => writeln!(lines, "INSERT OR REPLACE INTO t VALUES('{key}',{number},'body {number}')"),
+                _ => writeln!(lines, "SELECT state, body FROM t WHERE k='{key}' AND state<>{number}"),
+            };
+        }
+        std::fs::write(app.join(format!("benchset/{stream}.sql")), lines).expect("written");
+    }
+    let mut rates: Vec<f64> = (0..5)
+        .map(|_| {
+            let begin = Instant::now();
+            let request = Request { path: app.clone(), out: place.path().join("a.trace"), ..Request::default() };
+            let imported = import(&request).expect("imported");
+            imported.statements as f64 / begin.elapsed().as_secs_f64()
+        })
+        .collect();
+    rates.sort_by(f64::total_cmp);
+    println!("{statements} statements: {:.0} a second, median {:.0}", rates[4], rates[2]);
+}
