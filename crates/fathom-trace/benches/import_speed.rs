@@ -45,7 +45,8 @@ fn main() {
     let mut rates: Vec<f64> = (0..5)
         .map(|_| {
             let begin = Instant::now();
-            let request = Request { path: app.clone(), out: place.path().join("a.trace"), ..Request::default() };
+            let request =
+                Request { path: app.clone(), out: place.path().join("a.trace"), ..Request::default() };
             let imported = import(&request).expect("imported");
             imported.statements as f64 / begin.elapsed().as_secs_f64()
         })

@@ -19,6 +19,7 @@
 //! | a mapped file is extended by writing its last record | its space is allocated first, untimed | a full disk would kill the process by SIGBUS |
 //! | `O_DIRECT` not supported: message and a wrong exit | an error that says what to do | |
 //! | block devices as target | not offered | it would overwrite a device by name |
+//! | `-g` a script of `mobigen`, each thread at its times | `calls`, a recording that `fathom trace import` made of it, by one thread in the order of its times | one outcome; every byte is checked |
 //!
 //! **Results.** KB/s is the summary's `split.read_bytes + split.write_bytes` over its `wall_ns`; IOPS is its `count` over `wall_ns`.
 //!
@@ -29,6 +30,7 @@
 mod access;
 mod block;
 mod buffer;
+mod calls;
 mod medium;
 mod pass;
 mod sync;
@@ -98,6 +100,13 @@ static PARAMETERS: &[Parameter] = &[
         description: "Share of the random accesses that go to a record which is visited anyway.",
     },
     Parameter {
+        name: "calls",
+        kind: Kind::Text,
+        default: Preset::Unset,
+        unit: "path",
+        description: "Instead of all accesses: a recording of file calls (fathom trace import of mobigen's or strace's output), done again.",
+    },
+    Parameter {
         name: "cold",
         kind: Kind::Boolean,
         default: Preset::Boolean(true),
@@ -120,6 +129,10 @@ struct MobibenchFile {
 }
 
 fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
+    if let Some(file) = params.optional_text("calls") {
+        let (file, cold) = (PathBuf::from(file), params.boolean("cold"));
+        return Ok(Box::new(calls::Recorded { params, file, cold }));
+    }
     let (threads, record_kib) = (params.count("threads"), params.count("record_kib"));
     let records = params.count("file_kib") / threads / record_kib;
     if records == 0 {

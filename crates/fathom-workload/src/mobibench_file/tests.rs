@@ -165,3 +165,46 @@ fn wrong_parameters_are_errors_that_name_them() {
         assert!(error.to_string().contains(words), "{params}: {error}");
     }
 }
+
+/// Mobibench's recorded system calls could not be done: only its made-up accesses were. A recording is work of this workload now, on files of its own.
+#[test]
+fn a_recording_of_file_calls_is_done_again_and_every_byte_checked() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let place = directory.path().join("work");
+    std::fs::create_dir(&place).expect("made");
+    let recording = "2 10 open \"/etc/passwd\" O_RDONLY 5\n2 11 pread 5 5000 100\n1 12 open data/data O_RDWR|O_CREAT 7\n1 13 pwrite 7 4096 3000000\n\
+        1 14 pwrite 7 100 200\n1 15 write 7 10\n1 16 fsync 7 0\n2 17 unlink \"/etc/passwd\" 0\n1 18 fdatasync 7 0\n1 19 close 7 0\n";
+    let (raw, calls) = (directory.path().join("mobigen.out"), directory.path().join("calls"));
+    std::fs::write(&raw, recording).expect("written");
+    fathom_trace::file_calls::import(&raw).expect("imported").recording.write(&calls).expect("written");
+    let mut kept = Kept::default();
+    run(json!({"calls": calls, "cold": false}), 1, &mut kept, &place).expect("runs");
+    let split = &kept.phases[0].split;
+    assert_eq!(
+        (kept.phases[0].count, split.write_bytes, split.read_bytes, split.sync_calls),
+        (10, 3_000_210, 100, 2)
+    );
+    assert!(
+        kept.verified[0].contains("1 files read back, 3000210 written bytes right"),
+        "{:?}",
+        kept.verified
+    );
+    assert_eq!(std::fs::metadata(place.join("file-calls.1")).expect("there").len(), 3_004_096);
+    assert!(!place.join("file-calls.0").exists() && std::path::Path::new("/etc/passwd").exists());
+    let spoiled = place.join("file-calls.1");
+    let mut kept = Kept {
+        at_phase: Some((
+            "replay",
+            Box::new(move || {
+                let file = std::fs::OpenOptions::new().write(true).open(&spoiled).expect("opens");
+                std::os::unix::fs::FileExt::write_all_at(&file, &[0], 150).expect("writes");
+            }),
+        )),
+        ..Kept::default()
+    };
+    std::fs::remove_dir_all(&place).and_then(|()| std::fs::create_dir(&place)).expect("made");
+    let error = run(json!({"calls": calls, "cold": false}), 1, &mut kept, &place).expect_err("spoiled");
+    assert!(error.to_string().contains("byte 150 is not what was written"), "{error}");
+    let error = run(json!({"calls": raw}), 1, &mut Kept::default(), &place).expect_err("no recording");
+    assert!(error.to_string().contains("fathom trace import"), "{error}");
+}
