@@ -24,6 +24,8 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 
+use fathom_output::{Access, Output};
+
 use crate::error::TraceError;
 
 pub use mobigen::is_line as is_mobigen_line;
@@ -148,14 +150,12 @@ pub fn import(path: &Path) -> Result<ImportedCalls, TraceError> {
 }
 
 impl FileCalls {
-    /// Writes it to the file at `path`, which only then has its name.
+    /// Writes it to the file at `path`, which only then has its name, and is none of `inputs`.
     ///
     /// # Errors
-    /// A full disk.
-    pub fn write(&self, path: &Path) -> Result<(), TraceError> {
-        let directory = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let named = tempfile::Builder::new().prefix(".fathom-calls-").tempfile_in(directory);
-        let mut out = std::io::BufWriter::new(named.map_err(TraceError::io(path))?);
+    /// A full disk; a path where an input is, or something that is no file.
+    pub fn write(&self, path: &Path, inputs: &[&Path]) -> Result<(), TraceError> {
+        let mut out = std::io::BufWriter::new(Output::create(path, inputs, Access::Private)?);
         let mut text = format!("{MAGIC}\n");
         for (number, file) in self.files.iter().enumerate() {
             let name: String = file.name.chars().map(|it| if it.is_control() { '?' } else { it }).collect();
@@ -184,10 +184,8 @@ impl FileCalls {
             }
         }
         out.write_all(text.as_bytes()).map_err(TraceError::io(path))?;
-        let named = out.into_inner().map_err(|error| TraceError::io(path)(error.into_error()))?;
-        named.as_file().sync_all().map_err(TraceError::io(path))?;
-        named.persist(path).map_err(|error| TraceError::io(path)(error.error))?;
-        Ok(())
+        let out = out.into_inner().map_err(|error| TraceError::io(path)(error.into_error()))?;
+        Ok(out.finish()?)
     }
 
     /// Reads the file at `path`.

@@ -8,7 +8,7 @@ fn imported(text: &str) -> ImportedCalls {
     std::fs::write(&path, text).expect("written");
     let imported = import(&path).expect("imported");
     let out = directory.path().join("calls");
-    imported.recording.write(&out).expect("written");
+    imported.recording.write(&out, &[]).expect("written");
     assert_eq!(FileCalls::read(&out).expect("read"), imported.recording);
     imported
 }

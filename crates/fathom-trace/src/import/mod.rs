@@ -101,7 +101,6 @@ pub fn import(request: &Request) -> Result<Imported, TraceError> {
         Some(format) => format,
         None => find_out(path)?,
     };
-    refuse_to_replace(request)?;
     if format != Format::Folder && (request.order.is_some() || request.seed.is_some()) {
         return Err(TraceError::refused(
             path.display(),
@@ -162,27 +161,6 @@ pub fn import(request: &Request) -> Result<Imported, TraceError> {
     Ok(imported)
 }
 
-/// Refuses to put the trace where an input is, or where there is something that is no file: it would be replaced.
-fn refuse_to_replace(request: &Request) -> Result<(), TraceError> {
-    let Ok(found) = std::fs::metadata(&request.out) else { return Ok(()) };
-    if !found.is_file() {
-        return Err(TraceError::refused(request.out.display(), "is no file that a trace could replace"));
-    }
-    let out = std::fs::canonicalize(&request.out).map_err(TraceError::io(&request.out))?;
-    let inputs = std::iter::once(&request.path).chain(&request.starts);
-    for input in inputs.filter_map(|input| std::fs::canonicalize(input).ok()) {
-        let is_within =
-            out.starts_with(&input) && out.extension().is_some_and(|it| it.eq_ignore_ascii_case("sql"));
-        if out == input || is_within {
-            return Err(TraceError::refused(
-                request.out.display(),
-                "is an input, which the trace would replace",
-            ));
-        }
-    }
-    Ok(())
-}
-
 /// Messages with how often each came, the most frequent first, at most five.
 fn abridged_list(counted: &[(String, u64)]) -> String {
     const MAX: usize = 5;
@@ -204,7 +182,8 @@ fn import_file_calls(request: &Request) -> Result<Imported, TraceError> {
         ));
     }
     let imported = crate::file_calls::import(&request.path)?;
-    imported.recording.write(&request.out)?;
+    let inputs: Vec<&Path> = request.starts.iter().chain([&request.path]).map(PathBuf::as_path).collect();
+    imported.recording.write(&request.out, &inputs)?;
     let events = imported.recording.calls.len() as u64;
     let end_ns = imported.recording.calls.last().map_or(0, |call| call.at_us.saturating_mul(1000));
     Ok(Imported {

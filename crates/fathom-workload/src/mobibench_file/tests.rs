@@ -176,7 +176,7 @@ fn a_recording_of_file_calls_is_done_again_and_every_byte_checked() {
         1 14 pwrite 7 100 200\n1 15 write 7 10\n1 16 fsync 7 0\n2 17 unlink \"/etc/passwd\" 0\n1 18 fdatasync 7 0\n1 19 close 7 0\n";
     let (raw, calls) = (directory.path().join("mobigen.out"), directory.path().join("calls"));
     std::fs::write(&raw, recording).expect("written");
-    fathom_trace::file_calls::import(&raw).expect("imported").recording.write(&calls).expect("written");
+    fathom_trace::file_calls::import(&raw).expect("imported").recording.write(&calls, &[]).expect("written");
     let mut kept = Kept::default();
     run(json!({"calls": calls, "cold": false}), 1, &mut kept, &place).expect("runs");
     let split = &kept.phases[0].split;
