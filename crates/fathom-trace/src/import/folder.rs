@@ -177,7 +177,7 @@ fn find(path: &Path) -> Result<Folder, TraceError> {
     if streams.is_empty() && within.len() == 1 && (!loading.is_empty() || !within[0].1.iter().any(is_loading))
     {
         streams = within.remove(0).1;
-    } else if !within.is_empty() && !(loading.is_empty() && streams.is_empty()) {
+    } else if !within.is_empty() && (!loading.is_empty() || !streams.is_empty()) {
         return Err(TraceError::refused(
             path.display(),
             format!(

@@ -105,14 +105,14 @@ impl<'a> LogLine<'a> {
             number if number < 1e17 => 1e3,
             _ => 1.0,
         };
-        (number >= 0.0 && number < 1e19).then_some((number * scale) as u64)
+        (0.0..1e19).contains(&number).then_some((number * scale) as u64)
     }
 
     /// Device, process and thread.
     fn place(&self) -> (String, u32, u32) {
         let is_level = |it: &&str| matches!(*it, "V" | "D" | "I" | "W" | "E");
         let number = |name: &str| self.text(name).and_then(|it| it.parse().ok());
-        if let Some(level) = self.columns.iter().position(|it| is_level(&it)).filter(|at| *at >= 2)
+        if let Some(level) = self.columns.iter().position(is_level).filter(|at| *at >= 2)
             && let (Ok(process), Ok(thread)) =
                 (self.columns[level - 2].parse(), self.columns[level - 1].parse())
         {

@@ -327,7 +327,7 @@ fn is_blank(text: &str) -> bool {
     // Most lines begin with a letter.
     !text.trim_start().starts_with(|letter: char| letter.is_ascii_alphabetic())
         && tokens(text).all(|token| {
-            (token.is_blank() && !(token.text.starts_with("/*") && !token.text.ends_with("*/")))
+            (token.is_blank() && (!token.text.starts_with("/*") || token.text.ends_with("*/")))
                 || token.kind == TokenKind::Semicolon
         })
 }

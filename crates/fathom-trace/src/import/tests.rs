@@ -258,8 +258,11 @@ fn what_a_log_attaches_is_a_database_of_the_trace() {
     }
 }
 
-/// Statements with connection, text, result code, rows and changes.
-fn results(records: &[Record]) -> Vec<(u32, String, i32, Option<(u64, u64)>)> {
+/// Connection, text, result code, rows and changes of a statement.
+type Executed = (u32, String, i32, Option<(u64, u64)>);
+
+/// Every statement with what came of it.
+fn results(records: &[Record]) -> Vec<Executed> {
     let steps = records.iter().filter_map(|record| match record {
         Record::Event(Event { action: Action::Step(step), .. }) => Some(step),
         _ => None,
