@@ -72,12 +72,18 @@ pub const PRAGMAS: [&str; 7] = [
     "hard_heap_limit",
 ];
 
-/// Answers SQLite's question whether a statement may be.
+/// Steps of SQLite's virtual machine between two looks at how many were taken: rarely enough to cost nothing, often enough that a statement
+/// ends soon after its limit.
+const STEPS_BETWEEN: u32 = 1000;
+
+/// Answers SQLite's question whether a statement may be, and may go on.
 #[derive(Debug, Default)]
 pub struct Guard {
     /// The one file that may be attached now.
     allowed: Option<Vec<u8>>,
     refused: Option<String>,
+    /// Steps that the statement may still take.
+    steps_left: u64,
 }
 
 impl Guard {
@@ -150,10 +156,23 @@ pub unsafe extern "C" fn authorize(
     guard.judge(action, text(first), text(second))
 }
 
+/// The callback for `sqlite3_progress_handler`: ends the statement (`SQLITE_INTERRUPT`) that has taken its steps.
+///
+/// # Safety
+/// `guard` must point to a live [`Guard`] that nothing else uses during the call.
+unsafe extern "C" fn count_steps(guard: *mut c_void) -> c_int {
+    // SAFETY: by the caller's promise; SQLite does not ask the authorizer meanwhile.
+    let guard = unsafe { &mut *guard.cast::<Guard>() };
+    guard.steps_left = guard.steps_left.saturating_sub(u64::from(STEPS_BETWEEN));
+    c_int::from(guard.steps_left == 0)
+}
+
 /// A connection of the bundled SQLite that other people's SQL may run on.
 pub struct Confined {
     connection: Option<Connection>,
     guard: *mut Guard,
+    /// Steps of SQLite's virtual machine that each statement may take; none: as many as it wants.
+    steps_max: Option<u64>,
 }
 
 impl std::fmt::Debug for Confined {
@@ -192,7 +211,36 @@ impl Confined {
             }
             ffi::sqlite3_set_authorizer(db, Some(authorize), guard.cast());
         }
-        Confined { connection: Some(connection), guard }
+        Confined { connection: Some(connection), guard, steps_max: None }
+    }
+
+    /// Lets each statement take at most so many steps of SQLite's virtual machine, its compilation included: what takes more ends with
+    /// `SQLITE_INTERRUPT`. Steps, because the same statement on the same rows takes the same number anywhere. [`Self::begin_statement`] begins
+    /// to count.
+    #[must_use]
+    pub fn limit_steps(mut self, most: u64) -> Confined {
+        self.steps_max = Some(most);
+        self.begin_statement();
+        // SAFETY: the handle is open, and the guard outlives it.
+        unsafe {
+            let between = STEPS_BETWEEN as c_int;
+            ffi::sqlite3_progress_handler(self.handle(), between, Some(count_steps), self.guard.cast());
+        }
+        self
+    }
+
+    /// Before a statement is compiled: it may take all its steps.
+    pub fn begin_statement(&self) {
+        if let Some(most) = self.steps_max {
+            // The count is taken down by whole looks, and is never 0 before the first.
+            self.with_guard(|guard| guard.steps_left = most.saturating_add(1));
+        }
+    }
+
+    /// How many steps a statement may take, where the one that began last has taken them.
+    #[must_use]
+    pub fn steps_exceeded(&self) -> Option<u64> {
+        self.steps_max.filter(|_| self.with_guard(|guard| guard.steps_left == 0))
     }
 
     /// Attaches the file of this name (or URI, where the connection takes them), which no statement may.
@@ -200,22 +248,28 @@ impl Confined {
     /// # Errors
     /// SQLite's.
     pub fn attach(&self, file: &str, schema: &str) -> rusqlite::Result<()> {
-        let allow = |file: Option<&[u8]>| {
-            // SAFETY: it lives as long as the connection, and SQLite uses it only within calls, of which none is going on.
-            unsafe { &mut *self.guard }.allow(file);
-        };
-        allow(Some(file.as_bytes()));
-        let (file, schema) = (file.replace('\'', "''"), schema.replace('"', "\"\""));
-        let attached = self.execute_batch(&format!("ATTACH '{file}' AS \"{schema}\""));
-        allow(None);
-        attached
+        let (name, schema) = (file.replace('\'', "''"), schema.replace('"', "\"\""));
+        self.allowing(file, || self.execute_batch(&format!("ATTACH '{name}' AS \"{schema}\"")))
+    }
+
+    /// Does something during which this file may be attached.
+    pub(crate) fn allowing<T>(&self, file: &str, work: impl FnOnce() -> T) -> T {
+        self.with_guard(|guard| guard.allow(Some(file.as_bytes())));
+        let done = work();
+        self.with_guard(|guard| guard.allow(None));
+        done
+    }
+
+    fn with_guard<T>(&self, work: impl FnOnce(&mut Guard) -> T) -> T {
+        // SAFETY: it lives as long as the connection; SQLite uses it only within calls, of which none is going on, and `work` has no other
+        // way to it.
+        work(unsafe { &mut *self.guard })
     }
 
     /// What was refused last.
     #[must_use]
     pub fn take_refusal(&self) -> Option<String> {
-        // SAFETY: it lives as long as the connection, and SQLite uses it only within calls, of which none is going on.
-        unsafe { &mut *self.guard }.take_refusal()
+        self.with_guard(Guard::take_refusal)
     }
 }
 

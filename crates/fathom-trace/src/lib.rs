@@ -12,6 +12,7 @@ mod assemble;
 pub mod capture;
 pub mod confine;
 pub mod content;
+mod dump;
 pub mod error;
 pub mod file_calls;
 pub mod format;

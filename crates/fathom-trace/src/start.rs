@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::confine::Confined;
+use crate::dump::VirtualTable;
 use crate::error::TraceError;
 use crate::model::{Content, Database, Start};
 use crate::synthesise::Generator;
@@ -167,7 +168,11 @@ impl Restore {
                 Made::Script(script) => {
                     // Statement by statement: it may be longer than memory.
                     crate::import::for_each_statement(&script, |number, sql| {
-                        database.execute_batch(sql).map_err(|error| match refused(error) {
+                        let done = match VirtualTable::of(sql) {
+                            Some(table) => table.restore(&database),
+                            None => database.execute_batch(sql),
+                        };
+                        done.map_err(|error| match refused(error) {
                             TraceError::Refused { what, problem } => {
                                 let why =
                                     database.take_refusal().map_or(String::new(), |it| format!(" ({it})"));

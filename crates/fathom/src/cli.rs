@@ -489,6 +489,9 @@ pub struct TraceImport {
     /// Leave out, list and count what does not compile, instead of refusing the input
     #[arg(long)]
     pub skip_bad: bool,
+    /// Steps of SQLite's virtual machine after which a statement counts as one that does not compile [default: 1000000000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_steps: Option<u64>,
 }
 
 /// In which order streams take their turns.

@@ -220,6 +220,42 @@ fn a_recorded_application_does_and_leaves_what_the_shell_does_and_leaves() {
     is_what_the_shell_does(&place, "app", loading.to_str().unwrap());
 }
 
+/// What happened: a loading script that `.dump` wrote was refused where the application has a full-text table: a dump writes the row of such a table into the
+/// schema itself, which no statement of other people may. Most recorded applications are published with a dump.
+#[test]
+fn a_dump_of_the_shell_with_full_text_tables_is_a_loading_script() {
+    if !has_shell() {
+        return;
+    }
+    let place = Place::new();
+    let made = "CREATE TABLE notes(_id INTEGER PRIMARY KEY, body TEXT, n INT, up TEXT GENERATED ALWAYS AS (upper(body)) STORED, CHECK(n > 0));\n\
+        CREATE INDEX part ON notes(n) WHERE n > 5;\n\
+        CREATE VIRTUAL TABLE \"my fts\" USING fts4(body, tokenize=porter);\n\
+        CREATE VIRTUAL TABLE f5 USING fts5(body, content='notes', content_rowid='_id');\n\
+        CREATE VIRTUAL TABLE places USING rtree(id, x0, x1);\n\
+        CREATE TRIGGER fill AFTER INSERT ON notes BEGIN INSERT INTO f5(rowid, body) VALUES (new._id, new.body); END;\n\
+        CREATE VIEW recent AS SELECT body AS 'a;b' FROM notes WHERE n > 3;\n\
+        INSERT INTO notes(body, n) VALUES ('running; dogs', 1), ('it''s -- a dog', 7), ('größe', 9);\n\
+        INSERT INTO \"my fts\" VALUES ('running dogs'), ('a dog');\nINSERT INTO places VALUES (1, 0.5, 1.5);\n";
+    shell(&place, "made.db", made);
+    std::fs::create_dir_all(place.path("app/benchset")).unwrap();
+    let dump = shell(&place, "made.db", ".dump");
+    assert!(dump.contains("PRAGMA writable_schema=ON"), "{dump}");
+    place.write("app/loading.sql", &dump);
+    place.write(
+        "app/benchset/0.sql",
+        "SELECT rowid FROM \"my fts\" WHERE \"my fts\" MATCH 'run'\nINSERT INTO notes(body, n) VALUES('new dogs', '8')\n\
+         SELECT rowid FROM f5 WHERE f5 MATCH 'dogs' ORDER BY rowid\nINSERT INTO \"my fts\" VALUES('a runner')\n\
+         SELECT id FROM places WHERE x0 < 1\nSELECT \"a;b\" FROM recent\n",
+    );
+    let loading = place.path("app/loading.sql");
+    is_what_the_shell_does(&place, "app", loading.to_str().unwrap());
+    // While an application runs nobody writes the schema.
+    place.write("script.sql", &dump);
+    let import = place.fathom(&["trace", "import", "script.sql", "--out", "script.trace"]);
+    import.exits(2).says("is how a dump makes a virtual table").says("load.sql");
+}
+
 /// Applications in the same form from elsewhere: `FATHOM_ANDROID_APPS` names a folder of them.
 #[test]
 fn recorded_applications_from_elsewhere_do_what_the_shell_does() {

@@ -68,13 +68,14 @@ pub fn import(
     assembler: &mut Assembler,
     starts: &mut Starts,
     bad: &mut BadOnes,
+    steps_max: u64,
 ) -> Result<Imported, TraceError> {
     let mut log = Log {
         assembler,
         starts,
         path,
         bad,
-        checker: Checker::default(),
+        checker: Checker::new(steps_max),
         database_of: HashMap::new(),
         connections: HashMap::new(),
         databases: HashMap::new(),

@@ -5,26 +5,32 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::bad::BadOnes;
-use super::private::{Compiled, Fault, Private, compile, execute};
+use super::private::{Compiled, DUMPED_TABLE, Fault, Private, compile, execute};
 use crate::confine::Confined;
 use crate::error::TraceError;
 use crate::sql::{Target, Verb};
 
 /// A private database for each of the trace's.
-#[derive(Default)]
 pub struct Checker {
+    /// Steps that a statement may take.
+    steps_max: u64,
     databases: HashMap<u32, (Private, Confined)>,
     /// Numbers of attached files.
     attached: HashMap<String, u32>,
 }
 
 impl Checker {
+    /// Without a database.
+    pub fn new(steps_max: u64) -> Checker {
+        Checker { steps_max, databases: HashMap::new(), attached: HashMap::new() }
+    }
+
     /// A database of the trace that begins with this file, or empty.
     ///
     /// # Errors
     /// A copy that the disk has no room for.
     pub fn database(&mut self, number: u32, start: Option<PathBuf>) -> Result<(), TraceError> {
-        let private = Private::new(start.as_deref(), 0, false)?;
+        let private = Private::new(start.as_deref(), 0, false, self.steps_max)?;
         let connection = private.open()?;
         self.databases.insert(number, (private, connection));
         Ok(())
@@ -35,10 +41,12 @@ impl Checker {
         let Some((private, connection)) = self.databases.get_mut(&database) else { return true };
         let problem = match compile(connection, sql) {
             Ok(Compiled::Ready(mut statement)) => {
-                if Verb::of(sql) == Verb::Schema {
-                    execute(connection, &mut statement, Verb::Schema);
+                let done = (Verb::of(sql) == Verb::Schema)
+                    .then(|| execute(connection, &mut statement, Verb::Schema));
+                match done.and_then(|done| done.unfit) {
+                    None => return true,
+                    Some(unfit) => unfit.to_string(),
                 }
-                return true;
             }
             Ok(Compiled::Attach { target, schema }) => {
                 let path = match target {
@@ -51,7 +59,8 @@ impl Checker {
                 let _ = private.attach(connection, &schema, number, None);
                 return true;
             }
-            Ok(Compiled::NotHere | Compiled::Nothing) => return true,
+            Ok(Compiled::VirtualTable(_)) => DUMPED_TABLE.to_owned(),
+            Ok(Compiled::NotHere | Compiled::Nothing | Compiled::VacuumInto { .. }) => return true,
             Err(Fault::Incomplete) => "is the beginning of a statement (incomplete input)".to_owned(),
             Err(Fault::Wrong(message)) => message,
         };

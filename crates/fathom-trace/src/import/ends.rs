@@ -92,6 +92,11 @@ impl Ends {
         self.is_trigger
     }
 
+    /// Whether it is a trigger that lacks nothing but its semicolon.
+    pub fn is_whole_trigger(&self) -> bool {
+        self.is_trigger && self.after_end && !self.is_quote()
+    }
+
     fn begin_quote(&mut self, end: u8) {
         self.within = Within::Quote(end);
         (self.after_semicolon, self.after_end) = (false, false);

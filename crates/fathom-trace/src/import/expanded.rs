@@ -21,10 +21,11 @@ pub fn import(
     assembler: &mut Assembler,
     starts: &mut Starts,
     bad: &mut BadOnes,
+    steps_max: u64,
 ) -> Result<Imported, TraceError> {
     let thread = assembler.thread(0, 0, &path.display().to_string())?;
     let (database, start) = starts.database_and_file("log.db", assembler)?;
-    let mut checker = Checker::default();
+    let mut checker = Checker::new(steps_max);
     checker.database(database, start)?;
     let connection = assembler.open(thread, database, 0)?;
     let mut imported = Imported::default();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::bad::BadOnes;
 use super::order::Turns;
 use super::play::{Player, Stream};
-use super::private::{Compiled, Private, execute};
+use super::private::{Compiled, Private, execute, message_of};
 use super::statements::{Piece, Statements};
 use super::{Imported, Starts};
 use crate::assemble::Assembler;
@@ -31,6 +31,7 @@ pub fn import(
     starts: &mut Starts,
     bad: &mut BadOnes,
     turns: &mut Turns,
+    steps_max: u64,
 ) -> Result<Imported, TraceError> {
     let Folder { loading, streams } = find(path)?;
     let mut bytes = Vec::with_capacity(streams.len());
@@ -48,10 +49,10 @@ pub fn import(
                     LOADING.join("*.sql, ")
                 ));
             }
-            (database, Private::new(start.as_deref(), all_bytes, true)?)
+            (database, Private::new(start.as_deref(), all_bytes, true, steps_max)?)
         }
         Some(script) => {
-            let private = Private::new(None, all_bytes, true)?;
+            let private = Private::new(None, all_bytes, true, steps_max)?;
             (load(script, &private, assembler, bad, &mut imported)?, private)
         }
     };
@@ -104,11 +105,11 @@ fn load(
         let problem = match compiled {
             Err(problem) => Some(problem),
             Ok(Compiled::NotHere | Compiled::Nothing) => continue,
-            Ok(Compiled::Attach { .. }) => Some(ATTACHES.into()),
-            Ok(Compiled::Ready(mut statement)) => {
-                let outcome = execute(&connection, &mut statement, verb).outcome;
-                outcome.is_error().then(|| format!("fails: {}", outcome.message))
+            Ok(Compiled::Attach { .. } | Compiled::VacuumInto { .. }) => Some(ATTACHES.into()),
+            Ok(Compiled::VirtualTable(table)) => {
+                table.restore(&connection).err().map(|error| format!("fails: {}", message_of(&error)))
             }
+            Ok(Compiled::Ready(mut statement)) => execute(&connection, &mut statement, verb).problem(),
         };
         if let Some(problem) = problem {
             bad.add(file, line, &sql, &problem);

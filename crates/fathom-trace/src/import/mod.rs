@@ -74,6 +74,9 @@ pub struct Request {
     pub seed: Option<u64>,
     /// Whether what does not compile is left out and counted, instead of refused.
     pub skip_bad: bool,
+    /// Steps of SQLite's virtual machine that a statement may take while it is compiled and executed; none: 1,000,000,000. What takes more does
+    /// not compile, as it were.
+    pub max_steps: Option<u64>,
 }
 
 /// What came of it.
@@ -124,16 +127,24 @@ pub fn import(request: &Request) -> Result<Imported, TraceError> {
     let mut assembler = Assembler::new(writer, origin)?;
     let mut starts = Starts::new(&request.starts)?;
     let mut bad = BadOnes::default();
+    let steps = request.max_steps.unwrap_or(private::STEPS_MAX);
     let mut imported = match format {
-        Format::Android => android::import(path, &mut assembler, &mut starts, &mut bad)?,
-        Format::Script => script::import(path, &mut assembler, &mut starts, &mut bad)?,
-        Format::Folder => {
-            folder::import(path, &mut assembler, &mut starts, &mut bad, &mut order::Turns::new(order, seed))?
+        Format::Android => android::import(path, &mut assembler, &mut starts, &mut bad, steps)?,
+        Format::Script => script::import(path, &mut assembler, &mut starts, &mut bad, steps)?,
+        Format::Folder => folder::import(
+            path,
+            &mut assembler,
+            &mut starts,
+            &mut bad,
+            &mut order::Turns::new(order, seed),
+            steps,
+        )?,
+        Format::PocketData => pocketdata::import(path, &mut assembler, &mut starts, &mut bad, steps)?,
+        Format::PocketWorkload => {
+            pocketdata::import_workload(path, &mut assembler, &mut starts, &mut bad, steps)?
         }
-        Format::PocketData => pocketdata::import(path, &mut assembler, &mut starts, &mut bad)?,
-        Format::PocketWorkload => pocketdata::import_workload(path, &mut assembler, &mut starts, &mut bad)?,
         Format::Expanded | Format::FileCalls | Format::Spool => {
-            expanded::import(path, &mut assembler, &mut starts, &mut bad)?
+            expanded::import(path, &mut assembler, &mut starts, &mut bad, steps)?
         }
     };
     if !request.skip_bad {

@@ -1,14 +1,16 @@
 //! Streams of SQL, executed on a private database while they are imported: so each text is known to compile, and each statement's rows,
 //! changes and error are known and checked by a replay.
 
+use std::path::Path;
+
 use super::bad::BadOnes;
-use super::private::{Compiled, Done, Private, execute};
+use super::private::{Compiled, DUMPED_TABLE, Done, Private, execute};
 use super::statements::{Piece, Statements};
 use super::{Imported, Starts, abridged_list};
 use crate::assemble::{Assembler, Execution};
 use crate::confine::Confined;
 use crate::error::TraceError;
-use crate::model::{Action, DONE, Outcome, Start, Value};
+use crate::model::{Action, DONE, Outcome, Start};
 use crate::sql::{Target, Verb};
 
 /// Where no times are known and the order counts: each statement takes one microsecond, and one passes before the next, ns.
@@ -74,7 +76,9 @@ impl<'a> Player<'a> {
             let Piece { line, sql, compiled } = piece;
             match compiled {
                 Err(problem) => self.bad.add(statements.path(), line, &sql, &problem),
-                Ok(compiled) => self.one(connection, *number, &sql, compiled, &[])?,
+                Ok(compiled) => {
+                    self.one(connection, *number, &sql, compiled, (statements.path(), line))?;
+                }
             }
             if connection.is_autocommit() {
                 return Ok(true);
@@ -89,26 +93,35 @@ impl<'a> Player<'a> {
         self.assembler.close(stream.number, at_ns)
     }
 
-    /// Executes a statement and writes it.
+    /// Executes a statement, which stands in this file on this line, and writes it.
+    ///
+    /// # Errors
+    /// A transaction that is gone with a statement that was stopped: what follows would be another thing than in a replay.
     pub fn one(
         &mut self,
         connection: &Confined,
         number: u32,
         sql: &str,
         compiled: Compiled<'_>,
-        values: &[Value],
+        place: (&Path, u64),
     ) -> Result<(), TraceError> {
         let verb = Verb::of(sql);
+        let was_autocommit = connection.is_autocommit();
         let at_ns = self.clock_ns.unwrap_or(0);
         let done = match compiled {
             Compiled::Nothing => return Ok(()),
-            Compiled::NotHere => Done { counts: None, outcome: Outcome::of(DONE) },
+            Compiled::VirtualTable(_) => {
+                self.bad.add(place.0, place.1, sql, DUMPED_TABLE);
+                return Ok(());
+            }
+            Compiled::NotHere => Done { counts: None, outcome: Outcome::of(DONE), unfit: None },
             Compiled::Ready(mut statement) => {
-                if statement.parameter_count() > values.len() {
+                if statement.parameter_count() > 0 {
                     self.with_parameters += 1;
                 }
                 execute(connection, &mut statement, verb)
             }
+            Compiled::VacuumInto { at } => self.private.vacuum_into(connection, sql, at)?,
             Compiled::Attach { target, schema } => {
                 let (database, start) = match target {
                     Target::File(path) => {
@@ -124,6 +137,17 @@ impl<'a> Player<'a> {
                 done
             }
         };
+        if let Some(unfit) = &done.unfit {
+            let (file, line) = place;
+            if was_autocommit != connection.is_autocommit() {
+                return Err(TraceError::refused(
+                    format!("{}:{line}", file.display()),
+                    format!("{unfit}, and its transaction went with it: `{}`", sql.trim()),
+                ));
+            }
+            self.bad.add(file, line, sql, &unfit.to_string());
+            return Ok(());
+        }
         if done.outcome.is_error() {
             let message = &done.outcome.message;
             match self.failed.iter().position(|(known, _)| known == message) {
@@ -133,8 +157,8 @@ impl<'a> Player<'a> {
             }
         }
         let duration_ns = if self.clock_ns.is_some() { NOMINAL_NS } else { 0 };
-        let Done { counts, outcome } = done;
-        let execution = Execution { sql, values, start_ns: at_ns, duration_ns, keep: false, counts };
+        let Done { counts, outcome, .. } = done;
+        let execution = Execution { sql, values: &[], start_ns: at_ns, duration_ns, keep: false, counts };
         self.assembler.execute_as(number, &execution, !connection.is_autocommit(), outcome)?;
         self.clock_ns = self.clock_ns.map(|at_ns| at_ns + 2 * NOMINAL_NS);
         self.statements += 1;

@@ -19,7 +19,7 @@ use super::bad::BadOnes;
 use super::checker::Checker;
 use super::lines::Lines;
 use super::play::Player;
-use super::private::{Compiled, Fault, Private, compile, execute};
+use super::private::{Compiled, Fault, Private, compile, execute, message_of};
 use super::{Imported, Starts};
 use crate::assemble::{Assembler, Execution};
 use crate::error::TraceError;
@@ -184,6 +184,7 @@ pub fn import(
     assembler: &mut Assembler,
     starts: &mut Starts,
     bad: &mut BadOnes,
+    steps_max: u64,
 ) -> Result<Imported, TraceError> {
     // Tables are told of whenever a database is opened, often after its first statements: twice through.
     let mut tables: HashMap<String, String> = HashMap::new();
@@ -203,7 +204,7 @@ pub fn import(
         }
     }
     let mut imported = Imported::default();
-    let mut checker = Checker::default();
+    let mut checker = Checker::new(steps_max);
     let mut databases: HashMap<String, u32> = HashMap::new();
     let mut connections: HashMap<(String, u32, u32), u32> = HashMap::new();
     let (mut zero_ns, mut last_ns, mut without_values, mut no_json) = (None, 0, 0_u64, 0_u64);
@@ -293,12 +294,13 @@ pub fn import_workload(
     assembler: &mut Assembler,
     starts: &mut Starts,
     bad: &mut BadOnes,
+    steps_max: u64,
 ) -> Result<Imported, TraceError> {
     let file = std::fs::File::open(path).map_err(TraceError::io(path))?;
     let workload: Map<String, Json> = serde_json::from_reader(std::io::BufReader::new(file))
         .map_err(|error| TraceError::refused(path.display(), format!("is no JSON object: {error}")))?;
     let list = |name: &str| workload.get(name).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
-    let private = Private::new(None, 0, false)?;
+    let private = Private::new(None, 0, false, steps_max)?;
     let connection = private.open()?;
     let problem_of = |fault: Fault| match fault {
         Fault::Incomplete => "is the beginning of a statement (incomplete input)".to_owned(),
@@ -312,10 +314,12 @@ pub fn import_workload(
         let sql = sql.trim().trim_end_matches(';');
         let problem = match compile(&connection, sql) {
             Ok(Compiled::Ready(mut statement)) => {
-                let outcome = execute(&connection, &mut statement, Verb::of(sql)).outcome;
-                outcome.is_error().then(|| format!("fails: {}", outcome.message))
+                execute(&connection, &mut statement, Verb::of(sql)).problem()
             }
-            Ok(Compiled::Attach { .. }) => Some(super::folder::ATTACHES.into()),
+            Ok(Compiled::Attach { .. } | Compiled::VacuumInto { .. }) => Some(super::folder::ATTACHES.into()),
+            Ok(Compiled::VirtualTable(table)) => {
+                table.restore(&connection).err().map(|error| format!("fails: {}", message_of(&error)))
+            }
             Ok(Compiled::NotHere | Compiled::Nothing) => continue,
             Err(fault) => Some(problem_of(fault)),
         };
@@ -334,7 +338,9 @@ pub fn import_workload(
                 let sql = it.get("sql").and_then(Json::as_str).unwrap_or_default();
                 let sql = sql.trim().trim_end_matches(';');
                 match compile(&connection, sql) {
-                    Ok(compiled) => player.one(&connection, number, sql, compiled, &[])?,
+                    Ok(compiled) => {
+                        player.one(&connection, number, sql, compiled, (&place("benchmark"), operation))?;
+                    }
                     Err(fault) => player.bad.add(&place("benchmark"), operation, sql, &problem_of(fault)),
                 }
             }

@@ -1,7 +1,7 @@
 //! The database on which an import compiles and executes what it reads: private, and nothing of it outlives the import.
 //!
-//! Its connections are [`Confined`], as those of a replay; ATTACH attaches another private database, and PRAGMAs that name directories are neither
-//! executed nor compiled.
+//! Its connections are [`Confined`], as those of a replay; ATTACH attaches another private database, VACUUM INTO writes a file that goes at once, and
+//! PRAGMAs that name directories are neither executed nor compiled. Each statement may take a limited number of steps.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::{Connection, OpenFlags, Statement};
 
 use crate::confine::{Confined, PRAGMAS};
+use crate::dump::VirtualTable;
 use crate::error::TraceError;
 use crate::model::{DONE, Outcome};
-use crate::sql::{Attach, Target, Verb, pragma, tokens};
+use crate::sql::{Attach, Target, Verb, pragma, target_of_vacuum, tokens, vacuum_into};
 
 /// PRAGMAs that are not executed here: they name directories, or are about files and locks, which this database does not have.
 const NOT_HERE: [&str; 7] =
@@ -20,6 +21,16 @@ const NOT_HERE: [&str; 7] =
 
 /// Above so many bytes of SQL the database is a file: memory is what an import should not need more of the longer its input is.
 const IN_MEMORY_BYTES: u64 = 256 << 20;
+
+/// Steps of SQLite's virtual machine that a statement may take where nothing else is asked for: half a minute to a minute of most machines.
+pub const STEPS_MAX: u64 = 1_000_000_000;
+
+/// Result codes: `SQLITE_INTERRUPT`, `SQLITE_FULL`.
+const INTERRUPT: i32 = 9;
+const FULL: i32 = 13;
+
+/// Pages that a database may have where no statement has set less; SQLite's default was 1,073,741,823 and is more now.
+const LEAST_UNLIMITED: i64 = 1 << 29;
 
 /// Where the private database lies.
 pub struct Private {
@@ -31,6 +42,8 @@ pub struct Private {
     place: Option<tempfile::TempDir>,
     number: u64,
     attached: HashMap<u32, String>,
+    /// Steps that a statement may take.
+    steps_max: u64,
 }
 
 /// What a text became.
@@ -43,9 +56,18 @@ pub enum Compiled<'c> {
         target: Target,
         schema: String,
     },
+    /// VACUUM INTO; byte at which the expression begins that names the file.
+    VacuumInto {
+        at: usize,
+    },
+    /// The row of a virtual table in a dump, which a loading script may have.
+    VirtualTable(VirtualTable),
     /// No statement: spaces and comments.
     Nothing,
 }
+
+/// What is said of it elsewhere.
+pub const DUMPED_TABLE: &str = "is how a dump makes a virtual table: that is done where the dump is the loading script of a folder (load.sql), and not while an application runs";
 
 /// Why a text did not compile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,14 +83,55 @@ pub struct Done {
     /// Rows and changes; none where they were not counted.
     pub counts: Option<(u64, u64)>,
     pub outcome: Outcome,
+    /// Why what came of it says nothing about a replay.
+    pub unfit: Option<Unfit>,
+}
+
+impl Done {
+    /// What is wrong with it, where nothing may be.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        match &self.unfit {
+            Some(unfit) => Some(unfit.to_string()),
+            None => self.outcome.is_error().then(|| format!("fails: {}", self.outcome.message)),
+        }
+    }
+}
+
+/// Why an execution here says nothing about one in a replay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// It took its steps and was stopped.
+    Steps(u64),
+    /// The private database has no more room, where a replay's would have.
+    Full,
+}
+
+impl std::fmt::Display for Unfit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Unfit::Steps(most) => write!(
+                f,
+                "is not done after {most} steps of SQLite's virtual machine; --max-steps gives it more"
+            ),
+            Unfit::Full => f.write_str(
+                "fills the private database of the import (1 GiB in memory, or the directory for temporary files: TMPDIR)",
+            ),
+        }
+    }
 }
 
 impl Private {
-    /// An empty one for one connection or several, for so many bytes of SQL; or a copy of the file `start`.
+    /// An empty one for one connection or several, for so many bytes of SQL; or a copy of the file `start`. A statement may take `steps_max` steps.
     ///
     /// # Errors
     /// A copy that the disk has no room for.
-    pub fn new(start: Option<&Path>, bytes: u64, is_shared: bool) -> Result<Private, TraceError> {
+    pub fn new(
+        start: Option<&Path>,
+        bytes: u64,
+        is_shared: bool,
+        steps_max: u64,
+    ) -> Result<Private, TraceError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let mut private = Private {
             name: String::new(),
@@ -80,6 +143,7 @@ impl Private {
             place: None,
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             attached: HashMap::new(),
+            steps_max,
         };
         if start.is_some() || (is_shared && bytes > IN_MEMORY_BYTES) {
             let file = private.place()?.join("private.db");
@@ -111,7 +175,7 @@ impl Private {
                 "PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY; PRAGMA cache_size = -32768",
             )
             .map_err(refused)?;
-        Ok(Confined::over(connection))
+        Ok(Confined::over(connection).limit_steps(self.steps_max))
     }
 
     /// Attaches the private database with this number to a connection: a copy of the file `start`, or empty, at first, and the same for all that
@@ -142,7 +206,26 @@ impl Private {
         }
         let attached = connection.attach(&self.attached[&database], schema);
         let outcome = attached.err().map_or(Outcome::of(DONE), |error| outcome_of(&error));
-        Ok(Done { counts: None, outcome })
+        Ok(Done { counts: None, outcome, unfit: None })
+    }
+
+    /// Executes a VACUUM INTO, whose file's name begins at byte `at`, into a file that goes at once.
+    ///
+    /// # Errors
+    /// No directory for temporary files.
+    pub fn vacuum_into(&mut self, connection: &Confined, sql: &str, at: usize) -> Result<Done, TraceError> {
+        let file = self.place()?.join("vacuum-into.db");
+        let name = file.to_string_lossy();
+        let done = connection.allowing(&name, || match connection.prepare(&vacuum_into(sql, at, &name)) {
+            Ok(mut statement) => execute(connection, &mut statement, Verb::Schema),
+            Err(error) => {
+                Done { counts: None, outcome: outcome_of(&error), unfit: unfit(connection, &error) }
+            }
+        });
+        match std::fs::remove_file(&file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(TraceError::io(&file)(error)),
+            _ => Ok(done),
+        }
     }
 
     /// The directory of its files.
@@ -160,6 +243,7 @@ impl Private {
 /// It does not compile.
 pub fn compile<'c>(connection: &'c Confined, sql: &str) -> Result<Compiled<'c>, Fault> {
     let wrong = |problem: &str| Fault::Wrong(problem.to_owned());
+    connection.begin_statement();
     let mut words = tokens(sql).filter(|token| !token.is_blank());
     match words.next() {
         None => return Ok(Compiled::Nothing),
@@ -178,10 +262,22 @@ pub fn compile<'c>(connection: &'c Confined, sql: &str) -> Result<Compiled<'c>, 
                 )),
             };
         }
-        Some(word) if word.is("vacuum") && words.any(|token| token.is("into")) => {
-            return Err(Fault::Wrong(
-                "VACUUM INTO writes a file, which neither an import nor a replay does".into(),
-            ));
+        Some(word) if word.is("vacuum") => {
+            if let Some(at) = target_of_vacuum(sql) {
+                // Without a file of its own it is compiled only.
+                return match connection.prepare(&vacuum_into(sql, at, "")) {
+                    Ok(_) => Ok(Compiled::VacuumInto { at }),
+                    Err(error) => Err(fault(connection, &error)),
+                };
+            }
+        }
+        Some(word) if word.is("insert") => {
+            if let Some(table) = VirtualTable::of(sql) {
+                return match table.check(connection) {
+                    Ok(()) => Ok(Compiled::VirtualTable(table)),
+                    Err(error) => Err(fault(connection, &error)),
+                };
+            }
         }
         Some(word) if word.is("pragma") => {
             if pragma(sql).is_some_and(|(name, _)| {
@@ -194,32 +290,57 @@ pub fn compile<'c>(connection: &'c Confined, sql: &str) -> Result<Compiled<'c>, 
     }
     match connection.prepare(sql) {
         Ok(statement) => Ok(Compiled::Ready(statement)),
-        Err(error) => match message_of(&error) {
-            message if message == "incomplete input" => Err(Fault::Incomplete),
-            message if message == "not authorized" => {
-                let why = connection.take_refusal().unwrap_or_default();
-                Err(Fault::Wrong(format!("is not done by an import or replay: {why}")))
-            }
-            message => Err(Fault::Wrong(message)),
-        },
+        Err(error) => Err(fault(connection, &error)),
+    }
+}
+
+/// What is wrong with a text.
+fn fault(connection: &Confined, error: &rusqlite::Error) -> Fault {
+    if let Some(unfit) = unfit(connection, error) {
+        return Fault::Wrong(unfit.to_string());
+    }
+    match message_of(error) {
+        message if message == "incomplete input" => Fault::Incomplete,
+        message if message == "not authorized" => {
+            let why = connection.take_refusal().unwrap_or_default();
+            Fault::Wrong(format!("is not done by an import or replay: {why}"))
+        }
+        message => Fault::Wrong(message),
+    }
+}
+
+/// Whether it is this database's fault and not the statement's.
+fn unfit(connection: &Confined, error: &rusqlite::Error) -> Option<Unfit> {
+    match outcome_of(error).code & 0xff {
+        INTERRUPT => connection.steps_exceeded().map(Unfit::Steps),
+        // A statement may have set the database a limit itself, which a replay keeps, too.
+        FULL => {
+            let most: i64 = connection.query_row("PRAGMA max_page_count", [], |row| row.get(0)).ok()?;
+            (most > LEAST_UNLIMITED).then_some(Unfit::Full)
+        }
+        _ => None,
     }
 }
 
 /// Executes a statement to its end.
-pub fn execute(connection: &Connection, statement: &mut Statement<'_>, verb: Verb) -> Done {
+pub fn execute(connection: &Confined, statement: &mut Statement<'_>, verb: Verb) -> Done {
     let mut counted = 0;
+    let mut why = None;
     let mut rows = statement.raw_query();
     let outcome = loop {
         match rows.next() {
             Ok(Some(_)) => counted += 1,
             Ok(None) => break Outcome::of(DONE),
-            Err(error) => break outcome_of(&error),
+            Err(error) => {
+                why = unfit(connection, &error);
+                break outcome_of(&error);
+            }
         }
     };
     drop(rows);
     let changes = if verb.changes_rows() && !outcome.is_error() { connection.changes() } else { 0 };
     // What a PRAGMA answers depends on where it is asked.
-    Done { counts: (verb != Verb::Pragma).then_some((counted, changes)), outcome }
+    Done { counts: (verb != Verb::Pragma).then_some((counted, changes)), outcome, unfit: why }
 }
 
 /// SQLite's extended result code and message.

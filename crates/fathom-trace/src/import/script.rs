@@ -18,12 +18,13 @@ pub fn import(
     assembler: &mut Assembler,
     starts: &mut Starts,
     bad: &mut BadOnes,
+    steps_max: u64,
 ) -> Result<Imported, TraceError> {
     let thread = assembler.thread(0, 0, &path.display().to_string())?;
     let (database, start) = starts.database_and_file("script.db", assembler)?;
     let number = assembler.open(thread, database, 0)?;
     let bytes = std::fs::metadata(path).map_err(TraceError::io(path))?.len();
-    let private = Private::new(start.as_deref(), bytes, false)?;
+    let private = Private::new(start.as_deref(), bytes, false, steps_max)?;
     let connection = private.open()?;
     let mut stream = Stream { statements: Statements::open(path)?, connection, number, bytes };
     let mut player = Player::new(assembler, starts, private, bad, None);

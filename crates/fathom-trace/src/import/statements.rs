@@ -3,8 +3,8 @@
 //!
 //! **Where a statement ends.** At its semicolon, as `sqlite3_complete` knows it; or else before a line that begins with the first word of a statement,
 //! if the text up to there compiles. What no statement can begin with goes on with the line before (`WHERE …`), and so does
-//! what follows the beginning of a statement (`INSERT INTO t`, then `SELECT …`), about which SQLite says `incomplete input`. That decides every case but
-//! one that no grammar can: two lines that are statements each are never taken for one.
+//! what follows the beginning of a statement (`INSERT INTO t`, then `SELECT …`), about which SQLite says `incomplete input`; a trigger goes on up to the END
+//! after its last semicolon. That decides every case but one that no grammar can: two lines that are statements each are never taken for one.
 //!
 //! A text that does not compile is no statement. It is handed out with what SQLite says, as short as it can be, and the next line is looked
 //! at for itself: one bad line never takes the good ones after it along.
@@ -152,7 +152,7 @@ impl Statements {
             let goes_on = match &following {
                 None => false,
                 Some(_) if ends.is_quote() => taken.len() < max,
-                Some(_) if ends.is_trigger() => true,
+                Some(line) if ends.is_trigger() => !(ends.is_whole_trigger() && begins_statement(&line.text)),
                 Some(line) => is_statement && !begins_statement(&line.text),
             };
             if goes_on && let Some(line) = following {
@@ -229,7 +229,7 @@ impl Statements {
             }
             let bad_lines = if ends.is_quote() {
                 1
-            } else if ends.is_trigger() && end == End::Semicolon {
+            } else if ends.is_trigger() && (end == End::Semicolon || ends.is_whole_trigger()) {
                 taken.len()
             } else {
                 let inner = taken.iter().skip(1).position(|line| begins_statement(&line.text));

@@ -5,6 +5,7 @@ mod literal;
 mod parameter;
 mod split;
 mod token;
+mod vacuum;
 mod verb;
 
 pub use attach::{Attach, Target};
@@ -12,4 +13,5 @@ pub use literal::{literal, value_of};
 pub use parameter::{Parameters, values_from_expanded};
 pub use split::Splitter;
 pub use token::{Token, TokenKind, tokens};
+pub use vacuum::{target_of_vacuum, vacuum_into};
 pub use verb::{Verb, is_key_pragma, pragma};

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::ptr;
 
 use fathom_trace::confine::{DEFENSIVE, Guard, LIMITS, SWITCHES, authorize};
-use fathom_trace::sql::{TokenKind, tokens};
+use fathom_trace::sql::{target_of_vacuum, vacuum_into};
 
 use super::connection::SqliteConnection;
 use crate::engine::EngineError;
@@ -83,7 +83,7 @@ impl SqliteConnection {
     }
 
     /// Of `VACUUM INTO`, the statement that writes into the engine's directory instead, and the file; none of any other statement. The
-    /// captured file is named by an expression, which stays where it was so that its parameters keep their numbers.
+    /// captured file is named by an expression, which may have parameters.
     pub(super) fn vacuum_into(&self, sql: &str, handle: u32) -> Option<(String, PathBuf)> {
         if self.guard.is_null() {
             return None;
@@ -92,46 +92,7 @@ impl SqliteConnection {
         let own = self.path().file_stem().unwrap_or_default().to_string_lossy().into_owned();
         // A connection is known by its address: several may be open on a database.
         let file = self.path().with_file_name(format!("{own}-vacuum-{:x}-{handle}.db", self.db.addr()));
-        let literal = file.display().to_string().replace('\'', "''");
-        let expression = sql[at..].trim_end().trim_end_matches(';');
-        Some((format!("{} CASE WHEN 1 THEN '{literal}' ELSE ({expression}\n) END", &sql[..at]), file))
-    }
-}
-
-/// Where the expression of `VACUUM … INTO` begins.
-fn target_of_vacuum(sql: &str) -> Option<usize> {
-    let mut at = 0;
-    let mut words = tokens(sql).filter_map(|token| {
-        at += token.text.len();
-        (!token.is_blank()).then_some((token, at))
-    });
-    words.next().filter(|(token, _)| token.is("vacuum"))?;
-    let (next, end) = words.next()?;
-    if next.is("into") {
-        return Some(end);
-    }
-    // The name of the schema.
-    let is_name = matches!(next.kind, TokenKind::Word | TokenKind::Quoted | TokenKind::Text);
-    let (into, end) = words.next().filter(|_| is_name)?;
-    into.is("into").then_some(end)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::target_of_vacuum;
-
-    #[test]
-    fn the_target_of_a_vacuum_is_found() {
-        for (sql, rest) in [
-            ("VACUUM INTO '/a.db'", Some(" '/a.db'")),
-            ("/* x */ vacuum \"main\" /* y */ into ?1", Some(" ?1")),
-            ("VACUUM 'main'INTO('a'||'b');", Some("('a'||'b');")),
-            ("VACUUM", None),
-            ("VACUUM main", None),
-            ("INSERT INTO t VALUES (1)", None),
-            ("SELECT 'VACUUM INTO x'", None),
-        ] {
-            assert_eq!(target_of_vacuum(sql).map(|at| &sql[at..]), rest, "{sql}");
-        }
+        let statement = vacuum_into(sql, at, &file.display().to_string());
+        Some((statement, file))
     }
 }

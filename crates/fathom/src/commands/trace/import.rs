@@ -37,6 +37,7 @@ pub fn run(asked: &TraceImport) -> super::super::Result {
         order,
         seed: asked.seed,
         skip_bad: asked.skip_bad,
+        max_steps: asked.max_steps,
     };
     let imported = import(&request).map_err(super::asked_or_failed)?;
     for warning in &imported.warnings {
