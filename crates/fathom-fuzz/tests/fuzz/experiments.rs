@@ -80,6 +80,16 @@ fn experiments_are_planned_or_refused() {
                 }
                 Err(_) => return Ok(()),
             };
+            // Names and figure ids become names of files.
+            let ids = experiment.figures.iter().map(|figure| figure.id.as_str());
+            let is_path = |name: &&str| {
+                name.is_empty()
+                    || name.starts_with(['.', '-'])
+                    || name.contains(|letter: char| !letter.is_ascii_graphic() || letter == '/')
+            };
+            if let Some(path) = ids.chain([experiment.name.as_str()]).find(is_path) {
+                return Err(format!("{path:?} passes for a name"));
+            }
             let selection = Selection { quick: *quick, ..Selection::default() };
             let Ok(cells) = experiment.cells(&selection, &vocabulary) else { return Ok(()) };
             let plan = Plan::new(&experiment, &cells, *quick, 7, &Machine::of(Vec::new()));

@@ -15,6 +15,8 @@ type Rows = Vec<String>;
 /// A database in the middle of its life, or closed, and its rows after every commit.
 struct Seed {
     after: bool,
+    /// Closed stores name their last commit in the manifest: all of it is there, or the store is refused.
+    closed: bool,
     files: Files,
     states: Vec<Rows>,
     /// Where the frames are: file, place, length, number.
@@ -145,11 +147,15 @@ impl Seed {
             }
         }
         assert!(frames.len() >= 9, "{} frames are found", frames.len());
-        Seed { after, files, states, frames, salts, checkpoint: checkpoint as usize }
+        Seed { after, closed, files, states, frames, salts, checkpoint: checkpoint as usize }
     }
 
-    /// The last commit that must be there: the one before the first whose frame, or whose segment's header, is not as it was.
+    /// The last commit that must be there: in a closed store the last of all; else the one before the first whose frame,
+    /// or whose segment's header, is not as it was.
     fn least(&self, files: &Files) -> usize {
+        if self.closed {
+            return self.states.len() - 1;
+        }
         let is_whole = |frame: &Frame| {
             let now = files.get(&frame.path).map_or(&[][..], Vec::as_slice);
             let same = |from: usize, to: usize| {
