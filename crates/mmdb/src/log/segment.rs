@@ -106,6 +106,8 @@ pub(crate) fn prepare(
         None => medium.create(&path).map_err(Error::io("create", &path))?,
     };
     let ready = (|| {
+        // On a disk that has no room for it, none of it is written.
+        file.reserve(size)?;
         // One that is used again has its size.
         let mut filled = if size > STEP { file.len()? } else { size };
         while filled.saturating_add(STEP) < size {

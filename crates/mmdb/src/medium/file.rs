@@ -3,6 +3,7 @@
 use super::{Medium, MediumFile};
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -72,6 +73,47 @@ fn make_dirs(
         }
     }
     Ok(())
+}
+
+impl OsFile {
+    /// The first range without written blocks that begins at or after `at` and before `end`; it
+    /// ends there at the latest.
+    fn hole(&self, at: u64, end: u64) -> io::Result<Option<Range<u64>>> {
+        use rustix::fs::{SeekFrom, seek};
+        use rustix::io::Errno;
+        if at >= end {
+            return Ok(None);
+        }
+        let begin = match seek(&self.0, SeekFrom::Hole(at)) {
+            // Not every file system can tell.
+            Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NXIO) => return Ok(None),
+            found => found?,
+        };
+        if begin >= end {
+            return Ok(None);
+        }
+        let data = match seek(&self.0, SeekFrom::Data(begin)) {
+            // Nothing but a hole follows.
+            Err(Errno::NXIO) => end,
+            found => found?.min(end),
+        };
+        Ok((data > begin).then_some(begin..data))
+    }
+
+    /// Writes zeros, in pieces.
+    fn write_zeros(&self, range: Range<u64>) -> io::Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let zeros = vec![0u8; ZERO_PIECE.min(usize::try_from(range.end - range.start).unwrap_or(ZERO_PIECE))];
+        let mut at = range.start;
+        while at < range.end {
+            let n = (range.end - at).min(zeros.len() as u64);
+            self.0.write_all_at(&zeros[..n as usize], at)?;
+            at += n;
+        }
+        Ok(())
+    }
 }
 
 impl Medium for FileMedium {
@@ -200,14 +242,28 @@ impl MediumFile for OsFile {
     }
 
     fn preallocate(&self, len: u64) -> io::Result<()> {
-        let zeros = vec![0u8; ZERO_PIECE.min(usize::try_from(len).unwrap_or(ZERO_PIECE))];
-        let mut at = self.len()?;
-        while at < len {
-            let n = (len - at).min(zeros.len() as u64);
-            self.0.write_all_at(&zeros[..n as usize], at)?;
-            at += n;
+        let have = self.len()?;
+        // The length says nothing of the space: `cp --sparse=always` leaves holes where zeros were,
+        // which get their blocks at a flush, or do not get them. Holes are looked for before the
+        // file grows, because what it grows by is one until it is written.
+        let mut at = 0;
+        while let Some(hole) = self.hole(at, have.min(len))? {
+            self.write_zeros(hole.clone())?;
+            at = hole.end;
         }
+        self.write_zeros(have..len)?;
         self.0.sync_all()
+    }
+
+    fn reserve(&self, len: u64) -> io::Result<()> {
+        use rustix::io::Errno;
+        // The length stays: what is not written yet is not there.
+        let take = || rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::KEEP_SIZE, 0, len);
+        match rustix::io::retry_on_intr(take) {
+            // Not every file system can.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            done => Ok(done?),
+        }
     }
 
     fn drop_cache(&self) -> io::Result<()> {
@@ -259,6 +315,38 @@ mod tests {
         // A file in the way is an error.
         std::fs::write(base.join("file"), "").unwrap();
         assert!(!run(&base.join("file"), None).0 && !run(&base.join("file/x"), None).0);
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+
+    /// A log directory that had been copied with `cp --sparse=always` had segments of full length
+    /// and few blocks. They were used again as if they had their space, so a full disk was met by a
+    /// flush, which poisons, and not by a commit, which is only refused.
+    #[test]
+    fn what_a_sparse_copy_left_out_gets_its_space_and_keeps_its_bytes() {
+        use std::os::unix::fs::MetadataExt;
+        let base = place("sparse");
+        let path = base.join("segment");
+        let file = File::create(&path).unwrap();
+        file.write_all_at(&[7; 5000], 0).unwrap();
+        file.write_all_at(&[8; 4096], 1 << 20).unwrap();
+        file.set_len(3 << 20).unwrap();
+        file.sync_all().unwrap();
+        let space = || std::fs::metadata(&path).unwrap().blocks() * 512;
+        if space() >= 2 << 20 {
+            // This file system knows no holes.
+            return std::fs::remove_dir_all(&base).unwrap();
+        }
+        let f = FileMedium.open(&path).unwrap();
+        f.reserve(4 << 20).unwrap();
+        assert_eq!(f.len().unwrap(), 3 << 20);
+        f.preallocate(4 << 20).unwrap();
+        assert!(space() >= 4 << 20, "{} bytes have space", space());
+        let mut bytes = vec![1; 5 << 20];
+        let n = f.read_at(0, &mut bytes).unwrap();
+        let mut want = vec![0; 4 << 20];
+        want[..5000].fill(7);
+        want[1 << 20..(1 << 20) + 4096].fill(8);
+        assert!(bytes[..n] == want, "what was there stays, and zeros are where nothing was");
         std::fs::remove_dir_all(&base).unwrap();
     }
 

@@ -83,6 +83,7 @@ pub trait Medium: Send + Sync + Debug {
 /// use mmdb::medium::{Medium, MediumFile, MemoryMedium};
 /// let f = MemoryMedium::new().create("/d/a".as_ref())?;
 /// assert!(f.is_empty()?);
+/// f.reserve(8)?;
 /// f.preallocate(8)?;
 /// f.write_at(6, b"hello")?;
 /// f.sync()?;
@@ -112,8 +113,15 @@ pub trait MediumFile: Send + Sync + Debug {
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()>;
     /// Makes everything written so far durable (`fdatasync`).
     fn sync(&self) -> io::Result<()>;
-    /// Extends the file to `len` bytes of written zeros, so that later writes change no metadata, and syncs it.
+    /// Extends the file to `len` bytes of written zeros, so that later writes change no metadata
+    /// and need no space, and syncs it. What is there keeps its bytes, and gets its space if it has
+    /// none: a copy may have left out blocks of zeros.
     fn preallocate(&self, len: u64) -> io::Result<()>;
+    /// Takes the space of the first `len` bytes without writing them; `StorageFull` if there is
+    /// less. The default does nothing: then [`MediumFile::preallocate`] finds out.
+    fn reserve(&self, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
     /// Forgets cached pages, so that what is read next comes from the device. A hint; the default does nothing.
     fn drop_cache(&self) -> io::Result<()> {
         Ok(())
@@ -145,7 +153,12 @@ pub(crate) fn replace(
         file.write_at(0, data)?;
         file.sync()
     })()
-    .map_err(|e| (false, e))?;
+    .map_err(|e| {
+        // The old file is as it was; half of a new one would only take the space that may be
+        // missing.
+        let _ = medium.remove(&tmp);
+        (false, e)
+    })?;
     (|| {
         medium.rename(&tmp, &dir.join(name))?;
         medium.sync_dir(dir)
