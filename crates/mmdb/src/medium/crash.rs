@@ -65,7 +65,7 @@ pub struct Faults {
     pub capacity: Option<u64>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Inode {
     durable: Vec<u8>,
     current: Vec<u8>,
@@ -103,12 +103,14 @@ impl NameOp {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct State {
     rng: u64,
     calls: u64,
     /// Calls that were made to fail.
     failed: u64,
+    /// Of these, the calls before the crash.
+    refused: u64,
     faults: Faults,
     dead: bool,
     inodes: Vec<Inode>,
@@ -167,12 +169,17 @@ impl State {
         if self.dead { Err(dead()) } else { Ok(()) }
     }
 
+    fn count_refusal(&mut self) {
+        self.failed += 1;
+        self.refused += 1;
+    }
+
     /// Whether the call just counted is the one that [`Faults::error_at`] means.
     fn is_refused(&mut self) -> bool {
         let refused = self.faults.error_at.is_some_and(|n| self.calls >= n);
         if refused {
             self.faults.error_at = None;
-            self.failed += 1;
+            self.count_refusal();
         }
         refused
     }
@@ -223,6 +230,7 @@ impl CrashMedium {
             rng: seed,
             calls: 0,
             failed: 0,
+            refused: 0,
             faults: Faults::default(),
             dead: false,
             inodes: Vec::new(),
@@ -275,6 +283,83 @@ impl CrashMedium {
     #[must_use]
     pub fn failed_calls(&self) -> u64 {
         self.0.lock().failed
+    }
+
+    /// Those of [`CrashMedium::failed_calls`] that failed before the crash, while the engine could
+    /// go on after them.
+    ///
+    /// ```
+    /// use mmdb::medium::{CrashMedium, Faults, Medium};
+    /// let disk = CrashMedium::new(1);
+    /// disk.set_faults(Faults { error_at: Some(1), crash_at: Some(2), ..Faults::default() });
+    /// assert!(disk.create("/d/a".as_ref()).is_err() && disk.create("/d/a".as_ref()).is_err());
+    /// assert_eq!((disk.refused_calls(), disk.failed_calls()), (1, 2));
+    /// ```
+    #[must_use]
+    pub fn refused_calls(&self) -> u64 {
+        self.0.lock().refused
+    }
+
+    /// A second disk that holds what this one does, for something that must not change this one. It
+    /// decides as this one would.
+    ///
+    /// ```
+    /// use mmdb::medium::{CrashMedium, Medium};
+    /// let disk = CrashMedium::new(1);
+    /// disk.create("/d/a".as_ref())?;
+    /// disk.fork().remove("/d/a".as_ref())?;
+    /// assert_eq!(disk.list("/d".as_ref())?, ["a"]);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let state = State { locks: BTreeSet::new(), ..self.0.lock().clone() };
+        CrashMedium(Arc::new(Mutex::new(state)))
+    }
+
+    /// The files in a directory, by their names, as somebody reads them who copies it.
+    ///
+    /// ```
+    /// use mmdb::medium::{CrashMedium, Medium};
+    /// let disk = CrashMedium::new(1);
+    /// disk.create("/d/a".as_ref())?.write_at(0, b"x")?;
+    /// assert_eq!(disk.copy_of("/d".as_ref())["a"], b"x");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn copy_of(&self, dir: &Path) -> BTreeMap<String, Vec<u8>> {
+        let s = self.0.lock();
+        let files = s.names.iter().filter(|(path, _)| path.parent() == Some(dir));
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        files.map(|(path, &inode)| (name(path), s.inodes[inode].current.clone())).collect()
+    }
+
+    /// Puts a copy in the place of a directory, durably: its files are those of the copy and no
+    /// others.
+    ///
+    /// ```
+    /// use mmdb::medium::{CrashKind, CrashMedium, Medium};
+    /// let disk = CrashMedium::new(1);
+    /// let file = disk.create("/d/a".as_ref())?;
+    /// let copy = disk.copy_of("/d".as_ref());
+    /// file.write_at(0, b"x")?;
+    /// disk.put("/d".as_ref(), &copy);
+    /// disk.crash(CrashKind::Power);
+    /// assert!(disk.open("/d/a".as_ref())?.is_empty()?);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn put(&self, dir: &Path, copy: &BTreeMap<String, Vec<u8>>) {
+        let s = &mut *self.0.lock();
+        let inside = |path: &PathBuf| path.parent() == Some(dir);
+        s.names.retain(|path, _| !inside(path));
+        s.durable_names.retain(|path, _| !inside(path));
+        s.name_ops.retain(|op| op.dir() != Some(dir));
+        for (name, bytes) in copy {
+            s.inodes.push(Inode { durable: bytes.clone(), current: bytes.clone(), pending: Vec::new() });
+            let (path, inode) = (dir.join(name), s.inodes.len() - 1);
+            s.names.insert(path.clone(), inode);
+            s.durable_names.insert(path, inode);
+        }
     }
 
     /// All names and what their files hold now, in one number: two that are equal mean that nothing has changed.
@@ -584,7 +669,7 @@ impl MediumFile for CrashFile {
             let have = s.inodes[self.inode].current.len() as u64;
             let grow = (offset + data.len() as u64).saturating_sub(have);
             if grow > 0 && used as u64 + grow > capacity {
-                s.failed += 1;
+                s.count_refusal();
                 return Err(io::Error::from_raw_os_error(28));
             }
         }
@@ -598,7 +683,7 @@ impl MediumFile for CrashFile {
         }
         if fail {
             s.faults.write_error_at = None;
-            s.failed += 1;
+            s.count_refusal();
             return Err(io::Error::from_raw_os_error(5));
         }
         Ok(())
@@ -614,7 +699,7 @@ impl MediumFile for CrashFile {
         if refused || s.faults.sync_error_at.is_some_and(|n| s.calls >= n) {
             if !refused {
                 s.faults.sync_error_at = None;
-                s.failed += 1;
+                s.count_refusal();
             }
             s.settle_all(self.inode);
             return Err(io::Error::from_raw_os_error(5));
