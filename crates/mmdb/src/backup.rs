@@ -31,13 +31,13 @@ impl Engine {
         let medium = &*self.options.medium;
         self.log.check()?;
         // Keeps checkpoints from recycling segments meanwhile.
-        let admin = self.admin.lock();
+        let _admin = self.admin.lock();
         let dirs: Vec<_> = (0..self.log.streams.len()).map(|i| to.join(format!("log-{i}"))).collect();
         dirs.iter().map(AsRef::as_ref).chain([to]).try_for_each(|dir| require_empty(medium, dir))?;
         medium.create_dir(to).map_err(Error::io("create directory", to))?;
         // A database of its own from now on: its log and the original's cannot be mistaken for each other.
         let identity = Identity::random();
-        let stated = &admin.stated;
+        let stated = self.stated();
         let (g0, moment) = self.begin_moment();
         let size = self.space.container_size;
         let path = to.join(manifest::image_name(0));
@@ -88,7 +88,7 @@ impl Engine {
                 file.write_at(0, &scanned.bytes).map_err(Error::io("write", &path))?;
                 file.sync().map_err(Error::io("sync", &path))?;
                 log.segments.push(number);
-                log.next = number + 1;
+                (log.next, log.begun) = (number + 1, number);
             }
             medium.sync_dir(dir).map_err(Error::io("sync", dir))?;
             logs.push(log);
@@ -101,9 +101,9 @@ impl Engine {
             before: None,
             logs,
             checkpoint: Some(Published { side: 0, g0, g1, images }),
-            ..self.manifest(stated)
+            ..self.log.register.manifest(&self.log, &stated)
         };
-        m.store(medium, to).map_err(|e| e.1)
+        m.store(medium, to).map(drop).map_err(|e| e.1)
     }
 }
 
@@ -151,7 +151,7 @@ pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &crate::Op
         medium.sync_dir(b).map_err(Error::io("sync", b))?;
     }
     // Last, so that a copy that was cut off is no database.
-    m.store(medium, to).map_err(|e| e.1)
+    m.store(medium, to).map(drop).map_err(|e| e.1)
 }
 
 fn copy(medium: &dyn Medium, from: &Path, to: &Path) -> Result<()> {

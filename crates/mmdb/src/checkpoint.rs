@@ -11,12 +11,12 @@
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::identity::{Identity, Life};
 use crate::log::{Log, Sabotage};
-use crate::manifest::{self, Epoch, Image, Manifest, Published};
+use crate::manifest::{self, Image, Manifest, Published};
 use crate::medium::MediumFile;
 use crate::moment::Moment;
-use crate::schema::{Logging, Schema};
+use crate::register::Stated;
+use crate::schema::Logging;
 use crate::sync::{MutexGuard, atomic::Ordering, thread};
 use crate::table::TableInner;
 use std::collections::HashMap;
@@ -30,41 +30,10 @@ const LOOK: Duration = Duration::from_millis(50);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// What the manifest on the disk states. It is never changed in place: [`Engine::state`] takes the place of it with another one once that
-/// is stored. So a failure leaves behind what was there before, whole.
-#[derive(Clone, Debug)]
-pub(crate) struct Stated {
-    pub(crate) identity: Identity,
-    /// The life before this one, until the marks of all streams name this one.
-    pub(crate) before: Option<Life>,
-    pub(crate) next_table: u32,
-    pub(crate) schemas: Vec<(u32, Schema)>,
-    pub(crate) epochs: Vec<Epoch>,
-    pub(crate) published: Option<Published>,
-}
-
-impl Stated {
-    /// Nothing, for a database without files.
-    pub(crate) fn nothing() -> Stated {
-        Stated {
-            identity: Identity::random(),
-            before: None,
-            next_table: 1,
-            schemas: Vec::new(),
-            epochs: Vec::new(),
-            published: None,
-        }
-    }
-
-    pub(crate) fn life(&self) -> Option<Life> {
-        self.epochs.last().map(|e| e.life())
-    }
-}
-
-/// What the manifest says, and what the sides' files hold. One user at a time.
-#[derive(Debug)]
+/// What the sides' files hold, and the right to change what the manifest says of tables and
+/// checkpoints. One user at a time.
+#[derive(Debug, Default)]
 pub(crate) struct Admin {
-    pub(crate) stated: Stated,
     /// Per side: checksum of each container's image in the file. A container that is not dirty on a side has one there.
     pub(crate) crcs: [HashMap<(u32, u32), u32>; 2],
 }
@@ -137,8 +106,8 @@ impl<'a> Stepwise<'a> {
     pub(crate) fn begin(engine: &'a Engine) -> Result<Stepwise<'a>> {
         engine.log.check()?;
         let admin = engine.admin.lock();
-        engine.require_own_manifest(&admin.stated)?;
-        let side = admin.stated.published.as_ref().map_or(0, |p| match engine.log.sabotage {
+        engine.log.register.require_own_manifest(&engine.log)?;
+        let side = engine.stated().published.as_ref().map_or(0, |p| match engine.log.sabotage {
             Sabotage::OneSide => p.side,
             _ => 1 - p.side,
         });
@@ -237,8 +206,9 @@ impl<'a> Stepwise<'a> {
         }
         let published = Some(Published { side: self.side, g0: self.g0, g1, images });
         // What earlier lives logged is all in the images.
-        let epochs = self.admin.stated.epochs.last().copied().into_iter().collect();
-        let next = Stated { published, epochs, ..self.admin.stated.clone() };
+        let stated = e.stated();
+        let epochs = stated.epochs.last().copied().into_iter().collect();
+        let next = Stated { published, epochs, ..Stated::clone(&stated) };
         let manifest = e.state(&mut self.admin, next)?;
         self.published = true;
         let mut segments = 0;
@@ -299,33 +269,15 @@ impl Engine {
         }
     }
 
-    /// The manifest that states this, with what the log holds now.
-    pub(crate) fn manifest(&self, stated: &Stated) -> Manifest {
-        let too_much = self.log.sabotage == Sabotage::RecyclesTooMuch;
-        let g0 = stated.published.as_ref().map_or(0, |p| if too_much { p.g1 } else { p.g0 });
-        Manifest {
-            identity: stated.identity,
-            container_size: self.space.container_size as u32,
-            kind: self.options.log_kind,
-            closed: false,
-            horizon: self.log.horizon(),
-            before: stated.before,
-            epochs: stated.epochs.clone(),
-            next_table: stated.next_table,
-            tables: stated.schemas.clone(),
-            logs: self.log.streams.iter().map(|s| s.inventory(g0)).collect(),
-            checkpoint: stated.published.clone(),
-        }
+    /// What the manifest on the disk states. It stays so while `admin` is locked.
+    pub(crate) fn stated(&self) -> Arc<Stated> {
+        self.log.register.stated()
     }
 
-    /// Makes `next` what the manifest states: first on the disk, then here. After an error everything is as it was; if it is
-    /// unknown which of the two is on the disk, the database is poisoned: a further checkpoint might overwrite the side that the
-    /// disk's manifest names. Returns the manifest stored.
-    pub(crate) fn state(&self, admin: &mut Admin, next: Stated) -> Result<Manifest> {
-        let manifest = self.manifest(&next);
-        self.store_manifest(&admin.stated, &manifest)?;
-        admin.stated = next;
-        Ok(manifest)
+    /// Makes `next` what the manifest states; see [`crate::register::Register::state`]. Returns the
+    /// manifest stored.
+    pub(crate) fn state(&self, _admin: &mut Admin, next: Stated) -> Result<Manifest> {
+        self.log.register.state(&self.log, Some(next), false)
     }
 
     /// States that nothing comes after the horizon: the end of a life. Nothing may be committed any more.
@@ -333,36 +285,8 @@ impl Engine {
         if self.log.sabotage == Sabotage::ClosesWithoutHorizon {
             return Ok(());
         }
-        let admin = self.admin.lock();
-        self.store_manifest(&admin.stated, &Manifest { closed: true, ..self.manifest(&admin.stated) })
-    }
-
-    /// Refuses to go on if the directory is not the one that was opened, to which the lock belongs: if that was moved away, there may be
-    /// another database in its place.
-    fn require_own_manifest(&self, stated: &Stated) -> Result<()> {
-        let there = Manifest::load(&*self.options.medium, &self.path)?;
-        let is_ours = |m: &Manifest| m.identity == stated.identity && m.life() == stated.life();
-        if there.as_ref().is_some_and(is_ours) {
-            return Ok(());
-        }
-        let what = "MANIFEST is not the one that was written here: the directory was replaced or emptied while the database was open";
-        let err = Error::directory(&self.path, what);
-        self.log.poison(&err.to_string());
-        Err(err)
-    }
-
-    fn store_manifest(&self, stated: &Stated, manifest: &Manifest) -> Result<()> {
-        if self.options.reference {
-            return Ok(());
-        }
-        self.log.check()?;
-        self.require_own_manifest(stated)?;
-        manifest.store(&*self.options.medium, &self.path).map_err(|(maybe, err)| {
-            if maybe {
-                self.log.poison(&err.to_string());
-            }
-            err
-        })
+        let _admin = self.admin.lock();
+        self.log.register.state(&self.log, None, true).map(drop)
     }
 }
 

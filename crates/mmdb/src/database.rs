@@ -4,10 +4,11 @@ use crate::checkpoint::{Admin, CheckpointStats, Stepwise};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::lock::Mode;
-use crate::log::{Log, Sabotage, Ticket};
+use crate::log::{Sabotage, Ticket};
 use crate::manifest::MAX_TABLES;
 use crate::options::{Durability, Options};
 use crate::recovery;
+use crate::register::Stated;
 use crate::retries::Retries;
 use crate::schema::Schema;
 use crate::stats::Stats;
@@ -18,7 +19,6 @@ use crate::table::{Table, TableInner};
 use crate::tx::{Refusal, Transaction};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// An open database. Clones share it; dropping the last one flushes and closes it.
 ///
@@ -113,7 +113,7 @@ impl Database {
             }
             let log = engine.log.clone();
             let t = thread::Builder::new().name("mmdb-segments".into());
-            threads.push(t.spawn(move || run_preparer(&log)).map_err(failed)?);
+            threads.push(t.spawn(move || log.run_preparer()).map_err(failed)?);
             if engine.options.checkpoint_log_bytes > 0 {
                 let weak = Arc::downgrade(&engine);
                 let log = engine.log.clone();
@@ -168,20 +168,20 @@ impl Database {
         if e.names.read().contains_key(&schema.name) {
             return Err(Error::TableExists { table: schema.name });
         }
-        let id = admin.stated.next_table;
+        let id = e.stated().next_table;
         if id >= MAX_TABLES {
             let reason = "as many tables as a database can have were created".into();
             return Err(Error::Schema { table: schema.name, reason });
         }
         let table = Arc::new(TableInner::new(id, schema, e.space.clone(), e.options.reference));
-        let mut next = admin.stated.clone();
+        let mut next = Stated::clone(&e.stated());
         next.next_table += 1;
         next.schemas.push((id, table.schema.clone()));
         match e.options.sabotage {
-            Sabotage::CreatesWithoutManifest => admin.stated = next,
+            Sabotage::CreatesWithoutManifest => e.log.register.assume(next),
             Sabotage::CreatesHalf => {
                 let done = e.state(&mut admin, next.clone());
-                admin.stated = next;
+                e.log.register.assume(next);
                 done?;
             }
             _ => drop(e.state(&mut admin, next)?),
@@ -275,7 +275,7 @@ impl Database {
         // Commits that are numbered must be durable before their records may become unreadable.
         e.log.flush_all()?;
         let id = table.id;
-        let mut next = admin.stated.clone();
+        let mut next = Stated::clone(&e.stated());
         next.schemas.retain(|s| s.0 != id);
         if let Some(p) = &mut next.published {
             p.images.retain(|i| i.table != id);
@@ -568,20 +568,5 @@ impl Database {
     #[doc(hidden)]
     pub fn verify(&self) -> Result<()> {
         recovery::verify(&self.0.engine)
-    }
-}
-
-/// The body of the thread that keeps segments ready.
-fn run_preparer(log: &Arc<Log>) {
-    while !log.is_stopping() {
-        for s in &log.streams {
-            s.prepare(log);
-        }
-        let mut hungry = log.hungry.0.lock();
-        if !*hungry {
-            // Wakes by itself too: a full disk may have got space, a segment may have been used up.
-            hungry = log.hungry.1.wait_for(hungry, Duration::from_millis(20));
-        }
-        *hungry = false;
     }
 }

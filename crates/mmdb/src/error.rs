@@ -223,6 +223,12 @@ impl Error {
         matches!(self, Error::Deadlock { .. } | Error::Conflict { .. })
     }
 
+    /// There is no room on the disk, or none for this user.
+    pub(crate) fn is_full_disk(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        matches!(self, Error::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
+    }
+
     pub(crate) fn io(op: &'static str, file: &Path) -> impl FnOnce(io::Error) -> Error {
         let file = file.to_path_buf();
         move |e| Error::Io { op, file, source: Arc::new(e) }

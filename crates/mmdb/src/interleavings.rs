@@ -9,6 +9,8 @@ mod clients;
 mod history;
 #[path = "../tests/crash/keeper.rs"]
 mod keeper;
+#[path = "../tests/crash/older.rs"]
+mod older;
 #[path = "../tests/crash/rng.rs"]
 mod rng;
 #[allow(dead_code)]
@@ -373,4 +375,20 @@ fn scheduled_clients_notice_a_backup_that_does_not_wait_for_the_log() {
 #[test]
 fn scheduled_clients_notice_a_flush_that_syncs_only_its_last_segment() {
     is_caught("scheduled_clients_notice_a_flush_that_syncs_only_its_last_segment", Sabotage::LastSegmentOnly);
+}
+
+#[test]
+fn scheduled_clients_notice_segments_that_are_used_before_a_manifest_names_them() {
+    is_caught(
+        "scheduled_clients_notice_segments_that_are_used_before_a_manifest_names_them",
+        Sabotage::UsesBeforeManifest,
+    );
+}
+
+#[test]
+fn scheduled_clients_notice_a_segment_that_is_begun_without_a_manifest_that_says_so() {
+    is_caught(
+        "scheduled_clients_notice_a_segment_that_is_begun_without_a_manifest_that_says_so",
+        Sabotage::BeginsWithoutManifest,
+    );
 }

@@ -47,6 +47,7 @@ mod memory;
 mod moment;
 mod options;
 mod recovery;
+mod register;
 mod retries;
 mod row;
 mod salvage;

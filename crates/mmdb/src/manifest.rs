@@ -3,7 +3,7 @@
 //! ```text
 //! offset size
 //!      0    8  magic "MMDBMAN1"
-//!      8    4  format = 2
+//!      8    4  format = 3; 2 lacks `begun`
 //!     12   16  identity of the database
 //!     28    4  container size
 //!     32    4  streams
@@ -14,13 +14,14 @@
 //!     58    …  lives varint, each: number u32, salt u64, cut u64 (all ones while open); none before the first opening is done
 //!           4  next table
 //!           …  tables varint, each: id u32, schema
-//!           …  each stream: next segment u64, segments varint, each: number u64, rising
+//!           …  each stream: next segment u64, begun u64, segments varint, each: number u64, rising
 //!           …  checkpoint u8 (0 none, 1 side a, 2 side b); if any: G0 u64, G1 u64, containers varint,
 //!              each: table u32, number u32, class u8, image u32, CRC32C u32
 //!           4  CRC32C of all before
 //! ```
 //! A stream's directory must hold each segment named, and those from `next segment` on without a gap. What is not named was only
-//! prepared when the manifest was written, or holds nothing that the checkpoint does not.
+//! prepared when the manifest was written, or holds nothing that the checkpoint does not. Each one
+//! named up to the number `begun` must hold frames; in the others there may be some.
 
 use crate::codec::{Reader, put_u32, put_u64, put_varint, u32_at};
 use crate::error::{Error, Result};
@@ -35,7 +36,9 @@ use std::path::Path;
 
 pub(crate) const NAME: &str = "MANIFEST";
 const MAGIC: &[u8; 8] = b"MMDBMAN1";
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
+/// The oldest format that is read.
+const OLDEST: u32 = 2;
 /// No manifest is longer, bytes: room for more than 200 million images. Whatever states more is damaged.
 const MAX_BYTES: u64 = 1 << 32;
 /// Most tables that a database creates in its life: what a damaged number may cost is bounded.
@@ -61,13 +64,16 @@ impl Epoch {
 pub(crate) struct Inventory {
     /// The number that the next segment made will have: those from here on come without a gap.
     pub(crate) next: u64,
+    /// Those that must be there up to this number must hold commits: some of each were made
+    /// durable, and perhaps acknowledged.
+    pub(crate) begun: u64,
     /// Those that must be there, rising.
     pub(crate) segments: Vec<u64>,
 }
 
 impl Default for Inventory {
     fn default() -> Self {
-        Inventory { next: 1, segments: Vec::new() }
+        Inventory { next: 1, begun: 0, segments: Vec::new() }
     }
 }
 
@@ -116,6 +122,12 @@ impl Manifest {
         self.epochs.last().map(|e| e.life())
     }
 
+    /// Whether there are durable commits in a segment of a stream.
+    pub(crate) fn has_begun(&self, stream: usize, number: u64) -> bool {
+        let log = self.logs.get(stream);
+        log.is_some_and(|l| number <= l.begun && l.segments.binary_search(&number).is_ok())
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut b = MAGIC.to_vec();
         put_u32(&mut b, FORMAT);
@@ -140,6 +152,7 @@ impl Manifest {
         }
         for log in &self.logs {
             put_u64(&mut b, log.next);
+            put_u64(&mut b, log.begun);
             put_varint(&mut b, log.segments.len() as u64);
             log.segments.iter().for_each(|&n| put_u64(&mut b, n));
         }
@@ -166,7 +179,11 @@ impl Manifest {
 
     fn decode(b: &[u8]) -> Option<Manifest> {
         let mut r = Reader::new(b);
-        if r.take(8)? != MAGIC || r.u32()? != FORMAT {
+        if r.take(8)? != MAGIC {
+            return None;
+        }
+        let format = r.u32()?;
+        if !(OLDEST..=FORMAT).contains(&format) {
             return None;
         }
         let identity = Identity::read(&mut r)?;
@@ -188,7 +205,8 @@ impl Manifest {
         }
         let mut logs = Vec::new();
         for _ in 0..streams {
-            let mut log = Inventory { next: r.u64()?, segments: Vec::new() };
+            let (next, begun) = (r.u64()?, if format > OLDEST { r.u64()? } else { 0 });
+            let mut log = Inventory { next, begun, segments: Vec::new() };
             for _ in 0..r.varint()? {
                 log.segments.push(r.u64()?);
             }
@@ -218,7 +236,9 @@ impl Manifest {
             && next_table <= MAX_TABLES
             && commit(horizon)
             && epochs.iter().all(|e| e.number < u32::MAX && (commit(e.cut) || e.cut == u64::MAX))
-            && logs.iter().all(|l| l.next <= MAX_NUMBER && l.segments.is_sorted_by(|a, b| a < b))
+            && logs
+                .iter()
+                .all(|l| l.begun < l.next && l.next <= MAX_NUMBER && l.segments.is_sorted_by(|a, b| a < b))
             && checkpoint.as_ref().is_none_or(|c| c.g0 <= c.g1 && commit(c.g1));
         (r.is_empty() && sane).then_some(Manifest {
             identity,
@@ -256,9 +276,9 @@ impl Manifest {
             return Err(Error::corrupt(&path, 0, "this is not the manifest of a database"));
         }
         let format = u32_at(&b[..n], 8);
-        if format != FORMAT {
+        if !(OLDEST..=FORMAT).contains(&format) {
             let what = format!(
-                "the manifest has format {format} and this version of mmdb reads format {FORMAT}; `mmdb dump` of the version \
+                "the manifest has format {format} and this version of mmdb reads format {OLDEST} and {FORMAT}; `mmdb dump` of the version \
                  that wrote it gives the rows, and nothing was changed"
             );
             return Err(Error::corrupt(&path, 8, what));
@@ -267,15 +287,16 @@ impl Manifest {
         m.map(Some).ok_or_else(|| Error::corrupt(&path, 0, "the manifest contradicts itself"))
     }
 
-    /// Replaces the stored manifest. An error comes with whether the new one may be in place.
-    pub(crate) fn store(&self, medium: &dyn Medium, dir: &Path) -> std::result::Result<(), (bool, Error)> {
+    /// Replaces the stored manifest. Returns its length in bytes; an error comes with whether the
+    /// new one may be in place.
+    pub(crate) fn store(&self, medium: &dyn Medium, dir: &Path) -> std::result::Result<u64, (bool, Error)> {
         let bytes = self.encode();
         if bytes.len() as u64 > MAX_BYTES {
             let e =
                 io::Error::other(format!("the manifest would have {} bytes, above {MAX_BYTES}", bytes.len()));
             return Err((false, Error::io("replace", &dir.join(NAME))(e)));
         }
-        let done = medium::replace(medium, dir, NAME, &bytes);
+        let done = medium::replace(medium, dir, NAME, &bytes).map(|()| bytes.len() as u64);
         done.map_err(|(maybe, e)| (maybe, Error::io("replace", &dir.join(NAME))(e)))
     }
 }
@@ -303,7 +324,7 @@ mod tests {
             epochs: vec![Epoch { number: 2, salt: 2, cut: u64::MAX }],
             next_table: 4,
             tables: vec![(3, schema)],
-            logs: vec![Inventory { next: 8, segments: vec![3, 4, 7] }, Inventory::default()],
+            logs: vec![Inventory { next: 8, begun: 4, segments: vec![3, 4, 7] }, Inventory::default()],
             checkpoint: Some(Published { side: 1, g0: 1, g1: 2, images: vec![image] }),
         }
     }

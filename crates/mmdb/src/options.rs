@@ -103,6 +103,11 @@ pub struct Options {
     pub max_log_bytes: u64,
     /// Longest time until a lazy commit's flush begins. Default 10 ms.
     pub lazy_interval: Duration,
+    /// Longest time until the manifest states that a commit is durable, but for what storing it takes.
+    /// What is stated cannot be missing unnoticed after a crash, whatever becomes of the log (see
+    /// `docs/recovery.md`, R15). While nothing is committed nothing is stored; a manifest of more than
+    /// 1 MiB is stored less often, at 100 KiB a second. Default 10 s.
+    pub stated_within: Duration,
     /// Whether one flush serves all commits waiting. False is for measuring what that is worth. Default true.
     pub group_commit: bool,
     /// No locking and no logging at all, whatever the tables say: the reference of what transactions cost. Nothing
@@ -134,6 +139,7 @@ impl Default for Options {
             checkpoint_log_bytes: 1 << 30,
             max_log_bytes: 64 << 30,
             lazy_interval: Duration::from_millis(10),
+            stated_within: Duration::from_secs(10),
             group_commit: true,
             reference: false,
             recovery_threads: std::thread::available_parallelism().map_or(2, usize::from),

@@ -339,6 +339,7 @@ pub fn read_log(
             if let Some(at) = s.damage {
                 damaged.push(format!("{} is damaged at offset {at}", s.path.display()));
             }
+            damaged.extend(s.misses_frames(&m).map(|e| e.to_string()));
             for frame in &s.frames {
                 let mut r = Reader::new(&s.bytes[frame.body()]);
                 let mut changes = Vec::new();

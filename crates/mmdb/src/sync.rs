@@ -13,7 +13,7 @@ use rustix::thread::futex;
 use std::sync::PoisonError;
 pub(crate) use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
 pub(crate) use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
@@ -106,6 +106,11 @@ impl Futex {
         // Fails only for a bad address, which a live atomic is not.
         futex::wake(&self.0, futex::Flags::PRIVATE, i32::MAX as u32).map_or(0, |n| n as u64)
     }
+}
+
+/// Whether it is so long since then.
+pub(crate) fn has_passed(since: Instant, time: Duration) -> bool {
+    since.elapsed() >= time
 }
 
 /// The processor that this runs on; by the time it is used it may be another one.

@@ -3,6 +3,7 @@
 mod cell;
 pub(crate) mod frame;
 pub(crate) mod mark;
+mod preparer;
 pub(crate) mod record;
 pub(crate) mod segment;
 pub(crate) mod stream;
@@ -13,8 +14,10 @@ pub use ticket::Ticket;
 
 use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
+use crate::register::Register;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
+use std::time::{Duration, Instant};
 use stream::Stream;
 
 /// Who was let go by a flush.
@@ -94,6 +97,13 @@ pub enum Sabotage {
     BackupLacksLog,
     /// A backup does not wait for the commits that its images may hold.
     BackupWithoutFlush,
+    /// Segments are used, and commits in them acknowledged, that no manifest names.
+    UsesBeforeManifest,
+    /// Commits in a segment are acknowledged though no manifest says that there are any.
+    BeginsWithoutManifest,
+    /// Recovery does not ask whether there are commits in a segment in which the manifest knows of
+    /// some.
+    BelievesEmptySegments,
 }
 
 /// The log of a database: its streams, the commit counter and the durable horizon.
@@ -116,8 +126,10 @@ pub(crate) struct Log {
     stopping: AtomicBool,
     /// Segments that recovery would read, of all streams, and the most there may be.
     pub(crate) segments: AtomicU64,
-    pub(crate) max_segments: u64,
+    max_segments: u64,
     segment_bytes: u64,
+    /// The manifest, which must know of segments before they are used.
+    pub(crate) register: Register,
     /// Why the last checkpoint failed.
     pub(crate) hindrance: Mutex<Option<String>>,
     /// Streams that need a segment prepared.
@@ -145,6 +157,7 @@ impl Drop for PoisonIfPanicking<'_> {
 impl Log {
     pub(crate) fn new(
         streams: Vec<Stream>,
+        register: Register,
         last: u64,
         background: bool,
         single: bool,
@@ -166,6 +179,7 @@ impl Log {
             segments: AtomicU64::new(segments),
             max_segments: u64::MAX,
             segment_bytes: 0,
+            register,
             hindrance: Mutex::new(None),
             hungry: (Mutex::new(false), Condvar::new()),
         }
@@ -321,9 +335,11 @@ impl Log {
     fn flush_as(&self, i: usize, guest: bool) -> Result<Option<Woken>> {
         self.check()?;
         let Some(batch) = self.streams[i].begin_flush(self.single, guest) else { return Ok(None) };
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         let unwinds = PoisonIfPanicking(self);
         let done = self.streams[i].write_batch(&batch, self.sabotage);
+        // Nobody has been told of these commits yet.
+        let done = done.and_then(|()| batch.begins().map_or(Ok(()), |number| self.state_begun(i, number)));
         drop(unwinds);
         match done {
             Ok(()) => {
@@ -347,6 +363,29 @@ impl Log {
         }
     }
 
+    /// Stores a manifest which says that there are commits in a segment, the first of which have
+    /// just been made durable: so an older copy of the log, in which it was only ready, is told
+    /// from it. An error is one that poisons.
+    fn state_begun(&self, i: usize, number: u64) -> Result<()> {
+        self.streams[i].begun(number);
+        if matches!(self.sabotage, Sabotage::UsesBeforeManifest | Sabotage::BeginsWithoutManifest) {
+            return Ok(());
+        }
+        let done = match self.register.state(self, None, false) {
+            Ok(_) => Ok(()),
+            // Commits in this segment are not refused any more, and nothing is lost: the manifest
+            // on the disk names it. The evidence comes when there is room.
+            Err(e) if e.is_full_disk() && !self.is_poisoned() => Ok(()),
+            Err(e) => {
+                self.poison(&e.to_string());
+                Err(e)
+            }
+        };
+        // One that was ready is in use.
+        self.wake_preparer();
+        done
+    }
+
     /// Makes everything up to the present durable.
     pub(crate) fn flush_all(&self) -> Result<()> {
         let target = self.last();
@@ -367,7 +406,7 @@ impl Log {
     }
 
     /// Flushes as the device gets free until told to stop; the body of a stream's thread.
-    pub(crate) fn run_flusher(&self, i: usize, lazy: std::time::Duration) {
+    pub(crate) fn run_flusher(&self, i: usize, lazy: Duration) {
         loop {
             let stop = self.is_stopping();
             match self.flush_as(i, false) {

@@ -3,6 +3,7 @@
 use super::cell::{Cell, Cells};
 use super::frame::{self, frame_len};
 use super::mark::Mark;
+use super::preparer::Problem;
 use super::segment::{self, BLOCK, Header, Segment};
 use super::{Log, Sabotage};
 use crate::cache_line::CacheLine;
@@ -60,6 +61,11 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
+    /// The last segment of which these are the first frames.
+    pub(crate) fn begins(&self) -> Option<u64> {
+        self.chunks.iter().filter(|c| c.at == BLOCK as u64).map(|c| c.segment.number).max()
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         self.chunks.iter().map(|c| c.bytes.len() as u64).sum()
     }
@@ -85,17 +91,54 @@ struct State {
     idle: bool,
     ready: VecDeque<Segment>,
     next_number: u64,
+    /// Those from this number on may not be used yet: no manifest names them.
+    unnamed: u64,
+    /// The last segment that was flushed into; 0 for none.
+    begun: u64,
     closed: Vec<Closed>,
     free: Vec<String>,
-    /// Why no segment could be prepared.
-    problem: Option<String>,
+    /// Why no segment could be got ready.
+    problem: Option<Problem>,
+    /// After a problem: another attempt is worth while.
+    wanted: bool,
+    /// Attempts to get a segment ready that have ended.
+    attempts: u64,
     buffers: Vec<Vec<u8>>,
     /// Not flushed yet, bytes.
     pending: u64,
 }
 
+/// What is to be done to get a segment ready.
+enum Step {
+    /// The first one is made, and no manifest names it.
+    Name,
+    /// One of this number, out of the old one of this name.
+    Make(u64, Option<String>),
+    Nothing,
+}
+
+impl State {
+    /// A segment is ready, and may be used.
+    fn is_ready(&self) -> bool {
+        self.ready.front().is_some_and(|s| s.number < self.unnamed)
+    }
+
+    fn next_step(&mut self, at_most: usize) -> Step {
+        if !self.is_ready() && !self.ready.is_empty() {
+            Step::Name
+        } else if self.ready.len() < at_most {
+            Step::Make(self.next_number, self.free.pop())
+        } else {
+            Step::Nothing
+        }
+    }
+}
+
 pub(crate) struct Stream {
     place: Place,
+    /// Held while a segment is got ready, so that its number is not taken meanwhile. Locked before
+    /// `state` and the register.
+    maker: Mutex<()>,
     /// Bytes of all buffers, those under way to the medium too.
     gauge: Gauge,
     state: CacheLine<Mutex<State>>,
@@ -114,6 +157,7 @@ impl Stream {
         Stream {
             gauge: Gauge::new(&place.budget, 0),
             place,
+            maker: Mutex::new(()),
             state: CacheLine(Mutex::new(State {
                 segment: None,
                 at: 0,
@@ -131,9 +175,13 @@ impl Stream {
                 idle: true,
                 ready: VecDeque::new(),
                 next_number: next,
+                unnamed: next,
+                begun: closed.iter().map(|c| c.number).max().unwrap_or(0),
                 closed,
                 free,
                 problem: None,
+                wanted: false,
+                attempts: 0,
                 buffers: Vec::new(),
                 pending: 0,
             })),
@@ -175,7 +223,8 @@ impl Stream {
             if let Some(why) = log.is_full() {
                 return Err(self.full(why));
             }
-            if st.ready.is_empty() {
+            let believed = log.sabotage == Sabotage::UsesBeforeManifest && !st.ready.is_empty();
+            if !st.is_ready() && !believed {
                 st = self.await_segment(log, st)?;
                 continue;
             }
@@ -216,34 +265,31 @@ impl Stream {
         mut st: MutexGuard<'a, State>,
     ) -> Result<MutexGuard<'a, State>> {
         if !log.background {
-            let number = st.next_number;
-            let old = st.free.pop();
-            let made = self.make(number, old.as_deref(), &|| true);
-            return match made {
-                Ok(s) => {
-                    st.next_number += 1;
-                    st.ready.push_back(s);
-                    Ok(st)
-                }
-                Err(e) => Err(self.full(e.to_string())),
-            };
+            drop(st);
+            self.step(log, 1, &|| true).map_err(|e| self.full(e.to_string()))?;
+            return Ok(self.state.lock());
         }
-        if let Some(p) = &st.problem {
-            return Err(self.full(p.clone()));
+        if let Some(p) = st.problem.as_ref().filter(|p| !p.is_over()) {
+            return Err(self.full(p.why.clone()));
         }
         log.check()?;
         if log.is_stopping() {
             return Err(Error::Closed);
         }
+        st.wanted = true;
+        let attempts = st.attempts;
         // The preparer takes this lock to deliver, so it must be told without it.
         drop(st);
         log.wake_preparer();
         let mut st = self.state.lock();
         // Whatever came while the lock was free has notified nobody.
-        if st.ready.is_empty() && st.problem.is_none() && !log.is_poisoned() {
+        if !st.is_ready() && st.attempts == attempts && !log.is_poisoned() {
             st = self.drained.wait_for(st, Duration::from_millis(100));
         }
-        Ok(st)
+        match &st.problem {
+            Some(p) if !st.is_ready() && st.attempts != attempts => Err(self.full(p.why.clone())),
+            _ => Ok(st),
+        }
     }
 
     fn full(&self, cause: String) -> Error {
@@ -265,33 +311,58 @@ impl Stream {
         segment::prepare(&*p.medium, &p.dir, header, p.salt, p.segment_size, old, is_wanted)
     }
 
-    /// Makes segments until enough are ready, or the log stops.
-    pub(crate) fn prepare(&self, log: &Log) {
-        while !log.is_stopping() {
-            let (number, old) = {
+    /// Does the next step towards `at_most` segments that are ready. False if there is none to be
+    /// done.
+    fn step(&self, log: &Log, at_most: usize, is_wanted: &dyn Fn() -> bool) -> Result<bool> {
+        let _one = self.maker.lock();
+        let step = self.state.lock().next_step(at_most);
+        match step {
+            Step::Nothing => return Ok(false),
+            Step::Name if log.sabotage == Sabotage::UsesBeforeManifest => return Ok(false),
+            Step::Name => drop(log.register.state(log, None, false)?),
+            Step::Make(number, old) => {
+                let made = self.make(number, old.as_deref(), is_wanted)?;
                 let mut st = self.state.lock();
-                if st.ready.len() >= READY {
-                    return;
-                }
-                (st.next_number, st.free.pop())
-            };
-            // Only the preparer calls this, so the number is not taken meanwhile.
-            let made = self.make(number, old.as_deref(), &|| !log.is_stopping());
-            let mut st = self.state.lock();
-            let failed = made.is_err();
-            match made {
-                Ok(s) => {
-                    st.next_number += 1;
-                    st.ready.push_back(s);
-                    st.problem = None;
-                }
-                Err(e) => st.problem = Some(e.to_string()),
-            }
-            self.drained.notify_all();
-            if failed {
-                return;
+                st.next_number = number + 1;
+                st.ready.push_back(made);
             }
         }
+        Ok(true)
+    }
+
+    /// Gets segments ready until there are enough, or the log stops. After a failure only a commit
+    /// that needs a segment, or the use of one that was ready, is worth another attempt.
+    pub(crate) fn prepare(&self, log: &Log) {
+        let may_try = |st: &State| st.problem.as_ref().is_none_or(|p| st.wanted && p.is_over());
+        while !log.is_stopping() && may_try(&self.state.lock()) {
+            let done = self.step(log, READY, &|| !log.is_stopping());
+            let mut st = self.state.lock();
+            match done {
+                Ok(true) => st.problem = None,
+                Ok(false) => return,
+                Err(e) => {
+                    st.problem = Some(Problem::after(st.problem.as_ref(), e.to_string()));
+                    st.wanted = false;
+                }
+            }
+            st.attempts += 1;
+            self.drained.notify_all();
+            drop(st);
+            // The next step may take seconds.
+            log.register.state_progress(log);
+        }
+    }
+
+    /// The manifest on the disk names the segments before `next`.
+    pub(crate) fn named(&self, next: u64) {
+        let mut st = self.state.lock();
+        st.unnamed = st.unnamed.max(next);
+    }
+
+    /// There are durable frames in segment `number`.
+    pub(crate) fn begun(&self, number: u64) {
+        let mut st = self.state.lock();
+        st.begun = st.begun.max(number);
     }
 
     /// Ends the current chunk; what follows begins at a new block.
@@ -321,6 +392,7 @@ impl Stream {
             st.closed.push(Closed { number: old.number, max_gsn: st.last });
         }
         st.segment = st.ready.pop_front();
+        st.wanted = true;
         st.at = BLOCK as u64;
     }
 
@@ -538,7 +610,7 @@ impl Stream {
         segments.extend(st.segment.as_ref().map(|s| s.number));
         segments.extend(st.ready.iter().map(|s| s.number));
         segments.sort_unstable();
-        Inventory { next: st.next_number, segments }
+        Inventory { next: st.next_number, begun: st.begun, segments }
     }
 
     /// Releases segments whose commits are all at or below `upto`: kept for reuse or removed. Returns how many. Those that the
@@ -552,6 +624,11 @@ impl Stream {
             st.closed = kept;
             let n = old.len();
             log.segments.fetch_sub(n as u64, Ordering::Relaxed);
+            if n > 0 {
+                // What was missing may be there now.
+                st.wanted = true;
+                st.problem.iter_mut().for_each(Problem::forget_pause);
+            }
             for c in old {
                 if st.free.len() + st.ready.len() < 2 * READY {
                     st.free.push(segment::name(c.number));
@@ -564,6 +641,9 @@ impl Stream {
         for name in gone {
             let path = self.place.dir.join(name);
             self.place.medium.remove(&path).map_err(Error::io("remove", &path))?;
+        }
+        if n > 0 {
+            log.wake_preparer();
         }
         Ok(n)
     }

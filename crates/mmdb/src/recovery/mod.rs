@@ -5,7 +5,7 @@ pub(crate) mod replay;
 pub(crate) mod scan;
 pub(crate) mod survey;
 
-use crate::checkpoint::{Admin, Stated};
+use crate::checkpoint::Admin;
 use crate::container::{CLASSES, Container, MAX_CONTAINERS, Rid, Slot};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -16,6 +16,7 @@ use crate::log::stream::{Closed, Place, Stream};
 use crate::log::{Log, Sabotage, segment};
 use crate::manifest::{self, Epoch, Image, Inventory, Manifest};
 use crate::options::{MAX_STREAMS, Options};
+use crate::register::{Register, Stated};
 use crate::schema::{IndexDef, Logging};
 use crate::table::{Space, TableInner};
 use buffer::Buffer;
@@ -118,9 +119,9 @@ pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
     check_options(&options)?;
     if options.reference {
         let space = Arc::new(Space::new(options.container_bytes, options.memory_limit));
-        let log = Arc::new(Log::new(Vec::new(), 0, true, false, Sabotage::None));
-        let admin = Admin { stated: Stated::nothing(), crcs: Default::default() };
-        return Ok(Engine::new(path.to_path_buf(), options, log, space, admin, None));
+        let register = Register::new(path, &options, options.container_bytes, Stated::nothing());
+        let log = Arc::new(Log::new(Vec::new(), register, 0, true, false, Sabotage::None));
+        return Ok(Engine::new(path.to_path_buf(), options, log, space, Admin::default(), None));
     }
     let mut locks = Locks::default();
     let mut found = Survey::take(path, &options, Purpose::Open, &mut locks)?;
@@ -258,6 +259,7 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
     // Streams that are given up stay in the manifest until a checkpoint has made them superfluous.
     let given_up = l.streams.iter().skip(options.streams).map(|seen| Inventory {
         next: seen.iter().map(|s| s.number + 1).max().unwrap_or(1),
+        begun: seen.iter().filter(needed).map(|s| s.number).max().unwrap_or(0),
         segments: seen.iter().filter(needed).map(|s| s.number).collect(),
     });
     let given_up: Vec<Inventory> = given_up.collect();
@@ -269,11 +271,12 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
         epochs,
         published: old.checkpoint.clone(),
     };
-    let mut admin = Admin { stated, crcs: Default::default() };
+    let mut admin = Admin::default();
     if let Some(c) = &old.checkpoint {
         admin.crcs[c.side] = c.images.iter().map(|i| ((i.table, i.number), i.crc)).collect();
     }
-    let log = Log::new(streams, cut, options.background, !options.group_commit, options.sabotage)
+    let register = Register::new(path, &options, l.space.container_size, stated);
+    let log = Log::new(streams, register, cut, options.background, !options.group_commit, options.sabotage)
         .bounded(options.max_log_bytes, options.segment_bytes);
     let kind = l.manifest.kind;
     let locks: Box<dyn Send + Sync> = Box::new(l.locks);
@@ -285,7 +288,8 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
     *engine.recovered.lock() = l.report;
     // Before the first commit of this life: a crash in between just recovers again. When the shape of the log changes, the
     // manifest must still describe the old one until the checkpoint has made it superfluous.
-    let mut m = engine.manifest(&engine.admin.lock().stated);
+    let (register, stated) = (&engine.log.register, engine.stated());
+    let mut m = register.manifest(&engine.log, &stated);
     if reshaped {
         m.logs.extend(given_up);
         m.kind = kind;
@@ -293,11 +297,11 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
     m.store(&*medium, path).map_err(|e| e.1)?;
     mark(&engine.options, m.identity, &mut l.homes, Some(now.life()))?;
     // From here on the marks name this life and no other: a log of the life before would be an older copy.
-    engine.admin.lock().stated.before = None;
+    let stated = Stated { before: None, ..Stated::clone(&stated) };
     if !reshaped {
-        let admin = engine.admin.lock();
-        engine.manifest(&admin.stated).store(&*medium, path).map_err(|e| e.1)?;
+        register.state(&engine.log, Some(stated), false)?;
     } else {
+        register.assume(stated);
         engine.checkpoint()?;
         for home in l.homes.iter().skip(engine.options.streams) {
             let remove = |name: &str| {
@@ -511,6 +515,8 @@ struct Replay<'a> {
     damage: Option<(PathBuf, u64)>,
     /// Only when salvaging: segments that cannot be read at all.
     unread: Vec<String>,
+    /// Segments without a frame in which the manifest knows of some.
+    outdated: Vec<Error>,
     last_end: Option<(PathBuf, u64)>,
     streams: Vec<Vec<Seen>>,
     epochs_used: HashSet<u32>,
@@ -543,6 +549,7 @@ impl<'a> Replay<'a> {
             workers: (0..n).map(|i| Worker::new(i, n, tables, options.sabotage)).collect(),
             damage: None,
             unread: Vec::new(),
+            outdated: Vec::new(),
             last_end: None,
             streams: homes.iter().map(|_| Vec::new()).collect(),
             epochs_used: HashSet::new(),
@@ -612,6 +619,9 @@ impl<'a> Replay<'a> {
         if let (Some(at), None) = (s.damage, &self.damage) {
             self.damage = Some((s.path.clone(), at));
         }
+        if self.options.sabotage != Sabotage::BelievesEmptySegments {
+            self.outdated.extend(s.misses_frames(self.manifest));
+        }
         let Some(epoch) = s.epoch else { return };
         let mut frames = Vec::with_capacity(s.frames.len());
         for f in s.frames.iter().filter(|f| f.gsn <= epoch.cut) {
@@ -664,6 +674,12 @@ impl<'a> Replay<'a> {
 
     fn finish(&mut self, report: &mut RecoveryReport, problems: &mut Vec<String>) -> Result<()> {
         problems.append(&mut self.unread);
+        for e in self.outdated.drain(..) {
+            if !self.salvage {
+                return Err(e);
+            }
+            problems.push(e.to_string());
+        }
         let mut cut = self.cut();
         if self.options.sabotage == Sabotage::NoGapFreeCut {
             cut = cut.max(self.max_gsn);

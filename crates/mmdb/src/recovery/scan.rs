@@ -5,7 +5,7 @@ use crate::codec::u32_at;
 use crate::error::{Error, Result};
 use crate::log::frame::{self, ALIGN, Frame, Seed};
 use crate::log::segment::{self, BLOCK, Header, MAX_SIZE};
-use crate::manifest::Epoch;
+use crate::manifest::{Epoch, Manifest};
 use crate::medium::Medium;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +26,16 @@ pub(crate) struct Scanned {
 }
 
 impl Scanned {
+    /// The error of a segment without a frame in which the manifest knows of some.
+    pub(crate) fn misses_frames(&self, manifest: &Manifest) -> Option<Error> {
+        if !self.frames.is_empty() || !manifest.has_begun(self.stream, self.number) {
+            return None;
+        }
+        let what = "MANIFEST says that commits in this segment were acknowledged, and none is there: the segment is \
+                    damaged, or the log directory an older copy";
+        Some(Error::corrupt(&self.path, self.bytes.len().min(BLOCK) as u64, what))
+    }
+
     /// The last commit here that counts.
     pub(crate) fn max_gsn(&self) -> Option<u64> {
         let cut = self.epoch?.cut;

@@ -8,7 +8,7 @@
 
 use shuttle::sync as gate;
 use std::ops::{Deref, DerefMut};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn explored() -> bool {
     shuttle::current::try_get_current_task().is_some()
@@ -334,6 +334,11 @@ pub(crate) mod thread {
     pub(crate) fn sleep(at_least: Duration) {
         if explored() { shuttle::thread::yield_now() } else { std::thread::sleep(at_least) }
     }
+}
+
+/// Whether it is so long since then. Within a schedule, where no time passes, nobody need wait.
+pub(crate) fn has_passed(since: Instant, time: Duration) -> bool {
+    explored() || since.elapsed() >= time
 }
 
 /// A stand-in for the processor: the thread's number.

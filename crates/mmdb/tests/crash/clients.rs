@@ -1,16 +1,18 @@
 //! Clients that run at the same time, blocking each other and waiting for the disk, until the disk dies under them. Meanwhile
-//! checkpoints and backups are taken, and a third table comes and goes (`keeper.rs`).
+//! checkpoints and backups are taken, log directories copied, to be put back after the crash
+//! (`older.rs`), and a third table comes and goes (`keeper.rs`).
 //!
 //! The same clients run on threads of the operating system (`main.rs`) and under the scheduler of the unit tests
 //! (`src/interleavings.rs`), which is why they name the engine and the threads through their parent.
 
-use super::engine::medium::{CrashKind, CrashMedium, Faults};
+use super::engine::medium::{CrashKind, CrashMedium, Faults, Medium};
 use super::engine::{
     Database, Durability, Error, Locking, LogKind, Logging, Options, Result, Row, Table, Transaction, Value,
     restore,
 };
 use super::history::{Content, History, Key, Tx};
 use super::keeper::{Keeper, Third};
+use super::older::{self, Older};
 use super::rng::Rng;
 use super::spawn;
 use super::table::{PADS, Rows, TAGS, content, key, padding, rows, schema, values};
@@ -73,6 +75,8 @@ pub struct Told {
     /// Calls that had failed when this life began.
     failed: u64,
     backups: Mutex<Vec<Backup>>,
+    /// Copies of log directories.
+    older: Mutex<Vec<Older>>,
     wrong: Mutex<Vec<String>>,
 }
 
@@ -85,6 +89,14 @@ struct Backup {
 impl Told {
     pub fn id(&self) -> u64 {
         self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Perhaps copies a log directory, as somebody may at any moment.
+    fn copy_log(&self, rng: &mut Rng, plan: &Plan) {
+        let mut older = self.older.lock().unwrap();
+        if rng.one_in(8) && older.len() < 3 {
+            older.push(older::copy(rng, &plan.options, &self.disk));
+        }
     }
 
     pub fn complain(&self, what: String) {
@@ -117,7 +129,7 @@ pub fn run(plan: &Plan, disk: &CrashMedium) -> std::result::Result<u64, String> 
     }
     for life in 0..=plan.lives {
         let last = life == plan.lives;
-        let failed = disk.failed_calls();
+        let (failed, refused) = (disk.failed_calls(), disk.refused_calls());
         if !last {
             let now = disk.calls();
             let within = rng.of(&[60, 150, 150, 400]);
@@ -129,7 +141,7 @@ pub fn run(plan: &Plan, disk: &CrashMedium) -> std::result::Result<u64, String> 
             }
             disk.set_faults(faults);
         }
-        let mut backups = Vec::new();
+        let (mut backups, mut copies) = (Vec::new(), Vec::new());
         match Database::open("/db", plan.options.clone()) {
             Err(e) if last || disk.failed_calls() == failed || matches!(e, Error::Corrupt { .. }) => {
                 return Err(format!("life {life}: cannot open: {e}"));
@@ -138,16 +150,24 @@ pub fn run(plan: &Plan, disk: &CrashMedium) -> std::result::Result<u64, String> 
             Ok(db) => {
                 opened = true;
                 let before = history.committed.len();
-                check_recovered(&db, &mut history, created).map_err(|e| format!("life {life}: {e}"))?;
-                third.check_recovered(&db, &history).map_err(|e| format!("life {life}: {e}"))?;
+                let checked = check_recovered(&db, &mut history, created)
+                    .and_then(|()| third.check_recovered(&db, &history))
+                    .map_err(|e| format!("life {life}: {e}"));
+                // The first segment is got ready meanwhile, on a disk that may fail.
+                let is_over =
+                    disk.failed_calls() > failed && matches!(db.begin(), Err(Error::Poisoned { .. }));
+                if !is_over {
+                    checked?;
+                }
                 lost += (before - history.committed.len()) as u64;
-                if !last && tables(&db, plan, &mut created).is_some() {
+                if !last && !is_over && tables(&db, plan, &mut created).is_some() {
                     let told = Told {
                         disk: disk.clone(),
                         seen: Mutex::default(),
                         ids: AtomicU64::new(ids),
                         failed,
                         backups: Mutex::default(),
+                        older: Mutex::default(),
                         wrong: Mutex::default(),
                     };
                     let told = live(&db, plan, life, told, &mut third);
@@ -156,12 +176,27 @@ pub fn run(plan: &Plan, disk: &CrashMedium) -> std::result::Result<u64, String> 
                         return Err(format!("life {life}: {wrong}"));
                     }
                     backups = told.backups.into_inner().unwrap();
+                    copies = told.older.into_inner().unwrap();
                     explain(&mut history, told.seen.into_inner().unwrap())
                         .map_err(|e| format!("life {life}, {:?} locks: {e}", plan.locking))?;
                 }
             }
         }
         disk.crash(if rng.one_in(3) { CrashKind::Kill } else { CrashKind::Power });
+        let shortened = opened && rng.one_in(8);
+        if shortened || !copies.is_empty() {
+            let acknowledged = history.acknowledged();
+            let excused = disk.refused_calls() > refused;
+            let as_it_is = |disk| -> Arc<dyn Medium> { Arc::new(disk) };
+            for copy in &copies {
+                older::exchange(copy, &plan.options, disk, &as_it_is, &acknowledged, excused)
+                    .map_err(|e| format!("life {life}: {e}"))?;
+            }
+            if shortened {
+                older::shorten(&mut rng, &plan.options, disk, &as_it_is, &acknowledged)
+                    .map_err(|e| format!("life {life}: {e}"))?;
+            }
+        }
         for b in backups {
             b.check(plan, &history, &third, rng.one_in(2)).map_err(|e| format!("{}: {e}", b.path))?;
         }
@@ -255,6 +290,7 @@ fn client(db: &Database, plan: &Plan, life: u64, number: u64, told: &Told) {
         let mut lazy = Vec::new();
         for _ in 0..many {
             let durability = if many > 1 || rng.one_in(4) { Durability::Lazy } else { Durability::Durable };
+            told.copy_log(&mut rng, plan);
             let script = rng.next();
             let mut last = Seen::default();
             let done = db.run_with(durability, |tx| {

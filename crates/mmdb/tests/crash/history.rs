@@ -69,6 +69,13 @@ impl History {
         }
     }
 
+    /// Numbers of the commits that were acknowledged, rising.
+    pub fn acknowledged(&self) -> Vec<u64> {
+        let mut all: Vec<u64> = self.committed.iter().filter(|t| t.acknowledged).map(|t| t.gsn).collect();
+        all.sort_unstable();
+        all
+    }
+
     /// The number of the last commit.
     pub fn last(&self) -> u64 {
         self.committed.iter().map(|t| t.gsn).max().unwrap_or(0)

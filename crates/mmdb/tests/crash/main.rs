@@ -5,7 +5,8 @@
 //! in it: transactions that read by key, by every sort of index and in ranges, and write; lazy commits by the dozen, which fill
 //! several segments before they are flushed; checkpoints in steps; tables of all kinds of logging that are created and dropped,
 //! also while one of the calls fails that this takes; backups, restored and compared; clean closings; and at the end of each life
-//! a kill or a power cut.
+//! a kill or a power cut, after which log directories are exchanged for older copies of themselves,
+//! or lack their last segments.
 //! A tenth as many run with clients on threads of their own, which repeat only roughly; `src/interleavings.rs` runs the same
 //! clients under a scheduler that repeats them exactly.
 //!
@@ -19,6 +20,7 @@ mod catalogue;
 mod clients;
 mod history;
 mod keeper;
+mod older;
 mod rng;
 mod schedule;
 mod seeds;
@@ -87,6 +89,15 @@ fn acknowledging_before_the_sync_is_caught() {
     Seeds::to_notice(5000).one_notices((TARGET, name), 2, |seed| threaded(seed, Sabotage::NoSync));
 }
 
+/// With a thread that gets segments ready ahead, a copy of the log has the next ones, too.
+#[test]
+fn acknowledging_in_a_segment_before_a_manifest_says_that_it_is_begun_is_caught() {
+    let name = "acknowledging_in_a_segment_before_a_manifest_says_that_it_is_begun_is_caught";
+    is_caught(name, Sabotage::BeginsWithoutManifest);
+    let threads = |seed| threaded(seed, Sabotage::BeginsWithoutManifest);
+    Seeds::to_notice(5000).one_notices((TARGET, name), 2, threads);
+}
+
 #[test]
 fn keeping_the_salt_of_the_last_life_is_caught() {
     is_caught("keeping_the_salt_of_the_last_life_is_caught", Sabotage::NoNewSalt);
@@ -129,6 +140,8 @@ caught! {
     #[test] fn a_unique_key_that_is_not_checked_is_caught() is_caught Sabotage::NoUniqueCheck;
     #[test] fn opening_with_directories_of_others_is_caught() is_caught Sabotage::NoIdentity;
     #[test] fn closing_without_a_word_about_the_log_is_caught() is_caught Sabotage::ClosesWithoutHorizon;
+    #[test] fn using_segments_before_a_manifest_names_them_is_caught() is_caught Sabotage::UsesBeforeManifest;
+    #[test] fn believing_an_older_copy_of_the_log_is_caught() is_caught Sabotage::BelievesEmptySegments;
     #[test] fn a_manifest_that_is_not_synced_is_missed() is_missed Omission::Manifest;
     #[test] fn the_name_of_a_manifest_that_is_not_synced_is_missed() is_missed Omission::NameOfManifest;
     #[test] fn the_names_of_segments_that_are_not_synced_are_missed() is_missed Omission::NamesOfSegments;

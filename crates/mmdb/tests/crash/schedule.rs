@@ -3,6 +3,7 @@
 use crate::backups::Backups;
 use crate::catalogue::{Catalogue, Outcome};
 use crate::history::{Content, History, Key, Tx};
+use crate::older::{self, Older};
 use crate::rng::Rng;
 use crate::table::{PADS, Rows, TAGS, content, key, padding, schema, values};
 use crate::wrong;
@@ -39,6 +40,8 @@ struct World {
     closed: bool,
     /// Calls that had failed when this life began.
     failed: u64,
+    /// Copies of log directories that were made in this life.
+    older: Vec<Older>,
     trace: bool,
 }
 
@@ -106,6 +109,7 @@ pub fn run(
         opened: false,
         closed: false,
         failed: 0,
+        older: Vec::new(),
         trace,
     };
     let locking = w.rng.of(&[Locking::Record, Locking::Page, Locking::Container]);
@@ -133,16 +137,43 @@ pub fn run(
         wrong::make_other(&options)?;
     }
     for life in 0..lives {
+        let refused = medium.refused_calls();
         one_life(&mut w, &options, locking, life + 1 == lives).map_err(|e| format!("life {life}: {e}"))?;
         let kind = if w.rng.one_in(3) { CrashKind::Kill } else { CrashKind::Power };
         trace!(w, "{kind:?}");
         medium.crash(kind);
         w.backups.check(&options, &medium, life + 1 == lives)?;
+        lose_log(&mut w, &options, &wrap, refused).map_err(|e| format!("life {life}: {e}"))?;
         if w.opened && (other || w.rng.one_in(4)) {
             wrong::attempt(&mut w.rng, &options, &medium, other).map_err(|e| format!("life {life}: {e}"))?;
         }
     }
     w.history.check_serializable()
+}
+
+/// After a crash, on copies of the disk: log directories are older copies of themselves, or lack
+/// their last segments. `refused` calls had failed before this life.
+fn lose_log(
+    w: &mut World,
+    options: &Options,
+    wrap: &dyn Fn(CrashMedium) -> Arc<dyn Medium>,
+    refused: u64,
+) -> Result<(), String> {
+    let (older, medium) = (std::mem::take(&mut w.older), w.medium.clone());
+    let missing = w.opened && w.rng.one_in(8);
+    if older.is_empty() && !missing {
+        return Ok(());
+    }
+    let acknowledged = w.history.acknowledged();
+    // A manifest that cannot be stored stops no commit in a segment that one names already.
+    let excused = medium.refused_calls() > refused;
+    for copy in &older {
+        older::exchange(copy, options, &medium, wrap, &acknowledged, excused)?;
+    }
+    if missing {
+        older::shorten(&mut w.rng, options, &medium, wrap, &acknowledged)?;
+    }
+    Ok(())
 }
 
 /// From an opening to a crash. The last life only looks.
@@ -186,7 +217,7 @@ fn one_life(w: &mut World, options: &Options, locking: Locking, last: bool) -> R
             create(&db, w, name, locking, Logging::Logged)?;
         }
     }
-    live(&db, w, options.streams, locking)?;
+    live(&db, w, options, locking)?;
     if w.rng.one_in(5) {
         let closed = db.close();
         trace!(w, "close: {closed:?}");
@@ -224,7 +255,8 @@ fn open_damaged(w: &mut World, options: &Options) -> Result<(), String> {
     }
 }
 
-fn live(db: &Database, w: &mut World, streams: usize, locking: Locking) -> Result<(), String> {
+fn live(db: &Database, w: &mut World, options: &Options, locking: Locking) -> Result<(), String> {
+    let streams = options.streams;
     let medium = w.medium.clone();
     let mut clients: Vec<Option<Client<'_>>> = (0..3).map(|_| None).collect();
     let mut tickets: Vec<(u64, Ticket)> = Vec::new();
@@ -232,7 +264,7 @@ fn live(db: &Database, w: &mut World, streams: usize, locking: Locking) -> Resul
     let steps = 20 + w.rng.below(180);
     // Most lives have one specialty, so that they get far in it.
     let (bursts, schemas, backups) = (w.rng.one_in(4), w.rng.one_in(3), w.rng.one_in(8));
-    let limits = w.rng.one_in(4);
+    let (limits, copies) = (w.rng.one_in(4), w.rng.one_in(4));
     for _ in 0..steps {
         if medium.is_dead() {
             break;
@@ -290,6 +322,10 @@ fn live(db: &Database, w: &mut World, streams: usize, locking: Locking) -> Resul
                 if let Err(e) = done {
                     w.excuse("backup", &e)?;
                 }
+            }
+            15 if copies && w.older.len() < 3 => {
+                trace!(w, "a log directory is copied");
+                w.older.push(older::copy(&mut w.rng, options, &medium));
             }
             12..=13 if bursts => burst(db, w, streams)?,
             14 if limits => {

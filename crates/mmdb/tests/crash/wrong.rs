@@ -7,7 +7,7 @@ use super::rng::Rng;
 use std::path::{Path, PathBuf};
 
 /// Where a database's log is.
-fn dirs(path: &str, options: &Options) -> Vec<PathBuf> {
+pub fn dirs(path: &str, options: &Options) -> Vec<PathBuf> {
     let default = |i: usize| Path::new(path).join(format!("log-{i}"));
     (0..options.streams).map(|i| options.stream_dirs.get(i).cloned().unwrap_or_else(|| default(i))).collect()
 }

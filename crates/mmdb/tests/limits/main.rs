@@ -4,5 +4,6 @@
 mod checkpoints;
 mod filling;
 mod frames;
+mod space;
 mod waiting;
 mod wakers;

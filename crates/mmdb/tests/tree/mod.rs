@@ -57,16 +57,21 @@ fn walk(dir: &Path, all: &mut Picture) {
     }
 }
 
-/// What a power cut at this moment would leave of an open database whose commits were all waited for.
+/// What a power cut at this moment would leave of an open database whose commits were all waited
+/// for. Files come before directories: a manifest that is stored meanwhile must not be newer than
+/// the log.
 pub fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let there = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &there);
-        } else {
-            std::fs::copy(&path, &there).unwrap();
+    let paths = std::fs::read_dir(from).unwrap().map(|e| e.unwrap().path());
+    let (dirs, files): (Vec<_>, Vec<_>) = paths.partition(|p| p.is_dir());
+    for path in files {
+        match std::fs::copy(&path, to.join(path.file_name().unwrap())) {
+            // A temporary file of the manifest has taken its name meanwhile.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && path.extension().is_some() => {}
+            done => drop(done.unwrap()),
         }
+    }
+    for path in dirs {
+        copy(&path, &to.join(path.file_name().unwrap()));
     }
 }
