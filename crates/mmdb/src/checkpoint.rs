@@ -81,6 +81,8 @@ pub struct Stepwise<'a> {
     admin: MutexGuard<'a, Admin>,
     side: usize,
     g0: u64,
+    /// How far the log went, in its own measure, before G0.
+    position: u64,
     work: Vec<(Arc<TableInner>, u32)>,
     next: usize,
     copied: u64,
@@ -118,6 +120,7 @@ impl<'a> Stepwise<'a> {
             other => other,
         };
         let file = file.map_err(Error::io("open", &path))?;
+        let position = engine.log.position();
         let (g0, moment) = engine.begin_moment();
         let mut work = moment.work();
         if engine.log.sabotage == Sabotage::NoCheckpointedTables {
@@ -135,6 +138,7 @@ impl<'a> Stepwise<'a> {
             admin,
             side,
             g0,
+            position,
             work,
             next: 0,
             copied: 0,
@@ -211,6 +215,7 @@ impl<'a> Stepwise<'a> {
         let next = Stated { published, epochs, ..Stated::clone(&stated) };
         let manifest = e.state(&mut self.admin, next)?;
         self.published = true;
+        e.log.released(self.position);
         let mut segments = 0;
         let upto = if e.log.sabotage == Sabotage::RecyclesTooMuch { g1 } else { self.g0 };
         for (s, stated) in e.log.streams.iter().zip(&manifest.logs) {
@@ -254,7 +259,7 @@ impl Engine {
         while !log.is_stopping() {
             thread::park_timeout(LOOK);
             let Some(engine) = weak.upgrade() else { return };
-            let due = log.bytes() > engine.options.checkpoint_log_bytes && Instant::now() >= next;
+            let due = log.wants_checkpoint(engine.options.checkpoint_log_bytes) && Instant::now() >= next;
             if !due || log.is_stopping() || log.is_poisoned() {
                 continue;
             }

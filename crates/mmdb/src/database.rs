@@ -321,6 +321,9 @@ impl Database {
             e.log.check()?;
             let s = &e.log.streams[lane % e.log.streams.len()];
             s.throttle(&e.log)?;
+            if e.log.is_crowded() {
+                e.log.await_room()?;
+            }
         }
         Ok(Transaction::new(e, age, stripe, lane))
     }

@@ -124,10 +124,17 @@ pub(crate) struct Log {
     pub(crate) single: bool,
     pub(crate) counters: LogCounters,
     stopping: AtomicBool,
-    /// Segments that recovery would read, of all streams, and the most there may be.
-    pub(crate) segments: AtomicU64,
+    /// Segments that recovery would read, of all streams, and the most there may be. Read by every
+    /// transaction.
+    pub(crate) segments: CacheLine<AtomicU64>,
     max_segments: u64,
     segment_bytes: u64,
+    /// How long new transactions wait for a checkpoint; zero if none comes by itself.
+    patience: Duration,
+    /// Told when segments are released.
+    pub(crate) room: (Mutex<()>, Condvar),
+    /// How far the log went, by [`Log::position`], before the last checkpoint.
+    released: AtomicU64,
     /// The manifest, which must know of segments before they are used.
     pub(crate) register: Register,
     /// Why the last checkpoint failed.
@@ -176,9 +183,12 @@ impl Log {
             single,
             counters: LogCounters::default(),
             stopping: AtomicBool::new(false),
-            segments: AtomicU64::new(segments),
+            segments: CacheLine(AtomicU64::new(segments)),
             max_segments: u64::MAX,
             segment_bytes: 0,
+            patience: Duration::ZERO,
+            room: (Mutex::new(()), Condvar::new()),
+            released: AtomicU64::new(0),
             register,
             hindrance: Mutex::new(None),
             hungry: (Mutex::new(false), Condvar::new()),
@@ -186,15 +196,61 @@ impl Log {
     }
 
     /// Bounds the log: at so many bytes, in segments of `segment_bytes`, commits are refused.
-    pub(crate) fn bounded(mut self, max_bytes: u64, segment_bytes: u64) -> Log {
+    /// Before, new transactions wait for `patience` that a checkpoint makes room.
+    pub(crate) fn bounded(mut self, max_bytes: u64, segment_bytes: u64, patience: Duration) -> Log {
         self.max_segments = max_bytes / segment_bytes.max(1);
         self.segment_bytes = segment_bytes;
+        self.patience = patience;
         self
     }
 
     /// Bytes of log that recovery would read.
     pub(crate) fn bytes(&self) -> u64 {
         self.streams.iter().map(|s| s.extent().1).sum()
+    }
+
+    /// Bytes logged since the log's beginning, and what an opening found of it: a measure of how
+    /// far the log has come.
+    pub(crate) fn position(&self) -> u64 {
+        self.streams.iter().map(|s| s.position()).sum()
+    }
+
+    /// A checkpoint has everything up to `position`.
+    pub(crate) fn released(&self, position: u64) {
+        self.released.fetch_max(position, Ordering::Relaxed);
+    }
+
+    /// Whether a checkpoint is due that shall keep the log at `bytes`. What counts is what came
+    /// since the last one: that one could not release the segments that are being written, however
+    /// many they are, and the next one cannot either. And near the most segments that there may be,
+    /// as soon as one of them is full.
+    pub(crate) fn wants_checkpoint(&self, bytes: u64) -> bool {
+        let segments = self.segments.load(Ordering::Relaxed);
+        self.position().saturating_sub(self.released.load(Ordering::Relaxed)) > bytes
+            || (segments > self.max_segments / 2 && self.streams.iter().any(|s| s.has_closed()))
+    }
+
+    /// Whether new transactions should wait for a checkpoint: soon one of the streams may not get
+    /// another segment.
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.segments.load(Ordering::Relaxed).saturating_add(self.streams.len() as u64) > self.max_segments
+    }
+
+    /// Holds a new transaction back while a checkpoint is to make room. No locks are held here. If
+    /// checkpoints fail, the commit is refused that needs the room, and says why.
+    pub(crate) fn await_room(&self) -> Result<()> {
+        let began = Instant::now();
+        while self.is_crowded() && began.elapsed() < self.patience && !self.is_stopping() {
+            self.check()?;
+            if self.hindrance.lock().is_some() {
+                break;
+            }
+            let room = self.room.0.lock();
+            // Whoever makes room does not take this lock.
+            drop(self.room.1.wait_for(room, Duration::from_millis(10)));
+        }
+        Ok(())
     }
 
     /// Why the log may not get another segment, if it may not.

@@ -96,6 +96,9 @@ struct State {
     /// The last segment that was flushed into; 0 for none.
     begun: u64,
     closed: Vec<Closed>,
+    /// Segments that were ever closed here, those before the opening that were needed then
+    /// included.
+    rolled: u64,
     free: Vec<String>,
     /// Why no segment could be got ready.
     problem: Option<Problem>,
@@ -177,6 +180,7 @@ impl Stream {
                 next_number: next,
                 unnamed: next,
                 begun: closed.iter().map(|c| c.number).max().unwrap_or(0),
+                rolled: closed.len() as u64,
                 closed,
                 free,
                 problem: None,
@@ -365,6 +369,17 @@ impl Stream {
         st.begun = st.begun.max(number);
     }
 
+    /// How far this stream has come, bytes; see [`Log::position`].
+    pub(crate) fn position(&self) -> u64 {
+        let st = self.state.lock();
+        st.rolled * self.place.segment_size + if st.segment.is_some() { st.at - BLOCK as u64 } else { 0 }
+    }
+
+    /// Whether segments are full and not released.
+    pub(crate) fn has_closed(&self) -> bool {
+        !self.state.lock().closed.is_empty()
+    }
+
     /// Ends the current chunk; what follows begins at a new block.
     fn seal(&self, st: &mut State) {
         if st.frames == 0 {
@@ -390,6 +405,7 @@ impl Stream {
         self.seal(st);
         if let Some(old) = st.segment.take() {
             st.closed.push(Closed { number: old.number, max_gsn: st.last });
+            st.rolled += 1;
         }
         st.segment = st.ready.pop_front();
         st.wanted = true;
@@ -644,6 +660,7 @@ impl Stream {
         }
         if n > 0 {
             log.wake_preparer();
+            log.room.1.notify_all();
         }
         Ok(n)
     }
