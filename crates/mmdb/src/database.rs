@@ -13,12 +13,16 @@ use crate::retries::Retries;
 use crate::schema::Schema;
 use crate::stats::Stats;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::thread::{self, JoinHandle};
+use crate::sync::thread::JoinHandle;
 use crate::sync::{self, Mutex};
 use crate::table::{Table, TableInner};
 use crate::tx::{Refusal, Transaction};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// A flusher looks for lazy commits this often at most: without a pause it would do nothing else.
+const SHORTEST_LAZY: Duration = Duration::from_millis(1);
 
 /// An open database. Clones share it; dropping the last one flushes and closes it.
 ///
@@ -52,6 +56,29 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
+    /// Starts what works in the background, if anything is to.
+    fn start_threads(&self) -> Result<()> {
+        let e = &self.engine;
+        if !e.options.background || e.options.reference {
+            return Ok(());
+        }
+        let start = |name: String, run: Box<dyn FnOnce() + Send>| {
+            let started = e.options.spawner.spawn(name, run);
+            started.map(|t| self.threads.lock().push(t)).map_err(Error::io("start a thread for", &e.path))
+        };
+        for i in 0..e.log.streams.len() {
+            let (log, lazy) = (e.log.clone(), e.options.lazy_interval.max(SHORTEST_LAZY));
+            start(format!("mmdb-log-{i}"), Box::new(move || log.run_flusher(i, lazy)))?;
+        }
+        let log = e.log.clone();
+        start("mmdb-segments".into(), Box::new(move || log.run_preparer()))?;
+        if e.options.checkpoint_log_bytes > 0 {
+            let (weak, log) = (Arc::downgrade(e), e.log.clone());
+            start("mmdb-checkpoint".into(), Box::new(move || Engine::run_checkpoints(&weak, &log)))?;
+        }
+        Ok(())
+    }
+
     /// Makes everything durable, ends the threads, and leaves the evidence: a manifest that states the last commit. Only the last
     /// handle calls this, so nothing is committed meanwhile.
     fn shut_down(&self) -> Result<()> {
@@ -99,34 +126,17 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Corrupt`] names the file and offset if acknowledged data is missing or damaged, [`Error::Directory`] a directory that is
-    /// missing or does not belong to the database: nothing is changed, and [`crate::salvage`] can save what is readable.
-    /// [`Error::Io`] with `WouldBlock` if the database, or one of its log directories, is open elsewhere.
+    /// missing or does not belong to the database, [`Error::File`] a file that is a link: nothing
+    /// is changed, and [`crate::salvage`] can save what is readable. [`Error::Io`] with
+    /// `WouldBlock` if the database, or one of its log directories, is open elsewhere, or if a
+    /// thread was refused that it needs: then it is closed again, and none is left. Recovery makes
+    /// do with fewer.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         let engine = Arc::new(recovery::open(path.as_ref(), options)?);
-        let mut threads = Vec::new();
-        let failed = |e| Error::io("start thread for", &engine.path)(e);
-        if engine.options.background && !engine.options.reference {
-            for i in 0..engine.log.streams.len() {
-                let (log, lazy) = (engine.log.clone(), engine.options.lazy_interval);
-                let t = thread::Builder::new().name(format!("mmdb-log-{i}"));
-                threads.push(t.spawn(move || log.run_flusher(i, lazy)).map_err(failed)?);
-            }
-            let log = engine.log.clone();
-            let t = thread::Builder::new().name("mmdb-segments".into());
-            threads.push(t.spawn(move || log.run_preparer()).map_err(failed)?);
-            if engine.options.checkpoint_log_bytes > 0 {
-                let weak = Arc::downgrade(&engine);
-                let log = engine.log.clone();
-                let t = thread::Builder::new().name("mmdb-checkpoint".into());
-                let run = move || Engine::run_checkpoints(&weak, &log);
-                threads.push(t.spawn(run).map_err(failed)?);
-            }
-        }
-        Ok(Database(Arc::new(Inner {
-            engine,
-            threads: Mutex::new(threads),
-            is_closing: AtomicBool::new(false),
-        })))
+        let inner = Inner { engine, threads: Mutex::new(Vec::new()), is_closing: AtomicBool::new(false) };
+        // Should a thread be refused, dropping this ends those that run and closes what was opened.
+        inner.start_threads()?;
+        Ok(Database(Arc::new(inner)))
     }
 
     /// A new database on a medium in memory.

@@ -9,6 +9,7 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::recovery::build_indexes;
 use crate::schema::Logging;
+use crate::spawner::Spawner;
 use crate::sync;
 use crate::table::{Table, TableInner};
 use crate::value::Value;
@@ -40,6 +41,7 @@ use std::sync::Arc;
 pub struct Fill {
     table: Arc<TableInner>,
     whole: bool,
+    spawner: Spawner,
 }
 
 impl Drop for Fill {
@@ -117,7 +119,7 @@ impl Database {
         // done so by now, who comes later finds that the table is in another life.
         engine.quiesce();
         let whole = mine.rows() > 0;
-        let fill = Fill { table: Arc::clone(mine), whole };
+        let fill = Fill { table: Arc::clone(mine), whole, spawner: engine.options.spawner.clone() };
         if whole { refuse("it has rows") } else { Ok(fill) }
     }
 }
@@ -161,7 +163,7 @@ impl Fill {
     /// [`Error::Corrupt`] if two rows share a unique key; [`Error::MemoryLimit`]. The table is empty again then.
     pub fn finish(mut self) -> Result<()> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        build_indexes(&self.table, threads, None)?;
+        build_indexes(&self.table, threads, &self.spawner)?;
         if self.table.space.lacks(0) {
             return Err(self.table.full());
         }

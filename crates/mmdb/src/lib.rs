@@ -52,6 +52,7 @@ mod retries;
 mod row;
 mod salvage;
 mod schema;
+mod spawner;
 mod stats;
 #[cfg(not(test))]
 mod sync;
@@ -82,6 +83,8 @@ pub use recovery::RecoveryReport;
 pub use row::{Row, RowView};
 pub use salvage::{LoggedChange, LoggedFrame, Salvaged, Snapshot, read_log, salvage};
 pub use schema::{Column, ColumnType, IndexDef, IndexKind, Locking, Logging, MAX_COLUMNS, Schema};
+#[doc(hidden)]
+pub use spawner::Spawner;
 pub use stats::{Stats, TableStats};
 pub use table::Table;
 pub use tx::{Cursor, Transaction};

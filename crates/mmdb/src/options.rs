@@ -2,6 +2,7 @@
 
 use crate::log::Sabotage;
 use crate::medium::{FileMedium, Medium};
+use crate::spawner::Spawner;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,7 +105,8 @@ pub struct Options {
     /// the disk that a checkpoint needs; one that succeeds lets commits go on. At least four segments
     /// for each stream, and more than `checkpoint_log_bytes`. Default 64 GiB.
     pub max_log_bytes: u64,
-    /// Longest time until a lazy commit's flush begins. Default 10 ms.
+    /// Longest time until a lazy commit's flush begins; less than 1 ms counts as 1 ms. Default 10
+    /// ms.
     pub lazy_interval: Duration,
     /// Longest time until the manifest states that a commit is durable, but for what storing it takes.
     /// What is stated cannot be missing unnoticed after a crash, whatever becomes of the log (see
@@ -121,6 +123,9 @@ pub struct Options {
     /// False runs everything on the callers' threads and refuses instead of waiting: repeatable tests.
     #[doc(hidden)]
     pub background: bool,
+    /// Where threads come from; tests refuse some.
+    #[doc(hidden)]
+    pub spawner: Spawner,
     /// A defect for tests to find.
     #[doc(hidden)]
     pub sabotage: Sabotage,
@@ -147,6 +152,7 @@ impl Default for Options {
             reference: false,
             recovery_threads: std::thread::available_parallelism().map_or(2, usize::from),
             background: true,
+            spawner: Spawner::default(),
             sabotage: Sabotage::None,
         }
     }

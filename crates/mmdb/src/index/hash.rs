@@ -3,6 +3,7 @@
 use crate::container::Rid;
 use crate::key::{KeyBuf, hash};
 use crate::memory::{Gauge, block};
+use crate::spawner::Spawner;
 use crate::sync::RwLock;
 use hashbrown::HashTable;
 use std::collections::BTreeSet;
@@ -225,7 +226,13 @@ impl HashIndex {
 
     /// Each thread takes every `threads`-th shard: it sorts its entries by shard, so that each shard is sized once and
     /// filled while it is in the cache.
-    pub(super) fn build(&self, entries: &[Vec<(KeyBuf, Rid)>], unique: bool, threads: usize) -> bool {
+    pub(super) fn build(
+        &self,
+        entries: &[Vec<(KeyBuf, Rid)>],
+        unique: bool,
+        threads: usize,
+        spawner: &Spawner,
+    ) -> bool {
         let threads = threads.clamp(1, SHARDS);
         let expect = entries.iter().map(Vec::len).sum::<usize>() * 5 / 4 / SHARDS + 4;
         let fill = |part: usize| {
@@ -263,12 +270,7 @@ impl HashIndex {
             }
             true
         };
-        std::thread::scope(|s| {
-            let fill = &fill;
-            let others: Vec<_> = (1..threads).map(|p| s.spawn(move || fill(p))).collect();
-            let first = fill(0);
-            others.into_iter().all(|t| t.join().unwrap_or(false)) && first
-        })
+        spawner.share(threads, fill).into_iter().all(|whole| whole)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::container::Rid;
 use crate::key::KeyBuf;
 use crate::memory::{Budget, Gauge};
 use crate::schema::{IndexDef, IndexKind};
+use crate::spawner::Spawner;
 use hash::HashIndex;
 use ordered::OrderedIndex;
 use std::collections::VecDeque;
@@ -94,9 +95,9 @@ impl Index {
     }
 
     /// Fills an empty index from unsorted entries on several threads. False if a unique key occurs twice.
-    pub(crate) fn build(&self, entries: Vec<Vec<(KeyBuf, Rid)>>, threads: usize) -> bool {
+    pub(crate) fn build(&self, entries: Vec<Vec<(KeyBuf, Rid)>>, threads: usize, spawner: &Spawner) -> bool {
         match &self.body {
-            Body::Hash(h) => h.build(&entries, self.distinct, threads),
+            Body::Hash(h) => h.build(&entries, self.distinct, threads, spawner),
             Body::Ordered(o) => o.build(entries.into_iter().flatten().collect()),
         }
     }

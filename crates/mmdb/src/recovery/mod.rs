@@ -18,6 +18,7 @@ use crate::manifest::{self, Epoch, Image, Inventory, Manifest};
 use crate::options::{MAX_STREAMS, Options};
 use crate::register::{Register, Stated};
 use crate::schema::{IndexDef, Logging};
+use crate::spawner::Spawner;
 use crate::table::{Space, TableInner};
 use buffer::Buffer;
 use replay::{Work, Worker};
@@ -115,7 +116,7 @@ fn check_options(o: &Options) -> Result<()> {
 }
 
 /// Opens or creates the database at `path`.
-pub(crate) fn open(path: &Path, options: Options) -> Result<Engine> {
+pub(crate) fn open(path: &Path, mut options: Options) -> Result<Engine> {
     check_options(&options)?;
     if options.reference {
         let space = Arc::new(Space::new(options.container_bytes, options.memory_limit));
@@ -378,7 +379,8 @@ fn load(
     for t in tables.iter().flatten() {
         let wanted =
             |i: &IndexDef| options.sabotage != Sabotage::NoUniqueIndex || !i.unique || i.name == "primary";
-        build_some_indexes(t, options.recovery_threads, salvage.then_some(&mut problems), wanted)?;
+        let problems = salvage.then_some(&mut problems);
+        build_some_indexes(t, options.recovery_threads, &options.spawner, problems, wanted)?;
         t.collect_free();
     }
     report.index_time = began.elapsed();
@@ -450,12 +452,7 @@ fn load_images(
             }
         }
     };
-    std::thread::scope(|s| {
-        for _ in 1..options.recovery_threads.min(c.images.len()) {
-            s.spawn(load);
-        }
-        load();
-    });
+    options.spawner.share(options.recovery_threads.clamp(1, c.images.len()), |_| load());
     let failed = failed.into_inner().unwrap_or_default();
     match problems {
         None => failed.into_iter().next().map_or(Ok(()), Err),
@@ -606,13 +603,31 @@ impl<'a> Replay<'a> {
         }
         std::thread::scope(|scope| {
             let (tx, rx) = sync_channel::<Result<Scanned>>(1);
+            let (mut readers, mut unread) = (Vec::new(), Vec::new());
             for i in 0..count {
                 let tx = tx.clone();
                 // A send fails only if the receiver has failed and gone.
-                scope.spawn(move || read(i, &mut |s| tx.send(s).is_ok()));
+                match options.spawner.spawn_scoped(scope, move || read(i, &mut |s| tx.send(s).is_ok())) {
+                    Ok(reader) => readers.push(reader),
+                    Err(_) => unread.push(i),
+                }
             }
             drop(tx);
-            rx.into_iter().try_for_each(|s| one(self, s))
+            let mut done = rx.iter().try_for_each(|s| one(self, s));
+            drop(rx);
+            // Streams that have got no thread are read by this one.
+            for i in unread {
+                if done.is_ok() {
+                    read(i, &mut |s| {
+                        done = one(self, s);
+                        done.is_ok()
+                    });
+                }
+            }
+            for reader in readers {
+                reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            }
+            done
         })
     }
 
@@ -667,7 +682,7 @@ impl<'a> Replay<'a> {
         if let [only] = &mut self.workers[..] {
             only.apply(&now)?;
         } else {
-            on_threads(&mut self.workers, |w| w.apply(&now))?;
+            on_threads(&self.options.spawner, &mut self.workers, |w| w.apply(&now))?;
         }
         // What still waits for the horizon keeps its segment.
         let done = now.into_iter().filter_map(|w| Arc::into_inner(w.segment));
@@ -714,7 +729,7 @@ impl<'a> Replay<'a> {
                 w.finish(self.salvage.then_some(&mut *problems))?;
             }
         } else {
-            on_threads(&mut self.workers, |w| w.finish(None))?;
+            on_threads(&self.options.spawner, &mut self.workers, |w| w.finish(None))?;
         }
         report.records = self.workers.iter().map(|w| w.records).sum();
         report.frames = self.frames;
@@ -724,36 +739,29 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// Lets every worker do its part on a thread of its own; the first error.
+/// Lets every worker do its part, on a thread of its own if it can have one; the first error.
 fn on_threads<'a>(
+    spawner: &Spawner,
     workers: &mut [Worker<'a>],
     part: impl Fn(&mut Worker<'a>) -> Result<()> + Sync,
 ) -> Result<()> {
-    std::thread::scope(|s| {
-        let part = &part;
-        let handles: Vec<_> = workers.iter_mut().map(|w| s.spawn(move || part(w))).collect();
-        let mut done = Ok(());
-        for h in handles {
-            done = done.and(h.join().unwrap_or(Err(Error::Closed)));
-        }
-        done
-    })
+    let workers: Vec<_> = workers.iter_mut().map(Mutex::new).collect();
+    let done = spawner
+        .share(workers.len(), |i| part(&mut workers[i].lock().unwrap_or_else(PoisonError::into_inner)));
+    done.into_iter().collect()
 }
 
 type Entries = Vec<Vec<(KeyBuf, Rid)>>;
 
 /// Fills the indexes of a table from its containers.
-pub(crate) fn build_indexes(
-    t: &TableInner,
-    threads: usize,
-    problems: Option<&mut Vec<String>>,
-) -> Result<()> {
-    build_some_indexes(t, threads, problems, |_| true)
+pub(crate) fn build_indexes(t: &TableInner, threads: usize, spawner: &Spawner) -> Result<()> {
+    build_some_indexes(t, threads, spawner, None, |_| true)
 }
 
 fn build_some_indexes(
     t: &TableInner,
     threads: usize,
+    spawner: &Spawner,
     problems: Option<&mut Vec<String>>,
     wanted: impl Fn(&IndexDef) -> bool,
 ) -> Result<()> {
@@ -792,18 +800,7 @@ fn build_some_indexes(
             }
         }
     };
-    let mut parts: Vec<Entries> = std::thread::scope(|s| {
-        let others: Vec<_> = (1..threads).map(|_| s.spawn(collect)).collect();
-        let mut all = vec![collect()];
-        for other in others {
-            match other.join() {
-                Ok(entries) => all.push(entries),
-                // Rows would be missing in the indexes.
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        all
-    });
+    let mut parts: Vec<Entries> = spawner.share(threads, |_| collect());
     let name: &Path = t.schema.name.as_ref();
     let bad = bad.into_inner().unwrap_or_default();
     match problems {
@@ -824,7 +821,7 @@ fn build_some_indexes(
     }
     for (i, index) in t.indexes.iter().enumerate().filter(|(_, index)| wanted(&index.def)) {
         let lists = parts.iter_mut().map(|p| std::mem::take(&mut p[i])).collect();
-        if !index.build(lists, threads) {
+        if !index.build(lists, threads, spawner) {
             return Err(Error::corrupt(name, 0, format!("two rows share a key of index {}", index.def.name)));
         }
     }
