@@ -9,12 +9,13 @@ use crate::identity::Identity;
 use crate::log::mark::{self, Mark};
 use crate::log::{Sabotage, segment};
 use crate::manifest::{self, Image, Inventory, Manifest, Published};
-use crate::medium::Medium;
+use crate::medium::{Entry, Medium};
 use crate::recovery::buffer::Buffer;
 use crate::recovery::scan;
 use crate::recovery::survey::{LOCK, Locks, Purpose, Survey, check_places};
 use crate::schema::Logging;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Refuses a directory that holds anything.
 pub(crate) fn require_empty(medium: &dyn Medium, to: &Path) -> Result<()> {
@@ -29,7 +30,12 @@ pub(crate) fn require_empty(medium: &dyn Medium, to: &Path) -> Result<()> {
 impl Engine {
     pub(crate) fn backup(&self, to: &Path) -> Result<()> {
         let medium = &*self.options.medium;
+        if self.options.reference {
+            let reason = "a database that is opened with `reference` logs nothing and cannot be backed up";
+            return Err(Error::Schema { table: "(options)".into(), reason: reason.into() });
+        }
         self.log.check()?;
+        let to = &*medium.absolute(to).map_err(Error::io("find the place of", to))?;
         // Keeps checkpoints from recycling segments meanwhile.
         let _admin = self.admin.lock();
         let dirs: Vec<_> = (0..self.log.streams.len()).map(|i| to.join(format!("log-{i}"))).collect();
@@ -142,6 +148,10 @@ pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &crate::Op
         let names = medium.list(a).map_err(Error::io("list", a))?;
         let ours = [LOCK, mark::NAME, manifest::NAME];
         for n in names.iter().filter(|n| !ours.contains(&n.as_str())) {
+            // What a link leads to is no part of the backup.
+            if medium.entry(&a.join(n)).map_err(Error::io("look at", &a.join(n)))? == Some(Entry::Symlink) {
+                continue;
+            }
             copy(medium, &a.join(n), &b.join(n))?;
         }
         // Before its first opening a database has no marks.
@@ -166,5 +176,27 @@ fn copy(medium: &dyn Medium, from: &Path, to: &Path) -> Result<()> {
         }
         target.write_at(at, &b[..n]).map_err(Error::io("write", to))?;
         at += n as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::medium::{Medium, MemoryMedium};
+    use crate::{Database, Error, Options};
+    use std::sync::Arc;
+
+    /// A database without a log wrote a backup that no opening accepted: found out when it is
+    /// needed. Now nothing is written.
+    #[test]
+    fn a_database_without_a_log_refuses_to_be_backed_up() {
+        let disk = MemoryMedium::new();
+        let o = Options { medium: Arc::new(disk.clone()), reference: true, ..Options::in_memory() };
+        let db = Database::open("/db", o).unwrap();
+        let refused = db.backup("/copy").unwrap_err();
+        assert!(
+            matches!(&refused, Error::Schema { reason, .. } if reason.contains("reference")),
+            "{refused}"
+        );
+        assert!(disk.list("/copy".as_ref()).unwrap().is_empty());
     }
 }

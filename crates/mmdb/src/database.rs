@@ -498,7 +498,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`].
+    /// [`Error::Io`]; [`Error::Schema`] of a database that is opened with [`Options::reference`],
+    /// which has no log.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<()> {
         self.0.engine.backup(to.as_ref())
     }

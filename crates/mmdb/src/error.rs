@@ -193,6 +193,15 @@ pub enum Error {
         /// What is wrong with it, and what to do.
         reason: String,
     },
+    /// A file is not one that a database may use: it has other names, or is a link. Nothing was
+    /// changed.
+    #[error("{}: {reason}", .file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it, and what to do.
+        reason: String,
+    },
     /// A call to the operating system failed.
     #[error("{op} {}: {source}", .file.display())]
     Io {
@@ -236,6 +245,10 @@ impl Error {
 
     pub(crate) fn directory(dir: &Path, reason: impl Into<String>) -> Error {
         Error::Directory { dir: dir.to_path_buf(), reason: reason.into() }
+    }
+
+    pub(crate) fn file(file: &Path, reason: impl Into<String>) -> Error {
+        Error::File { file: file.to_path_buf(), reason: reason.into() }
     }
 
     pub(crate) fn corrupt(file: &Path, offset: u64, what: impl Into<String>) -> Error {

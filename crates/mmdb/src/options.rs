@@ -68,7 +68,9 @@ pub struct Options {
     pub medium: Arc<dyn Medium>,
     /// Number of log streams, at least 1. Several pay with several devices. Default 1.
     pub streams: usize,
-    /// Directory of each stream; those not given are `log-N` in the database's directory. The paths are not kept: who moves a directory
+    /// Directory of each stream; those not given are `log-N` in the database's directory. The paths
+    /// are not kept (but a relative one is of the working directory at the opening, whatever that
+    /// is later): who moves a directory
     /// names the new place here. Each belongs to one stream of one database, which its file `STREAM` says; any other is refused.
     pub stream_dirs: Vec<PathBuf>,
     /// Size of a log segment, bytes; a multiple of 4096, at least 16 KiB. A transaction's log record lies in one segment, so
@@ -116,7 +118,8 @@ pub struct Options {
     /// Whether one flush serves all commits waiting. False is for measuring what that is worth. Default true.
     pub group_commit: bool,
     /// No locking and no logging at all, whatever the tables say: the reference of what transactions cost. Nothing
-    /// is read or written. Threads that write the same keys at once can break unique constraints. Default false.
+    /// is read or written, so [`crate::Database::backup`] is refused. Threads that write the same
+    /// keys at once can break unique constraints. Default false.
     pub reference: bool,
     /// Threads that load, replay and index at start. Default: the machine's parallelism.
     pub recovery_threads: usize,

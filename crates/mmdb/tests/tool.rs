@@ -52,8 +52,13 @@ fn the_tool_shows_checks_dumps_and_salvages() {
     assert!(why.contains("segment-0000000001 is corrupt at offset 8192: commit 2 is missing"), "{why}");
     assert_eq!(mmdb(&["log", path]).status.code(), Some(1));
     let new = base.join("new");
-    let saved = text(&mmdb(&["salvage", path, new.to_str().unwrap()]));
+    let end = mmdb(&["salvage", path, new.to_str().unwrap()]);
+    let saved = text(&end);
     assert!(saved.starts_with("saved 1 rows, commits up to 1\nlost: "), "{saved}");
+    // It ended with 0, and a script that saved and deleted was told that all was well.
+    assert_eq!(end.status.code(), Some(1), "something was lost");
+    let end = mmdb(&["salvage", new.to_str().unwrap(), base.join("newer").to_str().unwrap()]);
+    assert_eq!((text(&end).as_str(), end.status.code()), ("saved 1 rows, commits up to 1\n", Some(0)));
     assert_eq!(
         text(&mmdb(&["dump", new.to_str().unwrap(), "message"])),
         "{\"id\":1,\"body\":\"say \\\"hi\\\"\\u000a\"}\n"

@@ -19,6 +19,7 @@ mmdb COMMAND DIRECTORY [ARGUMENT] [--stream DIRECTORY]...
   --stream DIR      directory of the next log stream, if it is not DIR/log-N
 
 The database must be closed. DIR and the log directories are only read. Exit code: 0 fine, 1 damaged or failed, 2 wrong usage.
+salvage ends with 1, too, if anything was lost; NEW has the rest.
 ";
 
 fn main() -> ExitCode {
@@ -174,7 +175,12 @@ fn save(dir: &Path, new: &Path, options: &Options, out: &mut impl Write) -> Done
     for p in &s.problems {
         writeln!(out, "lost: {p}")?;
     }
-    Ok(())
+    if s.problems.is_empty() {
+        return Ok(());
+    }
+    // A script must not take what is left for the whole.
+    out.flush()?;
+    Err(Failure::Damaged)
 }
 
 fn log(dir: &Path, options: &Options, out: &mut impl Write) -> Done {

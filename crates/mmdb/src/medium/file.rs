@@ -1,10 +1,11 @@
 //! A real file system: `pwrite`, `fdatasync`, `flock`.
 
-use super::{Medium, MediumFile};
+use super::{Entry, Medium, MediumFile};
+use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -156,7 +157,10 @@ impl Medium for FileMedium {
         };
         for entry in entries {
             let entry = entry?;
-            if entry.file_type()?.is_file()
+            let kind = entry.file_type()?;
+            // A link that leads nowhere is the name of a file that is not there.
+            let leads_to_file = || std::fs::metadata(entry.path()).map_or(true, |there| there.is_file());
+            if (kind.is_file() || kind.is_symlink() && leads_to_file())
                 && let Ok(name) = entry.file_name().into_string()
             {
                 names.push(name);
@@ -183,6 +187,43 @@ impl Medium for FileMedium {
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
             Err(e) => Err(e),
         }
+    }
+
+    fn lock_dir(&self, dir: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        use rustix::io::Errno;
+        let opened =
+            match OpenOptions::new().read(true).custom_flags(OFlags::DIRECTORY.bits() as i32).open(dir) {
+                Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                    return Ok(None);
+                }
+                opened => opened?,
+            };
+        match locked(opened) {
+            // Network file systems lock only what can be opened for writing; then the lock file has
+            // to do.
+            Err(e)
+                if [Errno::BADF, Errno::NOLCK, Errno::OPNOTSUPP, Errno::INVAL, Errno::NOSYS]
+                    .iter()
+                    .any(|errno| e.raw_os_error() == Some(errno.raw_os_error())) =>
+            {
+                Ok(None)
+            }
+            done => done.map(Some),
+        }
+    }
+
+    fn entry(&self, path: &Path) -> io::Result<Option<Entry>> {
+        match std::fs::symlink_metadata(path) {
+            Ok(there) if there.is_file() => Ok(Some(Entry::File { names: there.nlink() })),
+            Ok(there) if there.is_symlink() => Ok(Some(Entry::Symlink)),
+            Ok(_) => Ok(Some(Entry::Other)),
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
+        std::path::absolute(path)
     }
 
     fn resolve(&self, path: &Path) -> PathBuf {

@@ -21,10 +21,31 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// What a name in a directory stands for, links not followed.
+///
+/// ```
+/// use mmdb::medium::{Entry, FileMedium, Medium};
+/// assert_eq!(FileMedium.entry(&std::env::temp_dir().join("mmdb: no such name"))?, None);
+/// assert_eq!(FileMedium.entry("/dev/null".as_ref())?, Some(Entry::Other));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A file, and how many names it has: hard links are other names of the same bytes.
+    File {
+        /// At least 1.
+        names: u64,
+    },
+    /// A symbolic link, wherever it leads.
+    Symlink,
+    /// A directory, a device, a pipe.
+    Other,
+}
+
 /// A place that holds directories of files.
 ///
 /// ```
-/// use mmdb::medium::{Medium, MemoryMedium};
+/// use mmdb::medium::{Entry, Medium, MemoryMedium};
 /// use std::path::Path;
 /// let m = MemoryMedium::new();
 /// m.create_dir(Path::new("/d"))?;
@@ -36,11 +57,15 @@ use std::sync::Arc;
 /// assert_eq!(m.list(Path::new("/d"))?, ["b"]);
 /// assert_eq!(m.open(Path::new("/d/b"))?.len()?, 5);
 /// assert_eq!(m.open_to_read(Path::new("/d/b"))?.len()?, 5);
+/// assert_eq!(m.entry(Path::new("/d/b"))?, Some(Entry::File { names: 1 }));
 /// m.remove(Path::new("/d/b"))?;
+/// assert_eq!(m.entry(Path::new("/d/b"))?, None);
 /// let ours = m.lock(Path::new("/d/LOCK"))?;
 /// assert!(m.lock(Path::new("/d/LOCK")).is_err(), "one at a time");
 /// assert!(m.lock_existing(Path::new("/d/LOCK")).is_err());
+/// assert!(m.lock_dir(Path::new("/d"))?.is_none(), "directories have no lock but that of their file");
 /// assert_eq!(m.resolve(Path::new("/d")), Path::new("/d"), "no links here");
+/// assert_eq!(m.absolute(Path::new("d"))?, Path::new("d"), "no working directory either");
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait Medium: Send + Sync + Debug {
@@ -61,7 +86,8 @@ pub trait Medium: Send + Sync + Debug {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Names of the files in a directory, sorted; empty if the directory does not exist.
+    /// Names of the files in a directory, sorted, those that are symbolic links too; empty if the
+    /// directory does not exist.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Takes the exclusive right to use a database; `WouldBlock` if another holds it. Dropping gives it back.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
@@ -69,6 +95,27 @@ pub trait Medium: Send + Sync + Debug {
     /// whose locks are no files.
     fn lock_existing(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
         self.lock(path).map(Some)
+    }
+    /// Takes the exclusive right to use a directory, whatever becomes of the files in it;
+    /// `WouldBlock` if another holds it, `None` if there is no such directory or it cannot be
+    /// locked. The default is for media whose locks cannot be removed.
+    fn lock_dir(&self, dir: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
+        let _ = dir;
+        Ok(None)
+    }
+    /// What is there under a name; `None` if nothing is. The default is for media that know no
+    /// links.
+    fn entry(&self, path: &Path) -> io::Result<Option<Entry>> {
+        match self.open_to_read(path) {
+            Ok(_) => Ok(Some(Entry::File { names: 1 })),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+    /// The path from the root, so that it stays the same place when the process changes its working
+    /// directory. Links stay as they are. The default is for media without a working directory.
+    fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(path.to_path_buf())
     }
     /// The one name of a place that has several, as far as it exists: without links, `.` and `..`. The default is for media where
     /// every place has one name.

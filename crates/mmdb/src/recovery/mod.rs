@@ -118,6 +118,10 @@ fn check_options(o: &Options) -> Result<()> {
 /// Opens or creates the database at `path`.
 pub(crate) fn open(path: &Path, mut options: Options) -> Result<Engine> {
     check_options(&options)?;
+    // The process may change its working directory while the database is open.
+    let absolute = |p: &Path| options.medium.absolute(p).map_err(Error::io("find the place of", p));
+    let path = &absolute(path)?;
+    options.stream_dirs = options.stream_dirs.iter().map(|d| absolute(d)).collect::<Result<_>>()?;
     if options.reference {
         let space = Arc::new(Space::new(options.container_bytes, options.memory_limit));
         let register = Register::new(path, &options, options.container_bytes, Stated::nothing());

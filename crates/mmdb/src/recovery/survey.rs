@@ -9,7 +9,7 @@ use crate::identity::Life;
 use crate::log::mark::{self, Mark};
 use crate::log::segment;
 use crate::manifest::{self, Inventory, Manifest};
-use crate::medium::Medium;
+use crate::medium::{Entry, Medium};
 use crate::options::Options;
 use crate::recovery::scan;
 use std::collections::BTreeMap;
@@ -47,36 +47,68 @@ pub(crate) struct Home {
 pub(crate) struct Locks(BTreeMap<PathBuf, Box<dyn Send + Sync>>);
 
 impl Locks {
-    /// Locks a directory without writing. False if that takes a file that is not there.
-    fn take_existing(&mut self, medium: &dyn Medium, dir: &Path) -> Result<bool> {
+    /// Locks a directory as far as that writes nothing: itself, and the file if it is there.
+    fn take_existing(&mut self, medium: &dyn Medium, dir: &Path) -> Result<()> {
+        self.take_dir(medium, dir)?;
         let file = dir.join(LOCK);
-        if self.0.contains_key(&file) {
-            return Ok(true);
+        if !self.0.contains_key(&file)
+            && let Some(lock) = medium.lock_existing(&file).map_err(|e| refusal(medium, &file, e))?
+        {
+            self.0.insert(file, lock);
         }
-        let lock = medium.lock_existing(&file).map_err(|e| refusal(&file, e))?;
-        Ok(lock.map(|lock| self.0.insert(file, lock)).is_some())
+        Ok(())
+    }
+
+    /// Locks the directory itself, for a file can be removed and made again while its lock is held:
+    /// then there were two.
+    fn take_dir(&mut self, medium: &dyn Medium, dir: &Path) -> Result<()> {
+        if !self.0.contains_key(dir)
+            && let Some(lock) = medium.lock_dir(dir).map_err(|e| refusal(medium, dir, e))?
+        {
+            self.0.insert(dir.to_path_buf(), lock);
+        }
+        Ok(())
     }
 
     /// Locks a directory. False if it was locked before.
     pub(crate) fn take(&mut self, medium: &dyn Medium, dir: &Path) -> Result<bool> {
+        self.take_dir(medium, dir)?;
         let file = dir.join(LOCK);
         if self.0.contains_key(&file) {
             return Ok(false);
         }
-        let lock = medium.lock(&file).map_err(|e| refusal(&file, e))?;
+        let lock = medium.lock(&file).map_err(|e| refusal(medium, &file, e))?;
         self.0.insert(file, lock);
         Ok(true)
     }
 }
 
-fn refusal(file: &Path, e: io::Error) -> Error {
-    let e = match e.kind() {
-        io::ErrorKind::WouldBlock => {
-            io::Error::new(e.kind(), "the directory is in use by a database that is open, or was given twice")
+fn refusal(medium: &dyn Medium, file: &Path, e: io::Error) -> Error {
+    let what = match (e.kind(), medium.entry(file)) {
+        (io::ErrorKind::WouldBlock, Ok(Some(Entry::File { names }))) if names > 1 => shared(names),
+        (io::ErrorKind::WouldBlock, _) => {
+            "the directory is in use by a database that is open, or was given twice".to_owned()
         }
-        _ => e,
+        _ => return Error::io("lock", file)(e),
     };
-    Error::io("lock", file)(e)
+    Error::io("lock", file)(io::Error::new(e.kind(), what))
+}
+
+/// Why a file with so many names must not be written to.
+fn shared(names: u64) -> String {
+    format!(
+        "the file has {names} names (hard links, as `cp -al` makes): whoever opens one copy overwrites the other. Make a copy of its own \
+         (`cp -a`, without -l) and open that, or delete the other names"
+    )
+}
+
+/// Refuses a file that is written in place and has other names, in copies that were meant to stay
+/// as they are.
+fn require_own(medium: &dyn Medium, path: &Path) -> Result<()> {
+    match medium.entry(path).map_err(Error::io("look at", path))? {
+        Some(Entry::File { names }) if names > 1 => Err(Error::file(path, shared(names))),
+        _ => Ok(()),
+    }
 }
 
 /// A database as it stands on the disk.
@@ -117,6 +149,9 @@ impl Survey {
                 ));
             }
         }
+        if purpose == Purpose::Open {
+            (0..2).try_for_each(|side| require_own(medium, &path.join(manifest::image_name(side))))?;
+        }
         let mut homes = Vec::new();
         // Who looks for a database that is not there should learn of a log that is.
         for i in 0..if manifest.is_none() { options.streams } else { count } {
@@ -133,6 +168,7 @@ impl Survey {
                 home.problems.insert(0, e);
                 home.is_ours = false;
             }
+            home.look_at_files(medium, purpose)?;
             homes.push(home);
         }
         Ok(Survey { manifest, homes })
@@ -190,8 +226,12 @@ impl Home {
         }
         self.is_ours = true;
         let missing = |n: u64, why: &str| {
-            let what = format!("the segment of stream {i} is missing: {why}");
-            Error::corrupt(&self.dir.join(segment::name(n)), 0, what)
+            let path = self.dir.join(segment::name(n));
+            let what = match medium.entry(&path) {
+                Ok(Some(_)) => format!("the segment of stream {i} is no file: {why}"),
+                _ => format!("the segment of stream {i} is missing: {why}"),
+            };
+            Error::corrupt(&path, 0, what)
         };
         let named = log.segments.iter().filter(|n| self.numbers.binary_search(n).is_err());
         let mut problems: Vec<Error> = named.map(|&n| missing(n, "MANIFEST names it")).collect();
@@ -204,6 +244,27 @@ impl Home {
             next = n + 1;
         }
         self.problems.append(&mut problems);
+        Ok(())
+    }
+
+    /// Whether the segments are files that only this database has: those that are opened are
+    /// overwritten and renamed.
+    fn look_at_files(&mut self, medium: &dyn Medium, purpose: Purpose) -> Result<()> {
+        for n in &self.numbers {
+            let path = self.dir.join(segment::name(*n));
+            match medium.entry(&path).map_err(Error::io("look at", &path))? {
+                Some(Entry::Symlink) => {
+                    let what = "this is a symbolic link, and a segment must be a file: its name is made durable with its directory, renamed and \
+                                removed. Move the file itself back here, or move the whole directory and name its new place in \
+                                `stream_dirs` (mmdb: --stream)";
+                    self.problems.push(Error::file(&path, what));
+                }
+                Some(Entry::File { names }) if names > 1 && purpose == Purpose::Open => {
+                    self.problems.push(Error::file(&path, shared(names)));
+                }
+                _ => {}
+            }
+        }
         Ok(())
     }
 
