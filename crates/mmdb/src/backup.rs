@@ -14,6 +14,7 @@ use crate::recovery::buffer::Buffer;
 use crate::recovery::scan;
 use crate::recovery::survey::{LOCK, Locks, Purpose, Survey, check_places};
 use crate::schema::Logging;
+use crate::table::TableInner;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -49,8 +50,9 @@ impl Engine {
         let path = to.join(manifest::image_name(0));
         let file = medium.create(&path).map_err(Error::io("create", &path))?;
         let mut images = Vec::new();
-        let logged = self.live_tables().filter(|t| t.logging == Logging::Logged);
-        let logged = logged.flat_map(|t| t.containers.iter().map(move |(number, _)| (t.clone(), number)));
+        let logged = self.live_tables().into_iter().filter(|t| t.logging == Logging::Logged);
+        let numbers = |t: &Arc<TableInner>| t.containers.iter().map(|(number, _)| number).collect::<Vec<_>>();
+        let logged = logged.flat_map(|t| numbers(&t).into_iter().map(move |number| (t.clone(), number)));
         for (t, number) in moment.work().into_iter().chain(logged) {
             if let Some(c) = t.containers.get(number) {
                 let copy = {

@@ -130,7 +130,7 @@ impl<'a> Stepwise<'a> {
         let kept = |t: &&Arc<TableInner>| {
             t.logging == Logging::Logged || (volatile_too && t.logging == Logging::Volatile)
         };
-        for t in engine.live_tables().filter(kept) {
+        for t in engine.live_tables().iter().filter(|t| kept(t)) {
             work.extend(t.containers.iter().map(|(n, _)| (t.clone(), n)));
         }
         Ok(Stepwise {

@@ -196,10 +196,7 @@ impl Database {
             }
             _ => drop(e.state(&mut admin, next)?),
         }
-        e.names.write().insert(table.schema.name.clone(), id);
-        if !e.tables.put(id, table.clone()) {
-            return Err(Error::TableExists { table: table.schema.name.clone() });
-        }
+        e.enter_table(&table);
         Ok(Table(table))
     }
 
@@ -219,9 +216,8 @@ impl Database {
     /// [`Error::NoSuchTable`].
     pub fn table(&self, name: &str) -> Result<Table> {
         let e = &self.0.engine;
-        let id = e.names.read().get(name).copied();
-        let found = id.and_then(|id| e.tables.get(id)).filter(|t| t.is_live());
-        found.map(|t| Table(t.clone())).ok_or_else(|| Error::NoSuchTable { table: name.to_owned() })
+        let found = e.names.read().get(name).filter(|t| t.is_live()).cloned();
+        found.map(Table).ok_or_else(|| Error::NoSuchTable { table: name.to_owned() })
     }
 
     /// All tables, in order of creation.
@@ -236,10 +232,12 @@ impl Database {
     /// ```
     #[must_use]
     pub fn tables(&self) -> Vec<Table> {
-        self.0.engine.live_tables().map(|t| Table(t.clone())).collect()
+        self.0.engine.live_tables().into_iter().map(Table).collect()
     }
 
-    /// Drops a table and its rows, durably. Waits for transactions that use it.
+    /// Drops a table and its rows, durably; the last handle on it frees what is left of it. Waits
+    /// for transactions that use it, as [`Database::run`] does; among those that want the table its
+    /// turn comes by its age.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Options, Schema};
@@ -252,13 +250,13 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Deadlock`] if the table stays busy; [`Error::NoSuchTable`], also for a handle of another database or opening.
+    /// [`Error::LockTimeout`] if the table is still busy after [`Options::lock_timeout`];
+    /// [`Error::NoSuchTable`], also for a handle of another database or opening.
     pub fn drop_table(&self, table: &Table) -> Result<()> {
         let e = &self.0.engine;
         // A handle of another database, or of an earlier opening, has a number that is somebody else's here.
         let mine = e.table_of(table)?;
-        let mut tx = self.begin()?;
-        tx.lock_table(mine, Mode::Exclusive)?;
+        let tx = self.locked_whole(mine)?;
         let mut admin = e.admin.lock();
         // While this waited for a checkpoint, a fill or another drop may have taken the table.
         if !mine.life.begin_drop() {
@@ -268,13 +266,29 @@ impl Database {
             mine.life.give_up_drop();
             return Err(e);
         }
-        let mut names = e.names.write();
-        if names.get(table.name()) == Some(&mine.id) {
-            names.remove(table.name());
-        }
-        drop(names);
+        // Who waits in line for the table learns that it is gone, and leaves it, while it can still
+        // be found.
+        drop(tx);
+        e.forget_table(mine);
         mine.discard_rows();
         Ok(())
+    }
+
+    /// A transaction that has the whole table for itself. Whoever is older and in the way is waited
+    /// for.
+    fn locked_whole(&self, table: &TableInner) -> Result<Transaction<'_>> {
+        let e = &self.0.engine;
+        let age = e.ages.fetch_add(1, Ordering::Relaxed);
+        let mut retries = Retries::default();
+        loop {
+            let mut tx = self.begin_aged(age)?;
+            let Err(error) = tx.lock_table(table, Mode::Exclusive) else { return Ok(tx) };
+            // Where nobody waits there is one thread, and nobody would go out of the way.
+            let refusal = tx.take_refusal().filter(|_| e.options.background).ok_or(error)?;
+            // It must hold nothing while it waits: that is what wait-die is for.
+            drop(tx);
+            retries.after(refusal, e)?;
+        }
     }
 
     /// Makes it durable that a table, which nobody uses any more, is dropped.

@@ -1,9 +1,8 @@
 //! What all parts of an open database share.
 
-use crate::append_list::AppendList;
 use crate::cache_line::CacheLine;
 use crate::checkpoint::Admin;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::key::mix;
 use crate::lock::LockManager;
 use crate::log::{Anchor, Log};
@@ -12,6 +11,7 @@ use crate::recovery::RecoveryReport;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::table::{Space, Table, TableInner};
+use crate::tables::Tables;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,11 +41,11 @@ pub(crate) struct Engine {
     anchors: [Anchor; GATES],
     pub(crate) locks: LockManager,
     pub(crate) space: Arc<Space>,
-    pub(crate) tables: AppendList<Arc<TableInner>>,
-    pub(crate) names: RwLock<HashMap<String, u32>>,
-    /// Commits pass it shared from their append to the end of their application; closing it for a moment gives a
-    /// commit number up to which everything is applied.
-    gates: [CacheLine<RwLock<()>>; GATES],
+    /// Tables that exist, those that are being filled too.
+    pub(crate) names: RwLock<HashMap<String, Arc<TableInner>>>,
+    /// Commits pass it shared until they are applied; closing it for a moment gives a commit number
+    /// up to which everything is applied. Who is inside finds the tables there.
+    gates: [CacheLine<RwLock<Tables>>; GATES],
     pub(crate) ages: CacheLine<AtomicU64>,
     /// Checkpoints, schema changes and backups, one at a time.
     pub(crate) admin: Mutex<Admin>,
@@ -94,9 +94,8 @@ impl Engine {
             anchors: std::array::from_fn(|_| Arc::new(CacheLine(log.clone()))),
             log,
             space,
-            tables: AppendList::new(),
             names: RwLock::new(HashMap::new()),
-            gates: [const { CacheLine(RwLock::new(())) }; GATES],
+            gates: Default::default(),
             ages: CacheLine(AtomicU64::new(1)),
             admin: Mutex::new(admin),
             counters: Counters::default(),
@@ -109,7 +108,8 @@ impl Engine {
         self.anchors[stripe % GATES].clone()
     }
 
-    pub(crate) fn enter(&self, stripe: usize) -> RwLockReadGuard<'_, ()> {
+    /// Passes the gate. Nobody may wait for a transaction or pass it again before he has left it.
+    pub(crate) fn enter(&self, stripe: usize) -> RwLockReadGuard<'_, Tables> {
         self.gates[stripe % GATES].read()
     }
 
@@ -120,30 +120,46 @@ impl Engine {
 
     /// Does `f` at a moment when no commit is half applied.
     pub(crate) fn quiesced<T>(&self, f: impl FnOnce() -> T) -> T {
-        let closed: Vec<RwLockWriteGuard<'_, ()>> = self.gates.iter().map(|g| g.write()).collect();
+        let closed: Vec<RwLockWriteGuard<'_, Tables>> = self.gates.iter().map(|g| g.write()).collect();
         let done = f();
         drop(closed);
         done
     }
 
-    pub(crate) fn table(&self, id: u32) -> Result<&Arc<TableInner>> {
-        self.tables.get(id).ok_or_else(|| Error::NoSuchTable { table: format!("number {id}") })
+    /// The table inside a handle, if it is one of this opening, and there.
+    pub(crate) fn table_of<'t>(&self, handle: &'t Table) -> Result<&'t Arc<TableInner>> {
+        // A number is given once in a database, and every opening has a space of its own.
+        if !Arc::ptr_eq(&handle.0.space, &self.space) {
+            return Err(handle.0.gone());
+        }
+        handle.0.alive().map(|()| &handle.0)
     }
 
-    /// The table inside a handle, if it is the very one of that number here, and there.
-    pub(crate) fn table_of(&self, handle: &Table) -> Result<&Arc<TableInner>> {
-        let mine = self.tables.get(handle.0.id).filter(|mine| Arc::ptr_eq(mine, &handle.0));
-        let mine = mine.ok_or_else(|| Error::NoSuchTable { table: handle.name().to_owned() })?;
-        mine.alive().map(|()| mine)
+    /// Lets everybody find a table: first by its number, as who has got a handle must.
+    pub(crate) fn enter_table(&self, table: &Arc<TableInner>) {
+        self.gates.iter().for_each(|g| g.write().put(table));
+        self.names.write().insert(table.schema.name.clone(), table.clone());
+    }
+
+    /// Forgets a table that is dropped: it goes with its last handle.
+    pub(crate) fn forget_table(&self, table: &TableInner) {
+        let mut names = self.names.write();
+        if names.get(&table.schema.name).is_some_and(|there| there.id == table.id) {
+            names.remove(&table.schema.name);
+        }
+        drop(names);
+        self.gates.iter().for_each(|g| g.write().remove(table.id));
     }
 
     /// Locks held or waited for now.
     pub(crate) fn locks_held(&self) -> usize {
-        self.locks.len() + self.tables.iter().map(|(_, t)| t.lock.len()).sum::<usize>()
+        self.locks.len() + self.live_tables().iter().map(|t| t.lock.len()).sum::<usize>()
     }
 
-    /// Tables that exist.
-    pub(crate) fn live_tables(&self) -> impl Iterator<Item = &Arc<TableInner>> {
-        self.tables.iter().map(|(_, t)| t).filter(|t| t.is_live())
+    /// Tables that exist, in order of creation.
+    pub(crate) fn live_tables(&self) -> Vec<Arc<TableInner>> {
+        let mut tables: Vec<_> = self.names.read().values().filter(|t| t.is_live()).cloned().collect();
+        tables.sort_unstable_by_key(|t| t.id);
+        tables
     }
 }

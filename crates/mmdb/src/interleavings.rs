@@ -195,6 +195,74 @@ fn a_row_that_moves_is_never_missed() {
     }
 }
 
+/// Whoever waits for a table that is dropped meanwhile, for rows of it or all of it, learns that it
+/// is gone: nobody is left in line for good.
+#[test]
+fn nobody_waits_for_a_dropped_table() {
+    let (done, gone) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let counts = (done.clone(), gone.clone());
+    explore(7, 2000, move || {
+        let db = Database::open("/db", options()).unwrap();
+        let t = table(&db);
+        db.run(|tx| (0..2i64).try_for_each(|id| tx.insert(&t, &[id.into(), 0.into()]))).unwrap();
+        let client = |c: i64| {
+            let (db, t, done, gone) = (db.clone(), t.clone(), done.clone(), gone.clone());
+            spawn(move || {
+                let ended = match c {
+                    0 => db.drop_table(&t),
+                    1 => db.run(|tx| tx.scan(&t).map(|_| ())),
+                    2 => db.run(|tx| {
+                        tx.scan(&t).map(|_| ())?;
+                        tx.update(&t, &[0.into()], &[("n", 1.into())]).map(|_| ())
+                    }),
+                    _ => db.run(|tx| {
+                        tx.update(&t, &[0.into()], &[("n", 2.into())])?;
+                        tx.update(&t, &[1.into()], &[("n", 2.into())]).map(|_| ())
+                    }),
+                };
+                match ended {
+                    Ok(()) => drop(done.fetch_add(1, Ordering::Relaxed)),
+                    Err(Error::NoSuchTable { .. }) if c > 0 => drop(gone.fetch_add(1, Ordering::Relaxed)),
+                    Err(e) => panic!("client {c}: {e}"),
+                }
+            })
+        };
+        let clients: Vec<_> = (0..4).map(client).collect();
+        clients.into_iter().for_each(|c| c.join().unwrap());
+        assert_eq!((db.tables().len(), db.locks_held()), (0, 0));
+    });
+    let (done, gone) = (counts.0.load(Ordering::Relaxed), counts.1.load(Ordering::Relaxed));
+    assert!(done > 2500 && gone > 500, "{done} done, {gone} met no table");
+}
+
+/// Upserts of one row without locks never report a duplicate: whoever was second runs again and
+/// replaces. They once failed with `DuplicateKey`, of the primary key, which an upsert cannot
+/// violate, or of a unique one that the row itself had.
+#[test]
+fn upserts_of_one_row_without_locks_meet_no_duplicate() {
+    explore(6, 3000, || {
+        let db = Database::open("/db", options()).unwrap();
+        let s = Schema::new("t").column("id", ColumnType::Int64).column("u", ColumnType::Int64);
+        let s =
+            s.column("v", ColumnType::VarBytes(900)).unique_hash_index("by_u", &["u"]).locking(Locking::None);
+        let t = db.create_table(s.primary_key(&["id"])).unwrap();
+        // The lengths make the row move.
+        let clients: Vec<_> = [10, 300, 800]
+            .into_iter()
+            .map(|len| {
+                let (db, t) = (db.clone(), t.clone());
+                spawn(move || {
+                    let row = [Value::Int(1), Value::Int(7), Value::Bytes(&[7; 900][..len])];
+                    db.run(|tx| tx.upsert(&t, &row)).map(|_| ()).unwrap();
+                })
+            })
+            .collect();
+        clients.into_iter().for_each(|c| c.join().unwrap());
+        db.verify().unwrap();
+        assert_eq!(db.begin().unwrap().scan(&t).unwrap().count(), 1);
+    });
+}
+
 /// One transaction of [`locks_exclude_and_never_deadlock`].
 #[derive(Clone, Copy)]
 struct Claim {

@@ -60,6 +60,7 @@ mod sync;
 #[path = "sync/scheduled.rs"]
 mod sync;
 mod table;
+mod tables;
 mod tx;
 mod value;
 

@@ -27,6 +27,12 @@ impl Life {
         (state % STATES == LIVE).then_some(Span(state))
     }
 
+    /// Whether the table is dropped, or was about to be when its lock was last free: who gets the
+    /// lock and sees this sees it for good.
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.0.load(Ordering::Acquire) % STATES == DROPPED
+    }
+
     pub(crate) fn begin_fill(&self) -> bool {
         self.change(LIVE, |live| live + FILLED)
     }

@@ -49,7 +49,7 @@ pub(crate) struct Gauge {
 impl Gauge {
     /// A gauge that has `bytes` from the start.
     pub(crate) fn new(budget: &Arc<Budget>, bytes: usize) -> Gauge {
-        let gauge = Gauge { budget: budget.clone(), ..Gauge::default() };
+        let gauge = Gauge { bytes: AtomicI64::new(0), unsent: AtomicI64::new(0), budget: budget.clone() };
         gauge.add(bytes as i64);
         gauge
     }
@@ -70,6 +70,13 @@ impl Gauge {
     }
 }
 
+impl Drop for Gauge {
+    fn drop(&mut self) {
+        // What it counted is freed with it.
+        self.budget.add(*self.unsent.get_mut() - *self.bytes.get_mut());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +90,8 @@ mod tests {
             let exact: u64 = gauges.iter().map(Gauge::bytes).sum();
             assert!(exact.abs_diff(budget.used()) < 2 * STEP as u64);
         }
+        drop(gauges);
+        assert_eq!(budget.used(), 0);
     }
 
     #[test]

@@ -20,7 +20,7 @@ impl Engine {
         let wanted = self.options.sabotage != Sabotage::NoMoment;
         self.quiesced(|| {
             let mut containers = Vec::new();
-            for t in self.live_tables().filter(|t| t.logging == Logging::Checkpointed) {
+            for t in self.live_tables().into_iter().filter(|t| t.logging == Logging::Checkpointed) {
                 for (n, c) in t.containers.iter() {
                     if wanted {
                         c.want_before();

@@ -88,7 +88,7 @@ pub struct Stats {
 
 impl Stats {
     pub(crate) fn collect(e: &Engine) -> Stats {
-        let tables = e.live_tables().map(|t| TableStats {
+        let tables = e.live_tables().into_iter().map(|t| TableStats {
             name: t.schema.name.clone(),
             rows: t.rows(),
             containers: t.count_containers(),

@@ -493,3 +493,52 @@ fn without_locking_a_commit_notices_that_its_key_is_taken() {
         db.run(|tx| tx.delete(&t, &[1.into()])).unwrap();
     }
 }
+
+/// An upsert of a key that another transaction inserted meanwhile failed with `DuplicateKey`, which
+/// an upsert never means and nobody runs again. It is a conflict, after which it replaces the row.
+/// An insert does mean its key to be new.
+#[test]
+fn without_locks_an_upsert_that_comes_second_is_a_conflict_and_an_insert_a_duplicate() {
+    for unique in [false, true] {
+        let db = Database::open("/db", Options { background: false, ..Options::in_memory() }).unwrap();
+        let s = Schema::new("t").column("id", ColumnType::Int64).column("v", ColumnType::VarBytes(900));
+        let s = s.column("u", ColumnType::Int64).primary_key(&["id"]).locking(Locking::None);
+        let t = db.create_table(if unique { s.unique_hash_index("by_u", &["u"]) } else { s }).unwrap();
+        let row = |id: i64, len: usize| [id.into(), Value::Bytes(&[7; 900][..len]), id.into()];
+        // Of a new row, of one that the first has changed since so that it outgrew its slot, and of
+        // one that is gone again.
+        for id in 1..4i64 {
+            if id > 1 {
+                db.run(|tx| tx.insert(&t, &row(id, 10))).unwrap();
+            }
+            let mut second = db.begin().unwrap();
+            second.upsert(&t, &row(id, 700)).unwrap();
+            match id {
+                3 => db.run(|tx| tx.delete(&t, &[id.into()])).map(|_| ()).unwrap(),
+                _ => db.run(|tx| tx.upsert(&t, &row(id, 300))).map(|_| ()).unwrap(),
+            }
+            let e = second.commit().unwrap_err();
+            assert!(matches!(e, Error::Conflict { .. }) && e.is_retryable(), "{id}: {e}");
+            let mut runs = 0;
+            let replaced = db.run(|tx| {
+                runs += 1;
+                let there = tx.upsert(&t, &row(id, 700))?;
+                if runs == 1 {
+                    db.run(|tx| tx.upsert(&t, &row(id, 20)))?;
+                }
+                Ok::<_, Error>(there)
+            });
+            // In place or moved: the row that is there now is the second one's.
+            assert!(runs <= 2 && replaced.is_ok(), "{id}: {replaced:?} in {runs} runs");
+        }
+        // Grown after it was inserted, it is an insert still.
+        let mut second = db.begin().unwrap();
+        second.insert(&t, &row(9, 10)).unwrap();
+        second.upsert(&t, &row(9, 700)).unwrap();
+        db.run(|tx| tx.insert(&t, &row(9, 10))).unwrap();
+        let e = second.commit().unwrap_err();
+        assert!(matches!(&e, Error::DuplicateKey { constraint, .. } if constraint == "primary"), "{e}");
+        db.verify().unwrap();
+        assert_eq!(db.begin().unwrap().scan(&t).unwrap().count(), 4);
+    }
+}

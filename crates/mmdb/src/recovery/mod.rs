@@ -290,8 +290,7 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
     let locks: Box<dyn Send + Sync> = Box::new(l.locks);
     let engine = Engine::new(path.to_path_buf(), options, Arc::new(log), l.space, admin, Some(locks));
     for t in l.tables.iter().flatten() {
-        engine.names.write().insert(t.schema.name.clone(), t.id);
-        engine.tables.put(t.id, t.clone());
+        engine.enter_table(t);
     }
     *engine.recovered.lock() = l.report;
     // Before the first commit of this life: a crash in between just recovers again. When the shape of the log changes, the
@@ -834,7 +833,7 @@ fn build_some_indexes(
 
 /// Checks that every row is in every index once, and nothing else is.
 pub(crate) fn verify(e: &Engine) -> Result<()> {
-    e.live_tables().try_for_each(|t| verify_table(t))
+    e.live_tables().iter().try_for_each(|t| verify_table(t))
 }
 
 fn verify_table(t: &TableInner) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Commit: append, apply, unlock.
 //!
-//! 1. All locks are held. For tables without locking, the written keys are locked now, in order, for the commit only.
+//! 1. All locks are held. For tables without locking, the written keys are locked now, in order,
+//!    for the commit only. The gate is passed and left when all is applied.
 //! 2. The records are built from the slots as they are and the rows as they will be; the body's checksum is taken.
 //! 3. Inside the stream's critical section the frame gets its number and its place. Before this point every failure
 //!    leaves nothing behind; after it nothing can fail.
@@ -19,6 +20,7 @@ use crate::options::{Durability, LogKind};
 use crate::schema::{Locking, Logging};
 use crate::sync::atomic::Ordering;
 use crate::table::TableInner;
+use crate::tables::Tables;
 
 impl Transaction<'_> {
     /// Commits with the given durability; see [`Transaction::commit`].
@@ -45,33 +47,25 @@ impl Transaction<'_> {
         let lazy = durability == Durability::Lazy;
         let log = &self.db.log;
         // The reference mode has no concurrency control at all: what it leaves out is what it measures.
-        if !self.db.options.reference {
+        if self.unlocked && !self.db.options.reference {
             self.lock_unlocked_keys()?;
         }
-        let logged = self.build_body()?;
         let stream = self.lane % log.streams.len().max(1);
-        let gate = self.db.enter(self.stripe);
-        // A fill or a drop that began since the records were built waits for the gate to be left, or is seen here.
-        if let Err(e) = self.goes_through() {
-            drop(gate);
-            return Err(e);
-        }
-        let (gsn, batch) = if logged {
+        // A fill or a drop that begins from here on waits until this is applied; one that began
+        // before is seen. Whatever fails below leaves the gate before the transaction is undone.
+        let tables = self.db.enter(self.stripe);
+        self.goes_through(&tables)?;
+        let (gsn, batch) = if self.build_body(&tables)? {
             let crc = crc32c::crc32c(&self.s.body);
-            match log.streams[stream].append(log, &self.s.body, crc, !lazy) {
-                Ok((gsn, batch)) => (gsn, Some(batch)),
-                Err(e) => {
-                    drop(gate);
-                    return Err(e);
-                }
-            }
+            let (gsn, batch) = log.streams[stream].append(log, &self.s.body, crc, !lazy)?;
+            (gsn, Some(batch))
         } else {
             // What was read may not be durable yet; nobody may act on what a crash could take back.
             (log.last(), None)
         };
-        self.apply();
-        drop(gate);
-        self.unlock();
+        self.apply(&tables);
+        self.unlock(&tables);
+        drop(tables);
         self.open = false;
         self.db.counters.commits[self.stripe % crate::engine::GATES].fetch_add(1, Ordering::Relaxed);
         Ok(Ticket::new(self.db.anchor(self.stripe), batch, stream, gsn, lazy))
@@ -99,8 +93,10 @@ impl Transaction<'_> {
 
     /// Appends the lock names of the unique keys that are written in tables without locking.
     fn name_unlocked_keys(&self, names: &mut Vec<u64>) -> Result<()> {
+        // Left before the names are locked: their holders have to pass it.
+        let tables = self.db.enter(self.stripe);
         for w in self.s.writes.iter().filter(|w| w.change != Change::Dead) {
-            let t = self.db.table(w.table)?;
+            let t = tables.get(w.table)?;
             if t.locking != Locking::None {
                 continue;
             }
@@ -158,6 +154,11 @@ impl Transaction<'_> {
                 && rid != w.rid
                 && self.s.writes.by_rid(t.id, rid).is_none()
             {
+                if ix == 0 && w.replaces {
+                    // Run again, the row is there to be replaced.
+                    let key = t.layout.key_text(&self.s.arena[w.after.clone()], primary);
+                    return Err(Error::Conflict { table: t.schema.name.clone(), key });
+                }
                 return Err(self.duplicate(t, ix, w.after.clone()));
             }
         }
@@ -165,13 +166,14 @@ impl Transaction<'_> {
     }
 
     /// Checks what changes in tables without locking, and builds the frame's body. False if nothing is to be logged.
-    fn build_body(&mut self) -> Result<bool> {
+    fn build_body(&mut self, tables: &Tables) -> Result<bool> {
         let mut body = std::mem::take(&mut self.s.body);
         let mut k = std::mem::take(&mut self.s.key);
         body.clear();
         let kind = self.kind();
         let mut writes = self.s.writes.iter().filter(|w| w.change != Change::Dead);
-        let built = writes.try_for_each(|w| self.put_record(w, kind, &mut body, &mut k));
+        let built =
+            writes.try_for_each(|w| self.put_record(tables.get(w.table)?, w, kind, &mut body, &mut k));
         let logged = !body.is_empty();
         self.s.body = body;
         self.s.key = k;
@@ -179,9 +181,14 @@ impl Transaction<'_> {
     }
 
     /// Appends the record of one write to `body`, if its table is logged. `k` is a buffer.
-    fn put_record(&self, w: &Write, kind: Kind, body: &mut Vec<u8>, k: &mut Vec<u8>) -> Result<()> {
-        let t = self.db.table(w.table)?;
-        t.alive()?;
+    fn put_record(
+        &self,
+        t: &TableInner,
+        w: &Write,
+        kind: Kind,
+        body: &mut Vec<u8>,
+        k: &mut Vec<u8>,
+    ) -> Result<()> {
         let unlocked = t.locking == Locking::None && !self.db.options.reference;
         if t.logging != Logging::Logged && !unlocked {
             return Ok(());
@@ -216,10 +223,10 @@ impl Transaction<'_> {
 
     /// Whether every table that is written is in the life in which its slots were taken. Asked inside the gate, so that after this
     /// nothing of the transaction can be skipped.
-    fn goes_through(&self) -> Result<()> {
+    fn goes_through(&self, tables: &Tables) -> Result<()> {
         let mut last = None;
         for w in self.s.writes.iter().filter(|w| last.replace(w.table) != Some(w.table)) {
-            let t = self.db.table(w.table)?;
+            let t = tables.get(w.table)?;
             if !self.is_same(t) {
                 return Err(t.gone());
             }
@@ -253,8 +260,9 @@ impl Transaction<'_> {
             return Ok(());
         }
         let mut record = std::mem::take(&mut self.s.body);
+        let tables = self.db.enter(self.stripe);
         let mut size = |w: &Write| -> Result<u64> {
-            let t = self.db.table(w.table)?;
+            let t = tables.get(w.table)?;
             if t.logging != Logging::Logged || w.change == Change::Dead {
                 return Ok(0);
             }
@@ -286,13 +294,13 @@ impl Transaction<'_> {
     }
 
     /// Changes slots and indexes. Other transactions cannot see it half done: they lack the locks.
-    fn apply(&mut self) {
+    fn apply(&mut self, tables: &Tables) {
         let scrub = self.scrubs();
         let mut old = std::mem::take(&mut self.s.old);
         let mut k = std::mem::take(&mut self.s.key);
         for i in 0..self.s.writes.len() {
             let w = self.s.writes[i].clone();
-            let Ok(t) = self.db.table(w.table) else { continue };
+            let Ok(t) = tables.get(w.table) else { continue };
             let Ok(c) = t.container(w.rid) else { continue };
             if w.change == Change::Dead {
                 t.release(w.class, w.rid, self.stripe);
@@ -361,9 +369,9 @@ impl Transaction<'_> {
     /// Builds maps over a large write set.
     pub(super) fn index_writes(&mut self) {
         if self.s.writes.wants_maps() {
-            let db = self.db;
+            let tables = self.db.enter(self.stripe);
             let s = &mut *self.s;
-            s.writes.build_maps(|id| db.table(id).ok().map(|t| &**t), &s.arena);
+            s.writes.build_maps(|id| tables.get(id).ok(), &s.arena);
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::row::{Row, RowView};
 use crate::table::TableInner;
 use std::collections::VecDeque;
 use std::ops::{Bound, Range};
+use std::sync::Arc;
 
 /// Index entries fetched at a time: few at first, for who looks at the first row only, and four times as many each time.
 const BATCHES: std::ops::RangeInclusive<usize> = 4..=64;
@@ -33,7 +34,7 @@ const EXPECTED_MAX: usize = 1024;
 #[derive(Debug)]
 pub struct Cursor<'a, 'db> {
     tx: &'a Transaction<'db>,
-    table: &'db TableInner,
+    table: Arc<TableInner>,
     source: Source,
     own: VecDeque<(KeyBuf, Range<usize>)>,
     reverse: bool,
@@ -76,14 +77,14 @@ pub(crate) fn within(k: &KeyBuf, lower: &Bound<KeyBuf>, upper: &Bound<KeyBuf>) -
 }
 
 impl<'a, 'db> Cursor<'a, 'db> {
-    pub(super) fn empty(tx: &'a Transaction<'db>, table: &'db TableInner) -> Self {
+    pub(super) fn empty(tx: &'a Transaction<'db>, table: &Arc<TableInner>) -> Self {
         let source = Source::Places { container: u32::MAX, step: 1, batch: VecDeque::new() };
-        Cursor { tx, table, source, own: VecDeque::new(), reverse: false, row: Vec::new() }
+        Cursor { tx, table: table.clone(), source, own: VecDeque::new(), reverse: false, row: Vec::new() }
     }
 
     pub(super) fn ordered(
         tx: &'a Transaction<'db>,
-        table: &'db TableInner,
+        table: &Arc<TableInner>,
         index: usize,
         lower: Bound<KeyBuf>,
         upper: Bound<KeyBuf>,
@@ -98,10 +99,10 @@ impl<'a, 'db> Cursor<'a, 'db> {
         own.retain(|(k, _)| within(k, &lower, &upper));
         let (batch, want) = (VecDeque::new(), *BATCHES.start());
         let source = Source::Ordered { index, lower, upper, batch, want, done: false };
-        Ok(Cursor { tx, table, source, own: own.into(), reverse: false, row: Vec::new() })
+        Ok(Cursor { tx, table: table.clone(), source, own: own.into(), reverse: false, row: Vec::new() })
     }
 
-    pub(super) fn all(tx: &'a Transaction<'db>, table: &'db TableInner) -> Result<Self> {
+    pub(super) fn all(tx: &'a Transaction<'db>, table: &Arc<TableInner>) -> Result<Self> {
         if table.indexes[0].def.kind == crate::schema::IndexKind::Ordered {
             return Self::ordered(tx, table, 0, Bound::Unbounded, Bound::Unbounded);
         }
@@ -109,10 +110,10 @@ impl<'a, 'db> Cursor<'a, 'db> {
     }
 
     /// The rows in the containers from number `first` on, each `step`-th; the first part has the transaction's own.
-    pub(super) fn places(tx: &'a Transaction<'db>, table: &'db TableInner, first: u32, step: u32) -> Self {
+    pub(super) fn places(tx: &'a Transaction<'db>, table: &Arc<TableInner>, first: u32, step: u32) -> Self {
         let own = if first == 0 { own_entries(&tx.s.writes, table, 0, &tx.s.arena) } else { Vec::new() };
         let source = Source::Places { container: first, step, batch: VecDeque::new() };
-        Cursor { tx, table, source, own: own.into(), reverse: false, row: Vec::new() }
+        Cursor { tx, table: table.clone(), source, own: own.into(), reverse: false, row: Vec::new() }
     }
 
     /// The same rows from the last to the first; call it before the first row is taken.
@@ -165,7 +166,7 @@ impl<'a, 'db> Cursor<'a, 'db> {
         match &mut self.source {
             Source::Ordered { index, lower, upper, batch, want, done } => {
                 while batch.is_empty() && !*done {
-                    let t = self.table;
+                    let t = &*self.table;
                     t.indexes[*index].scan(lower, upper, *want, reverse, batch);
                     *done = batch.len() < *want;
                     *want = (*want * 4).min(*BATCHES.end());
@@ -218,9 +219,9 @@ impl<'a, 'db> Cursor<'a, 'db> {
     /// # Errors
     /// As the iterator's.
     pub fn next_with<T>(&mut self, read: impl FnOnce(RowView<'_>) -> T) -> Result<Option<T>> {
-        let layout = &self.table.layout;
         loop {
             self.fill();
+            let layout = &self.table.layout;
             let reverse = self.reverse;
             let own = if reverse { self.own.back() } else { self.own.front() };
             let rid = match &mut self.source {

@@ -20,6 +20,7 @@ use crate::schema::{Locking, Logging};
 use crate::sync::RwLockReadGuard;
 use crate::sync::atomic::Ordering;
 use crate::table::{Table, TableInner};
+use crate::tables::Tables;
 use crate::value::Value;
 use std::cell::RefCell;
 use std::ops::{Bound, Range, RangeBounds};
@@ -83,6 +84,8 @@ pub struct Transaction<'db> {
     promised: u64,
     /// The frame's body has at most so many bytes so far.
     logged: u64,
+    /// A table without locking is in use.
+    unlocked: bool,
 }
 
 /// What a transaction had to give way for.
@@ -110,8 +113,10 @@ impl Refusal {
 
     /// Whether somebody older is still in the way. Holds nothing while it looks.
     pub(crate) fn stands(&self, db: &Engine) -> bool {
+        let tables = db.enter(0);
         let gate = |table: u32, mode| {
-            db.table(table)
+            tables
+                .get(table)
                 .is_ok_and(|t| t.alive().is_ok() && db.locks.refuses_table(&t.lock, mode, self.age))
         };
         match self.obstacle {
@@ -175,18 +180,21 @@ impl<'db> Transaction<'db> {
             charged: 0,
             promised: 0,
             logged: 0,
+            unlocked: false,
         }
     }
 
     /// Gives back fresh slots and locks.
     fn undo(&mut self) {
-        for i in 0..self.s.writes.len() {
-            let w = &self.s.writes[i];
-            if let (true, Ok(t)) = (w.fresh, self.db.table(w.table)) {
-                self.give_back(t, w.class, w.rid);
+        let tables = self.db.enter(self.stripe);
+        for w in self.s.writes.iter().filter(|w| w.fresh) {
+            if let Ok(t) = tables.get(w.table)
+                && self.is_same(t)
+            {
+                t.release(w.class, w.rid, self.stripe);
             }
         }
-        self.unlock();
+        self.unlock(&tables);
         self.open = false;
     }
 
@@ -204,12 +212,13 @@ impl<'db> Transaction<'db> {
         known.is_some_and(|s| t.life.now() == Some(s.1))
     }
 
-    fn unlock(&mut self) {
+    /// A table that is not there any more was left when that was seen.
+    fn unlock(&mut self, tables: &Tables) {
         for name in self.s.locks.drain(..) {
             self.db.locks.release(name, self.age);
         }
         for (table, mode) in self.s.intents.drain(..) {
-            if let Ok(t) = self.db.table(table) {
+            if let Ok(t) = tables.get(table) {
                 self.db.locks.leave(&t.lock, mode.is_whole(), self.age);
             }
         }
@@ -281,7 +290,7 @@ impl<'db> Transaction<'db> {
     }
 
     /// The table inside a handle, if it is one of this database and not dropped.
-    fn table(&mut self, t: &Table) -> Result<&'db TableInner> {
+    fn table<'t>(&mut self, t: &'t Table) -> Result<&'t TableInner> {
         self.goes_on()?;
         let mine = self.db.table_of(t)?;
         let now = mine.span()?;
@@ -289,7 +298,10 @@ impl<'db> Transaction<'db> {
             Some(first) if first.1 == now => {}
             // It was filled meanwhile: what was read of it, locked and written belongs to the life before.
             Some(_) => return Err(mine.gone()),
-            None => self.s.spans.push((mine.id, now)),
+            None => {
+                self.s.spans.push((mine.id, now));
+                self.unlocked |= mine.locking == Locking::None;
+            }
         }
         Ok(mine)
     }
@@ -300,8 +312,20 @@ impl<'db> Transaction<'db> {
             Ok(Held::Already) => {}
             Err(why) => return Err(self.refuse(t, why, what(), Obstacle::Part(t.id, name, mode))),
         }
-        // A drop may have gone before while this waited.
-        t.alive()
+        self.stays(t)
+    }
+
+    /// Whether a table is there still whose lock this has just been granted: a drop may have gone
+    /// before while this waited. Then the table is left at once, for whoever waits there too; later
+    /// it cannot be found by its number any more.
+    fn stays(&mut self, t: &TableInner) -> Result<()> {
+        let there = t.alive();
+        if there.is_err() && t.life.is_dropped() {
+            let mode =
+                self.s.intents.iter().position(|i| i.0 == t.id).map(|i| self.s.intents.swap_remove(i).1);
+            self.db.locks.leave(&t.lock, mode.is_some_and(Mode::is_whole), self.age);
+        }
+        there
     }
 
     /// Remembers that parts of the table are read or written, or takes it whole.
@@ -325,8 +349,7 @@ impl<'db> Transaction<'db> {
             Some(i) => self.s.intents[i].1 = joined,
             None => self.s.intents.push((t.id, joined)),
         }
-        // A drop may have gone before while this waited.
-        t.alive()
+        self.stays(t)
     }
 
     fn has_whole_table(&self, t: &TableInner) -> bool {
@@ -457,8 +480,7 @@ impl<'db> Transaction<'db> {
             Ok(Held::Already) => {}
             Err(_) => return Ok(false),
         }
-        // A drop may have gone before.
-        t.alive().map(|()| true)
+        self.stays(t).map(|()| true)
     }
 
     /// Appends the bytes of a found row to the arena. `None` if it went away (tables without locking only).
@@ -674,7 +696,7 @@ impl<'db> Transaction<'db> {
             Bound::Included(k) => Bound::Included(encode(k)?),
             Bound::Excluded(k) => match encode(k)?.successor() {
                 Some(b) => Bound::Included(b),
-                None => return Ok(Cursor::empty(self, t)),
+                None => return Ok(Cursor::empty(self, &table.0)),
             },
         };
         let upper = match bounds.end_bound() {
@@ -683,7 +705,7 @@ impl<'db> Transaction<'db> {
             Bound::Included(k) => encode(k)?.successor().map_or(Bound::Unbounded, Bound::Excluded),
         };
         self.lock_table(t, Mode::Shared)?;
-        Cursor::ordered(self, t, ix, lower, upper)
+        Cursor::ordered(self, &table.0, ix, lower, upper)
     }
 
     /// All rows: in order of the primary key if that is ordered, else in no particular order. The table is locked
@@ -708,7 +730,7 @@ impl<'db> Transaction<'db> {
     pub fn scan(&mut self, table: &Table) -> Result<Cursor<'_, 'db>> {
         let t = self.table(table)?;
         self.lock_table(t, Mode::Shared)?;
-        Cursor::all(self, t)
+        Cursor::all(self, &table.0)
     }
 
     /// Part `part`, from 0, of `parts` parts of the rows, of about the same size, in no particular order: so that several
@@ -731,9 +753,9 @@ impl<'db> Transaction<'db> {
         self.lock_table(t, Mode::Shared)?;
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Ok(if part < parts {
-            Cursor::places(self, t, number(part), number(parts))
+            Cursor::places(self, &table.0, number(part), number(parts))
         } else {
-            Cursor::empty(self, t)
+            Cursor::empty(self, &table.0)
         })
     }
 
@@ -770,7 +792,7 @@ impl<'db> Transaction<'db> {
         if found.is_some() {
             return Err(self.duplicate(t, 0, row));
         }
-        self.insert_new(t, row, h)
+        self.insert_new(t, row, h, false)
     }
 
     /// Locks the primary key of the row and looks for who has it. And the key's hash.
@@ -784,13 +806,15 @@ impl<'db> Transaction<'db> {
         Ok((found?, h))
     }
 
-    /// Adds a row whose primary key is locked and nobody's.
-    fn insert_new(&mut self, t: &TableInner, row: Range<usize>, hash: u64) -> Result<()> {
+    /// Adds a row whose primary key is locked and nobody's; one that `replaces` would have replaced
+    /// the row there.
+    fn insert_new(&mut self, t: &TableInner, row: Range<usize>, hash: u64, replaces: bool) -> Result<()> {
         let class = self.class(t, row.len())?;
         self.claim_keys(t, row.clone(), None, None, false)?;
         let rid = self.allocate(t, class)?;
         let rid = self.find_room_at(t, row.clone(), class, rid)?;
-        let w = Write { table: t.id, rid, class, change: Change::Insert, hash, after: row, fresh: true };
+        let change = Change::Insert;
+        let w = Write { table: t.id, rid, class, change, hash, after: row, fresh: true, replaces };
         if let Err(e) = self.admit(t, &[&w], None) {
             self.give_back(t, class, rid);
             return Err(e);
@@ -894,7 +918,7 @@ impl<'db> Transaction<'db> {
     ///
     /// # Errors
     /// The table was filled or dropped since this transaction first used it.
-    fn slots_gate(&self, t: &TableInner) -> Result<Option<RwLockReadGuard<'db, ()>>> {
+    fn slots_gate(&self, t: &TableInner) -> Result<Option<RwLockReadGuard<'db, Tables>>> {
         let alone = t.schema.logging == Logging::Volatile || t.locking == Locking::None;
         let gate = (alone && !self.db.options.reference).then(|| self.db.enter(self.stripe));
         if gate.is_some() && !self.is_same(t) {
@@ -963,6 +987,11 @@ impl<'db> Transaction<'db> {
                 {
                     match self.find(t, ix, &k, h) {
                         Some(Found::There(rid)) if Some(rid) == committed => {}
+                        // Came, moved or went while this looked: what that means is told by the
+                        // commit.
+                        Some(Found::There(rid))
+                            if t.locking == Locking::None
+                                && !self.is_anothers(t, ix, rid, new.clone())? => {}
                         Some(_) => done = Err(self.duplicate(t, ix, new.clone())),
                         None => {}
                     }
@@ -972,6 +1001,23 @@ impl<'db> Transaction<'db> {
             done?;
         }
         Ok(())
+    }
+
+    /// Whether the row at `rid` is another one than `row`, by its primary key, and has the same key
+    /// in index `ix`. Without locks an index may lead to a place from which the row has just gone.
+    fn is_anothers(&self, t: &TableInner, ix: usize, rid: Rid, row: Range<usize>) -> Result<bool> {
+        let mut there = Vec::new();
+        if t.read(rid, &mut there)?.is_none() {
+            return Ok(false);
+        }
+        let same = |ix: usize| {
+            let (mut its, mut mine) = (Vec::new(), Vec::new());
+            let columns = &t.indexes[ix].def.columns;
+            t.layout.row_key(&there, columns, &mut its);
+            t.layout.row_key(&self.s.arena[row.clone()], columns, &mut mine);
+            its == mine
+        };
+        Ok(!same(0) && same(ix))
     }
 
     /// Changes some columns of the row with this primary key. False if there is no such row. Columns of the primary
@@ -1099,7 +1145,8 @@ impl<'db> Transaction<'db> {
         match found {
             Found::There(rid) if fits => {
                 let change = Change::Update;
-                let w = Write { table: t.id, rid, class: have, change, hash, after: new, fresh: false };
+                let (fresh, replaces) = (false, true);
+                let w = Write { table: t.id, rid, class: have, change, hash, after: new, fresh, replaces };
                 self.admit(t, &[&w], None)?;
                 self.s.writes.push(t, w, &self.s.arena);
             }
@@ -1112,10 +1159,15 @@ impl<'db> Transaction<'db> {
                 // The row moves to a larger slot: it goes here and appears there.
                 let to = self.allocate(t, class)?;
                 let change = Change::Insert;
-                let comes =
-                    Write { table: t.id, rid: to, class, change, hash, after: new.clone(), fresh: true };
-                let change = Change::Delete;
-                let goes = Write { table: t.id, rid, class: have, change, hash, after: 0..0, fresh: false };
+                let (table, after) = (t.id, new.clone());
+                // What this transaction inserted must still be nobody else's.
+                let replaces = match found {
+                    Found::Own(i) => self.s.writes[i].replaces,
+                    Found::There(_) => true,
+                };
+                let comes = Write { table, rid: to, class, change, hash, after, fresh: true, replaces };
+                let (change, fresh) = (Change::Delete, false);
+                let goes = Write { table, rid, class: have, change, hash, after: 0..0, fresh, replaces };
                 let admitted = match found {
                     Found::Own(i) if self.s.writes[i].fresh => self.admit(t, &[&comes], Some(i)),
                     Found::Own(i) => self.admit(t, &[&comes, &goes], Some(i)),
@@ -1164,7 +1216,7 @@ impl<'db> Transaction<'db> {
         let new = start..self.s.arena.len();
         let (found, h) = self.locate_row(t, new.clone())?;
         let Some(found) = found else {
-            self.insert_new(t, new, h)?;
+            self.insert_new(t, new, h, true)?;
             return Ok(false);
         };
         let old = if t.claims_keys { self.fetch(t, found)? } else { None };
@@ -1221,7 +1273,8 @@ impl<'db> Transaction<'db> {
             Found::There(rid) => {
                 let class = t.container(rid)?.class;
                 let change = Change::Delete;
-                let w = Write { table: t.id, rid, class, change, hash: h, after: 0..0, fresh: false };
+                let (after, fresh, replaces) = (0..0, false, true);
+                let w = Write { table: t.id, rid, class, change, hash: h, after, fresh, replaces };
                 self.admit(t, &[&w], None)?;
                 self.s.writes.push(t, w, &self.s.arena);
             }

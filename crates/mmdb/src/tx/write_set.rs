@@ -28,6 +28,9 @@ pub(super) struct Write {
     pub(super) after: Range<usize>,
     /// The slot was allocated by this transaction.
     pub(super) fresh: bool,
+    /// In a table without locking: a row that has got this primary key meanwhile is no duplicate,
+    /// but what this was to replace.
+    pub(super) replaces: bool,
 }
 
 impl Write {

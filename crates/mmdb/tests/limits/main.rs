@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod checkpoints;
+mod dropping;
 mod endless;
 mod filling;
 mod frames;
