@@ -86,7 +86,8 @@ impl Engine {
             let mut log = Inventory::default();
             for number in s.live_segments().into_iter().skip(lacking) {
                 let mut scanned = scan::read(medium, s.dir(), i, number, &stated.epochs, Buffer::default())?;
-                let cut = scanned.epoch.map_or(0, |e| e.cut.min(g1));
+                let upto = if self.log.sabotage == Sabotage::BackupTakesMore { u64::MAX } else { g1 };
+                let cut = scanned.epoch.map_or(0, |e| e.cut.min(upto));
                 let end = scanned.frames.iter().filter(|f| f.gsn <= cut).map(|f| f.at + f.len).max();
                 // A segment that is ready but empty has no place in the copy.
                 let Some(end) = end else { continue };

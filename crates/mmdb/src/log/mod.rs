@@ -95,6 +95,8 @@ pub enum Sabotage {
     ClosesWithoutHorizon,
     /// A backup lacks the oldest piece of the log.
     BackupLacksLog,
+    /// A backup has whatever the log holds when it is copied, commits after its images too.
+    BackupTakesMore,
     /// A backup does not wait for the commits that its images may hold.
     BackupWithoutFlush,
     /// Segments are used, and commits in them acknowledged, that no manifest names.
