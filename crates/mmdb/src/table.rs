@@ -109,9 +109,15 @@ type FreeSlots = [CacheLine<Mutex<Vec<Rid>>>; STRIPES];
 /// Lists of free slots up to this many keep their memory.
 const FEW_SLOTS: usize = 1024;
 
-/// Gives memory back once three quarters of it hold nothing.
+/// Whether three quarters of much memory hold nothing.
+#[inline]
+fn has_waste(list: &Vec<Rid>) -> bool {
+    list.capacity() > FEW_SLOTS && list.len() * 4 < list.capacity()
+}
+
+/// Gives memory back that is wasted.
 fn shrink(list: &mut Vec<Rid>) {
-    if list.capacity() > FEW_SLOTS && list.len() * 4 < list.capacity() {
+    if has_waste(list) {
         list.shrink_to(list.len() * 2);
     }
 }
@@ -182,11 +188,13 @@ impl TableInner {
         let free = &self.free[usize::from(class) % CLASSES.len()];
         let mine = &free[stripe % STRIPES];
         loop {
-            let taken = with_free(&self.gauge, mine, |list| {
-                let rid = list.pop();
-                shrink(list);
-                rid
-            });
+            let mut list = mine.lock();
+            let taken = list.pop();
+            let is_large = has_waste(&list);
+            drop(list);
+            if is_large {
+                with_free(&self.gauge, mine, shrink);
+            }
             if let Some(rid) = taken {
                 return Ok(rid);
             }

@@ -12,7 +12,11 @@ use std::sync::Arc;
 
 /// All tables that exist, by their numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Tables(Vec<Arc<TableInner>>);
+pub(crate) struct Tables {
+    /// Rising; beside the tables, so that looking for one reads no other.
+    numbers: Vec<u32>,
+    tables: Vec<Arc<TableInner>>,
+}
 
 impl Tables {
     /// The table with this number.
@@ -21,18 +25,34 @@ impl Tables {
     /// [`Error::NoSuchTable`] if it was dropped.
     #[inline]
     pub(crate) fn get(&self, id: u32) -> Result<&TableInner> {
-        let at = self.0.binary_search_by_key(&id, |t| t.id);
-        at.map(|at| &*self.0[at]).map_err(|_| Error::NoSuchTable { table: format!("number {id}, dropped") })
+        // Mostly no table was ever dropped, and each stands where its number says.
+        let first = self.numbers.first().map_or(0, |&first| first);
+        let at = id.wrapping_sub(first) as usize;
+        if self.numbers.get(at) == Some(&id)
+            && let Some(table) = self.tables.get(at)
+        {
+            return Ok(table);
+        }
+        self.search(id)
+    }
+
+    fn search(&self, id: u32) -> Result<&TableInner> {
+        let found = self.numbers.binary_search(&id).ok().and_then(|at| self.tables.get(at));
+        found.map(|t| &**t).ok_or_else(|| Error::NoSuchTable { table: format!("number {id}, dropped") })
     }
 
     /// Numbers rise, but tables may be entered in any order.
     pub(crate) fn put(&mut self, table: &Arc<TableInner>) {
-        if let Err(at) = self.0.binary_search_by_key(&table.id, |t| t.id) {
-            self.0.insert(at, table.clone());
+        if let Err(at) = self.numbers.binary_search(&table.id) {
+            self.numbers.insert(at, table.id);
+            self.tables.insert(at, table.clone());
         }
     }
 
     pub(crate) fn remove(&mut self, id: u32) {
-        self.0.retain(|t| t.id != id);
+        if let Ok(at) = self.numbers.binary_search(&id) {
+            self.numbers.remove(at);
+            self.tables.remove(at);
+        }
     }
 }

@@ -9,7 +9,7 @@
 
 use super::Transaction;
 use super::write_set::{Change, Write};
-use crate::container::{Slot, clear_slot, write_slot};
+use crate::container::{CLASSES, Slot, clear_slot, write_slot};
 use crate::engine::name;
 use crate::error::{Error, Result};
 use crate::key;
@@ -206,6 +206,7 @@ impl Transaction<'_> {
     }
 
     /// Appends the record of one write to the slot as it is.
+    #[inline(always)]
     fn encode(&self, t: &TableInner, w: &Write, class: u8, slot: Slot<'_>, kind: Kind, body: &mut Vec<u8>) {
         let target = Target {
             class,
@@ -244,6 +245,7 @@ impl Transaction<'_> {
     /// Whether the frame holds these writes too, of which the first takes the place of write number `instead`. Told now and not
     /// by the commit, so that the transaction can commit what it has. A bound is added up as long as that is enough; only
     /// near the limit are the records built, as the commit will build them.
+    #[inline]
     pub(super) fn admit(&mut self, t: &TableInner, new: &[&Write], instead: Option<usize>) -> Result<()> {
         if t.logging != Logging::Logged {
             return Ok(());
@@ -252,13 +254,15 @@ impl Transaction<'_> {
         let max = stream.max_body();
         for w in new {
             // A slot's rest may have to be zeroed, whatever the row's length.
-            let slot = crate::container::CLASSES[usize::from(w.class) % crate::container::CLASSES.len()];
+            let slot = CLASSES.get(usize::from(w.class)).map_or(usize::MAX / 2, |&slot| slot);
             let changed = if w.change == Change::Delete && !self.scrubs() { 0 } else { slot };
             self.logged += record::most(changed) as u64;
         }
-        if self.logged <= max {
-            return Ok(());
-        }
+        if self.logged <= max { Ok(()) } else { self.admit_exactly(new, instead, max) }
+    }
+
+    #[cold]
+    fn admit_exactly(&mut self, new: &[&Write], instead: Option<usize>, max: u64) -> Result<()> {
         let mut record = std::mem::take(&mut self.s.body);
         let tables = self.db.enter(self.stripe);
         let mut size = |w: &Write| -> Result<u64> {
@@ -367,11 +371,17 @@ impl Transaction<'_> {
     }
 
     /// Builds maps over a large write set.
+    #[inline]
     pub(super) fn index_writes(&mut self) {
         if self.s.writes.wants_maps() {
-            let tables = self.db.enter(self.stripe);
-            let s = &mut *self.s;
-            s.writes.build_maps(|id| tables.get(id).ok(), &s.arena);
+            self.build_maps();
         }
+    }
+
+    #[cold]
+    fn build_maps(&mut self) {
+        let tables = self.db.enter(self.stripe);
+        let s = &mut *self.s;
+        s.writes.build_maps(|id| tables.get(id).ok(), &s.arena);
     }
 }

@@ -77,7 +77,7 @@ pub struct Transaction<'db> {
     s: Box<Scratch>,
     open: bool,
     /// The lock that was refused, if one was: then this transaction can only end.
-    refusal: Option<Refusal>,
+    refusal: Option<Box<Refusal>>,
     /// Bytes of the buffers and of what the commit will add to indexes, as far as they are counted.
     charged: u64,
     /// Bytes that the commit will add to indexes.
@@ -207,6 +207,7 @@ impl<'db> Transaction<'db> {
     }
 
     /// Whether a table is in the life in which this transaction first used it. This lasts as long as the gate is not left.
+    #[inline]
     fn is_same(&self, t: &TableInner) -> bool {
         let known = self.s.spans.iter().find(|s| s.0 == t.id);
         known.is_some_and(|s| t.life.now() == Some(s.1))
@@ -267,7 +268,7 @@ impl<'db> Transaction<'db> {
 
     /// What this transaction had to give way for, however its error was wrapped, mapped or dropped since.
     pub(crate) fn take_refusal(&mut self) -> Option<Refusal> {
-        self.refusal.take()
+        self.refusal.take().map(|refusal| *refusal)
     }
 
     /// Remembers why this transaction can only end.
@@ -280,7 +281,7 @@ impl<'db> Transaction<'db> {
             }
         };
         let obstacle = (why == Refused::Died).then_some(obstacle);
-        self.refusal = Some(Refusal { error: error.clone(), obstacle, age: self.age });
+        self.refusal = Some(Box::new(Refusal { error: error.clone(), obstacle, age: self.age }));
         error
     }
 
@@ -318,14 +319,19 @@ impl<'db> Transaction<'db> {
     /// Whether a table is there still whose lock this has just been granted: a drop may have gone
     /// before while this waited. Then the table is left at once, for whoever waits there too; later
     /// it cannot be found by its number any more.
+    #[inline]
     fn stays(&mut self, t: &TableInner) -> Result<()> {
-        let there = t.alive();
-        if there.is_err() && t.life.is_dropped() {
-            let mode =
-                self.s.intents.iter().position(|i| i.0 == t.id).map(|i| self.s.intents.swap_remove(i).1);
+        if t.is_live() { Ok(()) } else { self.leave_gone(t) }
+    }
+
+    #[cold]
+    fn leave_gone(&mut self, t: &TableInner) -> Result<()> {
+        if t.life.is_dropped() {
+            let at = self.s.intents.iter().position(|i| i.0 == t.id);
+            let mode = at.map(|at| self.s.intents.swap_remove(at).1);
             self.db.locks.leave(&t.lock, mode.is_some_and(Mode::is_whole), self.age);
         }
-        there
+        Err(t.gone())
     }
 
     /// Remembers that parts of the table are read or written, or takes it whole.
@@ -825,11 +831,14 @@ impl<'db> Transaction<'db> {
     }
 
     /// Counts the memory of a large transaction; refused if that is too much, unless it `must` be.
+    #[inline]
     fn charge(&mut self, must: bool) -> Result<()> {
         let bytes = self.s.bytes() + self.promised;
-        if bytes < self.charged + SMALL {
-            return Ok(());
-        }
+        if bytes < self.charged + SMALL { Ok(()) } else { self.charge_for(bytes, must) }
+    }
+
+    #[cold]
+    fn charge_for(&mut self, bytes: u64, must: bool) -> Result<()> {
         let space = &self.db.space;
         // Buffers double; the next row may be the one.
         let arena = &self.s.arena;
@@ -918,8 +927,9 @@ impl<'db> Transaction<'db> {
     ///
     /// # Errors
     /// The table was filled or dropped since this transaction first used it.
+    #[inline]
     fn slots_gate(&self, t: &TableInner) -> Result<Option<RwLockReadGuard<'db, Tables>>> {
-        let alone = t.schema.logging == Logging::Volatile || t.locking == Locking::None;
+        let alone = t.logging == Logging::Volatile || t.locking == Locking::None;
         let gate = (alone && !self.db.options.reference).then(|| self.db.enter(self.stripe));
         if gate.is_some() && !self.is_same(t) {
             return Err(t.gone());
@@ -928,6 +938,7 @@ impl<'db> Transaction<'db> {
     }
 
     /// Locks the unit of a free slot that this transaction has taken, or gives the slot back.
+    #[inline]
     fn lock_slot(&mut self, t: &TableInner, class: u8, rid: Rid) -> Result<Rid> {
         let locked = match Self::unit(t, rid) {
             Ok(Some(unit)) => self.lock(t, unit, Mode::Exclusive, || "(free slot)".into()),
