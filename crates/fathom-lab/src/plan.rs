@@ -5,6 +5,7 @@
 //! come from the seed alone: the same experiment with the same seed is the same plan, on every machine.
 
 use fathom_stack::Capability;
+use fathom_workload::engine::{EngineKind, engine_named};
 use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
@@ -51,7 +52,7 @@ impl Machine {
                 remedy: it.remedy,
             }));
         }
-        let companions = |cell: &Cell| cell.engine.as_ref().is_some_and(|it| it.name != "sqlite");
+        let companions = |cell: &Cell| engine_of(cell).is_some_and(|it| it.needs.is_some());
         if cells.cells.iter().any(|(_, cell)| companions(cell)) {
             capabilities.extend(fathom_stack::companions());
         }
@@ -61,7 +62,7 @@ impl Machine {
     /// Why a cell cannot run here, and what to do; none where it can.
     #[must_use]
     pub fn why_not(&self, cell: &Cell) -> Option<String> {
-        let engine = cell.engine.as_ref().map_or("", |it| it.name.as_str());
+        let engine = engine_of(cell);
         let mut needed = Vec::new();
         let guests = in_guest(&cell.stack.filesystem);
         if cell.stack.guest {
@@ -69,16 +70,13 @@ impl Machine {
         } else if cell.stack.filesystem != "dir" {
             needed.push(cell.stack.filesystem.as_str());
         }
-        if cell.stack.guest && engine == "postgresql" {
-            return Some(
-                "postgresql is not here: its server is not started in a guest kernel. Leave `guest` out."
-                    .into(),
-            );
+        if let Some(server) = engine.filter(|it| cell.stack.guest && !it.is_embedded) {
+            return Some(format!(
+                "{} is not here: its server is not started in a guest kernel. Leave `guest` out.",
+                server.name
+            ));
         }
-        // SQLite is built in.
-        if !engine.is_empty() && engine != "sqlite" {
-            needed.push(engine);
-        }
+        needed.extend(engine.and_then(|it| it.needs));
         for name in needed {
             match self.capabilities.iter().find(|it| it.name == name) {
                 Some(found) if found.present => {}
@@ -95,6 +93,11 @@ impl Machine {
         }
         None
     }
+}
+
+/// What the cell's engine is, if it has one.
+fn engine_of(cell: &Cell) -> Option<&'static EngineKind> {
+    engine_named(&cell.engine.as_ref()?.name)
 }
 
 /// Name of the capability of a file system in a guest.

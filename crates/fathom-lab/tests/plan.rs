@@ -24,8 +24,7 @@ fn experiment(cells: usize, repeats: u32) -> (Experiment, Cells) {
     let vocabulary = Vocabulary {
         workloads: vec![&KIND],
         engines: Vec::new(),
-        filesystems: vec![("dir".into(), 0), ("ext4".into(), 1)],
-        devices: Vec::new(),
+        filesystems: fathom_stack::known_filesystems(),
     };
     let experiment = Experiment::parse("planned.toml", &source).unwrap();
     let cells = experiment.cells(&Selection::default(), &vocabulary).unwrap();

@@ -18,12 +18,7 @@ use fathom_lab::store::{ExperimentRow, Results, Writer};
 const LIMITS: Limits = Limits { run: Duration::from_secs(60) };
 
 fn vocabulary() -> Vocabulary {
-    Vocabulary {
-        workloads: vec![&KIND],
-        engines: Vec::new(),
-        filesystems: vec![("dir".into(), 0)],
-        devices: Vec::new(),
-    }
+    Vocabulary { workloads: vec![&KIND], engines: Vec::new(), filesystems: fathom_stack::known_filesystems() }
 }
 
 /// Runs an experiment on a virtual lab and gives its results.

@@ -8,11 +8,13 @@
 use fathom_lab::analysis::{Analysis, Measure, times};
 use fathom_lab::experiment::Metric;
 use fathom_lab::store::{CellRow, Results};
+use fathom_workload::engine::{Dialect, engine_named};
 use fathom_workload::spec::Durability;
 
 /// SQLite's journal mode and synchronous setting of a cell, lower case.
 pub fn setting(cell: &CellRow) -> Option<(String, String)> {
-    let engine = cell.spec.engine.as_ref().filter(|engine| engine.name == "sqlite")?;
+    let engine = cell.spec.engine.as_ref()?;
+    engine_named(&engine.name).filter(|kind| kind.dialect == Dialect::Sqlite)?;
     let read = |key: &str, default: &str| {
         engine.settings.get(key).and_then(|v| v.as_str()).unwrap_or(default).to_lowercase()
     };

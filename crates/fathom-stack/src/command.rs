@@ -175,6 +175,16 @@ pub(crate) fn find_program_in(first: &[PathBuf], name: &str) -> Option<PathBuf> 
     )
 }
 
+/// The first of these shared libraries that lies where the dynamic linker looks for them.
+pub(crate) fn find_library(names: &[&str]) -> Option<PathBuf> {
+    let own = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
+    let system = ["/usr/local/lib", "/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(PathBuf::from);
+    let of_debian = ["/lib", "/usr/lib"].map(|directory| Path::new(directory).join(&triplet));
+    let directories = || std::env::split_paths(&own).chain(of_debian.clone()).chain(system.clone());
+    names.iter().find_map(|name| directories().map(|it| it.join(name)).find(|path| path.is_file()))
+}
+
 /// Takes a FUSE mount away that this user has made without root.
 pub(crate) fn fusermount(at: &Path, more: &[&str]) -> Result<Output, CommandError> {
     const LIMIT: Duration = Duration::from_secs(20);

@@ -38,6 +38,7 @@ packages! {
     PERL "perl" "perl" "perl" "perl" "perl";
     TAR "tar" "tar" "tar" "tar" "tar";
     XZ "xz-utils" "xz" "xz" "xz" "xz";
+    SQLCIPHER "libsqlcipher0" "sqlcipher" "sqlcipher" "sqlcipher-libs" "sqlcipher";
     SQLITE "sqlite3" "sqlite" "sqlite" "sqlite" "sqlite3";
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::blocks::{TraceError, tracing};
-use crate::command::{CommandLine, find_program};
+use crate::command::{CommandLine, find_library, find_program};
 use crate::distribution::{Distribution, Package};
 use crate::filesystem::{FileSystem, Machine};
 use crate::guest;
@@ -35,6 +35,7 @@ pub fn companions() -> Vec<Capability> {
     let distribution = Distribution::here();
     vec![
         program("postgresql", postgresql().as_deref(), &distribution, Package::POSTGRESQL),
+        sqlcipher(&distribution),
         program("browser", browser().as_deref(), &distribution, Package::CHROMIUM),
         program(
             "c-compiler",
@@ -218,6 +219,19 @@ fn first_of(names: &[&str]) -> Option<PathBuf> {
 
 fn browser() -> Option<PathBuf> {
     first_of(&["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"])
+}
+
+/// SQLCipher's shared library, by the names that distributions give it.
+#[must_use]
+pub fn sqlcipher_library() -> Option<PathBuf> {
+    find_library(&["libsqlcipher.so.2", "libsqlcipher.so.1", "libsqlcipher.so.0", "libsqlcipher.so"])
+}
+
+fn sqlcipher(distribution: &Distribution) -> Capability {
+    match sqlcipher_library() {
+        Some(path) => present("sqlcipher", path.display().to_string()),
+        None => absent("sqlcipher", "not installed", distribution.brings(Package::SQLCIPHER)),
+    }
 }
 
 /// `initdb`, which distributions keep out of `PATH`; the newest version of several.

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use crate::command::CommandError;
 use crate::mountinfo::Holder;
 use crate::process::STOOD_STILL;
-use crate::suggest::did_you_mean;
 
 /// Why a stack could not be brought up or taken down. Whatever had been made before an error is undone.
 #[derive(Debug, thiserror::Error)]
@@ -18,16 +17,6 @@ pub enum StackError {
     NeedsRoot {
         /// As the specification names it.
         filesystem: String,
-    },
-    /// No file system of this name is known here.
-    #[error("unknown file system {name:?}{}; known: {known}", did_you_mean(.suggestion.as_deref()))]
-    Unknown {
-        /// As the specification names it.
-        name: String,
-        /// The known name that was probably meant.
-        suggestion: Option<String>,
-        /// Every name that is known, comma-separated.
-        known: String,
     },
     /// The file system is known, but this machine lacks something for it.
     #[error("this machine cannot make {filesystem}: {reason}{}", remedy_shown(.remedy))]

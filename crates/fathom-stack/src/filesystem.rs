@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::check::KnownFileSystem;
 use crate::command::{CommandLine, find_program_in};
 use crate::distribution::{Distribution, Package};
 use crate::guest::{self, Kernel};
@@ -39,6 +40,18 @@ pub(crate) enum Log {
     Xfs,
     /// ext3 and ext4: a journal device made before, `-J device=`.
     Ext,
+}
+
+impl Log {
+    /// Smallest one, MiB; none where there is none.
+    fn min_mib(self) -> Option<u64> {
+        match self {
+            Log::None => None,
+            // A journal of ext needs 1024 blocks of 4 KiB; xfsprogs ≥ 5.19 wants a log of 64 MiB.
+            Log::Ext => Some(8),
+            Log::Xfs => Some(64),
+        }
+    }
 }
 
 /// One file system and how to make it.
@@ -290,6 +303,23 @@ pub fn available_filesystems() -> Vec<Availability> {
         in_guest: false,
     };
     std::iter::once(dir).chain(machine.known().iter().map(|f| machine.availability(f))).collect()
+}
+
+/// Every file system that a stack may name, `dir` first, whether this machine can make it or not.
+#[must_use]
+pub fn known_filesystems() -> Vec<KnownFileSystem> {
+    nameable(&Machine::here(&[]).known())
+}
+
+/// The names of these file systems and of `dir`, with their smallest sizes.
+pub(crate) fn nameable(known: &[FileSystem]) -> Vec<KnownFileSystem> {
+    let dir = KnownFileSystem { name: "dir".into(), min_mib: 0, min_log_mib: None };
+    let all = known.iter().map(|it| KnownFileSystem {
+        name: it.name.to_string(),
+        min_mib: it.min_mib,
+        min_log_mib: it.log.min_mib(),
+    });
+    std::iter::once(dir).chain(all).collect()
 }
 
 /// As [`available_filesystems`], where a guest is asked for whatever this machine's kernel has.

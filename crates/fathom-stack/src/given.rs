@@ -12,7 +12,7 @@ use crate::spec::StackSpec;
 /// # Errors
 /// It cannot be read, or holds none that can be mounted: what it is, and the byte that tells it.
 pub fn filesystem_in(path: &Path) -> Result<String, StackError> {
-    looked_into(path).map(|(content, _)| content.names[0].to_owned())
+    looked_into(path).map(|(content, _)| content.names[0].to_owned()).map_err(refused)
 }
 
 /// Whether an image holds this file system, as [`StackSpec::filesystem`] names it.
@@ -20,22 +20,28 @@ pub fn filesystem_in(path: &Path) -> Result<String, StackError> {
 /// # Errors
 /// As [`filesystem_in`], or it holds another one.
 pub fn holds(path: &Path, filesystem: &str) -> Result<(), StackError> {
-    looked_into(path).and_then(|(content, _)| is_of(path, &content, filesystem))
+    judged(path, filesystem).map_err(refused)
 }
 
-fn is_of(path: &Path, content: &Content, filesystem: &str) -> Result<(), StackError> {
+/// As [`holds`], in words.
+pub(crate) fn judged(path: &Path, filesystem: &str) -> Result<(), String> {
+    let (content, _) = looked_into(path)?;
     if content.names.contains(&filesystem) {
         return Ok(());
     }
     Err(wrong(path, &format!("it holds {}, not {filesystem}: name that", content.names.join(" or "))))
 }
 
-fn wrong(path: &Path, problem: &str) -> StackError {
-    StackError::Spec { field: "image", problem: format!("{}: {problem}", path.display()) }
+fn wrong(path: &Path, problem: &str) -> String {
+    format!("{}: {problem}", path.display())
+}
+
+fn refused(problem: String) -> StackError {
+    StackError::Spec { field: "image", problem }
 }
 
 /// What is in it, and its size in bytes.
-fn looked_into(path: &Path) -> Result<(Content, u64), StackError> {
+fn looked_into(path: &Path) -> Result<(Content, u64), String> {
     // Asked before it is opened: the other end of a pipe would be waited for.
     let kind = path.metadata().map_err(|error| wrong(path, &error.to_string()))?.file_type();
     if !kind.is_file() {
@@ -76,12 +82,7 @@ pub(crate) fn taken_over(spec: &StackSpec, named: bool) -> Result<StackSpec, Sta
         }
     }
     let Some(path) = &spec.image else { return Ok(spec) };
-    if !spec.mkfs.is_empty() || spec.log_mib.is_some() {
-        let field = if spec.mkfs.is_empty() { "log_mib" } else { "mkfs" };
-        return refused(field, "has no meaning for an image that is there already: leave it out".into());
-    }
-    let (content, bytes) = looked_into(path)?;
-    is_of(path, &content, &spec.filesystem)?;
+    let (_, bytes) = looked_into(path).map_err(|problem| StackError::Spec { field: "image", problem })?;
     spec.size_mib = bytes.div_ceil(1 << 20);
     Ok(spec)
 }

@@ -19,6 +19,7 @@ struct Readme;
 
 pub mod attribution;
 pub mod blocks;
+mod check;
 mod claim;
 mod cold;
 mod command;
@@ -48,12 +49,13 @@ mod stack;
 pub mod suggest;
 mod words;
 
+pub use check::{KnownFileSystem, SpecProblem};
 pub use cold::{ColdMethod, cold};
 pub use command::{CommandError, CommandProblem, shell_line};
-pub use doctor::{companions, doctor};
+pub use doctor::{companions, doctor, sqlcipher_library};
 pub use environment::{directory_environment, environment};
 pub use error::StackError;
-pub use filesystem::{Availability, available_filesystems, filesystems_in_guest};
+pub use filesystem::{Availability, available_filesystems, filesystems_in_guest, known_filesystems};
 pub use floor::{FLOOR_WRITE_BYTES, FloorError, FloorProbe, floor_probe};
 pub use given::{filesystem_in, holds};
 pub use leftovers::{Leftover, Report, down_all, leftovers, sweep};
@@ -61,8 +63,7 @@ pub use mountinfo::Holder;
 pub use noise::{Noise, NoiseMeter, load_warning};
 pub use process::{Rescue, STOOD_STILL};
 pub use spec::{Capability, StackRecord, StackSpec};
-pub use stack::{BlockDevice, Stack, Stacks, check_device};
-pub use words::check_words;
+pub use stack::{BlockDevice, Stack, Stacks};
 
 /// Whether this process is root and may so mount file systems, have loop devices, and use root's directories: root's user id, and not
 /// that of a user namespace (`unshare -Ur`, a rootless container), which is an ordinary user outside of it.

@@ -15,10 +15,10 @@ use crate::blocks::{BlockTrace, TraceError};
 use crate::claim::{self, Claim, Entry, Patience, device_points, image_name};
 use crate::command::{CommandError, CommandLine, CommandProblem, find_program_in};
 use crate::device::server::{Order, Server};
-use crate::device::{Fault, Model, Statistics, own_model, presets, text_of};
+use crate::device::{Model, Statistics, own_model, text_of};
 use crate::distribution::{Distribution, Package};
 use crate::error::StackError;
-use crate::filesystem::{FileSystem, Log, Machine};
+use crate::filesystem::{FileSystem, Machine, nameable};
 use crate::floor::{FloorProbe, floor_probe};
 use crate::given::taken_over;
 use crate::guard::Guard;
@@ -28,11 +28,6 @@ use crate::loop_device::LoopDevice;
 use crate::mountinfo::{Mount, host_of, is_mounted, mounts};
 use crate::process::Rescue;
 use crate::spec::{StackRecord, StackSpec};
-use crate::suggest::{did_you_mean, nearest};
-use crate::words::check_words;
-
-/// Largest image, MiB: beyond it a size is a slip of the unit.
-const LARGEST_MIB: u64 = 16 << 20;
 
 /// Longest text of a model, bytes; presets have some 2 KiB.
 const LARGEST_MODEL: u64 = 1 << 20;
@@ -209,86 +204,19 @@ impl Stacks {
 
     /// Checks everything that can be checked before anything is made. `None` for `dir`.
     fn checked(&self, spec: &StackSpec) -> Result<Option<(FileSystem, Place)>, StackError> {
-        let refused = |field, problem: String| Err(StackError::Spec { field, problem });
-        self.check_device(spec)?;
-        if spec.filesystem == "dir" {
-            if !spec.mkfs.is_empty() || !spec.mount.is_empty() || spec.log_mib.is_some() || spec.guest {
-                let field = if spec.guest {
-                    "guest"
-                } else if !spec.mkfs.is_empty() {
-                    "mkfs"
-                } else if !spec.mount.is_empty() {
-                    "mount"
-                } else {
-                    "log_mib"
-                };
-                return refused(
-                    field,
-                    "has no meaning for filesystem = \"dir\", which is not made or mounted: leave it out, or name a file system".into(),
-                );
-            }
-            return Ok(None);
-        }
         let guest = self.kernel.clone().filter(|_| self.server.is_some());
         let machine = Machine { guest, ..Machine::here(&self.tools) };
         let known = machine.known();
-        let Some(filesystem) = known.iter().find(|f| f.name == spec.filesystem) else {
-            let mut names: Vec<&str> = known.iter().map(|f| f.name.as_ref()).collect();
-            names.insert(0, "dir");
-            return Err(StackError::Unknown {
-                name: spec.filesystem.clone(),
-                suggestion: nearest(&spec.filesystem, names.iter().copied()).map(str::to_owned),
-                known: names.join(", "),
-            });
+        if let Some(problem) = spec.check(&nameable(&known)).into_iter().next() {
+            return Err(StackError::Spec { field: problem.field, problem: problem.to_string() });
+        }
+        if !spec.device.is_empty() {
+            self.can_serve(spec)?;
+        }
+        let Some(filesystem) = known.iter().find(|it| it.name == spec.filesystem) else {
+            // What is known and in no table of file systems is the directory.
+            return Ok(None);
         };
-        let least = if spec.image.is_some() { 1 } else { filesystem.min_mib };
-        if spec.size_mib < least || spec.size_mib > LARGEST_MIB {
-            return refused(
-                "size_mib",
-                format!(
-                    "{} MiB is out of range for {}: from {} to {LARGEST_MIB} MiB",
-                    spec.size_mib, spec.filesystem, least
-                ),
-            );
-        }
-        match (spec.log_mib, filesystem.log) {
-            (Some(_), Log::None) => {
-                return refused(
-                    "log_mib",
-                    format!(
-                        "{} has no external log here; xfs, ext3 and ext4 have: leave it out",
-                        spec.filesystem
-                    ),
-                );
-            }
-            (Some(mib), log) => {
-                // A journal of ext needs 1024 blocks of 4 KiB; xfsprogs ≥ 5.19 wants a log of 64 MiB.
-                let least = if log == Log::Xfs { 64 } else { 8 };
-                if mib < least || mib > LARGEST_MIB {
-                    return refused(
-                        "log_mib",
-                        format!("{mib} MiB is out of range: from {least} to {LARGEST_MIB} MiB"),
-                    );
-                }
-            }
-            (None, _) => {}
-        }
-        if spec.mount.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            return refused(
-                "mount",
-                format!(
-                    "{:?} holds white space; options are separated by commas, e.g. \"noatime,data=journal\"",
-                    spec.mount
-                ),
-            );
-        }
-        if spec.mkfs.iter().any(|word| word.is_empty() || word.contains('\0')) {
-            return refused(
-                "mkfs",
-                "holds an empty word; give one word an item, e.g. [\"-O\", \"^has_journal\"]".into(),
-            );
-        }
-        check_words(spec).map_err(|(field, problem)| StackError::Spec { field, problem })?;
         let unavailable = |(reason, remedy)| StackError::Unavailable {
             filesystem: spec.filesystem.clone(),
             reason,
@@ -344,56 +272,8 @@ impl Stacks {
         }
     }
 
-    /// What can be known of a modelled device before it is served.
-    fn check_device(&self, spec: &StackSpec) -> Result<(), StackError> {
-        let refused = |field, problem: String| Err(StackError::Spec { field, problem });
-        if !spec.log_device.is_empty() && (spec.log_mib.is_none() || spec.device.is_empty()) {
-            let problem = "is what the external log of a file system on a modelled device lies on: give `log_mib` and `device` as well";
-            return refused("log_device", problem.into());
-        }
-        if spec.capture && spec.operations.is_none() {
-            return refused(
-                "capture",
-                "data is kept beside the log of operations: give `operations` as well".into(),
-            );
-        }
-        if spec.device.is_empty() {
-            return match (spec.faults.is_empty(), &spec.operations) {
-                (true, None) => Ok(()),
-                (false, _) => {
-                    refused("faults", "only a modelled device fails on demand: name one with `device`".into())
-                }
-                (true, Some(_)) => {
-                    let problem = "only a modelled device logs its operations: name one with `device`, or trace blocks instead";
-                    refused("operations", problem.into())
-                }
-            };
-        }
-        for path in spec.logs() {
-            if path.exists() {
-                let problem =
-                    format!("{} exists, and would be overwritten: name another file", path.display());
-                return refused("operations", problem);
-            }
-        }
-        if spec.filesystem == "dir" {
-            let problem =
-                "a directory lies on the disk that is there: name a file system to be made on the device";
-            return refused("device", problem.into());
-        }
-        if let Err(problem) = model_text(&spec.device) {
-            return refused("device", problem);
-        }
-        if !spec.log_device.is_empty()
-            && let Err(problem) = model_text(&spec.log_device)
-        {
-            return refused("log_device", problem);
-        }
-        for fault in &spec.faults {
-            if let Err(problem) = fault.parse::<Fault>() {
-                return refused("faults", problem);
-            }
-        }
+    /// Whether this machine can serve a modelled device.
+    fn can_serve(&self, spec: &StackSpec) -> Result<(), StackError> {
         let missing = |reason: &str, remedy: &str| {
             Err(StackError::Unavailable {
                 filesystem: format!("{} on a modelled device", spec.filesystem),
@@ -862,30 +742,22 @@ pub(crate) fn fathom_itself() -> Option<PathBuf> {
     crate::own_program().ok().filter(|it| it.file_name().is_some_and(|name| name == "fathom"))
 }
 
-/// Whether a stack's `device` can be had: the name of a preset, or the path of a model that is right.
-///
-/// # Errors
-/// In words: what is wrong, with the line of the model's file.
-pub fn check_device(device: &str) -> Result<(), String> {
-    model_text(device).map(|_| ())
-}
-
 /// The text of a model and the name of its file: a preset, or a file of the user's.
-fn model_text(device: &str) -> Result<(String, String), String> {
+pub(crate) fn model_text(device: &str) -> Result<(String, String), String> {
     if let Some(text) = text_of(device) {
         return Ok((format!("{device}.toml"), text.to_owned()));
     }
-    if !device.contains('/') && !device.ends_with(".toml") {
-        let names: Vec<&str> = presets().iter().map(|model| model.name.as_str()).collect();
-        let hint = did_you_mean(nearest(device, names.iter().copied()));
-        return Err(format!(
-            "there is no modelled device {device:?}{hint}. There are {}, or give the path of a model (FILE.toml)",
-            names.join(", ")
-        ));
+    if !is_model_file(device) {
+        return Err(format!("there is no modelled device {device:?}"));
     }
     let text = model_file(Path::new(device)).map_err(|problem| format!("{device}: {problem}"))?;
     own_model(device, &text).map_err(|error| error.to_string())?;
     Ok((device.to_owned(), text))
+}
+
+/// Whether a stack's `device` is the path of a model, and no preset's name.
+pub(crate) fn is_model_file(device: &str) -> bool {
+    device.contains('/') || device.ends_with(".toml")
 }
 
 /// The text of a file that is to hold a model.

@@ -72,7 +72,7 @@ const KEYS: [&str; 30] = [
 ///
 /// # Errors
 /// A word that names a path or a device, that stands by itself, or that asks for something else than this file system on its device.
-pub fn check_words(spec: &StackSpec) -> Result<(), (&'static str, String)> {
+pub(crate) fn check_words(spec: &StackSpec) -> Result<(), (&'static str, String)> {
     of_mkfs(&spec.mkfs, &mkfs_of(&spec.filesystem)).map_err(|problem| ("mkfs", problem))?;
     of_mount(&spec.mount).map_err(|problem| ("mount", problem))
 }

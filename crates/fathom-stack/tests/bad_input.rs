@@ -30,15 +30,15 @@ fn specifications_that_cannot_be_are_refused_with_advice() {
         &place,
         &stacks,
         &spec("ext5"),
-        &["unknown file system \"ext5\"", "did you mean `ext4`", "btrfs"],
+        &["unknown file system \"ext5\"", "did you mean \"ext4\"?", "fathom list filesystems"],
     );
-    refused(&place, &stacks, &spec(""), &["unknown file system \"\"", "dir, ext2"]);
+    refused(&place, &stacks, &spec(""), &["unknown file system \"\"", "fathom list filesystems"]);
     refused(&place, &stacks, &spec("squashfs"), &["unknown file system"]);
     refused(
         &place,
         &stacks,
         &StackSpec { size_mib: 299, ..spec("xfs") },
-        &["size_mib", "299 MiB", "from 300"],
+        &["size_mib", "299 MiB", "at least 300"],
     );
     refused(&place, &stacks, &StackSpec { size_mib: 0, ..spec("ext4") }, &["size_mib", "0 MiB"]);
     refused(

@@ -194,7 +194,7 @@ fn up(
     };
     match Stacks::at(place.path("state")).with_server(FATHOM.into()).up(&spec, "fio") {
         Ok(stack) => Some(stack),
-        Err(error @ (StackError::Unavailable { .. } | StackError::Unknown { .. })) => {
+        Err(error @ (StackError::Unavailable { .. } | StackError::Spec { field: "filesystem", .. })) => {
             println!("SKIP: {filesystem}: {error}");
             None
         }

@@ -275,7 +275,7 @@ fn what_cannot_be_begun_with_or_kept_is_refused() {
     // In words of the command line, not of experiment files.
     let cases: [(&[&str], &str); 6] = [
         (&["--log", "0"], "--log: 0 MiB is out of range"),
-        (&["--size", "0"], "--size: 0 MiB is out of range"),
+        (&["--size", "0"], "--size: an image of 0 MiB is too small for ext4: it needs at least 16 MiB"),
         (&["--log-device", "none"], "give --log and --device as well"),
         (&["--fault", "gone"], "--fault: only a modelled device fails on demand: name one with --device"),
         (&["--fs", "dir", "--log", "8"], "--log: has no meaning for --fs dir"),

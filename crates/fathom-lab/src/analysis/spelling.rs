@@ -1,20 +1,14 @@
 //! Names of cells and of the values of axes, as they are told to people.
 
+use fathom_workload::engine::engine_named;
 use fathom_workload::registry::workload_named;
 
 use crate::store::CellRow;
 
-/// Settings whose values SQLite's documentation writes in capitals.
-const IN_CAPITALS: [&str; 2] = ["journal_mode", "synchronous"];
-
 /// An engine as its makers write it.
 #[must_use]
 pub fn engine_name(name: &str) -> &str {
-    match name {
-        "sqlite" => "SQLite",
-        "postgresql" => "PostgreSQL",
-        other => other,
-    }
+    engine_named(name).map_or(name, |kind| kind.title)
 }
 
 /// What the abscissa of the cell's phases counts: `rows`, `threads`; `size` for a workload that this Fathom does not know.
@@ -38,8 +32,8 @@ pub fn spelled(cell: &CellRow, text: &str) -> String {
         let (before, after) = (&text[..at], &text[at + path.len()..]);
         return spelled(cell, before) + path + &spelled(cell, after);
     }
-    let settings = IN_CAPITALS.iter().filter_map(|key| engine.settings.get(*key)?.as_str());
-    let own: Vec<&str> = settings.filter(|_| engine.name == "sqlite").collect();
+    let capitals = engine_named(&engine.name).map_or(&[][..], |kind| kind.capitals);
+    let own: Vec<&str> = capitals.iter().filter_map(|key| engine.settings.get(*key)?.as_str()).collect();
     let mut spelled = String::with_capacity(text.len());
     let mut rest = text;
     while !rest.is_empty() {

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fathom_stack::StackSpec;
-use fathom_stack::device::Fault;
 use fathom_stack::suggest::nearest;
+use fathom_stack::{SpecProblem, StackSpec};
 use fathom_workload::params::{Kind, Parameter, Params};
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
 use fathom_workload::workload::WorkloadError;
@@ -511,43 +510,26 @@ fn check_engine(
     };
     let (given, params) =
         read_parameters(&format!("the engine {name}"), "setting", kind.settings, &settings)?;
-    let text = |key: &str| params.all().get(key).and_then(Json::as_str);
-    if name == "sqlite" && text("journal_mode") != Some("wal") && given.contains_key("wal_autocheckpoint") {
-        warnings.push(format!(
-            "wal_autocheckpoint has no effect in cells with journal_mode={}: only WAL is checkpointed",
-            text("journal_mode").unwrap_or("delete")
-        ));
+    if let Err(error) = (kind.files)(&params) {
+        let line = settings.get(error.key.as_str()).copied().unwrap_or(name_line);
+        // A library that nobody named is this machine's, and whether it is there is the plan's question.
+        if settings.contains_key(error.key.as_str()) {
+            let hint = did_you_mean(error.suggestion.as_deref());
+            let problem = format!("`{}`: {}", error.key, error.problem);
+            return Err(Problem::new(wrong_item(line, kind.settings), problem, hint));
+        }
     }
+    warnings.extend((kind.remarks)(&given, &params));
     Ok(Some(EngineSpec { name, settings: given }))
 }
 
+/// The stack of a cell, as the judge of stacks lets it pass ([`StackSpec::check`]).
 fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<StackSpec, Problem> {
     let mut stack = StackSpec::default();
     for (name, setting) in room(assembled, "stack") {
         let node = &setting.node;
         match name {
-            "filesystem" => {
-                stack.filesystem = node.text(name)?;
-                // Where several names are as near, the commonest was meant.
-                let known = || {
-                    let all = vocabulary.filesystems.iter().map(|(name, _)| name.as_str());
-                    ["ext4", "xfs", "btrfs"].into_iter().chain(all)
-                };
-                if !vocabulary
-                    .filesystems
-                    .iter()
-                    .map(|(name, _)| name.as_str())
-                    .any(|it| it == stack.filesystem)
-                {
-                    let near = did_you_mean(nearest(&stack.filesystem, known()));
-                    let hint = format!("{near}  `fathom list filesystems` shows what this machine can make");
-                    return Err(Problem::new(
-                        &node.span,
-                        format!("unknown file system \"{}\"", stack.filesystem),
-                        hint.trim_start(),
-                    ));
-                }
-            }
+            "filesystem" => stack.filesystem = node.text(name)?,
             "mkfs" => stack.mkfs = node.texts(name)?.into_iter().map(|(word, _)| word).collect(),
             "mount" => {
                 stack.mount = match &node.value {
@@ -559,36 +541,10 @@ fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<Sta
             "log_mib" => stack.log_mib = Some(mebibytes(name, setting)?),
             "image" => stack.image = Some(node.text(name)?.into()),
             "directory" => stack.directory = node.text(name)?.into(),
-            "device" | "log_device" => {
-                let device = node.text(name)?;
-                let known = || vocabulary.devices.iter().map(String::as_str);
-                let is_name = !device.contains('/') && !device.ends_with(".toml");
-                if is_name && !device.is_empty() && !known().any(|it| it == device) {
-                    let near = did_you_mean(nearest(&device, known()));
-                    let hint = format!(
-                        "{near}  `fathom list devices` shows them; or give the path of a model (FILE.toml)"
-                    );
-                    let problem = format!("there is no modelled device \"{device}\"");
-                    return Err(Problem::new(&node.span, problem, hint.trim_start()));
-                }
-                if !is_name && let Err(problem) = fathom_stack::check_device(&device) {
-                    let first = problem.lines().next().unwrap_or_default();
-                    return Err(Problem::new(&node.span, first, "it is to be a model's file"));
-                }
-                match name {
-                    "device" => stack.device = device,
-                    _ => stack.log_device = device,
-                }
-            }
+            "device" => stack.device = node.text(name)?,
+            "log_device" => stack.log_device = node.text(name)?,
             "guest" => stack.guest = node.boolean(name)?,
-            "faults" => {
-                for (fault, span) in node.texts(name)? {
-                    if let Err(problem) = fault.parse::<Fault>() {
-                        return Err(Problem::new(&span, problem, ""));
-                    }
-                    stack.faults.push(fault);
-                }
-            }
+            "faults" => stack.faults = node.texts(name)?.into_iter().map(|(fault, _)| fault).collect(),
             _ => {
                 let hint = match nearest(name, STACK_KEYS) {
                     Some(near) => format!("did you mean `{near}`?"),
@@ -598,8 +554,10 @@ fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<Sta
             }
         }
     }
-    check_combination(assembled, &stack, vocabulary)?;
-    Ok(stack)
+    match stack.check(&vocabulary.filesystems).into_iter().next() {
+        Some(problem) => Err(at_its_place(assembled, problem)),
+        None => Ok(stack),
+    }
 }
 
 fn check_instruments(assembled: &Assembled<'_>) -> Result<Instruments, Problem> {
@@ -623,74 +581,26 @@ fn check_instruments(assembled: &Assembled<'_>) -> Result<Instruments, Problem> 
     Ok(instruments)
 }
 
-fn check_combination(
-    assembled: &Assembled<'_>,
-    stack: &StackSpec,
-    vocabulary: &Vocabulary,
-) -> Result<(), Problem> {
-    let filesystem = stack.filesystem.as_str();
-    let impossible = |key: &str, message: String, hint: &str| match assembled.get(key) {
-        Some(line) => Err(Problem::new(&line.node.span, message, hint)),
-        None => Ok(()),
+/// The judge's problem at the line that it is about.
+fn at_its_place(assembled: &Assembled<'_>, wrong: SpecProblem) -> Problem {
+    // What is wrong and stands nowhere goes by default with what does stand there.
+    let key = format!("stack.{}", wrong.field);
+    let written = assembled.get(key.as_str()).or_else(|| assembled.get("stack.filesystem")).copied();
+    let Some(setting) = written.or_else(|| room(assembled, "stack").map(|(_, setting)| setting).next())
+    else {
+        // A stack that the file says nothing about is a directory, and a directory is right.
+        return Problem::new(&Span { source: 0, range: 0..0 }, wrong.problem, wrong.hint);
     };
-    if filesystem == "dir" {
-        for (key, given) in [
-            ("stack.mkfs", !stack.mkfs.is_empty()),
-            ("stack.mount", !stack.mount.is_empty()),
-            ("stack.log_mib", stack.log_mib.is_some()),
-            ("stack.image", stack.image.is_some()),
-            ("stack.device", !stack.device.is_empty()),
-            ("stack.guest", stack.guest),
-        ] {
-            if given {
-                let message = format!(
-                    "`{key}` cannot go with the file system \"dir\": nothing is made or mounted there"
-                );
-                impossible(key, message, "name a file system such as \"ext4\", or leave it out")?;
-            }
-        }
-    }
-    if let Err((field, problem)) = fathom_stack::check_words(stack) {
-        let key = if field == "mkfs" { "stack.mkfs" } else { "stack.mount" };
-        impossible(key, problem, "only options of the file system may stand here")?;
-    }
-    if let Some(path) = &stack.image {
-        for (key, given) in
-            [("stack.mkfs", !stack.mkfs.is_empty()), ("stack.log_mib", stack.log_mib.is_some())]
-        {
-            if given {
-                let message = format!("`{key}` cannot go with an image that is there already");
-                impossible(key, message, "leave one of them out")?;
-            }
-        }
-        if let Err(error) = fathom_stack::holds(path, filesystem) {
-            impossible("stack.image", error.to_string(), "it is what each run begins with a copy of")?;
-        }
-    }
-    if stack.log_mib.is_some() && !["dir", "xfs", "ext3", "ext4"].contains(&filesystem) {
-        let message = format!("{filesystem} has no external log device");
-        impossible("stack.log_mib", message, "xfs, ext3 and ext4 have one")?;
-    }
-    if !stack.log_device.is_empty() && (stack.log_mib.is_none() || stack.device.is_empty()) {
-        let message = "`stack.log_device` is what an external log lies on".to_owned();
-        impossible(
-            "stack.log_device",
-            message,
-            "give `log_mib`, and the `device` of the file system, as well",
-        )?;
-    }
-    if !stack.faults.is_empty() && stack.device.is_empty() {
-        let message = "only a modelled device fails on demand".to_owned();
-        impossible("stack.faults", message, "name one with `device`")?;
-    }
-    let known = vocabulary.filesystems.iter().find(|(name, _)| name == filesystem);
-    if let Some((_, smallest)) =
-        known.filter(|(_, smallest)| stack.image.is_none() && stack.size_mib < *smallest)
-    {
-        let message = format!("an image of {} MiB is too small for {filesystem}", stack.size_mib);
-        impossible("stack.size_mib", message, &format!("it needs at least {smallest} MiB"))?;
-    }
-    Ok(())
+    let span = match wrong.item.and_then(|item| setting.node.items().get(item)) {
+        Some(item) => &item.span,
+        None => &setting.node.span,
+    };
+    // A sentence that begins with its verb is about the key.
+    let problem = match wrong.problem.split_once(' ') {
+        Some(("has" | "is" | "holds", _)) => format!("`{}` {}", wrong.field, wrong.problem),
+        _ => wrong.problem,
+    };
+    Problem::new(span, problem, wrong.hint)
 }
 
 fn mebibytes(name: &str, setting: &Setting) -> Result<u64, Problem> {

@@ -13,6 +13,7 @@ use fathom_probe::Watch;
 use fathom_stack::blocks::{self, BlockTrace, TraceError};
 use fathom_stack::device::Statistics;
 use fathom_stack::{Stack, StackSpec};
+use fathom_workload::engine::engine_named;
 use fathom_workload::is_one_thread;
 
 pub use interrupt::Interrupt;
@@ -242,7 +243,8 @@ impl World for Local {
 /// The CPUs of `all` that a worker of this cell is kept on: one, where one thread does everything.
 fn cpus_of(cell: &Cell, all: &[usize]) -> Vec<usize> {
     // A server engine has processes of its own, which inherit the worker's CPUs.
-    let embedded = cell.engine.as_ref().is_none_or(|it| it.name == "sqlite");
+    let embedded =
+        cell.engine.as_ref().and_then(|it| engine_named(&it.name)).is_none_or(|kind| kind.is_embedded);
     match all {
         // The last CPU: interrupts and this process are more often on the first.
         [_, .., last] if embedded && is_one_thread(&cell.workload) => vec![*last],

@@ -3,13 +3,15 @@
 pub mod calls;
 mod postgresql;
 mod settings;
+mod shared_object;
+mod sqlcipher;
 mod sqlite;
 
 use std::path::Path;
 
 use crate::spec::{Durability, EngineSpec};
 pub use postgresql::postgresql_programs;
-pub use settings::{EngineKind, SettingError, check_settings, engines, settings_of};
+pub use settings::{EngineKind, SettingError, check_settings, engine_named, engines, settings_of};
 
 /// A value bound to a statement or read from a row.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +56,7 @@ pub struct EngineError {
 /// Name, version and build of an engine as it really runs.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct EngineInfo {
-    /// `sqlite` or `postgresql`.
+    /// As [`EngineKind::name`] has it.
     pub name: String,
     /// E.g. `3.54.1`.
     pub version: String,
@@ -166,15 +168,10 @@ pub trait Connection: Send {
 /// # Errors
 /// A setting that is unknown or wrong, a library that cannot be loaded, a server that is missing or does not start.
 pub fn start_engine(spec: &EngineSpec, directory: &Path) -> Result<Box<dyn Engine>, EngineError> {
-    let params = settings::read_settings(&spec.name, &spec.settings).map_err(|error| EngineError {
-        what: format!("engine {}", spec.name),
-        message: error.to_string(),
-        code: 0,
+    let (kind, params) = settings::read_settings(&spec.name, &spec.settings).map_err(|error| {
+        EngineError { what: format!("engine {}", spec.name), message: error.to_string(), code: 0 }
     })?;
-    match spec.name.as_str() {
-        "postgresql" => Ok(Box::new(postgresql::PostgresqlEngine::start(params, directory)?)),
-        _ => Ok(Box::new(sqlite::SqliteEngine::start(params, directory)?)),
-    }
+    (kind.start)(params, directory)
 }
 
 /// A statement's beginning, on one line, for an error message.

@@ -252,8 +252,7 @@ fn in_options(error: StackError) -> Error {
 /// A request that no machine could fulfil is asked wrongly; all else has failed here.
 pub(super) fn wrong_or_failed(error: StackError) -> Error {
     match error {
-        StackError::Unknown { .. }
-        | StackError::Spec { .. }
+        StackError::Spec { .. }
         | StackError::NameTaken { .. }
         | StackError::NoSuchName { .. }
         | StackError::BadName { .. } => Error::asked(error),

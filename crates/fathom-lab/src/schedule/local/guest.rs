@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fathom_stack::guest::{Guest, Heard};
+use fathom_workload::engine::engine_named;
 
 use super::Interrupt;
 use super::process::{GLANCE, excerpt, how_it_ended, too_long, with_complaints};
@@ -25,11 +26,12 @@ pub(super) fn run(
         Ok(text) => text,
         Err(error) => return failed(format!("the order cannot be written: {error}")),
     };
-    if order.cell.engine.as_ref().is_some_and(|it| it.name == "postgresql") {
-        return failed(
-            "PostgreSQL's server is not started in a guest kernel; choose a file system of this machine's"
-                .into(),
-        );
+    let engine = order.cell.engine.as_ref().and_then(|it| engine_named(&it.name));
+    if let Some(server) = engine.filter(|kind| !kind.is_embedded) {
+        return failed(format!(
+            "{}'s server is not started in a guest kernel; choose a file system of this machine's",
+            server.title
+        ));
     }
     let deadline = Instant::now() + limit;
     let result = guest.run(program, arguments, text);

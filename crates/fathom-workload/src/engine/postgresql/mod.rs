@@ -17,7 +17,7 @@ use server::Server;
 pub use server::find_programs as postgresql_programs;
 use wire::{Columns, Description, Wire, WireError};
 
-use super::settings::EngineKind;
+use super::settings::{EngineKind, SettingError};
 use super::{Connection, Dialect, Engine, EngineError, EngineInfo, Statement, Value, abridged};
 use crate::params::Params;
 use crate::spec::Durability;
@@ -25,8 +25,23 @@ use crate::spec::Durability;
 /// PostgreSQL as it is known by name.
 pub(super) static KIND: EngineKind = EngineKind {
     name: "postgresql",
+    title: "PostgreSQL",
     summary: "PostgreSQL: a private server in the run's directory, on a socket, stopped after the run",
     settings: settings::SETTINGS,
+    dialect: Dialect::Postgresql,
+    is_embedded: false,
+    needs: Some("postgresql"),
+    capitals: &[],
+    files: |settings| match settings.optional_text("bin_directory") {
+        Some(path) if !Path::new(path).join("initdb").is_file() => Err(SettingError {
+            key: "bin_directory".into(),
+            problem: format!("there is no initdb in {path}"),
+            suggestion: None,
+        }),
+        _ => Ok(()),
+    },
+    remarks: |_, _| Vec::new(),
+    start: |settings, directory| Ok(Box::new(PostgresqlEngine::start(settings, directory)?)),
 };
 
 /// A private PostgreSQL server with its settings. Dropping it stops the server.

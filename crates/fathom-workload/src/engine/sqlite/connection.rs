@@ -96,6 +96,7 @@ impl SqliteConnection {
             (library.functions.sqlite3_extended_result_codes)(db, 1);
             (library.functions.sqlite3_busy_handler)(db, Some(on_busy), connection.busy.cast());
         }
+        settings::unlock(&mut connection, settings)?;
         let applied = settings::apply(&mut connection, settings, "main")?;
         Ok((connection, applied))
     }
@@ -405,10 +406,12 @@ impl Connection for SqliteConnection {
         let path = super::file_of(self.path.parent().unwrap_or(Path::new("")), name)?;
         let file = path.display().to_string();
         let sql =
-            format!("ATTACH DATABASE '{}' AS \"{}\"", file.replace('\'', "''"), schema.replace('"', "\"\""));
+            format!("ATTACH DATABASE '{}' AS \"{}\"", file.replace('\'', "''"), schema.replace('"', "\"\""))
+                + &settings::attached_key(&self.settings);
         self.unconfined(&file, |connection| {
             connection.execute_script(&sql)?;
             let settings = connection.settings.clone();
+            settings::encrypted_pages(connection, &settings, schema)?;
             settings::apply(connection, &settings, schema).map(|_| ())
         })
     }

@@ -16,21 +16,46 @@ use connection::SqliteConnection;
 use library::SqliteLibrary;
 use settings::Applied;
 
+pub(super) use settings::SETTINGS;
+
 use super::settings::EngineKind;
-use super::{Connection, Dialect, Engine, EngineError, EngineInfo};
+use super::{Connection, Dialect, Engine, EngineError, EngineInfo, shared_object};
 use crate::params::Params;
 use crate::spec::Durability;
 
 /// SQLite as it is known by name.
 pub(super) static KIND: EngineKind = EngineKind {
     name: "sqlite",
+    title: "SQLite",
     summary: "SQLite in this process: the bundled release, or the libsqlite3.so at setting `library`",
-    settings: settings::SETTINGS,
+    settings: SETTINGS,
+    dialect: Dialect::Sqlite,
+    is_embedded: true,
+    needs: None,
+    capitals: &["journal_mode", "synchronous"],
+    files: |settings| match own_library(settings) {
+        Some(path) => shared_object::checked("library", path).map(drop),
+        None => Ok(()),
+    },
+    remarks: settings::remarks,
+    start: |settings, directory| {
+        let library = own_library(&settings).map(Path::to_owned);
+        Ok(Box::new(SqliteEngine::start(&KIND, library.as_deref(), settings, directory)?))
+    },
 };
+
+/// What setting `library` calls the release that is built into this program.
+const BUNDLED: &str = "bundled";
+
+/// The library that the settings name; none for the bundled release.
+fn own_library(settings: &Params) -> Option<&Path> {
+    settings.optional_text("library").filter(|name| *name != BUNDLED).map(Path::new)
+}
 
 /// SQLite with its settings, working in one directory.
 #[derive(Debug)]
 pub(super) struct SqliteEngine {
+    kind: &'static EngineKind,
     library: &'static SqliteLibrary,
     settings: Params,
     directory: PathBuf,
@@ -40,13 +65,18 @@ pub(super) struct SqliteEngine {
 }
 
 impl SqliteEngine {
-    /// Loads the library and tries the settings on an empty database in `directory`, which is removed again.
+    /// Loads the library (none = the bundled one) and tries the settings on an empty database in `directory`, which is removed again.
     ///
     /// # Errors
     /// A library that cannot be used, a directory that cannot be written, a setting that does not take.
-    pub fn start(settings: Params, directory: &Path) -> Result<Self, EngineError> {
-        let library = match settings.optional_text("library") {
-            Some(path) => SqliteLibrary::at(Path::new(path))?,
+    pub fn start(
+        kind: &'static EngineKind,
+        library: Option<&Path>,
+        settings: Params,
+        directory: &Path,
+    ) -> Result<Self, EngineError> {
+        let library = match library {
+            Some(path) => SqliteLibrary::at(path)?,
             None => SqliteLibrary::bundled()?,
         };
         let trial = file_of(directory, "fathom-settings")?;
@@ -59,7 +89,7 @@ impl SqliteEngine {
             // Most of them do not exist; one that cannot be removed is on a directory that no run can use either.
             let _ = std::fs::remove_file(file);
         }
-        Ok(SqliteEngine { library, settings, directory: directory.to_owned(), vfs, applied: opened? })
+        Ok(SqliteEngine { kind, library, settings, directory: directory.to_owned(), vfs, applied: opened? })
     }
 }
 
@@ -89,7 +119,7 @@ impl Engine for SqliteEngine {
             settings.insert("library".into(), path.display().to_string());
         }
         EngineInfo {
-            name: KIND.name.into(),
+            name: self.kind.name.into(),
             version: self.library.version(),
             build: self.library.build(),
             settings,
@@ -97,7 +127,7 @@ impl Engine for SqliteEngine {
     }
 
     fn dialect(&self) -> Dialect {
-        Dialect::Sqlite
+        self.kind.dialect
     }
 
     fn durability(&self) -> Durability {

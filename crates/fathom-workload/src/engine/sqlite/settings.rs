@@ -15,13 +15,13 @@ use crate::spec::Durability;
 /// Bytes: the largest mmap_size that SQLite's default build allows (SQLITE_MAX_MMAP_SIZE, 2 GiB less 64 KiB).
 const MMAP_SIZE_MAX: i64 = 0x7fff_0000;
 
-pub(super) const SETTINGS: &[Parameter] = &[
+pub(in crate::engine) const SETTINGS: &[Parameter] = &[
     Parameter {
         name: "library",
         kind: Kind::Text,
         default: Preset::Unset,
         unit: "path",
-        description: "a libsqlite3.so to use instead of the bundled release, so that versions can be compared",
+        description: "a libsqlite3.so to use instead of the release that is built in (`bundled`), so that versions can be compared",
     },
     Parameter {
         name: "journal_mode",
@@ -130,6 +130,49 @@ pub(super) const SETTINGS: &[Parameter] = &[
     },
 ];
 
+/// What a reader must know of settings that have no effect, by the others.
+pub(in crate::engine) fn remarks(given: &BTreeMap<String, Json>, all: &Params) -> Vec<String> {
+    let mode = all.text("journal_mode");
+    if mode == "wal" || !given.contains_key("wal_autocheckpoint") {
+        return Vec::new();
+    }
+    vec![format!(
+        "wal_autocheckpoint has no effect in cells with journal_mode={mode}: only WAL is checkpointed"
+    )]
+}
+
+/// Gives the key before anything is read, where there is one (SQLCipher), and the page size that goes with it: the
+/// library encrypts by pages, and takes their size from nobody else.
+///
+/// # Errors
+/// What the library says.
+pub(super) fn unlock(connection: &mut SqliteConnection, settings: &Params) -> Result<(), EngineError> {
+    let Some(key) = settings.all().get("key").and_then(Json::as_str) else { return Ok(()) };
+    connection.ask(&format!("PRAGMA key = \"{}\"", key.replace('"', "\"\"")))?;
+    encrypted_pages(connection, settings, "main")
+}
+
+/// What an ATTACH says besides, where there is a key: the library would take the connection's own only if it has used it already.
+pub(super) fn attached_key(settings: &Params) -> String {
+    let key = settings.all().get("key").and_then(Json::as_str);
+    key.map_or_else(String::new, |key| format!(" KEY '{}'", key.replace('\'', "''")))
+}
+
+/// The size of the pages that are encrypted, where there is a key, for the database attached as `schema`.
+pub(super) fn encrypted_pages(
+    connection: &mut SqliteConnection,
+    settings: &Params,
+    schema: &str,
+) -> Result<(), EngineError> {
+    match settings.all().get("page_size") {
+        Some(size) if settings.all().contains_key("key") => {
+            let schema = schema.replace('"', "\"\"");
+            connection.ask(&format!("PRAGMA \"{schema}\".cipher_page_size = {size}")).map(drop)
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Settings as read back, by name.
 pub(super) type Applied = BTreeMap<String, String>;
 
@@ -200,6 +243,11 @@ pub(super) fn apply(
         }
     }
     if schema == "main" {
+        if settings.all().contains_key("key")
+            && let Some(version) = connection.ask("PRAGMA cipher_version")?
+        {
+            applied.insert("cipher_version".into(), version);
+        }
         applied.insert("busy_timeout".into(), settings.count("busy_timeout").to_string());
     }
     Ok(applied)
