@@ -47,6 +47,7 @@ pub mod signals;
 mod spec;
 mod stack;
 pub mod suggest;
+mod volatile;
 mod words;
 
 pub use check::{KnownFileSystem, SpecProblem};

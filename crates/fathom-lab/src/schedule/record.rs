@@ -65,13 +65,13 @@ impl Collector {
     pub fn stack(&mut self, record: &StackRecord) {
         self.record.warnings.extend(record.warnings.iter().cloned());
         self.record.row.stack = record.clone();
-        let tmpfs = record.filesystem == "tmpfs" || record.filesystem == "ramfs";
-        if tmpfs && !record.warnings.iter().any(|it| it.contains("tmpfs")) {
-            self.record.warnings.push(
-                "tmpfs: the files are in memory, so fsync costs nothing and nothing survives. Choose a directory on a disk \
-                 with --dir"
-                    .into(),
-            );
+        // What a stack says of memory itself comes with a remedy.
+        if let Some(reason) = record.volatile()
+            && !record.warnings.iter().any(|it| it.contains("tmpfs"))
+        {
+            self.record.warnings.push(format!(
+                "{reason}. The durability that is given is what is left of the settings' promise on such a stack"
+            ));
         }
     }
 
@@ -134,7 +134,12 @@ impl Collector {
                 }
                 // A workload on plain files has no engine and no class; one with a store of its own has that store's.
                 let promised = engine.is_some() || durability != Durability::None;
-                self.record.durability = promised.then_some(durability);
+                // No setting promises more than what the stack under it can keep.
+                let kept = match self.record.row.stack.volatile() {
+                    Some(_) => durability.min(Durability::ProcessCrash),
+                    None => durability,
+                };
+                self.record.durability = promised.then_some(kept);
                 self.record.row.engine = engine;
                 self.record.row.parameters = parameters;
             }
@@ -213,5 +218,22 @@ mod tests {
         };
         assert_eq!(class(Durability::PowerCut), Some(Durability::PowerCut));
         assert_eq!(class(Durability::None), None);
+    }
+
+    /// A cell on ext4 without barriers was headed "keeps every commit at a power cut", beside a block trace without a flush.
+    #[test]
+    fn a_stack_whose_syncs_flush_nothing_keeps_no_promise_at_a_power_cut() {
+        let kept = |mount: &str, durability| {
+            let turn = Turn { cell: 1, block: 0, position: 0, seed: 1 };
+            let mut collector = Collector::new(&turn, 0);
+            let record =
+                StackRecord { filesystem: "ext4".into(), mount: mount.into(), ..StackRecord::default() };
+            collector.stack(&record);
+            collector.event(Event::Started { engine: None, durability, parameters: BTreeMap::new() });
+            (collector.record.durability, collector.record.warnings.len())
+        };
+        assert_eq!(kept("rw,relatime", Durability::PowerCut), (Some(Durability::PowerCut), 0));
+        assert_eq!(kept("rw,nobarrier", Durability::PowerCut), (Some(Durability::ProcessCrash), 1));
+        assert_eq!(kept("rw,nobarrier", Durability::PowerCutPrefix), (Some(Durability::ProcessCrash), 1));
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::spec::{Durability, EngineSpec};
 pub use postgresql::postgresql_programs;
-pub use settings::{EngineKind, SettingError, check_settings, engine_named, engines, settings_of};
+pub use settings::{EngineKind, SettingError, Start, check_settings, engine_named, engines, settings_of};
 
 /// A value bound to a statement or read from a row.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,6 +12,9 @@ use crate::params::{Parameter, ParameterError, Params};
 /// A setting that is unknown or wrong, by its key.
 pub type SettingError = ParameterError;
 
+/// Starts an engine with checked settings in a directory.
+pub type Start = fn(Params, &Path) -> Result<Box<dyn Engine>, EngineError>;
+
 /// An engine as it is known by name, before anything of it runs. A new engine is a folder beside these and a line in the
 /// list of engines.
 #[derive(Debug)]
@@ -44,7 +47,7 @@ pub struct EngineKind {
     ///
     /// # Errors
     /// A library that cannot be loaded, a server that is missing or does not start, a setting that does not take.
-    pub start: fn(Params, &Path) -> Result<Box<dyn Engine>, EngineError>,
+    pub start: Start,
 }
 
 /// All engines, in the order in which they are shown.

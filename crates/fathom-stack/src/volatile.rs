@@ -1,0 +1,55 @@
+//! Stacks that keep nothing at a power cut, whatever the database does: no flush reaches a device, or there is no device.
+
+use crate::spec::StackRecord;
+
+/// File systems that lie in memory.
+const IN_MEMORY: [&str; 3] = ["tmpfs", "ramfs", "hugetlbfs"];
+
+/// Mount options, as mountinfo shows them, that keep flushes from the device: barriers off (ext4(5), btrfs(5), nilfs2, hfsplus),
+/// F2FS's `fsync_mode=nobarrier`, overlayfs's `volatile`.
+const WITHOUT_FLUSHES: [&str; 5] =
+    ["nobarrier", "barrier=0", "fsync_mode=nobarrier", "volatile", "fsync=volatile"];
+
+impl StackRecord {
+    /// Why nothing that was synced is certain to survive a power cut on this stack; none where syncs reach a device.
+    #[must_use]
+    pub fn volatile(&self) -> Option<String> {
+        if IN_MEMORY.contains(&self.filesystem.as_str()) {
+            return Some(format!(
+                "{} lies in memory: a power cut takes all of it, synced or not",
+                self.filesystem
+            ));
+        }
+        let mut options = self.mount.split(',').map(str::trim);
+        let option = options.find(|option| WITHOUT_FLUSHES.contains(option))?;
+        Some(format!(
+            "mounted with {option}: syncs do not flush the device's cache, so a power cut can lose or corrupt what was synced"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_whose_syncs_reach_no_device_are_told() {
+        let volatile = |filesystem: &str, mount: &str| {
+            let record =
+                StackRecord { filesystem: filesystem.into(), mount: mount.into(), ..StackRecord::default() };
+            record.volatile()
+        };
+        assert_eq!(volatile("ext4", "rw,relatime"), None);
+        assert_eq!(volatile("ext4", "rw,barrier=1"), None);
+        assert_eq!(volatile("f2fs", "rw,fsync_mode=posix,barrier"), None);
+        for (filesystem, mount) in [
+            ("ext4", "rw,relatime,nobarrier"),
+            ("ext3", "rw,barrier=0"),
+            ("btrfs", "rw,nobarrier,space_cache=v2"),
+            ("f2fs", "rw,fsync_mode=nobarrier"),
+            ("tmpfs", "rw"),
+        ] {
+            assert!(volatile(filesystem, mount).is_some(), "{filesystem} {mount}");
+        }
+    }
+}
