@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_probe::{Note, Watch};
+use fathom_probe::{Mark, Note, Watch};
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
 use fathom_workload::engine::EngineInfo;
@@ -32,6 +32,9 @@ pub struct Order {
     /// What of the files the probe watches for the block trace.
     #[serde(default)]
     pub watch: Option<Watch>,
+    /// Whether the clocks of its threads are marked, for the model time of its phases.
+    #[serde(default)]
+    pub marks: bool,
 }
 
 /// One call on a file, where those are watched. Times are CLOCK_MONOTONIC, ns.
@@ -91,6 +94,15 @@ pub enum Event {
     Calls {
         /// In order of their end.
         calls: Vec<FileCall>,
+    },
+    /// Marks of the threads; several such events follow one another.
+    Marks {
+        /// Those of one thread are in order of time.
+        marks: Vec<Mark>,
+        /// Marks that there was no room for, in all.
+        lost: u64,
+        /// Whether they tell how long a thread was ready to run.
+        knows_queue: bool,
     },
     /// A check that passed.
     Verified {

@@ -5,6 +5,7 @@ pub mod cell;
 pub mod conduct;
 pub mod event;
 pub mod experiment;
+pub mod model_time;
 pub mod plan;
 pub mod rng;
 pub mod schedule;

@@ -82,6 +82,9 @@ fn execute<W: Write>(order: &Order, events: &mut W) -> Result<Event, String> {
         fathom_probe::watch(what);
         fathom_workload::changed::count_changes();
     }
+    if order.marks {
+        fathom_probe::keep_marks(MARKS_MAX);
+    }
     let mut memory = Memory { kept: Vec::new(), events, last_progress: Instant::now(), broken: None };
     // A panic is a bug in a workload or engine; the run fails, and the lab goes on with the next.
     let worked = catch_unwind(AssertUnwindSafe(|| work(order, &mut memory)));
@@ -93,7 +96,10 @@ fn execute<W: Write>(order: &Order, events: &mut W) -> Result<Event, String> {
     if let Some(error) = broken {
         return Err(format!("progress could not be written: {error}"));
     }
-    let watched = order.watch.map(|_| watched_events()).unwrap_or_default();
+    let mut watched = order.watch.map(|_| watched_events()).unwrap_or_default();
+    if order.marks {
+        watched.extend(marks_events());
+    }
     let mut buffered = std::io::BufWriter::with_capacity(1 << 16, events);
     let write = |buffered: &mut std::io::BufWriter<_>| {
         write_event(buffered, &started)?;
@@ -107,6 +113,16 @@ fn execute<W: Write>(order: &Order, events: &mut W) -> Result<Event, String> {
 
 /// Notes or calls in one event: a line of it stays far below the longest that is read.
 const WATCHED_IN_ONE: usize = 2000;
+
+/// Marks that are kept at most: 80 MB of them.
+const MARKS_MAX: usize = 2_000_000;
+
+/// The marks, as events.
+fn marks_events() -> Vec<Event> {
+    let fathom_probe::Marks { marks, lost, knows_queue } = fathom_probe::take_marks();
+    let some = |marks: &[fathom_probe::Mark]| Event::Marks { marks: marks.to_vec(), lost, knows_queue };
+    marks.chunks(WATCHED_IN_ONE).map(some).collect()
+}
 
 /// What the probe watched, as events.
 fn watched_events() -> Vec<Event> {

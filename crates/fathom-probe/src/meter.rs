@@ -14,6 +14,7 @@ use crate::clocks::{Moment, calibrate, thread_cpu_ns};
 use crate::cpu::Sampler;
 use crate::histogram::{Counts, Histogram};
 use crate::kind::{FileClass, Op};
+use crate::marks::mark_call;
 use crate::table::{IoCell, IoTable};
 
 /// Whether durations are kept for percentiles. Only `fathom_io` shows them, so they are kept once it is there: they cost a
@@ -413,7 +414,13 @@ fn end(started: Started, class: FileClass, op: Op, bytes: u64) {
     });
     meter.inside.set(false);
     // Nothing in here can panic by design; if it ever does, it must not reach SQLite.
-    _ = catch_unwind(AssertUnwindSafe(|| meter.record(class, op, bytes, ns, cpu_ns, started.sampled)));
+    _ = catch_unwind(AssertUnwindSafe(|| {
+        meter.record(class, op, bytes, ns, cpu_ns, started.sampled);
+        // SQLite's sleep between two attempts to get a lock is no wait for a device.
+        if op != Op::Sleep {
+            mark_call(ns);
+        }
+    }));
 }
 
 /// Makes a VFS call and counts it. `outcome` tells from the result what the call turned out to be, and its bytes;

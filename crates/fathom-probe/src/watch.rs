@@ -146,7 +146,7 @@ pub fn take_watched() -> Watched {
 }
 
 /// CLOCK_MONOTONIC, ns.
-fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid and writable; this clock exists on every Linux.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };

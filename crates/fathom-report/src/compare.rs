@@ -1,103 +1,398 @@
-//! What changed between two results files, for the terminal.
+//! What changed between two measurements: for the terminal, as Markdown, as JUnit's XML; and what a
+//! gate says of it.
 
-use fathom_lab::analysis::{Analysis, Change, abscissa_name, changes, times};
-use fathom_lab::experiment::{Experiment, Metric};
-use fathom_lab::store::Results;
+use std::fmt::Write as _;
 
-use crate::ReportError;
+use fathom_lab::analysis::{Change, Changes, Clock, Judgement, Quantity, Side, times};
+use fathom_lab::stats::Interval;
+use serde::Serialize;
+
 use crate::number;
 use crate::style::{Align, Style, Table, tame};
 
-/// The table of changes with a summary first; `~` where nothing is proven.
-pub fn text(a: &Results, b: &Results, style: &Style) -> Result<String, ReportError> {
-    let (analysis_a, analysis_b) = (Analysis::of(a)?, Analysis::of(b)?);
-    let found = changes((a, &analysis_a), (b, &analysis_b), metric_of(a));
-    let mut out = String::new();
-    let name = |results: &Results| {
-        let path = tame(&results.path().display().to_string());
-        format!(
-            "{path} ({}, {})",
-            tame(&results.experiment.name),
-            number::moment(results.experiment.started_ms)
-        )
-    };
-    out += &style.paragraph("  ", &format!("A  {}", name(a)));
-    out += &style.paragraph("  ", &format!("B  {}", name(b)));
-    out.push('\n');
-    if found.changes.is_empty() {
-        out += "  The files have no cell with a good run in common, so there is nothing to compare.\n";
+/// Two measurements, compared.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// What each side is called: its file.
+    pub names: [String; 2],
+    /// The sides.
+    pub sides: [Side; 2],
+    /// What changed.
+    pub changes: Changes,
+    /// By how much B may be slower: 0.1 is 10 %; none where nothing is asked.
+    pub allowed: Option<f64>,
+}
+
+/// What a gate says of one quantity, or of what is missing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// Whether it passes.
+    pub judgement: Judgement,
+    /// What it is about: `wal/full, update, model time`.
+    pub about: String,
+    /// The sentence that says why.
+    pub sentence: String,
+}
+
+/// What a quantity is called in a sentence.
+fn words(change: &Change) -> String {
+    let unit = &change.unit;
+    let of_wall = if change.clock == Clock::Wall { "wall" } else { "model" };
+    match change.quantity {
+        Quantity::Model => format!("model time of one {unit}"),
+        // A rate that is 10 % lower is a time that is 11 % longer: what is judged is how many times
+        // as long it takes.
+        Quantity::Rate => format!("{of_wall} time for each {unit}"),
+        Quantity::Time => format!("{of_wall} time within one {unit}"),
+        Quantity::Flushes => format!("flushes of one {unit}"),
+        Quantity::Bytes => format!("bytes written by one {unit}"),
+    }
+}
+
+/// The same in a column.
+fn head(change: &Change) -> &'static str {
+    match (change.quantity, change.clock) {
+        (Quantity::Model, _) => "model time",
+        (Quantity::Rate, Clock::Model) => "per s, model",
+        (Quantity::Rate, Clock::Wall) => "per s, wall",
+        (Quantity::Time, Clock::Model) => "time, model",
+        (Quantity::Time, Clock::Wall) => "time, wall",
+        (Quantity::Flushes, _) => "flushes",
+        (Quantity::Bytes, _) => "bytes",
+    }
+}
+
+fn value(change: &Change, value: f64) -> String {
+    match change.quantity {
+        Quantity::Model | Quantity::Time => number::time(value),
+        Quantity::Rate | Quantity::Bytes => number::plain(value),
+        Quantity::Flushes if value > 0.0 && value < 100.0 => format!("{value:.2}"),
+        Quantity::Flushes => number::plain(value),
+    }
+}
+
+fn interval(change: &Change, of: &Interval) -> String {
+    match change.quantity {
+        Quantity::Model | Quantity::Time => number::time_interval(of.mid, of.low, of.high),
+        Quantity::Flushes => format!("[{}, {}]", value(change, of.low), value(change, of.high)),
+        Quantity::Rate | Quantity::Bytes => number::interval(of.low, of.high),
+    }
+}
+
+/// `wal/full, update at 512`.
+fn place(change: &Change) -> String {
+    let x = change.x.map_or_else(String::new, |x| format!(" at {}", number::plain(x)));
+    format!("{}, {}{x}", change.label, change.phase)
+}
+
+/// `1.12x [1.10, 1.14] of A's`, or what nothing became.
+fn slower_told(change: &Change) -> String {
+    if change.a.mid == 0.0 && change.b.mid > 0.0 {
+        return "something where A has nothing".into();
+    }
+    let slower = change.slower();
+    if slower.high.is_finite() {
+        format!("{} of A's", times(&slower))
     } else {
-        let faster = found.changes.iter().filter(|c| c.faster.proven && c.faster.ratio > 1.0).count();
-        let slower = found.changes.iter().filter(|c| c.faster.proven && c.faster.ratio < 1.0).count();
-        out += &style.paragraph(
-            "  ",
-            &style.bold(&format!(
-                "B against A: {faster} faster, {slower} slower, {} not proven different (~), of {}.",
-                found.changes.len() - faster - slower,
-                found.changes.len()
-            )),
-        );
-        out += &table(&found.changes, abscissa_of(a), found.metric, style);
+        format!("{:.2}x of A's, with too few runs for an interval", slower.ratio)
     }
-    for (cells, which) in [(&found.only_a, "A"), (&found.only_b, "B")] {
-        if !cells.is_empty() {
-            out += &style.paragraph("  ", &format!("Only in {which}: {}.", tame(&cells.join(", "))));
-        }
-    }
-    for caution in &found.cautions {
-        out += &style.paragraph("  ! ", &tame(caution));
-    }
-    Ok(out)
 }
 
-/// What A's experiment compares; time where it says nothing.
-fn metric_of(results: &Results) -> Metric {
-    let experiment = Experiment::parse(&results.experiment.source_name, &results.experiment.source);
-    experiment.ok().and_then(|e| e.headlines.first().map(|h| h.metric)).unwrap_or(Metric::Time)
+fn percent(share: f64) -> String {
+    let text = format!("{:.2}", share * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// What the abscissas of the results count.
-fn abscissa_of(results: &Results) -> &'static str {
-    results.cells.first().map_or("size", abscissa_name)
-}
-
-fn table(changes: &[Change], abscissa: &str, metric: Metric, style: &Style) -> String {
-    let has_x = changes.iter().any(|change| change.x.is_some());
-    let mut table = Table::default();
-    table.column("cell", Align::Left);
-    table.column("phase", Align::Left);
-    if has_x {
-        table.column(abscissa, Align::Right);
-    }
-    for head in ["A", "[95 %]", "B", "[95 %]"] {
-        table.column(head, if head.starts_with('[') { Align::Left } else { Align::Right });
-    }
-    table.column("B is", Align::Left);
-    for change in changes {
-        let mut fields = vec![tame(&change.label), tame(&change.phase)];
-        if has_x {
-            fields.push(change.x.map_or_else(String::new, number::plain));
-        }
-        for value in [&change.a, &change.b] {
-            let (mid, interval) = match metric {
-                Metric::Rate => (number::plain(value.median), number::interval(value.low, value.high)),
-                Metric::Time => {
-                    (number::time(value.median), number::time_interval(value.median, value.low, value.high))
-                }
+impl Comparison {
+    /// What the gate says of each quantity, then of what B lacks. Nothing where nothing was asked.
+    #[must_use]
+    pub fn verdicts(&self) -> Vec<Verdict> {
+        let Some(allowed) = self.allowed else { return Vec::new() };
+        let of = |change: &Change| {
+            let judgement = change.judged(allowed);
+            let per_second = if change.quantity == Quantity::Rate { " per second" } else { "" };
+            let values =
+                format!("{} → {}{per_second}", value(change, change.a.mid), value(change, change.b.mid));
+            let told = slower_told(change);
+            let sentence = match judgement {
+                Judgement::Slower => format!(
+                    "{}: {} is {told} ({values}), more than the {} allowed.",
+                    place(change),
+                    words(change),
+                    percent(allowed)
+                ),
+                Judgement::Fine => format!(
+                    "{}: {} is {told} ({values}), within the {} allowed.",
+                    place(change),
+                    words(change),
+                    percent(allowed)
+                ),
+                Judgement::Unknown if change.promises_less => format!(
+                    "{}: B promises less at a power cut or a crash than A, so its speed is no progress and no fault.",
+                    place(change)
+                ),
+                Judgement::Unknown => format!(
+                    "{}: {} is {told} ({values}): this cannot tell whether that is within the {} allowed. More repeats (--repeat) tell it, or \
+                     a larger limit.",
+                    place(change),
+                    words(change),
+                    percent(allowed)
+                ),
             };
-            fields.push(mid);
-            fields.push(style.dim(&interval));
-        }
-        let mut verdict = match change.faster {
-            faster if !faster.proven => format!("~ {}", times(&faster)),
-            faster if faster.ratio > 1.0 => style.bold(&format!("{} faster", times(&faster))),
-            faster => style.bold(&format!("{} slower", times(&faster.inverse()))),
+            Verdict { judgement, about: format!("{}, {}", place(change), head(change)), sentence }
         };
-        if !change.same_durability {
-            verdict += " (not the same promise)";
-        }
-        fields.push(verdict);
-        table.row(fields);
+        let mut all: Vec<Verdict> = self.changes.changes.iter().map(of).collect();
+        let unknown = |about: &str, sentence: String| Verdict {
+            judgement: Judgement::Unknown,
+            about: about.to_owned(),
+            sentence,
+        };
+        all.extend(self.changes.only_a.iter().map(|label| {
+            unknown(label, format!("{label}: A has results of it and B has none: nothing can be told of it."))
+        }));
+        all.extend(self.changes.lacking.iter().map(|text| unknown("not compared", format!("{text}."))));
+        all
     }
-    table.text(style)
+
+    /// What the gate says of the whole; fine where nothing was asked.
+    #[must_use]
+    pub fn judged(&self) -> Judgement {
+        self.allowed.map_or(Judgement::Fine, |allowed| self.changes.judged(allowed))
+    }
+
+    /// The sentences that decide: those of the whole's judgement, or that all is fine.
+    #[must_use]
+    pub fn decision(&self) -> Vec<String> {
+        let Some(allowed) = self.allowed else { return Vec::new() };
+        let verdicts = self.verdicts();
+        let judgement = self.judged();
+        let deciding = |judgement| -> Vec<String> {
+            verdicts.iter().filter(|it| it.judgement == judgement).map(|it| it.sentence.clone()).collect()
+        };
+        match judgement {
+            Judgement::Fine => {
+                vec![format!("Fine: none of {} is slower by more than {}.", verdicts.len(), percent(allowed))]
+            }
+            Judgement::Slower => deciding(judgement).into_iter().map(|it| format!("Slower: {it}")).collect(),
+            Judgement::Unknown if verdicts.is_empty() => {
+                vec!["Cannot tell: A and B have nothing in common that could be compared.".into()]
+            }
+            Judgement::Unknown => {
+                deciding(judgement).into_iter().map(|it| format!("Cannot tell: {it}")).collect()
+            }
+        }
+    }
+
+    fn titles(&self) -> [String; 2] {
+        let title = |which: usize| {
+            let side = &self.sides[which];
+            let path = tame(&self.names[which]);
+            format!("{path} ({}, {})", tame(&side.experiment), number::moment(side.started_ms))
+        };
+        [title(0), title(1)]
+    }
+
+    /// How many have changed.
+    fn summary(&self) -> String {
+        let changes = &self.changes.changes;
+        let count = |faster: bool| {
+            changes.iter().filter(|it| it.faster.proven && (it.faster.ratio > 1.0) == faster).count()
+        };
+        let (faster, slower) = (count(true), count(false));
+        format!(
+            "B against A: {faster} faster, {slower} slower, {} not proven different (~), of {}.",
+            changes.len() - faster - slower,
+            changes.len()
+        )
+    }
+
+    /// Head and rows of the table, the same everywhere.
+    fn rows(&self) -> (Vec<String>, Vec<(Vec<String>, bool)>) {
+        let changes = &self.changes.changes;
+        let has_x = changes.iter().any(|change| change.x.is_some());
+        let mut head_row: Vec<String> = ["cell", "phase"].map(str::to_owned).into();
+        if has_x {
+            head_row.push("size".into());
+        }
+        head_row.extend(["what", "A", "[95 %]", "B", "[95 %]", "B is"].map(str::to_owned));
+        let row = |change: &Change| {
+            let mut fields = vec![tame(&change.label), tame(&change.phase)];
+            if has_x {
+                fields.push(change.x.map_or_else(String::new, number::plain));
+            }
+            fields.push(head(change).to_owned());
+            for side in [&change.a, &change.b] {
+                fields.push(value(change, side.mid));
+                fields.push(interval(change, side));
+            }
+            let (better, worse) =
+                if change.quantity.is_count() { ("less", "more") } else { ("faster", "slower") };
+            let slower = change.slower();
+            let mut verdict = match change.faster {
+                faster if !faster.proven => format!("~ {}", times(&faster)),
+                faster if faster.ratio > 1.0 && faster.ratio.is_finite() => {
+                    format!("{} {better}", times(&faster))
+                }
+                faster if faster.ratio > 1.0 => format!("{better}: none"),
+                _ if slower.ratio.is_finite() => format!("{} {worse}", times(&slower)),
+                _ => format!("{worse}: A has none"),
+            };
+            if !change.same_durability {
+                verdict += " (not the same promise)";
+            }
+            fields.push(verdict);
+            (fields, change.faster.proven)
+        };
+        (head_row, changes.iter().map(row).collect())
+    }
+
+    /// The table of changes with a summary first; `~` where nothing is proven. What the gate says
+    /// is [`Comparison::decision`].
+    #[must_use]
+    pub fn terminal(&self, style: &Style) -> String {
+        let mut out = String::new();
+        for (letter, title) in ["A", "B"].iter().zip(self.titles()) {
+            out += &style.paragraph("  ", &format!("{letter}  {title}"));
+        }
+        out.push('\n');
+        if self.changes.changes.is_empty() {
+            out += "  The files have no cell with a good run in common, so there is nothing to compare.\n";
+        } else {
+            out += &style.paragraph("  ", &style.bold(&self.summary()));
+            let (head, rows) = self.rows();
+            let mut table = Table::default();
+            for name in &head {
+                let is_number = matches!(name.as_str(), "A" | "B" | "size");
+                table.column(name.as_str(), if is_number { Align::Right } else { Align::Left });
+            }
+            for (mut fields, proven) in rows {
+                for (field, name) in fields.iter_mut().zip(&head) {
+                    if name == "[95 %]" {
+                        *field = style.dim(field);
+                    }
+                }
+                if proven && let Some(last) = fields.last_mut() {
+                    *last = style.bold(last);
+                }
+                table.row(fields);
+            }
+            out += &table.text(style);
+        }
+        for (cells, which) in [(&self.changes.only_a, "A"), (&self.changes.only_b, "B")] {
+            if !cells.is_empty() {
+                out += &style.paragraph("  ", &format!("Only in {which}: {}.", tame(&cells.join(", "))));
+            }
+        }
+        for caution in self.changes.cautions.iter().chain(&self.changes.lacking) {
+            out += &style.paragraph("  ! ", &tame(caution));
+        }
+        out
+    }
+
+    /// The same as Markdown, for a comment of a pull request.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let cell = |text: &str| text.replace('\\', "\\\\").replace('|', "\\|").replace(['\n', '\r'], " ");
+        let safe = |text: &str| tame(text).replace('<', "&lt;").replace('>', "&gt;");
+        let mut out = String::new();
+        for sentence in self.decision() {
+            let _ = writeln!(out, "**{}**\n", safe(&sentence));
+        }
+        let [a, b] = self.titles();
+        let _ = writeln!(out, "{}\n\nA: {}  \nB: {}\n", self.summary(), safe(&a), safe(&b));
+        let (head, rows) = self.rows();
+        let _ = writeln!(out, "| {} |\n|{}", head.join(" | "), " --- |".repeat(head.len()));
+        for (fields, proven) in rows {
+            let last = fields.len() - 1;
+            let shown: Vec<String> = fields
+                .iter()
+                .enumerate()
+                .map(|(at, text)| {
+                    let text = cell(&safe(text));
+                    if at == last && proven { format!("**{text}**") } else { text }
+                })
+                .collect();
+            let _ = writeln!(out, "| {} |", shown.join(" | "));
+        }
+        for (cells, which) in [(&self.changes.only_a, "A"), (&self.changes.only_b, "B")] {
+            if !cells.is_empty() {
+                let _ = writeln!(out, "\nOnly in {which}: {}.", safe(&cells.join(", ")));
+            }
+        }
+        for caution in self.changes.cautions.iter().chain(&self.changes.lacking) {
+            let _ = writeln!(out, "\n- {}", safe(caution));
+        }
+        out
+    }
+
+    /// The verdicts as a JUnit test suite: a test case for each quantity; what is slower failed,
+    /// what cannot be told is an error.
+    #[must_use]
+    pub fn junit(&self) -> String {
+        let verdicts = self.verdicts();
+        let count = |judgement| verdicts.iter().filter(|it| it.judgement == judgement).count();
+        let (failures, errors) = (count(Judgement::Slower), count(Judgement::Unknown));
+        let nothing = usize::from(verdicts.is_empty());
+        let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+        let _ = writeln!(
+            out,
+            "<testsuite name=\"fathom compare\" tests=\"{}\" failures=\"{failures}\" errors=\"{}\">",
+            verdicts.len() + nothing,
+            errors + nothing
+        );
+        let mut case = |about: &str, outcome: Option<(&str, &str)>| {
+            let _ = write!(out, "  <testcase classname=\"fathom\" name=\"{}\"", xml(about));
+            match outcome {
+                None => out.push_str("/>\n"),
+                Some((kind, text)) => {
+                    let text = xml(text);
+                    let _ = writeln!(out, ">\n    <{kind} message=\"{text}\">{text}</{kind}>\n  </testcase>");
+                }
+            }
+        };
+        for verdict in &verdicts {
+            let kind = match verdict.judgement {
+                Judgement::Fine => None,
+                Judgement::Slower => Some("failure"),
+                Judgement::Unknown => Some("error"),
+            };
+            case(&verdict.about, kind.map(|kind| (kind, verdict.sentence.as_str())));
+        }
+        if nothing == 1 {
+            case("compared", Some(("error", "A and B have nothing in common that could be compared.")));
+        }
+        out.push_str("</testsuite>\n");
+        out
+    }
+
+    /// The same as JSON: what is compared, and what the gate says.
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
+        let mut whole = serde_json::to_value(&self.changes).unwrap_or_default();
+        whole["a"] = serde_json::json!(self.names[0]);
+        whole["b"] = serde_json::json!(self.names[1]);
+        if let Some(allowed) = self.allowed {
+            whole["gate"] = serde_json::json!({
+                "allowed": allowed, "judgement": self.judged(), "verdicts": self.verdicts(), "decision": self.decision(),
+            });
+        }
+        whole
+    }
+}
+
+/// Text for XML 1.0: markup characters as entities; characters that it does not allow are replaced.
+fn xml(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in tame(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c if (c as u32) < 0x20 => out.push(' '),
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
 }

@@ -3,7 +3,7 @@
 use fathom_lab::analysis::{
     Analysis, BlockStudy, Carries, DeviceStudy, Finding, block_studies, device_studies, engine_name, spelled,
 };
-use fathom_lab::stats::median_interval;
+use fathom_lab::stats::mean_interval;
 use fathom_lab::store::{CellRow, Results, StoreError};
 use fathom_workload::spec::Durability;
 
@@ -229,11 +229,11 @@ fn rests_on(results: &Results) -> String {
     }
     text.push('.');
     let floors: Vec<f64> = good.iter().filter_map(|run| run.floor_ns).map(|ns| ns as f64).collect();
-    if let Some(floor) = median_interval(&floors) {
+    if let Some(floor) = mean_interval(&floors) {
         text += &format!(
             " Floor: one 4 KiB write with fdatasync takes {} {}.",
-            number::time(floor.median),
-            number::time_interval(floor.median, floor.low, floor.high)
+            number::time(floor.mid),
+            number::time_interval(floor.mid, floor.low, floor.high)
         );
     }
     let promises = distinct(

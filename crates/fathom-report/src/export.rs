@@ -1,14 +1,24 @@
-//! CSV and JSON: every cell, phase and size with medians and intervals; raw samples on request (JSON).
+//! CSV and JSON: every cell, phase and size with means and intervals; raw samples on request
+//! (JSON).
 //!
 //! # Columns of the CSV
 //! `experiment`, `cell` (number in the plan), `label`, one column per axis (its key), `durability`, `phase`, `x` (the
-//! abscissa, empty without one), `unit`, `runs`, `executions` (over all runs); `rate_per_s`, `rate_low`, `rate_high` (median
-//! over runs with its 95 % interval); `time_ns`, `time_low_ns`, `time_high_ns` (mean time of one execution, likewise);
-//! `interval_coverage` (how often such an interval of so few runs holds the true median); `min_ns`, `p50_ns`, `p90_ns`,
+//! abscissa, empty without one), `unit`, `runs`, `executions` (over all runs); `rate_per_s`,
+//! `rate_low`, `rate_high` (geometric mean over runs with its 95 % interval; of model time where
+//! `clock` says `model`, else of wall time); `time_ns`, `time_low_ns`, `time_high_ns` (mean time of
+//! one execution, likewise); `clock`; `wall_rate_per_s`, `wall_rate_low`, `wall_rate_high`,
+//! `wall_time_ns` (as measured, always of wall time); `interval_coverage` (how often such an
+//! interval holds the true mean of runs that scatter log-normally; 0 of one run); `min_ns`,
+//! `p50_ns`, `p90_ns`,
 //! `p99_ns`, `p999_ns`, `max_ns` (of single executions; percentiles are medians over runs, the extremes over all runs);
 //! `trimmed_mean_ns` (highest and lowest execution dropped; empty without samples); `cpu_ns`, `read_ns`, `write_ns`,
 //! `sync_ns`, `other_ns`, `read_bytes`, `write_bytes`, `read_calls`, `write_calls`, `sync_calls`, `other_calls` (means of one
-//! execution); `lock_waits`, `lock_wait_ns` (sums over all runs); of cells on a modelled device, over whole runs (medians):
+//! execution); `model_ns`, `model_cpu_ns`, `model_device_ns`, `model_other_ns`, `model_held_ns`
+//! (model time of the phase for each execution, its three parts, and what of wall time is not in
+//! it), `model_p50_ns`, `model_p99_ns`, `device_flushes`, `device_written_bytes`,
+//! `device_read_bytes` (that came to the devices in the phase, for each execution): means over
+//! runs, empty where there is no model time; `lock_waits`, `lock_wait_ns` (sums over all runs); of
+//! cells on a modelled device, over whole runs (medians):
 //! `device_late_share`, `device_late_p50_ns`, `device_late_p99_ns` (how late answers came after the model's time), `device_ns`
 //! and `device_model_ns` (how long the device had something to do, as measured and by the model), `elapsed_ns` and
 //! `elapsed_model_ns` (the whole worker, likewise), `device_marked_runs` (runs in which the model's times were not kept). Where the
@@ -19,7 +29,7 @@
 
 use std::io::{self, Write};
 
-use fathom_lab::analysis::{Carries, DeviceStudy, Measure};
+use fathom_lab::analysis::{Carries, DeviceStudy, Measure, ModelShare};
 use fathom_lab::store::StoreError;
 use serde_json::{Value, json};
 
@@ -34,12 +44,17 @@ fn numbers(measure: &Measure) -> Vec<(&'static str, Value)> {
     let mut all = vec![
         ("runs", json!(measure.runs.len())),
         ("executions", json!(measure.count)),
-        ("rate_per_s", number(measure.rate.median)),
+        ("rate_per_s", number(measure.rate.mid)),
         ("rate_low", number(measure.rate.low)),
         ("rate_high", number(measure.rate.high)),
-        ("time_ns", number(measure.time_ns.median)),
+        ("time_ns", number(measure.time_ns.mid)),
         ("time_low_ns", number(measure.time_ns.low)),
         ("time_high_ns", number(measure.time_ns.high)),
+        ("clock", json!(measure.clock)),
+        ("wall_rate_per_s", number(measure.wall_rate.mid)),
+        ("wall_rate_low", number(measure.wall_rate.low)),
+        ("wall_rate_high", number(measure.wall_rate.high)),
+        ("wall_time_ns", number(measure.wall_time_ns.mid)),
         ("interval_coverage", json!(measure.rate.coverage)),
     ];
     let names = ["min_ns", "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns"];
@@ -47,6 +62,21 @@ fn numbers(measure: &Measure) -> Vec<(&'static str, Value)> {
     all.push(("trimmed_mean_ns", measure.trimmed_mean_ns.map_or(Value::Null, number)));
     let names = ["cpu_ns", "read_ns", "write_ns", "sync_ns", "other_ns"];
     all.extend(names.into_iter().zip(parts_ns(measure).map(number)));
+    let model =
+        |pick: fn(&ModelShare) -> f64| measure.model_interval(pick).map_or(Value::Null, |it| number(it.mid));
+    let latency = |place: usize| measure.model_latency_ns.map_or(Value::Null, |it| number(it[place]));
+    all.extend([
+        ("model_ns", model(|it| it.model_ns)),
+        ("model_cpu_ns", model(|it| it.cpu_ns)),
+        ("model_device_ns", model(|it| it.device_ns)),
+        ("model_other_ns", model(|it| it.other_ns)),
+        ("model_held_ns", model(|it| it.held_ns)),
+        ("model_p50_ns", latency(1)),
+        ("model_p99_ns", latency(3)),
+        ("device_flushes", model(|it| it.flushes)),
+        ("device_written_bytes", model(|it| it.written_bytes)),
+        ("device_read_bytes", model(|it| it.read_bytes)),
+    ]);
     all.extend([
         ("read_bytes", number(measure.each_ns(|s| s.read_bytes))),
         ("write_bytes", number(measure.each_ns(|s| s.write_bytes))),
@@ -111,6 +141,7 @@ pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         let device = device_numbers(document.device(measure.cell, Carries::FileSystem));
         fields.extend(numbers(measure).into_iter().chain(device).map(|(_, value)| match value {
             Value::Null => String::new(),
+            Value::String(word) => word,
             other => other.to_string(),
         }));
         line(&fields, out)?;

@@ -1,9 +1,9 @@
 //! The figure model: what a figure shows, independent of what draws it. The page's charts, the static SVG, the tables under
 //! the figures and the CSV are made from this one value.
 
-use fathom_lab::analysis::{Analysis, Measure, abscissa_name, spelled};
+use fathom_lab::analysis::{Analysis, Clock, Measure, abscissa_name, spelled};
 use fathom_lab::experiment::{Figure as Definition, FigureKind as Kind, Metric};
-use fathom_lab::stats::{Interval, median_interval};
+use fathom_lab::stats::{Interval, mean_interval};
 use fathom_lab::store::{Results, StoreError};
 use serde::Serialize;
 
@@ -89,7 +89,7 @@ pub struct Mark {
     /// The abscissa.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub x: Option<f64>,
-    /// Median over the runs: per second, or ns.
+    /// Geometric mean over the runs: per second, or ns.
     #[serde(serialize_with = "four_digits")]
     pub mid: f64,
     /// Lower end of the 95 % interval.
@@ -205,6 +205,7 @@ pub fn figure(
         description: String::new(),
     };
     let mut unit = "execution";
+    let mut clocks: Vec<Clock> = Vec::new();
     for summary in &analysis.measures {
         let Some(group) = phases.iter().position(|phase| *phase == summary.phase) else { continue };
         let Some((_, series, facet)) = place(summary.cell) else { continue };
@@ -218,14 +219,20 @@ pub fn figure(
         }
         let curve: Vec<&Measure> =
             if over_all_x { analysis.curve(summary.cell, &summary.phase).collect() } else { vec![summary] };
-        let Some(value) = mean_over_sizes(&curve, figure.metric) else { continue };
+        // The parts of a split are as measured, and so is what they add up to.
+        let is_measured = definition.kind == Kind::Split || curve.iter().any(|it| it.clock == Clock::Wall);
+        let clock = if is_measured { Clock::Wall } else { Clock::Model };
+        if !clocks.contains(&clock) {
+            clocks.push(clock);
+        }
+        let Some(value) = mean_over_sizes(&curve, figure.metric, clock) else { continue };
         figure.marks.push(Mark {
             cell: summary.cell,
             panel: panel_of(facet, group),
             series,
             group,
             x: summary.x.filter(|_| !over_all_x),
-            mid: value.median,
+            mid: value.mid,
             low: value.low,
             high: value.high,
             runs: value.n,
@@ -255,6 +262,14 @@ pub fn figure(
     {
         figure.quantity += ", mean over all sizes";
     }
+    let shown = |summary: &&Measure| phases.contains(&summary.phase) && place(summary.cell).is_some();
+    let has_model = analysis.measures.iter().filter(shown).any(|it| it.clock == Clock::Model);
+    figure.quantity += match clocks.as_slice() {
+        _ if !has_model => "",
+        [Clock::Model] => ", model time",
+        [_, _] => ", model time where a device was modelled",
+        _ => ", wall time",
+    };
     figure.abscissa = match definition.kind {
         Kind::Range => cell_of_figure.map_or("size", abscissa_name).into(),
         Kind::Series => format!("{unit} number"),
@@ -282,9 +297,9 @@ pub fn parts_ns(measure: &Measure) -> [f64; 5] {
 
 /// One measure's interval; of several (the sizes of a range), that of each run's mean, in which each size counts once, as in
 /// P1's last figure.
-fn mean_over_sizes(curve: &[&Measure], metric: Metric) -> Option<Interval> {
+fn mean_over_sizes(curve: &[&Measure], metric: Metric, clock: Clock) -> Option<Interval> {
     if let [one] = curve {
-        return Some(one.interval(metric));
+        return Some(one.interval_of(metric, clock));
     }
     let runs: Vec<f64> = curve
         .first()?
@@ -294,12 +309,12 @@ fn mean_over_sizes(curve: &[&Measure], metric: Metric) -> Option<Interval> {
             let own: Vec<f64> = curve
                 .iter()
                 .filter_map(|m| m.runs.iter().find(|run| run.run == first.run))
-                .map(|run| if metric == Metric::Rate { run.rate } else { run.time_ns })
+                .map(|run| run.value(metric, clock))
                 .collect();
             (own.len() == curve.len()).then(|| own.iter().sum::<f64>() / own.len() as f64)
         })
         .collect();
-    median_interval(&runs)
+    mean_interval(&runs)
 }
 
 /// The phases that the figure asks for and the results have; all of them where it asks for none.

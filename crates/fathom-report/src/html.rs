@@ -6,7 +6,7 @@
 
 use std::io::{self, Write};
 
-use fathom_lab::analysis::{Measure, abscissa_name, spelled};
+use fathom_lab::analysis::{Clock, Measure, abscissa_name, spelled};
 use fathom_lab::experiment::{FigureKind as Kind, Metric};
 use fathom_lab::store::CellRow;
 use serde_json::json;
@@ -367,8 +367,9 @@ fn cells(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "<section aria-labelledby=\"h-cells\"><h2 id=\"h-cells\">Every cell</h2>\
-         <p class=\"note\">Medians over the runs with their 95 % intervals. Percentiles are of single executions, median over the runs. \
-         The bar is the time of one execution: {}.</p>",
+         <p class=\"note\">Geometric means over the runs with their 95 % intervals. Percentiles are of single executions, median over the runs. \
+         {}The bar is the time of one execution as measured: {}.</p>",
+        if has_model(document) { MODEL_NOTE } else { "" },
         PARTS
             .iter()
             .zip(&PART_COLOURS)
@@ -388,7 +389,9 @@ fn cells(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         let name = document.analysis.measures.iter().find_map(of).unwrap_or("size");
         write!(out, "<th scope=\"col\" class=\"n\">{name}</th>")?;
     }
-    for heading in ["per second", "p50", "p90", "p99", "p99.9", "max"] {
+    let has_model = has_model(document);
+    let rates: &[&str] = if has_model { &["per second, model time", "wall time"] } else { &["per second"] };
+    for heading in rates.iter().chain(&["p50", "p90", "p99", "p99.9", "max"]) {
         write!(out, "<th scope=\"col\" class=\"n\">{heading}</th>")?;
     }
     writeln!(
@@ -438,6 +441,14 @@ fn cells(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</tbody></table></div></details></section>")
 }
 
+/// Whether any number of the page is model time.
+fn has_model(document: &Document<'_>) -> bool {
+    document.analysis.measures.iter().any(|measure| measure.clock == Clock::Model)
+}
+
+const MODEL_NOTE: &str = "Where a device was modelled, rates and percentiles are of model time: the run's own CPU and other time and the device's \
+    time by its model, without what this machine held the run up (waiting for a processor, answers that came late). ";
+
 fn cell_row(
     document: &Document<'_>,
     s: &Measure,
@@ -459,11 +470,20 @@ fn cell_row(
     write!(
         out,
         "<td class=\"n\">{}{}<span class=\"iv\">{}</span></td>",
-        number::plain(s.rate.median),
-        if document.is_late(s.cell) { devices::MARK } else { "" },
+        number::plain(s.rate.mid),
+        if document.is_late(s.cell) && s.clock == Clock::Wall { devices::MARK } else { "" },
         number::interval(s.rate.low, s.rate.high)
     )?;
-    for ns in &s.latency_ns[1..] {
+    if has_model(document) {
+        write!(
+            out,
+            "<td class=\"n\">{}{}<span class=\"iv\">{}</span></td>",
+            number::plain(s.wall_rate.mid),
+            if document.is_late(s.cell) { devices::MARK } else { "" },
+            number::interval(s.wall_rate.low, s.wall_rate.high)
+        )?;
+    }
+    for ns in &s.model_latency_ns.unwrap_or(s.latency_ns)[1..] {
         write!(out, "<td class=\"n\">{}</td>", number::time(*ns))?;
     }
     let parts = parts_ns(s);

@@ -2,7 +2,8 @@
 //!
 //! Everything starts from a [`Results`] file that the lab has read. [`terminal`] gives what a person reads after a run,
 //! [`html`] the self-contained page, [`figure_svg`] a figure for print, [`csv`] and [`json`] what other programs read,
-//! [`compare_terminal`] what changed between two files. [`write_whole`] puts any of them into a file that appears whole or
+//! [`Comparison`] what changed between two files, and what a gate says of it. [`write_whole`] puts
+//! any of them into a file that appears whole or
 //! not at all, and never over what it was read from. The same model feeds all of them, so no two can disagree.
 
 mod answer;
@@ -25,11 +26,13 @@ mod whole;
 
 use std::io::Write;
 
+use fathom_lab::analysis::{Analysis, Question, Side, changes};
 use fathom_lab::store::{Results, StoreError};
 use fathom_output::OutputError;
 
 use document::Document;
 
+pub use compare::{Comparison, Verdict};
 pub use style::Style;
 pub use whole::write_whole;
 
@@ -140,10 +143,14 @@ pub fn figure_svg(results: &Results, id: &str) -> Result<String, ReportError> {
     }
 }
 
-/// What changed from `a` to `b`: medians with intervals, `~` where nothing is proven.
+/// What changed from `a` to `b`: means with intervals, `~` where nothing is proven.
 ///
 /// # Errors
 /// Samples that cannot be read.
 pub fn compare_terminal(a: &Results, b: &Results, style: &Style) -> Result<String, ReportError> {
-    compare::text(a, b, style)
+    let side = |results: &Results| Ok::<_, StoreError>(Side::of(results, &Analysis::of(results)?));
+    let sides = [side(a)?, side(b)?];
+    let names = [a, b].map(|results| results.path().display().to_string());
+    let changes = changes(&sides[0], &sides[1], &Question::default()).unwrap_or_default();
+    Ok(Comparison { names, sides, changes, allowed: None }.terminal(style))
 }

@@ -64,7 +64,7 @@ pub fn advice(results: &Results, analysis: &Analysis, phase: &str) -> Vec<String
         candidates
             .iter()
             .filter(|c| allowed(c.durability))
-            .max_by(|a, b| a.measure.rate.median.total_cmp(&b.measure.rate.median))
+            .max_by(|a, b| a.measure.rate.mid.total_cmp(&b.measure.rate.mid))
     };
     let Some(best) = fastest(&|d| d >= default.durability) else { return Vec::new() };
     let mut sentences = vec![best_of_its_promise(best, default)];

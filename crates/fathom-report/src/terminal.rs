@@ -1,6 +1,6 @@
 //! What a person reads in the terminal after a run: a table that answers, the findings, what to be careful about.
 
-use fathom_lab::analysis::{Analysis, Measure, abscissa_name, engine_name, spelled};
+use fathom_lab::analysis::{Analysis, Clock, Measure, abscissa_name, engine_name, spelled};
 use fathom_lab::experiment::Metric;
 use fathom_lab::store::{CellRow, Results};
 use fathom_workload::engine::EngineInfo;
@@ -119,6 +119,9 @@ fn heading(results: &Results, analysis: &Analysis, phase: &str, several: bool) -
     {
         words.push(format!("page {}", tame(page)));
     }
+    if analysis.measures.iter().any(|m| m.phase == phase && m.clock == Clock::Model) {
+        words.push("in model time".into());
+    }
     words.join(", ")
 }
 
@@ -153,7 +156,7 @@ fn naming(document: &Document<'_>) -> Vec<(String, Naming)> {
 }
 
 /// What a table leaves out where the terminal is narrow, in this order.
-const SHORTENINGS: usize = 4;
+const SHORTENINGS: usize = 5;
 
 /// The table of a phase, with as much detail as the width holds.
 fn table(document: &Document<'_>, phase: &str, style: &Style) -> String {
@@ -168,9 +171,10 @@ fn table(document: &Document<'_>, phase: &str, style: &Style) -> String {
     narrowest
 }
 
-/// The table with `shortened` of these: no bars, shorter headings, no p99, "mode" left out of names. None without rows.
+/// The table with `shortened` of these: no bars, shorter headings, no p99, "mode" left out of
+/// names, no wall time beside model time. None without rows.
 fn laid_out(document: &Document<'_>, phase: &str, style: &Style, shortened: usize) -> Option<Table> {
-    let [bars, headings, percentile, whole_names] = [1, 2, 3, 4].map(|level| shortened < level);
+    let [bars, headings, percentile, whole_names, wall] = [1, 2, 3, 4, 5].map(|level| shortened < level);
     let rows: Vec<(&CellRow, &Measure)> = document
         .results
         .cells
@@ -186,8 +190,13 @@ fn laid_out(document: &Document<'_>, phase: &str, style: &Style, shortened: usiz
         let head = if whole_names { head.as_str() } else { head.trim_end_matches(" mode") };
         table.column(head, Align::Left);
     }
-    table.column(if metric == Metric::Rate { "per s" } else { "time" }, Align::Right);
+    let has_model = rows.iter().any(|(_, measure)| measure.clock == Clock::Model);
+    let head = if metric == Metric::Rate { "per s" } else { "time" };
+    table.column(if has_model { format!("{head}, model") } else { head.into() }, Align::Right);
     table.column("[95 %]", Align::Left);
+    if has_model && wall {
+        table.column("wall", Align::Right);
+    }
     if percentile {
         table.column("p99", Align::Right);
     }
@@ -201,20 +210,30 @@ fn laid_out(document: &Document<'_>, phase: &str, style: &Style, shortened: usiz
         let value = measure.interval(metric);
         let mut fields: Vec<String> = names.iter().map(|(_, name)| tame(&name(cell))).collect();
         fields.push(match metric {
-            Metric::Rate => number::plain(value.median),
-            Metric::Time => number::time(value.median),
+            Metric::Rate => number::plain(value.mid),
+            Metric::Time => number::time(value.mid),
         });
         fields.push(style.dim(&match metric {
             Metric::Rate => number::interval(value.low, value.high),
-            Metric::Time => number::time_interval(value.median, value.low, value.high),
+            Metric::Time => number::time_interval(value.mid, value.low, value.high),
         }));
         if document.is_late(cell.id)
+            && measure.clock == Clock::Wall
             && let Some(interval) = fields.last_mut()
         {
             interval.push_str(" !");
         }
+        if has_model && wall {
+            let value = measure.interval_of(metric, Clock::Wall);
+            let mark = if document.is_late(cell.id) { " !" } else { "" };
+            fields.push(style.dim(&match (measure.clock, metric) {
+                (Clock::Wall, _) => "the same".to_owned(),
+                (_, Metric::Rate) => number::plain(value.mid) + mark,
+                (_, Metric::Time) => number::time(value.mid) + mark,
+            }));
+        }
         if percentile {
-            fields.push(number::time(measure.latency_ns[3]));
+            fields.push(number::time(measure.model_latency_ns.unwrap_or(measure.latency_ns)[3]));
         }
         let (share, name) = told_part(measure);
         let told = format!("{:>4} {name}", number::percent(share));
@@ -285,8 +304,8 @@ fn pivot(document: &Document<'_>, phase: &str, style: &Style) -> String {
             fields.extend(chunk.iter().map(|cell| {
                 let found = document.analysis.get(cell.id, phase, Some(size));
                 found.map_or_else(String::new, |m| match m.main_metric() {
-                    Metric::Rate => number::plain(m.rate.median),
-                    Metric::Time => number::time(m.time_ns.median),
+                    Metric::Rate => number::plain(m.rate.mid),
+                    Metric::Time => number::time(m.time_ns.mid),
                 })
             }));
             table.row(fields);

@@ -215,3 +215,111 @@ fn address_over_time_can_be_printed() {
     let error = fathom_report::figure_svg(&results, "address-99").unwrap_err().to_string();
     assert!(error.contains(addresses[0]), "{error}");
 }
+
+/// The terminal's table, the sentences, CSV and JSON of results on a modelled device: model time
+/// first, wall time beside it.
+#[test]
+fn model_time_comes_first_and_wall_time_stands_beside_it() {
+    let (_directory, results) = results(|path| fixture::modelled(path, 1.0, 2.0));
+    let style = Style { width: 120, unicode: true, colour: false };
+    let text = fathom_report::terminal(&results, &style).unwrap();
+    println!("{text}");
+    let head = text.lines().nth(1).unwrap();
+    assert!(head.contains("per s, model") && head.contains(" wall "), "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("in model time ("), "{text}");
+    assert!(words.contains("Model time leaves that out"), "{text}");
+    let (mut csv, mut json) = (Vec::new(), Vec::new());
+    fathom_report::csv(&results, &mut csv).unwrap();
+    fathom_report::json(&results, false, &mut json).unwrap();
+    let csv = String::from_utf8(csv).unwrap();
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.trim_end().split(',').collect()).collect();
+    let field = |row: usize, name: &str| {
+        let column = rows[0].iter().position(|it| *it == name).unwrap_or_else(|| panic!("{name}"));
+        rows[row][column]
+    };
+    let number = |row, name| field(row, name).parse::<f64>().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    for row in 1..rows.len() {
+        assert_eq!((field(row, "clock"), field(row, "device_flushes")), ("model", "2.0"));
+        // The model has half of what was measured, and none of the machine's days.
+        let share = number(row, "wall_rate_per_s") / number(row, "rate_per_s");
+        assert!((share - 0.5).abs() < 0.02, "{share}");
+        let parts: f64 =
+            ["model_cpu_ns", "model_device_ns", "model_other_ns"].map(|name| number(row, name)).iter().sum();
+        assert!((parts / number(row, "model_ns") - 1.0).abs() < 1e-4);
+        assert!((number(row, "model_p99_ns") / number(row, "p99_ns") - 0.5).abs() < 0.05);
+    }
+    let measure = &json["cells"][0]["measures"][0];
+    assert_eq!(
+        (measure["clock"].as_str(), measure["rate_per_s"].as_f64()),
+        (Some("model"), Some(number(1, "rate_per_s")))
+    );
+    assert_eq!(
+        json["findings"].as_array().unwrap().len(),
+        rows.len().min(json["findings"].as_array().unwrap().len())
+    );
+    let mut page = Vec::new();
+    fathom_report::html(&results, &mut page).unwrap();
+    let page = String::from_utf8(page).unwrap();
+    assert!(page.contains("per second, model time</th><th scope=\"col\" class=\"n\">wall time</th>"));
+    assert!(page.contains("transactions per second, model time"), "the figure says what it shows");
+    assert!(page.contains("time of one transaction, wall time"), "and a split that it is as measured");
+    let svg = fathom_report::figure_svg(&results, &fathom_report::figures(&results).unwrap()[0].0).unwrap();
+    assert!(svg.contains("model time"), "{svg}");
+}
+
+fn compared(a: &Results, b: &Results, allowed: f64) -> fathom_report::Comparison {
+    use fathom_lab::analysis::{Analysis, Question, Side, changes};
+    let sides = [a, b].map(|results| Side::of(results, &Analysis::of(results).unwrap()));
+    let changes = changes(&sides[0], &sides[1], &Question::default()).unwrap();
+    let names = ["a.db".to_owned(), "b<script>&.db".to_owned()];
+    fathom_report::Comparison { names, sides, changes, allowed: Some(allowed) }
+}
+
+#[test]
+fn a_gate_says_the_same_on_the_terminal_as_markdown_as_junit_and_as_json() {
+    use fathom_lab::analysis::Judgement;
+    let (_a, a) = results(|path| fixture::modelled(path, 1.0, 2.0));
+    let (_b, b) = results(|path| fixture::modelled(path, 1.0, 2.5));
+    let fine = compared(&a, &a, 0.5);
+    assert_eq!(fine.judged(), Judgement::Fine);
+    assert_eq!(fine.decision(), ["Fine: none of 18 is slower by more than 50 %."]);
+    let slower = compared(&a, &b, 0.2);
+    assert_eq!(slower.judged(), Judgement::Slower);
+    let decision = slower.decision();
+    assert_eq!(decision.len(), 6, "two cells in three phases: {decision:#?}");
+    assert_eq!(
+        decision[0],
+        "Slower: delete/full, insert: flushes of one transaction is 1.2x [1.2, 1.2] of A's (2.00 → 2.50), more than the 20 % allowed."
+    );
+    let table = slower.terminal(&Style::PLAIN);
+    println!("{table}");
+    assert!(table.contains("6 slower") && table.contains("1.2x [1.2, 1.2] more"), "{table}");
+    let markdown = slower.markdown();
+    assert!(markdown.starts_with(&format!("**{}**\n", decision[0])), "{markdown}");
+    assert!(markdown.contains("b&lt;script&gt;&.db") && !markdown.contains("<script"), "{markdown}");
+    let columns: Vec<usize> =
+        markdown.lines().filter(|line| line.starts_with('|')).map(|line| line.matches('|').count()).collect();
+    assert!(columns.len() == 2 + 18 && columns.iter().all(|it| *it == columns[0]), "{markdown}");
+    let junit = slower.junit();
+    assert!(junit.contains("tests=\"18\" failures=\"6\" errors=\"0\""), "{junit}");
+    assert_eq!(junit.matches("<failure ").count(), 6);
+    assert!(junit.contains("name=\"delete/full, insert, flushes\">"), "{junit}");
+    let json = slower.json();
+    assert_eq!(json["gate"]["judgement"], "slower");
+    assert_eq!(json["gate"]["decision"][0], decision[0].as_str());
+    assert_eq!(json["changes"].as_array().unwrap().len(), 18);
+    // What the table shows is what JSON has: the same quantity, the same numbers.
+    assert_eq!(json["changes"][1]["quantity"], "flushes");
+    assert_eq!(
+        (json["changes"][1]["a"]["mid"].as_f64(), json["changes"][1]["b"]["mid"].as_f64()),
+        (Some(2.0), Some(2.5))
+    );
+    // Markup in names goes into no format as such.
+    let (_c, hostile) = results(fixture::hostile);
+    let hostile = compared(&hostile, &hostile, 0.1);
+    for text in [hostile.markdown(), hostile.junit()] {
+        assert!(!text.contains("<img") && !text.contains(['\x1b', '\u{202e}']), "{text}");
+    }
+}

@@ -15,7 +15,7 @@ use crate::blocks::{BlockTrace, TraceError};
 use crate::claim::{self, Claim, Entry, Patience, device_points, image_name};
 use crate::command::{CommandError, CommandLine, CommandProblem, find_program_in};
 use crate::device::server::{Order, Server};
-use crate::device::{Model, Statistics, own_model, text_of};
+use crate::device::{Model, Served, Statistics, own_model, text_of};
 use crate::distribution::{Distribution, Package};
 use crate::error::StackError;
 use crate::filesystem::{FileSystem, Machine, nameable};
@@ -675,6 +675,23 @@ impl Stack {
     pub fn device_statistics(&mut self) -> Result<Vec<Statistics>, String> {
         let servers = self.claim.iter_mut().flat_map(|claim| &mut claim.servers);
         servers.map(Server::statistics).collect()
+    }
+
+    /// Has the stack's modelled devices keep each operation from now on, for [`Stack::served`].
+    ///
+    /// # Errors
+    /// In words: a server is gone.
+    pub fn keep_served(&mut self) -> Result<(), String> {
+        self.claim.iter_mut().flat_map(|claim| &mut claim.servers).try_for_each(Server::keep_served)
+    }
+
+    /// What the stack's modelled devices have served since [`Stack::keep_served`]: the file
+    /// system's, then its external log's, each in order of the answers; empty without one.
+    ///
+    /// # Errors
+    /// In words: a server is gone.
+    pub fn served(&mut self) -> Result<Vec<Vec<Served>>, String> {
+        self.claim.iter_mut().flat_map(|claim| &mut claim.servers).map(Server::served).collect()
     }
 
     /// Looks after the servers of the modelled devices as long as it is there: for whoever waits for the stack without a limit.

@@ -13,12 +13,12 @@
 //! # Ok(()) }
 //! ```
 
-use fathom_probe::{IoTable, Split, process_io};
+use fathom_probe::{IoTable, Split, mark, mark_again, process_io};
 use hdrhistogram::Histogram;
 
 use crate::changed::changed_bytes;
 use crate::clock::{Stopwatch, now_ns, origin_ns};
-use crate::sample::{IoRow, PhaseSummary, Sample, Sink, Window};
+use crate::sample::{IoRow, LaneSpan, PhaseSummary, Sample, Sink, Window};
 
 /// What a phase counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,12 @@ pub struct Lane {
     sum: Option<Sum>,
     /// Work inside the phase that belongs to no execution.
     besides: Sum,
+    /// The numbers that marks give the threads that executed it.
+    marked: Vec<u32>,
 }
+
+/// A thread that has not been marked for so long is marked again after an execution, ns.
+const MARK_AGAIN_NS: u64 = 1_000_000;
 
 struct Execution {
     start_ns: u64,
@@ -121,9 +126,31 @@ impl Sum {
 }
 
 impl Lane {
+    /// Marks the calling thread, where marks are kept. Whoever calls [`Lane::record`] for what it
+    /// timed itself calls this before, on each thread; the rest of this type does so by itself.
+    pub fn enter(&mut self) {
+        self.marked_as(mark());
+    }
+
+    fn begin(&mut self) {
+        if self.marked.is_empty() {
+            self.enter();
+        }
+    }
+
+    /// Marks the calling thread after an execution, if its last mark is old.
+    fn mark_again(&mut self) {
+        self.marked_as(mark_again(MARK_AGAIN_NS));
+    }
+
+    fn marked_as(&mut self, thread: Option<u32>) {
+        self.marked.extend(thread.filter(|thread| !self.marked.contains(thread)));
+    }
+
     /// Starts an execution, or work besides, on the calling thread, where which of them it is shows only at its end.
     #[must_use]
-    pub fn start(&self) -> Stopwatch {
+    pub fn start(&mut self) -> Stopwatch {
+        self.begin();
         Stopwatch::start()
     }
 
@@ -144,6 +171,7 @@ impl Lane {
     /// # Errors
     /// That of `work`.
     pub fn time<E>(&mut self, work: impl FnOnce() -> Result<u64, E>) -> Result<u64, E> {
+        self.begin();
         let watch = Stopwatch::start();
         let start_ns = watch.start_ns();
         let result = work();
@@ -157,6 +185,7 @@ impl Lane {
     /// Records an execution that the caller timed itself, e.g. one that knows its reads, writes and syncs without the
     /// probe. `start_ns` is what [`now_ns`] gave before it.
     pub fn record(&mut self, start_ns: u64, rows: u64, split: Split) {
+        self.mark_again();
         let execution = Execution { start_ns, rows, split };
         if self.executions.len() == self.kept_max {
             self.thin_out();
@@ -193,6 +222,7 @@ impl Lane {
     /// # Errors
     /// That of `work`.
     pub fn besides<T, E>(&mut self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        self.begin();
         let watch = Stopwatch::start();
         let start_ns = watch.start_ns();
         let result = work();
@@ -202,6 +232,7 @@ impl Lane {
 
     /// As [`Lane::besides`], for work that the caller timed itself.
     pub fn record_besides(&mut self, start_ns: u64, split: Split) {
+        self.mark_again();
         self.besides.add_time(start_ns, &split);
     }
 
@@ -253,6 +284,7 @@ impl Phase {
             one_of: 1,
             sum: None,
             besides: Sum::default(),
+            marked: Vec::new(),
         }
     }
 
@@ -293,12 +325,20 @@ impl Phase {
         let mut sum = Sum::default();
         let mut all: Vec<(u32, Execution)> =
             Vec::with_capacity(lanes.iter().map(|lane| lane.executions.len()).sum());
+        let origin_ns = origin_ns();
+        let mut spans = Vec::with_capacity(lanes.len());
         for lane in lanes {
-            sum.add(&lane.besides);
-            match &lane.sum {
-                Some(of_lane) => sum.add(of_lane),
-                None => lane.executions.iter().for_each(|execution| sum.add_execution(execution)),
+            let mut of_lane = lane.sum.unwrap_or_else(|| {
+                let mut sum = Sum::default();
+                lane.executions.iter().for_each(|execution| sum.add_execution(execution));
+                sum
+            });
+            of_lane.add(&lane.besides);
+            if let Some((first_ns, last_ns)) = of_lane.span_ns {
+                let (start_ns, end_ns) = (origin_ns + first_ns, origin_ns + last_ns);
+                spans.push(LaneSpan { thread: lane.thread, marked: lane.marked, start_ns, end_ns });
             }
+            sum.add(&of_lane);
             all.extend(lane.executions.into_iter().map(|execution| (lane.thread, execution)));
         }
         let Some((first_ns, last_ns)) = sum.span_ns.filter(|_| sum.count > 0) else { return };
@@ -327,9 +367,9 @@ impl Phase {
                 thread,
                 rows: execution.rows,
                 split: execution.split,
+                start_ns: origin_ns + execution.start_ns,
             });
         }
-        let origin_ns = origin_ns();
         sink.window(Window {
             phase: self.name.clone(),
             x: self.x,
@@ -337,6 +377,8 @@ impl Phase {
             end_ns: origin_ns + last_ns,
             count: summary.count,
             changed_bytes,
+            lanes: spans,
+            excluded: self.excluded.iter().map(|(from, to)| (origin_ns + from, origin_ns + to)).collect(),
         });
         sink.phase(summary);
         let probed = io.iter().map(|(class, op, cell)| IoRow {

@@ -20,6 +20,13 @@ pub struct Sample {
     pub rows: u64,
     /// Where the time went.
     pub split: Split,
+    /// When it began, CLOCK_MONOTONIC, ns; 0 = not told. Not kept in results files.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub start_ns: u64,
+}
+
+fn is_zero(ns: &u64) -> bool {
+    *ns == 0
 }
 
 /// The whole of one phase of one run, over all threads.
@@ -82,6 +89,26 @@ pub struct Window {
     /// Bytes of the values bound to statements that changed rows, as SQLite stores them; 0 where values are literals
     /// of the statements' text or the engine is not SQLite.
     pub changed_bytes: u64,
+    /// When each thread worked in it. Not kept in results files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<LaneSpan>,
+    /// Begin and end of intervals that count for nothing. Not kept in results files.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excluded: Vec<(u64, u64)>,
+}
+
+/// When a thread (a lane) of a workload worked in a phase. Times are CLOCK_MONOTONIC, ns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaneSpan {
+    /// As in [`Sample::thread`].
+    pub thread: u32,
+    /// The numbers that marks ([`fathom_probe::Mark`]) give the threads that executed it; none
+    /// where no marks were kept.
+    pub marked: Vec<u32>,
+    /// Begin of its first execution, or of work besides.
+    pub start_ns: u64,
+    /// End of its last.
+    pub end_ns: u64,
 }
 
 /// Where a workload's findings go. Implementations buffer: nothing is written during a timed window.

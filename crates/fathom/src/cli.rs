@@ -46,8 +46,16 @@ pub enum Command {
                       fathom report results.db --csv > results.csv")]
     Report(Report),
     /// What changed between two results, with intervals; ~ where nothing is proven
-    #[command(after_help = "Example:\n  fathom compare before/results.db after/results.db")]
+    #[command(after_help = "Examples:\n  fathom compare before/results.db after/results.db\n  \
+                      fathom compare fathom-baseline.toml new.db --fail-if-slower 10%\n  \
+                      fathom compare a.db b.db --fail-if-slower 5% --metric flushes,bytes --junit gate.xml\n\n\
+                      As a gate it exits with 0 (fine), 1 (slower than allowed) or 2 (asked wrongly, or it cannot be told).")]
     Compare(Compare),
+    /// A measurement as a text for your repository, which `fathom compare` takes in the place of
+    /// A.db
+    #[command(after_help = "Examples:\n  fathom baseline results.db --out fathom-baseline.toml\n  \
+                            fathom compare fathom-baseline.toml new.db --fail-if-slower 10%")]
+    Baseline(Baseline),
     /// A file system of a chosen kind, mounted, for your own use (needs root or a guest kernel)
     #[command(
         after_help = "Examples:\n  fathom stack up --fs xfs --name lab\n  fathom stack list\n  fathom stack down lab\n  \
@@ -200,9 +208,48 @@ pub struct Compare {
     /// What is compared with it
     #[arg(value_name = "B.db")]
     pub b: PathBuf,
-    /// Print JSON
+    /// Exit with 1 where B is slower than A by more than this, with 2 where that cannot be told
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub fail_if_slower: Option<f64>,
+    /// Compare this (more of them with commas) [default: model,flushes,bytes on a modelled device,
+    /// else the rate or the time]
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = ["model", "rate", "time", "flushes", "bytes"])]
+    pub metric: Vec<String>,
+    /// Compare this phase only
     #[arg(long)]
+    pub phase: Option<String>,
+    /// Compare this cell only, by its label
+    #[arg(long, value_name = "LABEL")]
+    pub cell: Option<String>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "markdown")]
     pub json: bool,
+    /// Print Markdown, for a comment of a pull request
+    #[arg(long)]
+    pub markdown: bool,
+    /// Write the gate's verdicts as a JUnit test suite, too
+    #[arg(long, value_name = "FILE", requires = "fail_if_slower")]
+    pub junit: Option<PathBuf>,
+}
+
+/// `10%` or `10`: a share that is allowed.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end();
+    match number.parse::<f64>() {
+        Ok(percent) if (0.0..=10_000.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("give percent from 0 to 10000, as 10% or 2.5".into()),
+    }
+}
+
+/// `fathom baseline`
+#[derive(Debug, Args)]
+pub struct Baseline {
+    /// The measurement
+    #[arg(value_name = "RESULTS.db")]
+    pub results: PathBuf,
+    /// Where it is written [default: to the terminal]
+    #[arg(long, value_name = "FILE.toml")]
+    pub out: Option<PathBuf>,
 }
 
 /// `fathom stack`

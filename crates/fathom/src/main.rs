@@ -21,6 +21,7 @@ fn main() -> std::process::ExitCode {
         Command::List(asked) => commands::list::run(&asked),
         Command::Run(asked) => commands::run::run(&asked),
         Command::Report(asked) => commands::report::run(&asked),
+        Command::Baseline(asked) => commands::baseline::run(&asked),
         Command::Compare(asked) => commands::compare::run(&asked),
         Command::Stack(asked) => commands::stack::run(&asked),
         Command::Trace(asked) => commands::trace::run(&asked),

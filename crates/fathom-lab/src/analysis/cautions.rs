@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use fathom_stack::device::{LATE_SHARE, TESTED_FROM_NS};
 use fathom_workload::trace::MADE_UP;
 
-use super::Analysis;
 use super::devices::{DeviceRun, device_studies};
-use crate::stats::{coefficient_of_variation, coverage_of_median, spread};
+use super::{Analysis, Clock, Measure};
+use crate::model_time::{Basis, PhaseModel};
+use crate::stats::{coefficient_of_variation, spread, t_quantile_975};
 use crate::store::{Results, RunStatus};
 
 /// Warnings that apply to these results: those recorded while they were measured, and those that only the whole shows (noise,
@@ -19,7 +20,9 @@ pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<String> {
     repeats(results, &mut found);
     made_up(results, &mut found);
     noise(results, analysis, &mut found);
-    late_devices(results, &mut found);
+    late_devices(results, analysis, &mut found);
+    without_model_time(results, analysis, &mut found);
+    others_on_the_device(results, &mut found);
     faults(results, &mut found);
     durability(results, &mut found);
     let mut recorded: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
@@ -103,13 +106,17 @@ fn repeats(results: &Results, found: &mut Vec<String>) {
             "too few repeats: with one run there is no interval, and nothing is proven. Use --repeat 5 or more".into(),
         ),
         Some(runs @ 2..=4) => found.push(format!(
-            "too few repeats: with {runs} runs an interval holds the true median in {:.0} % of cases, not 95 %{}. \
-             Use --repeat 5 or more",
-            coverage_of_median(runs) * 100.0,
+            "too few repeats: with {runs} runs intervals are {:.1} times as wide as with 5{}. Use --repeat 5 or more",
+            width_of(runs) / width_of(5),
             if runs == 2 { ", and no difference can be proven" } else { "" }
         )),
         _ => {}
     }
+}
+
+/// Half the width of an interval of so many runs, in standard deviations of a run.
+fn width_of(runs: usize) -> f64 {
+    t_quantile_975(runs as f64 - 1.0) / (runs as f64).sqrt()
 }
 
 /// Above this share of stolen CPU time a run was not alone on its machine.
@@ -171,7 +178,7 @@ fn noise(results: &Results, analysis: &Analysis, found: &mut Vec<String>) {
 }
 
 /// Modelled devices that this machine could not keep to their models' times.
-fn late_devices(results: &Results, found: &mut Vec<String>) {
+fn late_devices(results: &Results, analysis: &Analysis, found: &mut Vec<String>) {
     let studies = device_studies(results);
     let runs = || studies.iter().flat_map(|study| &study.runs);
     // A run on two devices is one run.
@@ -181,13 +188,18 @@ fn late_devices(results: &Results, found: &mut Vec<String>) {
         let worst = |of: fn(&DeviceRun) -> f64| marked.iter().map(|run| of(run)).fold(0.0, f64::max);
         found.push(format!(
             "late device: in {} of {} runs on a modelled device this machine was too busy to keep the model's times (up to {:.0} % of \
-             the answers late, device time up to {:.2} of the model's, up to {:.0} % more before requests were taken). They are marked, and slower than the device is: go by the \
-             model time beside them, or repeat at a quieter time",
+             the answers late, device time up to {:.2} of the model's, up to {:.0} % more before requests were taken). They are marked. {}",
             of_runs(&marked),
             of_runs(&runs().collect::<Vec<_>>()),
             worst(|run| run.late_share) * 100.0,
             worst(|run| run.used.slowness()),
             worst(|run| run.used.waiting_share()) * 100.0,
+            if analysis.measures.iter().any(|measure| measure.clock == Clock::Model) {
+                "Model time leaves that out; wall time has it in, and is slower than the device is"
+            } else {
+                "Their wall times are slower than the device is: go by the model time of the whole run in the table of modelled \
+                 devices, or repeat at a quieter time"
+            },
         ));
     }
     let errors: Vec<f64> =
@@ -200,6 +212,82 @@ fn late_devices(results: &Results, found: &mut Vec<String>) {
             runs().count(),
             TESTED_FROM_NS / 1000,
             worst * 100.0,
+        ));
+    }
+}
+
+/// Runs on modelled devices whose primary numbers are wall times all the same, or rest on the
+/// device alone.
+fn without_model_time(results: &Results, analysis: &Analysis, found: &mut Vec<String>) {
+    let is_modelled = |cell: i64| results.good_runs(cell).any(|run| !run.devices.is_empty());
+    let of = |is: &dyn Fn(&Measure) -> bool| -> BTreeSet<i64> {
+        let all = analysis.measures.iter().filter(|it| is_modelled(it.cell) && is(it));
+        all.map(|it| it.cell).collect()
+    };
+    let by_wall = of(&|it| it.clock == Clock::Wall);
+    if !by_wall.is_empty() {
+        let why = if !results.has_models() {
+            "this file is of a format (before 7) that does not keep it. Run again to have it"
+        } else if by_wall.iter().any(|cell| results.good_runs(*cell).any(|run| !run.stack.guest.is_empty())) {
+            "a guest kernel has a clock of its own, in which the device's times cannot be told"
+        } else {
+            "it was not recorded in each of their runs"
+        };
+        found.push(format!(
+            "no model time: {} of {} cells ran on a modelled device, and their numbers are wall times all the same, because {why}. What \
+             this machine was late is in them",
+            by_wall.len(),
+            results.cells.len()
+        ));
+    }
+    let by_device = of(&|it| {
+        it.clock == Clock::Model
+            && it.runs.iter().any(|run| run.model.is_some_and(|it| it.basis == Basis::Device))
+    });
+    if !by_device.is_empty() {
+        found.push(format!(
+            "model time by the device alone: in {} of {} cells not all threads that work are seen (a server, a store with I/O of its \
+             own), so time in which they waited for a processor is in it",
+            by_device.len(),
+            results.cells.len()
+        ));
+    }
+}
+
+/// Bytes that a phase may read more in one run than in another without somebody else being
+/// suspected.
+const READ_MORE: u64 = 64 << 10;
+
+/// Runs of one cell in which different amounts were read from a modelled device while the same was
+/// written: what scans block devices (udev, blkid, another program's look at all of them) has read
+/// from it, and it worked for them, too.
+fn others_on_the_device(results: &Results, found: &mut Vec<String>) {
+    let mut by_phase: BTreeMap<(i64, &str, Option<u64>), Vec<&PhaseModel>> = BTreeMap::new();
+    for of_run in &results.models {
+        let run = results.runs.iter().find(|run| run.id == of_run.run && run.status == RunStatus::Done);
+        if let Some(run) = run {
+            let key = (run.cell, of_run.model.phase.as_str(), of_run.model.x.map(f64::to_bits));
+            by_phase.entry(key).or_default().push(&of_run.model);
+        }
+    }
+    let mut cells = BTreeSet::new();
+    for ((cell, ..), models) in by_phase {
+        let read = |model: &&&PhaseModel| model.bytes[0];
+        let (Some(least), Some(most)) = (models.iter().min_by_key(read), models.iter().max_by_key(read))
+        else {
+            continue;
+        };
+        let is_written_alike = least.bytes[1].abs_diff(most.bytes[1]) <= most.bytes[1] / 50;
+        if most.bytes[0] > least.bytes[0] * 2 + READ_MORE && is_written_alike {
+            cells.insert(cell);
+        }
+    }
+    if !cells.is_empty() {
+        found.push(format!(
+            "others on the device: in {} of {} cells some runs read much more from the modelled device than others that wrote the same. Something \
+             that looks at all block devices (udev, blkid, lsblk) read from it, and model time has what the run waited for that",
+            cells.len(),
+            results.cells.len()
         ));
     }
 }

@@ -1,118 +1,424 @@
-//! What changed between two results files.
+//! What changed between two measurements, and whether a gate lets it through.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Analysis, spelled};
-use crate::experiment::Metric;
-use crate::stats::{Comparison, Interval, unpaired_ratio};
+use super::baseline::FLEETING;
+use super::side::{CellValues, PhaseValues, Quantity, Side};
+use super::{Analysis, Clock};
+use crate::stats::{Comparison, Interval, mean_interval, range_ratio, unpaired_ratio};
 use crate::store::{Results, StoreError};
 
-/// One cell and phase that both files have.
+/// What is to be compared.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Question {
+    /// In what; empty: model time, flushes and bytes where both have model time, else a rate or a
+    /// time by what is counted.
+    pub quantities: Vec<Quantity>,
+    /// Of one phase only.
+    pub phase: Option<String>,
+    /// Of the cell with this label only.
+    pub cell: Option<String>,
+}
+
+/// One quantity of one cell and phase that both sides have.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
     /// The cell's label in B.
     pub label: String,
-    /// Number of the cell in A and in B.
-    pub cells: (i64, i64),
     /// The phase.
     pub phase: String,
     /// The abscissa, where the phase has one.
     pub x: Option<f64>,
-    /// A's median with interval.
+    /// What is counted.
+    pub unit: String,
+    /// What is compared.
+    pub quantity: Quantity,
+    /// What it is of.
+    pub clock: Clock,
+    /// A's geometric mean over its runs, with its interval.
     pub a: Interval,
     /// B's.
     pub b: Interval,
-    /// How many times as fast B is as A: above 1 is faster, in either metric. The files' runs are not paired.
+    /// How many times as good B is as A: above 1 is faster, or less. The quotient of the two means;
+    /// the sides' runs are not paired.
     pub faster: Comparison,
     /// Whether both promise the same durability.
     pub same_durability: bool,
+    /// Whether B promises less than A.
+    pub promises_less: bool,
 }
 
-/// What changed between two results files.
+/// What changed between two measurements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Changes {
-    /// What is compared.
-    pub metric: Metric,
-    /// Cells and phases that both have.
+    /// Cells, phases and quantities that both have.
     pub changes: Vec<Change>,
-    /// Labels of cells that only A has.
+    /// Labels of cells that only A has results of.
     pub only_a: Vec<String>,
-    /// Labels of cells that only B has.
+    /// Labels of cells that only B has results of.
     pub only_b: Vec<String>,
-    /// What differs between the two and is not the cells: kernel, CPU, SQLite, experiment. Each as a sentence.
+    /// What B has of a cell and phase in common cannot be compared in what was asked for: in words.
+    pub lacking: Vec<String>,
+    /// What differs between the two and is not the cells: kernel, CPU, SQLite, experiment. Each as
+    /// a sentence.
     pub cautions: Vec<String>,
 }
 
-/// As [`changes`], of the rates of two results files.
+/// What a gate says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Judgement {
+    /// Proven not to be slower than allowed.
+    Fine,
+    /// Neither is proven.
+    Unknown,
+    /// Proven to be slower, and by more than allowed as far as is known.
+    Slower,
+}
+
+impl Change {
+    /// How many times as much B takes as A: above 1 is slower, or more.
+    #[must_use]
+    pub fn slower(&self) -> Comparison {
+        self.faster.inverse()
+    }
+
+    /// Whether B is slower by more than `allowed` (0.1 is 10 %). *Slower*: the interval of the
+    /// quotient leaves out 1, and the quotient is beyond what is allowed. *Fine*: the whole
+    /// interval is within what is allowed. *Unknown*: anything else, and what promises less, for
+    /// whose speed nothing is allowed.
+    #[must_use]
+    pub fn judged(&self, allowed: f64) -> Judgement {
+        // What a decimal fraction cannot express must not decide.
+        let limit = 1.0 + allowed + 1e-9;
+        let slower = self.slower();
+        if self.promises_less {
+            Judgement::Unknown
+        } else if slower.low > 1.0 && slower.ratio > limit {
+            Judgement::Slower
+        } else if slower.high <= limit {
+            Judgement::Fine
+        } else {
+            Judgement::Unknown
+        }
+    }
+}
+
+impl Changes {
+    /// The whole: slower if anything is, else unknown if anything is, if anything of A is missing
+    /// in B, or nothing was compared.
+    #[must_use]
+    pub fn judged(&self, allowed: f64) -> Judgement {
+        let worst = self.changes.iter().map(|change| change.judged(allowed)).max();
+        let is_whole = self.only_a.is_empty() && self.lacking.is_empty();
+        match worst {
+            Some(Judgement::Fine) if is_whole => Judgement::Fine,
+            Some(Judgement::Slower) => Judgement::Slower,
+            _ => Judgement::Unknown,
+        }
+    }
+}
+
+/// As [`changes`], of all that two results files have in common.
 ///
 /// # Errors
 /// A results file that was damaged after it was opened.
 pub fn compare(a: &Results, b: &Results) -> Result<Changes, StoreError> {
-    let (analysis_a, analysis_b) = (Analysis::of(a)?, Analysis::of(b)?);
-    Ok(changes((a, &analysis_a), (b, &analysis_b), Metric::Rate))
+    let side = |results| Ok::<_, StoreError>(Side::of(results, &Analysis::of(results)?));
+    Ok(changes(&side(a)?, &side(b)?, &Question::default()).unwrap_or_default())
 }
 
-/// Compares the cells that two files have in common, by their values on all axes.
-#[must_use]
-pub fn changes(a: (&Results, &Analysis), b: (&Results, &Analysis), metric: Metric) -> Changes {
-    let mut found = Changes { metric, ..Changes::default() };
-    let ((results_a, analysis_a), (results_b, analysis_b)) = (a, b);
-    for cell_b in &results_b.cells {
-        let Some(cell_a) = results_a.cells.iter().find(|it| it.axes == cell_b.axes) else {
+/// Compares the cells that two sides have in common, by their values on all axes.
+///
+/// # Errors
+/// In words: the question names a cell or a phase that neither has.
+pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, String> {
+    check(a, b, question)?;
+    let mut found = Changes::default();
+    let is_asked = |cell: &&CellValues| {
+        question.cell.as_ref().is_none_or(|label| cell.label.eq_ignore_ascii_case(label))
+    };
+    for cell_b in b.cells.iter().filter(is_asked) {
+        let Some(cell_a) = a.cells.iter().find(|it| it.axes == cell_b.axes) else {
             found.only_b.push(cell_b.label.clone());
             continue;
         };
-        for measure_b in analysis_b.measures.iter().filter(|it| it.cell == cell_b.id) {
-            let Some(measure_a) = analysis_a.get(cell_a.id, &measure_b.phase, measure_b.x) else { continue };
-            let rates = |it: &super::Measure| it.runs.iter().map(|run| run.rate).collect::<Vec<f64>>();
-            let times = |it: &super::Measure| it.runs.iter().map(|run| run.time_ns).collect::<Vec<f64>>();
-            let faster = match metric {
-                Metric::Rate => unpaired_ratio(&rates(measure_b), &rates(measure_a)),
-                Metric::Time => unpaired_ratio(&times(measure_a), &times(measure_b)),
-            };
-            let Some(faster) = faster else { continue };
-            found.changes.push(Change {
-                label: spelled(cell_b, &cell_b.label),
-                cells: (cell_a.id, cell_b.id),
-                phase: measure_b.phase.clone(),
-                x: measure_b.x,
-                a: measure_a.interval(metric),
-                b: measure_b.interval(metric),
-                faster,
-                same_durability: cell_a.durability == cell_b.durability,
-            });
-        }
-        if cell_a.spec.workload != cell_b.spec.workload
-            || cell_a.spec.engine != cell_b.spec.engine
-            || cell_a.spec.stack != cell_b.spec.stack
-        {
+        of_cell(cell_a, cell_b, question, &mut found);
+        if cell_a.settings != cell_b.settings {
             found.cautions.push(format!(
                 "\"{}\" has the same place on every axis in both, but not the same settings: what changed may be those",
                 cell_b.label
             ));
         }
     }
-    let in_b = |axes: &BTreeMap<String, String>| results_b.cells.iter().any(|it| &it.axes == axes);
-    found.only_a = results_a.cells.iter().filter(|it| !in_b(&it.axes)).map(|it| it.label.clone()).collect();
-    if results_a.experiment.name != results_b.experiment.name {
-        found.cautions.push(format!(
-            "A is the experiment {}, B is {}",
-            results_a.experiment.name, results_b.experiment.name
-        ));
+    let in_b = |axes: &BTreeMap<String, String>| b.cells.iter().any(|it| &it.axes == axes);
+    found.only_a =
+        a.cells.iter().filter(is_asked).filter(|it| !in_b(&it.axes)).map(|it| it.label.clone()).collect();
+    if a.experiment != b.experiment {
+        found.cautions.push(format!("A is the experiment {}, B is {}", a.experiment, b.experiment));
     }
-    for (key, value) in &results_a.environment {
+    for (key, value) in &a.environment {
         // What differs in every run says nothing.
-        if ["load", "command", "directory"].contains(&key.as_str()) {
+        if FLEETING.contains(&key.as_str()) {
             continue;
         }
-        match results_b.environment.get(key) {
+        match b.environment.get(key) {
             Some(other) if other != value => {
                 found.cautions.push(format!("{key} differs: {value} in A, {other} in B"));
             }
             _ => {}
         }
     }
-    found
+    Ok(found)
+}
+
+fn check(a: &Side, b: &Side, question: &Question) -> Result<(), String> {
+    let cells = || a.cells.iter().chain(&b.cells);
+    let distinct = |words: &mut dyn Iterator<Item = &String>| {
+        let mut all: Vec<&str> = Vec::new();
+        words.for_each(|word| {
+            if !all.contains(&word.as_str()) {
+                all.push(word);
+            }
+        });
+        all.join(", ")
+    };
+    if let Some(label) =
+        question.cell.as_ref().filter(|label| !cells().any(|cell| cell.label.eq_ignore_ascii_case(label)))
+    {
+        let known = distinct(&mut cells().map(|cell| &cell.label));
+        return Err(format!("no cell is called {label:?}; there are: {known}"));
+    }
+    let mut phases = cells().flat_map(|cell| &cell.phase).map(|phase| &phase.name);
+    if let Some(name) = &question.phase
+        && !phases.any(|phase| phase == name)
+    {
+        let known = distinct(&mut cells().flat_map(|cell| &cell.phase).map(|phase| &phase.name));
+        return Err(format!("no phase is called {name:?}; there are: {known}"));
+    }
+    Ok(())
+}
+
+fn of_cell(cell_a: &CellValues, cell_b: &CellValues, question: &Question, found: &mut Changes) {
+    let is_asked = |phase: &&PhaseValues| question.phase.as_ref().is_none_or(|name| *name == phase.name);
+    for phase_a in cell_a.phase.iter().filter(is_asked) {
+        let place = || format!("{}, {}", cell_b.label, phase_a.name);
+        let phase_b = cell_b.phase.iter().find(|it| it.name == phase_a.name && it.x == phase_a.x);
+        let Some(phase_b) = phase_b else {
+            found.lacking.push(format!("{}: B has not measured it", place()));
+            continue;
+        };
+        let clock = if phase_a.clock() == phase_b.clock() { phase_a.clock() } else { Clock::Wall };
+        if clock != phase_a.clock() || clock != phase_b.clock() {
+            let which = if phase_a.clock() == Clock::Model { "A" } else { "B" };
+            found
+                .cautions
+                .push(format!("{}: only {which} has model time, so wall times are compared", place()));
+        }
+        let by_unit = if matches!(phase_a.unit.as_str(), "transaction" | "message") {
+            Quantity::Rate
+        } else {
+            Quantity::Time
+        };
+        let quantities = match (question.quantities.as_slice(), clock) {
+            ([], Clock::Model) => vec![Quantity::Model, Quantity::Flushes, Quantity::Bytes],
+            ([], Clock::Wall) => vec![by_unit],
+            (asked, _) => asked.to_vec(),
+        };
+        for quantity in quantities {
+            let (of_a, of_b) = (phase_a.values(quantity, clock), phase_b.values(quantity, clock));
+            let (Some(mean_a), Some(mean_b)) = (mean_interval(of_a), mean_interval(of_b)) else {
+                let which = if of_a.is_empty() { "A" } else { "B" };
+                found.lacking.push(format!(
+                    "{}: {which} has no {}, which takes a modelled device and a results file of format 7 or later",
+                    place(),
+                    quantity.name()
+                ));
+                continue;
+            };
+            let is_few = of_a.len().min(of_b.len()) < 3 || of_a.iter().chain(of_b).any(|it| *it <= 0.0);
+            let faster = match quantity {
+                Quantity::Rate => unpaired_ratio(of_b, of_a),
+                // A count takes no luck: one run of each side tells it.
+                _ if quantity.is_count() && is_few => range_ratio(of_a, of_b),
+                _ => unpaired_ratio(of_a, of_b),
+            };
+            let Some(faster) = faster else { continue };
+            found.changes.push(Change {
+                label: cell_b.label.clone(),
+                phase: phase_b.name.clone(),
+                x: phase_b.x,
+                unit: phase_b.unit.clone(),
+                quantity,
+                clock,
+                a: mean_a,
+                b: mean_b,
+                faster,
+                same_durability: cell_a.durability == cell_b.durability,
+                promises_less: cell_b.durability < cell_a.durability,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(values: &[(&str, [f64; 5])], flushes: f64) -> Side {
+        let cell = |(label, of_runs): &(&str, [f64; 5])| CellValues {
+            label: (*label).into(),
+            durability: Some(fathom_workload::spec::Durability::PowerCut),
+            settings: "0".into(),
+            axes: BTreeMap::from([("variants".to_owned(), (*label).to_owned())]),
+            phase: vec![PhaseValues {
+                name: "update".into(),
+                x: None,
+                unit: "transaction".into(),
+                wall_rate_per_s: of_runs.iter().map(|it| 0.5e9 / it).collect(),
+                wall_time_ns: of_runs.iter().map(|it| it * 2.0).collect(),
+                model_rate_per_s: of_runs.iter().map(|it| 1e9 / it).collect(),
+                model_time_ns: of_runs.to_vec(),
+                model_ns: of_runs.to_vec(),
+                flushes: vec![flushes; 5],
+                written_bytes: vec![8192.0; 5],
+            }],
+        };
+        Side {
+            experiment: "e".into(),
+            started_ms: 0,
+            environment: BTreeMap::from([
+                ("cpu".to_owned(), "one".to_owned()),
+                ("load".to_owned(), "1".to_owned()),
+            ]),
+            cells: values.iter().map(cell).collect(),
+            empty: Vec::new(),
+        }
+    }
+
+    const STEADY: [f64; 5] = [1000.0, 1001.0, 999.0, 1002.0, 998.0];
+
+    fn times(by: f64) -> [f64; 5] {
+        STEADY.map(|it| it * by)
+    }
+
+    fn judged(a: &Side, b: &Side, allowed: f64) -> Judgement {
+        changes(a, b, &Question::default()).unwrap().judged(allowed)
+    }
+
+    #[test]
+    fn a_gate_tells_slower_from_fine_and_from_not_known() {
+        let a = side(&[("wal", STEADY)], 2.0);
+        assert_eq!(judged(&a, &a, 0.0), Judgement::Unknown, "times are never proven to be exactly the same");
+        assert_eq!(judged(&a, &a, 0.01), Judgement::Fine);
+        assert_eq!(judged(&a, &side(&[("wal", times(1.12))], 2.0), 0.1), Judgement::Slower);
+        assert_eq!(judged(&a, &side(&[("wal", times(1.05))], 2.0), 0.1), Judgement::Fine);
+        assert_eq!(
+            judged(&a, &side(&[("wal", times(1.0999))], 2.0), 0.1),
+            Judgement::Unknown,
+            "at the limit"
+        );
+        let wild = side(&[("wal", [700.0, 1500.0, 900.0, 1300.0, 1000.0])], 2.0);
+        assert_eq!(judged(&a, &wild, 0.1), Judgement::Unknown, "too noisy to say");
+        // 5 % more flushes, in times that are all within what is allowed.
+        assert_eq!(judged(&a, &side(&[("wal", STEADY)], 2.1), 0.04), Judgement::Slower);
+        assert_eq!(judged(&a, &side(&[("wal", STEADY)], 2.1), 0.05), Judgement::Fine);
+        // Faster is no fault.
+        assert_eq!(judged(&a, &side(&[("wal", times(0.3))], 1.0), 0.1), Judgement::Fine);
+    }
+
+    #[test]
+    fn what_is_missing_or_promises_less_does_not_pass() {
+        let (both, one) = (side(&[("wal", STEADY), ("delete", STEADY)], 2.0), side(&[("wal", STEADY)], 2.0));
+        let found = changes(&both, &one, &Question::default()).unwrap();
+        assert_eq!((found.only_a.join(","), found.judged(0.1)), ("delete".into(), Judgement::Unknown));
+        assert_eq!(changes(&one, &both, &Question::default()).unwrap().judged(0.1), Judgement::Fine);
+        let only_wal = Question { cell: Some("wal".into()), ..Question::default() };
+        assert_eq!(changes(&both, &one, &only_wal).unwrap().judged(0.1), Judgement::Fine);
+        let mut less = one.clone();
+        less.cells[0].durability = Some(fathom_workload::spec::Durability::PowerCutPrefix);
+        assert_eq!(judged(&one, &less, 0.1), Judgement::Unknown);
+        assert_eq!(judged(&less, &one, 0.1), Judgement::Fine, "promising more is no fault");
+        let mut wall = one.clone();
+        let phase = &mut wall.cells[0].phase[0];
+        (phase.model_ns, phase.flushes, phase.written_bytes) = Default::default();
+        let model = Question { quantities: vec![Quantity::Model], ..Question::default() };
+        let found = changes(&one, &wall, &model).unwrap();
+        assert!(
+            found.lacking[0].contains("B has no model") && found.judged(9.0) == Judgement::Unknown,
+            "{found:?}"
+        );
+        for (cell, phase, names) in [(Some("wla"), None, "wal"), (None, Some("insert"), "update")] {
+            let question = Question {
+                cell: cell.map(str::to_owned),
+                phase: phase.map(str::to_owned),
+                ..Question::default()
+            };
+            assert!(changes(&one, &one, &question).unwrap_err().ends_with(names));
+        }
+    }
+
+    /// The table showed medians and the sentence compared geometric means: with these runs they
+    /// pointed in opposite directions.
+    #[test]
+    fn the_quotient_is_that_of_the_values_shown() {
+        let a = side(&[("wal", [100.0, 100.0, 100.0, 400.0, 400.0])], 2.0);
+        let b = side(&[("wal", [110.0, 110.0, 110.0, 110.0, 110.0])], 2.0);
+        for quantity in [Quantity::Model, Quantity::Time, Quantity::Rate] {
+            let question = Question { quantities: vec![quantity], ..Question::default() };
+            let found = changes(&a, &b, &question).unwrap().changes.remove(0);
+            let shown = if quantity == Quantity::Rate {
+                found.b.mid / found.a.mid
+            } else {
+                found.a.mid / found.b.mid
+            };
+            assert!((found.faster.ratio / shown - 1.0).abs() < 1e-12 && shown > 1.0, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_count_of_one_run_is_known_and_none_is_a_number_too() {
+        let one = |flushes: f64| {
+            let mut side = side(&[("wal", STEADY)], flushes);
+            let phase = &mut side.cells[0].phase[0];
+            phase.flushes.truncate(1);
+            side
+        };
+        let flushes = Question { quantities: vec![Quantity::Flushes], ..Question::default() };
+        let judged = |a, b| changes(&one(a), &one(b), &flushes).unwrap().judged(0.04);
+        assert_eq!(judged(2.0, 2.0), Judgement::Fine);
+        assert_eq!(judged(2.0, 2.1), Judgement::Slower);
+        assert_eq!(judged(0.0, 0.0), Judgement::Fine);
+        assert_eq!(judged(0.0, 1.0), Judgement::Slower);
+        assert_eq!(judged(1.0, 0.0), Judgement::Fine);
+    }
+
+    #[test]
+    fn a_baseline_compares_as_the_results_it_was_made_of() {
+        let side = side(&[("wal", times(1.0 / 3.0)), ("delete \"full\"", STEADY)], 2.0);
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("b.toml");
+        let text = side.to_baseline().unwrap();
+        std::fs::write(&path, &text).unwrap();
+        assert!(super::super::is_baseline(&path), "{text}");
+        let read = Side::of_baseline(&path).unwrap();
+        assert!(!read.environment.contains_key("load"), "{text}");
+        let found = changes(&read, &side, &Question::default()).unwrap();
+        assert_eq!((found.changes.len(), found.judged(0.01), found.cautions.len()), (6, Judgement::Fine, 0));
+        assert_eq!(read.to_baseline().unwrap(), text, "written again it is the same text");
+        for (from, to, words) in [
+            ("version = 1", "version = 2", "version 2; this Fathom reads version 1"),
+            ("fathom-baseline", "other", "its format is \"other\""),
+            ("flushes =", "flashes =", "unknown field `flashes`"),
+            ("flushes = [2.0, ", "flushes = [", "one number for each run"),
+            ("[2.0, ", "[x", "TOML parse error at line"),
+        ] {
+            assert!(text.contains(from), "{text}");
+            std::fs::write(&path, text.replacen(from, to, 1)).unwrap();
+            let error = Side::of_baseline(&path).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
 }

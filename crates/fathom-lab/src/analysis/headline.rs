@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Analysis, Measure, abscissa_name, promise, spelled};
+use super::{Analysis, Clock, Measure, abscissa_name, promise, spelled};
 use crate::experiment::{Headline, Metric, Where};
 use crate::stats::Comparison;
 use crate::store::{CellRow, Results};
@@ -22,6 +22,10 @@ pub struct Finding {
     pub x: Option<f64>,
     /// How many times as fast, paired by block; above 1 is faster.
     pub faster: Comparison,
+    /// What it is compared in.
+    pub clock: Clock,
+    /// The same of wall time, where `clock` is another.
+    pub wall_faster: Option<Comparison>,
     /// The baseline's share of time in fsync, 0 to 1.
     pub baseline_sync_share: f64,
     /// Whether the two cells promise the same durability; the sentence says it where they do not.
@@ -138,6 +142,8 @@ fn finding(
     axis: Option<&str>,
 ) -> Option<Finding> {
     let faster = measure.faster_than(base, metric)?;
+    let clock = measure.common_clock(base);
+    let wall_faster = if clock == Clock::Model { measure.faster_by(base, metric, Clock::Wall) } else { None };
     let same_durability = cell.durability == base_cell.durability;
     let mut finding = Finding {
         cell: cell.id,
@@ -146,11 +152,14 @@ fn finding(
         baseline_phase: base.phase.clone(),
         x: measure.x,
         faster,
+        clock,
+        wall_faster,
         baseline_sync_share: base.shares.sync,
         same_durability,
         sentence: String::new(),
     };
-    finding.sentence = sentence(&finding, cell, base_cell, measure, place, axis);
+    let is_one_of_two = measure.clock != base.clock;
+    finding.sentence = sentence(&finding, cell, base_cell, measure, place, axis, is_one_of_two);
     Some(finding)
 }
 
@@ -161,6 +170,7 @@ fn sentence(
     measure: &Measure,
     place: &str,
     axis: Option<&str>,
+    is_one_of_two: bool,
 ) -> String {
     let value = |cell: &CellRow, axis: &str| {
         spelled(cell, cell.axes.get(axis).map_or(cell.label.as_str(), String::as_str))
@@ -193,6 +203,12 @@ fn sentence(
             (work, _) => format!("{subject} does {work}{x} {by} than {object}{place}"),
         }
     };
+    // Wall time stands beside model time, marked.
+    if let Some(wall) = &finding.wall_faster {
+        text.push_str(&format!(", in model time ({} in wall time)", wall_told(wall)));
+    } else if is_one_of_two {
+        text.push_str(", in wall time: only one of them has model time");
+    }
     if finding.baseline_sync_share >= 0.005 {
         let share = (finding.baseline_sync_share * 100.0).round();
         text.push_str(&format!("; {share} % of {object}'s time is fsync"));
@@ -208,6 +224,17 @@ fn sentence(
         ));
     }
     text
+}
+
+/// What wall time says, beside what model time does.
+fn wall_told(wall: &Comparison) -> String {
+    if wall.proven {
+        times(wall)
+    } else if wall.high.is_finite() {
+        format!("~ {}", times(wall))
+    } else {
+        figure(wall.ratio)
+    }
 }
 
 /// A ratio with two significant digits where it is small: `2.1x`, `1.04x`, `11x`.

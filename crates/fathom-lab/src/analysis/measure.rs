@@ -1,4 +1,4 @@
-//! One cell in one phase: its medians, percentiles and shares.
+//! One cell in one phase: its means, percentiles and shares.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,8 @@ use fathom_probe::Split;
 use serde::Serialize;
 
 use crate::experiment::Metric;
-use crate::stats::{Comparison, Interval, median, median_interval, paired_ratio, trimmed_mean};
+use crate::model_time::{Basis, PhaseModel};
+use crate::stats::{Comparison, Interval, mean_interval, median, paired_ratio, trimmed_mean};
 use crate::store::{Results, RunStatus, StoreError};
 
 /// Which part of the time went where; the five add up to 1.
@@ -44,10 +45,74 @@ pub struct OfRun {
     pub run: i64,
     /// Its block: runs of one block are compared with each other.
     pub block: u32,
+    /// Executions per second: of model time on a modelled device, of elapsed time elsewhere.
+    pub rate: f64,
+    /// Mean time of one execution, ns: likewise.
+    pub time_ns: f64,
+    /// As measured: the same two of elapsed time.
+    pub wall: WallOfRun,
+    /// What its modelled device did in the phase, where there is one.
+    pub model: Option<ModelShare>,
+}
+
+/// One run's part as measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct WallOfRun {
     /// Executions per second of elapsed time.
     pub rate: f64,
     /// Mean time of one execution, ns.
     pub time_ns: f64,
+}
+
+/// What one execution cost by the model of the device; means over the phase.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ModelShare {
+    /// What the model time rests on.
+    pub basis: Basis,
+    /// Model time of the phase for each execution, ns: the next three together.
+    pub model_ns: f64,
+    /// Its own CPU time.
+    pub cpu_ns: f64,
+    /// Device time by the model that somebody waited for.
+    pub device_ns: f64,
+    /// Other waiting.
+    pub other_ns: f64,
+    /// What this machine held it up; not in `model_ns`.
+    pub held_ns: f64,
+    /// Flushes that came to the devices.
+    pub flushes: f64,
+    /// Bytes written to the devices.
+    pub written_bytes: f64,
+    /// Bytes read from the devices.
+    pub read_bytes: f64,
+}
+
+impl ModelShare {
+    fn of(model: &PhaseModel, count: u64) -> ModelShare {
+        let each = |value: u64| value as f64 / count as f64;
+        ModelShare {
+            basis: model.basis,
+            model_ns: each(model.model_ns),
+            cpu_ns: each(model.cpu_ns),
+            device_ns: each(model.device_ns),
+            other_ns: each(model.other_ns),
+            held_ns: each(model.held_ns()),
+            flushes: each(model.operations[2]),
+            written_bytes: each(model.bytes[1]),
+            read_bytes: each(model.bytes[0]),
+        }
+    }
+}
+
+/// What the primary numbers of a measure are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clock {
+    /// Wall time: no device was modelled, or the results do not tell.
+    #[default]
+    Wall,
+    /// Model time ([`crate::model_time`]).
+    Model,
 }
 
 /// One cell in one phase, at one abscissa, over all its good runs.
@@ -61,12 +126,20 @@ pub struct Measure {
     pub x: Option<f64>,
     /// `transaction`, `query` or `operation`.
     pub unit: String,
-    /// Executions per second: median over runs with its interval.
+    /// What the next two are of.
+    pub clock: Clock,
+    /// Executions per second: geometric mean over runs with its interval.
     pub rate: Interval,
-    /// Mean time of one execution (ns): median over runs with its interval.
+    /// Mean time of one execution (ns): geometric mean over runs with its interval.
     pub time_ns: Interval,
+    /// As measured: the same of wall time.
+    pub wall_rate: Interval,
+    /// As measured: the same of wall time.
+    pub wall_time_ns: Interval,
     /// Latency (ns): minimum, p50, p90, p99, p99.9, maximum; each the median over runs, the extremes over all runs.
     pub latency_ns: [f64; 6],
+    /// The same by the model, where [`Measure::clock`] is that and single executions were told.
+    pub model_latency_ns: Option<[f64; 6]>,
     /// The papers' mean, ns: of all executions of all runs the highest and the lowest dropped, the mean of the rest; none
     /// without samples.
     pub trimmed_mean_ns: Option<f64>,
@@ -85,7 +158,7 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// The median with interval of a metric: a rate per second, or a time in ns.
+    /// The mean with interval of a metric: a rate per second, or a time in ns.
     #[must_use]
     pub fn interval(&self, metric: Metric) -> Interval {
         match metric {
@@ -107,21 +180,65 @@ impl Measure {
     }
 
     /// How many times as fast this is as `baseline`: the blocks that both have, paired. Above 1 is faster, in either
-    /// metric. None where they share no block.
+    /// metric. In model time where both have it, else in wall time. None where they share no block.
     #[must_use]
     pub fn faster_than(&self, baseline: &Measure, metric: Metric) -> Option<Comparison> {
+        self.faster_by(baseline, metric, self.common_clock(baseline))
+    }
+
+    /// As [`Measure::faster_than`], in a clock that both have.
+    #[must_use]
+    pub fn faster_by(&self, baseline: &Measure, metric: Metric, clock: Clock) -> Option<Comparison> {
         let pairs: Vec<(f64, f64)> = self
             .runs
             .iter()
             .filter_map(|run| {
                 let other = baseline.runs.iter().find(|it| it.block == run.block)?;
+                let (own, other) = (run.value(metric, clock), other.value(metric, clock));
                 Some(match metric {
-                    Metric::Rate => (run.rate, other.rate),
-                    Metric::Time => (other.time_ns, run.time_ns),
+                    Metric::Rate => (own, other),
+                    Metric::Time => (other, own),
                 })
             })
             .collect();
         paired_ratio(&pairs)
+    }
+
+    /// What two measures can be compared in: model time is compared with model time only.
+    #[must_use]
+    pub fn common_clock(&self, other: &Measure) -> Clock {
+        if self.clock == other.clock { self.clock } else { Clock::Wall }
+    }
+
+    /// As [`Measure::interval`], of a clock that it has.
+    #[must_use]
+    pub fn interval_of(&self, metric: Metric, clock: Clock) -> Interval {
+        match (metric, clock) {
+            (Metric::Rate, Clock::Wall) => self.wall_rate,
+            (Metric::Time, Clock::Wall) => self.wall_time_ns,
+            (_, Clock::Model) => self.interval(metric),
+        }
+    }
+
+    /// The mean over the runs of what one execution cost by the model, with its interval; none
+    /// without one.
+    #[must_use]
+    pub fn model_interval(&self, pick: impl Fn(&ModelShare) -> f64) -> Option<Interval> {
+        let values: Option<Vec<f64>> = self.runs.iter().map(|run| run.model.as_ref().map(&pick)).collect();
+        mean_interval(&values?)
+    }
+}
+
+impl OfRun {
+    /// A metric of a clock.
+    #[must_use]
+    pub fn value(&self, metric: Metric, clock: Clock) -> f64 {
+        match (metric, clock) {
+            (Metric::Rate, Clock::Model) => self.rate,
+            (Metric::Time, Clock::Model) => self.time_ns,
+            (Metric::Rate, Clock::Wall) => self.wall.rate,
+            (Metric::Time, Clock::Wall) => self.wall.time_ns,
+        }
     }
 }
 
@@ -158,7 +275,11 @@ impl Analysis {
                         order.push(key.clone());
                     }
                     let gathered = found.entry(key.clone()).or_default();
-                    gathered.add(run.id, run.block, &phase.summary, walls.remove(&key).unwrap_or_default());
+                    let model = results.models.iter().find(|it| {
+                        it.run == run.id && it.model.phase == key.0 && it.model.x.map(f64::to_bits) == key.1
+                    });
+                    let walls = walls.remove(&key).unwrap_or_default();
+                    gathered.add(run.id, run.block, &phase.summary, model.map(|it| &it.model), walls);
                 }
             }
             for key in order {
@@ -200,12 +321,21 @@ fn walls_of_run(
     Ok(walls)
 }
 
+/// The latencies of a cell: each the median over its runs, the extremes over all.
+fn over_runs_of(latencies: &[[u64; 6]]) -> [f64; 6] {
+    let column = |place: usize| latencies.iter().map(move |it| it[place] as f64);
+    let middle = |place: usize| median(&column(place).collect::<Vec<f64>>()).unwrap_or(0.0);
+    let least = column(0).fold(f64::INFINITY, f64::min);
+    [least, middle(1), middle(2), middle(3), middle(4), column(5).fold(0.0, f64::max)]
+}
+
 /// What the runs of one cell brought for one phase.
 #[derive(Debug, Default)]
 struct Gathered {
     unit: String,
     runs: Vec<OfRun>,
     latencies: Vec<[u64; 6]>,
+    model_latencies: Vec<[u64; 6]>,
     walls: Vec<f64>,
     split: Split,
     count: u64,
@@ -214,14 +344,30 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn add(&mut self, run: i64, block: u32, phase: &fathom_workload::sample::PhaseSummary, walls: Vec<f64>) {
+    fn add(
+        &mut self,
+        run: i64,
+        block: u32,
+        phase: &fathom_workload::sample::PhaseSummary,
+        model: Option<&PhaseModel>,
+        walls: Vec<f64>,
+    ) {
         self.unit.clone_from(&phase.unit);
         if phase.count > 0 && phase.wall_ns > 0 {
+            let wall = WallOfRun {
+                rate: phase.count as f64 * 1e9 / phase.wall_ns as f64,
+                time_ns: phase.split.wall_ns as f64 / phase.count as f64,
+            };
+            let model = model.filter(|it| it.model_ns > 0);
+            self.model_latencies
+                .extend(model.filter(|it| it.basis == Basis::Threads).map(|it| it.latency_ns));
             self.runs.push(OfRun {
                 run,
                 block,
-                rate: phase.count as f64 * 1e9 / phase.wall_ns as f64,
-                time_ns: phase.split.wall_ns as f64 / phase.count as f64,
+                rate: model.map_or(wall.rate, |it| phase.count as f64 * 1e9 / it.model_ns as f64),
+                time_ns: model.map_or(wall.time_ns, |it| it.each_ns),
+                wall,
+                model: model.map(|it| ModelShare::of(it, phase.count)),
             });
         }
         self.latencies.push(phase.latency_ns);
@@ -233,25 +379,29 @@ impl Gathered {
 
     fn measure(mut self, cell: i64, (phase, x): Key) -> Option<Measure> {
         self.runs.sort_by_key(|run| run.block);
-        let column = |place: usize| self.latencies.iter().map(move |it| it[place] as f64);
-        let middle = |place: usize| median(&column(place).collect::<Vec<f64>>()).unwrap_or(0.0);
-        let latency_ns = [
-            column(0).fold(f64::INFINITY, f64::min),
-            middle(1),
-            middle(2),
-            middle(3),
-            middle(4),
-            column(5).fold(0.0, f64::max),
-        ];
+        // One clock for all runs of a cell.
+        let is_by_model = !self.runs.is_empty() && self.runs.iter().all(|run| run.model.is_some());
+        if !is_by_model {
+            for run in &mut self.runs {
+                (run.rate, run.time_ns) = (run.wall.rate, run.wall.time_ns);
+            }
+        }
+        let model_latency_ns = (is_by_model && self.model_latencies.len() == self.runs.len())
+            .then(|| over_runs_of(&self.model_latencies));
+        let latency_ns = over_runs_of(&self.latencies);
         let over_runs =
-            |pick: fn(&OfRun) -> f64| median_interval(&self.runs.iter().map(pick).collect::<Vec<f64>>());
+            |pick: fn(&OfRun) -> f64| mean_interval(&self.runs.iter().map(pick).collect::<Vec<f64>>());
         Some(Measure {
             cell,
             phase,
             x: x.map(f64::from_bits),
+            clock: if is_by_model { Clock::Model } else { Clock::Wall },
             rate: over_runs(|run| run.rate)?,
             time_ns: over_runs(|run| run.time_ns)?,
+            wall_rate: over_runs(|run| run.wall.rate)?,
+            wall_time_ns: over_runs(|run| run.wall.time_ns)?,
             latency_ns,
+            model_latency_ns,
             trimmed_mean_ns: trimmed_mean(&self.walls),
             shares: Shares::of(&self.split),
             unit: self.unit,

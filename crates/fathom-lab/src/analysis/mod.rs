@@ -1,23 +1,27 @@
-//! What the measured numbers say: medians with intervals, comparisons, and sentences.
+//! What the measured numbers say: means with intervals, comparisons, and sentences.
 //!
 //! Everything here is computed from a [`Results`](crate::store::Results), never measured again. [`Analysis::of`] gives one
 //! [`Measure`] per cell, phase and abscissa; [`headlines`] puts the experiment's comparisons into words; [`changes`]
 //! compares two results files; [`cautions`] says what a reader must be careful about.
 
+mod baseline;
 mod blocks;
 mod cautions;
 mod change;
 mod devices;
 mod headline;
 mod measure;
+mod side;
 mod spelling;
 
+pub use baseline::{BaselineError, is_baseline};
 pub use blocks::{ALL_PHASES, BlockStudy, Ladder, block_studies, ratio};
 pub use cautions::cautions;
-pub use change::{Change, Changes, changes, compare};
+pub use change::{Change, Changes, Judgement, Question, changes, compare};
 pub use devices::{Carries, DeviceRun, DeviceStudy, device_studies};
 pub use headline::{Finding, headlines, times};
-pub use measure::{Analysis, Measure, OfRun, Shares};
+pub use measure::{Analysis, Clock, Measure, ModelShare, OfRun, Shares, WallOfRun};
+pub use side::{CellValues, PhaseValues, Quantity, Side};
 pub use spelling::{abscissa_name, engine_name, spelled};
 
 use fathom_workload::spec::Durability;

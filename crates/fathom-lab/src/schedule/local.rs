@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use fathom_probe::Watch;
 use fathom_stack::blocks::{self, BlockTrace, TraceError};
-use fathom_stack::device::Statistics;
+use fathom_stack::device::{Served, Statistics};
 use fathom_stack::{Stack, StackSpec};
 use fathom_workload::engine::engine_named;
 use fathom_workload::is_one_thread;
@@ -223,6 +223,20 @@ impl World for Local {
 
     fn devices(&mut self) -> Result<Vec<Statistics>, String> {
         self.stack.as_mut().map_or(Ok(Vec::new()), Stack::device_statistics)
+    }
+
+    fn keep_served(&mut self) -> Result<bool, String> {
+        let Some(stack) = &mut self.stack else { return Ok(false) };
+        // A guest has a clock of its own.
+        if stack.guest().is_some() || stack.device_server_pid().is_none() {
+            return Ok(false);
+        }
+        stack.keep_served()?;
+        Ok(true)
+    }
+
+    fn served(&mut self) -> Result<Vec<Vec<Served>>, String> {
+        self.stack.as_mut().map_or(Ok(Vec::new()), Stack::served)
     }
 
     fn down(&mut self) -> Result<(), String> {

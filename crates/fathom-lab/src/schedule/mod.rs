@@ -13,9 +13,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fathom_probe::Watch;
-use fathom_stack::device::Statistics;
+use fathom_stack::device::{Served, Statistics};
 use fathom_stack::{StackRecord, StackSpec};
+use fathom_workload::engine::engine_named;
 
+use crate::cell::Cell;
 use crate::event::{Event, Order, PROTOCOL};
 use crate::plan::{Plan, PlannedCell, Turn};
 use crate::rng::derive_seed;
@@ -75,6 +77,21 @@ pub trait World {
     /// # Errors
     /// A device is gone.
     fn devices(&mut self) -> Result<Vec<Statistics>, String> {
+        Ok(Vec::new())
+    }
+    /// Has the modelled devices of the stack that is up keep what they serve from now on. Whether
+    /// they do and their times can be compared with the worker's.
+    ///
+    /// # Errors
+    /// A device is gone.
+    fn keep_served(&mut self) -> Result<bool, String> {
+        Ok(false)
+    }
+    /// What they have served since, in the order of [`World::devices`].
+    ///
+    /// # Errors
+    /// A device is gone.
+    fn served(&mut self) -> Result<Vec<Vec<Served>>, String> {
         Ok(Vec::new())
     }
     /// Takes the stack down.
@@ -273,6 +290,7 @@ fn on_stack(
     on_share(0.0, floor_ns);
     let watch =
         if planned.cell.instruments.blocks { world.trace().map_err(WorkError::Failed)? } else { None };
+    let is_kept = world.keep_served().map_err(WorkError::Failed)?;
     let mut watched = Watched::default();
     let order = Order {
         protocol: PROTOCOL,
@@ -281,6 +299,7 @@ fn on_stack(
         directory: mounted.directory.clone(),
         cpus: world.cpus(planned),
         watch,
+        marks: is_kept && cell_threads_are_seen(&planned.cell),
     };
     let devices = world.devices().map_err(WorkError::Failed)?;
     let before = world.strain();
@@ -299,10 +318,24 @@ fn on_stack(
     for (before, after) in devices.iter().zip(world.devices().map_err(WorkError::Failed)?) {
         collector.device(&after.since(before));
     }
+    if is_kept {
+        let served = world.served().map_err(WorkError::Failed)?;
+        collector.model(&watched, &served);
+    }
     if watch.is_some() {
         collector.trace(world.traced(watched).map_err(WorkError::Failed)?);
     }
     collector.complete().map_err(WorkError::Failed)
+}
+
+/// Whether all the threads that work for a cell are the worker's, and all their calls on files are
+/// told of. A server has processes of its own, and a store of a workload's own calls of its own.
+fn cell_threads_are_seen(cell: &Cell) -> bool {
+    match &cell.engine {
+        None => cell.workload.name == "mobibench-file",
+        // An embedded engine's calls go through the probe.
+        Some(engine) => engine_named(&engine.name).is_some_and(|kind| kind.is_embedded),
+    }
 }
 
 /// How long runs took, for the time that is left.

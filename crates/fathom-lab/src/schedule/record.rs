@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use fathom_stack::StackRecord;
-use fathom_stack::device::Statistics;
+use fathom_stack::device::{Served, Statistics};
 use fathom_workload::spec::Durability;
 
-use super::Strain;
+use super::{Strain, Watched};
 use crate::event::Event;
+use crate::model_time::phase_models;
 use crate::plan::Turn;
 use crate::store::{RunRecord, RunRow, RunStatus, TraceRecord};
 
@@ -58,6 +59,7 @@ impl Collector {
             verified: Vec::new(),
             warnings: Vec::new(),
             trace: None,
+            models: Vec::new(),
         };
         Collector { record, started: false, done: false, said: None }
     }
@@ -116,6 +118,12 @@ impl Collector {
         self.record.row.devices.push(done.use_of());
     }
 
+    /// What its devices served and its threads did, phase by phase.
+    pub fn model(&mut self, watched: &Watched, served: &[Vec<Served>]) {
+        let record = &mut self.record;
+        record.models = phase_models(&watched.windows, &record.samples, watched.marks.as_ref(), served);
+    }
+
     pub fn elapsed(&mut self, ns: u64) {
         self.record.row.elapsed_ns = ns;
     }
@@ -148,7 +156,8 @@ impl Collector {
             | Event::Window(_)
             | Event::Files { .. }
             | Event::Notes { .. }
-            | Event::Calls { .. } => {}
+            | Event::Calls { .. }
+            | Event::Marks { .. } => {}
             Event::Sample(sample) => self.record.samples.push(sample),
             Event::Phase(phase) => self.record.phases.push(phase),
             Event::Io(io) => self.record.io.push(io),

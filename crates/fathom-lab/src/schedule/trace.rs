@@ -1,6 +1,6 @@
 //! From what was traced and watched to the rows of a results file.
 
-use fathom_probe::Note;
+use fathom_probe::{Marks, Note};
 use fathom_stack::Stack;
 use fathom_stack::attribution::{Attribution, Cause};
 use fathom_stack::blocks::{Recording, Request};
@@ -21,6 +21,8 @@ pub struct Watched {
     pub notes: Vec<Note>,
     /// Calls on files.
     pub calls: Vec<FileCall>,
+    /// Marks of its threads; none where it made none.
+    pub marks: Option<Marks>,
 }
 
 impl Watched {
@@ -31,6 +33,11 @@ impl Watched {
             Event::Files { causes } => self.causes = causes,
             Event::Notes { notes } => self.notes.extend(notes),
             Event::Calls { calls } => self.calls.extend(calls),
+            Event::Marks { marks, lost, knows_queue } => {
+                let all = self.marks.get_or_insert_default();
+                all.marks.extend(marks);
+                (all.lost, all.knows_queue) = (lost, knows_queue);
+            }
             other => return Some(other),
         }
         None
@@ -128,8 +135,13 @@ impl Watched {
 
     fn relative_windows(&self, started_ns: u64) -> Vec<Window> {
         let since = |ns: u64| ns.saturating_sub(started_ns);
-        let relative =
-            |it: &Window| Window { start_ns: since(it.start_ns), end_ns: since(it.end_ns), ..it.clone() };
+        let relative = |it: &Window| Window {
+            start_ns: since(it.start_ns),
+            end_ns: since(it.end_ns),
+            lanes: Vec::new(),
+            excluded: Vec::new(),
+            ..it.clone()
+        };
         self.windows.iter().map(relative).collect()
     }
 }

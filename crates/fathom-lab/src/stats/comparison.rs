@@ -91,6 +91,22 @@ pub fn unpaired_ratio(a: &[f64], b: &[f64]) -> Option<Comparison> {
     Some(Comparison::of_logs(mean_a - mean_b, half_width, n))
 }
 
+/// How many times as large the `a` are as the `b`, of counts: the quotient of the arithmetic means,
+/// from the smallest to the largest that any two runs make. None of nothing; 1 where both are zero.
+#[must_use]
+pub fn range_ratio(a: &[f64], b: &[f64]) -> Option<Comparison> {
+    if a.is_empty() || b.is_empty() {
+        return None;
+    }
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let least = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let quotient = |a: f64, b: f64| if a == b { 1.0 } else { a / b };
+    let (ratio, low, high) =
+        (quotient(mean(a), mean(b)), quotient(least(a), most(b)), quotient(most(a), least(b)));
+    Some(Comparison { ratio, low, high, proven: low > 1.0 || high < 1.0, n: a.len().min(b.len()) })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -1,10 +1,13 @@
 //! The lab's statistics.
 //!
-//! **One cell.** The value of a cell is the median over its runs, with a 95 % interval by the percentile bootstrap
-//! ([`median_interval`]). With few runs that interval is only as good as few runs allow: it cannot reach beyond the
-//! smallest and the largest run, so with n = 5 it is [min, max] and holds the true median in 93.75 % of cases
-//! (1 - 2·2⁻⁵, exactly, whatever the distribution). [`coverage_of_median`] says the figure for each n, and
-//! [`Interval::coverage`] carries it, so that a table can say it too.
+//! **One cell.** The value of a cell is the geometric mean of its runs, with Student's t interval
+//! on the logarithms ([`mean_interval`]). It is what the comparisons below are made of, so that a
+//! table and the sentence under it cannot point in opposite directions, as medians in the one and
+//! geometric means in the other could. The interval holds the true value in 95 % of cases where
+//! runs scatter log-normally, whatever their number; [`COVERAGE_WHEN_DISTURBED`] says how often
+//! where some are hit by something. A median with its bootstrap interval is less moved by one bad
+//! run, but of five runs its interval is [min, max], of four it holds the median in 87.5 %, and no
+//! method for medians can call a difference of five blocks.
 //!
 //! **Two cells of one results file.** The runs of a block are neighbours in time, so drift cancels in the ratio of a
 //! block. [`paired_ratio`] takes the logarithms of the blocks' ratios and gives their mean with Student's t interval
@@ -26,8 +29,8 @@ mod noise;
 mod order;
 mod student;
 
-pub use comparison::{Comparison, paired_ratio, unpaired_ratio};
-pub use interval::{Interval, coverage_of_median, median_interval};
+pub use comparison::{Comparison, paired_ratio, range_ratio, unpaired_ratio};
+pub use interval::{COVERAGE_WHEN_DISTURBED, Interval, mean_interval};
 pub use noise::{coefficient_of_variation, spread};
 pub use order::{median, percentile, trimmed_mean};
 pub use student::t_quantile_975;

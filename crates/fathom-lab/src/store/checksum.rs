@@ -17,8 +17,9 @@ use rusqlite::{Connection, Row, params};
 /// Under this number is the checksum of what belongs to no run.
 pub(super) const HEAD: i64 = 0;
 
-/// Tables whose first column is the number of a run, and that column's name.
-const OF_RUNS: [(&str, &str); 9] = [
+/// Tables whose first column is the number of a run, and that column's name; those that a file's
+/// version has.
+const OF_RUNS: [(&str, &str); 10] = [
     ("run", "id"),
     ("phase", "run"),
     ("sample", "run"),
@@ -28,6 +29,8 @@ const OF_RUNS: [(&str, &str); 9] = [
     ("block_request", "run"),
     ("verified", "run"),
     ("warning", "run"),
+    // Since version 7.
+    ("phase_model", "run"),
 ];
 /// Tables that belong to no run.
 const OF_ALL: [&str; 3] = ["experiment", "environment", "cell"];
@@ -97,6 +100,9 @@ fn add(
 pub(super) fn store_run(db: &Connection, run: i64) -> rusqlite::Result<()> {
     let mut sums = BTreeMap::from([(run, 0)]);
     for (table, column) in OF_RUNS {
+        if !has(db, table)? {
+            continue;
+        }
         add(db, table, true, &format!("WHERE {column} = {run}"), &mut sums)?;
     }
     store(db, run, sums[&run])
@@ -112,6 +118,12 @@ pub(super) fn store_head(db: &Connection) -> rusqlite::Result<()> {
     store(db, HEAD, sums[&HEAD])
 }
 
+/// Whether the file has a table: earlier versions have not all of them.
+pub(super) fn has(db: &Connection, table: &str) -> rusqlite::Result<bool> {
+    let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?";
+    db.query_row(sql, [table], |row| row.get(0))
+}
+
 fn store(db: &Connection, run: i64, sum: u64) -> rusqlite::Result<()> {
     db.execute("INSERT OR REPLACE INTO checksum VALUES (?, ?)", params![run, sum.cast_signed()]).map(drop)
 }
@@ -123,7 +135,9 @@ pub(super) fn differing(db: &Connection) -> rusqlite::Result<Vec<i64>> {
         add(db, table, false, "", &mut found)?;
     }
     for (table, _) in OF_RUNS {
-        add(db, table, true, "NOT INDEXED", &mut found)?;
+        if has(db, table)? {
+            add(db, table, true, "NOT INDEXED", &mut found)?;
+        }
     }
     let mut written = BTreeMap::new();
     let mut select = db.prepare("SELECT run, sum FROM checksum")?;

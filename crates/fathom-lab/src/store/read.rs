@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::model_time::PhaseModel;
 use fathom_probe::Split;
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
@@ -15,8 +16,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::rows::{
-    BlockRow, CellRow, ExperimentRow, IoOfRun, PhaseOfRun, RunRow, RunStatus, TraceOfRun, VerifiedRow,
-    WarningRow,
+    BlockRow, CellRow, ExperimentRow, IoOfRun, ModelOfRun, PhaseOfRun, RunRow, RunStatus, TraceOfRun,
+    VerifiedRow, WarningRow,
 };
 use super::{APPLICATION_ID, StoreError, VERSION, checksum};
 
@@ -37,6 +38,9 @@ pub struct Results {
     pub runs: Vec<RunRow>,
     /// The phases in the order of the runs.
     pub phases: Vec<PhaseOfRun>,
+    /// The phases by the models of their devices, in the order of the runs; files of versions
+    /// before 7 have none.
+    pub models: Vec<ModelOfRun>,
     /// VFS calls in the order of the runs.
     pub io: Vec<IoOfRun>,
     /// Block traces, in the order of the runs.
@@ -92,6 +96,17 @@ impl Results {
             phase_row,
         )
         .map_err(fail)?;
+        let models = if found < MODELS {
+            Vec::new()
+        } else {
+            read_all(
+                &db,
+                "SELECT phase_model.* FROM phase_model JOIN run ON run.id = phase_model.run
+                 ORDER BY block, position, phase_model.rowid",
+                model_row,
+            )
+            .map_err(fail)?
+        };
         let io = read_all(
             &db,
             "SELECT io.* FROM io JOIN run ON run.id = io.run ORDER BY block, position, io.rowid",
@@ -122,6 +137,7 @@ impl Results {
             cells,
             runs,
             phases,
+            models,
             io,
             traces,
             verified,
@@ -133,6 +149,13 @@ impl Results {
     #[must_use]
     pub fn has_checksums(&self) -> bool {
         self.version >= CHECKSUMS
+    }
+
+    /// Whether the file can hold phases by the models of their devices; files of versions before 7
+    /// cannot.
+    #[must_use]
+    pub fn has_models(&self) -> bool {
+        self.version >= MODELS
     }
 
     /// Where the file is.
@@ -216,15 +239,31 @@ impl Results {
     }
 }
 
+/// The first version with phases by the model.
+const MODELS: i64 = 7;
+
 /// The first version with checksums.
 const CHECKSUMS: i64 = 6;
 
 /// Refuses a file whose runs are not as they were written.
 fn check_sums(path: &Path, db: &Connection, version: i64) -> Result<(), StoreError> {
     let fail = |error| StoreError::from_sqlite(path, error);
-    let has_table = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'checksum'";
-    let has_table: bool = db.query_row(has_table, [], |row| row.get(0)).map_err(fail)?;
-    // A damaged version number must not switch the check off.
+    let has_table = checksum::has(db, "checksum").map_err(fail)?;
+    let has_models = checksum::has(db, "phase_model").map_err(fail)?;
+    // A damaged version number must not switch the check off, nor hide what was measured.
+    if has_models != (version >= MODELS) {
+        let detail = match (has_models, has_table == (version >= CHECKSUMS)) {
+            (true, true) => {
+                format!("it has phases by the model, and files of its version {version} have none")
+            }
+            (false, true) => "its phases by the model are gone".to_owned(),
+            (_, false) if has_table => {
+                format!("it has checksums, and files of its version {version} have none")
+            }
+            (_, false) => "its checksums are gone".to_owned(),
+        };
+        return Err(StoreError::Corrupt { path: path.to_path_buf(), detail });
+    }
     if has_table != (version >= CHECKSUMS) {
         let detail = match has_table {
             true => format!("it has checksums, and files of its version {version} have none"),
@@ -502,6 +541,37 @@ fn phase_row(row: &Row<'_>) -> rusqlite::Result<PhaseOfRun> {
     })
 }
 
+fn model_row(row: &Row<'_>) -> rusqlite::Result<ModelOfRun> {
+    let number = |column: &str| optional_count(row, column).map(Option::unwrap_or_default);
+    let word: String = row.get("basis")?;
+    Ok(ModelOfRun {
+        run: row.get("run")?,
+        model: PhaseModel {
+            phase: row.get("phase")?,
+            x: row.get("x")?,
+            basis: from_json(3, &format!("{word:?}"))?,
+            wall_ns: number("wall_ns")?,
+            model_ns: number("model_ns")?,
+            cpu_ns: number("cpu_ns")?,
+            device_ns: number("device_ns")?,
+            other_ns: number("other_ns")?,
+            each_ns: row.get("each_ns")?,
+            latency_ns: [
+                number("min_ns")?,
+                number("p50_ns")?,
+                number("p90_ns")?,
+                number("p99_ns")?,
+                number("p999_ns")?,
+                number("max_ns")?,
+            ],
+            operations: [number("reads")?, number("writes")?, number("flushes")?, number("discards")?],
+            bytes: [number("read_bytes")?, number("written_bytes")?, 0, number("discarded_bytes")?],
+            busy_model_ns: number("busy_model_ns")?,
+            busy_measured_ns: number("busy_measured_ns")?,
+        },
+    })
+}
+
 fn sample_row(row: &Row<'_>) -> rusqlite::Result<Sample> {
     Ok(Sample {
         phase: row.get(1)?,
@@ -510,6 +580,7 @@ fn sample_row(row: &Row<'_>) -> rusqlite::Result<Sample> {
         thread: row.get(4)?,
         rows: count(row, 5)?,
         split: split(row, 6)?,
+        start_ns: 0,
     })
 }
 
@@ -541,6 +612,8 @@ fn read_traces(db: &Connection) -> rusqlite::Result<Vec<TraceOfRun>> {
                 end_ns: count(row, 3)?,
                 count: count(row, 4)?,
                 changed_bytes: count(row, 5)?,
+                lanes: Vec::new(),
+                excluded: Vec::new(),
             })
         })?;
         trace.windows = windows.collect::<rusqlite::Result<_>>()?;

@@ -12,6 +12,7 @@ use fathom_workload::spec::Durability;
 use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
+use crate::model_time::PhaseModel;
 
 /// The experiment that was run: one per results file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -165,6 +166,18 @@ pub struct RunRecord {
     pub warnings: Vec<String>,
     /// The block trace, where it was switched on.
     pub trace: Option<TraceRecord>,
+    /// The phases by the model, where a device was modelled.
+    pub models: Vec<PhaseModel>,
+}
+
+/// A phase of a run by the model of its device.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ModelOfRun {
+    /// [`RunRow::id`].
+    pub run: i64,
+    /// What the model makes of it.
+    #[serde(flatten)]
+    pub model: PhaseModel,
 }
 
 /// What a trace shows.

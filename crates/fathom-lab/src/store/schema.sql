@@ -1,4 +1,4 @@
--- results.db: everything one `fathom run` measured, raw. Version 6 (PRAGMA user_version = 6), journal_mode = WAL,
+-- results.db: everything one `fathom run` measured, raw. Version 7 (PRAGMA user_version = 7), journal_mode = WAL,
 -- PRAGMA application_id = 0x4641544D ('FATM').
 -- Times are nanoseconds unless the name says otherwise; moments are milliseconds since 1970 UTC.
 
@@ -67,6 +67,22 @@ CREATE TABLE phase (                    -- one row per run and phase (and abscis
   lock_waits INTEGER, lock_wait_ns INTEGER  -- NULL = the engine does not tell; version 1 had 0 there
 );
 CREATE INDEX phase_by_run ON phase (run, phase);
+
+CREATE TABLE phase_model (              -- a phase by the model of its device (version 7); see model_time/mod.rs and docs/method.md
+  run INTEGER NOT NULL REFERENCES run(id),
+  phase TEXT NOT NULL,
+  x REAL,
+  basis TEXT NOT NULL CHECK (basis IN ('threads', 'device')),
+  wall_ns INTEGER NOT NULL,             -- as measured; less model_ns it is what this machine held the run up
+  model_ns INTEGER NOT NULL,            -- cpu_ns + device_ns + other_ns
+  cpu_ns INTEGER NOT NULL, device_ns INTEGER NOT NULL, other_ns INTEGER NOT NULL,
+  each_ns REAL NOT NULL,                -- mean of one execution
+  min_ns INTEGER NOT NULL, p50_ns INTEGER NOT NULL, p90_ns INTEGER NOT NULL, p99_ns INTEGER NOT NULL, p999_ns INTEGER NOT NULL, max_ns INTEGER NOT NULL,
+  reads INTEGER NOT NULL, writes INTEGER NOT NULL, flushes INTEGER NOT NULL, discards INTEGER NOT NULL,  -- that came to the devices
+  read_bytes INTEGER NOT NULL, written_bytes INTEGER NOT NULL, discarded_bytes INTEGER NOT NULL,
+  busy_model_ns INTEGER NOT NULL, busy_measured_ns INTEGER NOT NULL  -- the devices had something to do, whoever waited
+);
+CREATE INDEX phase_model_by_run ON phase_model (run, phase);
 
 CREATE TABLE sample (                   -- one row per execution; see Sample
   run INTEGER NOT NULL REFERENCES run(id),

@@ -14,6 +14,7 @@ use fathom_workload::spec::{Durability, EngineSpec, WorkloadSpec};
 
 use super::*;
 use crate::cell::Cell;
+use crate::model_time::{Basis, PhaseModel};
 
 fn experiment() -> ExperimentRow {
     ExperimentRow {
@@ -103,6 +104,8 @@ fn trace() -> TraceRecord {
             end_ns: 50,
             count: 7,
             changed_bytes: 700,
+            lanes: Vec::new(),
+            excluded: Vec::new(),
         }],
         rows: vec![
             row,
@@ -155,7 +158,15 @@ fn record(cell: i64, block: u32, status: RunStatus) -> RunRecord {
             lock_waits: None,
         }],
         samples: (0..3)
-            .map(|seq| Sample { phase: "insert".into(), x: None, seq, thread: 1, rows: 2, split: split(seq) })
+            .map(|seq| Sample {
+                phase: "insert".into(),
+                x: None,
+                seq,
+                thread: 1,
+                rows: 2,
+                split: split(seq),
+                start_ns: 0,
+            })
             .collect(),
         io: vec![IoRow {
             phase: "insert".into(),
@@ -168,6 +179,22 @@ fn record(cell: i64, block: u32, status: RunStatus) -> RunRecord {
         verified: vec!["rows 10".into()],
         warnings: vec!["tmpfs: no device".into()],
         trace: (status == RunStatus::Done).then(trace),
+        models: vec![PhaseModel {
+            phase: "insert".into(),
+            x: Some(1.5),
+            basis: Basis::Threads,
+            wall_ns: 1000,
+            model_ns: 700,
+            cpu_ns: 100,
+            device_ns: 550,
+            other_ns: 50,
+            each_ns: 70.25,
+            latency_ns: [1, 2, 3, 4, 5, 7],
+            operations: [3, 4, 5, 6],
+            bytes: [300, 400, 0, 600],
+            busy_model_ns: 560,
+            busy_measured_ns: 800,
+        }],
     }
 }
 
@@ -205,6 +232,7 @@ fn what_is_written_is_read() {
     assert_eq!(results.runs.len(), 2);
     assert_eq!(results.runs[0], RunRow { id: 1, ..wrote.row });
     assert_eq!(results.phases[0].summary, wrote.phases[0]);
+    assert_eq!((results.models[0].run, &results.models[0].model), (1, &wrote.models[0]));
     assert_eq!(results.io[0].row, wrote.io[0]);
     assert_eq!(results.samples(1, "insert").unwrap(), wrote.samples);
     assert_eq!(results.sample_count().unwrap(), 6);
@@ -326,7 +354,7 @@ fn results_of_an_earlier_version_are_read_but_not_gone_on_with() {
     drop(filled(&place));
     rusqlite::Connection::open(&place.file)
         .unwrap()
-        .execute_batch("DROP TABLE checksum; PRAGMA user_version = 1")
+        .execute_batch("DROP TABLE checksum; DROP TABLE phase_model; PRAGMA user_version = 1")
         .unwrap();
     let results = Results::load(&place.file).unwrap();
     assert_eq!(results.runs.len(), 2);
@@ -339,12 +367,12 @@ fn a_newer_version_is_refused() {
     let place = place();
     drop(filled(&place));
     let db = rusqlite::Connection::open(&place.file).unwrap();
-    db.execute_batch("PRAGMA user_version = 7; PRAGMA journal_mode = DELETE").unwrap();
+    db.execute_batch("PRAGMA user_version = 8; PRAGMA journal_mode = DELETE").unwrap();
     drop(db);
     let error = refusal(&std::fs::read(&place.file).unwrap());
     assert_eq!(
         error,
-        "R: results of format version 7; this Fathom reads up to version 6. Use the Fathom that wrote it, or a newer one"
+        "R: results of format version 8; this Fathom reads up to version 7. Use the Fathom that wrote it, or a newer one"
     );
 }
 
@@ -384,7 +412,15 @@ fn a_full_disk_keeps_what_was_finished() {
     writer.limit_pages(1);
     let mut big = record(1, 1, RunStatus::Done);
     big.samples = (0..50_000)
-        .map(|seq| Sample { phase: "p".into(), x: None, seq, thread: 0, rows: 0, split: split(1) })
+        .map(|seq| Sample {
+            phase: "p".into(),
+            x: None,
+            seq,
+            thread: 0,
+            rows: 0,
+            split: split(1),
+            start_ns: 0,
+        })
         .collect();
     let error = writer.record(&big).unwrap_err();
     assert!(matches!(error, StoreError::Full { .. }), "{error}");
@@ -467,6 +503,8 @@ fn a_row_that_is_not_as_it_was_written_is_told_with_its_run() {
             "run 1 (cell \"wal\", repeat 1), run 2 (cell \"wal\", repeat 2) are not",
         ),
         ("PRAGMA user_version = 5", "it has checksums"),
+        ("UPDATE phase_model SET model_ns = model_ns - 1 WHERE run = 1", "run 1 "),
+        ("PRAGMA user_version = 6", "it has phases by the model"),
         ("DROP TABLE checksum", "its checksums are gone"),
     ] {
         let place = place();
@@ -484,8 +522,34 @@ fn an_earlier_file_without_checksums_says_so_and_a_vacuumed_one_is_as_good() {
     let db = rusqlite::Connection::open(&place.file).unwrap();
     db.execute_batch("VACUUM").unwrap();
     assert_eq!(Results::load(&place.file).unwrap().runs.len(), 2);
-    db.execute_batch("DROP TABLE checksum; PRAGMA user_version = 5").unwrap();
+    db.execute_batch("DROP TABLE checksum; DROP TABLE phase_model; PRAGMA user_version = 5").unwrap();
     assert!(!Results::load(&place.file).unwrap().has_checksums());
+}
+
+/// Version 6 had all but the phases by the model: such a file is read as it was written, and says
+/// what it lacks.
+#[test]
+fn results_of_version_6_are_read_with_their_checksums_and_without_model_time() {
+    let place = place();
+    assert!(filled(&place).has_models());
+    let db = rusqlite::Connection::open(&place.file).unwrap();
+    db.execute_batch("DELETE FROM phase_model; DROP TABLE phase_model").unwrap();
+    for run in [1, 2] {
+        super::checksum::store_run(&db, run).unwrap();
+    }
+    db.execute_batch("PRAGMA user_version = 6").unwrap();
+    drop(db);
+    let results = Results::load(&place.file).unwrap();
+    assert!(results.has_checksums() && !results.has_models() && results.models.is_empty());
+    let analysis = crate::analysis::Analysis::of(&results).unwrap();
+    assert_eq!(analysis.measures[0].clock, crate::analysis::Clock::Wall);
+    let cautions = crate::analysis::cautions(&results, &analysis);
+    assert!(
+        cautions.iter().any(|it| it.contains("no model time: 1 of 2 cells") && it.contains("before 7")),
+        "{cautions:?}"
+    );
+    let error = Writer::resume(results).unwrap_err();
+    assert!(matches!(error, StoreError::Older { .. }), "{error}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OpenFlags, Statement, ToSql, params, params_from_iter
 use super::read;
 use super::rows::{CellRow, ExperimentRow, RunRecord, RunStatus, TraceRecord};
 use super::{APPLICATION_ID, Lock, Results, SCHEMA, StoreError, VERSION, checksum};
+use crate::model_time::PhaseModel;
 
 /// The one writer of a results file.
 #[derive(Debug)]
@@ -191,9 +192,17 @@ impl Writer {
     fn try_record(&mut self, record: &RunRecord) -> rusqlite::Result<i64> {
         let transaction = self.db.transaction()?;
         let row = &record.row;
-        for table in
-            ["block_request", "phase_window", "trace", "phase", "sample", "io", "verified", "warning"]
-        {
+        for table in [
+            "block_request",
+            "phase_window",
+            "trace",
+            "phase",
+            "phase_model",
+            "sample",
+            "io",
+            "verified",
+            "warning",
+        ] {
             transaction.execute(
                 &format!(
                     "DELETE FROM {table} WHERE run IN \
@@ -290,6 +299,7 @@ impl Writer {
                 ])?;
             }
         }
+        insert_models(&transaction, run, &record.models)?;
         if let Some(trace) = &record.trace {
             insert_trace(&transaction, run, trace)?;
         }
@@ -384,6 +394,44 @@ impl Writer {
         db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(fail)?;
         db.close().map_err(|(_, error)| fail(error))
     }
+}
+
+fn insert_models(db: &Connection, run: i64, models: &[PhaseModel]) -> rusqlite::Result<()> {
+    let marks = vec!["?"; 25].join(", ");
+    let mut insert = db.prepare(&format!("INSERT INTO phase_model VALUES ({marks})"))?;
+    for model in models {
+        let [min, p50, p90, p99, p999, max] = model.latency_ns.map(int);
+        let [reads, writes, flushes, discards] = model.operations.map(int);
+        let [read, written, _, discarded] = model.bytes.map(int);
+        insert.execute(params![
+            run,
+            model.phase,
+            model.x,
+            word(&model.basis),
+            int(model.wall_ns),
+            int(model.model_ns),
+            int(model.cpu_ns),
+            int(model.device_ns),
+            int(model.other_ns),
+            model.each_ns,
+            min,
+            p50,
+            p90,
+            p99,
+            p999,
+            max,
+            reads,
+            writes,
+            flushes,
+            discards,
+            read,
+            written,
+            discarded,
+            int(model.busy_model_ns),
+            int(model.busy_measured_ns),
+        ])?;
+    }
+    Ok(())
 }
 
 fn insert_trace(db: &Connection, run: i64, trace: &TraceRecord) -> rusqlite::Result<()> {

@@ -22,6 +22,7 @@ use super::model::Model;
 use super::oplog::{OperationLog, Record};
 use super::overhead::{LEAST, Overhead};
 use super::random::Random;
+use super::served::Served;
 use super::serving::Serving;
 use super::statistics::{Statistics, TESTED_FROM_NS, Tally, Tried, index};
 use super::timeline::{Operation, Timeline};
@@ -86,7 +87,12 @@ struct State {
     faults: Faults,
     log: Option<OperationLog>,
     tally: Tally,
+    /// Operations as they were served, while they are kept.
+    served: Option<Vec<Served>>,
 }
+
+/// Operations that are kept at most: 56 bytes each.
+const SERVED_MAX: usize = 1 << 21;
 
 /// A device, apart from the thread that serves it.
 pub(super) struct Device {
@@ -95,6 +101,8 @@ pub(super) struct Device {
     /// Its length.
     pub bytes: u64,
     began: Instant,
+    /// What CLOCK_MONOTONIC showed then, ns.
+    began_ns: u64,
     /// The serving thread's, for a processor.
     pub waiting: Waiting,
     state: Mutex<State>,
@@ -211,6 +219,16 @@ impl Device {
         let failed = !matches!(record.outcome, Outcome::Done | Outcome::Lied);
         let Record { operation, arrival_ns, asked_ns, given_ns, .. } = record;
         state.tally.answered(operation, failed, arrival_ns, asked_ns, given_ns);
+        if let Some(served) = state.served.as_mut().filter(|served| served.len() < SERVED_MAX) {
+            served.push(Served {
+                kind: index(operation) as u8,
+                bytes: record.bytes,
+                arrival_ns: self.began_ns + arrival_ns,
+                asked_ns: self.began_ns + asked_ns,
+                given_ns: self.began_ns + given_ns,
+                early_ns,
+            });
+        }
         if let Some(log) = &mut state.log {
             log.add(&record);
         }
@@ -279,6 +297,20 @@ impl Shared {
         self.0.statistics()
     }
 
+    /// Has each operation kept from now on, for [`Shared::served`].
+    pub fn keep_served(&self) {
+        self.0.state().served = Some(Vec::new());
+    }
+
+    /// At most so many of the operations that were kept, from the one numbered `first` on, in order
+    /// of their answers.
+    #[must_use]
+    pub fn served(&self, first: usize, most: usize) -> Vec<Served> {
+        let state = self.0.state();
+        let rest = state.served.as_ref().and_then(|served| served.get(first..)).unwrap_or_default();
+        rest[..rest.len().min(most)].to_vec()
+    }
+
     /// Has nothing fail until [`Shared::begin_faults`].
     pub fn hold_faults(&self) {
         self.0.state().faults.hold();
@@ -316,12 +348,14 @@ impl Disk {
             image,
             bytes,
             began: Instant::now(),
+            began_ns: crate::blocks::now_ns(),
             waiting: Waiting::default(),
             state: Mutex::new(State {
                 timeline: Timeline::new(options.model, options.seed),
                 faults: Faults::new(options.faults),
                 log: log.transpose().map_err(io_error("make the operation log"))?,
                 tally: Tally::default(),
+                served: None,
             }),
             overhead: Mutex::default(),
             trial_ns: AtomicU64::new(0),

@@ -3,9 +3,10 @@
 //! A companion of the process that measures on it: `fathom device-server`.
 //!
 //! ```text
-//! stdin    an Order as one line of JSON, then lines: `statistics`, `hold-faults`, `begin-faults`, `keep`; the end of it means that
-//!          the owner is gone
-//! stdout   one line of JSON: {"ready": [read, write, flush overhead, ns]} or {"error": "…"}; one Statistics for each question, and at the end
+//! stdin    an Order as one line of JSON, then lines: `statistics`, `hold-faults`, `begin-faults`, `keep-served`, `served N`, `keep`; the
+//!          end of it means that the owner is gone
+//! stdout   one line of JSON: {"ready": [read, write, flush overhead, ns]} or {"error": "…"}; one Statistics for each question, and at
+//!          the end; for `served N` the operations from the N-th on, some at a time, of those since `keep-served`
 //! ```
 //! What is to fail is held at first, and counted from `begin-faults` on. It ends when its mount is taken away, by whoever undoes the stack. When its owner is gone and did not say `keep`, it takes the
 //! mount away itself, as soon as nobody uses it.
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::disk::{Disk, Options};
 use super::model::Model;
+use super::served::Served;
 use super::statistics::Statistics;
 use crate::companion::{Companion, fusermounted, say};
 
@@ -48,10 +50,15 @@ enum Answer {
     Ready([u64; 3]),
     Error(String),
     Statistics(Box<Statistics>),
+    Served(Vec<Served>),
 }
 
 const HOLD_FAULTS: &str = "hold-faults";
 const BEGIN_FAULTS: &str = "begin-faults";
+const KEEP_SERVED: &str = "keep-served";
+const SERVED: &str = "served ";
+/// Operations that one answer tells of at most.
+const SERVED_IN_ONE: usize = 20_000;
 /// From <linux/prctl.h>.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
 /// Its unused arguments.
@@ -91,8 +98,13 @@ pub fn main() -> ExitCode {
                 "statistics" => say(&Answer::Statistics(Box::new(shared.statistics()))),
                 HOLD_FAULTS => shared.hold_faults(),
                 BEGIN_FAULTS => shared.begin_faults(),
+                KEEP_SERVED => shared.keep_served(),
                 "keep" => keep = true,
-                _ => {}
+                other => {
+                    if let Some(first) = other.strip_prefix(SERVED).and_then(|it| it.parse().ok()) {
+                        say(&Answer::Served(shared.served(first, SERVED_IN_ONE)));
+                    }
+                }
             }
         }
         // In use until whoever undoes the rest has done so.
@@ -122,6 +134,8 @@ fn serve(line: &str) -> Result<Disk, String> {
     Disk::serve(image, &order.at, options).map_err(|e| e.to_string())
 }
 
+const NOT_ASKED: &str = "the server answered what it was not asked";
+
 /// A server that this process started.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -145,7 +159,7 @@ impl Server {
                 Ok(server)
             }
             Ok(Answer::Error(problem)) => Err(problem),
-            Ok(Answer::Statistics(_)) => Err("the server answered what it was not asked".into()),
+            Ok(_) => Err(NOT_ASKED.into()),
             Err(problem) => {
                 // It may be stopped, and would keep its mount for ever.
                 server.companion.kill();
@@ -168,7 +182,32 @@ impl Server {
         match self.answer()? {
             Answer::Statistics(statistics) => Ok(*statistics),
             Answer::Error(problem) => Err(problem),
-            Answer::Ready(_) => Err("the server answered what it was not asked".into()),
+            Answer::Ready(_) | Answer::Served(_) => Err(NOT_ASKED.into()),
+        }
+    }
+
+    /// Has each operation kept from now on, as many as there is room for.
+    ///
+    /// # Errors
+    /// In words: the server is gone.
+    pub fn keep_served(&mut self) -> Result<(), String> {
+        self.tell(KEEP_SERVED)
+    }
+
+    /// The operations that were kept, in order of their answers.
+    ///
+    /// # Errors
+    /// In words: the server is gone.
+    pub fn served(&mut self) -> Result<Vec<Served>, String> {
+        let mut all = Vec::new();
+        loop {
+            self.companion.tell(&format!("{SERVED}{}", all.len()));
+            match self.answer()? {
+                Answer::Served(more) if more.is_empty() => return Ok(all),
+                Answer::Served(more) => all.extend(more),
+                Answer::Error(problem) => return Err(problem),
+                Answer::Ready(_) | Answer::Statistics(_) => return Err(NOT_ASKED.into()),
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use fathom_probe::Split;
+use fathom_probe::{Split, mark_call};
 use fathom_stack::ColdMethod;
 use fathom_trace::file_calls::{Call, FileCalls};
 
@@ -54,6 +54,7 @@ impl Workload for Recorded {
         let mut phase = Phase::begin("replay", None, Unit::Operation);
         let mut lane = phase.lane_of_any_length(0, recording.calls.len(), SAMPLES_MAX);
         let mut sum = Split::default();
+        lane.enter();
         let mut end_ns = now_ns();
         for made in &recording.calls {
             let start_ns = end_ns;
@@ -61,6 +62,7 @@ impl Workload for Recorded {
             let mut split = files.call(made.file, made.call)?;
             end_ns = now_ns();
             let took_ns = end_ns - call_ns;
+            mark_call(took_ns);
             match made.call {
                 Call::Write { .. } => split.write_ns = took_ns,
                 Call::Read { .. } => split.read_ns = took_ns,

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Barrier;
 
-use fathom_probe::Split;
+use fathom_probe::{Split, mark_call};
 use fathom_stack::ColdMethod;
 
 use super::access::Access;
@@ -182,6 +182,7 @@ impl<'a> Files<'a> {
                         let start_ns = now_ns();
                         medium.sync_whole()?;
                         let wall_ns = now_ns() - start_ns;
+                        mark_call(wall_ns);
                         calls.syncs += 1;
                         calls.sync_ns += wall_ns;
                         let split = Split { wall_ns, sync_ns: wall_ns, sync_calls: 1, ..Split::default() };
@@ -221,6 +222,7 @@ fn run_visits(
     lane: &mut Lane,
 ) -> Result<Calls, WorkloadError> {
     let mut visits: Vec<(u64, Split)> = Vec::with_capacity(records.len());
+    lane.enter();
     let cpu_start_ns = thread_cpu_ns();
     let mut end_ns = now_ns();
     for (record, slot) in records.iter().zip(buffer.chunks_mut(bytes)) {
@@ -233,11 +235,13 @@ fn run_visits(
             split.write_bytes = bytes as u64;
             end_ns = now_ns();
             split.write_ns = end_ns - call_ns;
+            mark_call(split.write_ns);
             if medium.syncs_each() {
                 let sync_ns = end_ns;
                 medium.sync(offset, bytes)?;
                 end_ns = now_ns();
                 split.sync_ns = end_ns - sync_ns;
+                mark_call(split.sync_ns);
                 split.sync_calls = 1;
             }
         } else {
@@ -245,6 +249,7 @@ fn run_visits(
             split.read_bytes = bytes as u64;
             end_ns = now_ns();
             split.read_ns = end_ns - call_ns;
+            mark_call(split.read_ns);
         }
         split.wall_ns = end_ns - start_ns;
         split.cpu_ns = call_ns - start_ns;

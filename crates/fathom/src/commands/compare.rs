@@ -1,27 +1,80 @@
-//! `fathom compare A.db B.db`: what changed, with intervals; `~` where nothing is proven.
+//! `fathom compare A B.db`: what changed, with intervals; `~` where nothing is proven. With
+//! `--fail-if-slower` a gate.
 
-use fathom_lab::analysis::{Analysis, changes};
-use fathom_lab::experiment::Metric;
+use std::path::Path;
+
+use fathom_lab::analysis::{Analysis, Judgement, Quantity, Question, Side, changes, is_baseline};
+use fathom_output::tell;
+use fathom_report::Comparison;
 
 use crate::cli::Compare;
 use crate::outcome::{Error, Outcome};
 
-/// Prints the comparison.
+/// Prints the comparison. As a gate: 0 where nothing is slower than allowed, 1 where something is,
+/// 2 where that cannot be told, whatever the reason: a file that is missing or damaged, too.
 pub fn run(asked: &Compare) -> super::Result {
-    let a = super::load(&asked.a)?;
-    let b = super::load(&asked.b)?;
-    let (of_a, of_b) = (Analysis::of(&a).map_err(Error::failed)?, Analysis::of(&b).map_err(Error::failed)?);
-    let changes = changes((&a, &of_a), (&b, &of_b), Metric::Rate);
-    if changes.changes.is_empty() {
-        return Err(Error::failed(format!(
-            "{} and {} have no cell in common; compare results of the same experiment",
-            asked.a.display(),
-            asked.b.display()
-        )));
+    let is_gate = asked.fail_if_slower.is_some();
+    compare(asked).map_err(|error| match error {
+        Error::Failed(message) if is_gate => Error::Asked(message),
+        other => other,
+    })
+}
+
+fn compare(asked: &Compare) -> super::Result {
+    let inputs: [&Path; 2] = [&asked.a, &asked.b];
+    if let Some(file) = &asked.junit {
+        super::check_output("--junit", file, &inputs)?;
+    }
+    let sides = [side(&asked.a)?, side(&asked.b)?];
+    let quantities = Quantity::ALL.into_iter().filter(|it| asked.metric.iter().any(|name| name == it.name()));
+    let question =
+        Question { quantities: quantities.collect(), phase: asked.phase.clone(), cell: asked.cell.clone() };
+    let found = changes(&sides[0], &sides[1], &question).map_err(Error::asked)?;
+    if found.changes.is_empty() && asked.fail_if_slower.is_none() {
+        let why = match found.lacking.first() {
+            Some(lacking) => format!("nothing to compare: {lacking}"),
+            None => format!(
+                "{} and {} have no cell in common; compare results of the same experiment",
+                asked.a.display(),
+                asked.b.display()
+            ),
+        };
+        return Err(Error::failed(why));
+    }
+    let names = [&asked.a, &asked.b].map(|path| path.display().to_string());
+    let compared = Comparison { names, sides, changes: found, allowed: asked.fail_if_slower };
+    if let Some(file) = &asked.junit {
+        super::write_text("--junit", file, &inputs, &compared.junit())?;
     }
     if asked.json {
-        return super::print_json(&changes);
+        super::print_json(&compared.json())?;
+    } else if asked.markdown {
+        fathom_output::raw(&compared.markdown());
+    } else {
+        fathom_output::raw(&compared.terminal(&super::style()));
     }
-    fathom_output::raw(&fathom_report::compare_terminal(&a, &b, &super::style()).map_err(Error::failed)?);
-    Ok(Outcome::Good)
+    let judgement = compared.judged();
+    for sentence in compared.decision() {
+        // Why a command fails stands where errors do, whatever it prints.
+        if judgement != Judgement::Fine {
+            tell!("{sentence}");
+        } else if !asked.json && !asked.markdown {
+            fathom_output::raw(&format!("{sentence}\n"));
+        }
+    }
+    Ok(match judgement {
+        Judgement::Fine => Outcome::Good,
+        Judgement::Slower => Outcome::Failed,
+        Judgement::Unknown => Outcome::Asked,
+    })
+}
+
+/// A results file, or a baseline.
+fn side(path: &Path) -> Result<Side, Error> {
+    if is_baseline(path) {
+        return Side::of_baseline(path).map_err(Error::failed);
+    }
+    let results = super::load(path)?;
+    let analysis = Analysis::of(&results).map_err(Error::failed)?;
+    Ok(Side::of(&results, &analysis))
 }

@@ -1,0 +1,204 @@
+//! Marks: the clocks of a thread at moments between which it is to be told what the thread did.
+//!
+//! Wall time says how long something took, not why. Between two marks of a thread the differences
+//! of three clocks say it: the monotonic clock (how long), the thread's CPU clock (how long it
+//! ran), and the scheduler's count of how long it was ready to run while others had the processor
+//! (`run_delay`, second number of `/proc/thread-self/schedstat`,
+//! Documentation/scheduler/sched-stats.rst). What is left of the first it waited for something:
+//! inside of a call on a file for the device and what lies before it, outside of calls for a lock,
+//! another thread or a timer.
+//!
+//! A mark is made after each call on a file that took [`SLOW_NS`] or more, for only such a call can
+//! have waited for a device, and where a recorder asks for one ([`mark`], [`mark_again`]). Nothing
+//! is marked unless [`keep_marks`] says so; then a mark costs two readings of clocks and one of a
+//! file in memory, 2 to 5 µs, outside of the call's measured time.
+
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::clocks::thread_cpu_ns;
+use crate::watch::now_ns;
+
+/// A call on a file that is shorter did not wait for a device, ns: no device that is modelled
+/// answers sooner.
+pub const SLOW_NS: u64 = 15_000;
+
+/// The clocks of a thread at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u32, u64, u64, u64, u64)", into = "(u32, u64, u64, u64, u64)")]
+pub struct Mark {
+    /// Number of the thread, from 0 in order of their first marks.
+    pub thread: u32,
+    /// The moment, CLOCK_MONOTONIC, ns.
+    pub at_ns: u64,
+    /// How long the call on a file took that ended then, ns; 0 where none did.
+    pub call_ns: u64,
+    /// CPU time of the thread so far, ns.
+    pub cpu_ns: u64,
+    /// How long the thread was ready to run so far while others had the processor, ns.
+    pub queue_ns: u64,
+}
+
+impl From<(u32, u64, u64, u64, u64)> for Mark {
+    fn from((thread, at_ns, call_ns, cpu_ns, queue_ns): (u32, u64, u64, u64, u64)) -> Mark {
+        Mark { thread, at_ns, call_ns, cpu_ns, queue_ns }
+    }
+}
+
+impl From<Mark> for (u32, u64, u64, u64, u64) {
+    fn from(mark: Mark) -> Self {
+        (mark.thread, mark.at_ns, mark.call_ns, mark.cpu_ns, mark.queue_ns)
+    }
+}
+
+/// All marks that were kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// In the order in which they were made; those of one thread in order of time.
+    pub marks: Vec<Mark>,
+    /// Marks beyond the most that were to be kept.
+    pub lost: u64,
+    /// Whether this kernel counts how long a thread was ready to run (`CONFIG_SCHED_INFO`).
+    pub knows_queue: bool,
+}
+
+static KEEPING: AtomicBool = AtomicBool::new(false);
+static THREADS: AtomicU32 = AtomicU32::new(0);
+static KEPT: Mutex<(Marks, usize)> =
+    Mutex::new((Marks { marks: Vec::new(), lost: 0, knows_queue: false }, 0));
+
+/// A thread's own number, when it made its last mark (ns), and the scheduler's count of it.
+struct Own {
+    number: Cell<Option<u32>>,
+    last_ns: Cell<u64>,
+    schedstat: RefCell<Option<File>>,
+}
+
+thread_local! {
+    static OWN: Own =
+        const { Own { number: Cell::new(None), last_ns: Cell::new(0), schedstat: RefCell::new(None) } };
+}
+
+/// Keeps marks from now on, at most so many: each takes 40 bytes.
+pub fn keep_marks(most: usize) {
+    let knows_queue = queue_ns(&File::open("/proc/thread-self/schedstat").ok()).is_some();
+    *KEPT.lock().unwrap_or_else(PoisonError::into_inner) =
+        (Marks { marks: Vec::with_capacity(most.min(1 << 16)), lost: 0, knows_queue }, most);
+    KEEPING.store(true, Ordering::Release);
+}
+
+/// Ends keeping marks and gives them.
+#[must_use]
+pub fn take_marks() -> Marks {
+    KEEPING.store(false, Ordering::Release);
+    std::mem::take(&mut *KEPT.lock().unwrap_or_else(PoisonError::into_inner)).0
+}
+
+/// Makes a mark on the calling thread; gives the thread's number. None where no marks are kept.
+#[inline]
+pub fn mark() -> Option<u32> {
+    if KEEPING.load(Ordering::Relaxed) { make(0) } else { None }
+}
+
+/// As [`mark`], if the thread's last one is older than `age_ns` or it has none.
+#[inline]
+pub fn mark_again(age_ns: u64) -> Option<u32> {
+    if !KEEPING.load(Ordering::Relaxed) {
+        return None;
+    }
+    let last_ns = OWN.try_with(|own| own.last_ns.get()).ok()?;
+    if now_ns().saturating_sub(last_ns) > age_ns { make(0) } else { None }
+}
+
+/// A call on a file has just ended that took `call_ns`: a mark is made where it may have waited for
+/// a device.
+#[inline]
+pub fn mark_call(call_ns: u64) {
+    if call_ns >= SLOW_NS && KEEPING.load(Ordering::Relaxed) {
+        make(call_ns);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn make(call_ns: u64) -> Option<u32> {
+    let at_ns = now_ns();
+    // A thread that is being torn down makes none.
+    OWN.try_with(|own| {
+        let number = own.number.get().unwrap_or_else(|| {
+            let number = THREADS.fetch_add(1, Ordering::Relaxed);
+            *own.schedstat.borrow_mut() = File::open("/proc/thread-self/schedstat").ok();
+            own.number.set(Some(number));
+            number
+        });
+        let queue_ns = queue_ns(&own.schedstat.borrow()).unwrap_or(0);
+        let mark = Mark { thread: number, at_ns, call_ns, cpu_ns: thread_cpu_ns(), queue_ns };
+        own.last_ns.set(at_ns);
+        let (kept, most) = &mut *KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.marks.len() < *most {
+            kept.marks.push(mark);
+        } else {
+            kept.lost += 1;
+        }
+        number
+    })
+    .ok()
+}
+
+/// The second number of a schedstat, without memory of its own: this runs within statements.
+fn queue_ns(schedstat: &Option<File>) -> Option<u64> {
+    let mut text = [0_u8; 96];
+    let length = schedstat.as_ref()?.read_at(&mut text, 0).ok()?;
+    let second = text[..length].split(|byte| *byte == b' ').nth(1)?;
+    std::str::from_utf8(second).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One test: marks are the process's.
+    #[test]
+    fn marks_tell_running_from_waiting_and_are_kept_up_to_the_most() {
+        assert_eq!((mark(), mark_again(0)), (None, None), "none are kept yet");
+        mark_call(u64::MAX);
+        keep_marks(6);
+        let number = mark().unwrap();
+        let cpu = thread_cpu_ns();
+        while thread_cpu_ns() < cpu + 20_000_000 {
+            std::hint::spin_loop();
+        }
+        mark();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        mark_call(20_000_000);
+        mark_call(SLOW_NS - 1);
+        assert_eq!(mark_again(60_000_000_000), None, "the last one is not that old");
+        let other = std::thread::spawn(|| mark_again(60_000_000_000)).join().unwrap();
+        assert!(other.is_some_and(|other| other != number), "another thread has none yet");
+        for _ in 0..5 {
+            mark();
+        }
+        let kept = take_marks();
+        assert_eq!((kept.marks.len(), kept.lost), (6, 3));
+        let [first, ran, slept, ..] = kept.marks[..] else { panic!("{kept:?}") };
+        assert!(ran.cpu_ns - first.cpu_ns >= 20_000_000, "{kept:?}");
+        assert_eq!((slept.call_ns, slept.thread), (20_000_000, number));
+        assert!(slept.at_ns - ran.at_ns >= 20_000_000 && slept.cpu_ns - ran.cpu_ns < 10_000_000, "{kept:?}");
+        if kept.knows_queue {
+            // Ran, and was kept waiting for a processor: nothing else lies between the first two.
+            let wall = ran.at_ns - first.at_ns;
+            let known = (ran.cpu_ns - first.cpu_ns) + (ran.queue_ns - first.queue_ns);
+            assert!(
+                wall.abs_diff(known) < 2_000_000 + wall / 20,
+                "{wall} ns, {known} of them known: {kept:?}"
+            );
+        }
+        assert_eq!(Mark::from(<(u32, u64, u64, u64, u64)>::from(slept)), slept, "as it is sent");
+        assert_eq!(mark(), None, "and no more");
+    }
+}

@@ -1,0 +1,36 @@
+//! `fathom baseline RESULTS.db`: a measurement as a text for a repository.
+
+use fathom_lab::analysis::{Analysis, Side};
+use fathom_output::tell;
+
+use crate::cli::Baseline;
+use crate::outcome::{Error, Outcome};
+
+/// Prints the baseline, or writes it into a file.
+pub fn run(asked: &Baseline) -> super::Result {
+    let inputs = [&*asked.results];
+    if let Some(file) = &asked.out {
+        super::check_output("--out", file, &inputs)?;
+    }
+    let results = super::load(&asked.results)?;
+    let analysis = Analysis::of(&results).map_err(Error::failed)?;
+    let side = Side::of(&results, &analysis);
+    if side.cells.is_empty() {
+        return Err(Error::failed(format!(
+            "{}: no cell has a good run, so there is nothing to compare with",
+            asked.results.display()
+        )));
+    }
+    if !side.empty.is_empty() {
+        tell!("note: without a good run, and not in the baseline: {}", side.empty.join(", "));
+    }
+    let text = side.to_baseline().map_err(Error::failed)?;
+    match &asked.out {
+        Some(file) => {
+            super::write_text("--out", file, &inputs, &text)?;
+            tell!("Baseline: {}", file.display());
+        }
+        None => fathom_output::raw(&text),
+    }
+    Ok(Outcome::Good)
+}
