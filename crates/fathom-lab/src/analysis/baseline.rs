@@ -103,15 +103,6 @@ pub fn is_baseline(path: &Path) -> bool {
     first.is_some_and(|line| line.starts_with(FIRST_KEY))
 }
 
-/// Six significant digits.
-fn rounded(value: &f64) -> f64 {
-    if *value == 0.0 || !value.is_finite() {
-        return 0.0;
-    }
-    let scale = 10f64.powi(5 - value.abs().log10().floor() as i32);
-    (value * scale).round() / scale
-}
-
 impl Side {
     /// The text of a baseline.
     ///
@@ -119,30 +110,7 @@ impl Side {
     /// In words: it cannot be written as TOML.
     pub fn to_baseline(&self) -> Result<String, String> {
         let mut cell = self.cells.clone();
-        for phase in cell.iter_mut().flat_map(|cell| &mut cell.phase) {
-            let PhaseValues {
-                wall_rate_per_s,
-                wall_time_ns,
-                model_rate_per_s,
-                model_time_ns,
-                model_ns,
-                flushes,
-                written_bytes,
-                ..
-            } = phase;
-            let all = [
-                wall_rate_per_s,
-                wall_time_ns,
-                model_rate_per_s,
-                model_time_ns,
-                model_ns,
-                flushes,
-                written_bytes,
-            ];
-            for values in all {
-                *values = values.iter().map(rounded).collect();
-            }
-        }
+        cell.iter_mut().flat_map(|cell| &mut cell.phase).for_each(PhaseValues::round);
         let mut environment = self.environment.clone();
         environment.retain(|key, _| !FLEETING.contains(&key.as_str()));
         let baseline = Baseline {

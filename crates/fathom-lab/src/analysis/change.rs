@@ -408,6 +408,15 @@ mod tests {
         let found = changes(&read, &side, &Question::default()).unwrap();
         assert_eq!((found.changes.len(), found.judged(0.01), found.cautions.len()), (6, Judgement::Fine, 0));
         assert_eq!(read.to_baseline().unwrap(), text, "written again it is the same text");
+        // 29,737.04 bytes in the results and 29,737 in the text were told as a proven difference.
+        let mut counted = side.clone();
+        counted.cells.iter_mut().for_each(|cell| cell.phase[0].written_bytes = vec![29_737.04; 5]);
+        std::fs::write(&path, counted.to_baseline().unwrap()).unwrap();
+        counted.cells.iter_mut().for_each(|cell| cell.phase[0].round());
+        let bytes = Question { quantities: vec![Quantity::Bytes], ..Question::default() };
+        let found = changes(&Side::of_baseline(&path).unwrap(), &counted, &bytes).unwrap();
+        assert!(found.changes.iter().all(|it| !it.faster.proven && it.faster.ratio == 1.0), "{found:?}");
+        std::fs::write(&path, &text).unwrap();
         for (from, to, words) in [
             ("version = 1", "version = 2", "version 2; this Fathom reads version 1"),
             ("fathom-baseline", "other", "its format is \"other\""),

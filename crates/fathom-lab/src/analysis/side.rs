@@ -110,6 +110,21 @@ impl PhaseValues {
         }
     }
 
+    /// Rounds all to six significant digits, as a baseline has them: a count that is the same in
+    /// both must not differ by what the text has no room for.
+    pub(super) fn round(&mut self) {
+        let all = [
+            &mut self.wall_rate_per_s,
+            &mut self.wall_time_ns,
+            &mut self.model_rate_per_s,
+            &mut self.model_time_ns,
+            &mut self.model_ns,
+            &mut self.flushes,
+            &mut self.written_bytes,
+        ];
+        all.into_iter().flatten().for_each(|value| *value = rounded(*value));
+    }
+
     /// Whether it has model time.
     #[must_use]
     pub fn clock(&self) -> Clock {
@@ -170,7 +185,8 @@ impl Side {
         let (mut cells, mut empty) = (Vec::new(), Vec::new());
         for cell in &results.cells {
             let own = analysis.measures.iter().filter(|measure| measure.cell == cell.id);
-            let phase: Vec<PhaseValues> = own.map(PhaseValues::of).collect();
+            let mut phase: Vec<PhaseValues> = own.map(PhaseValues::of).collect();
+            phase.iter_mut().for_each(PhaseValues::round);
             if phase.is_empty() {
                 empty.push(cell.label.clone());
                 continue;
@@ -191,6 +207,15 @@ impl Side {
             empty,
         }
     }
+}
+
+/// To six significant digits.
+fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return 0.0;
+    }
+    let scale = 10f64.powi(5 - value.abs().log10().floor() as i32);
+    (value * scale).round() / scale
 }
 
 /// FNV-1a (64 bits) of the cell's JSON, hexadecimal. Its maps are sorted, so the same cell has the
