@@ -305,7 +305,7 @@
     box.append(element('b', [...new Set(words.filter(Boolean))].join(' · ')));
     if (mark.x !== undefined) box.append(element('div', plain(mark.x) + ' ' + figure.abscissa));
     box.append(element('div', amount(figure, mark.mid) + ' ' + span(figure, mark)));
-    box.append(element('div', 'median and 95 % interval of ' + mark.runs + (mark.runs === 1 ? ' run' : ' runs')));
+    box.append(element('div', 'mean and 95 % interval of ' + mark.runs + (mark.runs === 1 ? ' run' : ' runs')));
     if (mark.parts) {
       const all = mark.parts.reduce((a, b) => a + b, 0);
       const table = box.appendChild(element('table'));
@@ -399,7 +399,7 @@
         if (cell) for (const [x, y] of line.points) rows.push([cell.label, ...keys.map((k) => cell.axes[k]), line.run, x, y]);
       }
     } else {
-      rows.push(['cell', ...keys, 'phase', 'x', 'median' + unit, 'low' + unit, 'high' + unit, 'runs', ...(figure.kind === 'split' ? data.parts.map((p) => p.name.toLowerCase() + '_ns') : [])]);
+      rows.push(['cell', ...keys, 'phase', 'x', 'mean' + unit, 'low' + unit, 'high' + unit, 'runs', ...(figure.kind === 'split' ? data.parts.map((p) => p.name.toLowerCase() + '_ns') : [])]);
       for (const mark of figure.marks) {
         const cell = visible.get(mark.cell);
         if (cell) rows.push([cell.label, ...keys.map((k) => cell.axes[k]), figure.groups[mark.group], mark.x, mark.mid, mark.low, mark.high, mark.runs, ...(mark.parts || [])]);
