@@ -224,6 +224,67 @@ pub enum Action {
     },
     /// Something that a replay cannot do again by itself.
     Foreign(Foreign),
+    /// A call of incremental blob I/O: `sqlite3_blob_open` and its kin.
+    Blob(Blob),
+}
+
+/// A call on an incremental blob. Blobs of a connection are numbered from 0; a number is used again
+/// only after it was closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blob {
+    /// The blob.
+    pub blob: u32,
+    /// What was called.
+    pub call: BlobCall,
+    /// Whether a transaction that was begun by a statement is open afterwards. A blob that is open
+    /// for writing outside of one holds its own until it is closed.
+    pub in_transaction: bool,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// A call on an incremental blob with what it was given. Offsets and lengths are C's `int`, and may
+/// be wrong: the call then failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlobCall {
+    /// `sqlite3_blob_open`.
+    Open {
+        /// Schema; empty where none was named.
+        schema: String,
+        /// Table.
+        table: String,
+        /// Column.
+        column: String,
+        /// Row.
+        row: i64,
+        /// Whether it is opened for writing.
+        writes: bool,
+        /// Its length (`sqlite3_blob_bytes`); 0 where it could not be opened.
+        bytes: u64,
+    },
+    /// `sqlite3_blob_read`.
+    Read {
+        /// From which byte.
+        offset: i64,
+        /// How many bytes.
+        bytes: i64,
+    },
+    /// `sqlite3_blob_write`.
+    Write {
+        /// From which byte.
+        offset: i64,
+        /// The bytes.
+        data: Vec<u8>,
+    },
+    /// `sqlite3_blob_reopen`: the same column of another row.
+    Reopen {
+        /// Row.
+        row: i64,
+        /// Its length; 0 where it could not be opened.
+        bytes: u64,
+    },
+    /// `sqlite3_blob_close`.
+    Close,
 }
 
 /// Steps of one statement.
@@ -311,7 +372,7 @@ pub enum ForeignKind {
     Extension,
     /// A key was given: the database is encrypted.
     Encryption,
-    /// A call that changes data without SQL: incremental blob, backup, deserialise, changeset.
+    /// A call that changes data without SQL: backup, deserialise.
     Call,
 }
 

@@ -187,6 +187,7 @@ fn event(out: &mut Vec<u8>, clock: &mut u64, event: &Event) {
         Action::Checkpoint { .. } => 9,
         Action::Attach { .. } => 10,
         Action::Foreign(_) => 11,
+        Action::Blob(_) => 16,
     };
     out.push(32 + number);
     out.put_u64(event.thread.into());
@@ -279,6 +280,38 @@ fn event(out: &mut Vec<u8>, clock: &mut u64, event: &Event) {
             let number = kinds.iter().position(|kind| *kind == it.kind).unwrap_or(0);
             out.push(number as u8);
             out.put_bytes(it.name.as_bytes());
+        }
+        Action::Blob(it) => {
+            out.put_u64(it.blob.into());
+            match &it.call {
+                BlobCall::Open { schema, table, column, row, writes, bytes } => {
+                    out.push(0);
+                    out.put_bytes(schema.as_bytes());
+                    out.put_bytes(table.as_bytes());
+                    out.put_bytes(column.as_bytes());
+                    out.put_i64(*row);
+                    out.push(u8::from(*writes));
+                    out.put_u64(*bytes);
+                }
+                BlobCall::Read { offset, bytes } => {
+                    out.push(1);
+                    out.put_i64(*offset);
+                    out.put_i64(*bytes);
+                }
+                BlobCall::Write { offset, data } => {
+                    out.push(2);
+                    out.put_i64(*offset);
+                    out.put_bytes(data);
+                }
+                BlobCall::Reopen { row, bytes } => {
+                    out.push(3);
+                    out.put_i64(*row);
+                    out.put_u64(*bytes);
+                }
+                BlobCall::Close => out.push(4),
+            }
+            out.push(u8::from(it.in_transaction));
+            outcome(out, &it.outcome);
         }
     }
 }

@@ -32,6 +32,8 @@ pub fn everything() -> Vec<Record> {
     let database = |id, path: &str, start| Record::Database(Database { id, path: path.into(), start });
     let generator = Start::Generator { profile: "gmail/1".into(), seed: 7, scale_percent: 1 };
     let error = Outcome { code: 5, message: "database is locked".into() };
+    let blob =
+        |call| event(Action::Blob(Blob { blob: 0, call, in_transaction: false, outcome: Outcome::of(0) }));
     let bind = |index, value| event(Action::Bind { handle: 0, index, value });
     vec![
         Record::Origin(Origin {
@@ -92,6 +94,18 @@ pub fn everything() -> Vec<Record> {
         event(Action::Attach { schema: "other".into(), database: 1 }),
         event(Action::Checkpoint { schema: "main".into(), mode: 0, outcome: error }),
         event(Action::Foreign(Foreign { kind: ForeignKind::Function, name: "f".into() })),
+        blob(BlobCall::Open {
+            schema: "main".into(),
+            table: "t".into(),
+            column: "c".into(),
+            row: 1,
+            writes: true,
+            bytes: 9,
+        }),
+        blob(BlobCall::Write { offset: 1, data: vec![4, 5] }),
+        blob(BlobCall::Read { offset: 0, bytes: 9 }),
+        blob(BlobCall::Reopen { row: 2, bytes: 0 }),
+        blob(BlobCall::Close),
         event(Action::Close { outcome: Outcome::of(0) }),
         Record::Exit(Exit { process: 0, at_ns: 99, clean: true }),
     ]
@@ -213,6 +227,20 @@ fn twist(random: &mut Random, record: &mut Record) {
                 Action::Checkpoint { mode, .. } => *mode = id(random),
                 Action::Attach { database, .. } => *database = id(random),
                 Action::Foreign(it) => it.name = words(random, &it.name),
+                Action::Blob(it) => match (&mut it.call, random.below(3)) {
+                    (_, 0) => it.blob = id(random),
+                    (BlobCall::Open { table, row, writes, bytes, .. }, _) => {
+                        *table = words(random, table);
+                        (*row, *bytes) = (mutate::number(random) as i64, mutate::number(random));
+                        *writes = random.below(2) == 0;
+                    }
+                    (BlobCall::Read { offset, bytes }, _) => {
+                        (*offset, *bytes) = (mutate::number(random) as i64, mutate::number(random) as i64);
+                    }
+                    (BlobCall::Write { offset, .. }, _) => *offset = mutate::number(random) as i64,
+                    (BlobCall::Reopen { row, .. }, _) => *row = mutate::number(random) as i64,
+                    (BlobCall::Close, _) => it.outcome.code = id(random) as i32,
+                },
                 Action::Close { outcome } => outcome.code = id(random) as i32,
             }
         }

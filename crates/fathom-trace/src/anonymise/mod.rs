@@ -159,6 +159,10 @@ impl Images {
                 Record::Event(Event { action: Action::Bind { value, .. }, .. }) => {
                     vocabulary.add_value(&value)
                 }
+                Record::Event(Event {
+                    action: Action::Blob(Blob { call: BlobCall::Write { data, .. }, .. }),
+                    ..
+                }) => vocabulary.add_blob(&data),
                 _ => {}
             }
         }
@@ -319,6 +323,13 @@ fn action(action: Action, vocabulary: &Vocabulary) -> Action {
         }
         Action::Foreign(foreign) if foreign.kind == ForeignKind::Extension => {
             Action::Foreign(Foreign { name: String::new(), ..foreign })
+        }
+        Action::Blob(Blob { blob, call, in_transaction, outcome }) => {
+            let call = match call {
+                BlobCall::Write { offset, data } => BlobCall::Write { offset, data: vocabulary.blob(&data) },
+                other => other,
+            };
+            Action::Blob(Blob { blob, call, in_transaction, outcome: bare(outcome) })
         }
         other => other,
     }

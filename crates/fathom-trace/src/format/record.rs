@@ -28,6 +28,7 @@ mod action {
     pub const CHECKPOINT: u8 = 9;
     pub const ATTACH: u8 = 10;
     pub const FOREIGN: u8 = 11;
+    pub const BLOB: u8 = 16;
 }
 
 /// The time of the last event, from which the next one's is told.
@@ -122,6 +123,7 @@ fn put_event(out: &mut Vec<u8>, clock: &mut Clock, event: &Event) {
         Action::Checkpoint { .. } => action::CHECKPOINT,
         Action::Attach { .. } => action::ATTACH,
         Action::Foreign(_) => action::FOREIGN,
+        Action::Blob(_) => action::BLOB,
     };
     out.push(tag::EVENT + number);
     out.put_u64(event.thread.into());
@@ -184,7 +186,41 @@ fn put_event(out: &mut Vec<u8>, clock: &mut Clock, event: &Event) {
             out.push(foreign.kind as u8);
             out.put_bytes(foreign.name.as_bytes());
         }
+        Action::Blob(blob) => put_blob(out, blob),
     }
+}
+
+fn put_blob(out: &mut Vec<u8>, blob: &Blob) {
+    out.put_u64(blob.blob.into());
+    match &blob.call {
+        BlobCall::Open { schema, table, column, row, writes, bytes } => {
+            out.push(0);
+            for name in [schema, table, column] {
+                out.put_bytes(name.as_bytes());
+            }
+            out.put_i64(*row);
+            out.push(u8::from(*writes));
+            out.put_u64(*bytes);
+        }
+        BlobCall::Read { offset, bytes } => {
+            out.push(1);
+            out.put_i64(*offset);
+            out.put_i64(*bytes);
+        }
+        BlobCall::Write { offset, data } => {
+            out.push(2);
+            out.put_i64(*offset);
+            out.put_bytes(data);
+        }
+        BlobCall::Reopen { row, bytes } => {
+            out.push(3);
+            out.put_i64(*row);
+            out.put_u64(*bytes);
+        }
+        BlobCall::Close => out.push(4),
+    }
+    out.push(u8::from(blob.in_transaction));
+    put_outcome(out, &blob.outcome);
 }
 
 fn put_outcome(out: &mut Vec<u8>, outcome: &Outcome) {
@@ -322,9 +358,30 @@ fn take_event(from: &mut Take<'_>, clock: &mut Clock, number: u8) -> Result<Even
             },
             name: from.text()?,
         }),
+        action::BLOB => Action::Blob(take_blob(from)?),
         other => return Err(WireError::Tag(other.wrapping_add(tag::EVENT))),
     };
     Ok(Event { thread, connection, start_ns: end_ns.wrapping_sub(duration_ns), duration_ns, action })
+}
+
+fn take_blob(from: &mut Take<'_>) -> Result<Blob, WireError> {
+    let blob = from.u32()?;
+    let call = match from.u8()? {
+        0 => BlobCall::Open {
+            schema: from.text()?,
+            table: from.text()?,
+            column: from.text()?,
+            row: from.i64()?,
+            writes: from.u8()? != 0,
+            bytes: from.u64()?,
+        },
+        1 => BlobCall::Read { offset: from.i64()?, bytes: from.i64()? },
+        2 => BlobCall::Write { offset: from.i64()?, data: from.bytes()?.to_vec() },
+        3 => BlobCall::Reopen { row: from.i64()?, bytes: from.u64()? },
+        4 => BlobCall::Close,
+        other => return Err(WireError::Tag(other)),
+    };
+    Ok(Blob { blob, call, in_transaction: from.u8()? != 0, outcome: take_outcome(from)? })
 }
 
 fn take_outcome(from: &mut Take<'_>) -> Result<Outcome, WireError> {

@@ -33,9 +33,33 @@ fn value() -> impl Strategy<Value = Value> {
     ]
 }
 
+fn blob() -> impl Strategy<Value = Action> {
+    let name = "[a-z]{0,4}";
+    let call = prop_oneof![
+        (name, name, name, any::<i64>(), any::<bool>(), any::<u64>()).prop_map(
+            |(schema, table, column, row, writes, bytes)| BlobCall::Open {
+                schema,
+                table,
+                column,
+                row,
+                writes,
+                bytes
+            }
+        ),
+        any::<(i64, i64)>().prop_map(|(offset, bytes)| BlobCall::Read { offset, bytes }),
+        any::<(i64, Vec<u8>)>().prop_map(|(offset, data)| BlobCall::Write { offset, data }),
+        any::<(i64, u64)>().prop_map(|(row, bytes)| BlobCall::Reopen { row, bytes }),
+        Just(BlobCall::Close),
+    ];
+    (any::<u32>(), call, any::<bool>(), outcome()).prop_map(|(blob, call, in_transaction, outcome)| {
+        Action::Blob(Blob { blob, call, in_transaction, outcome })
+    })
+}
+
 fn action() -> impl Strategy<Value = Action> {
     let handle = any::<u32>();
     prop_oneof![
+        blob(),
         (any::<u32>(), any::<u32>(), "[a-z]{0,4}", outcome())
             .prop_map(|(database, flags, vfs, outcome)| { Action::Open { database, flags, vfs, outcome } }),
         (handle, any::<u32>(), outcome()).prop_map(|(handle, statement, outcome)| Action::Prepare {

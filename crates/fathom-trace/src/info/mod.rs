@@ -71,6 +71,8 @@ pub struct Info {
     pub think_us: Distribution,
     /// Bytes bound to parameters and written as literals into INSERT, UPDATE and DELETE.
     pub bytes_given: u64,
+    /// Incremental blob I/O.
+    pub blobs: BlobInfo,
     /// Tables by how often statements name them.
     pub tables: Vec<TableInfo>,
     /// Failed calls by result code, with the first message.
@@ -139,6 +141,25 @@ pub struct TableInfo {
     pub writes: u64,
     /// Rows changed in it, triggers not counted.
     pub changes: u64,
+}
+
+/// Incremental blob I/O (`sqlite3_blob_…`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct BlobInfo {
+    /// Blobs opened: calls of open and reopen that succeeded.
+    pub opened: u64,
+    /// Of these, by a handle that may write.
+    pub opened_for_writing: u64,
+    /// Calls of read that succeeded.
+    pub reads: u64,
+    /// Bytes that they read.
+    pub read_bytes: u64,
+    /// Calls of write that succeeded.
+    pub writes: u64,
+    /// Bytes that they wrote.
+    pub written_bytes: u64,
+    /// Time inside all calls, ms.
+    pub time_ms: f64,
 }
 
 /// Calls that failed with one code.
@@ -219,6 +240,8 @@ struct Connection {
     writes: u64,
     changes: u64,
     is_counted: bool,
+    /// Blobs that may be written: calls of write so far.
+    blobs: HashMap<u32, u64>,
 }
 
 #[derive(Default)]
@@ -311,6 +334,7 @@ impl Count {
                     1;
             }
             Action::Checkpoint { outcome, .. } => self.error(outcome),
+            Action::Blob(blob) => self.blob(event, blob),
             Action::ClearBindings { .. } | Action::Attach { .. } => {}
         }
     }
@@ -379,6 +403,49 @@ impl Count {
         let is_rolled_back = text.verb == Verb::Rollback || step.outcome.is_error();
         let is_schema = text.verb == Verb::Schema;
         self.transaction(event.connection, step, is_rolled_back, is_schema);
+    }
+
+    fn blob(&mut self, event: &Event, blob: &Blob) {
+        self.error(&blob.outcome);
+        let info = &mut self.info.blobs;
+        info.time_ms += event.duration_ns as f64 / 1e6;
+        let connection = self.connections.entry(event.connection).or_default();
+        let is_done = !blob.outcome.is_error();
+        match &blob.call {
+            BlobCall::Open { writes, .. } if is_done => {
+                info.opened += 1;
+                if *writes {
+                    info.opened_for_writing += 1;
+                    connection.blobs.insert(blob.blob, 0);
+                }
+            }
+            BlobCall::Reopen { .. } if is_done => {
+                info.opened += 1;
+                info.opened_for_writing += u64::from(connection.blobs.contains_key(&blob.blob));
+            }
+            BlobCall::Read { bytes, .. } if is_done => {
+                info.reads += 1;
+                add(&mut info.read_bytes, u64::try_from(*bytes).unwrap_or(0));
+            }
+            BlobCall::Write { data, .. } if is_done => {
+                info.writes += 1;
+                add(&mut info.written_bytes, data.len() as u64);
+                add(&mut self.info.bytes_given, data.len() as u64);
+                *connection.blobs.entry(blob.blob).or_default() += 1;
+                connection.writes += u64::from(blob.in_transaction);
+            }
+            BlobCall::Close => {
+                // Outside of a transaction closing it commits what it wrote.
+                let writes = connection.blobs.remove(&blob.blob).unwrap_or(0);
+                if writes > 0 && !blob.in_transaction {
+                    let transactions = &mut self.info.transactions;
+                    transactions.count += 1;
+                    transactions.autocommit += 1;
+                    transactions.writes.add(writes);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// What a step did to the connection's transaction.

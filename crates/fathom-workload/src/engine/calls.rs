@@ -1,5 +1,7 @@
 //! Call by call: what a replay asks of a connection that other workloads do not. Handles are the caller's numbers.
 
+use fathom_trace::model::BlobCall;
+
 use super::EngineError;
 
 /// A value to bind.
@@ -30,6 +32,15 @@ pub struct Stepped {
     pub code: i32,
 }
 
+/// What a call on an incremental blob came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accessed {
+    /// The (extended) result code.
+    pub code: i32,
+    /// Length of the blob, where one was opened.
+    pub bytes: u64,
+}
+
 /// A connection's calls, each on its own. A failed call's result code is in its error.
 pub trait Calls {
     /// Prepares `sql` as statement `handle`.
@@ -54,4 +65,10 @@ pub trait Calls {
     fn reset(&mut self, handle: u32);
     /// Forgets a statement.
     fn finalize(&mut self, handle: u32);
+    /// Makes a call on the incremental blob with this number. What SQLite refuses is told as its
+    /// code.
+    ///
+    /// # Errors
+    /// A library without incremental blobs; a table that a confined connection must not write.
+    fn blob(&mut self, blob: u32, call: &BlobCall) -> Result<Accessed, EngineError>;
 }

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use fathom_trace::model::{DONE, Value};
+use fathom_trace::model::{Blob, BlobCall, DONE, Value};
 use fathom_trace::sql::Verb;
 
 use super::translate::{Made, What};
@@ -60,6 +60,10 @@ impl Changes {
                 }
             }
             What::Finalize { handle } => drop(connection.remove(handle)),
+            What::Blob(Blob { call: BlobCall::Write { data, .. }, outcome, .. }) if !outcome.is_error() => {
+                return data.len() as u64;
+            }
+            What::Blob(_) => {}
             What::Close => drop(self.0.remove(&made.connection)),
             What::Open(_) | What::Reset { .. } | What::Script(_) | What::Attach { .. } => {}
         }

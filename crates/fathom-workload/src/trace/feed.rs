@@ -15,7 +15,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use fathom_trace::model::{Record, Step, Value};
+use fathom_trace::model::{Blob, BlobCall, Record, Step, Value};
 use fathom_trace::{Reader, TraceError};
 
 use super::changes::Changes;
@@ -43,6 +43,9 @@ pub struct Batch {
     /// Of each call, what few replays ask.
     pub places: Vec<Place>,
     bytes: Vec<u8>,
+    blobs: Vec<Blob>,
+    /// Of the blobs' names and bytes.
+    blob_bytes: usize,
     /// Bytes that the calls change (see [`crate::changed`]).
     pub changed_bytes: u64,
 }
@@ -111,6 +114,10 @@ pub enum Task {
         database: u32,
         schema: Span,
     },
+    /// The batch's call on a blob with this number.
+    Blob {
+        at: u32,
+    },
     Close,
 }
 
@@ -146,7 +153,10 @@ impl Batch {
     }
 
     fn weight(&self) -> usize {
-        self.calls.len() * (size_of::<Call>() + size_of::<Place>()) + self.bytes.len()
+        self.calls.len() * (size_of::<Call>() + size_of::<Place>())
+            + self.bytes.len()
+            + self.blobs.len() * size_of::<Blob>()
+            + self.blob_bytes
     }
 
     /// Memory that it holds, full or empty.
@@ -154,13 +164,31 @@ impl Batch {
         self.calls.capacity() * size_of::<Call>()
             + self.places.capacity() * size_of::<Place>()
             + self.bytes.capacity()
+            + self.blobs.capacity() * size_of::<Blob>()
     }
 
     fn clear(&mut self) {
         self.calls.clear();
         self.places.clear();
         self.bytes.clear();
+        self.blobs.clear();
+        self.blob_bytes = 0;
         self.changed_bytes = 0;
+    }
+
+    /// A call on a blob.
+    pub fn blob(&self, at: u32) -> &Blob {
+        &self.blobs[at as usize]
+    }
+
+    fn put_blob(&mut self, blob: &Blob) -> u32 {
+        self.blob_bytes += match &blob.call {
+            BlobCall::Open { schema, table, column, .. } => schema.len() + table.len() + column.len(),
+            BlobCall::Write { data, .. } => data.len(),
+            _ => 0,
+        };
+        self.blobs.push(blob.clone());
+        self.blobs.len() as u32 - 1
     }
 
     fn put(&mut self, bytes: &[u8]) -> Span {
@@ -201,6 +229,10 @@ impl Batch {
             What::Script(sql) => Task::Script { sql: self.put(sql.as_bytes()) },
             What::Attach { database, schema } => {
                 Task::Attach { database: *database, schema: self.put(schema.as_bytes()) }
+            }
+            What::Blob(blob) => {
+                message = self.put(blob.outcome.message.as_bytes());
+                Task::Blob { at: self.put_blob(blob) }
             }
             What::Close => Task::Close,
         };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fathom_trace::model::{DONE, OK, ROW};
+use fathom_trace::model::{Blob, BlobCall, DONE, OK, ROW};
 use fathom_trace::sql::Verb;
 use hdrhistogram::Histogram;
 
@@ -12,7 +12,7 @@ use super::plan::name_of;
 use super::wrong;
 use crate::changed;
 use crate::clock::now_ns;
-use crate::engine::calls::{Bound, Stepped};
+use crate::engine::calls::{Accessed, Bound, Stepped};
 use crate::engine::{Connection, Engine, EngineError, abridged};
 use crate::recorder::Lane;
 use crate::sample::Sink;
@@ -50,6 +50,8 @@ pub struct Report {
     pub checked: u64,
     /// Executions of traces that do not tell rows and changes.
     pub unchecked: u64,
+    /// Calls on incremental blobs that came to what was captured.
+    pub blobs: u64,
     /// How late calls began, ns, with timing = original.
     pub late_ns: Option<Histogram<u64>>,
     /// Waits for the reading of the trace: number, ns.
@@ -63,6 +65,7 @@ impl Report {
     pub fn add(&mut self, other: Report) {
         self.checked += other.checked;
         self.unchecked += other.unchecked;
+        self.blobs += other.blobs;
         match (&mut self.late_ns, other.late_ns) {
             // Histograms that grow by themselves can always be added.
             (Some(own), Some(other)) => {
@@ -90,6 +93,10 @@ impl Report {
                 "{} executions ran without error; the trace does not tell their rows",
                 self.unchecked
             );
+            sink.verified(words);
+        }
+        if self.blobs > 0 {
+            let words = format!("{} calls on incremental blobs came to what was captured", self.blobs);
             sink.verified(words);
         }
         if let Some(late) = self.late_ns.filter(|late| !late.is_empty()) {
@@ -230,6 +237,15 @@ impl State<'_> {
                     unit.has_step = true;
                     expected.code != ROW && !in_transaction
                 }
+                Task::Blob { at } => {
+                    unit.has_step = true;
+                    let Blob { call, in_transaction, outcome, .. } = calls.batch.blob(*at);
+                    let is_last = match call {
+                        BlobCall::Open { .. } => outcome.is_error(),
+                        call => *call == BlobCall::Close,
+                    };
+                    is_last && !in_transaction
+                }
                 Task::Open { .. } => {
                     unit.opens = true;
                     true
@@ -338,6 +354,21 @@ impl State<'_> {
                 }
                 Ok(())
             }
+            Task::Blob { at: number } => {
+                let blob = batch.blob(*number);
+                let done = calls.blob(blob.blob, &blob.call)?;
+                let opened = match blob.call {
+                    BlobCall::Open { bytes, .. } | BlobCall::Reopen { bytes, .. } => Some(bytes),
+                    _ => None,
+                };
+                let is_same_code = done.code & 0xff == blob.outcome.code & 0xff;
+                if !is_same_code || (done.code == OK && opened.is_some_and(|bytes| bytes != done.bytes)) {
+                    let message = if done.code == OK { String::new() } else { calls.message() };
+                    return Err(blob_differs(blob, done, &message));
+                }
+                self.report.blobs += 1;
+                Ok(())
+            }
             Task::Open { .. } | Task::Close | Task::Script { .. } | Task::Attach { .. } => Ok(()),
         }
     }
@@ -413,6 +444,34 @@ impl State<'_> {
         let left: Vec<_> = self.connections.drain(..).flatten().collect();
         left.into_iter().try_for_each(|connection| self.close(connection))
     }
+}
+
+/// A call on a blob that did not do what it did when it was captured.
+#[cold]
+fn blob_differs(blob: &Blob, done: Accessed, message: &str) -> WorkloadError {
+    let what = match &blob.call {
+        BlobCall::Open { table, column, row, .. } => {
+            format!("opening the blob {table}.{column} of row {row}")
+        }
+        BlobCall::Read { offset, bytes } => format!("reading {bytes} bytes of a blob from byte {offset}"),
+        BlobCall::Write { offset, data } => {
+            format!("writing {} bytes of a blob from byte {offset}", data.len())
+        }
+        BlobCall::Reopen { row, .. } => format!("reopening a blob for row {row}"),
+        BlobCall::Close => "closing a blob".into(),
+    };
+    let told = |code: i32, words: &str| {
+        if words.is_empty() { code.to_string() } else { format!("{code} ({words})") }
+    };
+    if done.code & 0xff == blob.outcome.code & 0xff {
+        return wrong(format!(
+            "{what}: its length is {} bytes, and was another one when it was captured",
+            done.bytes
+        ));
+    }
+    let captured = told(blob.outcome.code, &blob.outcome.message);
+    let message = format!("result {}, captured was {captured}", told(done.code, message));
+    EngineError { what, message, code: done.code }.into()
 }
 
 /// Says in which call something went wrong.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use fathom_trace::confine::PRAGMAS;
 use fathom_trace::model::{
-    Action, Database, Event, Foreign, ForeignKind, Outcome, Setting, Start, Statement, Step, UNFINISHED,
-    Value,
+    Action, Blob, BlobCall, Database, Event, Foreign, ForeignKind, Outcome, Setting, Start, Statement, Step,
+    UNFINISHED, Value,
 };
 use fathom_trace::reuse::Prepared;
 use fathom_trace::sql::{Attach, Target, Verb, pragma};
@@ -75,13 +75,22 @@ pub enum What {
         database: u32,
         schema: String,
     },
+    /// A call on an incremental blob, numbered as in the trace.
+    Blob(Blob),
     Close,
 }
 
 impl What {
     /// Whether it only gives something back.
     pub fn is_an_end(&self) -> bool {
-        matches!(self, What::Close | What::Finalize { .. } | What::Reset { .. } | What::ClearBindings { .. })
+        matches!(
+            self,
+            What::Close
+                | What::Finalize { .. }
+                | What::Reset { .. }
+                | What::ClearBindings { .. }
+                | What::Blob(Blob { call: BlobCall::Close, .. })
+        )
     }
 }
 
@@ -137,6 +146,8 @@ struct Connection {
 }
 
 /// A prepared statement: its number in the replay, none where it is not done again.
+    /// Blobs that are open, and whether they may be written.
+    blobs: HashMap<u32, bool>,
 struct Handle {
     number: Option<u32>,
     writes: bool,
@@ -264,6 +275,7 @@ impl<'a> Translator<'a> {
         let after = match self.reading {
             Reading::Second { has_times: true, .. } => {
                 self.order.add(number, start_ns, start_ns.saturating_add(duration_ns), writes)
+            Action::Blob(blob) => blob.in_transaction || self.writes_blob(connection, blob),
             }
             _ => 0,
         };
@@ -283,6 +295,14 @@ impl<'a> Translator<'a> {
                 Some(Text { sql: Arc::default(), writes: false })
             }
             Reading::Second { prepared, .. } if prepared.is_repeated(statement) => {
+    /// Whether a blob is open for writing: its connection then holds a transaction.
+    fn writes_blob(&self, connection: u32, blob: &Blob) -> bool {
+        match blob.call {
+            BlobCall::Open { writes, .. } => writes,
+            _ => self.connections.get(&connection).is_some_and(|it| it.blobs.get(&blob.blob) == Some(&true)),
+        }
+    }
+
                 self.statements.get(&statement).cloned()
             }
             Reading::Second { .. } => self.statements.remove(&statement),
@@ -369,6 +389,7 @@ impl<'a> Translator<'a> {
                 }
                 None
             }
+            Action::Blob(blob) => self.blob(connection, blob),
         }
     }
 
@@ -412,6 +433,28 @@ struct Returns {
     /// Largest time of return up to each call. (Returns are in order but for those of rows that were counted later.)
     latest_ns: VecDeque<u64>,
     /// Number of the first of them.
+    fn blob(&mut self, connection: u32, blob: Blob) -> Option<What> {
+        if blob.outcome.is_error() && BY_CHANCE.contains(&(blob.outcome.code & 0xff)) {
+            self.skip("calls on blobs that another connection's lock or an interrupt refused");
+            // What had to wait for a commit is closed all the same.
+            if blob.call != BlobCall::Close {
+                return None;
+            }
+        }
+        let known = &mut self.connections.get_mut(&connection)?.blobs;
+        let is_there = match blob.call {
+            BlobCall::Open { writes, .. } => {
+                if !blob.outcome.is_error() {
+                    known.insert(blob.blob, writes);
+                }
+                true
+            }
+            BlobCall::Close => known.remove(&blob.blob).is_some(),
+            _ => known.contains_key(&blob.blob),
+        };
+        is_there.then_some(What::Blob(blob))
+    }
+
     first: u64,
     /// The number after that of the last call that wrote.
     last_write: u64,

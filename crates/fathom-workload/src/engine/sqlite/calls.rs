@@ -5,11 +5,12 @@ use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use fathom_trace::model::BlobCall;
 use libsqlite3_sys::SQLITE_TRANSIENT;
 
 use super::connection::SqliteConnection;
 use super::library::{DONE, Destructor, OK, ROW, sqlite3_stmt, text};
-use crate::engine::calls::{Bound, Calls, Stepped};
+use crate::engine::calls::{Accessed, Bound, Calls, Stepped};
 use crate::engine::{EngineError, abridged};
 
 /// A statement that a caller numbered.
@@ -212,5 +213,9 @@ impl Calls for SqliteConnection {
             // SAFETY: finalised once, here: it was taken out. The result repeats that of the last step.
             unsafe { (self.library.functions.sqlite3_finalize)(numbered.handle) };
         }
+    }
+
+    fn blob(&mut self, blob: u32, call: &BlobCall) -> Result<Accessed, EngineError> {
+        self.blob_call(blob, call)
     }
 }

@@ -15,7 +15,7 @@ use libsqlite3_sys::{
 
 use super::busy::{BusyWaits, on_busy};
 use super::calls::Numbered;
-use super::library::{DONE, OK, ROW, SqliteLibrary, sqlite3, sqlite3_stmt, text};
+use super::library::{DONE, OK, ROW, SqliteLibrary, sqlite3, sqlite3_blob, sqlite3_stmt, text};
 use super::settings::{self, Applied};
 use crate::changed;
 use crate::engine::calls::Calls;
@@ -33,6 +33,9 @@ pub(super) struct SqliteConnection {
     by_sql: HashMap<String, usize>,
     /// Statements by the number that a caller gave them (see `Calls`).
     pub(super) numbered: Vec<Option<Numbered>>,
+    /// Open incremental blobs by their number, and where they are read to.
+    pub(super) blobs: HashMap<u32, *mut sqlite3_blob>,
+    pub(super) blob_buffer: Vec<u8>,
     /// Made by `Box::into_raw`, given to the busy handler, freed when the connection is dropped.
     busy: *mut BusyWaits,
     /// Asked about every statement once the connection is confined, else null; made and freed as `busy`.
@@ -84,6 +87,8 @@ impl SqliteConnection {
             statements: Vec::new(),
             by_sql: HashMap::new(),
             numbered: Vec::new(),
+            blobs: HashMap::new(),
+            blob_buffer: Vec::new(),
             busy: Box::into_raw(BusyWaits::new(timeout)),
             guard: null_mut(),
             row: Vec::new(),
@@ -296,6 +301,7 @@ impl SqliteConnection {
         if self.db.is_null() {
             return Ok(());
         }
+        self.close_blobs();
         let functions = &self.library.functions;
         for numbered in self.numbered.drain(..).flatten() {
             // SAFETY: each statement is finalised once, here. The result repeats that of its last step.

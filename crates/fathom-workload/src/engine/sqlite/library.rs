@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use fathom_probe::Probe;
 use libsqlite3_sys as bundled;
-pub(super) use libsqlite3_sys::{sqlite3, sqlite3_stmt};
+pub(super) use libsqlite3_sys::{sqlite3, sqlite3_blob, sqlite3_stmt};
 
 use super::super::EngineError;
 
@@ -142,6 +142,13 @@ function_table! {
         sqlite3_compileoption_get: fn(c_int) -> *const c_char; // since 3.6.23, and a build may omit it
         sqlite3_stmt_readonly: fn(*mut sqlite3_stmt) -> c_int; // since 3.7.4
         sqlite3_errstr: fn(c_int) -> *const c_char;            // since 3.7.15
+        // A build may omit incremental blobs.
+        sqlite3_blob_open: fn(*mut sqlite3, *const c_char, *const c_char, *const c_char, i64, c_int, *mut *mut sqlite3_blob) -> c_int;
+        sqlite3_blob_reopen: fn(*mut sqlite3_blob, i64) -> c_int; // since 3.7.4
+        sqlite3_blob_read: fn(*mut sqlite3_blob, *mut c_void, c_int, c_int) -> c_int;
+        sqlite3_blob_write: fn(*mut sqlite3_blob, *const c_void, c_int, c_int) -> c_int;
+        sqlite3_blob_bytes: fn(*mut sqlite3_blob) -> c_int;
+        sqlite3_blob_close: fn(*mut sqlite3_blob) -> c_int;
     }
 }
 

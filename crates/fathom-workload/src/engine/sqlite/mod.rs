@@ -1,5 +1,6 @@
 //! SQLite: the bundled library, or any `libsqlite3.so` by its path, opened through the probe's VFS.
 
+mod blobs;
 mod busy;
 mod calls;
 mod confine;

@@ -77,6 +77,19 @@ fn print(info: &Info) {
             latency.max()
         );
     }
+    let blobs = &info.blobs;
+    if blobs.opened > 0 {
+        say!(
+            "\nincremental blobs: {} opened ({} for writing), {} reads of {} bytes, {} writes of {} bytes, {:.3} ms",
+            blobs.opened,
+            blobs.opened_for_writing,
+            blobs.reads,
+            blobs.read_bytes,
+            blobs.writes,
+            blobs.written_bytes,
+            blobs.time_ms
+        );
+    }
     let transactions = &info.transactions;
     say!(
         "\nreads: {:.1} % of SELECT, INSERT, UPDATE and DELETE; {} bytes given to INSERT, UPDATE and DELETE or bound",
