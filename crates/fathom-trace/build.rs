@@ -15,20 +15,21 @@ fn main() {
     println!("cargo:rustc-env=FATHOM_SQLITE_INCLUDE={}", include.display());
     let compiler = cc::Build::new().opt_level(2).debug(false).warnings(true).try_get_compiler();
     let compiler = compiler.unwrap_or_else(|error| panic!("no C compiler: {error}"));
-    for (library, own) in [("libfathom_capture.so", "preload.c"), ("libfathomtrace.so", "extension.c")] {
+    let preload = ["preload.c", "blob.c", "within.c", "table.c", "loader.c", "seen.c"];
+    for (library, own) in [("libfathom_capture.so", &preload[..]), ("libfathomtrace.so", &["extension.c"])] {
         let status = compiler
             .to_command()
             .args(["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", "-I"])
             .arg(&include)
             .args(["capture/spool.c", "capture/content.c"])
-            .arg(format!("capture/{own}"))
+            .args(own.iter().map(|file| format!("capture/{file}")))
             .arg("-o")
             .arg(out.join(library))
             .arg("-ldl")
             .status();
         match status {
             Ok(status) if status.success() => {}
-            other => panic!("the C compiler could not make {library} of capture/{own}: {other:?}"),
+            other => panic!("the C compiler could not make {library} of capture/{own:?}: {other:?}"),
         }
     }
 }

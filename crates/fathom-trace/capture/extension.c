@@ -8,6 +8,7 @@
 #include "real.h"
 #include "sqlite3ext.h"
 
+#include <ctype.h>
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,6 +128,18 @@ static void closed(Connection *connection, uint64_t now) {
   spool_unlock();
 }
 
+/* Whether SQLite runs this statement for itself while it prepares another one. (Those that it runs
+ * within a statement's steps are told by the two dashes before their text.) It reads the schema,
+ * and the modules of virtual tables look at their own tables: all quote names in their own way.
+ * Only what reads is left out, so nothing that changes data can be lost by this. */
+static int is_sqlites_own(sqlite3_stmt *handle, const char *sql) {
+  if (!sql || !real.stmt_readonly(handle)) return 0;
+  if (!strncmp(sql, "SELECT*FROM\"", 12) || !strncmp(sql, "PRAGMA '", 8)) return 1;
+  for (const char *at = strstr(sql, "'.'"); at; at = strstr(at + 1, "'.'"))
+    if (at > sql && (isalnum((unsigned char)at[-1]) || at[-1] == '_')) return 1;
+  return 0;
+}
+
 static int traced(unsigned kind, void *context, void *p, void *x) {
   if (inside) return 0;
   uint64_t now = now_ns();
@@ -135,7 +148,7 @@ static int traced(unsigned kind, void *context, void *p, void *x) {
     case SQLITE_TRACE_STMT: {
       const char *text = x;
       int is_trigger = text && text[0] == '-' && text[1] == '-' && strcmp(text, real.sql(p) ? real.sql(p) : "");
-      if (!is_trigger) begun(connection, p, now);
+      if (!is_trigger && !is_sqlites_own(p, real.sql(p))) begun(connection, p, now);
       break;
     }
     case SQLITE_TRACE_ROW: {

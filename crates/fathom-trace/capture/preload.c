@@ -1,9 +1,11 @@
-/* The capture library: stands before SQLite's functions in a program that uses the shared libsqlite3, records each call and its
- * result into the spool, and passes it on. Loaded with LD_PRELOAD by `fathom trace capture`.
+/* The capture library: stands before SQLite's functions in a program that uses the shared
+ * libsqlite3, records each call and its result into the spool, and passes it on. Loaded with
+ * LD_PRELOAD by `fathom trace capture`.
  *
- * A call is recorded when it has returned, so that records stand in the order in which calls returned; only the beginning of an
- * execution is noted before it (BEGIN_STEP), so that a statement in which the process was killed is known. Calls that SQLite
- * makes on itself (a virtual table's own statements, reading the schema) pass by unrecorded: see `inside`. */
+ * A call is recorded when it has returned, so that records stand in the order in which calls
+ * returned; only the beginning of an execution is noted before it (BEGIN_STEP), so that a statement
+ * in which the process was killed is known. Calls that SQLite makes on itself (a virtual table's
+ * own statements, reading the schema) pass by unrecorded: see `inside` and within.c. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -14,23 +16,14 @@
 #include <strings.h>
 
 #include "content.h"
-#include "real.h"
-#include "spool.h"
+#include "preload.h"
 
 struct Real real;
+struct RealSession real_session;
+struct RealChangeset real_changeset;
 __thread int inside;
-
-typedef struct Schema { struct Schema *next; char name[]; } Schema;
-typedef struct Statement Statement;
-
-/* A connection of this process. It stays while a statement of it lives. */
-typedef struct Connection {
-  struct Connection *next;
-  sqlite3 *db;
-  uint32_t number, handles, statements;
-  Statement *pending; /* has steps that are not recorded yet */
-  Schema *attached;
-} Connection;
+__thread int kept;
+__thread uint64_t steps_recorded;
 
 struct Statement {
   Statement *next;
@@ -56,10 +49,8 @@ static const char *own_name;
 static void *library; /* the one whose functions are called; RTLD_NEXT where the program is linked with it */
 static void *loaded; /* the one that the program opened itself, if it did so first */
 
-typedef void *(*Lookup)(void *, const char *);
-
 /* The system's dlsym, which ours (at the end of this file) hides. */
-static Lookup real_dlsym(void) {
+Lookup real_dlsym(void) {
   static Lookup known;
   Lookup found = __atomic_load_n(&known, __ATOMIC_ACQUIRE);
   if (!found) {
@@ -94,6 +85,25 @@ static int look_into(struct dl_phdr_info *info, size_t size, void *found) {
   return 0;
 }
 
+/* Where SQLite's library lies, if it is one that holds nothing else. */
+static uintptr_t code_from, code_to;
+
+static int find_code(struct dl_phdr_info *info, size_t size, void *unused) {
+  (void)size, (void)unused;
+  uintptr_t from = UINTPTR_MAX, to = 0, sought = (uintptr_t)real.libversion;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    if (info->dlpi_phdr[i].p_type != PT_LOAD) continue;
+    uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr, end = begin + info->dlpi_phdr[i].p_memsz;
+    if (begin < from) from = begin;
+    if (end > to) to = end;
+  }
+  if (sought < from || sought >= to) return 0;
+  const char *name = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+  name = name ? name + 1 : "";
+  if (!strncmp(name, "libsqlite3", 10) || !strncmp(name, "libsqlcipher", 12)) code_from = from, code_to = to;
+  return 1;
+}
+
 static pthread_once_t found_once = PTHREAD_ONCE_INIT;
 
 static void find_sqlite(void) {
@@ -107,6 +117,13 @@ static void find_sqlite(void) {
 #define FIND(name) real.name = (__typeof__(real.name))look_up(library, "sqlite3_" #name);
   REAL_FUNCTIONS(FIND)
 #undef FIND
+#define FIND(name) real_session.name = (__typeof__(real_session.name))look_up(library, "sqlite3session_" #name);
+  SESSION_FUNCTIONS(FIND)
+#undef FIND
+#define FIND(name) real_changeset.name = (__typeof__(real_changeset.name))look_up(library, "sqlite3changeset_" #name);
+  CHANGESET_FUNCTIONS(FIND)
+#undef FIND
+  if (real.libversion) dl_iterate_phdr(find_code, NULL);
   if (spool_on() && real.libversion) {
     spool_lock();
     spool_version(real.libversion());
@@ -114,23 +131,20 @@ static void find_sqlite(void) {
   }
 }
 
-/* Whether this call is to be recorded; SQLite's functions are known afterwards. */
-static inline int recorded(void) {
+void find_functions(void) { pthread_once(&found_once, find_sqlite); }
+
+/* A call that SQLite's library makes of itself is none of the application's, whichever function it
+ * is made in. */
+int recorded_from(const void *from) {
   if (inside) return 0;
-  pthread_once(&found_once, find_sqlite);
-  return spool_on();
+  find_functions();
+  int is_own = (uintptr_t)from >= code_from && (uintptr_t)from < code_to;
+  return (!is_own || kept) && spool_on();
 }
-
-/* A function that an old SQLite lacks is lacking here too. */
-#define NEED(name) do { pthread_once(&found_once, find_sqlite); if (!real.name) return SQLITE_MISUSE; } while (0)
-
-/* SQLite's own work during `call` is not the application's. */
-static inline int leave(int result) { inside--; return result; }
-#define WITHIN(call) (inside++, result = leave(call))
 
 /* ── Tables; the spool's lock is held ── */
 
-static Connection *connection_of(sqlite3 *db) {
+Connection *connection_of(sqlite3 *db) {
   Connection *one = connections[bucket_of(db)];
   while (one && one->db != db) one = one->next;
   return one;
@@ -142,15 +156,14 @@ static Statement *statement_of(sqlite3_stmt *handle) {
   return one;
 }
 
-static void put(int tag, const Connection *connection, uint64_t start, uint64_t end, const uint64_t *words, int word_count,
-                const Text *texts, int text_count) {
+void put(int tag, const Connection *connection, uint64_t start, uint64_t end, const uint64_t *words, int word_count,
+         const Text *texts, int text_count) {
   spool_put(tag, connection->number, start, end, words, word_count, texts, text_count);
 }
 
 static int is_error(int code) { return code != SQLITE_OK && code != SQLITE_ROW && code != SQLITE_DONE; }
 
-/* Message and extended code of a call's error, before another call changes them. */
-static Text message_of(sqlite3 *db, int *code) {
+Text message_of(sqlite3 *db, int *code) {
   if (!is_error(*code)) return (Text){NULL, 0};
   int extended = db ? real.extended_errcode(db) : *code;
   const char *message = real.errstr(*code);
@@ -166,11 +179,11 @@ static void put_step(Statement *statement, int begins, uint64_t start, uint64_t 
   Text message = message_of(db, &code);
   uint64_t bits = (begins ? 1u : 0u) | (real.get_autocommit(db) ? 0u : 2u);
   uint64_t words[] = {statement->number, bits, rows, changes, (uint64_t)(int64_t)code, inside_ns};
+  steps_recorded++;
   put(TAG_STEP, statement->connection, start, end, words, 6, &message, 1);
 }
 
-/* Records the rows that were only counted so far: before any other call on the connection. */
-static void settle(Connection *connection) {
+void settle(Connection *connection) {
   Statement *pending = connection ? connection->pending : NULL;
   if (!pending) return;
   connection->pending = NULL;
@@ -178,7 +191,7 @@ static void settle(Connection *connection) {
   pending->rows = 0, pending->inside_ns = 0;
 }
 
-static void release(Connection *connection) {
+void release(Connection *connection) {
   if (connection->db || connection->statements) return;
   for (Schema *one = connection->attached, *next; one; one = next) next = one->next, free(one);
   free(connection);
@@ -195,7 +208,7 @@ static void forget_statement(Statement *gone) {
   free(gone);
 }
 
-static void foreign(sqlite3 *db, int kind, const char *name) {
+void foreign(sqlite3 *db, int kind, const char *name) {
   spool_lock();
   Connection *connection = connection_of(db);
   if (connection) {
@@ -255,9 +268,9 @@ SQLITE_API int sqlite3_open_v2(const char *name, sqlite3 **db, int flags, const 
   return result;
 }
 
-static int close_with(sqlite3 *db, int (*close)(sqlite3 *)) {
+static int close_with(sqlite3 *db, int (*close)(sqlite3 *), int is_recorded) {
   int result;
-  if (!db || !recorded()) return WITHIN(close(db));
+  if (!db || !is_recorded) return WITHIN(close(db));
   spool_lock();
   settle(connection_of(db));
   spool_unlock();
@@ -283,8 +296,17 @@ static int close_with(sqlite3 *db, int (*close)(sqlite3 *)) {
   return result;
 }
 
-SQLITE_API int sqlite3_close(sqlite3 *db) { NEED(close); return close_with(db, real.close); }
-SQLITE_API int sqlite3_close_v2(sqlite3 *db) { NEED(close_v2); return close_with(db, real.close_v2); }
+SQLITE_API int sqlite3_close(sqlite3 *db) {
+  int is_recorded = recorded();
+  NEED(close);
+  return close_with(db, real.close, is_recorded);
+}
+
+SQLITE_API int sqlite3_close_v2(sqlite3 *db) {
+  int is_recorded = recorded();
+  NEED(close_v2);
+  return close_with(db, real.close_v2, is_recorded);
+}
 
 /* ── Preparing ── */
 
@@ -809,18 +831,16 @@ NOTE(deserialize, FOREIGN_CALL, "sqlite3_deserialize",
      (sqlite3 *db, const char *schema, unsigned char *data, sqlite3_int64 bytes, sqlite3_int64 room, unsigned flags),
      (db, schema, data, bytes, room, flags))
 
-SQLITE_API int sqlite3_blob_open(sqlite3 *db, const char *schema, const char *table, const char *column, sqlite3_int64 row, int writes,
-                                 sqlite3_blob **blob) {
-  int result, is_recorded = recorded();
-  NEED(blob_open);
-  WITHIN(real.blob_open(db, schema, table, column, row, writes, blob));
-  if (is_recorded && result == SQLITE_OK && writes) foreign(db, FOREIGN_CALL, "sqlite3_blob_open for writing");
-  return result;
-}
+NOTE(overload_function, FOREIGN_FUNCTION, name, (sqlite3 *db, const char *name, int args), (db, name, args))
+NOTE(rtree_geometry_callback, FOREIGN_FUNCTION, name,
+     (sqlite3 *db, const char *name, int (*geometry)(sqlite3_rtree_geometry *, int, sqlite3_rtree_dbl *, int *), void *app),
+     (db, name, geometry, app))
+NOTE(rtree_query_callback, FOREIGN_FUNCTION, name,
+     (sqlite3 *db, const char *name, int (*query)(sqlite3_rtree_query_info *), void *app, void (*d)(void *)), (db, name, query, app, d))
 
 SQLITE_API sqlite3_backup *sqlite3_backup_init(sqlite3 *to, const char *to_name, sqlite3 *from, const char *from_name) {
   int is_recorded = recorded();
-  pthread_once(&found_once, find_sqlite);
+  find_functions();
   if (!real.backup_init) return NULL;
   inside++;
   sqlite3_backup *result = real.backup_init(to, to_name, from, from_name);
@@ -832,7 +852,7 @@ SQLITE_API sqlite3_backup *sqlite3_backup_init(sqlite3 *to, const char *to_name,
 /* SQLCipher's and SEE's calls, which plain SQLite lacks. A program that has them is linked with them, so they are looked up
  * only when they are called. */
 static int keyed(const char *name, sqlite3 *db, const char *schema, const void *key, int bytes) {
-  pthread_once(&found_once, find_sqlite);
+  find_functions();
   Lookup look_up = real_dlsym();
   void *next = look_up ? look_up(library, name) : NULL;
   if (!next) return SQLITE_MISUSE;
@@ -886,7 +906,7 @@ static void *stand_before(Lookup look_up, void *handle, const char *name) {
   void *found = look_up(handle, name), *own = found ? own_function(look_up, name) : NULL;
   if (!own || own == found) return found;
   if (!library && !look_up(RTLD_NEXT, "sqlite3_libversion_number")) loaded = handle;
-  pthread_once(&found_once, find_sqlite);
+  find_functions();
   return look_up(library, name) == found ? own : found;
 }
 

@@ -3,6 +3,8 @@
 #define FATHOM_REAL_H
 
 #define SQLITE_API __attribute__((visibility("default")))
+#define SQLITE_ENABLE_SESSION 1
+#define SQLITE_ENABLE_PREUPDATE_HOOK 1
 #include "sqlite3.h"
 
 /* Those that every captured library has. */
@@ -15,7 +17,9 @@
   F(bind_value) F(bind_pointer) F(bind_zeroblob) F(bind_zeroblob64) F(bind_parameter_count) F(clear_bindings) \
   F(value_type) F(value_int64) F(value_double) F(value_text) F(value_blob) F(value_bytes) \
   F(column_count) F(column_text) F(column_name) F(column_type) F(backup_init) F(backup_step) F(backup_finish) \
-  F(blob_open) F(deserialize) F(load_extension) F(create_function) F(create_function16) F(create_function_v2) \
+  F(blob_open) F(blob_reopen) F(blob_read) F(blob_write) F(blob_close) F(blob_bytes) F(get_table) F(free_table) F(realloc64) \
+  F(table_column_metadata) F(declare_vtab) F(drop_modules) F(serialize) F(overload_function) F(rtree_geometry_callback) \
+  F(rtree_query_callback) F(deserialize) F(load_extension) F(create_function) F(create_function16) F(create_function_v2) \
   F(create_window_function) F(create_collation) F(create_collation_v2) F(create_collation16) F(create_module) F(create_module_v2) \
   F(trace_v2) F(auto_extension)
 
@@ -24,6 +28,19 @@ struct Real { REAL_FUNCTIONS(REAL_DECLARE) };
 #undef REAL_DECLARE
 
 extern struct Real real;
+
+/* Those of the session extension, in libraries that are built with it. */
+#define SESSION_FUNCTIONS(F) F(attach) F(diff) F(changeset) F(patchset) F(changeset_strm) F(patchset_strm)
+#define CHANGESET_FUNCTIONS(F) F(apply) F(apply_v2) F(apply_strm) F(apply_v2_strm)
+#define REAL_DECLARE(name) __typeof__(sqlite3session_##name) *name;
+struct RealSession { SESSION_FUNCTIONS(REAL_DECLARE) };
+#undef REAL_DECLARE
+#define REAL_DECLARE(name) __typeof__(sqlite3changeset_##name) *name;
+struct RealChangeset { CHANGESET_FUNCTIONS(REAL_DECLARE) };
+#undef REAL_DECLARE
+
+extern struct RealSession real_session;
+extern struct RealChangeset real_changeset;
 
 /* Calls that SQLite makes on itself while one of ours runs are not the application's. */
 extern __thread int inside;

@@ -145,6 +145,8 @@ int spool_on(void) {
   return atomic_load_explicit(&state, memory_order_relaxed);
 }
 
+int spool_begun(void) { return header != NULL; }
+
 const char *spool_directory(void) { return directory; }
 void spool_lock(void) { pthread_mutex_lock(&lock); }
 void spool_unlock(void) { pthread_mutex_unlock(&lock); }

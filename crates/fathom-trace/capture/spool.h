@@ -27,6 +27,8 @@ enum {
   TAG_ATTACH = 14,    /* words: database                        texts: schema */
   TAG_FOREIGN = 15,   /* words: kind                            texts: name */
   TAG_EXPANDED = 16,  /* words: handle                          texts: the statement's SQL with its parameters' values */
+  TAG_BLOB = 32,      /* words: blob | call << 32 (0 open, 1 read, 2 write, 3 reopen, 4 close), bits (1 may be written, 2 in transaction),
+                         offset or row, bytes, code             texts: message, then of open: schema, table, column; of write: the bytes */
 };
 
 enum { FOREIGN_FUNCTION, FOREIGN_COLLATION, FOREIGN_MODULE, FOREIGN_EXTENSION, FOREIGN_ENCRYPTION, FOREIGN_CALL };
@@ -41,6 +43,9 @@ uint64_t now_ns(void);
 
 /* Whether this process is to be recorded: FATHOM_TRACE_SPOOL names a directory that can be written, and the disk is not full. */
 int spool_on(void);
+
+/* Whether this process has written anything. */
+int spool_begun(void);
 
 /* The directory. */
 const char *spool_directory(void);

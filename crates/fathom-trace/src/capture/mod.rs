@@ -5,6 +5,7 @@
 
 mod library;
 mod program;
+mod seen;
 mod wait;
 
 use std::ffi::OsString;
@@ -81,7 +82,7 @@ pub fn capture(request: &Request, say: &mut dyn FnMut(&str)) -> Result<Captured,
     let mut writer = Writer::create_beside(&request.out, &inputs)?;
     let merged = match merge(spool.path(), origin, &mut writer) {
         Ok(merged) if merged.events == 0 => {
-            let unseen = Some(program::why_unseen(program));
+            let unseen = Some(program::why_unseen(program, &seen::Seen::read(spool.path())));
             return Ok(Captured { status, merged, unseen, left });
         }
         Ok(merged) => writer.finish().map(|_| merged),

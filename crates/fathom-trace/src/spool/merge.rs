@@ -319,6 +319,10 @@ impl Merge<'_> {
                 let kind = kinds.get(raw.word(0) as usize).copied().unwrap_or(Call);
                 Action::Foreign(Foreign { kind, name: raw.text(0) })
             }
+            tag::BLOB => {
+                let Some(blob) = raw.blob() else { return Err(self.sides[number].spool.damaged()) };
+                Action::Blob(blob)
+            }
             _ => return Err(self.sides[number].spool.damaged()),
         };
         self.event(number, raw.tid, raw.connection, raw.start_ns, raw.end_ns, action)

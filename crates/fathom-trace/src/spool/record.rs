@@ -1,6 +1,6 @@
 //! One record of a spool, and what it means.
 
-use crate::model::{Outcome, Value};
+use crate::model::{Blob, BlobCall, Outcome, Value};
 
 /// A record as it stands in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,7 @@ pub mod tag {
     pub const ATTACH: u8 = 14;
     pub const FOREIGN: u8 = 15;
     pub const EXPANDED: u8 = 16;
+    pub const BLOB: u8 = 32;
 }
 
 impl Raw {
@@ -64,6 +65,30 @@ impl Raw {
             outcome.message = self.text(message);
         }
         outcome
+    }
+
+    /// A call on a blob; none for one that this version does not know.
+    pub fn blob(&mut self) -> Option<Blob> {
+        let (bits, place, bytes) = (self.word(1), self.word(2) as i64, self.word(3));
+        let call = match self.word(0) >> 32 {
+            0 => BlobCall::Open {
+                schema: self.text(1),
+                table: self.text(2),
+                column: self.text(3),
+                row: place,
+                writes: bits & 1 != 0,
+                bytes,
+            },
+            1 => BlobCall::Read { offset: place, bytes: bytes as i64 },
+            2 => {
+                let data = if self.texts.len() > 1 { self.texts.swap_remove(1) } else { Vec::new() };
+                BlobCall::Write { offset: place, data }
+            }
+            3 => BlobCall::Reopen { row: place, bytes },
+            4 => BlobCall::Close,
+            _ => return None,
+        };
+        Some(Blob { blob: self.number(0), call, in_transaction: bits & 2 != 0, outcome: self.outcome(4, 0) })
     }
 
     /// The value of a bind; none for a type that this version does not know.
