@@ -12,7 +12,7 @@ use fathom_trace::model::{
     UNFINISHED, Value,
 };
 use fathom_trace::reuse::Prepared;
-use fathom_trace::sql::{Attach, Target, Verb, pragma};
+use fathom_trace::sql::{Attach, Target, Verb, pragma, tokens};
 
 use crate::engine::Engine;
 
@@ -112,6 +112,9 @@ pub struct Translator<'a> {
     statements: HashMap<u32, Text>,
     /// Statements that set what the cell sets.
     the_cells: HashSet<u32>,
+    /// Statements that bring a tokenizer of the application, by the address of its code (`SELECT
+    /// fts3_tokenizer(name, address)`).
+    tokenizers: HashSet<u32>,
     /// Statements that attach a file. They are not prepared: the replay attaches its own.
     attaches: HashSet<u32>,
     connections: HashMap<u32, Connection>,
@@ -143,15 +146,16 @@ struct Connection {
     /// Numbers that are free again, below `numbers`.
     free: Vec<u32>,
     numbers: u32,
+    /// Blobs that are open, and whether they may be written.
+    blobs: HashMap<u32, bool>,
 }
 
 /// A prepared statement: its number in the replay, none where it is not done again.
-    /// Blobs that are open, and whether they may be written.
-    blobs: HashMap<u32, bool>,
 struct Handle {
     number: Option<u32>,
     writes: bool,
     attaches: bool,
+    brings_tokenizer: bool,
 }
 
 impl Connection {
@@ -167,7 +171,7 @@ impl Connection {
         if is_skipped && let Some(known) = known {
             self.free.push(known);
         }
-        self.handles.insert(handle, Handle { number, writes, attaches: false });
+        self.handles.insert(handle, Handle { number, writes, attaches: false, brings_tokenizer: false });
         number
     }
 
@@ -185,6 +189,7 @@ impl<'a> Translator<'a> {
             in_memory: HashSet::new(),
             statements: HashMap::new(),
             the_cells: HashSet::new(),
+            tokenizers: HashSet::new(),
             attaches: HashSet::new(),
             refused: None,
             connections: HashMap::new(),
@@ -241,6 +246,9 @@ impl<'a> Translator<'a> {
         if is_the_cells {
             self.the_cells.insert(id);
         }
+        if brings_tokenizer(&sql) {
+            self.tokenizers.insert(id);
+        }
         if let Reading::Second { prepared, .. } = &self.reading
             && prepared.has(id)
         {
@@ -267,6 +275,7 @@ impl<'a> Translator<'a> {
         }
         let writes = match &action {
             Action::Step(step) => step.in_transaction || self.writes(connection, step.handle),
+            Action::Blob(blob) => blob.in_transaction || self.writes_blob(connection, blob),
             _ => false,
         };
         let what = self.what(connection, action)?;
@@ -275,7 +284,6 @@ impl<'a> Translator<'a> {
         let after = match self.reading {
             Reading::Second { has_times: true, .. } => {
                 self.order.add(number, start_ns, start_ns.saturating_add(duration_ns), writes)
-            Action::Blob(blob) => blob.in_transaction || self.writes_blob(connection, blob),
             }
             _ => 0,
         };
@@ -287,14 +295,6 @@ impl<'a> Translator<'a> {
         handle.is_none_or(|handle| handle.writes)
     }
 
-    /// A text that is being prepared; one that will not be again is forgotten.
-    fn text(&mut self, statement: u32) -> Option<Text> {
-        match &mut self.reading {
-            Reading::First(prepared) => {
-                prepared.add(statement);
-                Some(Text { sql: Arc::default(), writes: false })
-            }
-            Reading::Second { prepared, .. } if prepared.is_repeated(statement) => {
     /// Whether a blob is open for writing: its connection then holds a transaction.
     fn writes_blob(&self, connection: u32, blob: &Blob) -> bool {
         match blob.call {
@@ -303,6 +303,14 @@ impl<'a> Translator<'a> {
         }
     }
 
+    /// A text that is being prepared; one that will not be again is forgotten.
+    fn text(&mut self, statement: u32) -> Option<Text> {
+        match &mut self.reading {
+            Reading::First(prepared) => {
+                prepared.add(statement);
+                Some(Text { sql: Arc::default(), writes: false })
+            }
+            Reading::Second { prepared, .. } if prepared.is_repeated(statement) => {
                 self.statements.get(&statement).cloned()
             }
             Reading::Second { .. } => self.statements.remove(&statement),
@@ -325,10 +333,12 @@ impl<'a> Translator<'a> {
                 let is_the_cells = self.the_cells.contains(&statement);
                 let by_chance = BY_CHANCE.contains(&(outcome.code & 0xff)) && outcome.is_error();
                 let attaches = self.attaches.contains(&statement);
+                let brings_tokenizer = self.tokenizers.contains(&statement);
+                let is_skipped = is_the_cells || by_chance || attaches || brings_tokenizer;
                 let entry = self.connections.get_mut(&connection)?;
-                let number = entry.add(handle, is_the_cells || by_chance || attaches, text.writes);
+                let number = entry.add(handle, is_skipped, text.writes);
                 if let Some(handle) = entry.handles.get_mut(&handle) {
-                    handle.attaches = attaches;
+                    (handle.attaches, handle.brings_tokenizer) = (attaches, brings_tokenizer);
                 }
                 let number = number?;
                 Some(What::Prepare { handle: number, sql: text.sql, outcome })
@@ -379,6 +389,7 @@ impl<'a> Translator<'a> {
                 };
                 Some(What::Script(format!("PRAGMA {schema}wal_checkpoint({mode})")))
             }
+            Action::Blob(blob) => self.blob(connection, blob),
             Action::Foreign(Foreign { kind, name }) => {
                 if kind == ForeignKind::Call {
                     self.skip("calls that change data without SQL (see fathom trace info)");
@@ -389,13 +400,12 @@ impl<'a> Translator<'a> {
                 }
                 None
             }
-            Action::Blob(blob) => self.blob(connection, blob),
         }
     }
 
     fn step(&mut self, connection: u32, step: Step) -> Option<What> {
         let known = self.connections.get(&connection)?.handles.get(&step.handle)?;
-        let (handle, attaches) = (known.number, known.attaches);
+        let (handle, attaches, brings_tokenizer) = (known.number, known.attaches, known.brings_tokenizer);
         if let Some((schema, database)) = self.attaching.remove(&connection) {
             return Some(What::Attach { database, schema });
         }
@@ -407,6 +417,7 @@ impl<'a> Translator<'a> {
                         "it attaches a file without saying which of its databases that is, and a replay must not touch the file itself; import the log or script again with this fathom, or capture with its library instead of the loadable extension".into()
                     });
                 }
+                false if brings_tokenizer => self.skip("tokenizers that the application brought itself"),
                 false => self.skip("PRAGMAs of what the cell sets"),
             }
             return None;
@@ -422,17 +433,6 @@ impl<'a> Translator<'a> {
         Some(What::Step(Step { handle, ..step }))
     }
 
-    fn number(&self, connection: u32, handle: u32) -> Option<u32> {
-        self.connections.get(&connection)?.number(handle)
-    }
-}
-
-/// When the last calls returned, to find what each call had waited for.
-#[derive(Default)]
-struct Returns {
-    /// Largest time of return up to each call. (Returns are in order but for those of rows that were counted later.)
-    latest_ns: VecDeque<u64>,
-    /// Number of the first of them.
     fn blob(&mut self, connection: u32, blob: Blob) -> Option<What> {
         if blob.outcome.is_error() && BY_CHANCE.contains(&(blob.outcome.code & 0xff)) {
             self.skip("calls on blobs that another connection's lock or an interrupt refused");
@@ -455,6 +455,25 @@ struct Returns {
         is_there.then_some(What::Blob(blob))
     }
 
+    fn number(&self, connection: u32, handle: u32) -> Option<u32> {
+        self.connections.get(&connection)?.number(handle)
+    }
+}
+
+/// `SELECT fts3_tokenizer(…)`: what it gives or takes is an address in the application's process,
+/// which means nothing in another one. DBD::SQLite asks so on every connection.
+fn brings_tokenizer(sql: &str) -> bool {
+    let mut words = tokens(sql).filter(|token| !token.is_blank());
+    let mut next_is = |word: &str| words.next().is_some_and(|token| token.is(word) || token.text == word);
+    next_is("select") && next_is("fts3_tokenizer") && next_is("(")
+}
+
+/// When the last calls returned, to find what each call had waited for.
+#[derive(Default)]
+struct Returns {
+    /// Largest time of return up to each call. (Returns are in order but for those of rows that were counted later.)
+    latest_ns: VecDeque<u64>,
+    /// Number of the first of them.
     first: u64,
     /// The number after that of the last call that wrote.
     last_write: u64,
