@@ -85,9 +85,12 @@ fn submission_of(issue: &Record, waiting: &mut VecDeque<Record>) -> Option<Recor
             && it.sectors > 0
             && (issue.sector..end).contains(&it.sector)
     };
-    let first = waiting.iter().position(|it| made(it) && it.sector == issue.sector);
-    let index = first.or_else(|| waiting.iter().position(made))?;
-    waiting.remove(index)
+    // All that lies within it was merged into it. None may stay: a later write of its sectors would be
+    // taken for one that was made then.
+    let exact = waiting.iter().rfind(|it| made(it) && it.sector == issue.sector).copied();
+    let first = exact.or_else(|| waiting.iter().find(|it| made(it)).copied());
+    waiting.retain(|it| !made(it));
+    first
 }
 
 fn complete(record: &Record, requests: &mut [Request], in_flight: &mut Vec<InFlight>) {
@@ -174,6 +177,25 @@ mod tests {
         assert_eq!(requests.len(), 1);
         assert_eq!((requests[0].submit_ns, requests[0].complete_ns, requests[0].sectors), (1, 9, 16));
         assert_eq!(unfinished, 2);
+    }
+
+    /// A request that was merged into another one stayed among those that wait. The next write of its
+    /// sector, in a later phase, was counted where the merged one had been made: outside of its phase.
+    #[test]
+    fn a_request_that_was_merged_lends_its_time_to_no_later_one() {
+        use Station::{Complete, Issue, Submit};
+        let records = vec![
+            record(1, Submit, "W", 100, 8),
+            record(2, Submit, "W", 108, 8), // merged at the end of the one before
+            record(3, Issue, "W", 100, 16),
+            record(4, Complete, "W", 100, 16),
+            record(50, Submit, "W", 108, 8),
+            record(51, Issue, "W", 108, 8),
+            record(52, Complete, "W", 108, 8),
+        ];
+        let (requests, unfinished) = pair(records);
+        let times: Vec<_> = requests.iter().map(|it| (it.submit_ns, it.issue_ns)).collect();
+        assert_eq!((times, unfinished), (vec![(1, 3), (50, 51)], 0));
     }
 
     #[test]
