@@ -35,4 +35,4 @@ pub use meter::{CpuCheck, check_cpu_in_calls, process_io, reset_thread_io, threa
 pub use split::Split;
 pub use table::{IoCell, IoTable};
 pub use vfs::{InstallError, Probe};
-pub use watch::{Call, Note, Watch, Watched, WatchedFile, take_watched, watch};
+pub use watch::{Call, Note, PlainFile, Watch, Watched, WatchedFile, take_watched, watch};

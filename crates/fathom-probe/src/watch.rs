@@ -16,7 +16,7 @@
 //! statements, so an instrumented run must be compared with instrumented runs.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::{CStr, OsStr, c_char};
+use std::ffi::{CStr, CString, OsStr, c_char};
 use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -248,6 +248,63 @@ impl Tracked {
             state.watched.calls.push(call);
         }
         result
+    }
+}
+
+/// A file that a program reads and writes by itself, without SQLite, watched as SQLite's files are.
+/// It counts as a temporary file, that is, as none of a database. Nothing is done where nothing is
+/// watched.
+#[derive(Debug, Default)]
+pub struct PlainFile(Option<Box<Tracked>>);
+
+impl PlainFile {
+    /// A file that was just opened or made.
+    #[must_use]
+    pub fn open(path: &Path) -> PlainFile {
+        let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return PlainFile(None) };
+        // SAFETY: the name ends in NUL.
+        PlainFile(unsafe { Tracked::open(name.as_ptr(), FileClass::Temporary) })
+    }
+
+    /// Whether files that are opened now are asked for their extents.
+    #[must_use]
+    pub fn is_wanted() -> bool {
+        MODE.load(Ordering::Acquire) == EXTENTS
+    }
+
+    /// Whether its extents are watched.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.0.as_ref().is_some_and(|it| it.mode == EXTENTS)
+    }
+
+    /// Bytes were written.
+    pub fn written(&mut self, offset: u64, bytes: u64) {
+        if let Some(tracked) = &mut self.0 {
+            tracked.written(offset, bytes);
+        }
+    }
+
+    /// Notes where everything written lies now: after a sync, and before the file goes.
+    pub fn settle(&mut self) {
+        if let Some(tracked) = &mut self.0 {
+            tracked.settle();
+        }
+    }
+
+    /// The file is about to be cut to `size` bytes.
+    pub fn truncating(&mut self, size: u64) {
+        if let Some(tracked) = &mut self.0 {
+            tracked.truncating(size);
+        }
+    }
+
+    /// The file at `path` is about to be deleted: what it held is given back.
+    pub fn deleting(path: &Path) {
+        if let Ok(name) = CString::new(path.as_os_str().as_bytes()) {
+            // SAFETY: the name ends in NUL.
+            unsafe { deleting(name.as_ptr()) };
+        }
     }
 }
 

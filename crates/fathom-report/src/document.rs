@@ -2,6 +2,7 @@
 
 use fathom_lab::analysis::{
     Analysis, BlockStudy, Carries, DeviceStudy, Finding, block_studies, device_studies, engine_name, spelled,
+    unattributed,
 };
 use fathom_lab::stats::mean_interval;
 use fathom_lab::store::{CellRow, Results, StoreError};
@@ -91,16 +92,20 @@ impl<'a> Document<'a> {
             promises.clear();
         }
         findings.extend(compared);
+        let blocks = block_studies(results)?;
+        let mut cautions = cautions(results, &analysis, asked.trouble.as_deref());
+        let unowned = unattributed(&blocks);
+        cautions.extend(unowned.map(|text| Caution { about: String::new(), text }));
         Ok(Document {
             question: asked.question,
             findings,
             promises,
             compared_phases,
-            blocks: block_studies(results)?,
+            blocks,
             devices: device_studies(results),
             pictures: pictures(results)?,
             rests_on: rests_on(results),
-            cautions: cautions(results, &analysis, asked.trouble.as_deref()),
+            cautions,
             results,
             axes,
             analysis,

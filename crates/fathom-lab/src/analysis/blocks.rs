@@ -26,8 +26,10 @@ pub struct Ladder {
     pub changed: Option<f64>,
     /// Bytes that SQLite wrote to its files.
     pub pages: Option<f64>,
-    /// Bytes of files that reached the device.
+    /// Bytes of files that reached the device: at least these, where some are unattributed.
     pub files: Option<f64>,
+    /// Bytes that reached the device and whose cause is not known.
+    pub unattributed: Option<f64>,
     /// All bytes that were written to the device.
     pub device: Option<f64>,
 }
@@ -42,6 +44,12 @@ impl Ladder {
             ("of files at the device", self.files),
             ("at the device", self.device),
         ]
+    }
+
+    /// Whether [`Ladder::files`] is not all that there may be.
+    #[must_use]
+    pub fn is_files_at_least(&self) -> bool {
+        self.files.is_some() && self.unattributed.is_some_and(|it| it > 0.0)
     }
 
     /// Bytes at the device for each byte changed by SQL.
@@ -78,6 +86,8 @@ pub struct BlockStudy {
     pub read_bytes: f64,
     /// Requests in a run: reads, writes, flushes, discards ([`BlockOp::ALL`] without the last).
     pub requests: [f64; 4],
+    /// Of the writes, those with a piece whose cause is not known.
+    pub unattributed_writes: f64,
     /// Flushes for each execution.
     pub flushes_each: Option<f64>,
     /// Share of the writes that begin where the last of their stream ended.
@@ -130,6 +140,32 @@ pub fn block_studies(results: &Results) -> Result<Vec<BlockStudy>, StoreError> {
     Ok(studies)
 }
 
+/// Share of the bytes at the device whose cause may be unknown without a word: what 99 % is
+/// promised for is said of the rest.
+const UNATTRIBUTED_SHARE: f64 = 0.01;
+
+/// What must be said where more than 1 % of the bytes of a cell have no owner; none where all is
+/// well.
+#[must_use]
+pub fn unattributed(studies: &[BlockStudy]) -> Option<String> {
+    let all: Vec<&BlockStudy> =
+        studies.iter().filter(|it| it.phase == ALL_PHASES && it.source == TraceSource::Device).collect();
+    let share = |it: &BlockStudy| it.attributed().map_or(0.0, |known| 1.0 - known);
+    let concerned: Vec<&BlockStudy> =
+        all.iter().filter(|it| share(it) > UNATTRIBUTED_SHARE).copied().collect();
+    let worst = concerned.iter().max_by(|a, b| share(a).total_cmp(&share(b)))?;
+    let writes = worst.requests[BlockOp::Write.number() as usize];
+    Some(format!(
+        "Not all is attributed: in {} of {} cells more than 1 % of the bytes at the device have no known owner, up to {:.0} % ({:.0} of {:.0} \
+         writes). What is told \"of files\" is at least that.",
+        concerned.len(),
+        all.len(),
+        100.0 * share(worst),
+        worst.unattributed_writes,
+        writes
+    ))
+}
+
 /// What one run says of one phase.
 struct OfRun {
     phase: String,
@@ -173,6 +209,7 @@ fn scopes(results: &Results, run: &RunRow, trace: &TraceOfRun, rows: &[BlockRow]
                 pages: (pages > 0).then_some(pages as f64),
                 // Where no file could be found on the device it is not known, and not 0.
                 files: device.filter(|_| files > 0.0).map(|_| files),
+                unattributed: device.map(|_| pattern.written[Cause::Unattributed.number() as usize]),
                 device,
             },
             pattern,
@@ -191,6 +228,7 @@ struct Pattern {
     written: [f64; 8],
     read_bytes: f64,
     requests: [f64; 4],
+    unattributed_writes: f64,
     sequential: Option<f64>,
     seek_bytes: Option<f64>,
     size_bytes: Option<[f64; 2]>,
@@ -235,6 +273,9 @@ impl Pattern {
             moments.push((first.complete_ns, -1));
             match first.op {
                 BlockOp::Write => {
+                    if pieces.iter().any(|it| it.cause == Cause::Unattributed) {
+                        found.unattributed_writes += 1.0;
+                    }
                     sizes.push(bytes as f64);
                     write_ns.push(latency);
                 }
@@ -304,11 +345,13 @@ fn over_runs(cell: i64, source: TraceSource, runs: &[&OfRun]) -> BlockStudy {
             changed: known(&|run| run.ladder.changed),
             pages: known(&|run| run.ladder.pages),
             files: known(&|run| run.ladder.files),
+            unattributed: known(&|run| run.ladder.unattributed),
             device: known(&|run| run.ladder.device),
         },
         written: std::array::from_fn(|cause| sum(&|run| run.pattern.written[cause])),
         read_bytes: sum(&|run| run.pattern.read_bytes),
         requests: std::array::from_fn(|op| sum(&|run| run.pattern.requests[op])),
+        unattributed_writes: sum(&|run| run.pattern.unattributed_writes),
         flushes_each: known(&|run| {
             ratio(Some(run.pattern.requests[BlockOp::Flush.number() as usize]), Some(run.executions))
         }),
@@ -375,6 +418,42 @@ mod tests {
         assert_eq!(found.depth, Some([weighted / busy, 2.0]));
         assert_eq!(Pattern::of(&rows, TraceSource::Files).seek_bytes, None);
         assert_eq!(Pattern::of(&[], TraceSource::Device), Pattern::default());
+    }
+
+    /// Plain files of which 128 of 300 writes had no owner were told as "2.29 KiB of files" under 4
+    /// KiB written, and nothing said that this was not all.
+    #[test]
+    fn what_has_no_owner_is_counted_and_said() {
+        let known = row(0, BlockOp::Write, Cause::OtherFile, [0, 1], 0, 4096);
+        let unknown = row(1, BlockOp::Write, Cause::Unattributed, [2, 3], 8192, 4096);
+        let merged = BlockRow { piece: 1, cause: Cause::Metadata, offset: 12288, ..unknown };
+        let found = Pattern::of(&[known, unknown, merged], TraceSource::Device);
+        assert_eq!((found.unattributed_writes, found.requests[1]), (1.0, 2.0));
+        let study = |known: f64, unattributed: f64| {
+            let mut written = [0.0; 8];
+            written[Cause::OtherFile.number() as usize] = known;
+            written[Cause::Unattributed.number() as usize] = unattributed;
+            let ladder = Ladder { files: Some(known), unattributed: Some(unattributed), ..Ladder::default() };
+            let run = OfRun {
+                phase: ALL_PHASES.into(),
+                executions: 1.0,
+                ladder,
+                pattern: Pattern {
+                    written,
+                    requests: [0.0, 300.0, 0.0, 0.0],
+                    unattributed_writes: 128.0,
+                    ..Pattern::default()
+                },
+            };
+            over_runs(0, TraceSource::Device, &[&run])
+        };
+        assert!(study(90.0, 10.0).ladder.is_files_at_least() && !study(90.0, 0.0).ladder.is_files_at_least());
+        let said = unattributed(&[study(90.0, 10.0), study(990.0, 9.0)]).expect("10 % are much");
+        assert!(
+            said.contains("in 1 of 2 cells") && said.contains("up to 10 % (128 of 300 writes)"),
+            "{said}"
+        );
+        assert_eq!(unattributed(&[study(991.0, 9.0)]), None);
     }
 
     #[test]

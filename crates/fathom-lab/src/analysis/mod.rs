@@ -15,7 +15,7 @@ mod side;
 mod spelling;
 
 pub use baseline::{BaselineError, is_baseline};
-pub use blocks::{ALL_PHASES, BlockStudy, Ladder, block_studies, ratio};
+pub use blocks::{ALL_PHASES, BlockStudy, Ladder, block_studies, ratio, unattributed};
 pub use cautions::cautions;
 pub use change::{Change, Changes, Judgement, Question, changes, compare};
 pub use devices::{Carries, DeviceRun, DeviceStudy, device_studies};

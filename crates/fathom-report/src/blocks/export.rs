@@ -21,6 +21,7 @@ fn numbers(study: &BlockStudy) -> Vec<(String, Option<f64>)> {
     put("changed_bytes", study.ladder.changed);
     put("sqlite_bytes", study.ladder.pages);
     put("file_bytes", study.ladder.files);
+    put("unattributed_bytes", study.ladder.unattributed);
     put("device_bytes", study.ladder.device);
     for cause in Cause::ALL.into_iter().filter(|it| *it != Cause::Flush) {
         let name = format!("written_{}_bytes", cause.name().replace('-', "_"));
@@ -31,6 +32,7 @@ fn numbers(study: &BlockStudy) -> Vec<(String, Option<f64>)> {
     for (op, count) in BlockOp::ALL.into_iter().zip(study.requests) {
         put(&format!("{}_requests", op.name()), Some(count));
     }
+    put("unattributed_write_requests", Some(study.unattributed_writes));
     put("flushes_per_execution", study.flushes_each);
     put("sequential_share", study.sequential);
     put("seek_p50_bytes", study.seek_bytes);

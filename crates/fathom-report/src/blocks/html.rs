@@ -8,7 +8,7 @@ use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
 use serde_json::{Value, json};
 
-use super::{CAUSE_COLOURS, Picture, cause_name, causes_of, each, factor, of_all_phases};
+use super::{CAUSE_COLOURS, Picture, cause_name, causes_of, each, factor, files, of_all_phases};
 use crate::document::Document;
 use crate::html::{escape, label, swatch};
 use crate::number;
@@ -116,6 +116,9 @@ fn bytes(study: &BlockStudy, value: Option<f64>) -> String {
     value.map_or_else(|| "?".into(), |it| number::bytes(each(study, it)))
 }
 
+/// The place of [`fathom_lab::analysis::Ladder::files`] among its steps.
+const FILES_STEP: usize = 2;
+
 fn ladder(document: &Document<'_>, device: bool, out: &mut dyn Write) -> io::Result<()> {
     card(
         out,
@@ -128,6 +131,7 @@ fn ladder(document: &Document<'_>, device: bool, out: &mut dyn Write) -> io::Res
             "changed by SQL",
             "written by SQLite",
             "of files at the device",
+            "unattributed",
             "at the device",
             "in all",
             "flushes",
@@ -139,11 +143,16 @@ fn ladder(document: &Document<'_>, device: bool, out: &mut dyn Write) -> io::Res
         let steps = study.ladder.steps();
         let shown = if device { 4 } else { 2 };
         for (place, (_, value)) in steps.iter().take(shown).enumerate() {
-            write!(out, "<td class=\"n\">{}", bytes(study, *value))?;
+            let shown = bytes(study, *value);
+            let shown = if place == FILES_STEP { files(study, shown) } else { shown };
+            write!(out, "<td class=\"n\">{shown}")?;
             if let Some(before) = place.checked_sub(1).and_then(|it| steps.get(it)) {
                 write!(out, " <span class=\"iv\">{}</span>", factor(ratio(*value, before.1)))?;
             }
             write!(out, "</td>")?;
+            if place == FILES_STEP {
+                write!(out, "<td class=\"n\">{}</td>", bytes(study, study.ladder.unattributed))?;
+            }
         }
         let whole =
             if device { study.ladder.factor() } else { ratio(study.ladder.pages, study.ladder.changed) };
@@ -153,7 +162,8 @@ fn ladder(document: &Document<'_>, device: bool, out: &mut dyn Write) -> io::Res
     writeln!(
         out,
         "<p class=\"note\">For one transaction. The small number is the factor over the step before. \
-         Changed by SQL: the values of statements that changed rows, as SQLite stores them.</p></figure>"
+         Changed by SQL: the values of statements that changed rows, as SQLite stores them. Unattributed: at the device, and nobody knows \
+         for whom; where there is any, files have at least (≥) what is told.</p></figure>"
     )
 }
 

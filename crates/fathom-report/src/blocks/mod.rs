@@ -57,6 +57,11 @@ fn each(study: &BlockStudy, bytes: f64) -> f64 {
     if study.executions > 0.0 { bytes / study.executions } else { bytes }
 }
 
+/// What is told to be of files: `≥ 2.3 KiB` where some bytes have no known owner.
+fn files(study: &BlockStudy, shown: String) -> String {
+    if study.ladder.is_files_at_least() { format!("≥ {shown}") } else { shown }
+}
+
 fn of_all_phases(studies: &[BlockStudy]) -> impl Iterator<Item = &BlockStudy> {
     studies.iter().filter(|it| it.phase == ALL_PHASES)
 }

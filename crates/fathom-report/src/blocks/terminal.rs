@@ -3,7 +3,7 @@
 use fathom_lab::analysis::{BlockStudy, ratio, spelled};
 use fathom_lab::store::TraceSource;
 
-use super::{each, factor, of_all_phases};
+use super::{each, factor, files, of_all_phases};
 use crate::document::Document;
 use crate::number;
 use crate::style::{Align, Style, Table, tame};
@@ -15,10 +15,16 @@ pub fn table(document: &Document<'_>, style: &Style) -> String {
         return String::new();
     }
     let device = studies.iter().any(|it| it.source == TraceSource::Device);
-    let heading = if device {
-        "What reached the device, for each transaction (all phases)"
+    let least = studies.iter().filter_map(|it| it.attributed()).fold(1.0, f64::min);
+    let heading = if device && least < 0.99 {
+        format!(
+            "What reached the device, for each transaction (all phases); up to {} has no known owner",
+            number::percent(1.0 - least)
+        )
+    } else if device {
+        "What reached the device, for each transaction (all phases)".into()
     } else {
-        "The pattern within the files, for each transaction (no device could be traced)"
+        "The pattern within the files, for each transaction (no device could be traced)".into()
     };
     let columns = columns(device);
     let mut text = String::new();
@@ -29,7 +35,7 @@ pub fn table(document: &Document<'_>, style: &Style) -> String {
             break;
         }
     }
-    style.paragraph("  ", &style.bold(heading)) + &text + "\n"
+    style.paragraph("  ", &style.bold(&heading)) + &text + "\n"
 }
 
 /// A column: its heading, its importance (1 is kept longest), and what it says of a study.
@@ -47,12 +53,13 @@ fn columns(device: bool) -> Vec<Column> {
         vec![("SQL", 4, |it| bytes(it, it.ladder.changed)), ("SQLite", 5, |it| bytes(it, it.ladder.pages))];
     if device {
         all.extend([
-            ("files", 6, (|it| bytes(it, it.ladder.files)) as fn(&BlockStudy) -> String),
+            ("files", 6, (|it| files(it, bytes(it, it.ladder.files))) as fn(&BlockStudy) -> String),
+            ("unattributed", 7, |it| bytes(it, it.ladder.unattributed)),
             ("device", 1, |it| bytes(it, it.ladder.device)),
             ("SQL→device", 2, |it| factor(it.ladder.factor())),
             ("flushes", 3, flushes),
-            ("sequential", 7, |it| share(it.sequential)),
-            ("attributed", 8, |it| share(it.attributed())),
+            ("sequential", 8, |it| share(it.sequential)),
+            ("attributed", 9, |it| share(it.attributed())),
         ]);
     } else {
         all.extend([

@@ -12,7 +12,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use fathom_probe::{Split, mark_call};
+use fathom_probe::{PlainFile, Split, mark_call};
 use fathom_stack::ColdMethod;
 use fathom_trace::file_calls::{Call, FileCalls};
 
@@ -55,8 +55,14 @@ impl Workload for Recorded {
         let mut lane = phase.lane_of_any_length(0, recording.calls.len(), SAMPLES_MAX);
         let mut sum = Split::default();
         lane.enter();
+        let is_watched = PlainFile::is_wanted();
         let mut end_ns = now_ns();
         for made in &recording.calls {
+            if is_watched {
+                // Between two calls, in the time of neither.
+                files.look_before(made.file, made.call);
+                end_ns = now_ns();
+            }
             let start_ns = end_ns;
             let call_ns = now_ns();
             let mut split = files.call(made.file, made.call)?;
@@ -73,6 +79,9 @@ impl Workload for Recorded {
             split.cpu_ns = call_ns - start_ns;
             sum.add(&split);
             lane.record(start_ns, 1, split);
+            if is_watched {
+                files.look_after(made.file, made.call);
+            }
         }
         let rows = [
             ("read", sum.read_calls, sum.read_bytes, sum.read_ns),
@@ -110,6 +119,8 @@ struct Files {
     pattern: Vec<u8>,
     buffer: Vec<u8>,
     open: HashMap<u32, File>,
+    /// For the block trace: where files lie that were written.
+    watched: HashMap<u32, PlainFile>,
     /// By file: its length, and its bytes that are not zero, from and to.
     held: HashMap<u32, Held>,
 }
@@ -159,12 +170,15 @@ impl Files {
             pattern,
             buffer: vec![0; PATTERN_BYTES],
             open: HashMap::new(),
+            watched: HashMap::new(),
             held: HashMap::new(),
         };
         for (number, file) in (0..).zip(&recording.files) {
             if file.start_bytes > 0 {
                 files.call(number, Call::Write { offset: 0, bytes: file.start_bytes })?;
                 files.call(number, Call::Fsync)?;
+                files.look_after(number, Call::Write { offset: 0, bytes: file.start_bytes });
+                files.look_after(number, Call::Fsync);
             }
         }
         files.open.clear();
@@ -186,6 +200,37 @@ impl Files {
                 self.held.entry(number).or_default();
                 Ok(new.insert(opened.map_err(failed(&path))?))
             }
+        }
+    }
+
+    /// Where a file lies that is about to be cut or deleted.
+    fn look_before(&mut self, number: u32, call: Call) {
+        match (call, self.watched.get_mut(&number)) {
+            (Call::Truncate { bytes }, Some(watched)) => watched.truncating(bytes),
+            (Call::Unlink, Some(watched)) => {
+                watched.settle();
+                self.watched.remove(&number);
+                PlainFile::deleting(&self.path(number));
+            }
+            _ => {}
+        }
+    }
+
+    /// What was written, and at a sync where it lies.
+    fn look_after(&mut self, number: u32, call: Call) {
+        if !PlainFile::is_wanted() {
+            return;
+        }
+        let path = self.path(number);
+        let watched = self.watched.entry(number);
+        match call {
+            Call::Write { offset, bytes } => {
+                watched.or_insert_with(|| PlainFile::open(&path)).written(offset, bytes);
+            }
+            Call::Fsync | Call::Fdatasync => {
+                watched.and_modify(PlainFile::settle);
+            }
+            _ => {}
         }
     }
 

@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use fathom_probe::PlainFile;
+
 use super::sync::SyncMode;
 use crate::workload::WorkloadError;
 
@@ -15,6 +17,8 @@ pub struct Medium {
     file: File,
     mode: SyncMode,
     map: Option<Map>,
+    /// For the block trace: where its bytes lie on the device.
+    watched: PlainFile,
 }
 
 impl Medium {
@@ -39,7 +43,7 @@ impl Medium {
         } else {
             None
         };
-        Ok(Medium { path: path.to_owned(), file, mode, map })
+        Ok(Medium { path: path.to_owned(), file, mode, map, watched: PlainFile::open(path) })
     }
 
     /// Writes the record at this offset, all of it, and gives the number of calls.
@@ -107,6 +111,29 @@ impl Medium {
             _ => Ok(()),
         }
         .map_err(|source| self.failed(source))
+    }
+
+    /// Whether a block trace wants to know where the file lies.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.watched.is_watched()
+    }
+
+    /// After a record was written, and outside of its measured time: where it lies, as far as that
+    /// is settled then. Without a sync in each operation that is at the end of the pass.
+    pub fn look(&mut self, offset: u64, bytes: usize) {
+        self.watched.written(offset, bytes as u64);
+        if self.syncs_each() || self.mode.open_flags() != 0 {
+            self.watched.settle();
+        }
+    }
+
+    /// After [`Medium::sync_whole`]: where all of the file lies.
+    pub fn look_at_whole(&mut self) {
+        if self.is_watched() {
+            self.watched.written(0, self.file.metadata().map_or(0, |it| it.len()));
+            self.watched.settle();
+        }
     }
 
     /// The sync at the end of a writing pass: all that was written is on the device after it.

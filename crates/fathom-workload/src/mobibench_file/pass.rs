@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Barrier;
 
-use fathom_probe::{Split, mark_call};
+use fathom_probe::{PlainFile, Split, mark_call};
 use fathom_stack::ColdMethod;
 
 use super::access::Access;
@@ -73,6 +73,7 @@ impl<'a> Files<'a> {
         let workload = self.workload;
         if access == Access::Append {
             for file in &self.files {
+                PlainFile::deleting(&file.path);
                 std::fs::remove_file(&file.path).map_err(|source| file.failed(source))?;
             }
         }
@@ -187,6 +188,7 @@ impl<'a> Files<'a> {
                         calls.sync_ns += wall_ns;
                         let split = Split { wall_ns, sync_ns: wall_ns, sync_calls: 1, ..Split::default() };
                         lane.record_besides(start_ns, split);
+                        medium.look_at_whole();
                     }
                     Ok(calls)
                 }));
@@ -224,6 +226,8 @@ fn run_visits(
     let mut visits: Vec<(u64, Split)> = Vec::with_capacity(records.len());
     lane.enter();
     let cpu_start_ns = thread_cpu_ns();
+    let is_watched = access.writes() && medium.is_watched();
+    let mut looking_cpu_ns = 0;
     let mut end_ns = now_ns();
     for (record, slot) in records.iter().zip(buffer.chunks_mut(bytes)) {
         let start_ns = end_ns;
@@ -254,8 +258,15 @@ fn run_visits(
         split.wall_ns = end_ns - start_ns;
         split.cpu_ns = call_ns - start_ns;
         visits.push((start_ns, split));
+        if is_watched {
+            // Between two operations, in the time of neither.
+            let before_ns = thread_cpu_ns();
+            medium.look(offset, bytes);
+            looking_cpu_ns += thread_cpu_ns() - before_ns;
+            end_ns = now_ns();
+        }
     }
-    let cpu_ns = thread_cpu_ns() - cpu_start_ns;
+    let cpu_ns = (thread_cpu_ns() - cpu_start_ns).saturating_sub(looking_cpu_ns);
     give_idle_to_other(&mut visits, cpu_ns);
     let mut calls = Calls::default();
     for (start_ns, split) in visits {
@@ -326,7 +337,11 @@ impl OneFile {
             }
             file.write_all_at(chunk, first * bytes as u64).map_err(|source| failed(&self.path, source))?;
         }
-        file.sync_all().map_err(|source| self.failed(source))
+        file.sync_all().map_err(|source| self.failed(source))?;
+        let mut watched = PlainFile::open(&self.path);
+        watched.written(0, workload.records * bytes as u64);
+        watched.settle();
+        Ok(())
     }
 
     /// Reads the whole file and checks every record.
