@@ -120,7 +120,7 @@ impl VirtualTable {
 }
 
 /// A name without its quotes.
-fn unquoted(name: &str) -> String {
+pub fn unquoted(name: &str) -> String {
     let Some(quote) = name.chars().next().filter(|first| "\"'`[".contains(*first)) else {
         return name.to_owned();
     };

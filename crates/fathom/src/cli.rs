@@ -592,6 +592,9 @@ pub struct TraceAnonymise {
     /// The same seed gives the same trace; who knows it and the original can tell which word became which [default: random]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Write it although statements return or change other rows than in the original, and tell which
+    #[arg(long)]
+    pub allow_differences: bool,
 }
 
 /// `fathom trace replay`

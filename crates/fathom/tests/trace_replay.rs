@@ -611,7 +611,9 @@ fn the_anonymous_examples_keep_plans_and_pages_and_no_word_stays_in_its_place() 
         for (was, is) in was.iter().zip(&is) {
             assert_eq!(words(was).count(), words(is).count(), "{was} {is}");
             for (was, is) in words(was).zip(words(is)) {
-                let is_kept = ["true", "false", "null", "now", "localtime", "utc"].contains(&was);
+                // Numbers stay, also those that are bound as texts and become numbers. (They were changed, and found other rows.)
+                let is_kept = ["true", "false", "null", "now", "localtime", "utc"].contains(&was)
+                    || was.bytes().all(|byte| byte.is_ascii_digit());
                 assert!(was != is || is_kept || was.chars().count() < 3, "{name}: {was} stays");
                 compared += 1;
             }

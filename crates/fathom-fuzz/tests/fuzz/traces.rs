@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use fathom_fuzz::{Fuzz, Random, Scratch, mutate};
+use fathom_trace::anonymise::Wish;
 use fathom_trace::model::*;
 use fathom_trace::{Reader, Writer};
 
@@ -392,7 +393,7 @@ fn images_of_traces_are_made_anonymous_or_refused() {
         },
         |bytes| {
             std::fs::write(&path, bytes).map_err(|error| error.to_string())?;
-            if fathom_trace::anonymise::anonymise(&path, &out, 1).is_ok() {
+            if fathom_trace::anonymise::anonymise(&path, &out, &Wish::default()).is_ok() {
                 let read: Result<Vec<Record>, _> =
                     Reader::open(&out).map_err(|error| error.to_string())?.collect();
                 read.map_err(|error| format!("what was made anonymous cannot be read: {error}"))?;

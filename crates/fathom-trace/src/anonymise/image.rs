@@ -11,6 +11,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use super::virtuals::Virtual;
 use crate::error::TraceError;
 
 /// What is done to the values of a database.
@@ -28,7 +29,7 @@ pub trait Visitor {
 enum Content {
     Schema,
     Plain,
-    /// Names and numbers of `sqlite_stat1` and `sqlite_sequence`, which are not an application's texts.
+    /// Names and numbers of `sqlite_stat1` and `sqlite_sequence`, and what virtual tables keep for themselves: no texts of an application.
     Own,
     /// `sqlite_stat4`, whose last column holds records of indexes.
     Samples,
@@ -45,12 +46,22 @@ pub struct Image<'a> {
     /// Pages that a b-tree or the list of free pages holds, so that a file with a circle is refused.
     seen: HashSet<u32>,
     writes: bool,
+    /// Its virtual tables, after a visit.
+    pub virtuals: Vec<Virtual>,
 }
 
 #[derive(Clone, Copy)]
 enum Endian {
     Little,
     Big,
+}
+
+/// What the schema names.
+#[derive(Default)]
+struct Found {
+    /// Tables and indexes: where they begin, what they hold, the name.
+    roots: Vec<(u32, Content, String)>,
+    virtuals: Vec<Virtual>,
 }
 
 /// A cell's payload, and where its bytes stand.
@@ -98,21 +109,28 @@ impl<'a> Image<'a> {
             is_utf16,
             seen: HashSet::new(),
             writes: false,
+            virtuals: Vec::new(),
         })
     }
 
     /// Shows every value to the visitor and writes what it gives back.
     ///
     /// # Errors
-    /// A damaged file; a virtual table, whose own storage only its module understands.
+    /// A damaged file; a virtual table whose storage only its module understands.
     pub fn visit(&mut self, visitor: &mut dyn Visitor, writes: bool) -> Result<(), TraceError> {
         self.writes = writes;
         self.seen.clear();
-        let mut roots = Vec::new();
-        self.tree(1, Content::Schema, visitor, &mut roots)?;
-        for (root, content) in roots {
-            self.tree(root, content, visitor, &mut Vec::new())?;
+        let mut found = Found::default();
+        self.tree(1, Content::Schema, visitor, &mut found)?;
+        if let Some(problem) = found.virtuals.iter().find_map(Virtual::problem) {
+            return Err(TraceError::refused(self.path.display(), problem));
         }
+        for (root, content, name) in found.roots {
+            let is_own = found.virtuals.iter().any(|it| it.has_own(&name));
+            let content = if is_own { Content::Own } else { content };
+            self.tree(root, content, visitor, &mut Found::default())?;
+        }
+        self.virtuals = found.virtuals;
         if writes { self.clear_free_pages() } else { Ok(()) }
     }
 
@@ -143,14 +161,14 @@ impl<'a> Image<'a> {
         root: u32,
         content: Content,
         visitor: &mut dyn Visitor,
-        roots: &mut Vec<(u32, Content)>,
+        found: &mut Found,
     ) -> Result<(), TraceError> {
         let mut waiting = vec![root];
         while let Some(page) = waiting.pop() {
             if !self.seen.insert(page) {
                 return Err(self.damaged(page, "is used twice"));
             }
-            self.page(page, content, visitor, roots, &mut waiting)?;
+            self.page(page, content, visitor, found, &mut waiting)?;
         }
         Ok(())
     }
@@ -160,7 +178,7 @@ impl<'a> Image<'a> {
         number: u32,
         content: Content,
         visitor: &mut dyn Visitor,
-        roots: &mut Vec<(u32, Content)>,
+        found: &mut Found,
         waiting: &mut Vec<u32>,
     ) -> Result<(), TraceError> {
         let mut page = self.read(number)?;
@@ -181,7 +199,7 @@ impl<'a> Image<'a> {
         let mut used = vec![(0, header + 2 * cells)];
         for cell in 0..cells {
             let at = usize::from(u16::from_be_bytes([page[header + 2 * cell], page[header + 2 * cell + 1]]));
-            let end = self.cell(number, &mut page, kind, at, content, visitor, roots, waiting)?;
+            let end = self.cell(number, &mut page, kind, at, content, visitor, found, waiting)?;
             used.push((at, end.max(at + 4)));
         }
         if self.writes {
@@ -201,7 +219,7 @@ impl<'a> Image<'a> {
         at: usize,
         content: Content,
         visitor: &mut dyn Visitor,
-        roots: &mut Vec<(u32, Content)>,
+        found: &mut Found,
         waiting: &mut Vec<u32>,
     ) -> Result<usize, TraceError> {
         let short = |image: &Self| image.damaged(number, "has a cell beyond its end");
@@ -234,7 +252,7 @@ impl<'a> Image<'a> {
         if local < payload_bytes {
             self.overflow(be32(page, position + local), payload_bytes, &mut payload)?;
         }
-        self.record(&mut payload.bytes, &mut payload.changed, content, visitor, roots, number)?;
+        self.record(&mut payload.bytes, &mut payload.changed, content, visitor, found, number)?;
         if self.writes && payload.changed {
             self.store(page, &payload)?;
         }
@@ -301,7 +319,7 @@ impl<'a> Image<'a> {
         changed: &mut bool,
         content: Content,
         visitor: &mut dyn Visitor,
-        roots: &mut Vec<(u32, Content)>,
+        found: &mut Found,
         page: u32,
     ) -> Result<(), TraceError> {
         let short = || self.damaged(page, "has a record beyond its end");
@@ -325,7 +343,7 @@ impl<'a> Image<'a> {
             position = end;
         }
         if content == Content::Schema {
-            return self.schema(bytes, changed, &fields, visitor, roots, page);
+            return self.schema(bytes, changed, &fields, visitor, found, page);
         }
         for (number, (kind, from, to)) in fields.iter().copied().enumerate() {
             if content == Content::Own {
@@ -334,7 +352,7 @@ impl<'a> Image<'a> {
             if content == Content::Samples {
                 // Only the sample, the last column, holds an application's values: as a record.
                 if number == 5 && kind >= 12 && kind % 2 == 0 {
-                    self.record(&mut bytes[from..to], changed, Content::Plain, visitor, roots, page)?;
+                    self.record(&mut bytes[from..to], changed, Content::Plain, visitor, found, page)?;
                 }
                 continue;
             }
@@ -369,7 +387,7 @@ impl<'a> Image<'a> {
         changed: &mut bool,
         fields: &[(u64, usize, usize)],
         visitor: &mut dyn Visitor,
-        roots: &mut Vec<(u32, Content)>,
+        found: &mut Found,
         page: u32,
     ) -> Result<(), TraceError> {
         let text = |field: &(u64, usize, usize)| -> String {
@@ -389,21 +407,14 @@ impl<'a> Image<'a> {
             1..=6 => bytes[root.1..root.2].iter().fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte)),
             _ => 0,
         };
-        if definition.to_ascii_lowercase().starts_with("create virtual table") {
-            return Err(TraceError::refused(
-                self.path.display(),
-                format!(
-                    "table {name} is virtual (full-text, R-tree …): what it stores only its module understands, so it cannot be made anonymous; capture without it"
-                ),
-            ));
-        }
+        found.virtuals.extend(Virtual::of(&definition));
         if root > 0 {
             let content = match name.as_str() {
                 "sqlite_sequence" | "sqlite_stat1" => Content::Own,
                 "sqlite_stat4" | "sqlite_stat3" => Content::Samples,
                 _ => Content::Plain,
             };
-            roots.push((root as u32, content));
+            found.roots.push((root as u32, content, name));
         }
         if let Some(replaced) = visitor.sql(&definition) {
             let replaced = match self.is_utf16 {

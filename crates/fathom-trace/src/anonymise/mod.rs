@@ -4,11 +4,21 @@
 //! their equality stay, over all tables, statements and values (see `words.rs`). So indexes keep their order and selectivity, LIKE finds
 //! what it found, and the database file is rewritten in place, page by page (see `image.rs`). Numbers stay as they are. Names of tables
 //! and columns stay. Error messages, comments, command lines and paths go.
+//!
+//! Some texts are more than words: `corpus = '14'` compares a number. The original is played in private (`play.rs`), and SQLite's own program of each
+//! statement says which texts become numbers or dates (`flow.rs`, `meaning.rs`). Then the anonymous trace is played as well, and held against the original call by
+//! call (`compare.rs`); it gets its name only if both do the same.
 
+mod compare;
+mod flow;
 mod image;
+mod meaning;
+mod names;
+mod play;
 #[cfg(test)]
 mod tests;
 mod text;
+mod virtuals;
 mod words;
 
 use std::collections::{HashMap, HashSet};
@@ -16,48 +26,122 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use compare::{Anonymous, Differences, Original};
+use fathom_output::{Access, Output};
 use image::{Image, Visitor};
+use meaning::Learnt;
+use play::Play;
 use text::Vocabulary;
+use virtuals::Virtual;
 
 use crate::confine::Confined;
+use crate::dump::VirtualTable;
 use crate::error::TraceError;
 use crate::format::{Reader, Writer};
 use crate::import::for_each_statement;
 use crate::model::*;
+use crate::sql::{TokenKind, tokens, value_of};
 use crate::start::Filling;
 
-/// What was done.
+/// What is wished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// The same seed gives the same trace.
+    pub seed: u64,
+    /// Whether a trace is written that does not do what the original does.
+    pub allow_differences: bool,
+}
+
+/// What was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Anonymised {
     /// Events of the trace.
     pub events: u64,
     /// Words that gave up their order among their nearest neighbours, because all words of their kind occur.
     pub disordered: u64,
+    /// Calls and databases that are not as in the original, and the first of them in words; none where they were not allowed.
+    pub different: u64,
+    /// The first of them.
+    pub differences: Vec<String>,
 }
 
-/// Reads the trace at `input` twice and writes the anonymous one to `out`. Memory: all different words, and the first bytes of
-/// all blobs.
+/// How often it is tried: with other words, and with more of what looks like a number left as it is.
+const TRIES: u64 = 4;
+
+/// Reads the trace at `input` and writes the anonymous one to `out`, after both were played in private and compared. Memory: all different words, and
+/// the first bytes of all blobs; disk: the databases four times, in the directory for temporary files.
 ///
 /// # Errors
-/// A trace that is damaged or torn; one of an encrypted database or of a database with a virtual table; a full disk.
-pub fn anonymise(input: &Path, out: &Path, seed: u64) -> Result<Anonymised, TraceError> {
+/// A trace that is damaged or torn; one of an encrypted database or of a database with a virtual table; one that would not do what the original
+/// does, with the statements; a full disk.
+pub fn anonymise(input: &Path, out: &Path, wish: &Wish) -> Result<Anonymised, TraceError> {
     // Before the minutes that it may take.
     fathom_output::check(out, &[input])?;
-    let mut vocabulary = Vocabulary::new(seed);
+    let mut vocabulary = Vocabulary::new();
     let images = Images::unpack(input, &mut vocabulary)?;
     for (database, path) in &images.paths {
         let file = File::open(path).map_err(TraceError::io(path))?;
         let shown = images.shown(*database);
         Image::open(&file, &shown)?.visit(&mut Collect(&mut vocabulary), false)?;
     }
-    let disordered = vocabulary.draw();
-    for (database, path) in &images.paths {
-        let file = File::options().read(true).write(true).open(path).map_err(TraceError::io(path))?;
-        let shown = images.shown(*database);
-        Image::open(&file, &shown)?.visit(&mut Replace(&vocabulary), true)?;
-        check(path, &shown)?;
+    let original = Play::new(input)?;
+    let mut watch = Original::new()?;
+    original.run(input, &mut watch)?;
+    let (calls, learnt) = watch.end()?;
+    let Learnt { meanings, .. } = learnt;
+    vocabulary.meanings = meanings;
+    let was = original.pages()?;
+    drop(original);
+
+    let anonymous = images.directory.path().join("anonymous.trace");
+    let mut done = Anonymised::default();
+    for number in 0..TRIES {
+        done.disordered = vocabulary.draw(wish.seed.wrapping_add(number));
+        done.events = rewrite(input, &anonymous, &vocabulary, &images)?;
+        let play = Play::new(&anonymous)?;
+        let mut watch = Anonymous::new(&calls)?;
+        play.run(&anonymous, &mut watch)?;
+        let differences = watch.end(&was, &play.pages()?);
+        done.different = differences.count;
+        if differences.count == 0 {
+            break;
+        }
+        if number + 1 == TRIES {
+            done.differences = in_words(input, &differences)?;
+        } else {
+            keep_numbers(input, &differences, &mut vocabulary)?;
+        }
     }
-    let mut writer = Writer::create_beside(out, &[input])?;
+    if done.different > 0 && !wish.allow_differences {
+        return Err(TraceError::refused(
+            input.display(),
+            format!(
+                "its anonymous trace does not do what it does; {} {} (--allow-differences writes it all the same):\n  {}",
+                done.different,
+                if done.different == 1 { "call or database differs" } else { "calls or databases differ" },
+                done.differences.join("\n  ")
+            ),
+        ));
+    }
+    let mut from = File::open(&anonymous).map_err(TraceError::io(&anonymous))?;
+    let mut to = Output::create(out, &[input], Access::Private)?;
+    std::io::copy(&mut from, &mut to).map_err(TraceError::io(out))?;
+    to.finish()?;
+    Ok(done)
+}
+
+/// The anonymous trace, at `out`; gives how many events it has.
+fn rewrite(input: &Path, out: &Path, vocabulary: &Vocabulary, images: &Images) -> Result<u64, TraceError> {
+    for (database, path) in &images.paths {
+        let rewritten = images.rewritten(path);
+        std::fs::copy(path, &rewritten).map_err(TraceError::io(path))?;
+        let file = File::options().read(true).write(true).open(&rewritten).map_err(TraceError::io(path))?;
+        let shown = images.shown(*database);
+        let mut image = Image::open(&file, &shown)?;
+        image.visit(&mut Replace(vocabulary), true)?;
+        check(&rewritten, &shown, &image.virtuals)?;
+    }
+    let mut writer = Writer::create(out)?;
     let mut asks_schema = AsksSchema::default();
     for record in Reader::open(input)? {
         let record = record?;
@@ -69,9 +153,64 @@ pub fn anonymise(input: &Path, out: &Path, seed: u64) -> Result<Anonymised, Trac
             writer.write(&record)?;
             continue;
         }
-        write(record, &vocabulary, &images, &mut writer)?;
+        write(record, vocabulary, images, &mut writer)?;
     }
-    Ok(Anonymised { events: writer.finish()?.events, disordered })
+    Ok(writer.finish()?.events)
+}
+
+/// The differences, each with its statement as it is in the original.
+fn in_words(input: &Path, differences: &Differences) -> Result<Vec<String>, TraceError> {
+    const SHOWN_MAX: usize = 160;
+    let texts = compare::statements(input, &differences.told.keys().copied().collect())?;
+    let of = |(statement, what): (&u32, &String)| {
+        let mut sql: String = texts
+            .get(statement)
+            .map(String::as_str)
+            .unwrap_or_default()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
+        if let Some((at, _)) = sql.char_indices().nth(SHOWN_MAX) {
+            sql.truncate(at);
+            sql.push('…');
+        }
+        format!("`{sql}` {what}")
+    };
+    Ok(differences.told.iter().map(of).chain(differences.pages.iter().cloned()).collect())
+}
+
+/// What looks like a number in statements that do something else stays as it is, in the next try: it may have met a number on a way that the
+/// statements' programs do not show.
+fn keep_numbers(
+    input: &Path,
+    differences: &Differences,
+    vocabulary: &mut Vocabulary,
+) -> Result<(), TraceError> {
+    let wanted: HashSet<u32> = differences.told.keys().copied().collect();
+    for sql in compare::statements(input, &wanted)?.values() {
+        for token in tokens(sql).filter(|token| token.kind == TokenKind::Text) {
+            if let Some(Value::Text(text)) = value_of(&token) {
+                vocabulary.meanings.keep_number(&text);
+            }
+        }
+    }
+    let mut handles: HashSet<(u32, u32)> = HashSet::new();
+    for record in Reader::open(input)? {
+        let Record::Event(Event { connection, action, .. }) = record? else { continue };
+        match action {
+            Action::Prepare { handle, statement, .. } if wanted.contains(&statement) => {
+                handles.insert((connection, handle));
+            }
+            Action::Prepare { handle, .. } => drop(handles.remove(&(connection, handle))),
+            Action::Bind { handle, value: Value::Text(text), .. }
+                if handles.contains(&(connection, handle)) =>
+            {
+                vocabulary.meanings.keep_number(&text);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Prepared statements that ask for tables and columns: names that are bound to them stay.
@@ -178,6 +317,11 @@ impl Images {
         Ok(images)
     }
 
+    /// Where the rewritten image of this one is.
+    fn rewritten(&self, path: &Path) -> PathBuf {
+        path.with_extension("rewritten")
+    }
+
     /// The name of a database for people.
     fn shown(&self, database: u32) -> PathBuf {
         self.names
@@ -217,13 +361,17 @@ impl Visitor for Replace<'_> {
     }
 }
 
-/// Lets SQLite look at the rewritten file. Where an index is not in order (an expression or collation that looks at more than
+/// Lets SQLite look at the rewritten file. Full-text indexes are made again from the texts that are there now. Where an index is not in order (an expression or collation that looks at more than
 /// beginnings, a word that gave up its order), the indexes are made again.
-fn check(path: &Path, shown: &Path) -> Result<(), TraceError> {
+fn check(path: &Path, shown: &Path, virtuals: &[Virtual]) -> Result<(), TraceError> {
     let refused = |error: rusqlite::Error| {
         TraceError::refused(shown.display(), format!("the anonymous database cannot be checked: {error}"))
     };
     let database = Confined::open(path).map_err(refused)?;
+    if virtuals.iter().any(|it| it.rebuild().is_some()) {
+        database.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA secure_delete = ON").map_err(refused)?;
+        virtuals.iter().try_for_each(|it| it.make_again(&database)).map_err(refused)?;
+    }
     let is_ok = || {
         database
             .query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))
@@ -245,15 +393,32 @@ fn check(path: &Path, shown: &Path) -> Result<(), TraceError> {
     }
 }
 
-/// A script with its words replaced, statement by statement, in a file beside it.
+/// A script with its words replaced, statement by statement, in a file beside it. Where it is a dump with full-text tables, what fills their indexes is
+/// left out, and they are made again at its end, when the schema is read again.
 fn replace_script(script: &Path, vocabulary: &Vocabulary) -> Result<PathBuf, TraceError> {
     let path = script.with_extension("replaced");
     let mut out = BufWriter::new(File::create(&path).map_err(TraceError::io(&path))?);
+    let mut dumped: Vec<Virtual> = Vec::new();
     for_each_statement(script, |_, sql| {
+        if let Some(table) = VirtualTable::of(sql) {
+            let table = Virtual::of(&table.create);
+            if let Some(problem) = table.as_ref().and_then(Virtual::problem) {
+                return Err(TraceError::refused("the loading script", problem));
+            }
+            dumped.extend(table);
+        }
+        if dumped.iter().any(|it| it.is_filled_by(sql)) {
+            return Ok(());
+        }
         let sql = vocabulary.sql(sql);
         let end = if sql.ends_with(';') { "\n" } else { "\n;\n" };
         write!(out, "{sql}{end}").map_err(TraceError::io(&path))
     })?;
+    if !dumped.is_empty() {
+        let made: Vec<String> = dumped.iter().filter_map(Virtual::rebuild).collect();
+        write!(out, "PRAGMA writable_schema = RESET;\n{};\n", made.join(";\n"))
+            .map_err(TraceError::io(&path))?;
+    }
     out.flush().map_err(TraceError::io(&path))?;
     Ok(path)
 }
@@ -277,7 +442,10 @@ fn write(
                 |file: &Path| std::fs::metadata(file).map(|it| it.len()).map_err(TraceError::io(file));
             let (start, content) = match images.paths.iter().find(|(number, _)| *number == id) {
                 // Making the indexes again can change the file's length.
-                Some((_, image)) => (Start::Image { bytes: length(image)? }, Some(image.clone())),
+                Some((_, image)) => {
+                    let image = images.rewritten(image);
+                    (Start::Image { bytes: length(&image)? }, Some(image))
+                }
                 None => match images.scripts.get(&id) {
                     Some(script) => {
                         let replaced = replace_script(script, vocabulary)?;

@@ -34,6 +34,10 @@ const STATEMENTS: [&str; 9] = [
     "SELECT count(DISTINCT substr(name, 1, 5)) FROM people ORDER BY name",
 ];
 
+fn wish(seed: u64) -> Wish {
+    Wish { seed, ..Wish::default() }
+}
+
 /// A database with long and short texts, blobs, overflow pages, free pages and statistics.
 fn database(path: &Path, encoding: &str) {
     let db = Connection::open(path).expect("opens");
@@ -142,7 +146,7 @@ fn plans_rows_and_pages_stay_and_nothing_of_the_text_remains() {
         database(&image, encoding);
         let before = trace(directory.path(), &image);
         let after = directory.path().join("b.trace");
-        let done = anonymise(&before, &after, 42).expect("anonymised");
+        let done = anonymise(&before, &after, &wish(42)).expect("anonymised");
         assert!(done.events > 100, "{done:?}");
 
         let (was, is) =
@@ -217,7 +221,7 @@ fn the_same_seed_gives_the_same_trace() {
     let before = trace(directory.path(), &image);
     let of = |seed| {
         let out = directory.path().join("out.trace");
-        anonymise(&before, &out, seed).expect("anonymised");
+        anonymise(&before, &out, &wish(seed)).expect("anonymised");
         std::fs::read(out).expect("readable")
     };
     assert!(of(1) == of(1) && of(1) != of(2));
@@ -229,16 +233,17 @@ fn what_cannot_be_made_anonymous_is_refused() {
     let image = directory.path().join("a.db");
     Connection::open(&image)
         .expect("opens")
-        .execute_batch("CREATE VIRTUAL TABLE letters USING fts5(body)")
+        .execute_batch("CREATE VIRTUAL TABLE letters USING fts5(body, content='')")
         .expect("made");
     let before = trace(directory.path(), &image);
     let out = directory.path().join("b.trace");
-    let error = anonymise(&before, &out, 1).expect_err("virtual").to_string();
-    assert!(error.contains("table letters is virtual"), "{error}");
+    let error = anonymise(&before, &out, &wish(1)).expect_err("virtual").to_string();
+    assert!(error.contains("table letters is a full-text table without content"), "{error}");
     let mut bytes = std::fs::read(&image).expect("readable");
     bytes[5] = b'x';
     std::fs::write(&image, &bytes).expect("written");
-    let error = anonymise(&trace(directory.path(), &image), &out, 1).expect_err("no database").to_string();
+    let error =
+        anonymise(&trace(directory.path(), &image), &out, &wish(1)).expect_err("no database").to_string();
     assert!(error.contains("encrypted"), "{error}");
     // Every damaged page is an error and no panic.
     std::fs::remove_file(&image).expect("removed");
@@ -248,7 +253,7 @@ fn what_cannot_be_made_anonymous_is_refused() {
         let mut bytes = whole.clone();
         bytes[at] = bytes[at].wrapping_add(0x7f);
         std::fs::write(&image, bytes).expect("written");
-        let mut vocabulary = Vocabulary::new(1);
+        let mut vocabulary = Vocabulary::new();
         let file = File::open(&image).expect("opens");
         let _ = Image::open(&file, &image)
             .and_then(|mut image| image.visit(&mut Collect(&mut vocabulary), false));
@@ -262,7 +267,7 @@ fn a_made_up_trace_needs_no_anonymising() {
     let (before, out) = (directory.path().join("a.trace"), directory.path().join("b.trace"));
     let profile = crate::synthesise::profile("androbench").expect("known");
     crate::synthesise::synthesise(profile, 1, 1, &before).expect("made");
-    let error = anonymise(&before, &out, 1).expect_err("refused").to_string();
+    let error = anonymise(&before, &out, &wish(1)).expect_err("refused").to_string();
     assert!(error.contains("made up by the generator androbench/1: it holds nobody's texts"), "{error}");
     assert!(!out.exists());
 }

@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 
+use super::meaning::{Form, Meanings};
 use super::words::{Blobs, Words};
+use crate::dump::VirtualTable;
 use crate::model::Value;
-use crate::sql::{TokenKind, literal, pragma, tokens, value_of};
+use crate::sql::{TokenKind, Verb, literal, pragma, tokens, value_of};
 
 /// All words, blobs and names of a trace: collected in a first reading, used in a second.
 #[derive(Debug)]
@@ -13,6 +15,8 @@ pub struct Vocabulary {
     blobs: Blobs,
     /// Names of tables, columns and so on, lower case: they stay.
     names: HashSet<String>,
+    /// What is known of texts that are more than words.
+    pub meanings: Meanings,
 }
 
 /// Words that are no text of a user although they stand in texts: values of JSON, and of date functions.
@@ -20,8 +24,13 @@ const KEPT: [&str; 6] = ["true", "false", "null", "now", "localtime", "utc"];
 
 impl Vocabulary {
     /// Nothing yet.
-    pub fn new(seed: u64) -> Vocabulary {
-        Vocabulary { words: Words::new(seed), blobs: Blobs::new(seed), names: HashSet::new() }
+    pub fn new() -> Vocabulary {
+        Vocabulary {
+            words: Words::new(),
+            blobs: Blobs::new(),
+            names: HashSet::new(),
+            meanings: Meanings::default(),
+        }
     }
 
     /// Collects a text.
@@ -79,9 +88,9 @@ impl Vocabulary {
     }
 
     /// Draws the replacements, when all is collected. Gives how many words gave up their order.
-    pub fn draw(&mut self) -> u64 {
-        self.blobs.draw();
-        self.words.draw()
+    pub fn draw(&mut self, seed: u64) -> u64 {
+        self.blobs.draw(seed);
+        self.words.draw(seed)
     }
 
     /// The replacement of a text.
@@ -95,10 +104,109 @@ impl Vocabulary {
     /// The replacement of a text in UTF-8.
     pub fn string(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
-        for (piece, is_kept) in pieces(text) {
-            if is_kept { out.push_str(piece) } else { self.words.replace(piece, &mut out) }
+        match self.meanings.form(text) {
+            Form::Kept => out.push_str(text),
+            Form::Match => self.question(text, &mut out),
+            Form::Format => self.format(text, &mut out),
+            Form::Glob => self.glob(text, &mut out),
+            Form::Words if is_json(text) => self.json(text, &mut out),
+            Form::Words if text.starts_with("$.") || text.starts_with("$[") => self.path(text, &mut out),
+            Form::Words => self.plain(text, &mut out),
         }
         out
+    }
+
+    /// Word by word.
+    fn plain(&self, text: &str, out: &mut String) {
+        for (piece, is_kept) in pieces(text) {
+            if is_kept { out.push_str(piece) } else { self.words.replace(piece, out) }
+        }
+    }
+
+    /// A question to a full-text table: its operators and names of columns stay.
+    fn question(&self, text: &str, out: &mut String) {
+        let near = text.contains("NEAR");
+        let mut at = 0;
+        for (piece, is_kept) in pieces(text) {
+            at += piece.len();
+            let is_operator = ["AND", "OR", "NOT", "NEAR"].contains(&piece);
+            let is_column = text[at..].trim_start().starts_with([':', '}']) && self.meanings.is_name(piece);
+            let is_distance = near && piece.bytes().all(|byte| byte.is_ascii_digit());
+            if is_kept || is_operator || is_column || is_distance {
+                out.push_str(piece);
+            } else {
+                self.words.replace(piece, out);
+            }
+        }
+    }
+
+    /// A format of `printf` or `strftime`: its directives stay.
+    fn format(&self, text: &str, out: &mut String) {
+        let mut rest = text;
+        while let Some(at) = rest.find('%') {
+            self.plain(&rest[..at], out);
+            let directive = &rest[at + 1..];
+            let flags =
+                directive.find(|it: char| !"-+ 0123456789.#!,lh*".contains(it)).unwrap_or(directive.len());
+            let length = directive[flags..].chars().next().map_or(0, char::len_utf8);
+            out.push_str(&rest[at..at + 1 + flags + length]);
+            rest = &directive[flags + length..];
+        }
+        self.plain(rest, out);
+    }
+
+    /// A pattern of GLOB: its sets of letters stay.
+    fn glob(&self, text: &str, out: &mut String) {
+        let mut rest = text;
+        while let Some(at) = rest.find('[') {
+            self.plain(&rest[..at], out);
+            // A bracket that comes first is a letter of the set.
+            let set = &rest[at..];
+            let first = 1 + usize::from(set[1..].starts_with('^'));
+            let first = first + usize::from(set[first..].starts_with(']'));
+            let end = set[first..].find(']').map_or(set.len(), |it| first + it + 1);
+            out.push_str(&set[..end]);
+            rest = &set[end..];
+        }
+        self.plain(rest, out);
+    }
+
+    /// JSON: its texts and keys are replaced each for itself, and its numbers stay, as numbers do.
+    fn json(&self, text: &str, out: &mut String) {
+        let mut rest = text;
+        while let Some(at) = rest.find('"') {
+            out.push_str(&rest[..=at]);
+            let inner = &rest[at + 1..];
+            let mut is_escaped = false;
+            let end = inner.find(|letter: char| {
+                let ends = letter == '"' && !is_escaped;
+                is_escaped = letter == '\\' && !is_escaped;
+                ends
+            });
+            let end = end.unwrap_or(inner.len());
+            out.push_str(&self.string(&inner[..end]));
+            rest = &inner[end..];
+            if rest.starts_with('"') {
+                out.push('"');
+                rest = &rest[1..];
+            }
+        }
+        out.push_str(rest);
+    }
+
+    /// A path into JSON: its keys are replaced, and its numbers of elements stay.
+    fn path(&self, text: &str, out: &mut String) {
+        let mut is_number = false;
+        for part in text.split_inclusive(['.', '[', ']', '"']) {
+            let key = part.trim_end_matches(['.', '[', ']', '"']);
+            if is_number {
+                out.push_str(key)
+            } else {
+                out.push_str(&self.string(key))
+            }
+            out.push_str(&part[key.len()..]);
+            is_number = part.ends_with('[');
+        }
     }
 
     /// The replacement of a blob.
@@ -128,21 +236,26 @@ impl Vocabulary {
             || (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b' '))
     }
 
-    /// A statement with its literals and comments replaced; as long as before. A PRAGMA stays as it is.
+    /// A statement with its literals and comments replaced; as long as before. A PRAGMA stays as it is, and so does what makes a virtual table: its
+    /// module's words are no texts.
     pub fn sql(&self, sql: &str) -> String {
-        if pragma(sql).is_some() {
+        if pragma(sql).is_some() || VirtualTable::of(sql).is_some() {
             return sql.to_owned();
         }
         let is_about_schema = is_about_schema(sql);
+        let names_only = has_names_only(sql);
+        let mut before = String::new();
         let mut out = String::with_capacity(sql.len());
         for token in tokens(sql) {
+            // The name that a column gets, and a collation's, are names however they are quoted.
+            let is_name = names_only || before == "as" || before == "collate";
             match token.kind {
-                TokenKind::Text | TokenKind::Blob => match value_of(&token) {
+                TokenKind::Text | TokenKind::Blob if !is_name => match value_of(&token) {
                     Some(value) if is_about_schema && self.is_name(&value) => out.push_str(token.text),
                     Some(value) => out.push_str(&literal(&self.value(value))),
                     None => out.push_str(&self.string(token.text)),
                 },
-                TokenKind::Quoted if !self.names.contains(&unquoted(token.text).to_lowercase()) => {
+                TokenKind::Quoted if !is_name && !self.is_known(unquoted(token.text)) => {
                     out.push_str(&self.string(token.text));
                 }
                 TokenKind::Comment => out.extend(
@@ -150,9 +263,33 @@ impl Vocabulary {
                 ),
                 _ => out.push_str(token.text),
             }
+            if !token.is_blank() {
+                before = token.text.to_ascii_lowercase();
+            }
         }
         out
     }
+
+    fn is_known(&self, name: &str) -> bool {
+        self.names.contains(&name.to_lowercase()) || self.meanings.is_name(name)
+    }
+}
+
+/// Whether all that is quoted in a statement are names: of savepoints, and of a virtual table and what its module is told.
+fn has_names_only(sql: &str) -> bool {
+    let mut words = tokens(sql).filter(|token| !token.is_blank());
+    match Verb::of(sql) {
+        Verb::Begin | Verb::Commit | Verb::Rollback => true,
+        Verb::Schema => {
+            words.next().is_some_and(|it| it.is("create")) && words.next().is_some_and(|it| it.is("virtual"))
+        }
+        _ => false,
+    }
+}
+
+/// Whether a text is an object or array of JSON.
+fn is_json(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
 /// Whether a statement asks for tables and columns, or sets statistics of them: their names stay and stand in its texts.
@@ -219,7 +356,7 @@ mod tests {
 
     #[test]
     fn statements_keep_their_names_and_lengths_and_lose_their_texts() {
-        let mut vocabulary = Vocabulary::new(7);
+        let mut vocabulary = Vocabulary::new();
         let sqls = [
             "CREATE TABLE \"my people\"(name TEXT DEFAULT 'nobody', a BLOB)",
             "SELECT \"name\" FROM \"my people\" WHERE name LIKE 'Schneid%' AND a = x'00112233445566778899' -- only Schneider\n",
@@ -230,7 +367,7 @@ mod tests {
         ];
         sqls.iter().for_each(|sql| vocabulary.add_sql(sql));
         vocabulary.add_text(b"Schneider & Schneidewind");
-        vocabulary.draw();
+        vocabulary.draw(7);
         let out: Vec<String> = sqls.iter().map(|sql| vocabulary.sql(sql)).collect();
         for (before, after) in sqls.iter().zip(&out) {
             assert_eq!(before.len(), after.len(), "{after}");

@@ -53,8 +53,8 @@ impl Edges {
 
 impl Words {
     /// No words yet. The same seed and words give the same replacements.
-    pub fn new(seed: u64) -> Words {
-        Words { seed, children: HashMap::new(), disordered: 0, is_drawn: false }
+    pub fn new() -> Words {
+        Words { seed: 0, children: HashMap::new(), disordered: 0, is_drawn: false }
     }
 
     /// Adds a word, before the first is replaced.
@@ -73,8 +73,10 @@ impl Words {
         }
     }
 
-    /// Draws the replacements. Gives how many words gave up their order among their neighbours.
-    pub fn draw(&mut self) -> u64 {
+    /// Draws the replacements, once more where they were drawn with another seed. Gives how many words gave up their order among their
+    /// neighbours.
+    pub fn draw(&mut self, seed: u64) -> u64 {
+        (self.seed, self.disordered) = (seed, 0);
         let mut edges = Edges(self.children.keys().copied().collect());
         edges.0.sort_unstable();
         for of_node in edges.0.chunk_by(|(a, _), (b, _)| a == b) {
@@ -221,8 +223,8 @@ const BLOB_DEPTH: usize = 16;
 
 impl Blobs {
     /// None yet.
-    pub fn new(seed: u64) -> Blobs {
-        Blobs { seed, children: HashMap::new() }
+    pub fn new() -> Blobs {
+        Blobs { seed: 0, children: HashMap::new() }
     }
 
     /// Adds a blob, before the first is replaced.
@@ -235,7 +237,8 @@ impl Blobs {
     }
 
     /// Draws the replacements.
-    pub fn draw(&mut self) {
+    pub fn draw(&mut self, seed: u64) {
+        self.seed = seed;
         let all: Vec<u8> = (0..=255).collect();
         let mut edges: Vec<(u32, u8)> = self.children.keys().copied().collect();
         edges.sort_unstable();
@@ -288,9 +291,9 @@ mod tests {
         fn words_keep_length_classes_equality_order_and_beginnings(
             words in prop::collection::vec("[a-fA-F0-9äöß]{1,9}", 1..80), seed: u64,
         ) {
-            let mut tree = Words::new(seed);
+            let mut tree = Words::new();
             words.iter().for_each(|word| tree.add(word));
-            let disordered = tree.draw();
+            let disordered = tree.draw(seed);
             let replaced: Vec<String> = words
                 .iter()
                 .map(|word| {
@@ -322,9 +325,9 @@ mod tests {
 
         #[test]
         fn blobs_keep_length_equality_and_order(blobs in prop::collection::vec(prop::collection::vec(0..6_u8, 0..12), 1..40), seed: u64) {
-            let mut tree = Blobs::new(seed);
+            let mut tree = Blobs::new();
             blobs.iter().for_each(|blob| tree.add(blob));
-            tree.draw();
+            tree.draw(seed);
             let mut replaced = blobs.clone();
             replaced.iter_mut().for_each(|blob| tree.replace(blob));
             for (a, x) in blobs.iter().zip(&replaced) {
@@ -337,10 +340,10 @@ mod tests {
 
     #[test]
     fn where_all_letters_occur_a_long_word_still_changes() {
-        let mut tree = Words::new(1);
+        let mut tree = Words::new();
         let words: Vec<String> = (0..1000).map(|number| format!("{number:03}")).collect();
         words.iter().for_each(|word| tree.add(word));
-        assert_eq!(tree.draw(), 1000, "there is no other way");
+        assert_eq!(tree.draw(1), 1000, "there is no other way");
         for word in &words {
             let mut out = String::new();
             tree.replace(word, &mut out);

@@ -3,7 +3,7 @@
 use fathom_output::tell;
 use std::hash::{BuildHasher, RandomState};
 
-use fathom_trace::anonymise::anonymise;
+use fathom_trace::anonymise::{Wish, anonymise};
 
 use crate::cli::TraceAnonymise;
 use crate::outcome::Outcome;
@@ -13,12 +13,20 @@ pub fn run(asked: &TraceAnonymise) -> super::super::Result {
     super::super::check_output("--out", &asked.out, &[&asked.file])?;
     // The operating system's random numbers, of which the standard library makes the keys of its hash tables.
     let seed = asked.seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
-    let done = anonymise(&asked.file, &asked.out, seed).map_err(super::asked_or_failed)?;
+    let wish = Wish { seed, allow_differences: asked.allow_differences };
+    let done = anonymise(&asked.file, &asked.out, &wish).map_err(super::asked_or_failed)?;
     tell!("fathom: {}: {} events", asked.out.display(), done.events);
     if done.disordered > 0 {
         tell!(
             "warning: {} words gave up their order among their nearest neighbours, because all words of their kind occur",
             done.disordered
+        );
+    }
+    if done.different > 0 {
+        tell!(
+            "warning: it does not do what the original does: {} calls or databases differ:\n  {}",
+            done.different,
+            done.differences.join("\n  ")
         );
     }
     tell!("Numbers and the names of tables and columns are as they were: look whether they tell anything.");

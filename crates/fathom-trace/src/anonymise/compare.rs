@@ -1,0 +1,233 @@
+//! Two traces held against each other, call by call: what each statement returned, changed and how it was planned.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Seek, Write};
+use std::path::Path;
+
+use super::flow::findings;
+use super::meaning::Learnt;
+use super::names::Schema;
+use super::play::{Done, Watch, words};
+use crate::confine::Confined;
+use crate::error::TraceError;
+use crate::model::Value;
+use crate::sql::Verb;
+
+/// Bytes of a call in the file between the two plays.
+const DONE_BYTES: usize = 32;
+
+/// Differences that are told.
+const TOLD_MAX: usize = 20;
+
+/// Pages may differ by one in this many.
+const PAGES_PART: u64 = 50;
+
+fn encode(done: &Done) -> [u8; DONE_BYTES] {
+    let mut bytes = [0; DONE_BYTES];
+    bytes[..4].copy_from_slice(&done.statement.to_le_bytes());
+    bytes[4..8].copy_from_slice(&done.code.to_le_bytes());
+    bytes[8..16].copy_from_slice(&done.rows.to_le_bytes());
+    bytes[16..24].copy_from_slice(&done.changes.to_le_bytes());
+    bytes[24..].copy_from_slice(&done.plan.to_le_bytes());
+    bytes
+}
+
+fn decode(bytes: &[u8; DONE_BYTES]) -> Done {
+    let four = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+    let eight = |at: usize| {
+        let (low, high) = (u32::from_le_bytes(four(at)), u32::from_le_bytes(four(at + 4)));
+        u64::from(high) << 32 | u64::from(low)
+    };
+    Done {
+        statement: u32::from_le_bytes(four(0)),
+        code: i32::from_le_bytes(four(4)),
+        rows: eight(8),
+        changes: eight(16),
+        plan: eight(24),
+    }
+}
+
+/// Looks on while the original is played: keeps what came of each call, and learns what is done with its texts.
+pub struct Original {
+    calls: BufWriter<File>,
+    learnt: Learnt,
+    /// Schemas of connections, by their addresses, as long as no schema changes.
+    schemas: HashMap<usize, Schema>,
+    /// Statements that were looked at since.
+    looked_at: HashSet<(usize, u32)>,
+}
+
+impl Original {
+    /// Before the first call.
+    ///
+    /// # Errors
+    /// No room for temporary files.
+    pub fn new() -> Result<Original, TraceError> {
+        Ok(Original {
+            calls: BufWriter::new(temporary()?),
+            learnt: Learnt::default(),
+            schemas: HashMap::new(),
+            looked_at: HashSet::new(),
+        })
+    }
+
+    fn schema_of(&mut self, connection: &Confined) -> &Schema {
+        let names = &mut self.learnt.meanings.names;
+        self.schemas.entry(address(connection)).or_insert_with(|| {
+            let schema = Schema::of(connection).unwrap_or_default();
+            names.extend(schema.names.iter().cloned());
+            schema
+        })
+    }
+
+    /// What came of each call, and what was learnt.
+    ///
+    /// # Errors
+    /// A full disk.
+    pub fn end(self) -> Result<(File, Learnt), TraceError> {
+        let file = self.calls.into_inner().map_err(|error| temporary_error(error.into_error()))?;
+        Ok((file, self.learnt))
+    }
+}
+
+fn address(connection: &Confined) -> usize {
+    // SAFETY: the handle is only looked at as a number.
+    unsafe { connection.handle() }.addr()
+}
+
+fn temporary() -> Result<File, TraceError> {
+    tempfile::tempfile().map_err(temporary_error)
+}
+
+fn temporary_error(error: std::io::Error) -> TraceError {
+    TraceError::io(&std::env::temp_dir())(error)
+}
+
+impl Watch for Original {
+    fn schema(&mut self, _: &Confined) {
+        self.schemas.clear();
+        self.looked_at.clear();
+    }
+
+    fn statement(&mut self, connection: &Confined, statement: u32, sql: &str) {
+        let asks = match Verb::of(sql) {
+            Verb::Select | Verb::Insert | Verb::Update | Verb::Delete | Verb::Other => true,
+            // CREATE TABLE … AS SELECT.
+            Verb::Schema => sql.to_ascii_lowercase().contains("select"),
+            _ => false,
+        };
+        if asks && self.looked_at.insert((address(connection), statement)) {
+            let roots = self.schema_of(connection).roots.clone();
+            connection.begin_statement();
+            let found = findings(connection, sql, &roots);
+            self.learnt.add(connection, statement, found);
+        }
+    }
+
+    fn bound(&mut self, statement: u32, index: u32, value: &Value) {
+        if let Value::Text(text) = value {
+            self.learnt.bound(statement, index, text);
+        }
+    }
+
+    fn done(&mut self, done: Done) -> Result<(), TraceError> {
+        self.calls.write_all(&encode(&done)).map_err(temporary_error)
+    }
+
+    fn closed(&mut self, connection: &Confined) {
+        self.schema_of(connection);
+        self.learnt.read_again(connection);
+        self.schemas.remove(&address(connection));
+        self.looked_at.retain(|(it, _)| *it != address(connection));
+    }
+}
+
+/// What is different.
+#[derive(Clone, Debug, Default)]
+pub struct Differences {
+    /// How many calls and databases differ.
+    pub count: u64,
+    /// The first of them, of each statement one: number and what differs.
+    pub told: BTreeMap<u32, String>,
+    /// Databases whose pages differ.
+    pub pages: Vec<String>,
+}
+
+/// Looks on while the anonymous trace is played.
+pub struct Anonymous {
+    calls: BufReader<File>,
+    number: u64,
+    differences: Differences,
+}
+
+impl Anonymous {
+    /// With what came of the original's calls.
+    ///
+    /// # Errors
+    /// A temporary file that cannot be read.
+    pub fn new(calls: &File) -> Result<Anonymous, TraceError> {
+        let mut calls = calls.try_clone().map_err(temporary_error)?;
+        calls.rewind().map_err(temporary_error)?;
+        Ok(Anonymous { calls: BufReader::new(calls), number: 0, differences: Differences::default() })
+    }
+
+    /// What was different, with the pages before and now.
+    pub fn end(mut self, was: &[(String, u64)], is: &[(String, u64)]) -> Differences {
+        for ((name, was), (_, is)) in was.iter().zip(is) {
+            if is.abs_diff(*was) > (was / PAGES_PART).max(1) {
+                self.differences.count += 1;
+                self.differences.pages.push(format!("{name} has {is} pages instead of {was}"));
+            }
+        }
+        self.differences
+    }
+}
+
+impl Watch for Anonymous {
+    fn schema(&mut self, _: &Confined) {}
+    fn statement(&mut self, _: &Confined, _: u32, _: &str) {}
+    fn bound(&mut self, _: u32, _: u32, _: &Value) {}
+    fn closed(&mut self, _: &Confined) {}
+
+    fn done(&mut self, is: Done) -> Result<(), TraceError> {
+        self.number += 1;
+        let mut bytes = [0; DONE_BYTES];
+        self.calls.read_exact(&mut bytes).map_err(temporary_error)?;
+        let was = decode(&bytes);
+        if was == is {
+            return Ok(());
+        }
+        self.differences.count += 1;
+        if self.differences.told.len() < TOLD_MAX {
+            let said = |code: i32| format!("{} ({code})", words(code));
+            let what = if was.code != is.code {
+                format!("ends with {} instead of {}", said(is.code), said(was.code))
+            } else if was.rows != is.rows {
+                format!("returns {} rows instead of {}", is.rows, was.rows)
+            } else if was.changes != is.changes {
+                format!("changes {} rows instead of {}", is.changes, was.changes)
+            } else {
+                "has another plan".to_owned()
+            };
+            self.differences.told.entry(was.statement).or_insert(what);
+        }
+        Ok(())
+    }
+}
+
+/// The texts of statements of a trace.
+///
+/// # Errors
+/// A trace that is damaged.
+pub fn statements(trace: &Path, wanted: &HashSet<u32>) -> Result<HashMap<u32, String>, TraceError> {
+    let mut texts = HashMap::new();
+    for record in crate::format::Reader::open(trace)? {
+        if let crate::model::Record::Statement(statement) = record?
+            && wanted.contains(&statement.id)
+        {
+            texts.insert(statement.id, statement.sql);
+        }
+    }
+    Ok(texts)
+}
