@@ -592,6 +592,9 @@ pub struct TraceAnonymise {
     /// The same seed gives the same trace; who knows it and the original can tell which word became which [default: random]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Replace whole numbers as well, in their order: ids name people. Those stay that something is calculated from, and those below 1000
+    #[arg(long)]
+    pub numbers: bool,
     /// Write it although statements return or change other rows than in the original, and tell which
     #[arg(long)]
     pub allow_differences: bool,

@@ -59,24 +59,25 @@ pub struct Original {
 }
 
 impl Original {
-    /// Before the first call.
+    /// Before the first call; whether it is asked which numbers something is calculated from.
     ///
     /// # Errors
     /// No room for temporary files.
-    pub fn new() -> Result<Original, TraceError> {
+    pub fn new(with_numbers: bool) -> Result<Original, TraceError> {
         Ok(Original {
             calls: BufWriter::new(temporary()?),
-            learnt: Learnt::default(),
+            learnt: Learnt::new(with_numbers),
             schemas: HashMap::new(),
             looked_at: HashSet::new(),
         })
     }
 
     fn schema_of(&mut self, connection: &Confined) -> &Schema {
-        let names = &mut self.learnt.meanings.names;
+        let meanings = &mut self.learnt.meanings;
         self.schemas.entry(address(connection)).or_insert_with(|| {
             let schema = Schema::of(connection).unwrap_or_default();
-            names.extend(schema.names.iter().cloned());
+            meanings.names.extend(schema.names.iter().cloned());
+            meanings.keep_dates |= schema.has_dates;
             schema
         })
     }
@@ -126,8 +127,10 @@ impl Watch for Original {
     }
 
     fn bound(&mut self, statement: u32, index: u32, value: &Value) {
-        if let Value::Text(text) = value {
-            self.learnt.bound(statement, index, text);
+        match value {
+            Value::Text(text) => self.learnt.bound(statement, index, text),
+            Value::Integer(number) => self.learnt.bound_number(statement, index, *number),
+            _ => {}
         }
     }
 

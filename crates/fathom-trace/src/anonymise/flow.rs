@@ -12,6 +12,8 @@ use std::rc::Rc;
 
 use rusqlite::Connection;
 
+use crate::sql::{TokenKind, tokens};
+
 /// What a register may hold.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
@@ -23,8 +25,16 @@ pub enum Source {
     Column(Rc<str>, Rc<str>),
     /// A number.
     Number,
+    /// A whole number that the statement or SQLite itself writes.
+    Constant(i64),
+    /// A column of numbers: table and name.
+    Numbers(Rc<str>, Rc<str>),
+    /// The rowids of a table.
+    Rowids(Rc<str>),
     /// What a function said that does not follow from the words of a text: `typeof`, `strftime` …
     Said,
+    /// What was calculated from numbers.
+    Calculated,
 }
 
 /// What is done with a text.
@@ -44,8 +54,12 @@ pub enum Use {
     Digits,
     /// It is looked for within texts.
     Within,
+    /// It is looked for within texts, as a part of a pattern that is put together.
+    Needle,
     /// It is a pattern of GLOB.
     Glob,
+    /// Something is calculated from it where it is a number.
+    Sum,
 }
 
 /// A text and what is done with it.
@@ -54,6 +68,8 @@ pub type Finding = (Source, Use);
 /// Where a cursor reads.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
+    /// The table.
+    pub table: Rc<str>,
     /// What each of its columns is, by place.
     pub sources: Vec<Option<Source>>,
 }
@@ -126,6 +142,7 @@ fn add_columns(known: &mut Vec<Labels>, columns: &[Labels]) -> bool {
 pub fn findings(connection: &Connection, sql: &str, roots: &Roots) -> BTreeSet<Finding> {
     let mut found = BTreeSet::new();
     let Ok(ops) = listing(connection, sql) else { return found };
+    let written = arguments_written(sql);
     // The programs of triggers stand behind the statement's own; each begins with address 0.
     let mut rest = &ops[..];
     while let Some(length) = rest
@@ -137,8 +154,15 @@ pub fn findings(connection: &Connection, sql: &str, roots: &Roots) -> BTreeSet<F
     {
         let (program, after) = rest.split_at(length);
         let program: Vec<&Op> = program.iter().map(|(_, op)| op).collect();
-        Walk { program: &program, roots, found: &mut found, cursors: HashMap::new(), held: HashMap::new() }
-            .run();
+        Walk {
+            program: &program,
+            roots,
+            found: &mut found,
+            cursors: HashMap::new(),
+            held: HashMap::new(),
+            written: &written,
+        }
+        .run();
         rest = after;
     }
     found
@@ -171,6 +195,35 @@ fn listing(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<(i64, Op)
     rows.collect()
 }
 
+/// Arguments of a function that are looked at where nobody says how many it has.
+const ARGUMENTS_MAX: i64 = 16;
+
+/// The most arguments that a statement gives to each function that it calls, by name in lower case.
+fn arguments_written(sql: &str) -> HashMap<String, i64> {
+    let mut most: HashMap<String, i64> = HashMap::new();
+    // Of each open bracket: whose it is, and its arguments so far.
+    let mut open: Vec<(Option<String>, i64)> = Vec::new();
+    let mut before: Option<String> = None;
+    for token in tokens(sql).filter(|token| !token.is_blank()) {
+        let is_end = token.text == ")";
+        if let Some((_, count)) = open.last_mut() {
+            *count += i64::from(token.text == "," || (*count == 0 && !is_end));
+        }
+        match token.text {
+            "(" => open.push((before.take(), 0)),
+            ")" => {
+                if let Some((Some(name), count)) = open.pop() {
+                    let known = most.entry(name).or_default();
+                    *known = count.max(*known);
+                }
+            }
+            _ => {}
+        }
+        before = (token.kind == TokenKind::Word).then(|| token.text.to_ascii_lowercase());
+    }
+    most
+}
+
 /// The walk through one program. Of a co-routine the registers are seen where it yields, because its caller runs on from there.
 struct Walk<'a> {
     program: &'a [&'a Op],
@@ -180,6 +233,8 @@ struct Walk<'a> {
     cursors: HashMap<i64, Rc<Columns>>,
     /// What was written into the temporary table of a cursor.
     held: HashMap<i64, Vec<Labels>>,
+    /// How many arguments the statement gives to functions.
+    written: &'a HashMap<String, i64>,
 }
 
 /// States that a walk looks at, at most, as a multiple of the program's length: labels are few, so it ends long before.
@@ -250,6 +305,14 @@ impl Walk<'_> {
         self.found.extend(labels.iter().filter(|it| is_text(it)).map(|it| (it.clone(), use_)));
     }
 
+    /// Numbers that something is made of.
+    fn find_numbers(&mut self, labels: &Labels) {
+        let numbers = labels.iter().filter(|it| {
+            matches!(it, Source::Constant(_) | Source::Numbers(..) | Source::Rowids(_) | Source::Parameter(_))
+        });
+        self.found.extend(numbers.map(|it| (it.clone(), Use::Sum)));
+    }
+
     fn step(&mut self, op: &Op, state: &mut State) {
         let Op { code, p1, p2, p3, p4, p5 } = op;
         let (p1, p2, p3) = (*p1, *p2, *p3);
@@ -258,9 +321,23 @@ impl Walk<'_> {
             "Variable" => {
                 state.set(p2, Labels::from([Source::Parameter(u32::try_from(p1).unwrap_or(0))]));
             }
-            "Integer" | "Int64" | "Real" | "Rowid" | "IdxRowid" | "NewRowid" | "Count" | "Sequence" => {
-                state.set(p2, Labels::from([Source::Number]));
+            "Integer" => state.set(p2, Labels::from([Source::Number, Source::Constant(p1)])),
+            "Int64" => {
+                let number = p4.parse().ok().map(Source::Constant);
+                state.set(p2, number.into_iter().chain([Source::Number]).collect());
             }
+            "Rowid" | "IdxRowid" | "NewRowid" => {
+                let rowids = self.cursors.get(&p1).map(|columns| Source::Rowids(Rc::clone(&columns.table)));
+                let labels: Labels = rowids.into_iter().chain([Source::Number]).collect();
+                // What SQLite gives follows from what it gave before. Where the statement names one, it gives one for NULL only.
+                let is_given = state.get(p2).iter().any(|it| is_text(it) && !matches!(it, Source::Rowids(_)));
+                if code == "NewRowid" && !is_given {
+                    self.find(&labels, Use::Calculated);
+                }
+                state.set(p2, labels);
+            }
+            "Real" => state.set(p2, Labels::from([Source::Number])),
+            "Count" | "Sequence" => state.set(p2, Labels::from([Source::Number, Source::Calculated])),
             "Null" | "SoftNull" | "Blob" | "Once" => {}
             "OpenRead" | "OpenWrite" | "ReopenIdx" => {
                 let columns = self.roots.get(&(p3, p2)).cloned().unwrap_or_default();
@@ -272,7 +349,11 @@ impl Walk<'_> {
             "Column" => {
                 let place = usize::try_from(p2).unwrap_or(usize::MAX);
                 let labels = match self.cursors.get(&p1) {
-                    Some(columns) => columns.sources.get(place).cloned().flatten().into_iter().collect(),
+                    Some(columns) => {
+                        let source = columns.sources.get(place).cloned().flatten();
+                        let is_number = matches!(source, Some(Source::Numbers(..)));
+                        source.into_iter().chain(is_number.then_some(Source::Number)).collect()
+                    }
                     None => self.held.get(&p1).and_then(|held| held.get(place)).cloned().unwrap_or_default(),
                 };
                 state.set(p3, labels);
@@ -324,6 +405,9 @@ impl Walk<'_> {
                 }
             }
             "MustBeInt" => self.find(&state.get(p1), Use::Number),
+            "DecrJumpZero" | "IfPos" | "IfNotZero" | "OffsetLimit" | "AddImm" => {
+                self.find(&state.get(p1), Use::Calculated);
+            }
             "Cast" => {
                 // SQLITE_AFF_NUMERIC and what follows it.
                 if p2 >= 0x43 {
@@ -335,22 +419,30 @@ impl Walk<'_> {
             | "ShiftRight" => {
                 self.find(&state.get(p1), Use::Calculated);
                 self.find(&state.get(p2), Use::Calculated);
-                state.set(p3, Labels::from([Source::Number]));
+                state.set(p3, Labels::from([Source::Number, Source::Calculated]));
             }
             "Concat" => {
                 // `'k' || 42` is a word of which neither side is one.
                 let (left, right) = (state.get(p1), state.get(p2));
                 let says =
                     |labels: &Labels| labels.contains(&Source::Number) || labels.contains(&Source::Said);
+                self.find_numbers(&left);
+                self.find_numbers(&right);
                 if says(&left) || says(&right) {
                     self.find(&only_written(&left), Use::Word);
                     self.find(&only_written(&right), Use::Word);
                     state.set(p3, Labels::from([Source::Said]));
                 } else {
-                    state.set(p3, Labels::new());
+                    state.set(p3, left.union(&right).cloned().collect());
                 }
             }
             "Function" | "PureFunc" => self.function(p4, p2, p3, state),
+            "AggFinal" | "AggValue" => {
+                let is_chosen = p4.starts_with("min(") || p4.starts_with("max(");
+                let labels =
+                    [Source::Number, Source::Calculated].into_iter().filter(|_| !is_chosen).collect();
+                state.set(if code == "AggFinal" { p1 } else { p3 }, labels);
+            }
             "AggStep" | "AggStep1" | "AggInverse" => {
                 if ["sum(", "avg(", "total("].iter().any(|name| p4.starts_with(name)) {
                     self.find(&state.get(p2), Use::Calculated);
@@ -359,11 +451,13 @@ impl Walk<'_> {
             "VFilter" => {
                 // Two registers, the plan and the number of arguments, then the arguments.
                 for register in self.arguments_of_filter(p3, state) {
+                    self.find_numbers(&state.get(register));
                     self.find(&state.get(register), Use::Match);
                 }
             }
             "VUpdate" => {
-                for more in 2..p2 {
+                for more in 0..p2 {
+                    self.find_numbers(&state.get(p3 + more));
                     self.find(&only_written(&state.get(p3 + more)), Use::Match);
                 }
             }
@@ -376,7 +470,6 @@ impl Walk<'_> {
 
     /// Registers of a virtual table's arguments: those set before it, for their number stands in a register.
     fn arguments_of_filter(&self, first: i64, state: &State) -> Vec<i64> {
-        const ARGUMENTS_MAX: i64 = 16;
         (2..2 + ARGUMENTS_MAX)
             .map(|more| first + more)
             .take_while(|register| state.registers.contains_key(register))
@@ -397,6 +490,9 @@ impl Walk<'_> {
         for (one, other) in [(left, right), (right, left)] {
             if one.contains(&Source::Said) {
                 self.find(&only_written(other), Use::Word);
+            }
+            if one.contains(&Source::Said) || one.contains(&Source::Calculated) {
+                self.find_numbers(other);
             }
         }
     }
@@ -449,13 +545,21 @@ impl Walk<'_> {
         ];
         let (name, count) = name.split_once('(').unwrap_or((name, "0"));
         let count: i64 = count.trim_end_matches(')').parse().unwrap_or(-1);
-        // Of a function with any number of arguments the number is not listed: those that are set.
+        // Of a function with any number of arguments the number is not listed: those that are set, as many as the statement gives it, where it
+        // is the statement and no view or trigger that calls it.
         let registers: Vec<i64> = match count {
             0.. => (first..first + count).collect(),
-            _ => (first..first + 16).take_while(|it| state.registers.contains_key(it)).collect(),
+            _ => {
+                let most = self.written.get(name).copied().unwrap_or(ARGUMENTS_MAX);
+                (first..first + most).take_while(|it| state.registers.contains_key(it)).collect()
+            }
         };
         let arguments: Vec<Labels> = registers.iter().map(|register| state.get(*register)).collect();
         let mut result = Labels::new();
+        if !PASSES.contains(&name) || name.starts_with("substr") {
+            // Whatever it says of a number, it would say another thing of another one.
+            arguments.iter().for_each(|labels| self.find_numbers(labels));
+        }
         if DATES.contains(&name) {
             // Behind the arguments stand registers of others: only the first ones can be columns of dates.
             let dates = if name == "strftime" { 2 } else { 1 };
@@ -481,11 +585,16 @@ impl Walk<'_> {
                 if text.contains(&Source::Said) {
                     self.find(&only_written(pattern), Use::Word);
                 }
-                self.find(&only_written(pattern), if name == "glob" { Use::Glob } else { Use::Within });
+                let use_ = match (name, pattern.len()) {
+                    ("glob", _) => Use::Glob,
+                    (_, 1) => Use::Within,
+                    _ => Use::Needle,
+                };
+                self.find(&only_written(pattern), use_);
             }
             result.insert(Source::Number);
         } else if ["instr", "replace"].contains(&name) {
-            arguments.iter().skip(1).take(1).for_each(|labels| self.find(&only_written(labels), Use::Within));
+            arguments.iter().skip(1).take(1).for_each(|labels| self.find(&only_written(labels), Use::Needle));
             if name == "instr" {
                 result.insert(Source::Number);
             }
@@ -493,7 +602,7 @@ impl Walk<'_> {
             if ["abs", "round", "sign"].contains(&name) {
                 arguments.iter().for_each(|labels| self.find(labels, Use::Calculated));
             }
-            result.insert(Source::Number);
+            result.extend([Source::Number, Source::Calculated]);
         }
         state.set(out, result);
     }
@@ -505,7 +614,7 @@ fn only_written(labels: &Labels) -> Labels {
 }
 
 fn is_text(source: &Source) -> bool {
-    matches!(source, Source::Literal(_) | Source::Parameter(_) | Source::Column(..))
+    !matches!(source, Source::Number | Source::Said | Source::Calculated)
 }
 
 /// Instructions that may go on at their second operand.
@@ -586,6 +695,13 @@ mod tests {
                 Source::Column(table, column) => format!("{table}.{column} {use_:?}"),
                 other => format!("{other:?} {use_:?}"),
             })
+            // Of numbers: see below.
+            .filter(|it| {
+                it.starts_with('\'')
+                    || it.starts_with("s.")
+                    || it.starts_with("c.")
+                    || (it.starts_with('?') && !it.ends_with("Sum"))
+            })
             .collect()
     }
 
@@ -607,7 +723,10 @@ mod tests {
             ("SELECT 1 FROM s WHERE '14' = +ts", &[]),
             ("SELECT 1 FROM s WHERE body = '14' OR any = '15'", &[]),
             ("SELECT 1 FROM s WHERE _id = '14'", &["'14' Number"]),
-            ("SELECT 1 FROM s WHERE _id > '14' ORDER BY body LIMIT '3'", &["'14' Number", "'3' Number"]),
+            (
+                "SELECT 1 FROM s WHERE _id > '14' ORDER BY body LIMIT '3'",
+                &["'14' Number", "'3' Number", "'3' Calculated"],
+            ),
             ("SELECT 1 FROM s WHERE corpus = ?2 AND body = ?1", &["?2 Number"]),
             ("SELECT 1 FROM s WHERE ts BETWEEN '1' AND ?", &["'1' Number", "?1 Number"]),
             (
@@ -640,6 +759,53 @@ mod tests {
     }
 
     #[test]
+    fn arguments_are_counted() {
+        let counts = arguments_written(
+            "SELECT f(), F(1, (2), g(3, 4, h(5))), x IN (1, 2) FROM t WHERE f ('a,b', \"c(\")",
+        );
+        let of = |name: &str| counts.get(name).copied();
+        assert_eq!(
+            (of("f"), of("g"), of("h"), of("in"), of("t")),
+            (Some(3), Some(3), Some(1), Some(2), None)
+        );
+    }
+
+    #[test]
+    fn numbers_that_something_is_made_of_are_found() {
+        let connection = Connection::open_in_memory().expect("opens");
+        connection.execute_batch(SCHEMA).expect("made");
+        let known = Schema::of(&connection).expect("read");
+        let mut wrong = Vec::new();
+        for (sql, expected) in [
+            ("SELECT 1 FROM s WHERE corpus = 5000 AND ts > ?1 ORDER BY ts", &[][..]),
+            ("SELECT 1 FROM s WHERE ts + 5000 > ?1", &["5000", "?1", "s.ts"]),
+            ("SELECT 1 FROM s LIMIT 5000", &["5000"]),
+            ("UPDATE s SET ts = 7000 WHERE ts - corpus > 5000", &["5000", "s.corpus", "s.ts"]),
+            ("SELECT 1 FROM s GROUP BY body HAVING sum(ts) > 5000 AND max(ts) > 6000", &["5000", "s.ts"]),
+            ("SELECT 1 FROM s WHERE length(body) < 5000 AND corpus < 7000", &["5000"]),
+            ("SELECT 1 FROM s WHERE date(ts, 'unixepoch') > '2015-01-01'", &["s.ts"]),
+            ("INSERT INTO s(corpus) VALUES (5000)", &["c.n", "rowid of s"]),
+            ("INSERT INTO s(_id, corpus) VALUES (5000, ?)", &["c.n"]),
+        ] {
+            let uses = [Use::Calculated, Use::Sum, Use::Date];
+            let of = |(source, use_): Finding| match source {
+                _ if !uses.contains(&use_) => None,
+                // What SQLite itself writes into its programs is small.
+                Source::Constant(number) if number >= 1000 => Some(number.to_string()),
+                Source::Numbers(table, column) => Some(format!("{table}.{column}")),
+                Source::Rowids(table) => Some(format!("rowid of {table}")),
+                Source::Parameter(number) => Some(format!("?{number}")),
+                _ => None,
+            };
+            let found: BTreeSet<String> =
+                findings(&connection, sql, &known.roots).into_iter().filter_map(of).collect();
+            let found: Vec<String> = found.into_iter().collect();
+            wrong.extend((found != expected).then_some((sql, found)));
+        }
+        assert_eq!(wrong, []);
+    }
+
+    #[test]
     fn what_functions_make_of_a_text_is_found() {
         let mut wrong = Vec::new();
         for (sql, expected) in [
@@ -650,17 +816,18 @@ mod tests {
             ),
             (
                 "SELECT 1 FROM s WHERE strftime('%Y', body) = '2015'",
-                &["'%Y' Date", "'2015' Date", "'2015' Word", "s.body Date"],
+                &["'%Y' Date", "'2015' Word", "s.body Date"],
             ),
             ("SELECT 1 FROM s WHERE body > date('now', '-1 day')", &["'-1 day' Date", "'now' Date"]),
-            ("SELECT printf('%05d', '7'), body || 'x' FROM s", &["'%05d' Word", "'7' Number", "'x' Number"]),
+            ("SELECT printf('%05d', '7'), body || 'x' FROM s", &["'%05d' Word", "'7' Number"]),
             (
                 "SELECT 1 FROM s WHERE corpus LIKE '1%' AND body LIKE '%mid%'",
                 &["'%mid%' Within", "'1%' Digits", "'1%' Within"],
             ),
             ("SELECT rowid FROM f WHERE f MATCH 'tea AND ro*'", &["'tea AND ro*' Match"]),
             ("INSERT INTO f(f) VALUES ('optimize')", &["'optimize' Match"]),
-            ("SELECT 1 FROM s WHERE instr(body, 'mid') > 0", &["'mid' Within"]),
+            ("SELECT 1 FROM s WHERE instr(body, 'mid') > 0", &["'mid' Needle"]),
+            ("SELECT 1 FROM s WHERE body LIKE '%' || ?1 || '%'", &["'%' Needle", "?1 Needle"]),
             ("SELECT 1 FROM s WHERE lower(body) = 'x' AND coalesce(any, 'y') = 'z'", &[]),
         ] {
             wrong.extend((all(SCHEMA, sql) != expected).then(|| (sql, all(SCHEMA, sql))));

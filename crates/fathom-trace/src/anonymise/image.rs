@@ -20,6 +20,8 @@ pub trait Visitor {
     fn text(&mut self, text: &[u8]) -> Option<Vec<u8>>;
     /// A blob.
     fn blob(&mut self, blob: &[u8]) -> Option<Vec<u8>>;
+    /// A whole number, and whether it must stay. What is given back is stored in as many bytes, or nothing is changed.
+    fn number(&mut self, number: i64, stays: bool) -> Option<i64>;
     /// The SQL of a table, index, view or trigger.
     fn sql(&mut self, sql: &str) -> Option<String>;
 }
@@ -31,6 +33,8 @@ enum Content {
     Plain,
     /// Names and numbers of `sqlite_stat1` and `sqlite_sequence`, and what virtual tables keep for themselves: no texts of an application.
     Own,
+    /// A virtual table's texts and rowids: the rowids stand in its index, too.
+    Carried,
     /// `sqlite_stat4`, whose last column holds records of indexes.
     Samples,
 }
@@ -54,6 +58,36 @@ pub struct Image<'a> {
 enum Endian {
     Little,
     Big,
+}
+
+/// A whole number of a record, replaced where it stands; whether it was.
+fn number_in(bytes: &mut [u8], stays: bool, visitor: &mut dyn Visitor) -> bool {
+    // Two's complement, the first byte with the sign.
+    let first = i64::from(bytes[0].cast_signed());
+    let number = bytes[1..].iter().fold(first, |sum, byte| sum << 8 | i64::from(*byte));
+    let Some(replaced) = visitor.number(number, stays).filter(|it| !stays && *it != number) else {
+        return false;
+    };
+    let all = replaced.to_be_bytes();
+    let (before, after) = all.split_at(all.len() - bytes.len());
+    let sign = if after[0] & 0x80 == 0 { 0 } else { 0xff };
+    let fits = before.iter().all(|byte| *byte == sign);
+    if fits {
+        bytes.copy_from_slice(after);
+    }
+    fits
+}
+
+/// A number as SQLite writes it into a page, seven bits a byte, the ninth byte whole.
+fn varint_bytes(number: u64) -> Vec<u8> {
+    if number >> 56 != 0 {
+        let mut bytes: Vec<u8> =
+            (0..8).map(|at| 0x80 | (number >> (8 + 7 * (7 - at))) as u8 & 0x7f | 0x80).collect();
+        bytes.push(number as u8);
+        return bytes;
+    }
+    let length = ((64 - number.leading_zeros()).div_ceil(7)).max(1);
+    (0..length).rev().map(|at| ((number >> (7 * at)) as u8 & 0x7f) | if at > 0 { 0x80 } else { 0 }).collect()
 }
 
 /// What the schema names.
@@ -126,8 +160,13 @@ impl<'a> Image<'a> {
             return Err(TraceError::refused(self.path.display(), problem));
         }
         for (root, content, name) in found.roots {
-            let is_own = found.virtuals.iter().any(|it| it.has_own(&name));
-            let content = if is_own { Content::Own } else { content };
+            let content = if found.virtuals.iter().any(|it| it.has_own(&name)) {
+                Content::Own
+            } else if found.virtuals.iter().any(|it| it.carries(&name)) {
+                Content::Carried
+            } else {
+                content
+            };
             self.tree(root, content, visitor, &mut Found::default())?;
         }
         self.virtuals = found.virtuals;
@@ -229,13 +268,16 @@ impl<'a> Image<'a> {
             position += 4;
         }
         if kind == 5 {
-            let (_, length) = varint(page, position).ok_or_else(|| short(self))?;
+            let (key, length) = varint(page, position).ok_or_else(|| short(self))?;
+            self.rowid(page, position, key, content, visitor);
             return Ok(position + length);
         }
         let (payload_bytes, length) = varint(page, position).ok_or_else(|| short(self))?;
         position += length;
         if kind == 13 {
-            position += varint(page, position).ok_or_else(|| short(self))?.1;
+            let (key, length) = varint(page, position).ok_or_else(|| short(self))?;
+            self.rowid(page, position, key, content, visitor);
+            position += length;
         }
         let payload_bytes = usize::try_from(payload_bytes).ok().filter(|bytes| *bytes <= i32::MAX as usize);
         let payload_bytes = payload_bytes.ok_or_else(|| short(self))?;
@@ -257,6 +299,22 @@ impl<'a> Image<'a> {
             self.store(page, &payload)?;
         }
         Ok(end)
+    }
+
+    /// A rowid, which is replaced where it stands.
+    fn rowid(&self, page: &mut [u8], at: usize, key: u64, content: Content, visitor: &mut dyn Visitor) {
+        if matches!(content, Content::Schema | Content::Samples) {
+            return;
+        }
+        let stays = matches!(content, Content::Own | Content::Carried);
+        let Some(replaced) = visitor.number(key.cast_signed(), stays).filter(|_| self.writes && !stays)
+        else {
+            return;
+        };
+        let (was, is) = (varint_bytes(key), varint_bytes(replaced.cast_unsigned()));
+        if was.len() == is.len() {
+            page[at..at + is.len()].copy_from_slice(&is);
+        }
     }
 
     /// Bytes of a payload that stand in its cell.
@@ -346,6 +404,10 @@ impl<'a> Image<'a> {
             return self.schema(bytes, changed, &fields, visitor, found, page);
         }
         for (number, (kind, from, to)) in fields.iter().copied().enumerate() {
+            if matches!(kind, 1..=6) && content != Content::Samples {
+                let stays = matches!(content, Content::Own | Content::Carried);
+                *changed |= number_in(&mut bytes[from..to], stays, visitor);
+            }
             if content == Content::Own {
                 continue;
             }

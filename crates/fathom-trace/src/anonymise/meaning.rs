@@ -20,10 +20,12 @@ pub struct Meanings {
     formats: HashSet<Vec<u8>>,
     /// Patterns of GLOB.
     globs: HashSet<Vec<u8>>,
-    /// Texts that are looked for within others.
-    pub within: BTreeSet<Vec<u8>>,
+    /// Pieces of words that are looked for within words, lower case.
+    pub pieces: BTreeSet<String>,
     /// Names of the schema, lower case.
     pub names: HashSet<String>,
+    /// Whether the trace has dates that are read as such: then all texts that are dates stay, as numbers do.
+    pub keep_dates: bool,
 }
 
 /// How a text is rewritten.
@@ -53,7 +55,7 @@ impl Meanings {
             Use::Digits => !has_letters,
             Use::Word => SAID.contains(&words) || !has_letters,
             Use::Match => is_command(words),
-            Use::Within | Use::Glob => false,
+            Use::Within | Use::Needle | Use::Glob | Use::Sum => false,
         };
         if stays {
             self.kept.insert(text.to_vec());
@@ -62,9 +64,25 @@ impl Meanings {
         match use_ {
             Use::Match => drop(self.matches.insert(text.to_vec())),
             Use::Date | Use::Word if words.contains('%') => drop(self.formats.insert(text.to_vec())),
-            Use::Glob => drop(self.globs.insert(text.to_vec())),
-            Use::Within => drop(self.within.insert(text.to_vec())),
+            Use::Glob => {
+                self.globs.insert(text.to_vec());
+                self.add_pieces(words, "*?]");
+            }
+            Use::Within => self.add_pieces(words, "%_"),
+            Use::Needle => self.add_pieces(&format!("%{words}"), "%_"),
             _ => {}
+        }
+    }
+
+    /// Words of a pattern that may be the middle or end of others: those behind a sign for any letters.
+    fn add_pieces(&mut self, pattern: &str, any: &str) {
+        let mut rest = pattern;
+        while let Some(at) = rest.find(|letter| any.contains(letter)) {
+            rest = &rest[at + 1..];
+            let end = rest.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(rest.len());
+            if end > 0 {
+                self.pieces.insert(rest[..end].to_ascii_lowercase());
+            }
         }
     }
 
@@ -78,7 +96,7 @@ impl Meanings {
     /// How a text is rewritten, the same wherever it occurs.
     pub fn form(&self, text: &str) -> Form {
         let bytes = text.as_bytes();
-        if self.kept.contains(bytes) || self.is_name(text) {
+        if self.kept.contains(bytes) || self.is_name(text) || (self.keep_dates && is_calendar(text)) {
             Form::Kept
         } else if self.matches.contains(bytes) {
             Form::Match
@@ -89,6 +107,11 @@ impl Meanings {
         } else {
             Form::Words
         }
+    }
+
+    /// The numbers that texts which stay are.
+    pub fn numbers(&self) -> impl Iterator<Item = &str> {
+        self.kept.iter().filter_map(|text| std::str::from_utf8(text).ok()).filter(|text| is_number(text))
     }
 
     /// Whether something of the schema is called so.
@@ -112,15 +135,34 @@ pub struct Learnt {
     parameters: HashMap<u32, Vec<(u32, Use)>>,
     /// Columns of which numbers or dates are made.
     columns: BTreeSet<(String, String, Use)>,
+    /// Whole numbers that something is calculated from, where they are asked for.
+    pub staying: Option<BTreeSet<i64>>,
+    /// Columns of such numbers: table, and name; none for the rowids.
+    numbers: BTreeSet<(String, Option<String>)>,
 }
 
 impl Learnt {
+    /// Nothing yet; whether it is asked which numbers something is calculated from.
+    pub fn new(with_numbers: bool) -> Learnt {
+        Learnt { staying: with_numbers.then(BTreeSet::new), ..Learnt::default() }
+    }
+
     /// What a statement does. Columns whose texts stay are read on the connection.
     pub fn add(&mut self, connection: &Connection, statement: u32, found: BTreeSet<Finding>) {
         let mut parameters = Vec::new();
         for (source, use_) in found {
+            let is_read = matches!(source, Source::Column(..) | Source::Numbers(..) | Source::Parameter(_));
+            self.meanings.keep_dates |= use_ == Use::Date && is_read;
             match source {
-                Source::Literal(text) => self.meanings.add(text.as_bytes(), use_),
+                Source::Literal(text) => {
+                    self.meanings.add(text.as_bytes(), use_);
+                    self.stays_as_text(text.as_bytes(), use_);
+                }
+                Source::Constant(number) if is_sum(use_) => self.stay(number),
+                Source::Numbers(table, column) if is_sum(use_) => {
+                    self.number_column(connection, &table, Some(&column));
+                }
+                Source::Rowids(table) if is_sum(use_) => self.number_column(connection, &table, None),
                 Source::Parameter(index) => parameters.push((index, use_)),
                 Source::Column(table, column)
                     if matches!(use_, Use::Number | Use::Calculated | Use::Date) =>
@@ -139,9 +181,51 @@ impl Learnt {
     /// A value that is bound to a parameter.
     pub fn bound(&mut self, statement: u32, index: u32, text: &[u8]) {
         let uses = self.parameters.get(&statement).map_or(&[][..], Vec::as_slice);
-        for (_, use_) in uses.iter().filter(|(it, _)| *it == index) {
-            self.meanings.add(text, *use_);
+        let uses: Vec<Use> = uses.iter().filter(|(it, _)| *it == index).map(|(_, use_)| *use_).collect();
+        for use_ in uses {
+            self.meanings.add(text, use_);
+            self.stays_as_text(text, use_);
         }
+    }
+
+    /// A number that is bound to a parameter.
+    pub fn bound_number(&mut self, statement: u32, index: u32, number: i64) {
+        let uses = self.parameters.get(&statement).map_or(&[][..], Vec::as_slice);
+        if uses.iter().any(|(it, use_)| *it == index && is_sum(*use_)) {
+            self.stay(number);
+        }
+    }
+
+    fn stay(&mut self, number: i64) {
+        if let Some(staying) = &mut self.staying {
+            staying.insert(number);
+        }
+    }
+
+    /// A text of which a number is made that something is calculated from.
+    fn stays_as_text(&mut self, text: &[u8], use_: Use) {
+        if let Some(staying) = &mut self.staying
+            && is_sum(use_)
+            && let Ok(text) = std::str::from_utf8(text)
+            && let Ok(number) = text[..length_of_number(text)].parse::<f64>()
+        {
+            staying.insert(number as i64);
+        }
+    }
+
+    fn number_column(&mut self, connection: &Connection, table: &str, column: Option<&str>) {
+        if self.staying.is_some() && self.numbers.insert((table.to_owned(), column.map(str::to_owned))) {
+            self.read_numbers(connection, table, column);
+        }
+    }
+
+    fn read_numbers(&mut self, connection: &Connection, table: &str, column: Option<&str>) {
+        let Some(staying) = &mut self.staying else { return };
+        let (table, column) = (quoted(table), column.map_or("rowid".to_owned(), quoted));
+        let sql = format!("SELECT DISTINCT {column} FROM {table} WHERE typeof({column}) = 'integer'");
+        let Ok(mut select) = connection.prepare(&sql) else { return };
+        let Ok(rows) = select.query_map([], |row| row.get::<_, i64>(0)) else { return };
+        staying.extend(rows.flatten());
     }
 
     /// Reads what the columns hold at the end.
@@ -149,10 +233,14 @@ impl Learnt {
         for (table, column, use_) in self.columns.clone() {
             self.read(connection, &table, &column, use_);
         }
+        for (table, column) in self.numbers.clone() {
+            self.read_numbers(connection, &table, column.as_deref());
+        }
+        // What AUTOINCREMENT goes on from.
+        self.read_numbers(connection, "sqlite_sequence", Some("seq"));
     }
 
     fn read(&mut self, connection: &Connection, table: &str, column: &str, use_: Use) {
-        let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
         let (table, column) = (quoted(table), quoted(column));
         let sql = format!("SELECT DISTINCT {column} FROM {table} WHERE typeof({column}) = 'text'");
         // A column that is gone, or is in a schema that hides it, has nothing to say here.
@@ -161,9 +249,19 @@ impl Learnt {
         while let Ok(Some(row)) = rows.next() {
             if let Ok(rusqlite::types::ValueRef::Text(text)) = row.get_ref(0) {
                 self.meanings.add(text, use_);
+                self.stays_as_text(text, use_);
             }
         }
     }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Whether something is made of a number there.
+fn is_sum(use_: Use) -> bool {
+    matches!(use_, Use::Calculated | Use::Date | Use::Sum)
 }
 
 /// Whether SQLite makes a number of all of it.
@@ -241,6 +339,32 @@ fn is_date(text: &str) -> bool {
             }))
 }
 
+/// Whether it is a date or a time of day as SQLite writes them, or the beginning of one: of a year and a month at least, or a year of our time.
+fn is_calendar(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let number = |from: usize, to: usize| {
+        let digits = text.get(from..to).filter(|it| it.bytes().all(|byte| byte.is_ascii_digit()))?;
+        digits.parse::<u32>().ok()
+    };
+    let rest_is_date = |from: usize| {
+        bytes[from..].iter().all(|byte| byte.is_ascii_digit() || b"-:. TZ+%_".contains(byte))
+            && text.len() <= DATE_MAX
+    };
+    let is_month =
+        bytes.get(4) == Some(&b'-') && number(0, 4).is_some() && matches!(number(5, 7), Some(1..=12));
+    let is_hour = bytes.get(2) == Some(&b':')
+        && matches!(number(0, 2), Some(0..=24))
+        && matches!(number(3, 5), Some(0..=59));
+    let is_year = text.len() == 4 && matches!(number(0, 4), Some(1900..=2099));
+    let ends = |at: usize, by: &[u8]| bytes.get(at).is_none_or(|byte| by.contains(byte));
+    is_year
+        || (is_month && ends(7, b"-%_") && rest_is_date(7))
+        || (is_hour && ends(5, b":.%_Z") && rest_is_date(5))
+}
+
+/// The longest date: `2015-03-22T12:05:29.123456789+01:00`.
+const DATE_MAX: usize = 36;
+
 /// Whether it is a command to a full-text table, as `INSERT INTO t(t) VALUES ('optimize')` gives it.
 fn is_command(text: &str) -> bool {
     const COMMANDS: [&str; 22] = [
@@ -315,6 +439,30 @@ mod tests {
         }
         for text in ["Schneider", "now or never", "", "3 Musketiere", "2015-03-22 Ada"] {
             assert!(!is_date(text), "{text}");
+        }
+        for date in [
+            "2015-03-22",
+            "2015-03-22 12:05:29",
+            "2015-03",
+            "2015-03%",
+            "12:05",
+            "12:05:29.1",
+            "2015",
+            "2015-03-22T12:05Z",
+        ] {
+            assert!(is_calendar(date), "{date}");
+        }
+        for text in [
+            "0301-234567",
+            "2015-13",
+            "2015-03 Ada",
+            "030-1234567",
+            "01234",
+            "0123",
+            "12:99",
+            "2015-0312345678",
+        ] {
+            assert!(!is_calendar(text), "{text}");
         }
         assert!(is_command("optimize") && is_command("merge=8,4") && !is_command("rebuilt houses"));
     }

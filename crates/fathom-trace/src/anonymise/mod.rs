@@ -14,7 +14,10 @@ mod flow;
 mod image;
 mod meaning;
 mod names;
+mod numbers;
 mod play;
+#[cfg(test)]
+mod random_tests;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -48,6 +51,8 @@ use crate::start::Filling;
 pub struct Wish {
     /// The same seed gives the same trace.
     pub seed: u64,
+    /// Whether whole numbers are replaced as well.
+    pub numbers: bool,
     /// Whether a trace is written that does not do what the original does.
     pub allow_differences: bool,
 }
@@ -77,7 +82,7 @@ const TRIES: u64 = 4;
 pub fn anonymise(input: &Path, out: &Path, wish: &Wish) -> Result<Anonymised, TraceError> {
     // Before the minutes that it may take.
     fathom_output::check(out, &[input])?;
-    let mut vocabulary = Vocabulary::new();
+    let mut vocabulary = Vocabulary::new(wish.numbers);
     let images = Images::unpack(input, &mut vocabulary)?;
     for (database, path) in &images.paths {
         let file = File::open(path).map_err(TraceError::io(path))?;
@@ -85,11 +90,12 @@ pub fn anonymise(input: &Path, out: &Path, wish: &Wish) -> Result<Anonymised, Tr
         Image::open(&file, &shown)?.visit(&mut Collect(&mut vocabulary), false)?;
     }
     let original = Play::new(input)?;
-    let mut watch = Original::new()?;
+    let mut watch = Original::new(wish.numbers)?;
     original.run(input, &mut watch)?;
     let (calls, learnt) = watch.end()?;
-    let Learnt { meanings, .. } = learnt;
+    let Learnt { meanings, staying, .. } = learnt;
     vocabulary.meanings = meanings;
+    staying.into_iter().flatten().for_each(|number| vocabulary.add_number(number, true));
     let was = original.pages()?;
     drop(original);
 
@@ -341,6 +347,10 @@ impl Visitor for Collect<'_> {
         self.0.add_blob(blob);
         None
     }
+    fn number(&mut self, number: i64, stays: bool) -> Option<i64> {
+        self.0.add_number(number, stays);
+        None
+    }
     fn sql(&mut self, sql: &str) -> Option<String> {
         self.0.add_sql(sql);
         None
@@ -355,6 +365,9 @@ impl Visitor for Replace<'_> {
     }
     fn blob(&mut self, blob: &[u8]) -> Option<Vec<u8>> {
         Some(self.0.blob(blob))
+    }
+    fn number(&mut self, number: i64, _: bool) -> Option<i64> {
+        Some(self.0.number(number))
     }
     fn sql(&mut self, sql: &str) -> Option<String> {
         Some(self.0.sql(sql))

@@ -14,6 +14,8 @@ pub struct Schema {
     pub names: HashSet<String>,
     /// Tables and indexes by where they begin.
     pub roots: Roots,
+    /// Whether a column is declared to hold dates or times.
+    pub has_dates: bool,
 }
 
 /// A row of a schema: its type, name, table, and the page where it begins.
@@ -71,13 +73,15 @@ impl Schema {
         database: &str,
         table: &str,
     ) -> rusqlite::Result<Columns> {
-        let mut columns = Columns::default();
+        let mut columns = Columns { table: table.into(), ..Columns::default() };
         let mut rows = connection
             .prepare_cached("SELECT name, type, hidden, pk FROM pragma_table_xinfo(?1, ?2) ORDER BY cid")?;
         let mut rows = rows.query((table, database))?;
         while let Some(row) = rows.next()? {
             let (name, kind, hidden): (String, String, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
             self.names.insert(name.to_lowercase());
+            let declared = kind.to_ascii_uppercase();
+            self.has_dates |= declared.contains("DATE") || declared.contains("TIME");
             // A generated column that is not stored has no place in the record.
             if hidden != 2 {
                 columns.sources.push(Some(source(table, &name, &kind)));
@@ -99,7 +103,7 @@ fn index(connection: &Connection, database: &str, table: &str, name: &str) -> ru
         // Without a name it is an expression.
         Ok(name.zip(kind).map(|(name, kind)| source(table, &name, &kind)))
     })?;
-    Ok(Columns { sources: sources.collect::<rusqlite::Result<_>>()? })
+    Ok(Columns { table: table.into(), sources: sources.collect::<rusqlite::Result<_>>()? })
 }
 
 /// What a column of this declared type is, by SQLite's rules of affinity.
@@ -109,6 +113,6 @@ fn source(table: &str, column: &str, kind: &str) -> Source {
     if !is_one_of(&["INT"]) && (kind.is_empty() || is_one_of(&["CHAR", "CLOB", "TEXT", "BLOB"])) {
         Source::Column(table.into(), column.into())
     } else {
-        Source::Number
+        Source::Numbers(table.into(), column.into())
     }
 }

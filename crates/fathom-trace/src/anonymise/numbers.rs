@@ -41,7 +41,8 @@ impl Numbers {
         let mut from = LEAST;
         for to in bounds.range(LEAST + 1..) {
             // What stays is a bound itself; a fence that does not occur may be drawn.
-            let group: Vec<u64> = self.met.range(from..*to).copied().filter(|it| !self.stay.contains(it)).collect();
+            let group: Vec<u64> =
+                self.met.range(from..*to).copied().filter(|it| !self.stay.contains(it)).collect();
             let first = from + u64::from(self.stay.contains(&from));
             let drawn = choose(first, *to, group.len(), &mut random);
             self.becomes.extend(group.into_iter().zip(drawn));

@@ -253,7 +253,7 @@ fn what_cannot_be_made_anonymous_is_refused() {
         let mut bytes = whole.clone();
         bytes[at] = bytes[at].wrapping_add(0x7f);
         std::fs::write(&image, bytes).expect("written");
-        let mut vocabulary = Vocabulary::new();
+        let mut vocabulary = Vocabulary::new(false);
         let file = File::open(&image).expect("opens");
         let _ = Image::open(&file, &image)
             .and_then(|mut image| image.visit(&mut Collect(&mut vocabulary), false));

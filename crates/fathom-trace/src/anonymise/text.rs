@@ -1,8 +1,10 @@
 //! Texts, blobs and SQL statements with their words replaced.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use super::meaning::{Form, Meanings};
+use super::numbers::Numbers;
 use super::words::{Blobs, Words};
 use crate::dump::VirtualTable;
 use crate::model::Value;
@@ -17,15 +19,18 @@ pub struct Vocabulary {
     names: HashSet<String>,
     /// What is known of texts that are more than words.
     pub meanings: Meanings,
+    /// Whole numbers, where they are replaced.
+    pub numbers: Option<Numbers>,
 }
 
 /// Words that are no text of a user although they stand in texts: values of JSON, and of date functions.
 const KEPT: [&str; 6] = ["true", "false", "null", "now", "localtime", "utc"];
 
 impl Vocabulary {
-    /// Nothing yet.
-    pub fn new() -> Vocabulary {
+    /// Nothing yet; whether numbers are replaced as well.
+    pub fn new(with_numbers: bool) -> Vocabulary {
         Vocabulary {
+            numbers: with_numbers.then(Numbers::default),
             words: Words::new(),
             blobs: Blobs::new(),
             names: HashSet::new(),
@@ -37,6 +42,10 @@ impl Vocabulary {
     pub fn add_text(&mut self, text: &[u8]) {
         match std::str::from_utf8(text) {
             Ok(text) => {
+                if self.numbers.is_some() && is_json(text) {
+                    let digits = text.split(|letter: char| !letter.is_ascii_digit());
+                    digits.filter_map(|it| it.parse().ok()).for_each(|number| self.add_number(number, false));
+                }
                 for (word, is_kept) in pieces(text) {
                     if !is_kept {
                         self.words.add(word);
@@ -57,7 +66,20 @@ impl Vocabulary {
         match value {
             Value::Text(text) => self.add_text(text),
             Value::Blob(blob) => self.add_blob(blob),
+            Value::Integer(number) => self.add_number(*number, false),
+            // One of a fraction stays, and so does the whole number that it may be equal to.
+            Value::Real(number) => self.add_number(*number as i64, true),
             _ => {}
+        }
+    }
+
+    /// Collects a whole number, and whether it stays.
+    pub fn add_number(&mut self, number: i64, stays: bool) {
+        if let Some(numbers) = &mut self.numbers {
+            numbers.add(number);
+            if stays {
+                numbers.keep(number);
+            }
         }
     }
 
@@ -82,6 +104,15 @@ impl Vocabulary {
                 TokenKind::Word => {
                     self.names.insert(token.text.to_lowercase());
                 }
+                TokenKind::Number => match token.text.parse::<i64>() {
+                    Ok(number) => self.add_number(number, number.to_string() != token.text),
+                    // Hexadecimal, or with a fraction or an exponent.
+                    Err(_) => match value_of(&token) {
+                        Some(Value::Integer(number)) => self.add_number(number, true),
+                        Some(Value::Real(number)) => self.add_number(number as i64, true),
+                        _ => {}
+                    },
+                },
                 _ => {}
             }
         }
@@ -89,7 +120,18 @@ impl Vocabulary {
 
     /// Draws the replacements, when all is collected. Gives how many words gave up their order.
     pub fn draw(&mut self, seed: u64) -> u64 {
+        if let Some(numbers) = &mut self.numbers {
+            for text in self.meanings.numbers() {
+                match text.parse::<i64>() {
+                    Ok(number) if number.to_string() == text => numbers.add(number),
+                    Ok(number) => numbers.keep(number),
+                    Err(_) => numbers.keep(text.trim().parse::<f64>().unwrap_or_default() as i64),
+                }
+            }
+            numbers.draw(seed);
+        }
         self.blobs.draw(seed);
+        self.words.look_for(&self.meanings.pieces);
         self.words.draw(seed)
     }
 
@@ -105,7 +147,7 @@ impl Vocabulary {
     pub fn string(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         match self.meanings.form(text) {
-            Form::Kept => out.push_str(text),
+            Form::Kept => out.push_str(&self.digits(text)),
             Form::Match => self.question(text, &mut out),
             Form::Format => self.format(text, &mut out),
             Form::Glob => self.glob(text, &mut out),
@@ -114,6 +156,17 @@ impl Vocabulary {
             Form::Words => self.plain(text, &mut out),
         }
         out
+    }
+
+    /// A number as it is written, replaced where numbers are.
+    fn digits<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let replaced = self.numbers.as_ref().and_then(|numbers| numbers.of_digits(text));
+        replaced.map_or(Cow::Borrowed(text), Cow::Owned)
+    }
+
+    /// The replacement of a whole number.
+    pub fn number(&self, number: i64) -> i64 {
+        self.numbers.as_ref().map_or(number, |numbers| numbers.of(number))
     }
 
     /// Word by word.
@@ -175,7 +228,8 @@ impl Vocabulary {
     fn json(&self, text: &str, out: &mut String) {
         let mut rest = text;
         while let Some(at) = rest.find('"') {
-            out.push_str(&rest[..=at]);
+            self.json_numbers(&rest[..at], out);
+            out.push('"');
             let inner = &rest[at + 1..];
             let mut is_escaped = false;
             let end = inner.find(|letter: char| {
@@ -191,7 +245,19 @@ impl Vocabulary {
                 rest = &rest[1..];
             }
         }
-        out.push_str(rest);
+        self.json_numbers(rest, out);
+    }
+
+    /// What stands between the texts of JSON.
+    fn json_numbers(&self, text: &str, out: &mut String) {
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || "+-.".contains(letter);
+        let mut rest = text;
+        while let Some(first) = rest.chars().next() {
+            let is_number = is_part(first);
+            let length = rest.find(|letter| is_part(letter) != is_number).unwrap_or(rest.len());
+            out.push_str(&self.digits(&rest[..length]));
+            rest = &rest[length..];
+        }
     }
 
     /// A path into JSON: its keys are replaced, and its numbers of elements stay.
@@ -221,6 +287,7 @@ impl Vocabulary {
         match value {
             Value::Text(text) => Value::Text(self.text(&text)),
             Value::Blob(blob) => Value::Blob(self.blob(&blob)),
+            Value::Integer(number) => Value::Integer(self.number(number)),
             other => other,
         }
     }
@@ -258,6 +325,7 @@ impl Vocabulary {
                 TokenKind::Quoted if !is_name && !self.is_known(unquoted(token.text)) => {
                     out.push_str(&self.string(token.text));
                 }
+                TokenKind::Number => out.push_str(&self.digits(token.text)),
                 TokenKind::Comment => out.extend(
                     token.text.chars().map(|letter| if letter.is_alphanumeric() { 'x' } else { letter }),
                 ),
@@ -356,7 +424,7 @@ mod tests {
 
     #[test]
     fn statements_keep_their_names_and_lengths_and_lose_their_texts() {
-        let mut vocabulary = Vocabulary::new();
+        let mut vocabulary = Vocabulary::new(false);
         let sqls = [
             "CREATE TABLE \"my people\"(name TEXT DEFAULT 'nobody', a BLOB)",
             "SELECT \"name\" FROM \"my people\" WHERE name LIKE 'Schneid%' AND a = x'00112233445566778899' -- only Schneider\n",

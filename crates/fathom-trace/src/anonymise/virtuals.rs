@@ -92,6 +92,13 @@ impl Virtual {
         name.eq_ignore_ascii_case(&self.name) && ends.iter().any(|it| end.eq_ignore_ascii_case(it))
     }
 
+    /// Whether a table is a part of this one.
+    pub fn carries(&self, table: &str) -> bool {
+        table
+            .split_at_checked(self.name.len())
+            .is_some_and(|(name, end)| name.eq_ignore_ascii_case(&self.name) && end.starts_with('_'))
+    }
+
     /// Whether a statement fills the index of this one with what its words were.
     pub fn is_filled_by(&self, sql: &str) -> bool {
         let mut words = tokens(sql).filter(|token| !token.is_blank());

@@ -6,7 +6,7 @@
 //! in a node there is nothing to choose; a word of at least [`CHANGED_FROM`] letters that would stay as it is for that reason gives up
 //! its order among its nearest neighbours.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
@@ -31,6 +31,8 @@ pub struct Words {
     /// Words that gave up their order among their neighbours.
     disordered: u64,
     is_drawn: bool,
+    /// Letters that are looked for within words: they become the same ones wherever they stand.
+    shared: Shared,
 }
 
 #[derive(Debug)]
@@ -54,7 +56,7 @@ impl Edges {
 impl Words {
     /// No words yet. The same seed and words give the same replacements.
     pub fn new() -> Words {
-        Words { seed: 0, children: HashMap::new(), disordered: 0, is_drawn: false }
+        Words { seed: 0, children: HashMap::new(), disordered: 0, is_drawn: false, shared: Shared::default() }
     }
 
     /// Adds a word, before the first is replaced.
@@ -73,38 +75,116 @@ impl Words {
         }
     }
 
+    /// Pieces of words that are looked for within words (`LIKE '%mid%'`), before the replacements are drawn.
+    pub fn look_for(&mut self, pieces: &BTreeSet<String>) {
+        self.shared.pieces = pieces.iter().take(PIECES_MAX).map(|piece| piece.chars().collect()).collect();
+    }
+
     /// Draws the replacements, once more where they were drawn with another seed. Gives how many words gave up their order among their
     /// neighbours.
     pub fn draw(&mut self, seed: u64) -> u64 {
         (self.seed, self.disordered) = (seed, 0);
         let mut edges = Edges(self.children.keys().copied().collect());
         edges.0.sort_unstable();
+        let next = |edge: &(u32, char)| self.children.get(edge).map(|child| child.node);
+        self.shared.choose(&edges, next, seed);
         for of_node in edges.0.chunk_by(|(a, _), (b, _)| a == b) {
-            self.draw_node(of_node);
+            self.draw_node(of_node, 0);
         }
+        self.part_accidents(&edges);
         self.change_the_unchanged(&edges, 0, 1);
         self.is_drawn = true;
         self.disordered
     }
 
-    fn draw_node(&mut self, edges: &[(u32, char)]) {
+    fn draw_node(&mut self, edges: &[(u32, char)], again: u64) {
         let node = u64::from(edges[0].0);
-        let mut random = SmallRng::seed_from_u64(self.seed ^ node.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut random =
+            SmallRng::seed_from_u64(self.seed ^ (node ^ again << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut classes: BTreeMap<Class, Vec<(u32, char)>> = BTreeMap::new();
         for edge in edges {
             classes.entry(Class::of(edge.1)).or_default().push(*edge);
         }
         for (class, present) in classes {
             let letters = class.letters();
-            let mut best: Option<(usize, Vec<char>)> = None;
-            for _ in 0..DRAWS {
-                let drawn = choose(&letters, present.len(), &mut random);
-                let same = drawn.iter().zip(&present).filter(|(a, (_, b))| *a == b).count();
-                if best.as_ref().is_none_or(|(least, _)| same < *least) {
-                    best = Some((same, drawn));
+            // What is shared divides the rest: each part has the letters between.
+            let mut from = 0;
+            let mut part: Vec<(u32, char)> = Vec::new();
+            for edge in &present {
+                let fixed =
+                    self.shared.of(edge).and_then(|it| letters.iter().position(|letter| *letter == it));
+                match fixed {
+                    None => part.push(*edge),
+                    Some(at) => {
+                        self.draw_part(&part, &letters[from.min(at)..at], &mut random);
+                        self.give(&[*edge], &letters[at..=at]);
+                        part.clear();
+                        from = at + 1;
+                    }
                 }
             }
-            self.give(&present, &best.map_or_else(Vec::new, |(_, drawn)| drawn));
+            self.draw_part(&part, &letters[from.min(letters.len())..], &mut random);
+        }
+    }
+
+    /// Some neighbours in a node, to be replaced by some of these letters.
+    fn draw_part(&mut self, present: &[(u32, char)], letters: &[char], random: &mut SmallRng) {
+        let mut best: Option<(usize, Vec<char>)> = None;
+        for _ in 0..DRAWS {
+            let drawn = choose(letters, present.len(), random);
+            let same = drawn.iter().zip(present).filter(|(a, (_, b))| *a == b).count();
+            if best.as_ref().is_none_or(|(least, _)| same < *least) {
+                best = Some((same, drawn));
+            }
+        }
+        self.give(present, &best.map_or_else(Vec::new, |(_, drawn)| drawn));
+    }
+
+    /// Other words must not hold by accident what is looked for: their letters are drawn again.
+    fn part_accidents(&mut self, edges: &Edges) {
+        const ROUNDS: u64 = 40;
+        let pieces = std::mem::take(&mut self.shared.pieces);
+        for again in 1..=ROUNDS {
+            let mut wrong = BTreeSet::new();
+            for piece in &pieces {
+                let becomes: Vec<char> = piece.iter().map(|letter| self.shared.letter(*letter)).collect();
+                for (node, _) in &edges.0 {
+                    self.accident(edges, *node, piece, &becomes, &mut Vec::new(), &mut wrong);
+                }
+            }
+            if wrong.is_empty() {
+                break;
+            }
+            for node in wrong {
+                self.draw_node(edges.of(node), again);
+            }
+        }
+        self.shared.pieces = pieces;
+    }
+
+    /// Finds the node whose letter makes a piece of what was none, from `node` on.
+    fn accident(
+        &self,
+        edges: &Edges,
+        node: u32,
+        piece: &[char],
+        becomes: &[char],
+        path: &mut Vec<(u32, char)>,
+        wrong: &mut BTreeSet<u32>,
+    ) {
+        let Some(wanted) = becomes.get(path.len()) else {
+            let is_piece = path.iter().zip(piece).all(|((_, letter), piece)| letter == piece);
+            let free = path.iter().rev().find(|edge| self.shared.of(edge).is_none());
+            wrong.extend(free.filter(|_| !is_piece).map(|(node, _)| *node));
+            return;
+        };
+        for edge in edges.of(node) {
+            let child = &self.children[edge];
+            if child.becomes == *wanted {
+                path.push(*edge);
+                self.accident(edges, child.node, piece, becomes, path, wrong);
+                path.pop();
+            }
         }
     }
 
@@ -141,15 +221,26 @@ impl Words {
 
     /// Gives each letter of a class the next one's replacement, so that none stays what it was.
     fn turn(&mut self, edges: &[(u32, char)], class: Class) {
-        let present: Vec<(u32, char)> =
-            edges.iter().copied().filter(|(_, letter)| Class::of(*letter) == class).collect();
+        let present: Vec<(u32, char)> = edges
+            .iter()
+            .copied()
+            .filter(|edge| Class::of(edge.1) == class && self.shared.of(edge).is_none())
+            .collect();
         let mut drawn: Vec<char> = present.iter().map(|edge| self.children[edge].becomes).collect();
         if drawn.len() > 1 {
             drawn.rotate_left(1);
-        } else if let Some(other) = class.letters().into_iter().find(|letter| !drawn.contains(letter)) {
+        } else if let (Some(first), Some(other)) =
+            (drawn.first().copied(), class.letters().into_iter().find(|letter| self.is_free(edges, *letter)))
+        {
+            debug_assert_ne!(first, other);
             drawn[0] = other;
         }
         self.give(&present, &drawn);
+    }
+
+    /// Whether no letter of a node becomes this one.
+    fn is_free(&self, edges: &[(u32, char)], letter: char) -> bool {
+        edges.iter().all(|edge| self.children[edge].becomes != letter)
     }
 
     /// The replacement of a word; of one that was not added, something of its length and classes.
@@ -170,6 +261,88 @@ impl Words {
             before = before.rotate_left(7).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(small);
             out.push(if letter.is_ascii_uppercase() { becomes.to_ascii_uppercase() } else { becomes });
         }
+    }
+}
+
+/// Pieces of words that are looked for, at most.
+const PIECES_MAX: usize = 200;
+
+/// Letters that must become the same ones in several places, because they are looked for within words.
+#[derive(Debug, Default)]
+struct Shared {
+    pieces: Vec<Vec<char>>,
+    /// Places in the tree where a piece stands.
+    places: BTreeSet<(u32, char)>,
+    becomes: BTreeMap<char, char>,
+}
+
+impl Shared {
+    /// What the letter at a place has to become; none where that is free.
+    fn of(&self, edge: &(u32, char)) -> Option<char> {
+        self.places.contains(edge).then(|| self.letter(edge.1))
+    }
+
+    fn letter(&self, letter: char) -> char {
+        self.becomes.get(&letter).copied().unwrap_or(letter)
+    }
+
+    /// Finds the places, and letters that leave the order of each node as it is. Beginning with every letter as it is, which always does, each is
+    /// moved at random as far as its neighbours let it.
+    fn choose(&mut self, edges: &Edges, next: impl Fn(&(u32, char)) -> Option<u32>, seed: u64) {
+        const MOVES: usize = 60;
+        self.places.clear();
+        self.becomes.clear();
+        if self.pieces.is_empty() {
+            return;
+        }
+        let mut nodes: Vec<u32> = edges.0.iter().map(|(node, _)| *node).collect();
+        nodes.dedup();
+        for piece in &self.pieces {
+            for node in &nodes {
+                let mut at = Some(*node);
+                let mut path = Vec::with_capacity(piece.len());
+                for letter in piece {
+                    let edge = at.map(|node| (node, *letter));
+                    at = edge.as_ref().and_then(&next);
+                    path.extend(edge.filter(|_| at.is_some()));
+                }
+                if path.len() == piece.len() {
+                    self.places.extend(path);
+                }
+            }
+        }
+        let letters: BTreeSet<char> = self.pieces.iter().flatten().copied().collect();
+        let mut random = SmallRng::seed_from_u64(seed ^ 0x7368_6172_6564);
+        for _ in 0..MOVES {
+            for letter in &letters {
+                let all = Class::of(*letter).letters();
+                let Some(other) = all.choose(&mut random).copied() else { continue };
+                let before = self.becomes.insert(*letter, other);
+                let is_taken = letters.iter().any(|it| it != letter && self.letter(*it) == other);
+                if is_taken || !self.fits(edges, *letter) {
+                    self.becomes.insert(*letter, before.unwrap_or(*letter));
+                }
+            }
+        }
+    }
+
+    /// Whether in every node where this letter is shared there is room for the others, in their order.
+    fn fits(&self, edges: &Edges, letter: char) -> bool {
+        let class = Class::of(letter);
+        let all = class.letters();
+        let place_of = |it: char| all.iter().position(|letter| *letter == it).unwrap_or(usize::MAX);
+        self.places.iter().filter(|(_, it)| *it == letter).all(|(node, _)| {
+            // The least place that the next letter may have.
+            let mut least = 0;
+            for edge in edges.of(*node).iter().filter(|edge| Class::of(edge.1) == class) {
+                match self.of(edge).map(place_of) {
+                    Some(place) if place < least => return false,
+                    Some(place) => least = place + 1,
+                    None => least += 1,
+                }
+            }
+            least <= all.len()
+        })
     }
 }
 
@@ -335,6 +508,62 @@ mod tests {
                     prop_assert_eq!((a.len(), a.cmp(b)), (x.len(), x.cmp(y)));
                 }
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_looked_for_within_words_is_found_in_the_same_ones(
+            words in prop::collection::vec("[a-eA-E]{1,8}|[a-z]{2,12}", 1..60), pieces in prop::collection::btree_set("[a-e]{2,3}", 1..4), seed: u64,
+        ) {
+            let mut tree = Words::new();
+            words.iter().for_each(|word| tree.add(word));
+            // A piece is a word of its statement.
+            pieces.iter().for_each(|piece| tree.add(piece));
+            tree.look_for(&pieces);
+            let disordered = tree.draw(seed);
+            let of = |word: &str| {
+                let mut out = String::new();
+                tree.replace(word, &mut out);
+                out.to_lowercase()
+            };
+            for word in &words {
+                let is = of(word);
+                for piece in &pieces {
+                    let (was, is) = (word.to_lowercase().contains(piece), is.contains(&of(piece)));
+                    prop_assert!(!was || is, "{} in {}: {} {}", piece, word, of(piece), of(word));
+                }
+                for other in &words {
+                    if disordered == 0 {
+                        prop_assert_eq!(word.to_lowercase().cmp(&other.to_lowercase()), is.cmp(&of(other)), "{} {}", word, other);
+                    }
+                }
+            }
+        }
+    }
+
+    /// An accident would be found by the statement: a word that holds the new letters although it did not hold the old ones.
+    #[test]
+    fn no_other_word_holds_what_is_looked_for_by_accident() {
+        let mut tree = Words::new();
+        let mut random = crate::random::Random::new(1);
+        let mut word = || (0..7).map(|_| char::from(b'a' + random.below(13) as u8)).collect::<String>();
+        let words: Vec<String> = (0..2000).map(|_| word()).collect();
+        words.iter().for_each(|word| tree.add(word));
+        let pieces = BTreeSet::from(["mid".to_owned(), "fg".to_owned()]);
+        pieces.iter().for_each(|piece| tree.add(piece));
+        tree.look_for(&pieces);
+        tree.draw(3);
+        let of = |word: &str| {
+            let mut out = String::new();
+            tree.replace(word, &mut out);
+            out
+        };
+        let holders = |piece: &str| words.iter().filter(|word| word.contains(piece)).count();
+        assert!(holders("fg") > 5, "{}", holders("fg"));
+        for piece in &pieces {
+            let now = words.iter().filter(|word| of(word).contains(&of(piece))).count();
+            assert_eq!(now, holders(piece), "{piece} {}", of(piece));
         }
     }
 

@@ -13,7 +13,7 @@ pub fn run(asked: &TraceAnonymise) -> super::super::Result {
     super::super::check_output("--out", &asked.out, &[&asked.file])?;
     // The operating system's random numbers, of which the standard library makes the keys of its hash tables.
     let seed = asked.seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
-    let wish = Wish { seed, allow_differences: asked.allow_differences };
+    let wish = Wish { seed, numbers: asked.numbers, allow_differences: asked.allow_differences };
     let done = anonymise(&asked.file, &asked.out, &wish).map_err(super::asked_or_failed)?;
     tell!("fathom: {}: {} events", asked.out.display(), done.events);
     if done.disordered > 0 {
@@ -29,6 +29,14 @@ pub fn run(asked: &TraceAnonymise) -> super::super::Result {
             done.differences.join("\n  ")
         );
     }
-    tell!("Numbers and the names of tables and columns are as they were: look whether they tell anything.");
+    if asked.numbers {
+        tell!(
+            "The names of tables and columns, and numbers that something is calculated from, are as they were: look whether they tell anything."
+        );
+    } else {
+        tell!(
+            "Numbers and the names of tables and columns are as they were: look whether they tell anything."
+        );
+    }
     Ok(Outcome::Good)
 }
