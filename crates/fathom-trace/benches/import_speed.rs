@@ -1,8 +1,10 @@
-//! Statements a second of `fathom trace import`: `cargo bench -p fathom-trace --bench import_speed [-- STATEMENTS]`.
+//! Statements a second of `fathom trace import`: `cargo bench -p fathom-trace --bench import_speed
+//! [-- STATEMENTS]`.
 //!
-//! Two streams of statements of a key-value store, one a line without semicolon, no text twice: each is compiled and executed on the private database. The
-//! time is that of the whole import, its loading script included. Printed: the best and the median of five, by wall time and by CPU time, which a machine that is
-//! busy with something else does not lengthen.
+//! Two streams of statements of a key-value store, one a line without semicolon, no text twice:
+//! each is compiled and executed on the private database. The time is that of the whole import, its
+//! loading script included. Printed: the best and the median of five, by wall time and by CPU time,
+//! which a machine that is busy with something else does not lengthen.
 
 use std::fmt::Write as _;
 use std::time::Instant;

@@ -1,11 +1,13 @@
-//! What SQL of strangers may do: a trace, a log or a script is other people's data, and replaying it must not reach anything but the
-//! replay's own files.
+//! What SQL of strangers may do: a trace, a log or a script is other people's data, and replaying
+//! it must not reach anything but the replay's own files.
 //!
-//! A [`Guard`] is asked by SQLite about everything that a statement is prepared for (`sqlite3_set_authorizer`). It refuses what names a file:
-//! ATTACH (of any file but the one that the replay itself attaches at that moment), VACUUM INTO (which attaches its target), functions
-//! and tables that read or write files, modules that are not SQLite's own, and PRAGMAs that move temporary files or concern the whole
-//! process. [`LIMITS`] and [`SWITCHES`] are set beside it. The guard sees what SQL says; where the statements of a replay run, the VFS
-//! underneath refuses every file outside the directory as well (`fathom_probe::Probe::confined`).
+//! A [`Guard`] is asked by SQLite about everything that a statement is prepared for
+//! (`sqlite3_set_authorizer`). It refuses what names a file: ATTACH (of any file but the one that
+//! the replay itself attaches at that moment), VACUUM INTO (which attaches its target), functions
+//! and tables that read or write files, modules that are not SQLite's own, and PRAGMAs that move
+//! temporary files or concern the whole process. [`LIMITS`] and [`SWITCHES`] are set beside it. The
+//! guard sees what SQL says; where the statements of a replay run, the VFS underneath refuses every
+//! file outside the directory as well (`fathom_probe::Probe::confined`).
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Deref;
@@ -15,7 +17,8 @@ use std::ptr;
 use libsqlite3_sys as ffi;
 use rusqlite::{Connection, OpenFlags};
 
-/// `sqlite3_db_config` options and what they are set to. An option that a library does not know is refused by it, which does no harm.
+/// `sqlite3_db_config` options and what they are set to. An option that a library does not know is
+/// refused by it, which does no harm.
 pub const SWITCHES: [(c_int, c_int); 4] = [
     (ffi::SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0),
     (ffi::SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0),
@@ -27,7 +30,8 @@ pub const SWITCHES: [(c_int, c_int); 4] = [
 /// No statement may change the schema table, shadow tables or pages by themselves.
 pub const DEFENSIVE: (c_int, c_int) = (ffi::SQLITE_DBCONFIG_DEFENSIVE, 1);
 
-/// `sqlite3_limit` categories and SQLite's own defaults, which a build may have raised: they are lowered to these, never raised.
+/// `sqlite3_limit` categories and SQLite's own defaults, which a build may have raised: they are
+/// lowered to these, never raised.
 pub const LIMITS: [(c_int, c_int); 6] = [
     (ffi::SQLITE_LIMIT_LENGTH, 1_000_000_000),
     (ffi::SQLITE_LIMIT_SQL_LENGTH, 1_000_000_000),
@@ -37,7 +41,8 @@ pub const LIMITS: [(c_int, c_int); 6] = [
     (ffi::SQLITE_LIMIT_WORKER_THREADS, 8),
 ];
 
-/// Functions that load code, or read or write files, of SQLite itself and of the extensions that its shell has.
+/// Functions that load code, or read or write files, of SQLite itself and of the extensions that
+/// its shell has.
 const FUNCTIONS: [&str; 6] = ["load_extension", "readfile", "writefile", "edit", "fts3_tokenizer", "zipfile"];
 
 /// Table-valued functions that read files.
@@ -61,7 +66,8 @@ const MODULES: [&str; 14] = [
     "sqlite_stmt",
 ];
 
-/// PRAGMAs whose value a replay leaves as it is: they move files, or are of the whole process, or undo what is set here.
+/// PRAGMAs whose value a replay leaves as it is: they move files, or are of the whole process, or
+/// undo what is set here.
 pub const PRAGMAS: [&str; 7] = [
     "temp_store_directory",
     "data_store_directory",
@@ -72,8 +78,8 @@ pub const PRAGMAS: [&str; 7] = [
     "hard_heap_limit",
 ];
 
-/// Steps of SQLite's virtual machine between two looks at how many were taken: rarely enough to cost nothing, often enough that a statement
-/// ends soon after its limit.
+/// Steps of SQLite's virtual machine between two looks at how many were taken: rarely enough to
+/// cost nothing, often enough that a statement ends soon after its limit.
 const STEPS_BETWEEN: u32 = 1000;
 
 /// Answers SQLite's question whether a statement may be, and may go on.
@@ -140,7 +146,8 @@ impl Guard {
 /// The callback for `sqlite3_set_authorizer`.
 ///
 /// # Safety
-/// `guard` must point to a live [`Guard`] that nothing else uses during the call; the texts are null or end in NUL.
+/// `guard` must point to a live [`Guard`] that nothing else uses during the call; the texts are
+/// null or end in NUL.
 pub unsafe extern "C" fn authorize(
     guard: *mut c_void,
     action: c_int,
@@ -151,12 +158,14 @@ pub unsafe extern "C" fn authorize(
 ) -> c_int {
     // SAFETY: by the caller's promise.
     let text = |pointer: *const c_char| (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) });
-    // SAFETY: by the caller's promise; SQLite asks within a call on the connection, which has it for itself.
+    // SAFETY: by the caller's promise; SQLite asks within a call on the connection, which has it
+    // for itself.
     let guard = unsafe { &mut *guard.cast::<Guard>() };
     guard.judge(action, text(first), text(second))
 }
 
-/// The callback for `sqlite3_progress_handler`: ends the statement (`SQLITE_INTERRUPT`) that has taken its steps.
+/// The callback for `sqlite3_progress_handler`: ends the statement (`SQLITE_INTERRUPT`) that has
+/// taken its steps.
 ///
 /// # Safety
 /// `guard` must point to a live [`Guard`] that nothing else uses during the call.
@@ -197,8 +206,9 @@ impl Confined {
     #[must_use]
     pub fn over(connection: Connection) -> Confined {
         let guard: *mut Guard = Box::into_raw(Box::default());
-        // SAFETY: the handle is open, and stays so until `drop`, which frees the guard after it; options and limits take one number, and
-        // where a result is wanted a null pointer says that it is not.
+        // SAFETY: the handle is open, and stays so until `drop`, which frees the guard after it;
+        // options and limits take one number, and where a result is wanted a null pointer says that
+        // it is not.
         unsafe {
             let db = connection.handle();
             for (option, value) in SWITCHES {
@@ -214,9 +224,9 @@ impl Confined {
         Confined { connection: Some(connection), guard, steps_max: None }
     }
 
-    /// Lets each statement take at most so many steps of SQLite's virtual machine, its compilation included: what takes more ends with
-    /// `SQLITE_INTERRUPT`. Steps, because the same statement on the same rows takes the same number anywhere. [`Self::begin_statement`] begins
-    /// to count.
+    /// Lets each statement take at most so many steps of SQLite's virtual machine, its compilation
+    /// included: what takes more ends with `SQLITE_INTERRUPT`. Steps, because the same statement on
+    /// the same rows takes the same number anywhere. [`Self::begin_statement`] begins to count.
     #[must_use]
     pub fn limit_steps(mut self, most: u64) -> Confined {
         self.steps_max = Some(most);
@@ -243,7 +253,8 @@ impl Confined {
         self.steps_max.filter(|_| self.with_guard(|guard| guard.steps_left == 0))
     }
 
-    /// Attaches the file of this name (or URI, where the connection takes them), which no statement may.
+    /// Attaches the file of this name (or URI, where the connection takes them), which no statement
+    /// may.
     ///
     /// # Errors
     /// SQLite's.
@@ -261,8 +272,8 @@ impl Confined {
     }
 
     fn with_guard<T>(&self, work: impl FnOnce(&mut Guard) -> T) -> T {
-        // SAFETY: it lives as long as the connection; SQLite uses it only within calls, of which none is going on, and `work` has no other
-        // way to it.
+        // SAFETY: it lives as long as the connection; SQLite uses it only within calls, of which
+        // none is going on, and `work` has no other way to it.
         work(unsafe { &mut *self.guard })
     }
 
@@ -283,11 +294,13 @@ impl Deref for Confined {
 
 impl Drop for Confined {
     fn drop(&mut self) {
-        // Closing a connection prepares nothing, and one that could not be closed is leaked by rusqlite: then the guard must stay, too.
+        // Closing a connection prepares nothing, and one that could not be closed is leaked by
+        // rusqlite: then the guard must stay, too.
         if let Some(Ok(())) =
             self.connection.take().map(|it| it.close().map_err(|(it, _)| std::mem::forget(it)))
         {
-            // SAFETY: made by `Box::into_raw`, freed once, after the connection that could ask it is closed.
+            // SAFETY: made by `Box::into_raw`, freed once, after the connection that could ask it
+            // is closed.
             drop(unsafe { Box::from_raw(self.guard) });
         }
     }
@@ -297,8 +310,9 @@ impl Drop for Confined {
 mod tests {
     use super::*;
 
-    /// A replay ran `ATTACH` and `VACUUM INTO` on the paths that the trace named: replaying one's own application's log emptied the live
-    /// database. Whatever the statement looks like, the file outside stays as it is.
+    /// A replay ran `ATTACH` and `VACUUM INTO` on the paths that the trace named: replaying one's
+    /// own application's log emptied the live database. Whatever the statement looks like, the file
+    /// outside stays as it is.
     #[test]
     fn no_statement_reaches_a_file_that_is_not_the_databases_own() {
         let place = tempfile::tempdir().expect("a directory");

@@ -1,8 +1,10 @@
 //! Virtual tables in what `.dump` of the `sqlite3` shell wrote.
 //!
-//! A dump makes a full-text or R-tree table by writing its row of the schema itself (`INSERT INTO sqlite_schema(type,name,tbl_name,rootpage,sql) VALUES('table',…)`),
-//! and its storage as ordinary tables, so that nothing is indexed a second time. No statement of other people may write the schema, so this one
-//! form is recognised and done for them, and nothing else: where what it says is a CREATE VIRTUAL TABLE that they could have written themselves.
+//! A dump makes a full-text or R-tree table by writing its row of the schema itself (`INSERT INTO
+//! sqlite_schema(type,name,tbl_name,rootpage,sql) VALUES('table',…)`), and its storage as ordinary
+//! tables, so that nothing is indexed a second time. No statement of other people may write the
+//! schema, so this one form is recognised and done for them, and nothing else: where what it says
+//! is a CREATE VIRTUAL TABLE that they could have written themselves.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -103,7 +105,8 @@ impl VirtualTable {
     pub fn restore(&self, connection: &Confined) -> rusqlite::Result<()> {
         self.check(connection)?;
         let switch = |value: c_int| {
-            // SAFETY: the handle is open; the option takes one number, and a null pointer says that no result is wanted.
+            // SAFETY: the handle is open; the option takes one number, and a null pointer says that
+            // no result is wanted.
             unsafe {
                 ffi::sqlite3_db_config(connection.handle(), DEFENSIVE.0, value, ptr::null_mut::<c_int>());
             }
@@ -176,7 +179,8 @@ mod tests {
         assert!(database.execute_batch("PRAGMA writable_schema = ON; DELETE FROM sqlite_schema").is_err());
     }
 
-    /// The row of a schema is code: what is written there without a look runs later, in whoever opens the database.
+    /// The row of a schema is code: what is written there without a look runs later, in whoever
+    /// opens the database.
     #[test]
     fn nothing_else_gets_into_the_schema_this_way() {
         let create = "CREATE VIRTUAL TABLE f USING fts4(a)";

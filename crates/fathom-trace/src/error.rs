@@ -49,6 +49,14 @@ pub enum TraceError {
         /// What is missing.
         problem: String,
     },
+    /// What was made of the input does not do what it does.
+    #[error("{what}: {problem}")]
+    Different {
+        /// The input.
+        what: String,
+        /// What is different, and what to do.
+        problem: String,
+    },
     /// The input is readable, and this cannot be done with it.
     #[error("{what}: {problem}")]
     Refused {

@@ -1,9 +1,12 @@
-//! `fathom trace import` of recorded applications, held against the stock `sqlite3` shell: the same statements in the order that the trace states must
-//! leave the same content, and return and change the same rows.
+//! `fathom trace import` of recorded applications, held against the stock `sqlite3` shell: the same
+//! statements in the order that the trace states must leave the same content, and return and change
+//! the same rows.
 //!
-//! What happened: folders of the form in which Android recordings are published (`loading.sql`, `benchset/N.sql`, one statement a line, mostly without
-//! semicolon) were refused or, put into one folder, glued to texts that are no SQL; and the streams of one application ran freely, so that 14 of
-//! 15 replays left different contents. The application here is made up, in the same form, with what made real ones fail.
+//! What happened: folders of the form in which Android recordings are published (`loading.sql`,
+//! `benchset/N.sql`, one statement a line, mostly without semicolon) were refused or, put into one
+//! folder, glued to texts that are no SQL; and the streams of one application ran freely, so that
+//! 14 of 15 replays left different contents. The application here is made up, in the same form,
+//! with what made real ones fail.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -238,7 +241,8 @@ fn everything(place: &Place, trace: &str) -> Vec<u8> {
     bytes
 }
 
-/// Holds a trace against the anonymous one that is made of it: the replay checks each statement's rows and changes, and no word remains.
+/// Holds a trace against the anonymous one that is made of it: the replay checks each statement's
+/// rows and changes, and no word remains.
 fn is_made_anonymous(place: &Place, trace: &str, public: &str) {
     place.fathom(&["trace", "anonymise", trace, "--out", public, "--seed", "5"]).exits(0);
     let (was, is) = (executed(place, trace), executed(place, public));
@@ -261,9 +265,10 @@ fn is_made_anonymous(place: &Place, trace: &str, public: &str) {
     }
 }
 
-/// What happened: Android binds arguments as texts, so statements of its applications compare texts with numbers. Made anonymous, the texts were changed
-/// and the numbers were not: statements found other rows, and what was captured of such a trace did not replay. Names in single quotes, `"main"` and the
-/// words of full-text tables were replaced as well.
+/// What happened: Android binds arguments as texts, so statements of its applications compare texts
+/// with numbers. Made anonymous, the texts were changed and the numbers were not: statements found
+/// other rows, and what was captured of such a trace did not replay. Names in single quotes,
+/// `"main"` and the words of full-text tables were replaced as well.
 #[test]
 fn a_recorded_application_does_the_same_when_it_is_anonymous_also_captured() {
     let place = Place::new();
@@ -302,8 +307,9 @@ fn a_recorded_application_does_the_same_when_it_is_anonymous_also_captured() {
     assert_eq!(work("public2.trace"), work("again.trace"));
 }
 
-/// What happened: a loading script that `.dump` wrote was refused where the application has a full-text table: a dump writes the row of such a table into the
-/// schema itself, which no statement of other people may. Most recorded applications are published with a dump.
+/// What happened: a loading script that `.dump` wrote was refused where the application has a
+/// full-text table: a dump writes the row of such a table into the schema itself, which no
+/// statement of other people may. Most recorded applications are published with a dump.
 #[test]
 fn a_dump_of_the_shell_with_full_text_tables_is_a_loading_script() {
     if !has_shell() {

@@ -1,4 +1,5 @@
-//! What `fathom trace import` takes: scripts, folders of them, Android's log, logs of expanded SQL, PocketData's logs and workloads, recordings of file calls.
+//! What `fathom trace import` takes: scripts, folders of them, Android's log, logs of expanded SQL,
+//! PocketData's logs and workloads, recordings of file calls.
 
 use fathom_fuzz::{Fuzz, Scratch, mutate};
 use fathom_trace::Reader;

@@ -1,9 +1,11 @@
-//! Two traces held against each other, call by call: what each statement returned, changed and how it was planned.
+//! Two traces held against each other, call by call: what each statement returned, changed and how
+//! it was planned.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
+use std::rc::Rc;
 
 use super::flow::findings;
 use super::meaning::Learnt;
@@ -48,7 +50,8 @@ fn decode(bytes: &[u8; DONE_BYTES]) -> Done {
     }
 }
 
-/// Looks on while the original is played: keeps what came of each call, and learns what is done with its texts.
+/// Looks on while the original is played: keeps what came of each call, and learns what is done
+/// with its texts.
 pub struct Original {
     calls: BufWriter<File>,
     learnt: Learnt,
@@ -119,7 +122,7 @@ impl Watch for Original {
             _ => false,
         };
         if asks && self.looked_at.insert((address(connection), statement)) {
-            let roots = self.schema_of(connection).roots.clone();
+            let roots = Rc::clone(&self.schema_of(connection).roots);
             connection.begin_statement();
             let found = findings(connection, sql, &roots);
             self.learnt.add(connection, statement, found);

@@ -1,11 +1,14 @@
 //! What a statement does with its texts, read off SQLite's own program for it.
 //!
-//! Whether `corpus = '14'` compares numbers or texts is decided by the column's affinity, through views, triggers, subqueries and indexes alike. SQLite has
-//! decided it when it has compiled the statement: `EXPLAIN` lists the program, whose registers are followed here from where a text comes from (a
-//! literal, a parameter, a column) to what is done with it. Each instruction is <https://sqlite.org/opcode.html>.
+//! Whether `corpus = '14'` compares numbers or texts is decided by the column's affinity, through
+//! views, triggers, subqueries and indexes alike. SQLite has decided it when it has compiled the
+//! statement: `EXPLAIN` lists the program, whose registers are followed here from where a text
+//! comes from (a literal, a parameter, a column) to what is done with it. Each instruction is
+//! <https://sqlite.org/opcode.html>.
 //!
-//! The walk takes every path once it brings something new. It knows nothing of sorters and co-routines' callers beyond what is said at `Walk`; what it
-//! misses is found when the anonymous trace is compared with the original.
+//! The walk takes every path once it brings something new. It knows nothing of sorters and
+//! co-routines' callers beyond what is said at `Walk`; what it misses is found when the anonymous
+//! trace is compared with the original.
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -224,7 +227,8 @@ fn arguments_written(sql: &str) -> HashMap<String, i64> {
     most
 }
 
-/// The walk through one program. Of a co-routine the registers are seen where it yields, because its caller runs on from there.
+/// The walk through one program. Of a co-routine the registers are seen where it yields, because
+/// its caller runs on from there.
 struct Walk<'a> {
     program: &'a [&'a Op],
     roots: &'a Roots,
@@ -237,7 +241,8 @@ struct Walk<'a> {
     written: &'a HashMap<String, i64>,
 }
 
-/// States that a walk looks at, at most, as a multiple of the program's length: labels are few, so it ends long before.
+/// States that a walk looks at, at most, as a multiple of the program's length: labels are few, so
+/// it ends long before.
 const LOOKS_MAX: usize = 40;
 
 impl Walk<'_> {
@@ -329,7 +334,8 @@ impl Walk<'_> {
             "Rowid" | "IdxRowid" | "NewRowid" => {
                 let rowids = self.cursors.get(&p1).map(|columns| Source::Rowids(Rc::clone(&columns.table)));
                 let labels: Labels = rowids.into_iter().chain([Source::Number]).collect();
-                // What SQLite gives follows from what it gave before. Where the statement names one, it gives one for NULL only.
+                // What SQLite gives follows from what it gave before. Where the statement names
+                // one, it gives one for NULL only.
                 let is_given = state.get(p2).iter().any(|it| is_text(it) && !matches!(it, Source::Rowids(_)));
                 if code == "NewRowid" && !is_given {
                     self.find(&labels, Use::Calculated);
@@ -398,22 +404,20 @@ impl Walk<'_> {
                     }
                 }
             }
-            "SeekRowid" | "NotExists" | "SeekGE" | "SeekGT" | "SeekLE" | "SeekLT" => {
-                // A table is looked up by a number; an index's key has its affinities already.
-                if p4.is_empty() || p4 == "0" {
-                    self.find(&state.get(p3), Use::Number);
-                }
+            // A table is looked up by a number; an index's key has its affinities already.
+            "SeekRowid" | "NotExists" | "SeekGE" | "SeekGT" | "SeekLE" | "SeekLT"
+                if p4.is_empty() || p4 == "0" =>
+            {
+                self.find(&state.get(p3), Use::Number);
             }
             "MustBeInt" => self.find(&state.get(p1), Use::Number),
             "DecrJumpZero" | "IfPos" | "IfNotZero" | "OffsetLimit" | "AddImm" => {
                 self.find(&state.get(p1), Use::Calculated);
             }
-            "Cast" => {
-                // SQLITE_AFF_NUMERIC and what follows it.
-                if p2 >= 0x43 {
-                    self.find(&state.get(p1), Use::Calculated);
-                    state.set(p1, Labels::from([Source::Number]));
-                }
+            // SQLITE_AFF_NUMERIC and what follows it.
+            "Cast" if p2 >= 0x43 => {
+                self.find(&state.get(p1), Use::Calculated);
+                state.set(p1, Labels::from([Source::Number]));
             }
             "Add" | "Subtract" | "Multiply" | "Divide" | "Remainder" | "BitAnd" | "BitOr" | "ShiftLeft"
             | "ShiftRight" => {
@@ -443,10 +447,10 @@ impl Walk<'_> {
                     [Source::Number, Source::Calculated].into_iter().filter(|_| !is_chosen).collect();
                 state.set(if code == "AggFinal" { p1 } else { p3 }, labels);
             }
-            "AggStep" | "AggStep1" | "AggInverse" => {
-                if ["sum(", "avg(", "total("].iter().any(|name| p4.starts_with(name)) {
-                    self.find(&state.get(p2), Use::Calculated);
-                }
+            "AggStep" | "AggStep1" | "AggInverse"
+                if ["sum(", "avg(", "total("].iter().any(|name| p4.starts_with(name)) =>
+            {
+                self.find(&state.get(p2), Use::Calculated);
             }
             "VFilter" => {
                 // Two registers, the plan and the number of arguments, then the arguments.
@@ -468,7 +472,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Registers of a virtual table's arguments: those set before it, for their number stands in a register.
+    /// Registers of a virtual table's arguments: those set before it, for their number stands in a
+    /// register.
     fn arguments_of_filter(&self, first: i64, state: &State) -> Vec<i64> {
         (2..2 + ARGUMENTS_MAX)
             .map(|more| first + more)
@@ -545,8 +550,9 @@ impl Walk<'_> {
         ];
         let (name, count) = name.split_once('(').unwrap_or((name, "0"));
         let count: i64 = count.trim_end_matches(')').parse().unwrap_or(-1);
-        // Of a function with any number of arguments the number is not listed: those that are set, as many as the statement gives it, where it
-        // is the statement and no view or trigger that calls it.
+        // Of a function with any number of arguments the number is not listed: those that are set,
+        // as many as the statement gives it, where it is the statement and no view or trigger that
+        // calls it.
         let registers: Vec<i64> = match count {
             0.. => (first..first + count).collect(),
             _ => {
@@ -561,7 +567,8 @@ impl Walk<'_> {
             arguments.iter().for_each(|labels| self.find_numbers(labels));
         }
         if DATES.contains(&name) {
-            // Behind the arguments stand registers of others: only the first ones can be columns of dates.
+            // Behind the arguments stand registers of others: only the first ones can be columns of
+            // dates.
             let dates = if name == "strftime" { 2 } else { 1 };
             for (at, argument) in arguments.iter().enumerate() {
                 self.find(&if at < dates { argument.clone() } else { only_written(argument) }, Use::Date);
@@ -712,8 +719,9 @@ mod tests {
         CREATE TRIGGER tr AFTER INSERT ON s BEGIN UPDATE c SET n = n + 1 WHERE name = 'stories' AND n <> '7'; END;
         CREATE VIRTUAL TABLE f USING fts4(title, body);";
 
-    /// What happened: texts that are compared with numbers were replaced while the numbers stayed: on four of five real applications statements found other
-    /// rows. Android binds arguments as texts, so `corpus = '14'` is the usual case.
+    /// What happened: texts that are compared with numbers were replaced while the numbers stayed:
+    /// on four of five real applications statements found other rows. Android binds arguments as
+    /// texts, so `corpus = '14'` is the usual case.
     #[test]
     fn a_text_that_meets_a_number_is_found_on_either_side_and_by_whatever_way() {
         let mut wrong = Vec::new();

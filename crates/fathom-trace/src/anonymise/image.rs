@@ -1,8 +1,9 @@
 //! A database file with its texts and blobs replaced where they stand.
 //!
-//! Every replacement is as long as what it replaces and has the same place in the order, so records are rewritten within their
-//! cells: no page is split or merged, and the file keeps its layout byte for byte but for the values. What no record uses (free space,
-//! free pages, the ends of overflow pages) is zeroed, because old content stands there.
+//! Every replacement is as long as what it replaces and has the same place in the order, so records
+//! are rewritten within their cells: no page is split or merged, and the file keeps its layout byte
+//! for byte but for the values. What no record uses (free space, free pages, the ends of overflow
+//! pages) is zeroed, because old content stands there.
 //!
 //! The file's structure: <https://sqlite.org/fileformat2.html>.
 
@@ -20,7 +21,8 @@ pub trait Visitor {
     fn text(&mut self, text: &[u8]) -> Option<Vec<u8>>;
     /// A blob.
     fn blob(&mut self, blob: &[u8]) -> Option<Vec<u8>>;
-    /// A whole number, and whether it must stay. What is given back is stored in as many bytes, or nothing is changed.
+    /// A whole number, and whether it must stay. What is given back is stored in as many bytes, or
+    /// nothing is changed.
     fn number(&mut self, number: i64, stays: bool) -> Option<i64>;
     /// The SQL of a table, index, view or trigger.
     fn sql(&mut self, sql: &str) -> Option<String>;
@@ -31,7 +33,8 @@ pub trait Visitor {
 enum Content {
     Schema,
     Plain,
-    /// Names and numbers of `sqlite_stat1` and `sqlite_sequence`, and what virtual tables keep for themselves: no texts of an application.
+    /// Names and numbers of `sqlite_stat1` and `sqlite_sequence`, and what virtual tables keep for
+    /// themselves: no texts of an application.
     Own,
     /// A virtual table's texts and rowids: the rowids stand in its index, too.
     Carried,
@@ -47,7 +50,8 @@ pub struct Image<'a> {
     usable_bytes: usize,
     pages: u32,
     is_utf16: Option<Endian>,
-    /// Pages that a b-tree or the list of free pages holds, so that a file with a circle is refused.
+    /// Pages that a b-tree or the list of free pages holds, so that a file with a circle is
+    /// refused.
     seen: HashSet<u32>,
     writes: bool,
     /// Its virtual tables, after a visit.
@@ -548,7 +552,8 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// SQLite's own variable-length number: big end first, nine bytes at most. Gives the number and its length.
+/// SQLite's own variable-length number: big end first, nine bytes at most. Gives the number and its
+/// length.
 fn varint(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
     let mut value = 0_u64;
     for length in 0..8 {

@@ -1,7 +1,10 @@
-//! Texts that are more than words: what is made a number or a date of, what SQLite's functions are told, questions to full-text tables.
+//! Texts that are more than words: what is made a number or a date of, what SQLite's functions are
+//! told, questions to full-text tables.
 //!
-//! A text of which a number is made must stay one that equals the same numbers, and numbers stay; so it stays, wherever it occurs, and so do dates that
-//! date functions read, and words such as `text` that `typeof` says. Questions and patterns are rewritten word by word, their own signs left.
+//! A text of which a number is made must stay one that equals the same numbers, and numbers stay;
+//! so it stays, wherever it occurs, and so do dates that date functions read, and words such as
+//! `text` that `typeof` says. Questions and patterns are rewritten word by word, their own signs
+//! left.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -24,7 +27,8 @@ pub struct Meanings {
     pub pieces: BTreeSet<String>,
     /// Names of the schema, lower case.
     pub names: HashSet<String>,
-    /// Whether the trace has dates that are read as such: then all texts that are dates stay, as numbers do.
+    /// Whether the trace has dates that are read as such: then all texts that are dates stay, as
+    /// numbers do.
     pub keep_dates: bool,
 }
 
@@ -74,7 +78,8 @@ impl Meanings {
         }
     }
 
-    /// Words of a pattern that may be the middle or end of others: those behind a sign for any letters.
+    /// Words of a pattern that may be the middle or end of others: those behind a sign for any
+    /// letters.
     fn add_pieces(&mut self, pattern: &str, any: &str) {
         let mut rest = pattern;
         while let Some(at) = rest.find(|letter| any.contains(letter)) {
@@ -86,7 +91,8 @@ impl Meanings {
         }
     }
 
-    /// All texts of a statement that look like numbers stay: where the statement finds something else without them.
+    /// All texts of a statement that look like numbers stay: where the statement finds something
+    /// else without them.
     pub fn keep_number(&mut self, text: &[u8]) {
         if std::str::from_utf8(text).is_ok_and(is_number) {
             self.kept.insert(text.to_vec());
@@ -175,7 +181,11 @@ impl Learnt {
                 _ => {}
             }
         }
-        self.parameters.insert(statement, parameters);
+        if parameters.is_empty() {
+            self.parameters.remove(&statement);
+        } else {
+            self.parameters.insert(statement, parameters);
+        }
     }
 
     /// A value that is bound to a parameter.
@@ -339,7 +349,8 @@ fn is_date(text: &str) -> bool {
             }))
 }
 
-/// Whether it is a date or a time of day as SQLite writes them, or the beginning of one: of a year and a month at least, or a year of our time.
+/// Whether it is a date or a time of day as SQLite writes them, or the beginning of one: of a year
+/// and a month at least, or a year of our time.
 fn is_calendar(text: &str) -> bool {
     let bytes = text.as_bytes();
     let number = |from: usize, to: usize| {
@@ -365,7 +376,8 @@ fn is_calendar(text: &str) -> bool {
 /// The longest date: `2015-03-22T12:05:29.123456789+01:00`.
 const DATE_MAX: usize = 36;
 
-/// Whether it is a command to a full-text table, as `INSERT INTO t(t) VALUES ('optimize')` gives it.
+/// Whether it is a command to a full-text table, as `INSERT INTO t(t) VALUES ('optimize')` gives
+/// it.
 fn is_command(text: &str) -> bool {
     const COMMANDS: [&str; 22] = [
         "optimize",

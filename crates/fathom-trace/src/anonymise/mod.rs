@@ -1,13 +1,15 @@
 //! A trace in which nothing of its users' texts and blobs remains, and that does the same work.
 //!
-//! Every word in texts is replaced by one of the same length and classes of characters; the order of words, their common beginnings and
-//! their equality stay, over all tables, statements and values (see `words.rs`). So indexes keep their order and selectivity, LIKE finds
-//! what it found, and the database file is rewritten in place, page by page (see `image.rs`). Numbers stay as they are. Names of tables
-//! and columns stay. Error messages, comments, command lines and paths go.
+//! Every word in texts is replaced by one of the same length and classes of characters; the order
+//! of words, their common beginnings and their equality stay, over all tables, statements and
+//! values (see `words.rs`). So indexes keep their order and selectivity, LIKE finds what it found,
+//! and the database file is rewritten in place, page by page (see `image.rs`). Numbers stay as they
+//! are. Names of tables and columns stay. Error messages, comments, command lines and paths go.
 //!
-//! Some texts are more than words: `corpus = '14'` compares a number. The original is played in private (`play.rs`), and SQLite's own program of each
-//! statement says which texts become numbers or dates (`flow.rs`, `meaning.rs`). Then the anonymous trace is played as well, and held against the original call by
-//! call (`compare.rs`); it gets its name only if both do the same.
+//! Some texts are more than words: `corpus = '14'` compares a number. The original is played in
+//! private (`play.rs`), and SQLite's own program of each statement says which texts become numbers
+//! or dates (`flow.rs`, `meaning.rs`). Then the anonymous trace is played as well, and held against
+//! the original call by call (`compare.rs`); it gets its name only if both do the same.
 
 mod compare;
 mod flow;
@@ -62,23 +64,27 @@ pub struct Wish {
 pub struct Anonymised {
     /// Events of the trace.
     pub events: u64,
-    /// Words that gave up their order among their nearest neighbours, because all words of their kind occur.
+    /// Words that gave up their order among their nearest neighbours, because all words of their
+    /// kind occur.
     pub disordered: u64,
-    /// Calls and databases that are not as in the original, and the first of them in words; none where they were not allowed.
+    /// Calls and databases that are not as in the original, and the first of them in words; none
+    /// where they were not allowed.
     pub different: u64,
     /// The first of them.
     pub differences: Vec<String>,
 }
 
-/// How often it is tried: with other words, and with more of what looks like a number left as it is.
+/// How often it is tried: with other words, and with more of what looks like a number left as it
+/// is.
 const TRIES: u64 = 4;
 
-/// Reads the trace at `input` and writes the anonymous one to `out`, after both were played in private and compared. Memory: all different words, and
-/// the first bytes of all blobs; disk: the databases four times, in the directory for temporary files.
+/// Reads the trace at `input` and writes the anonymous one to `out`, after both were played in
+/// private and compared. Memory: all different words, and the first bytes of all blobs; disk: the
+/// databases four times, in the directory for temporary files.
 ///
 /// # Errors
-/// A trace that is damaged or torn; one of an encrypted database or of a database with a virtual table; one that would not do what the original
-/// does, with the statements; a full disk.
+/// A trace that is damaged or torn; one of an encrypted database or of a database with a virtual
+/// table; one that would not do what the original does, with the statements; a full disk.
 pub fn anonymise(input: &Path, out: &Path, wish: &Wish) -> Result<Anonymised, TraceError> {
     // Before the minutes that it may take.
     fathom_output::check(out, &[input])?;
@@ -119,15 +125,15 @@ pub fn anonymise(input: &Path, out: &Path, wish: &Wish) -> Result<Anonymised, Tr
         }
     }
     if done.different > 0 && !wish.allow_differences {
-        return Err(TraceError::refused(
-            input.display(),
-            format!(
+        return Err(TraceError::Different {
+            what: input.display().to_string(),
+            problem: format!(
                 "its anonymous trace does not do what it does; {} {} (--allow-differences writes it all the same):\n  {}",
                 done.different,
                 if done.different == 1 { "call or database differs" } else { "calls or databases differ" },
                 done.differences.join("\n  ")
             ),
-        ));
+        });
     }
     let mut from = File::open(&anonymous).map_err(TraceError::io(&anonymous))?;
     let mut to = Output::create(out, &[input], Access::Private)?;
@@ -185,8 +191,8 @@ fn in_words(input: &Path, differences: &Differences) -> Result<Vec<String>, Trac
     Ok(differences.told.iter().map(of).chain(differences.pages.iter().cloned()).collect())
 }
 
-/// What looks like a number in statements that do something else stays as it is, in the next try: it may have met a number on a way that the
-/// statements' programs do not show.
+/// What looks like a number in statements that do something else stays as it is, in the next try:
+/// it may have met a number on a way that the statements' programs do not show.
 fn keep_numbers(
     input: &Path,
     differences: &Differences,
@@ -374,7 +380,8 @@ impl Visitor for Replace<'_> {
     }
 }
 
-/// Lets SQLite look at the rewritten file. Full-text indexes are made again from the texts that are there now. Where an index is not in order (an expression or collation that looks at more than
+/// Lets SQLite look at the rewritten file. Full-text indexes are made again from the texts that are
+/// there now. Where an index is not in order (an expression or collation that looks at more than
 /// beginnings, a word that gave up its order), the indexes are made again.
 fn check(path: &Path, shown: &Path, virtuals: &[Virtual]) -> Result<(), TraceError> {
     let refused = |error: rusqlite::Error| {
@@ -406,8 +413,9 @@ fn check(path: &Path, shown: &Path, virtuals: &[Virtual]) -> Result<(), TraceErr
     }
 }
 
-/// A script with its words replaced, statement by statement, in a file beside it. Where it is a dump with full-text tables, what fills their indexes is
-/// left out, and they are made again at its end, when the schema is read again.
+/// A script with its words replaced, statement by statement, in a file beside it. Where it is a
+/// dump with full-text tables, what fills their indexes is left out, and they are made again at its
+/// end, when the schema is read again.
 fn replace_script(script: &Path, vocabulary: &Vocabulary) -> Result<PathBuf, TraceError> {
     let path = script.with_extension("replaced");
     let mut out = BufWriter::new(File::create(&path).map_err(TraceError::io(&path))?);

@@ -13,7 +13,7 @@ pub struct Schema {
     /// Names in lower case.
     pub names: HashSet<String>,
     /// Tables and indexes by where they begin.
-    pub roots: Roots,
+    pub roots: Rc<Roots>,
     /// Whether a column is declared to hold dates or times.
     pub has_dates: bool,
 }
@@ -60,7 +60,7 @@ impl Schema {
             if let Ok(columns) = columns
                 && root > 0
             {
-                self.roots.insert((number, root), Rc::new(columns));
+                Rc::make_mut(&mut self.roots).insert((number, root), Rc::new(columns));
             }
         }
         Ok(())
@@ -93,7 +93,8 @@ impl Schema {
     }
 }
 
-/// The columns of an index of a table, or (under the table's own name) of a table without rowid, as they are stored.
+/// The columns of an index of a table, or (under the table's own name) of a table without rowid, as
+/// they are stored.
 fn index(connection: &Connection, database: &str, table: &str, name: &str) -> rusqlite::Result<Columns> {
     let mut columns = connection.prepare_cached(
         "SELECT x.name, t.type FROM pragma_index_xinfo(?1, ?2) x LEFT JOIN pragma_table_xinfo(?3, ?2) t ON t.cid = x.cid ORDER BY x.seqno",

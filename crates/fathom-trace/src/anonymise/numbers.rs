@@ -1,9 +1,11 @@
 //! Other numbers for whole numbers, on wish: ids name people as names do.
 //!
-//! All whole numbers of a trace are in one order, and the numbers that replace them are in the same order, wherever they stand: so ranges, ORDER BY, joins and
-//! equality stay. A number keeps its sign, its decimal digits and the bytes that SQLite stores it in, so pages stay. Numbers that something is calculated from
-//! (or that SQLite itself gives, as rowids) stay, and so do those below [`LEAST`]: there are too few of them to hide anything. Those that stay
-//! divide the others: a number never passes one of them.
+//! All whole numbers of a trace are in one order, and the numbers that replace them are in the same
+//! order, wherever they stand: so ranges, ORDER BY, joins and equality stay. A number keeps its
+//! sign, its decimal digits and the bytes that SQLite stores it in, so pages stay. Numbers that
+//! something is calculated from (or that SQLite itself gives, as rowids) stay, and so do those
+//! below [`LEAST`]: there are too few of them to hide anything. Those that stay divide the others:
+//! a number never passes one of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,7 +61,8 @@ impl Numbers {
         }
     }
 
-    /// The replacement of a whole number as it is written in decimal; none where it stays, or is written in another way.
+    /// The replacement of a whole number as it is written in decimal; none where it stays, or is
+    /// written in another way.
     pub fn of_digits(&self, digits: &str) -> Option<String> {
         let number: i64 = digits.parse().ok()?;
         let replaced = self.of(number);
@@ -67,8 +70,9 @@ impl Numbers {
     }
 }
 
-/// Where a number would get another length: in decimal, in a record (a byte more from 2^7, 2^15 …), as a rowid (seven bits a byte). Numbers below zero have
-/// the other end of these ranges, -2^7 and so on, which stay by being fences of both sides.
+/// Where a number would get another length: in decimal, in a record (a byte more from 2^7, 2^15 …),
+/// as a rowid (seven bits a byte). Numbers below zero have the other end of these ranges, -2^7 and
+/// so on, which stay by being fences of both sides.
 fn fences() -> BTreeSet<u64> {
     let powers = (1..=18).map(|digits| 10_u64.pow(digits));
     let record = [7, 15, 23, 31, 47].into_iter().flat_map(|bits| [1 << bits, (1 << bits) + 1]);
@@ -86,7 +90,8 @@ fn choose(from: u64, to: u64, count: usize, random: &mut SmallRng) -> Vec<u64> {
         }
         return chosen.into_iter().collect();
     }
-    // Nearly all are taken: one after the other, each with the chance that is left (Knuth's algorithm S).
+    // Nearly all are taken: one after the other, each with the chance that is left (Knuth's
+    // algorithm S).
     let mut left = count as u64;
     (from..to)
         .filter(|number| {

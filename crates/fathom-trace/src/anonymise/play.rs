@@ -1,7 +1,8 @@
 //! Plays a trace in private: one call after the other, in the order of the trace, on one thread.
 //!
-//! A replay measures; this looks. It shows each statement before it is executed, and tells what came of it, so that two traces can be held against each
-//! other call by call. Connections that would have waited for each other get `SQLITE_BUSY` instead, in both alike.
+//! A replay measures; this looks. It shows each statement before it is executed, and tells what
+//! came of it, so that two traces can be held against each other call by call. Connections that
+//! would have waited for each other get `SQLITE_BUSY` instead, in both alike.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int};
@@ -26,7 +27,8 @@ const STEPS_MAX: u64 = 1_000_000_000;
 /// Settings that say how sure a commit is to be: nothing here outlives the play.
 const DURABILITY: [&str; 3] = ["synchronous", "fullfsync", "checkpoint_fullfsync"];
 
-/// `sqlite3_db_config` options that say what a statement means: foreign keys, triggers, views, ALTER TABLE of old, and whether `"…"` may be a text.
+/// `sqlite3_db_config` options that say what a statement means: foreign keys, triggers, views,
+/// ALTER TABLE of old, and whether `"…"` may be a text.
 const MEANING: [u32; 6] = [1002, 1003, 1012, 1013, 1014, 1015];
 
 /// What came of a call.
@@ -78,7 +80,8 @@ struct Prepared {
 
 impl Drop for Prepared {
     fn drop(&mut self) {
-        // SAFETY: null, or a statement that is finalised once, here, before its connection is closed.
+        // SAFETY: null, or a statement that is finalised once, here, before its connection is
+        // closed.
         unsafe { ffi::sqlite3_finalize(self.raw) };
     }
 }
@@ -239,7 +242,8 @@ impl Play {
             }
             Action::Setting { setting: Setting::DbConfig(option), value } if MEANING.contains(&option) => {
                 let (option, value) = (option as c_int, c_int::from(value != 0));
-                // SAFETY: the handle is open; these options take a number and a place for the result, which may be null.
+                // SAFETY: the handle is open; these options take a number and a place for the
+                // result, which may be null.
                 unsafe {
                     ffi::sqlite3_db_config(open.connection.handle(), option, value, ptr::null_mut::<c_int>());
                 }
@@ -271,7 +275,8 @@ impl Play {
         let text = mapped.as_deref().unwrap_or(sql);
         let length = c_int::try_from(text.len()).unwrap_or(c_int::MAX);
         connection.begin_statement();
-        // SAFETY: the handle is open, the text is given with its length, and the place is that of a pointer.
+        // SAFETY: the handle is open, the text is given with its length, and the place is that of a
+        // pointer.
         let code = unsafe {
             ffi::sqlite3_prepare_v2(
                 connection.handle(),
@@ -347,7 +352,8 @@ impl Play {
 fn bind(raw: *mut ffi::sqlite3_stmt, index: u32, value: &Value) {
     let number = c_int::try_from(index).unwrap_or(c_int::MAX);
     let length = |bytes: &[u8]| c_int::try_from(bytes.len()).unwrap_or(c_int::MAX);
-    // SAFETY: null, which is refused, or a live statement; texts and blobs are given with their lengths and copied.
+    // SAFETY: null, which is refused, or a live statement; texts and blobs are given with their
+    // lengths and copied.
     unsafe {
         match value {
             Value::Null => ffi::sqlite3_bind_null(raw, number),

@@ -1,7 +1,8 @@
-//! Random schemas, rows and statements made anonymous: each must do the same work, and none of the users' words may be left.
+//! Random schemas, rows and statements made anonymous: each must do the same work, and none of the
+//! users' words may be left.
 //!
-//! `anonymise` itself plays both traces and compares rows, changes, plans and pages; a case fails where it refuses. More cases: `FATHOM_ANONYMISE_CASES=1000`,
-//! from `FATHOM_ANONYMISE_FROM`.
+//! `anonymise` itself plays both traces and compares rows, changes, plans and pages; a case fails
+//! where it refuses. More cases: `FATHOM_ANONYMISE_CASES=1000`, from `FATHOM_ANONYMISE_FROM`.
 
 use std::collections::BTreeSet;
 
@@ -340,7 +341,7 @@ fn made(number: u64, directory: &Path) -> PathBuf {
     let path = directory.join("a.trace");
     let mut assembler = Assembler::new(Writer::create(&path).unwrap(), Origin::default()).unwrap();
     let thread = assembler.thread(1, 1, "Kunigunde's program").unwrap();
-    let database = if number % 2 == 0 {
+    let database = if number.is_multiple_of(2) {
         let image = directory.join("a.db");
         let _ = std::fs::remove_file(&image);
         let made = rusqlite::Connection::open(&image).unwrap();

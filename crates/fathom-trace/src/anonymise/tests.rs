@@ -92,7 +92,8 @@ fn trace(directory: &Path, image: &Path) -> PathBuf {
     path
 }
 
-/// Executes a trace of one connection on its own image; gives each statement's plan with what it gave or changed, and the pages.
+/// Executes a trace of one connection on its own image; gives each statement's plan with what it
+/// gave or changed, and the pages.
 fn replay(trace: &Path, image: &Path) -> (Vec<String>, i64) {
     let mut bytes = Vec::new();
     let (mut texts, mut handles) = (HashMap::new(), HashMap::new());
@@ -270,4 +271,37 @@ fn a_made_up_trace_needs_no_anonymising() {
     let error = anonymise(&before, &out, &wish(1)).expect_err("refused").to_string();
     assert!(error.contains("made up by the generator androbench/1: it holds nobody's texts"), "{error}");
     assert!(!out.exists());
+}
+
+/// What happened: nobody was told that an anonymous trace found other rows than its original. Now a
+/// statement that does is named, and nothing is written unless that is asked for.
+#[test]
+fn a_trace_that_would_do_something_else_is_told_and_not_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("a.trace");
+    let mut assembler =
+        Assembler::new(Writer::create(&path).expect("created"), Origin::default()).expect("begun");
+    let thread = assembler.thread(1, 1, "app").expect("thread");
+    let database = assembler.database(b"a.db", Start::Empty, None).expect("database");
+    let connection = assembler.open(thread, database, 0).expect("opened");
+    // What `hex` says follows from the letters, which no other word has.
+    for sql in [
+        "CREATE TABLE t(a TEXT)",
+        "INSERT INTO t VALUES ('Hallervorden')",
+        "SELECT a FROM t WHERE hex(a) = '48616C6C6572766F7264656E'",
+    ] {
+        let execution = Execution { sql, values: &[], start_ns: 0, duration_ns: 0, keep: true, counts: None };
+        assembler.execute(connection, &execution).expect("written");
+    }
+    assembler.close(connection, 1).expect("closed");
+    assembler.finish().expect("finished");
+    let out = directory.path().join("b.trace");
+    let error = anonymise(&path, &out, &wish(1)).expect_err("different").to_string();
+    for words in ["does not do what it does", "SELECT a FROM t WHERE hex(a)", "returns 0 rows instead of 1"] {
+        assert!(error.contains(words), "{words}: {error}");
+    }
+    assert!(!out.exists());
+    let allowed = Wish { allow_differences: true, ..wish(1) };
+    let done = anonymise(&path, &out, &allowed).expect("written");
+    assert!(done.different == 1 && done.differences.len() == 1 && out.exists(), "{done:?}");
 }

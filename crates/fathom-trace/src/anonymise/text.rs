@@ -23,7 +23,8 @@ pub struct Vocabulary {
     pub numbers: Option<Numbers>,
 }
 
-/// Words that are no text of a user although they stand in texts: values of JSON, and of date functions.
+/// Words that are no text of a user although they stand in texts: values of JSON, and of date
+/// functions.
 const KEPT: [&str; 6] = ["true", "false", "null", "now", "localtime", "utc"];
 
 impl Vocabulary {
@@ -292,7 +293,8 @@ impl Vocabulary {
         }
     }
 
-    /// Whether a value in a statement about the schema is a name or type of something there, or a statistic of it, which stays.
+    /// Whether a value in a statement about the schema is a name or type of something there, or a
+    /// statistic of it, which stays.
     pub fn is_name(&self, value: &Value) -> bool {
         let Value::Text(text) = value else { return false };
         let text = String::from_utf8_lossy(text).to_lowercase();
@@ -303,8 +305,8 @@ impl Vocabulary {
             || (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b' '))
     }
 
-    /// A statement with its literals and comments replaced; as long as before. A PRAGMA stays as it is, and so does what makes a virtual table: its
-    /// module's words are no texts.
+    /// A statement with its literals and comments replaced; as long as before. A PRAGMA stays as it
+    /// is, and so does what makes a virtual table: its module's words are no texts.
     pub fn sql(&self, sql: &str) -> String {
         if pragma(sql).is_some() || VirtualTable::of(sql).is_some() {
             return sql.to_owned();
@@ -343,7 +345,8 @@ impl Vocabulary {
     }
 }
 
-/// Whether all that is quoted in a statement are names: of savepoints, and of a virtual table and what its module is told.
+/// Whether all that is quoted in a statement are names: of savepoints, and of a virtual table and
+/// what its module is told.
 fn has_names_only(sql: &str) -> bool {
     let mut words = tokens(sql).filter(|token| !token.is_blank());
     match Verb::of(sql) {
@@ -360,7 +363,8 @@ fn is_json(text: &str) -> bool {
     text.trim_start().starts_with(['{', '[']) && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
-/// Whether a statement asks for tables and columns, or sets statistics of them: their names stay and stand in its texts.
+/// Whether a statement asks for tables and columns, or sets statistics of them: their names stay
+/// and stand in its texts.
 pub fn is_about_schema(sql: &str) -> bool {
     const TABLES: [&str; 7] = [
         "sqlite_master",
@@ -386,7 +390,8 @@ fn unquoted(name: &str) -> &str {
     letters.as_str()
 }
 
-/// A text as words to be replaced, and what stays (true): all that is no letter and no digit, and what is no text of a user.
+/// A text as words to be replaced, and what stays (true): all that is no letter and no digit, and
+/// what is no text of a user.
 fn pieces(text: &str) -> impl Iterator<Item = (&str, bool)> {
     let mut rest = text;
     std::iter::from_fn(move || {

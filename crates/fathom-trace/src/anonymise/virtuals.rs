@@ -1,7 +1,8 @@
 //! Virtual tables whose storage is known: full-text tables and R-trees.
 //!
-//! A full-text table keeps its texts in a table of its own (or an ordinary one), which is rewritten as any, and an index of their words, which is made
-//! again from them (`rebuild`). An R-tree holds numbers, which stay; texts that it carries along stand in an ordinary table.
+//! A full-text table keeps its texts in a table of its own (or an ordinary one), which is rewritten
+//! as any, and an index of their words, which is made again from them (`rebuild`). An R-tree holds
+//! numbers, which stay; texts that it carries along stand in an ordinary table.
 
 use rusqlite::Connection;
 
@@ -27,7 +28,8 @@ enum Kind {
     Unknown,
 }
 
-/// Tables with the index of a full-text table, and with the nodes of an R-tree: of FTS3 to FTS5, R-tree and geopoly.
+/// Tables with the index of a full-text table, and with the nodes of an R-tree: of FTS3 to FTS5,
+/// R-tree and geopoly.
 const INDEXES: [&str; 6] = ["_data", "_idx", "_docsize", "_segments", "_segdir", "_stat"];
 const NODES: [&str; 2] = ["_node", "_parent"];
 /// Settings of FTS5, which are no texts.

@@ -1,10 +1,12 @@
-//! The replacement of words: same length, same classes of characters, and the order and common beginnings of all words kept.
+//! The replacement of words: same length, same classes of characters, and the order and common
+//! beginnings of all words kept.
 //!
-//! All words of a trace are put into one tree by their letters. In each node the letters that occur are replaced by as many others of
-//! their class, drawn at random and in the same order; so two words keep their order and share as many first letters as before,
-//! and upper and lower case of a letter stay the same letter (LIKE and NOCASE compare them so). Where all letters of a class occur
-//! in a node there is nothing to choose; a word of at least [`CHANGED_FROM`] letters that would stay as it is for that reason gives up
-//! its order among its nearest neighbours.
+//! All words of a trace are put into one tree by their letters. In each node the letters that occur
+//! are replaced by as many others of their class, drawn at random and in the same order; so two
+//! words keep their order and share as many first letters as before, and upper and lower case of a
+//! letter stay the same letter (LIKE and NOCASE compare them so). Where all letters of a class
+//! occur in a node there is nothing to choose; a word of at least [`CHANGED_FROM`] letters that
+//! would stay as it is for that reason gives up its order among its nearest neighbours.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,8 +14,9 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-/// Words of this length and more are never left as they are. Of shorter ones there are so few that in most traces all occur: to change
-/// them would take the order from all words that begin with them.
+/// Words of this length and more are never left as they are. Of shorter ones there are so few that
+/// in most traces all occur: to change them would take the order from all words that begin with
+/// them.
 pub const CHANGED_FROM: usize = 3;
 
 /// Letters of a word that the tree holds. Those behind are drawn from what stands before them.
@@ -26,7 +29,8 @@ const DRAWS: u32 = 16;
 #[derive(Debug)]
 pub struct Words {
     seed: u64,
-    /// The tree: from a node by a letter. One flat table, because there is an entry for every letter of every different word.
+    /// The tree: from a node by a letter. One flat table, because there is an entry for every
+    /// letter of every different word.
     children: HashMap<(u32, char), Child>,
     /// Words that gave up their order among their neighbours.
     disordered: u64,
@@ -75,13 +79,14 @@ impl Words {
         }
     }
 
-    /// Pieces of words that are looked for within words (`LIKE '%mid%'`), before the replacements are drawn.
+    /// Pieces of words that are looked for within words (`LIKE '%mid%'`), before the replacements
+    /// are drawn.
     pub fn look_for(&mut self, pieces: &BTreeSet<String>) {
         self.shared.pieces = pieces.iter().take(PIECES_MAX).map(|piece| piece.chars().collect()).collect();
     }
 
-    /// Draws the replacements, once more where they were drawn with another seed. Gives how many words gave up their order among their
-    /// neighbours.
+    /// Draws the replacements, once more where they were drawn with another seed. Gives how many
+    /// words gave up their order among their neighbours.
     pub fn draw(&mut self, seed: u64) -> u64 {
         (self.seed, self.disordered) = (seed, 0);
         let mut edges = Edges(self.children.keys().copied().collect());
@@ -267,7 +272,8 @@ impl Words {
 /// Pieces of words that are looked for, at most.
 const PIECES_MAX: usize = 200;
 
-/// Letters that must become the same ones in several places, because they are looked for within words.
+/// Letters that must become the same ones in several places, because they are looked for within
+/// words.
 #[derive(Debug, Default)]
 struct Shared {
     pieces: Vec<Vec<char>>,
@@ -286,8 +292,9 @@ impl Shared {
         self.becomes.get(&letter).copied().unwrap_or(letter)
     }
 
-    /// Finds the places, and letters that leave the order of each node as it is. Beginning with every letter as it is, which always does, each is
-    /// moved at random as far as its neighbours let it.
+    /// Finds the places, and letters that leave the order of each node as it is. Beginning with
+    /// every letter as it is, which always does, each is moved at random as far as its neighbours
+    /// let it.
     fn choose(&mut self, edges: &Edges, next: impl Fn(&(u32, char)) -> Option<u32>, seed: u64) {
         const MOVES: usize = 60;
         self.places.clear();
@@ -326,7 +333,8 @@ impl Shared {
         }
     }
 
-    /// Whether in every node where this letter is shared there is room for the others, in their order.
+    /// Whether in every node where this letter is shared there is room for the others, in their
+    /// order.
     fn fits(&self, edges: &Edges, letter: char) -> bool {
         let class = Class::of(letter);
         let all = class.letters();
@@ -542,7 +550,8 @@ mod tests {
         }
     }
 
-    /// An accident would be found by the statement: a word that holds the new letters although it did not hold the old ones.
+    /// An accident would be found by the statement: a word that holds the new letters although it
+    /// did not hold the old ones.
     #[test]
     fn no_other_word_holds_what_is_looked_for_by_accident() {
         let mut tree = Words::new();

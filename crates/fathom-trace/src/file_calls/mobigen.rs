@@ -1,5 +1,6 @@
-//! Lines of `mobigen`: `THREAD µs CALL ARGUMENTS RESULT`. `open` of a file that is written has only the beginning of its path, without quotes: as
-//! Mobibench does, each is taken for a file of its own.
+//! Lines of `mobigen`: `THREAD µs CALL ARGUMENTS RESULT`. `open` of a file that is written has only
+//! the beginning of its path, without quotes: as Mobibench does, each is taken for a file of its
+//! own.
 
 use super::recording::{Recorded, Recorder};
 

@@ -1,5 +1,7 @@
-//! Traces of file calls: what programs wrote, read and synced, without what the bytes were. Recorded by `strace`, or by Mobibench's `mobigen` out of
-//! it (Jeong et al.: *Framework for Analyzing Android I/O Stack Behavior*, Future Internet 5, 2013, with recordings of Facebook and Twitter).
+//! Traces of file calls: what programs wrote, read and synced, without what the bytes were.
+//! Recorded by `strace`, or by Mobibench's `mobigen` out of it (Jeong et al.: *Framework for
+//! Analyzing Android I/O Stack Behavior*, Future Internet 5, 2013, with recordings of Facebook and
+//! Twitter).
 //!
 //! The file is text, one call a line, so that it can be read, cut and compared with ordinary tools:
 //!
@@ -10,8 +12,9 @@
 //! 5 18778530 fsync 0
 //! ```
 //!
-//! `file NUMBER BYTES NAME`: a file, its bytes at the start (as many as are read before they are written), and its name, which is for people. Then
-//! `THREAD µs CALL FILE …` with `write` or `read` (offset, bytes), `fsync`, `fdatasync`, `truncate` (bytes), `open`, `close`, `stat`, `unlink`.
+//! `file NUMBER BYTES NAME`: a file, its bytes at the start (as many as are read before they are
+//! written), and its name, which is for people. Then `THREAD µs CALL FILE …` with `write` or `read`
+//! (offset, bytes), `fsync`, `fdatasync`, `truncate` (bytes), `open`, `close`, `stat`, `unlink`.
 //! Calls stand in the order of their times.
 
 mod mobigen;

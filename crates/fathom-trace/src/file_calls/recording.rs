@@ -1,4 +1,5 @@
-//! From calls on descriptors and paths to calls on files: which file a descriptor is, and at which offset it stands.
+//! From calls on descriptors and paths to calls on files: which file a descriptor is, and at which
+//! offset it stands.
 
 use std::collections::HashMap;
 
@@ -126,7 +127,8 @@ impl Files {
         number
     }
 
-    /// A descriptor that is used without having been opened: what a program had open when the recording began.
+    /// A descriptor that is used without having been opened: what a program had open when the
+    /// recording began.
     fn descriptor(&mut self, descriptor: i64, is_file: bool) -> Option<&mut Descriptor> {
         if !self.descriptors.contains_key(&descriptor) && is_file {
             let file = self.new_file(&format!("descriptor {descriptor}, opened before"));

@@ -1,5 +1,6 @@
-//! Lines of `strace -f` (with `-t`, `-tt`, `-ttt` or no times, `-y` or not): `[PID] [TIME] CALL(ARGUMENTS) = RESULT`. A call that another thread's line
-//! interrupted (`<unfinished ...>`) is put together with its end (`<... CALL resumed>`).
+//! Lines of `strace -f` (with `-t`, `-tt`, `-ttt` or no times, `-y` or not): `[PID] [TIME]
+//! CALL(ARGUMENTS) = RESULT`. A call that another thread's line interrupted (`<unfinished ...>`) is
+//! put together with its end (`<... CALL resumed>`).
 
 use std::collections::HashMap;
 
@@ -193,7 +194,8 @@ fn leading(argument: &str) -> Option<i64> {
     argument[..end].parse().ok()
 }
 
-/// Arguments up to the bracket that closes them, and what stands behind it. Commas in texts, structures and lists separate nothing.
+/// Arguments up to the bracket that closes them, and what stands behind it. Commas in texts,
+/// structures and lists separate nothing.
 fn arguments(rest: &str) -> (Vec<&str>, &str) {
     let bytes = rest.as_bytes();
     let (mut all, mut begin, mut at, mut depth) = (Vec::new(), 0, 0, 0_u32);

@@ -1,11 +1,14 @@
-//! Android's log with the tag SQLiteStatements (`adb shell setprop log.tag.SQLiteStatements VERBOSE`).
+//! Android's log with the tag SQLiteStatements (`adb shell setprop log.tag.SQLiteStatements
+//! VERBOSE`).
 //!
-//! `SQLiteConnection` logs each statement when it begins, its values filled in, as `LABEL: "SQL"`, where the label is the path of the
-//! database; with the tag SQLiteTime also `LABEL: "SQL" took 0.123 ms` when it has ended (frameworks/base,
-//! `android_database_SQLiteConnection.cpp`). The log cuts a message into its lines, and drops what is longer than an entry (4 KiB).
+//! `SQLiteConnection` logs each statement when it begins, its values filled in, as `LABEL: "SQL"`,
+//! where the label is the path of the database; with the tag SQLiteTime also `LABEL: "SQL" took
+//! 0.123 ms` when it has ended (frameworks/base, `android_database_SQLiteConnection.cpp`). The log
+//! cuts a message into its lines, and drops what is longer than an entry (4 KiB).
 //!
-//! Which of an application's pooled connections a statement ran on is not logged. All statements of a process on one database are
-//! taken for one connection, which is how they run unless write-ahead logging is on, when only readers have others.
+//! Which of an application's pooled connections a statement ran on is not logged. All statements of
+//! a process on one database are taken for one connection, which is how they run unless write-ahead
+//! logging is on, when only readers have others.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -210,7 +213,8 @@ impl Log<'_> {
     }
 }
 
-/// `LABEL: "SQL…` taken apart; none for a line in the middle of a message. A label is a path, or `:memory:`.
+/// `LABEL: "SQL…` taken apart; none for a line in the middle of a message. A label is a path, or
+/// `:memory:`.
 fn label_of(message: &str) -> Option<(&str, &str)> {
     let (label, sql) = message.split_once(": \"")?;
     (label.starts_with(['/', ':']) || !label.contains(' ')).then_some((label, sql))
@@ -226,7 +230,8 @@ fn end_of(sql: &str, is_time: bool) -> Option<(usize, u64)> {
     Some((before.len(), (ms * 1e6) as u64))
 }
 
-/// A line of `logcat` in the formats brief, tag, time and threadtime (with year, microseconds or uid, where asked for).
+/// A line of `logcat` in the formats brief, tag, time and threadtime (with year, microseconds or
+/// uid, where asked for).
 fn parse(line: &str) -> Option<LogLine<'_>> {
     let line = line.trim_end_matches(['\r', '\n']);
     let (at, tag) =

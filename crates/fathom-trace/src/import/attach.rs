@@ -1,4 +1,5 @@
-//! ATTACH in a log or script: the file becomes a database of the trace, as capture makes it one, so that a replay attaches its own.
+//! ATTACH in a log or script: the file becomes a database of the trace, as capture makes it one, so
+//! that a replay attaches its own.
 
 use super::Starts;
 use crate::assemble::Assembler;
@@ -6,7 +7,8 @@ use crate::error::TraceError;
 use crate::model::{Action, Start};
 use crate::sql::{Attach, Target};
 
-/// Before the execution of a statement: where it is an ATTACH, says in the trace which database it attaches.
+/// Before the execution of a statement: where it is an ATTACH, says in the trace which database it
+/// attaches.
 ///
 /// # Errors
 /// A file that is named by a parameter or an expression; a full disk.

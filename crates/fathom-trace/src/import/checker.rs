@@ -1,5 +1,6 @@
-//! Compiles the statements of a log against the databases as they were at the start. They are not executed, because a log's processes ran at the same
-//! time; only changes of the schema are, so that what follows them compiles.
+//! Compiles the statements of a log against the databases as they were at the start. They are not
+//! executed, because a log's processes ran at the same time; only changes of the schema are, so
+//! that what follows them compiles.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -53,7 +54,8 @@ impl Checker {
                     Target::File(path) => path,
                     _ => String::new(),
                 };
-                // Only for names to be found: what cannot be attached here is found missing by the statements that use it.
+                // Only for names to be found: what cannot be attached here is found missing by the
+                // statements that use it.
                 let next = u32::try_from(self.attached.len()).unwrap_or(u32::MAX);
                 let number = *self.attached.entry(path).or_insert(next);
                 let _ = private.attach(connection, &schema, number, None);

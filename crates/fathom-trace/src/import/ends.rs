@@ -1,4 +1,5 @@
-//! Where a statement ends, byte by byte: what `sqlite3_complete` knows, for a text that grows line by line.
+//! Where a statement ends, byte by byte: what `sqlite3_complete` knows, for a text that grows line
+//! by line.
 
 /// What the scan is within.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +30,8 @@ pub struct Ends {
 const WORD_MAX: usize = 8;
 
 impl Ends {
-    /// Takes more of the statement; gives the number of bytes up to and with the semicolon that ends it, where there is one.
+    /// Takes more of the statement; gives the number of bytes up to and with the semicolon that
+    /// ends it, where there is one.
     pub fn feed(&mut self, text: &str) -> Option<usize> {
         let bytes = text.as_bytes();
         let mut at = 0;

@@ -1,9 +1,11 @@
-//! A log of expanded SQL, as callbacks of `sqlite3_trace` and `sqlite3_trace_v2` write it: statements with their values filled in, each
-//! on a line of its own or on several, with anything before it (a time, a thread, `SQL: `) or nothing.
+//! A log of expanded SQL, as callbacks of `sqlite3_trace` and `sqlite3_trace_v2` write it:
+//! statements with their values filled in, each on a line of its own or on several, with anything
+//! before it (a time, a thread, `SQL: `) or nothing.
 //!
-//! A statement begins where a line, after a beginning of the same shape as the first one's, goes on with a statement's first word
-//! while no text of the statement before is open; digits are alike in a shape. What a trigger does is logged as a
-//! comment (`-- `), and left out: its statement does it.
+//! A statement begins where a line, after a beginning of the same shape as the first one's, goes on
+//! with a statement's first word while no text of the statement before is open; digits are alike in
+//! a shape. What a trigger does is logged as a comment (`-- `), and left out: its statement does
+//! it.
 
 use std::path::Path;
 
@@ -74,7 +76,8 @@ pub fn import(
     Ok(imported)
 }
 
-/// Byte at which a statement's first word stands, after a beginning without letters that could be SQL's own.
+/// Byte at which a statement's first word stands, after a beginning without letters that could be
+/// SQL's own.
 pub fn statement_at(line: &str) -> Option<usize> {
     const PREFIX_MAX: usize = 200;
     let mut at = 0;
@@ -95,7 +98,8 @@ pub fn statement_at(line: &str) -> Option<usize> {
     None
 }
 
-/// A beginning with its digits alike and runs of the same letter as one, so that times and numbers of other lengths are the same.
+/// A beginning with its digits alike and runs of the same letter as one, so that times and numbers
+/// of other lengths are the same.
 fn shape_of(prefix: &str) -> String {
     let mut shape: Vec<char> =
         prefix.chars().map(|letter| if letter.is_ascii_digit() { '9' } else { letter }).collect();

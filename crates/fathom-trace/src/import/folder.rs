@@ -1,7 +1,9 @@
-//! A folder of scripts: one that loads the database, and one for each stream of statements of the application.
+//! A folder of scripts: one that loads the database, and one for each stream of statements of the
+//! application.
 //!
-//! The streams are beside the loading script (`load.sql`, `stream-1.sql` …) or in a folder beside it, as recordings of Android applications are
-//! published: `APP/loading.sql`, `APP/benchset/0.sql`, `1.sql` …
+//! The streams are beside the loading script (`load.sql`, `stream-1.sql` …) or in a folder beside
+//! it, as recordings of Android applications are published: `APP/loading.sql`,
+//! `APP/benchset/0.sql`, `1.sql` …
 
 use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
@@ -23,8 +25,9 @@ pub const ATTACHES: &str = "a loading script makes one database, and cannot atta
 /// Beginnings of the name of the loading script.
 const LOADING: [&str; 4] = ["load", "schema", "init", "setup"];
 
-/// Reads the scripts in `path`: the one whose name begins with `load`, `schema`, `init` or `setup` makes the database, and each other
-/// one is a connection and thread of its own. Their files tell no order, so `turns` gives one, in which the trace holds and a replay does them.
+/// Reads the scripts in `path`: the one whose name begins with `load`, `schema`, `init` or `setup`
+/// makes the database, and each other one is a connection and thread of its own. Their files tell
+/// no order, so `turns` gives one, in which the trace holds and a replay does them.
 pub fn import(
     path: &Path,
     assembler: &mut Assembler,
@@ -86,8 +89,8 @@ fn left_of(stream: &Stream) -> u64 {
     stream.bytes.saturating_sub(stream.statements.read_bytes())
 }
 
-/// Executes the loading script, and puts it into the trace as a plain script: each statement with its semicolon, without what is not to be done
-/// before a replay.
+/// Executes the loading script, and puts it into the trace as a plain script: each statement with
+/// its semicolon, without what is not to be done before a replay.
 fn load(
     file: &Path,
     private: &Private,

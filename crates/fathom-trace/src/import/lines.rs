@@ -9,8 +9,8 @@ use crate::error::TraceError;
 /// Longest line, bytes: a device (`/dev/zero`), or a pipe that never ends, is not read for ever.
 const LONGEST: u64 = 256 << 20;
 
-/// Lines of a file, with their line ends (CR LF as LF, as the `sqlite3` shell reads them), without a byte order mark; what is no UTF-8
-/// becomes U+FFFD.
+/// Lines of a file, with their line ends (CR LF as LF, as the `sqlite3` shell reads them), without
+/// a byte order mark; what is no UTF-8 becomes U+FFFD.
 pub struct Lines {
     path: PathBuf,
     file: BufReader<File>,

@@ -1,8 +1,9 @@
-//! Traces out of what others wrote down: Android's log, SQL scripts, logs of expanded SQL, and the spools of a capture that did
-//! not come to its end.
+//! Traces out of what others wrote down: Android's log, SQL scripts, logs of expanded SQL, and the
+//! spools of a capture that did not come to its end.
 //!
-//! A text tells what was asked and not what came of it, so rows and changes of its steps are not known. What an application bound to
-//! parameters stands in the text as literals; nobody can tell from it which ones were parameters, so statements are taken as they are.
+//! A text tells what was asked and not what came of it, so rows and changes of its steps are not
+//! known. What an application bound to parameters stands in the text as literals; nobody can tell
+//! from it which ones were parameters, so statements are taken as they are.
 
 mod android;
 mod attach;
@@ -45,13 +46,15 @@ pub enum Format {
     Script,
     /// A folder of scripts: one that loads, and one for each stream.
     Folder,
-    /// A log of what `sqlite3_trace` or `sqlite3_expanded_sql` gave, one statement a line or more, with anything before it.
+    /// A log of what `sqlite3_trace` or `sqlite3_expanded_sql` gave, one statement a line or more,
+    /// with anything before it.
     Expanded,
     /// PocketData's log: JSON objects, one a line, each with a statement.
     PocketData,
     /// A workload of PocketData's benchmark: one JSON object.
     PocketWorkload,
-    /// File calls that `mobigen` or `strace` recorded; what comes of them is no trace of SQL, see [`crate::file_calls`].
+    /// File calls that `mobigen` or `strace` recorded; what comes of them is no trace of SQL, see
+    /// [`crate::file_calls`].
     FileCalls,
     /// The spool directory of a capture.
     Spool,
@@ -66,7 +69,8 @@ pub struct Request {
     pub format: Option<Format>,
     /// The trace.
     pub out: PathBuf,
-    /// Database files as they were at the start, each for the database of the same file name (or for the only one).
+    /// Database files as they were at the start, each for the database of the same file name (or
+    /// for the only one).
     pub starts: Vec<PathBuf>,
     /// The order in which the streams of a folder take their turns; none: by transaction.
     pub order: Option<Order>,
@@ -74,8 +78,8 @@ pub struct Request {
     pub seed: Option<u64>,
     /// Whether what does not compile is left out and counted, instead of refused.
     pub skip_bad: bool,
-    /// Steps of SQLite's virtual machine that a statement may take while it is compiled and executed; none: 1,000,000,000. What takes more does
-    /// not compile, as it were.
+    /// Steps of SQLite's virtual machine that a statement may take while it is compiled and
+    /// executed; none: 1,000,000,000. What takes more does not compile, as it were.
     pub max_steps: Option<u64>,
 }
 
@@ -305,7 +309,8 @@ impl Starts {
         Ok(Starts { files, known: HashMap::new(), file_of: HashMap::new(), attached_empty: Vec::new() })
     }
 
-    /// The database at `path`: where it is met first it is made, and begins with the given file of its name, or empty.
+    /// The database at `path`: where it is met first it is made, and begins with the given file of
+    /// its name, or empty.
     fn database(&mut self, path: &str, assembler: &mut Assembler) -> Result<u32, TraceError> {
         if let Some(known) = self.known.get(path) {
             return Ok(*known);

@@ -2,11 +2,13 @@
 
 use crate::random::Random;
 
-/// The order. A turn is a whole transaction, or one statement outside of one: what is in a transaction always stays together, because
-/// another stream's statement between would wait for its lock.
+/// The order. A turn is a whole transaction, or one statement outside of one: what is in a
+/// transaction always stays together, because another stream's statement between would wait for its
+/// lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// Each turn is drawn by the seed, a stream as likely as the share of its file in what is left of all files: all end about together.
+    /// Each turn is drawn by the seed, a stream as likely as the share of its file in what is left
+    /// of all files: all end about together.
     #[default]
     Transaction,
     /// One turn each, in the order of the streams' names.
@@ -40,7 +42,8 @@ impl Turns {
         Turns { order, random: Random::stream(seed, "order of streams", 0), last: None }
     }
 
-    /// The stream whose turn is next; `left` is what is left of each in bytes, none where it has ended.
+    /// The stream whose turn is next; `left` is what is left of each in bytes, none where it has
+    /// ended.
     pub fn next(&mut self, left: &[Option<u64>]) -> Option<usize> {
         let mut open = left.iter().enumerate().filter_map(|(at, left)| Some((at, (*left)?)));
         let next = match self.order {
@@ -51,7 +54,8 @@ impl Turns {
                 all.find(after).or(open.next().map(|(at, _)| at))
             }
             Order::Transaction => {
-                // What was read ahead of a stream leaves nothing of its file; it still has its turn.
+                // What was read ahead of a stream leaves nothing of its file; it still has its
+                // turn.
                 let mut drawn = self.random.below(open.clone().map(|(_, left)| left + 1).sum());
                 open.find_map(|(at, left)| {
                     if drawn <= left {

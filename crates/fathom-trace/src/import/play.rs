@@ -1,5 +1,5 @@
-//! Streams of SQL, executed on a private database while they are imported: so each text is known to compile, and each statement's rows,
-//! changes and error are known and checked by a replay.
+//! Streams of SQL, executed on a private database while they are imported: so each text is known to
+//! compile, and each statement's rows, changes and error are known and checked by a replay.
 
 use std::path::Path;
 
@@ -13,7 +13,8 @@ use crate::error::TraceError;
 use crate::model::{Action, DONE, Outcome, Start};
 use crate::sql::{Target, Verb};
 
-/// Where no times are known and the order counts: each statement takes one microsecond, and one passes before the next, ns.
+/// Where no times are known and the order counts: each statement takes one microsecond, and one
+/// passes before the next, ns.
 const NOMINAL_NS: u64 = 1000;
 
 /// Different messages that are counted for themselves.
@@ -67,8 +68,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Plays a stream up to the end of a transaction, or of a statement outside of one. False at the stream's end, when it is closed: what
-    /// it leaves open is rolled back.
+    /// Plays a stream up to the end of a transaction, or of a statement outside of one. False at
+    /// the stream's end, when it is closed: what it leaves open is rolled back.
     pub fn unit(&mut self, stream: &mut Stream) -> Result<bool, TraceError> {
         loop {
             let Stream { statements, connection, number, .. } = &mut *stream;
@@ -96,7 +97,8 @@ impl<'a> Player<'a> {
     /// Executes a statement, which stands in this file on this line, and writes it.
     ///
     /// # Errors
-    /// A transaction that is gone with a statement that was stopped: what follows would be another thing than in a replay.
+    /// A transaction that is gone with a statement that was stopped: what follows would be another
+    /// thing than in a replay.
     pub fn one(
         &mut self,
         connection: &Confined,

@@ -1,12 +1,16 @@
-//! What the PocketData project recorded and published (Kennedy, Ajay, Challen, Ziarek: *Pocket Data: The Need for TPC-MOBILE*, TPCTC 2015).
+//! What the PocketData project recorded and published (Kennedy, Ajay, Challen, Ziarek: *Pocket
+//! Data: The Need for TPC-MOBILE*, TPCTC 2015).
 //!
-//! **Its log**: lines of the phones' log with the tag SQLite-Query-PhoneLab, in columns (device, time in ms, …, process, thread, level, tag) of which the last is a
-//! JSON object: `Action` (SELECT, UPDATE …, and SCHEMA, TABLES, APP_NAME, which are no statements), `Results` (the SQL), `Time` (ns), `Arguments`. Lines
-//! that are such an object alone, with `sql` or `query` for the SQL and `timestamp` for the time, are read alike. What a SCHEMA line says
-//! of a table makes the table, empty, before the first statement.
+//! **Its log**: lines of the phones' log with the tag SQLite-Query-PhoneLab, in columns (device,
+//! time in ms, …, process, thread, level, tag) of which the last is a JSON object: `Action`
+//! (SELECT, UPDATE …, and SCHEMA, TABLES, APP_NAME, which are no statements), `Results` (the SQL),
+//! `Time` (ns), `Arguments`. Lines that are such an object alone, with `sql` or `query` for the SQL
+//! and `timestamp` for the time, are read alike. What a SCHEMA line says of a table makes the
+//! table, empty, before the first statement.
 //!
-//! **Its benchmark's workloads**: one JSON object with a list `init` of statements that make the database, and a list `benchmark` of
-//! operations: `query` with `sql`, and `break` with a pause `delta` in ms.
+//! **Its benchmark's workloads**: one JSON object with a list `init` of statements that make the
+//! database, and a list `benchmark` of operations: `query` with `sql`, and `break` with a pause
+//! `delta` in ms.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -151,7 +155,8 @@ fn value(json: &Json) -> Value {
     }
 }
 
-/// `CREATE TABLE` out of what `PRAGMA table_info` said, as a SCHEMA line has it: `cid:0,name:_id,type:INTEGER,notnull:0,dflt_value:null,pk:1...`.
+/// `CREATE TABLE` out of what `PRAGMA table_info` said, as a SCHEMA line has it:
+/// `cid:0,name:_id,type:INTEGER,notnull:0,dflt_value:null,pk:1...`.
 fn table(name: &str, schema: &str) -> Option<String> {
     let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     let (mut columns, mut keys) = (Vec::new(), Vec::new());
@@ -186,7 +191,8 @@ pub fn import(
     bad: &mut BadOnes,
     steps_max: u64,
 ) -> Result<Imported, TraceError> {
-    // Tables are told of whenever a database is opened, often after its first statements: twice through.
+    // Tables are told of whenever a database is opened, often after its first statements: twice
+    // through.
     let mut tables: HashMap<String, String> = HashMap::new();
     let mut lines = Lines::open(path)?;
     while let Some(line) = lines.next_line()? {

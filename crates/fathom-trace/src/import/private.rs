@@ -1,7 +1,9 @@
-//! The database on which an import compiles and executes what it reads: private, and nothing of it outlives the import.
+//! The database on which an import compiles and executes what it reads: private, and nothing of it
+//! outlives the import.
 //!
-//! Its connections are [`Confined`], as those of a replay; ATTACH attaches another private database, VACUUM INTO writes a file that goes at once, and
-//! PRAGMAs that name directories are neither executed nor compiled. Each statement may take a limited number of steps.
+//! Its connections are [`Confined`], as those of a replay; ATTACH attaches another private
+//! database, VACUUM INTO writes a file that goes at once, and PRAGMAs that name directories are
+//! neither executed nor compiled. Each statement may take a limited number of steps.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,21 +17,25 @@ use crate::error::TraceError;
 use crate::model::{DONE, Outcome};
 use crate::sql::{Attach, Target, Verb, pragma, target_of_vacuum, tokens, vacuum_into};
 
-/// PRAGMAs that are not executed here: they name directories, or are about files and locks, which this database does not have.
+/// PRAGMAs that are not executed here: they name directories, or are about files and locks, which
+/// this database does not have.
 const NOT_HERE: [&str; 7] =
     ["temp_store", "journal_mode", "locking_mode", "mmap_size", "page_size", "synchronous", "wal_checkpoint"];
 
-/// Above so many bytes of SQL the database is a file: memory is what an import should not need more of the longer its input is.
+/// Above so many bytes of SQL the database is a file: memory is what an import should not need more
+/// of the longer its input is.
 const IN_MEMORY_BYTES: u64 = 256 << 20;
 
-/// Steps of SQLite's virtual machine that a statement may take where nothing else is asked for: half a minute to a minute of most machines.
+/// Steps of SQLite's virtual machine that a statement may take where nothing else is asked for:
+/// half a minute to a minute of most machines.
 pub const STEPS_MAX: u64 = 1_000_000_000;
 
 /// Result codes: `SQLITE_INTERRUPT`, `SQLITE_FULL`.
 const INTERRUPT: i32 = 9;
 const FULL: i32 = 13;
 
-/// Pages that a database may have where no statement has set less; SQLite's default was 1,073,741,823 and is more now.
+/// Pages that a database may have where no statement has set less; SQLite's default was
+/// 1,073,741,823 and is more now.
 const LEAST_UNLIMITED: i64 = 1 << 29;
 
 /// Where the private database lies.
@@ -122,7 +128,8 @@ impl std::fmt::Display for Unfit {
 }
 
 impl Private {
-    /// An empty one for one connection or several, for so many bytes of SQL; or a copy of the file `start`. A statement may take `steps_max` steps.
+    /// An empty one for one connection or several, for so many bytes of SQL; or a copy of the file
+    /// `start`. A statement may take `steps_max` steps.
     ///
     /// # Errors
     /// A copy that the disk has no room for.
@@ -178,8 +185,8 @@ impl Private {
         Ok(Confined::over(connection).limit_steps(self.steps_max))
     }
 
-    /// Attaches the private database with this number to a connection: a copy of the file `start`, or empty, at first, and the same for all that
-    /// attach it.
+    /// Attaches the private database with this number to a connection: a copy of the file `start`,
+    /// or empty, at first, and the same for all that attach it.
     ///
     /// # Errors
     /// A copy that the disk has no room for.
@@ -209,7 +216,8 @@ impl Private {
         Ok(Done { counts: None, outcome, unfit: None })
     }
 
-    /// Executes a VACUUM INTO, whose file's name begins at byte `at`, into a file that goes at once.
+    /// Executes a VACUUM INTO, whose file's name begins at byte `at`, into a file that goes at
+    /// once.
     ///
     /// # Errors
     /// No directory for temporary files.

@@ -1,13 +1,17 @@
-//! Statements out of a file of SQL, whichever form it has: a script, whose statements end with semicolons and may be on several lines, or a recording
-//! with one statement a line and no semicolons; or both mixed, as recordings are, whose transaction statements have one.
+//! Statements out of a file of SQL, whichever form it has: a script, whose statements end with
+//! semicolons and may be on several lines, or a recording with one statement a line and no
+//! semicolons; or both mixed, as recordings are, whose transaction statements have one.
 //!
-//! **Where a statement ends.** At its semicolon, as `sqlite3_complete` knows it; or else before a line that begins with the first word of a statement,
-//! if the text up to there compiles. What no statement can begin with goes on with the line before (`WHERE …`), and so does
-//! what follows the beginning of a statement (`INSERT INTO t`, then `SELECT …`), about which SQLite says `incomplete input`; a trigger goes on up to the END
-//! after its last semicolon. That decides every case but one that no grammar can: two lines that are statements each are never taken for one.
+//! **Where a statement ends.** At its semicolon, as `sqlite3_complete` knows it; or else before a
+//! line that begins with the first word of a statement, if the text up to there compiles. What no
+//! statement can begin with goes on with the line before (`WHERE …`), and so does what follows the
+//! beginning of a statement (`INSERT INTO t`, then `SELECT …`), about which SQLite says `incomplete
+//! input`; a trigger goes on up to the END after its last semicolon. That decides every case but
+//! one that no grammar can: two lines that are statements each are never taken for one.
 //!
-//! A text that does not compile is no statement. It is handed out with what SQLite says, as short as it can be, and the next line is looked
-//! at for itself: one bad line never takes the good ones after it along.
+//! A text that does not compile is no statement. It is handed out with what SQLite says, as short
+//! as it can be, and the next line is looked at for itself: one bad line never takes the good ones
+//! after it along.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -32,7 +36,8 @@ const PATIENCE: u32 = 20;
 /// Bytes of comments that are kept before a statement.
 const COMMENTS_MAX: usize = 4096;
 
-/// A line: its number, its text without the line end, and whether it holds bytes that are no UTF-8 ([`FIRST_BYTE`]).
+/// A line: its number, its text without the line end, and whether it holds bytes that are no UTF-8
+/// ([`FIRST_BYTE`]).
 #[derive(Clone, Debug)]
 struct Line {
     number: u64,
@@ -40,7 +45,8 @@ struct Line {
     has_bytes: bool,
 }
 
-/// Bytes that are no UTF-8 stand in a text as private characters from here on, until it is known whether they are in a literal.
+/// Bytes that are no UTF-8 stand in a text as private characters from here on, until it is known
+/// whether they are in a literal.
 const FIRST_BYTE: u32 = 0x10_FE00;
 
 /// Statements of a file.
@@ -178,7 +184,8 @@ impl Statements {
         }
     }
 
-    /// Compiles what was taken. Where it does not compile: as little of it as can be is bad, and the rest is read again.
+    /// Compiles what was taken. Where it does not compile: as little of it as can be is bad, and
+    /// the rest is read again.
     fn judge<'c>(
         &mut self,
         connection: &'c Confined,
@@ -210,7 +217,8 @@ impl Statements {
         };
         let mut taken = taken;
         if taken.len() > 1 {
-            // A whole trigger is bad, not only its beginning: what it holds are no statements of the file.
+            // A whole trigger is bad, not only its beginning: what it holds are no statements of
+            // the file.
             if ends.is_quote() {
                 self.unclosed += 1;
             }
@@ -361,8 +369,8 @@ fn with_bytes(bytes: &[u8]) -> String {
     text
 }
 
-/// The statement without private characters: a text with such bytes becomes a cast blob, which SQLite takes for the same text. Gives how
-/// many, too.
+/// The statement without private characters: a text with such bytes becomes a cast blob, which
+/// SQLite takes for the same text. Gives how many, too.
 fn without_bytes(sql: &str) -> Result<(String, u64), String> {
     let mut plain = String::with_capacity(sql.len());
     let mut literals = 0;

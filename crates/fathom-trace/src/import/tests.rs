@@ -215,8 +215,9 @@ fn attached(records: &[Record]) -> Vec<(String, String, Start)> {
     attached
 }
 
-/// ATTACH of a log ran on the path in it: replaying one's own application's log emptied the live database. Import now says which
-/// database of the trace is attached, as capture does, and a replay attaches its own.
+/// ATTACH of a log ran on the path in it: replaying one's own application's log emptied the live
+/// database. Import now says which database of the trace is attached, as capture does, and a replay
+/// attaches its own.
 #[test]
 fn what_a_log_attaches_is_a_database_of_the_trace() {
     let place = Place::new();
@@ -275,9 +276,11 @@ fn results(records: &[Record]) -> Vec<Executed> {
         .collect()
 }
 
-/// What happened: recordings of Android applications have one statement a line without semicolons. They were cut at semicolons only, so the 5,022 lines
-/// of one became 2,619 "statements", of which 1,607 were several lines glued together and no SQL; no warning said so. Harm: the replay
-/// failed at its first call. Now a line that begins as statements do is one, if what stands before it compiles.
+/// What happened: recordings of Android applications have one statement a line without semicolons.
+/// They were cut at semicolons only, so the 5,022 lines of one became 2,619 "statements", of which
+/// 1,607 were several lines glued together and no SQL; no warning said so. Harm: the replay failed
+/// at its first call. Now a line that begins as statements do is one, if what stands before it
+/// compiles.
 #[test]
 fn lines_without_semicolons_are_statements_and_none_is_glued_to_the_next() {
     let place = Place::new();
@@ -340,8 +343,8 @@ fn lines_without_semicolons_are_statements_and_none_is_glued_to_the_next() {
     assert!(records.contains(&Record::Content(Content { database: 0, offset: 0, bytes: script.into() })));
 }
 
-/// What happened: text that is no SQL was imported without a word. Harm: a replay that fails, long after. Now each is listed by file and line, and
-/// one bad line takes no good one along.
+/// What happened: text that is no SQL was imported without a word. Harm: a replay that fails, long
+/// after. Now each is listed by file and line, and one bad line takes no good one along.
 #[test]
 fn what_does_not_compile_is_listed_by_file_and_line_and_left_out_only_on_wish() {
     let place = Place::new();
@@ -394,8 +397,9 @@ fn what_does_not_compile_is_listed_by_file_and_line_and_left_out_only_on_wish() 
     assert!(!Path::new("evil.db").exists());
 }
 
-/// What happened: where a recording had a CREATE TRIGGER on a line of its own, without a semicolon after its END, everything behind was taken for
-/// the trigger's body up to the next semicolon, and refused with it.
+/// What happened: where a recording had a CREATE TRIGGER on a line of its own, without a semicolon
+/// after its END, everything behind was taken for the trigger's body up to the next semicolon, and
+/// refused with it.
 #[test]
 fn a_trigger_without_its_semicolon_ends_with_its_end() {
     let place = Place::new();
@@ -420,8 +424,9 @@ fn a_trigger_without_its_semicolon_ends_with_its_end() {
     assert_eq!(texts[2..], expected);
 }
 
-/// What happened: import executes what it reads, and a recursive query without an end (one was found by the fuzzer of imports) ran for ever. Now a
-/// statement has so many steps, and what takes more is told by file and line, as what does not compile.
+/// What happened: import executes what it reads, and a recursive query without an end (one was
+/// found by the fuzzer of imports) ran for ever. Now a statement has so many steps, and what takes
+/// more is told by file and line, as what does not compile.
 #[test]
 fn a_statement_without_an_end_is_told_by_file_and_line() {
     let place = Place::new();
@@ -457,7 +462,8 @@ fn a_statement_without_an_end_is_told_by_file_and_line() {
     let records = records.collect::<Result<Vec<_>, _>>().expect("whole");
     assert_eq!(results(&records).last().expect("the last").3, Some((1, 0)), "its rows are rolled back");
 
-    // SQLite rolls back the whole transaction of a change that is stopped. A replay would not, so there is no going on.
+    // SQLite rolls back the whole transaction of a change that is stopped. A replay would not, so
+    // there is no going on.
     let lines = format!(
         "CREATE TABLE t(a)\nBEGIN\n{endless} INSERT INTO t SELECT n FROM c\nINSERT INTO t VALUES(1)\nCOMMIT\n"
     );
@@ -477,8 +483,9 @@ fn a_statement_without_an_end_is_told_by_file_and_line() {
     assert!(error.contains("a.log:41: is not done after 200000 steps"), "{error}");
 }
 
-/// What happened: the streams of an application ran freely in a replay, and 14 of 15 replays of two left different contents. Now one order is drawn by a
-/// seed, by whole transactions, and stands in the trace: in its times, which a replay goes by.
+/// What happened: the streams of an application ran freely in a replay, and 14 of 15 replays of two
+/// left different contents. Now one order is drawn by a seed, by whole transactions, and stands in
+/// the trace: in its times, which a replay goes by.
 #[test]
 fn streams_take_turns_by_transactions_in_an_order_that_the_trace_holds() {
     let place = Place::new();
@@ -492,7 +499,8 @@ fn streams_take_turns_by_transactions_in_an_order_that_the_trace_holds() {
         }
         place.write(&format!("app/benchset/{name}.sql"), &lines);
     }
-    // It ends within a transaction, which is rolled back when the stream is closed, and stops nobody.
+    // It ends within a transaction, which is rolled back when the stream is closed, and stops
+    // nobody.
     place.write("app/benchset/11.sql", "BEGIN\nDELETE FROM t\n");
     let import_as = |order: Option<Order>, seed: Option<u64>| {
         let out = place.0.path().join("out.trace");

@@ -2,7 +2,8 @@
 
 use super::token::{TokenKind, tokens};
 
-/// Byte at which the expression of `VACUUM … INTO` begins, which names the file; none of any other statement.
+/// Byte at which the expression of `VACUUM … INTO` begins, which names the file; none of any other
+/// statement.
 #[must_use]
 pub fn target_of_vacuum(sql: &str) -> Option<usize> {
     let mut at = 0;
@@ -21,8 +22,9 @@ pub fn target_of_vacuum(sql: &str) -> Option<usize> {
     into.is("into").then_some(end)
 }
 
-/// The same VACUUM INTO with another file; `at` as [`target_of_vacuum`] gives it. The expression stays where it was, so that its parameters
-/// keep their numbers and what is wrong with it stays wrong.
+/// The same VACUUM INTO with another file; `at` as [`target_of_vacuum`] gives it. The expression
+/// stays where it was, so that its parameters keep their numbers and what is wrong with it stays
+/// wrong.
 #[must_use]
 pub fn vacuum_into(sql: &str, at: usize, file: &str) -> String {
     let literal = file.replace('\'', "''");

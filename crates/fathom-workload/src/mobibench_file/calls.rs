@@ -1,11 +1,14 @@
-//! A recording of file calls (`fathom trace import` of what `mobigen` or `strace` wrote), done again: `calls = FILE`.
+//! A recording of file calls (`fathom trace import` of what `mobigen` or `strace` wrote), done
+//! again: `calls = FILE`.
 //!
-//! Each file of the recording is one in the directory under test, whatever its name was: nothing outside is touched. All calls are made by one thread,
-//! in the order of their times and without the pauses between them, so a run has one outcome. Before the timed window each file gets the bytes that the
-//! recording reads before it writes them, and caches are emptied where `cold` holds.
+//! Each file of the recording is one in the directory under test, whatever its name was: nothing
+//! outside is touched. All calls are made by one thread, in the order of their times and without
+//! the pauses between them, so a run has one outcome. Before the timed window each file gets the
+//! bytes that the recording reads before it writes them, and caches are emptied where `cold` holds.
 //!
-//! A byte's value depends on its file and place (a random mebibyte, repeated and shifted for each file), so every byte can be checked afterwards:
-//! what was written or there before is right, what was not is zero, and each file has its length.
+//! A byte's value depends on its file and place (a random mebibyte, repeated and shifted for each
+//! file), so every byte can be checked afterwards: what was written or there before is right, what
+//! was not is zero, and each file has its length.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
@@ -189,7 +192,8 @@ impl Files {
         self.directory.join(format!("file-calls.{file}"))
     }
 
-    /// The open file; it is opened where the recording began later than the program, or closed one descriptor of several.
+    /// The open file; it is opened where the recording began later than the program, or closed one
+    /// descriptor of several.
     fn file(&mut self, number: u32) -> Result<&File, WorkloadError> {
         let path = self.path(number);
         match self.open.entry(number) {
