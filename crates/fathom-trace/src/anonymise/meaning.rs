@@ -30,6 +30,9 @@ pub struct Meanings {
     /// Whether the trace has dates that are read as such: then all texts that are dates stay, as
     /// numbers do.
     pub keep_dates: bool,
+    /// Digits of whole numbers that stay as texts, however they are used: so few that they hide
+    /// nothing, and would meet those that stay.
+    pub short_digits: usize,
 }
 
 /// How a text is rewritten.
@@ -102,10 +105,13 @@ impl Meanings {
     /// How a text is rewritten, the same wherever it occurs.
     pub fn form(&self, text: &str) -> Form {
         let bytes = text.as_bytes();
-        if self.kept.contains(bytes) || self.is_name(text) || (self.keep_dates && is_calendar(text)) {
+        if self.kept.contains(bytes) {
             Form::Kept
         } else if self.matches.contains(bytes) {
+            // Also where a table is called so: it is a word of the texts that are looked for.
             Form::Match
+        } else if self.is_name(text) || self.is_short(text) || (self.keep_dates && is_calendar(text)) {
+            Form::Kept
         } else if self.formats.contains(bytes) {
             Form::Format
         } else if self.globs.contains(bytes) {
@@ -113,6 +119,10 @@ impl Meanings {
         } else {
             Form::Words
         }
+    }
+
+    fn is_short(&self, text: &str) -> bool {
+        !text.is_empty() && text.len() <= self.short_digits && text.bytes().all(|byte| byte.is_ascii_digit())
     }
 
     /// The numbers that texts which stay are.
