@@ -7,7 +7,7 @@ use std::io::{BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 use std::rc::Rc;
 
-use super::flow::findings;
+use super::flow::{Source, findings};
 use super::meaning::Learnt;
 use super::names::Schema;
 use super::play::{Done, Watch, words};
@@ -59,6 +59,8 @@ pub struct Original {
     schemas: HashMap<usize, Schema>,
     /// Statements that were looked at since.
     looked_at: HashSet<(usize, u32)>,
+    /// Tables and views that were looked at.
+    tables: HashSet<String>,
 }
 
 impl Original {
@@ -72,6 +74,7 @@ impl Original {
             learnt: Learnt::new(with_numbers),
             schemas: HashMap::new(),
             looked_at: HashSet::new(),
+            tables: HashSet::new(),
         })
     }
 
@@ -83,6 +86,28 @@ impl Original {
             meanings.keep_dates |= schema.has_dates;
             schema
         })
+    }
+
+    /// Looks at what the schema itself does with texts (CHECK, DEFAULT, generated columns, triggers,
+    /// views), also of tables that no statement writes.
+    fn look_at_schema(&mut self, connection: &Confined) {
+        let schema = self.schema_of(connection);
+        let (roots, tables) = (Rc::clone(&schema.roots), schema.tables.clone());
+        for (table, is_view) in tables {
+            if !self.tables.insert(table.clone()) {
+                continue;
+            }
+            let sql = if is_view {
+                format!("SELECT * FROM {table}")
+            } else {
+                format!("INSERT INTO {table} DEFAULT VALUES")
+            };
+            connection.begin_statement();
+            let mut found = findings(connection, &sql, &roots);
+            // It is not executed, so nothing is calculated from any number.
+            found.retain(|(source, _)| matches!(source, Source::Literal(_) | Source::Column(..)));
+            self.learnt.add(connection, u32::MAX, found);
+        }
     }
 
     /// What came of each call, and what was learnt.
@@ -142,7 +167,7 @@ impl Watch for Original {
     }
 
     fn closed(&mut self, connection: &Confined) {
-        self.schema_of(connection);
+        self.look_at_schema(connection);
         self.learnt.read_again(connection);
         self.schemas.remove(&address(connection));
         self.looked_at.retain(|(it, _)| *it != address(connection));

@@ -14,6 +14,8 @@ pub struct Schema {
     pub names: HashSet<String>,
     /// Tables and indexes by where they begin.
     pub roots: Rc<Roots>,
+    /// Tables and views as a statement names them, and whether it is a view.
+    pub tables: Vec<(String, bool)>,
     /// Whether a column is declared to hold dates or times.
     pub has_dates: bool,
 }
@@ -51,6 +53,10 @@ impl Schema {
             .collect::<rusqlite::Result<_>>()?;
         for (kind, name, table, root) in objects {
             self.names.insert(name.to_lowercase());
+            if kind == "table" || kind == "view" {
+                let name = name.replace('"', "\"\"");
+                self.tables.push((format!("\"{quoted}\".\"{name}\""), kind == "view"));
+            }
             let columns = match kind.as_str() {
                 "table" | "view" => self.columns_of(connection, database, &name),
                 "index" => index(connection, database, &table, &name),
