@@ -4,6 +4,8 @@
 //! (heat, a filling disk, a neighbour) hits all cells alike and cancels in the ratio of a block. The order and the data
 //! come from the seed alone: the same experiment with the same seed is the same plan, on every machine.
 
+use std::collections::HashSet;
+
 use fathom_stack::Capability;
 use fathom_workload::engine::{EngineKind, engine_named};
 use serde::{Deserialize, Serialize};
@@ -176,10 +178,17 @@ impl Plan {
         }
     }
 
+    /// How many runs the plan has.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        let runnable = self.cells.iter().filter(|cell| cell.skipped.is_none()).count();
+        runnable.saturating_mul(self.repeats as usize)
+    }
+
     /// Every run of the plan in the order in which it is made.
     #[must_use]
     pub fn turns(&self) -> Vec<Turn> {
-        let mut turns = Vec::new();
+        let mut turns = Vec::with_capacity(self.runs());
         for block in 0..self.repeats {
             // Over all cells, skipped ones too: what can run must not change the order of the rest.
             let mut order: Vec<&PlannedCell> = self.cells.iter().collect();
@@ -204,13 +213,13 @@ impl Plan {
         if let Some(difference) = self.difference(results) {
             return Err(PlanDiffers { difference });
         }
-        let done = |turn: &Turn| {
-            results
-                .runs
-                .iter()
-                .any(|run| run.cell == turn.cell && run.block == turn.block && run.status == RunStatus::Done)
-        };
-        Ok(self.turns().into_iter().filter(|turn| !done(turn)).collect())
+        let done: HashSet<(i64, u32)> = results
+            .runs
+            .iter()
+            .filter(|run| run.status == RunStatus::Done)
+            .map(|run| (run.cell, run.block))
+            .collect();
+        Ok(self.turns().into_iter().filter(|turn| !done.contains(&(turn.cell, turn.block))).collect())
     }
 
     fn difference(&self, results: &Results) -> Option<String> {

@@ -36,6 +36,46 @@ fn plan(cells: usize, repeats: u32, seed: u64) -> Plan {
     Plan::new(&experiment, &cells, false, seed, &Machine::default())
 }
 
+/// What happened: an experiment file of a few hundred bytes, two axes of 100 values and 10,000 repeats, took 4.7 GB and 22 s of `--plan`,
+/// and where memory is limited the process aborted. The mend: cells times repeats are bounded, whoever asks for them, before any memory
+/// is taken for each.
+#[test]
+fn a_small_file_asks_for_no_more_runs_than_a_plan_may_have() {
+    let values =
+        |prefix: &str, n: usize| (0..n).map(|it| format!("{prefix}{it}")).collect::<Vec<_>>().join(", ");
+    let source = |repeats: u32, n: usize| {
+        format!(
+            "name = \"many\"\nrepeats = {repeats}\n[workload]\nname = \"sim\"\ntransactions = 3\n[matrix]\n\"workload.copy\" = [{}]",
+            values("", n)
+        )
+    };
+    let vocabulary = Vocabulary {
+        workloads: vec![&KIND],
+        engines: Vec::new(),
+        filesystems: fathom_stack::known_filesystems(),
+    };
+    let planned = |repeats: u32, n: usize, selection: &Selection| {
+        let experiment = Experiment::parse("many.toml", &source(repeats, n)).unwrap();
+        experiment.cells(selection, &vocabulary).map_err(|error| error.to_string())
+    };
+    let plain = Selection::default();
+    assert_eq!(planned(1_000, 100, &plain).unwrap().cells.len(), 100, "100,000 runs are the most");
+    for (repeats, selection) in [
+        (1_001, plain.clone()),
+        (10_000, plain.clone()),
+        (1, Selection { repeat: Some(1_001), ..plain.clone() }),
+    ] {
+        let error = planned(repeats, 100, &selection).unwrap_err();
+        for part in ["many.toml:7", "of each of 100 cells are", "100,000 is the most", "--repeat"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
+    // The command line asks for more cells than a file may.
+    let sets = vec![format!("workload.transactions=[{}]", values("", 200).replace("0, ", "200, "))];
+    let error = planned(1, 100, &Selection { sets, ..plain }).unwrap_err();
+    assert!(error.contains("cells") && error.contains("10,000 is the most"), "{error}");
+}
+
 proptest! {
     #[test]
     fn every_block_holds_every_cell_once_and_the_seed_decides(

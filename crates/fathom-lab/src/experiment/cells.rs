@@ -71,6 +71,11 @@ pub struct Cells {
     pub warnings: Vec<String>,
 }
 
+/// Most cells of an experiment.
+const CELLS_MAX: u64 = 10_000;
+/// Most runs of a plan: at a second each, more than a day.
+const RUNS_MAX: u64 = 100_000;
+
 /// The settings of one cell, by path.
 type Assembled<'a> = BTreeMap<&'a str, &'a Setting>;
 
@@ -132,6 +137,7 @@ impl Experiment {
             repeats: selection.repeat.or(from_file).unwrap_or(self.repeats).max(1),
             warnings: Vec::new(),
         };
+        bounded(&axes, made.repeats)?;
         let combinations = combinations(&axes);
         let workloads: BTreeSet<String> = combinations.iter().map(|it| workload_name(&base, it)).collect();
         for combination in combinations {
@@ -317,6 +323,43 @@ fn keep_variants(setting: &Setting, axes: &mut [Axis]) -> Result<(), Problem> {
 }
 
 /// Every combination of one value per axis; the last axis moves fastest.
+/// Refuses more cells or runs than anybody waits for, before memory is taken for each.
+fn bounded(axes: &[Axis], repeats: u32) -> Result<(), Problem> {
+    let cells = axes.iter().fold(1_u64, |all, axis| all.saturating_mul(axis.points.len() as u64));
+    let runs = cells.saturating_mul(repeats.into());
+    // The whole file where it has no axes.
+    let span = axes.last().map_or(Span { source: 0, range: 0..0 }, |axis| axis.span.clone());
+    if cells > CELLS_MAX {
+        return Err(Problem::new(
+            &span,
+            format!("the matrix has {} cells", grouped(cells)),
+            format!("{} is the most", grouped(CELLS_MAX)),
+        ));
+    }
+    if runs > RUNS_MAX {
+        let hint = format!(
+            "{} is the most: fewer `repeats` (--repeat), or a smaller matrix (--set)",
+            grouped(RUNS_MAX)
+        );
+        let what = format!("{} runs of each of {} cells", grouped(repeats.into()), grouped(cells));
+        return Err(Problem::new(&span, format!("{what} are {} runs", grouped(runs)), hint));
+    }
+    Ok(())
+}
+
+/// A number with a comma after each thousand.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 fn combinations(axes: &[Axis]) -> Vec<Vec<&Point>> {
     let mut all: Vec<Vec<&Point>> = vec![Vec::new()];
     for axis in axes {

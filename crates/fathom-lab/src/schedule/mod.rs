@@ -9,6 +9,7 @@ mod local;
 mod record;
 mod trace;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -199,7 +200,7 @@ pub fn carry_out(
     writer: &mut Writer,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, StoreError> {
-    let total = plan.turns().len();
+    let total = plan.runs();
     let before = total.saturating_sub(turns.len());
     let mut summary = Summary::default();
     let mut times = Times::default();
@@ -341,28 +342,23 @@ fn cell_threads_are_seen(cell: &Cell) -> bool {
 /// How long runs took, for the time that is left.
 #[derive(Debug, Default)]
 struct Times {
-    finished: Vec<(i64, u64)>,
+    /// Of each cell: ns in all, and runs.
+    finished: HashMap<i64, (f64, f64)>,
 }
 
 impl Times {
     fn add(&mut self, cell: i64, ns: u64) {
-        self.finished.push((cell, ns));
+        let (sum, runs) = self.finished.entry(cell).or_default();
+        *sum += ns as f64;
+        *runs += 1.0;
     }
 
     /// The time for `turns`, of the first of which `share` is done: each as long as its cell's finished runs took on
     /// average, or as long as all did where its cell has none yet.
     fn left(&self, turns: &[Turn], share: f64) -> Option<Duration> {
-        if self.finished.is_empty() {
-            return None;
-        }
-        let mean = |times: &mut dyn Iterator<Item = u64>| {
-            let (sum, n) = times.fold((0.0, 0.0), |(sum, n), ns| (sum + ns as f64, n + 1.0));
-            if n > 0.0 { Some(sum / n) } else { None }
-        };
-        let all = mean(&mut self.finished.iter().map(|it| it.1))?;
-        let of = |cell: i64| {
-            mean(&mut self.finished.iter().filter(|it| it.0 == cell).map(|it| it.1)).unwrap_or(all)
-        };
+        let (sum, runs) = self.finished.values().fold((0.0, 0.0), |all, it| (all.0 + it.0, all.1 + it.1));
+        let all = if runs > 0.0 { sum / runs } else { return None };
+        let of = |cell: i64| self.finished.get(&cell).map_or(all, |(sum, runs)| sum / runs);
         let first = turns.first().map_or(0.0, |turn| of(turn.cell) * share.clamp(0.0, 1.0));
         let ns = turns.iter().map(|turn| of(turn.cell)).sum::<f64>() - first;
         Some(Duration::from_secs_f64(ns.max(0.0) / 1e9))
