@@ -31,6 +31,9 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 pub fn main() -> ExitCode {
     // The worker must not outlive the lab: nobody would read its events or end it.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    // What an application had in its databases is for nobody else to read, whatever the user's own
+    // umask says.
+    let _ = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let mut events = match take_stdout() {
         Ok(file) => file,
         Err(error) => {

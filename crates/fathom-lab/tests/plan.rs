@@ -36,9 +36,10 @@ fn plan(cells: usize, repeats: u32, seed: u64) -> Plan {
     Plan::new(&experiment, &cells, false, seed, &Machine::default())
 }
 
-/// What happened: an experiment file of a few hundred bytes, two axes of 100 values and 10,000 repeats, took 4.7 GB and 22 s of `--plan`,
-/// and where memory is limited the process aborted. The mend: cells times repeats are bounded, whoever asks for them, before any memory
-/// is taken for each.
+/// What happened: an experiment file of a few hundred bytes, two axes of 100 values and 10,000
+/// repeats, took 4.7 GB and 22 s of `--plan`, and where memory is limited the process aborted. The
+/// mend: cells times repeats are bounded, whoever asks for them, before any memory is taken for
+/// each.
 #[test]
 fn a_small_file_asks_for_no_more_runs_than_a_plan_may_have() {
     let values =

@@ -13,11 +13,15 @@
 //! An entry whose `owner` can be locked belongs to nobody any more, unless it is a named stack that was completed: those
 //! outlive the command that made them. [`undo`] takes any entry down, from whatever state it was left in; success,
 //! failure, drop and the sweep of leftovers all end there.
+//!
+//! What an entry says is removed with all its contents, so it is believed in what it can prove only
+//! ([`Entry::check`]): the list must be this user's or root's own ([`trust`]), and each path must
+//! be what Fathom itself would have made.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -27,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use crate::blocks;
 use crate::command::{CommandLine, find_program, fusermount};
 use crate::device::server::Server;
-use crate::device::{End, log_end};
+use crate::device::{End, is_log, log_end};
 use crate::error::StackError;
 use crate::guard::Guard;
 use crate::guest::{self, Guest, Keeper};
@@ -35,6 +39,7 @@ use crate::loop_device;
 use crate::mountinfo::{Holder, holders, is_mounted};
 use crate::process::{Process, Rescue};
 use crate::spec::{StackRecord, StackSpec};
+use crate::trust;
 
 /// How long one umount may take: it writes out everything that is dirty.
 const UNMOUNT_LIMIT: Duration = Duration::from_secs(120);
@@ -70,6 +75,13 @@ pub(crate) struct Entry {
     /// Serve its modelled devices.
     #[serde(default)]
     pub servers: Vec<Process>,
+    /// Number of the new file that is to keep the file system, by which it is known again.
+    #[serde(default)]
+    pub keep_inode: Option<u64>,
+    /// The process namespace of [`Entry::owner_pid`], where it is known: in another one the number
+    /// is another's, or nobody's.
+    #[serde(default)]
+    pub pid_namespace: Option<u64>,
 }
 
 /// How an entry is taken down when it is in use.
@@ -122,39 +134,32 @@ impl Claim {
             label,
             name: name.map(str::to_owned),
             kept: false,
-            spec,
             record: None,
             owner_pid,
             directory,
             work,
             created_ms,
             servers: Vec::new(),
+            keep_inode: spec.keep.as_deref().and_then(inode),
+            pid_namespace: pid_namespace(),
+            spec,
             tag,
         };
 
         let _lock = lock_state(state)?;
         let home =
             stacks_in(state).join(name.map_or_else(|| entry.tag.clone(), |name| format!("named-{name}")));
-        match DirBuilder::new().mode(0o755).create(&home) {
+        match DirBuilder::new().mode(0o700).create(&home) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && name.is_some() => {
                 let path = Entry::read(&home).ok().and_then(|e| e.work).unwrap_or_else(|| mount_point(&home));
                 return Err(StackError::NameTaken { name: name.unwrap_or_default().to_owned(), path });
             }
             other => other.map_err(StackError::io("make", &home))?,
         }
-        // Whatever umask says: an engine may run as another user and has to reach the mount.
-        let devices = device_points(&home, &entry);
-        for directory in [&home, &mount_point(&home)].into_iter().chain(&devices) {
-            fs::create_dir_all(directory)
-                .and_then(|()| fs::set_permissions(directory, fs::Permissions::from_mode(0o755)))
-                .map_err(StackError::io("make", directory))?;
-        }
-        let path = home.join("owner");
-        let owner = open_lock(&path).map_err(StackError::io("make", &path))?;
-        rustix::fs::flock(&owner, FlockOperation::NonBlockingLockExclusive)
-            .map_err(io::Error::from)
-            .map_err(StackError::io("lock", &path))?;
-        entry.write(&home)?;
+        let owner = Claim::furnished(&home, &entry).inspect_err(|_| {
+            // Nothing else was made yet. What cannot be removed either is found by the next sweep.
+            let _ = undo(&home, &entry, Patience { wait: Duration::ZERO, lazy: false });
+        })?;
         Ok(Claim {
             home,
             entry,
@@ -166,6 +171,29 @@ impl Claim {
             rescue: None,
             owner,
         })
+    }
+
+    /// Makes what is in an entry's directory; the lock, held.
+    fn furnished(home: &Path, entry: &Entry) -> Result<File, StackError> {
+        // Whatever umask says. What is mounted below it may keep no owners, so nobody else may get
+        // there; a named stack is for the user's own use, who may let in whom he likes. See
+        // `Stack::let_enter`.
+        let entered = if entry.name.is_some() { 0o711 } else { 0o700 };
+        let set = |path: &Path, mode: u32| {
+            fs::create_dir_all(path)
+                .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(mode)))
+                .map_err(StackError::io("make", path))
+        };
+        set(home, entered)?;
+        set(&mount_point(home), 0o755)?;
+        device_points(home, entry).iter().try_for_each(|point| set(point, 0o755))?;
+        let path = home.join("owner");
+        let owner = open_lock(&path).map_err(StackError::io("make", &path))?;
+        rustix::fs::flock(&owner, FlockOperation::NonBlockingLockExclusive)
+            .map_err(io::Error::from)
+            .map_err(StackError::io("lock", &path))?;
+        entry.write(home)?;
+        Ok(owner)
     }
 
     /// Starts the guard, with a part in the lock.
@@ -252,26 +280,117 @@ impl Entry {
         Ok(serde_json::from_slice(&text)?)
     }
 
+    /// As [`Entry::read`], of an entry that is to be acted upon.
+    ///
+    /// # Errors
+    /// As [`Entry::read`]; where it is not believed, one that [`is_disbelief`] knows, with the
+    /// reason.
+    pub fn believed(home: &Path) -> io::Result<Entry> {
+        let refused = |problem: String| io::Error::new(io::ErrorKind::PermissionDenied, problem);
+        trust::home(home)?;
+        let entry = Entry::read(home)?;
+        let path = home.join("entry.json");
+        trust::file(&path, &fs::symlink_metadata(&path)?).map_err(refused)?;
+        entry.check(home).map_err(refused)?;
+        Ok(entry)
+    }
+
+    /// Whether each path that is removed with this entry is one that Fathom makes, and what is
+    /// there is what Fathom has made.
+    ///
+    /// # Errors
+    /// In words: which is not, and why.
+    pub fn check(&self, home: &Path) -> Result<(), String> {
+        let here = crate::command::file_name(home);
+        let expected = self.name.as_ref().map_or_else(|| self.tag.clone(), |name| format!("named-{name}"));
+        // One that was never written has made nothing but its directory.
+        let unwritten =
+            self.name.is_none() && self.work.is_none() && self.servers.is_empty() && self.directory == home;
+        if here != expected || !(is_tag(&self.tag) || unwritten) {
+            return Err(format!(
+                "it is the entry of {expected:?} with the tag {:?}, and so not of this place",
+                self.tag
+            ));
+        }
+        let plain =
+            |path: &Path| path.is_absolute() && path.components().all(|it| it != Component::ParentDir);
+        for path in [&self.directory].into_iter().chain(&self.unfinished()) {
+            if !plain(path) && path != home {
+                return Err(format!("it names {}, which is no whole path", path.display()));
+            }
+        }
+        if let Some(work) = &self.work {
+            self.check_work(work)?;
+        }
+        self.unfinished().iter().try_for_each(|path| self.check_file(path))
+    }
+
+    fn check_work(&self, work: &Path) -> Result<(), String> {
+        let shown = work.display();
+        if self.spec.filesystem != "dir" || *work != self.directory.join(&self.tag) {
+            return Err(format!("it names {shown} as its working directory, which Fathom has not made"));
+        }
+        let Ok(about) = fs::symlink_metadata(work) else { return Ok(()) };
+        // Where files have no owners, all that is made belongs to whom the directory belongs to.
+        let of_directory = || fs::metadata(&self.directory).is_ok_and(|above| above.uid() == about.uid());
+        if !about.is_dir() || !(trust::is_ours(&about) || of_directory()) {
+            return Err(format!(
+                "it names {shown}, which is no directory of this user's (id {})",
+                about.uid()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether a file that goes with a stack that was not completed is the one that was made for
+    /// it.
+    fn check_file(&self, path: &Path) -> Result<(), String> {
+        let Ok(about) = fs::symlink_metadata(path) else { return Ok(()) };
+        let is_its_own = if self.spec.keep.as_deref() == Some(path) {
+            self.keep_inode == Some(about.ino())
+        } else {
+            // The data is told by the log that it lies beside, which is removed after it.
+            self.spec.operations.as_deref().is_some_and(is_log)
+        };
+        if about.is_file() && is_its_own {
+            return Ok(());
+        }
+        let shown = path.display();
+        Err(format!(
+            "it names the file {shown}, which is another than was made for it: move that one elsewhere first"
+        ))
+    }
+
     /// Stands for an entry whose maker died before it was written: nothing but the entry's directory can exist then.
     pub fn unwritten(home: &Path) -> Entry {
+        let tag = crate::command::file_name(home);
+        let label = label_in(&tag).or_else(|| tag.strip_prefix("named-")).unwrap_or(&tag).to_owned();
         Entry {
-            label: String::new(),
+            label,
             name: None,
             kept: false,
             spec: StackSpec::default(),
             record: None,
             owner_pid: 0,
-            tag: crate::command::file_name(home),
+            tag,
             directory: home.to_path_buf(),
             work: None,
             created_ms: 0,
             servers: Vec::new(),
+            keep_inode: None,
+            pid_namespace: None,
         }
+    }
+
+    /// Whether its owner's number means here what it meant there.
+    pub fn is_of_this_namespace(&self) -> bool {
+        self.pid_namespace.is_none_or(|of| pid_namespace().is_none_or(|here| here == of))
     }
 
     /// Files that stay with a complete stack, and go with one that is not: the command may be given again as it was.
     pub fn unfinished(&self) -> Vec<PathBuf> {
-        let mut all: Vec<PathBuf> = self.spec.keep.iter().cloned().chain(self.spec.logs()).collect();
+        let mut all: Vec<PathBuf> =
+            self.spec.logs().into_iter().rev().chain(self.spec.keep.clone()).collect();
         // One without a name is never kept: its log is complete when it is taken down.
         all.retain(|_| self.name.is_some() && !self.kept);
         all
@@ -286,13 +405,25 @@ impl Entry {
         let text = serde_json::to_vec_pretty(self)
             .map_err(io::Error::from)
             .map_err(StackError::io("write", &path))?;
-        fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(StackError::io("write", &path))
+        // Others may read it, to see whose a loop device is, and never write it, whatever umask
+        // says.
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o644).custom_flags(libc::O_NOFOLLOW);
+        let written = options.open(&new).and_then(|mut file| file.write_all(&text));
+        written.and_then(|()| fs::rename(&new, &path)).map_err(StackError::io("write", &path))
     }
+}
+
+/// Whether an entry could be read and is not believed, by the error of [`Entry::believed`].
+pub(crate) fn is_disbelief(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none()
 }
 
 /// Whether an entry's owner is gone; if so, the lock that keeps other sweeps away. Call with the state locked.
 pub(crate) fn abandoned(home: &Path) -> Option<File> {
-    match OpenOptions::new().read(true).write(true).open(home.join("owner")) {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(libc::O_NOFOLLOW);
+    match options.open(home.join("owner")) {
         Ok(owner) => {
             rustix::fs::flock(&owner, FlockOperation::NonBlockingLockExclusive).ok()?;
             Some(owner)
@@ -328,15 +459,20 @@ pub(crate) fn homes(state: &Path) -> Vec<PathBuf> {
 /// Takes the state's lock, making the state directory where it is missing.
 ///
 /// # Errors
-/// It cannot be made or written.
+/// It cannot be made or written, or others could have written it ([`trust::state`]).
 pub(crate) fn lock_state(state: &Path) -> Result<File, StackError> {
     let stacks = stacks_in(state);
-    DirBuilder::new().recursive(true).mode(0o755).create(&stacks).map_err(|e| StackError::Directory {
+    trust::state(state)?;
+    // Root's stacks may have to be entered by the users of servers, a user's own by nobody else.
+    let mode = if crate::is_root() { 0o755 } else { 0o700 };
+    DirBuilder::new().recursive(true).mode(mode).create(&stacks).map_err(|e| StackError::Directory {
         path: state.to_path_buf(),
         problem: format!(
             "cannot keep the list of stacks here: {e}; set FATHOM_STATE_DIR to a directory you can write"
         ),
     })?;
+    // Again: somebody may have been faster.
+    trust::state(state)?;
     let path = state.join("lock");
     let lock = open_lock(&path).map_err(StackError::io("open", &path))?;
     rustix::fs::flock(&lock, FlockOperation::LockExclusive)
@@ -349,11 +485,15 @@ pub(crate) fn lock_state(state: &Path) -> Result<File, StackError> {
 /// the `dir` directory, the entry itself. What is already gone is fine.
 ///
 /// # Errors
-/// The mount is busy or does not go, the loop device stays, a file cannot be removed. With `lazy`, a busy mount is
-/// detached, everything else is still undone, and the error tells of it.
+/// The entry names what Fathom has not made: then nothing is touched. The mount is busy or does not
+/// go, the loop device stays, a file cannot be removed. With `lazy`, a busy mount is detached,
+/// everything else is still undone, and the error tells of it.
 pub(crate) fn undo(home: &Path, entry: &Entry, patience: Patience) -> Result<(), StackError> {
-    let rescue = Rescue::from(&entry.servers);
-    if let Ok(instance) = blocks::instance_path(&entry.tag) {
+    entry.check(home).map_err(|problem| StackError::Disbelieved { path: home.to_path_buf(), problem })?;
+    // Another process may have the number by now.
+    let servers: Vec<Process> = entry.servers.iter().copied().filter(|it| it.is_server()).collect();
+    let rescue = Rescue::from(&servers);
+    if let (true, Ok(instance)) = (is_tag(&entry.tag), blocks::instance_path(&entry.tag)) {
         gone(blocks::remove_instance(&instance), "remove", &instance)?;
     }
     let point = mount_point(home);
@@ -370,7 +510,7 @@ pub(crate) fn undo(home: &Path, entry: &Entry, patience: Patience) -> Result<(),
     }
     if !served {
         // The end of a server is what completes its log.
-        for server in &entry.servers {
+        for server in &servers {
             let _ = server.ended(SERVER_END);
         }
     }
@@ -467,7 +607,7 @@ fn release_loops(tag: &str, wait: Duration) -> Option<StackError> {
 
 /// Whether a backing file belongs to a tag: `…/.TAG.img` or `…/.TAG.log.img`.
 fn has_tag(backing: &str, tag: &str) -> bool {
-    backing.contains(&format!("/.{tag}."))
+    is_tag(tag) && backing.contains(&format!("/.{tag}."))
 }
 
 /// Path that an image has for the moment between being made and losing its name.
@@ -498,8 +638,20 @@ fn stacks_in(state: &Path) -> PathBuf {
     state.join("stacks")
 }
 
+/// Opens or makes a file to be locked: nobody else may open it, for who can read it can lock it.
 fn open_lock(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    options.open(path)
+}
+
+fn inode(path: &Path) -> Option<u64> {
+    fs::symlink_metadata(path).ok().map(|about| about.ino())
+}
+
+/// The process namespace that this process is in, where /proc tells.
+fn pid_namespace() -> Option<u64> {
+    fs::metadata("/proc/self/ns/pid").ok().map(|about| about.ino())
 }
 
 fn gone(result: io::Result<()>, what: &'static str, path: &Path) -> Result<(), StackError> {
@@ -553,6 +705,20 @@ pub(crate) fn start_time(pid: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
+/// Whether this is a tag as [`tag_of`] makes them, and so a name that nothing else has.
+pub(crate) fn is_tag(tag: &str) -> bool {
+    let whole = tag.starts_with("fathom-") && !tag.chars().any(|c| c == '/' || c.is_control());
+    whole && owner_in(tag).is_some() && label_in(tag).is_some()
+}
+
+/// The label in a tag.
+fn label_in(tag: &str) -> Option<&str> {
+    let mut parts = tag.strip_prefix("fathom-")?.rsplitn(4, '-');
+    let numeric = |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
+    let numbers = parts.by_ref().take(3).filter(|it| numeric(it)).count();
+    parts.next().filter(|label| numbers == 3 && !label.is_empty())
+}
+
 /// Process id and start time in a tag (`fathom-LABEL-PID-START-N`).
 pub(crate) fn owner_in(tag: &str) -> Option<(u32, u64)> {
     let mut parts = tag.rsplit('-').skip(1);
@@ -578,6 +744,67 @@ mod tests {
         assert_eq!(owner_in(&claim.entry.tag).unwrap(), (std::process::id(), start_time("self").unwrap()));
         claim.down(Patience { wait: Duration::ZERO, lazy: false }).unwrap();
         assert_eq!(homes(&state), Vec::<PathBuf>::new());
+    }
+
+    /// What happened: whatever directory an entry named as its own was removed with all its
+    /// contents by the next run's sweep, and whatever file as its image or log. The mend:
+    /// [`Entry::check`], before anything of the entry is touched.
+    #[test]
+    fn an_entry_removes_only_what_it_can_prove_to_be_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let (state, docs, thesis) =
+            (dir.path().join("state"), dir.path().join("docs"), dir.path().join("docs/thesis.txt"));
+        fs::create_dir(&docs).unwrap();
+        fs::write(&thesis, "years of work").unwrap();
+        let spec = StackSpec { directory: dir.path().into(), ..StackSpec::default() };
+        let claim = Claim::new(&state, "lab", Some("lab"), &spec).unwrap();
+        let (home, entry) = (claim.home.clone(), claim.entry.clone());
+        drop(claim);
+        let work = entry.work.clone().unwrap();
+        fs::create_dir(&work).unwrap();
+        let named = |spec: StackSpec| Entry { spec, ..entry.clone() };
+        let with = |keep: Option<PathBuf>, operations: Option<PathBuf>| {
+            named(StackSpec { keep, operations, capture: true, ..entry.spec.clone() })
+        };
+        let patience = Patience { wait: Duration::ZERO, lazy: true };
+        for (damaged, why) in [
+            (Entry { work: Some(docs.clone()), ..entry.clone() }, "which Fathom has not made"),
+            (Entry { work: Some(work.join("../docs")), ..entry.clone() }, "which Fathom has not made"),
+            (Entry { directory: docs.clone(), ..entry.clone() }, "which Fathom has not made"),
+            (Entry { directory: "docs".into(), ..entry.clone() }, "no whole path"),
+            (Entry { tag: "docs".into(), ..entry.clone() }, "not of this place"),
+            (Entry { tag: format!("{}/../docs", entry.tag), ..entry.clone() }, "not of this place"),
+            (Entry { name: Some("other".into()), ..entry.clone() }, "not of this place"),
+            (Entry { name: None, ..entry.clone() }, "not of this place"),
+            (with(Some(thesis.clone()), None), "another than was made for it"),
+            (with(None, Some(thesis.clone())), "another than was made for it"),
+            (with(Some(docs.clone()), None), "another than was made for it"),
+        ] {
+            damaged.write(&home).unwrap();
+            let error = Entry::believed(&home).unwrap_err();
+            assert!(is_disbelief(&error) && error.to_string().contains(why), "{why}: {error}");
+            let error = undo(&home, &damaged, patience).unwrap_err().to_string();
+            assert!(error.contains(why) && error.contains("rm -r"), "{why}: {error}");
+            assert!(thesis.exists() && work.exists() && home.join("entry.json").exists(), "{why}");
+        }
+        // What lies there now is another directory than was made.
+        fs::remove_dir(&work).unwrap();
+        std::os::unix::fs::symlink(&docs, &work).unwrap();
+        assert!(undo(&home, &entry, patience).is_err());
+        fs::remove_file(&work).unwrap();
+        // What was made is removed, and nothing that a link in it leads to.
+        let (image, log) = (dir.path().join("image"), dir.path().join("log"));
+        fs::write(&image, "an image").unwrap();
+        crate::device::OperationLog::create(&log, true).unwrap();
+        fs::create_dir(&work).unwrap();
+        std::os::unix::fs::symlink(&docs, work.join("link")).unwrap();
+        let whole = Entry { keep_inode: inode(&image), ..with(Some(image.clone()), Some(log.clone())) };
+        whole.write(&home).unwrap();
+        undo(&home, &Entry::believed(&home).unwrap(), patience).unwrap();
+        for gone in [&image, &log, &crate::device::data_of(&log), &work, &home] {
+            assert!(gone.symlink_metadata().is_err(), "{gone:?}");
+        }
+        assert_eq!(fs::read_to_string(thesis).unwrap(), "years of work");
     }
 
     #[test]

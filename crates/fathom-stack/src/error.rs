@@ -75,6 +75,14 @@ pub enum StackError {
         /// What is wrong.
         problem: String,
     },
+    /// What is written down about a stack is not believed.
+    #[error("the entry {} is left as it is, and so is what it names: {problem}. If it is not needed, remove it by hand: `rm -r {}`", path.display(), crate::shell_line([path.to_string_lossy()]))]
+    Disbelieved {
+        /// The entry's directory.
+        path: PathBuf,
+        /// What it says that Fathom would not have written.
+        problem: String,
+    },
     /// Processes still use the mount.
     #[error(
         "{} is busy: {}{}", path.display(), held(.holders),

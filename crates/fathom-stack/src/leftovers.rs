@@ -11,11 +11,14 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::blocks;
-use crate::claim::{self, Entry, Patience, abandoned, homes, let_go, lock_state, owner_in, start_time, undo};
+use crate::claim::{
+    self, Entry, Patience, abandoned, homes, is_tag, let_go, lock_state, owner_in, start_time, undo,
+};
 use crate::error::StackError;
 use crate::loop_device;
 use crate::mountinfo::{Mount, mounts};
 use crate::stack::{Stacks, mount_point};
+use crate::trust;
 
 /// A stack that is there now, or what is left of one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,9 +55,23 @@ pub struct Report {
 
 /// One thing found: an entry, or an image of Fathom's on a loop device or a trace instance that no entry knows.
 enum Found {
-    Entry { home: PathBuf, entry: Box<Entry>, lock: Option<Lock> },
-    Loop { number: u32, tag: String, elsewhere: Option<PathBuf> },
-    Trace { path: PathBuf, tag: String, elsewhere: Option<PathBuf> },
+    Entry {
+        home: PathBuf,
+        entry: Box<Entry>,
+        lock: Option<Lock>,
+    },
+    Loop {
+        number: u32,
+        tag: String,
+        elsewhere: Option<PathBuf>,
+    },
+    Trace {
+        path: PathBuf,
+        tag: String,
+        elsewhere: Option<PathBuf>,
+    },
+    /// An entry, or the whole list, that is not believed.
+    Disbelieved(StackError),
 }
 
 /// How long is waited for what no entry knows to go by itself: the guard of an owner that has just ended may be at it.
@@ -75,7 +92,7 @@ impl Stacks {
     /// Fathom's that no entry of it knows: its state directory was removed, or is another one ([`Leftover::elsewhere`]).
     #[must_use]
     pub fn leftovers(&self) -> Vec<Leftover> {
-        self.found().iter().map(described).collect()
+        self.found().iter().filter_map(described).collect()
     }
 
     /// Takes stacks down: those of dead owners, or with `only_dead = false` all, named and running ones too. What another state
@@ -90,7 +107,7 @@ impl Stacks {
     /// belong to an owner in another process namespace, whose id means nothing here; that is for the user to decide.
     pub fn sweep(&self) -> Report {
         let mut found = self.found();
-        found.retain(|f| matches!(f, Found::Entry { .. }));
+        found.retain(|f| matches!(f, Found::Entry { .. } | Found::Disbelieved(_)));
         self.take_down(found, true)
     }
 
@@ -101,7 +118,8 @@ impl Stacks {
         let mut known: Vec<PathBuf> = Vec::new();
         loop {
             let found = self.found().into_iter();
-            let ending: Vec<Leftover> = found.filter(Found::is_ending).map(|it| described(&it)).collect();
+            let ending: Vec<Leftover> =
+                found.filter(Found::is_ending).filter_map(|it| described(&it)).collect();
             if ending.is_empty() || begin.elapsed() >= limit {
                 return ending;
             }
@@ -118,7 +136,14 @@ impl Stacks {
     fn take_down(&self, found: Vec<Found>, only_dead: bool) -> Report {
         let mut report = Report::default();
         for found in found {
-            let leftover = described(&found);
+            let leftover = match (described(&found), &found) {
+                (Some(leftover), _) => leftover,
+                (None, Found::Disbelieved(error)) => {
+                    report.failed.push(error.to_string());
+                    continue;
+                }
+                (None, _) => continue,
+            };
             if (only_dead && !leftover.dead) || leftover.elsewhere.is_some() {
                 continue;
             }
@@ -134,6 +159,7 @@ impl Stacks {
                 Found::Trace { path, .. } => {
                     blocks::remove_instance(path).map_err(StackError::io("remove", path))
                 }
+                Found::Disbelieved(_) => continue,
             };
             let label = leftover.name.unwrap_or(leftover.label);
             match outcome {
@@ -152,11 +178,32 @@ impl Stacks {
         // what is found below was known here, if anybody knows it.
         let others = self.others();
         // Without a state directory there are no entries; loops are looked at all the same.
-        let state = self.state.exists().then(|| lock_state(&self.state)).and_then(Result::ok);
+        let state = match self.state.exists().then(|| lock_state(&self.state)).transpose() {
+            Ok(state) => state,
+            Err(error) => {
+                all.push(Found::Disbelieved(error));
+                None
+            }
+        };
         for home in if state.is_some() { homes(&self.state) } else { Vec::new() } {
+            let disbelieved =
+                |problem: String| Found::Disbelieved(StackError::Disbelieved { path: home.clone(), problem });
+            match trust::home(&home) {
+                Err(error) if claim::is_disbelief(&error) => {
+                    all.push(disbelieved(error.to_string()));
+                    continue;
+                }
+                // Just gone, or another user's own.
+                Err(_) => continue,
+                Ok(()) => {}
+            }
             let lock = abandoned(&home).map(Lock);
-            let entry = match Entry::read(&home) {
+            let entry = match Entry::believed(&home) {
                 Ok(entry) => entry,
+                Err(error) if claim::is_disbelief(&error) => {
+                    all.push(disbelieved(error.to_string()));
+                    continue;
+                }
                 // Whole, but of another version of Fathom, which knows what belongs to it.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => continue,
                 Err(_) if lock.is_some() => Entry::unwritten(&home),
@@ -180,7 +227,7 @@ impl Stacks {
         for (tag, path) in blocks::tagged_instances() {
             let known = all.iter().any(|f| match f {
                 Found::Entry { entry, .. } => entry.tag == tag,
-                Found::Loop { .. } | Found::Trace { .. } => false,
+                Found::Loop { .. } | Found::Trace { .. } | Found::Disbelieved(_) => false,
             });
             if !known {
                 let is_it = |it: &&Other| it.tag.as_ref() == Some(&tag);
@@ -200,8 +247,15 @@ impl Stacks {
                 home.parent().filter(|it| it.ends_with("stacks"))?.parent().filter(|it| *it != own)?;
             let tag = match Entry::read(home) {
                 Ok(entry) => Some(entry.tag),
-                // Of another version of Fathom: it is somebody's all the same.
-                Err(error) if error.kind() == io::ErrorKind::InvalidData => None,
+                // Of another version of Fathom, or of another user: it is somebody's all the same.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied
+                    ) =>
+                {
+                    None
+                }
                 Err(_) => return None,
             };
             Some(Other { tag, source: mount.source.clone(), state: state.to_path_buf() })
@@ -224,7 +278,10 @@ impl Found {
     /// Whether its owner has ended and its guard has not.
     fn is_ending(&self) -> bool {
         match self {
-            Found::Entry { entry, lock: None, .. } => !entry.kept && !owner_of(&entry.tag).1,
+            Found::Entry { entry, lock: None, .. } => {
+                // From another process namespace nobody sees whether its owner lives.
+                !entry.kept && entry.is_of_this_namespace() && !owner_of(&entry.tag).1
+            }
             _ => false,
         }
     }
@@ -233,7 +290,7 @@ impl Found {
     fn goes_by_itself(&self) -> bool {
         let begin = Instant::now();
         let gone = || match self {
-            Found::Entry { .. } => false,
+            Found::Entry { .. } | Found::Disbelieved(_) => false,
             Found::Loop { number, tag, .. } => {
                 loop_device::backing_file(*number).is_none_or(|it| tag_in(&it) != Some(tag))
             }
@@ -266,9 +323,9 @@ pub fn down_all(only_dead: bool) -> Report {
     Stacks::here().down_all(only_dead)
 }
 
-fn described(found: &Found) -> Leftover {
+fn described(found: &Found) -> Option<Leftover> {
     let device = |number: u32| PathBuf::from(format!("/dev/loop{number}"));
-    match found {
+    Some(match found {
         Found::Entry { home, entry, lock } => Leftover {
             label: entry.label.clone(),
             name: entry.name.clone(),
@@ -313,7 +370,8 @@ fn described(found: &Found) -> Leftover {
                 elsewhere: elsewhere.clone(),
             }
         }
-    }
+        Found::Disbelieved(_) => return None,
+    })
 }
 
 /// Process id in a tag, and whether that very process lives. Where nobody tells (there is no `/proc`), it is not called dead.
@@ -328,7 +386,7 @@ fn tag_in(backing: &str) -> Option<&str> {
     let name = backing.strip_suffix(" (deleted)").unwrap_or(backing).rsplit_once('/')?.1;
     let tag = name.strip_prefix('.')?.strip_suffix(".img")?;
     let tag = tag.strip_suffix(".log").unwrap_or(tag);
-    (tag.starts_with("fathom-") && owner_in(tag).is_some()).then_some(tag)
+    is_tag(tag).then_some(tag)
 }
 
 fn mounted_at(number: u32) -> Vec<PathBuf> {
@@ -375,6 +433,53 @@ mod tests {
         drop(found);
         assert!(abandoned(&dead).is_some());
         drop(copy);
+    }
+
+    /// What happened: from another process namespace (a container that shares the state directory)
+    /// `stack list` and `stack down` said of live runs that their owner "has ended", for no process
+    /// there has that number. The mend: an entry says in which namespace its owner's number holds;
+    /// elsewhere its lock alone tells.
+    #[test]
+    fn an_owner_of_another_process_namespace_is_not_said_to_have_ended() {
+        let place = tempfile::tempdir().unwrap();
+        let stacks = Stacks::at(place.path().join("state"));
+        let spec = crate::StackSpec { directory: place.path().into(), ..crate::StackSpec::default() };
+        let mut claim = claim::Claim::new(&stacks.state, "lives", None, &spec).unwrap();
+        // No process of this number began then; the lock is held.
+        let (home, tag) = (claim.home.clone(), "fathom-lives-4000000-1-0".to_owned());
+        let moved = home.with_file_name(&tag);
+        let work = Some(claim.entry.directory.join(&tag));
+        let entry = Entry { tag, work, ..claim.entry.clone() };
+        std::fs::rename(&home, &moved).unwrap();
+        let ending = |namespace: Option<u64>| {
+            Entry { pid_namespace: namespace, ..entry.clone() }.write(&moved).unwrap();
+            stacks.wait_for_guards(Duration::ZERO, &mut |_| ()).len()
+        };
+        assert_eq!(ending(entry.pid_namespace), 1, "of this namespace: its guard is at it");
+        if entry.pid_namespace.is_some() {
+            assert_eq!(ending(Some(u64::MAX)), 0, "of another one: nobody here knows");
+        }
+        std::fs::rename(&moved, &home).unwrap();
+        claim.entry.write(&home).unwrap();
+        claim.down(Patience { wait: Duration::ZERO, lazy: false }).unwrap();
+    }
+
+    /// What happened: a run that could open no more files left the directory of an entry that was
+    /// never written, and the next one said "Removed what a killed run had left: " with no name.
+    /// The mend: it is called as its directory is.
+    #[test]
+    fn what_was_never_written_down_has_a_name_all_the_same() {
+        for (directory, name) in
+            [("fathom-ext4-wal-1-2-3", "ext4-wal"), ("named-lab", "lab"), ("something", "something")]
+        {
+            let state = tempfile::tempdir().unwrap();
+            let home = state.path().join("stacks").join(directory);
+            std::fs::create_dir_all(home.join("mnt")).unwrap();
+            std::fs::write(home.join("owner"), "").unwrap();
+            let report = Stacks::at(state.path()).sweep();
+            assert_eq!((report.removed, report.failed), (vec![name.to_owned()], Vec::new()));
+            assert!(!home.exists());
+        }
     }
 
     #[test]

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::claim::{Entry, Patience, abandoned, device_points, homes, lock_state, mount_point, undo};
+use crate::claim::{
+    Entry, Patience, abandoned, device_points, homes, is_disbelief, lock_state, mount_point, undo,
+};
 use crate::device::{STATISTICS, Statistics};
 use crate::error::StackError;
 use crate::leftovers::Report;
@@ -17,6 +19,7 @@ use crate::mountinfo::is_mounted;
 use crate::process::Process;
 use crate::spec::{StackRecord, StackSpec};
 use crate::stack::Stacks;
+use crate::trust;
 
 /// How long a device's server may take to tell its statistics.
 const STATISTICS_LIMIT: Duration = Duration::from_secs(10);
@@ -107,7 +110,7 @@ impl Stacks {
     /// As [`list`], with this state directory.
     #[must_use]
     pub fn named_list(&self) -> Vec<Named> {
-        let entries = homes(&self.state).into_iter().filter_map(|home| Entry::read(&home).ok());
+        let entries = homes(&self.state).into_iter().filter_map(|home| Entry::believed(&home).ok());
         entries.filter(|e| e.kept).filter_map(|e| Some(named(e.name.clone()?, e, &self.state))).collect()
     }
 
@@ -122,7 +125,7 @@ impl Stacks {
     fn named_statistics(&self, name: &str, which: usize) -> Result<Option<Statistics>, StackError> {
         check_name(name)?;
         let home = home_of(&self.state, name);
-        let entry = Entry::read(&home).ok().filter(|entry| entry.kept);
+        let entry = Entry::believed(&home).ok().filter(|entry| entry.kept);
         let entry = entry.ok_or_else(|| {
             let up = self.named_list().into_iter().map(|named| named.name).collect();
             StackError::NoSuchName { name: name.to_owned(), up }
@@ -178,12 +181,17 @@ impl Stacks {
         if !home.exists() {
             return Err(absent());
         }
+        let disbelieved = |error: io::Error| match is_disbelief(&error) {
+            true => StackError::Disbelieved { path: home.clone(), problem: error.to_string() },
+            false => absent(),
+        };
         // Locked like any owner would, so that two commands do not undo the same stack.
         let lock = {
             let _state = lock_state(&self.state)?;
+            trust::home(&home).map_err(disbelieved)?;
             abandoned(&home)
         };
-        let Ok(entry) = Entry::read(&home) else { return Err(absent()) };
+        let entry = Entry::believed(&home).map_err(disbelieved)?;
         let Some(_lock) = lock else { return Err(StackError::InProgress { name: name.to_owned() }) };
         undo(&home, &entry, Patience { wait: self.patience, lazy: false })
     }

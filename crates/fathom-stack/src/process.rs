@@ -70,6 +70,13 @@ impl Process {
         }
     }
 
+    /// Whether it serves a modelled device, by the words that it was started with.
+    pub fn is_server(self) -> bool {
+        let words = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        self.lives()
+            && words.split(|byte| *byte == 0).any(|word| word == crate::device::server::WORD.as_bytes())
+    }
+
     /// Whether it has not ended.
     pub fn lives(self) -> bool {
         self.seen().is_some()

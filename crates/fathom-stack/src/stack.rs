@@ -1,10 +1,10 @@
 //! A stack that is up: image, loop device, file system, mount, and a directory to work in.
 
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ use crate::loop_device::LoopDevice;
 use crate::mountinfo::{Mount, host_of, is_mounted, mounts};
 use crate::process::Rescue;
 use crate::spec::{StackRecord, StackSpec};
+use crate::trust;
 
 /// Longest text of a model, bytes; presets have some 2 KiB.
 const LARGEST_MODEL: u64 = 1 << 20;
@@ -69,13 +70,17 @@ pub struct Stacks {
 
 impl Stacks {
     /// The state directory of this user: `$FATHOM_STATE_DIR`, else `/run/fathom` for root, else
-    /// `$XDG_STATE_HOME/fathom` or `~/.local/state/fathom`.
+    /// `$XDG_STATE_HOME/fathom` or `~/.local/state/fathom`, and for who has no home `fathom-UID` in
+    /// the temporary directory.
     #[must_use]
     pub fn here() -> Stacks {
         let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         let own = || {
             let home = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")));
-            home.unwrap_or_else(std::env::temp_dir).join("fathom")
+            // Of a name in /tmp that is everybody's, the first to come would be the master.
+            let user = rustix::process::geteuid().as_raw();
+            let temporary = || std::env::temp_dir().join(format!("fathom-{user}"));
+            home.map_or_else(temporary, |home| home.join("fathom"))
         };
         let state = variable("FATHOM_STATE_DIR");
         Stacks::at(state.unwrap_or_else(|| if crate::is_root() { "/run/fathom".into() } else { own() }))
@@ -429,7 +434,7 @@ impl Stacks {
         }
         let path = point.join("work");
         // An image that was kept may have it.
-        fs::create_dir_all(&path).map_err(StackError::io("make", &path))?;
+        make_private(&path).map_err(StackError::io("make", &path))?;
 
         let anonymous = |text: String| {
             let text = text.replace(&*main.1.path.to_string_lossy(), "IMAGE");
@@ -526,6 +531,15 @@ impl Stacks {
     }
 }
 
+/// Whether this user's list of stacks lies where nobody else can have written it; [`Stack::up`] and
+/// all that takes stacks down refuse it otherwise. Nothing is made.
+///
+/// # Errors
+/// Which directory others may write, or whose it is, and what to do.
+pub fn trusted_state() -> Result<(), StackError> {
+    trust::state(&Stacks::here().state)
+}
+
 impl Default for Stacks {
     fn default() -> Self {
         Stacks::here()
@@ -553,6 +567,17 @@ impl Stack {
     /// See [`StackError`]; whatever had been made is undone.
     pub fn up(spec: &StackSpec, label: &str) -> Result<Stack, StackError> {
         Stacks::here().up(spec, label)
+    }
+
+    /// Lets other users through to the stack's directory, which they may enter and not list: a
+    /// server that root starts runs as one of them.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn let_enter(&self) -> io::Result<()> {
+        let home = self.claim.as_ref().map(|claim| claim.home.as_path());
+        let way = home.filter(|home| self.path.starts_with(home)).into_iter().chain([self.path()]);
+        way.into_iter().try_for_each(|it| fs::set_permissions(it, fs::Permissions::from_mode(0o711)))
     }
 
     /// An empty directory on the stack, the caller's alone.
@@ -795,7 +820,7 @@ fn model_file(path: &Path) -> Result<String, String> {
 /// A `dir` stack: a fresh subdirectory.
 fn make_directory(entry: &Entry) -> Result<(PathBuf, StackRecord), StackError> {
     let path = entry.work.clone().unwrap_or_else(|| entry.directory.join(&entry.tag));
-    fs::create_dir(&path).map_err(|e| refused(&entry.directory, e))?;
+    DirBuilder::new().mode(0o700).create(&path).map_err(|e| refused(&entry.directory, e))?;
     let host = host_of(&path);
     let record = StackRecord {
         warnings: place_warnings(&host.filesystem, Laid::Directory),
@@ -808,6 +833,12 @@ fn make_directory(entry: &Entry) -> Result<(PathBuf, StackRecord), StackError> {
         guest: String::new(),
     };
     Ok((path, record))
+}
+
+/// Makes a directory to work in, where there is none: what an application keeps there is this
+/// user's alone.
+pub(crate) fn make_private(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Why a directory does not take our file, and what to do.

@@ -5,9 +5,10 @@
 //! no part of the stack. So words are options of a file system and nothing else: none names a path or a device, and none stands by
 //! itself. External logs are given by Fathom alone (`log_mib`).
 //!
-//! Nor does an option harm more than the stack: what panics the machine's kernel at the first error, shuts the file system down, reads
-//! the whole device for bad blocks, makes another file system than was asked for, or keeps the driver in the foreground is refused.
-//! `docs/security.md` has the table of what each file system's manual page offers and what was decided.
+//! Nor does an option harm more than the stack: what panics the machine's kernel at the first
+//! error, shuts the file system down, reads the whole device for bad blocks, makes another file
+//! system than was asked for, or keeps the driver in the foreground is refused. `docs/security.md`
+//! has the table of what each file system's manual page offers and what was decided.
 
 use std::path::Path;
 
@@ -189,7 +190,8 @@ fn stops(word: &str) -> String {
     )
 }
 
-/// Refuses what panics the kernel at an error, however the option is called: `errors=panic`, `fatal_errors=panic`, `onerror=panic`.
+/// Refuses what panics the kernel at an error, however the option is called: `errors=panic`,
+/// `fatal_errors=panic`, `onerror=panic`.
 fn refuse_panic(word: &str) -> Result<(), String> {
     let panics = |part: &str| {
         let (key, value) = part.split_once('=').unwrap_or_default();
@@ -275,10 +277,12 @@ mod tests {
         }
     }
 
-    /// What happened: `mount = "errors=panic"`, `mkfs = ["-e", "panic"]` and btrfs's `fatal_errors=panic` passed, so that an experiment file
-    /// of somebody else's, with a modelled device that fails, stopped the whole machine. `abort` shut the file system down, `-cc` read
-    /// and wrote the whole device, `-t xfs` and `-S` made something else, and NTFS-3G's `no_detach` hung for 120 s whatever
-    /// `timeout_s` said. The mend: such words are refused at the plan, with the reason.
+    /// What happened: `mount = "errors=panic"`, `mkfs = ["-e", "panic"]` and btrfs's
+    /// `fatal_errors=panic` passed, so that an experiment file of somebody else's, with a modelled
+    /// device that fails, stopped the whole machine. `abort` shut the file system down, `-cc` read
+    /// and wrote the whole device, `-t xfs` and `-S` made something else, and NTFS-3G's `no_detach`
+    /// hung for 120 s whatever `timeout_s` said. The mend: such words are refused at the plan, with
+    /// the reason.
     #[test]
     fn no_word_harms_more_than_the_stack() {
         for (tool, words, why) in [

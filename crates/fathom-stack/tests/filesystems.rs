@@ -39,6 +39,32 @@ fn each_available_file_system_works_and_leaves_nothing() {
     }
 }
 
+/// What happened: while a run of a trace lasted, `STATE/stacks/ID/mnt/work` (0755) and the
+/// databases of an application in it (0644) could be read by everybody, and so could the directory
+/// of a `dir` stack. The mend: nobody else gets there, on file systems without owners neither; for
+/// the server of another user there is a way that may be gone and not looked around in.
+#[test]
+fn nobody_else_may_enter_where_is_worked() {
+    use std::os::unix::fs::PermissionsExt;
+    for filesystem in ["dir", "ext4", "ntfs"] {
+        if !available(filesystem) {
+            continue;
+        }
+        let place = Place::new();
+        let stack = place.stacks().up(&place.spec(filesystem), "private").unwrap();
+        let way = || {
+            let below = stack.path().ancestors().take_while(|it| *it != place.root.path());
+            below.map(|it| fs::metadata(it).unwrap().permissions().mode() & 0o777).collect::<Vec<_>>()
+        };
+        assert!(way().iter().any(|mode| mode & 0o077 == 0), "{filesystem}: {:?}", way());
+        assert!(filesystem == "ntfs" || way()[0] == 0o700, "{filesystem}: {:?}", way());
+        stack.let_enter().unwrap();
+        assert!(way().iter().all(|mode| mode & 0o001 != 0), "{filesystem}: {:?}", way());
+        stack.down().unwrap();
+        place.assert_nothing_left();
+    }
+}
+
 #[test]
 fn the_smallest_sizes_are_enough() {
     for filesystem in available_filesystems().into_iter().filter(|f| f.present && f.filesystem != "dir") {

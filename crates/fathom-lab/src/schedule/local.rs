@@ -85,6 +85,24 @@ impl Local {
     }
 }
 
+impl Local {
+    /// A server that is started by root runs as another user, who has to get to its own directory
+    /// through the one that is worked in.
+    fn let_server_in(&self, cell: &Cell) -> Result<(), WorkError> {
+        match &self.stack {
+            Some(stack) if fathom_stack::is_root() && !is_embedded(cell) => stack
+                .let_enter()
+                .map_err(|error| WorkError::Failed(format!("{}: {error}", stack.path().display()))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether everything that works on the stack is the worker's own process.
+fn is_embedded(cell: &Cell) -> bool {
+    cell.engine.as_ref().and_then(|it| engine_named(&it.name)).is_none_or(|kind| kind.is_embedded)
+}
+
 impl World for Local {
     fn now_ns(&mut self) -> u64 {
         u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
@@ -147,6 +165,7 @@ impl World for Local {
             }
             return worked;
         }
+        self.let_server_in(&order.cell)?;
         let mut command = Command::new(program);
         command.args(arguments);
         // This thread reads events while the worker works: not on the worker's CPU.
@@ -257,8 +276,7 @@ impl World for Local {
 /// The CPUs of `all` that a worker of this cell is kept on: one, where one thread does everything.
 fn cpus_of(cell: &Cell, all: &[usize]) -> Vec<usize> {
     // A server engine has processes of its own, which inherit the worker's CPUs.
-    let embedded =
-        cell.engine.as_ref().and_then(|it| engine_named(&it.name)).is_none_or(|kind| kind.is_embedded);
+    let embedded = is_embedded(cell);
     match all {
         // The last CPU: interrupts and this process are more often on the first.
         [_, .., last] if embedded && is_one_thread(&cell.workload) => vec![*last],

@@ -16,9 +16,9 @@
 //! written: a record that names a place beyond the data file's end has lost its data, and is read as one without.
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::fault::Outcome;
@@ -210,8 +210,11 @@ impl OperationLog {
     /// # Errors
     /// A file is there already or cannot be made, or takes nothing.
     pub fn create(path: &Path, data: bool) -> io::Result<OperationLog> {
-        let file = File::create_new(path)?;
-        let data = data.then(|| File::create_new(data_of(path))).transpose()?;
+        // Data is the application's own, and sizes and places tell of it, too.
+        let new =
+            |path: &Path| OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
+        let file = new(path)?;
+        let data = data.then(|| new(&data_of(path))).transpose()?;
         OperationLog::begin(file, data)
     }
 
@@ -299,6 +302,18 @@ pub(crate) fn data_of(path: &Path) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".data");
     beside.into()
+}
+
+/// Whether a file is a log, or one that was made and never begun.
+pub(crate) fn is_log(path: &Path) -> bool {
+    let mut options = OpenOptions::new();
+    let opened = options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path);
+    let mut head = Vec::new();
+    let read = |file: File| -> io::Result<bool> {
+        let regular = file.metadata()?.is_file();
+        Ok(regular && file.take(MAGIC.len() as u64).read_to_end(&mut head).is_ok())
+    };
+    opened.and_then(read).unwrap_or(false) && (head.is_empty() || head == MAGIC)
 }
 
 /// What is in a log.
@@ -410,6 +425,20 @@ mod tests {
     fn with_data_there(path: &Path) -> OperationLog {
         let data = File::options().write(true).open(data_of(path)).unwrap();
         OperationLog::begin(File::create_new(path).unwrap(), Some(data)).unwrap()
+    }
+
+    /// What happened: `stack up --operations F --capture` left the content of the file system in
+    /// F.data, which everybody could read. The mend: both files are the user's alone, whatever
+    /// umask says.
+    #[test]
+    fn nobody_else_may_read_what_was_written() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        OperationLog::create(&path, true).unwrap();
+        for file in [&path, &data_of(&path)] {
+            assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o7777, 0o600, "{file:?}");
+        }
     }
 
     #[test]

@@ -53,6 +53,8 @@ enum Answer {
     Served(Vec<Served>),
 }
 
+/// The command of `fathom` that this is.
+pub(crate) const WORD: &str = "device-server";
 const HOLD_FAULTS: &str = "hold-faults";
 const BEGIN_FAULTS: &str = "begin-faults";
 const KEEP_SERVED: &str = "keep-served";
@@ -151,7 +153,7 @@ impl Server {
     /// In words: the program cannot be started, or what the server says.
     pub fn start(program: &Path, order: &Order, log: &Path) -> Result<Server, String> {
         let text = serde_json::to_string(order).map_err(|e| e.to_string())?;
-        let companion = Companion::start(program, "device-server", &text, log)?;
+        let companion = Companion::start(program, WORD, &text, log)?;
         let mut server = Server { companion, overhead_ns: [0; 3] };
         match server.answer() {
             Ok(Answer::Ready(overhead_ns)) => {

@@ -147,7 +147,7 @@ fn answer(ask: Ask, out: &mut File, trace: &mut Option<BlockTrace>) -> Answer {
         },
         Ask::MakeDirectory { path } => {
             // An image that was kept may have it.
-            done(fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display())))
+            done(crate::stack::make_private(&path).map_err(|error| format!("{}: {error}", path.display())))
         }
         Ask::Floor { directory, writes } => match floor_probe(&directory, writes) {
             Ok(floor) => Answer::Floor(floor),

@@ -238,6 +238,8 @@ fn carry_out(
     prepared: Prepared,
     interrupt: Interrupt,
 ) -> Result<Summary, Error> {
+    // Before anything is made: no run could be.
+    fathom_stack::trusted_state().map_err(Error::failed)?;
     // What a killed run left behind goes first: it would disturb this one and fill the disk. Only what this state directory knows: the
     // rest might be somebody else's, which `stack down --leftovers` is asked for.
     let swept = fathom_stack::sweep();
@@ -259,7 +261,7 @@ fn carry_out(
             request.directory.display()
         );
     }
-    let bar = Bar::new(plan.turns().len(), asked.quiet);
+    let bar = Bar::new(plan.runs(), asked.quiet);
     let carried = conduct::run(request, prepared, &mut world, &mut |progress| bar.show(progress));
     bar.clear();
     carried.map_err(wrong_or_failed)
