@@ -107,3 +107,35 @@ fn a_name_that_is_no_text_and_a_full_output_are_no_panic() {
     }
     std::fs::remove_dir_all(&base).unwrap();
 }
+
+/// `mmdb salvage S S/new` and `S/log-0/new` wrote into the damaged database, which is only to be read.
+#[test]
+fn what_is_saved_goes_nowhere_into_the_damaged_database() {
+    let base = std::env::temp_dir().join(format!("mmdb-within-{}", std::process::id()));
+    let (dir, elsewhere) = (base.join("db"), base.join("stream"));
+    std::fs::create_dir_all(&base).unwrap();
+    let options = Options { stream_dirs: vec![elsewhere.clone()], ..Options::default() };
+    drop(Database::open(&dir, options).unwrap());
+    std::os::unix::fs::symlink(&dir, base.join("link")).unwrap();
+    let path = dir.to_str().unwrap();
+    let files = || {
+        let of = |at: &std::path::Path| {
+            std::fs::read_dir(at).unwrap().map(|it| it.unwrap().path()).collect::<Vec<_>>()
+        };
+        (of(&dir), of(&elsewhere), of(&base))
+    };
+    let before = files();
+    for new in ["db/new", "db/a/b", "link/new", "stream/new", "db"] {
+        let new = base.join(new);
+        let words = ["salvage", path, new.to_str().unwrap(), "--stream", elsewhere.to_str().unwrap()];
+        let saved = mmdb(&words);
+        let why = String::from_utf8(saved.stderr).unwrap();
+        assert_eq!(saved.status.code(), Some(2), "{why}");
+        assert!(why.contains("lies in the damaged database"), "{why}");
+    }
+    assert_eq!(files(), before);
+    let new = base.join("new");
+    let words = ["salvage", path, new.to_str().unwrap(), "--stream", elsewhere.to_str().unwrap()];
+    assert_eq!(mmdb(&words).status.code(), Some(0));
+    std::fs::remove_dir_all(&base).unwrap();
+}

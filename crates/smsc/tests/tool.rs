@@ -781,3 +781,59 @@ fn a_full_output_is_an_error_and_no_panic() {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "{words:?}: stores are left behind");
     }
 }
+
+/// A private store was copied into directories and files that everybody could read, and a kill left them there. A TMPDIR in the store had
+/// the copy copied into itself, level by level, and changed what was only to be looked at.
+#[test]
+fn the_copy_of_a_check_is_nobody_elses_and_not_in_the_store() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let dir = tempfile::tempdir().unwrap();
+    let made =
+        smsc(dir.path(), &["bench", "--store", "sqlite", "--messages", "2000", "--threads", "2", "--keep"]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let said = text(&made.stderr);
+    let name = said.lines().find_map(|it| it.strip_prefix("kept: ")).unwrap().trim();
+    let store = dir.path().join(name);
+    std::fs::set_permissions(&store, PermissionsExt::from_mode(0o700)).unwrap();
+    let temporary = dir.path().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let mut seen = false;
+    for _ in 0..20 {
+        let mut check = Command::new(env!("CARGO_BIN_EXE_smsc"))
+            .args(["check", name])
+            .current_dir(dir.path())
+            .env("TMPDIR", &temporary)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let begin = Instant::now();
+        while !seen && check.try_wait().unwrap().is_none() && begin.elapsed() < Duration::from_secs(60) {
+            let copy = std::fs::read_dir(&temporary).unwrap().flatten().next();
+            // It may be gone since.
+            let Some(about) = copy.and_then(|it| it.metadata().ok()) else { continue };
+            assert_eq!(about.mode() & 0o777, 0o700);
+            seen = true;
+        }
+        assert!(check.wait().unwrap().success());
+        if seen {
+            break;
+        }
+    }
+    assert!(seen, "a check makes a copy");
+    let below = store.join("tmp");
+    std::fs::create_dir(&below).unwrap();
+    let before = state(&store);
+    for place in [&store, &below] {
+        let check = Command::new(env!("CARGO_BIN_EXE_smsc"))
+            .args(["check", name])
+            .current_dir(dir.path())
+            .env("TMPDIR", place)
+            .output()
+            .unwrap();
+        assert!(!check.status.success());
+        assert!(text(&check.stderr).contains("lies in"), "{}", text(&check.stderr));
+    }
+    let paths =
+        |all: Vec<FileState>| all.into_iter().map(|it| (it.0, it.1[2..].to_vec())).collect::<Vec<_>>();
+    assert_eq!(paths(state(&store)), paths(before));
+}

@@ -52,6 +52,10 @@ fn main() -> ExitCode {
             Some(table) => dump(dir, Some(table), &options, &mut out),
             None => return usage(&format!("there is no table {}: its name is no text", table.display())),
         },
+        (Some("salvage"), [dir, new]) if is_within(new, dir, &options) => {
+            let problem = "lies in the damaged database, which is only read: name a directory elsewhere";
+            return usage(&format!("{} {problem}", shown(&new.to_string_lossy())));
+        }
         (Some("salvage"), [dir, new]) => save(dir, new, &options, &mut out),
         (Some("log"), [dir]) => log(dir, &options, &mut out),
         (None, _) => return usage("no command"),
@@ -167,6 +171,19 @@ fn dump(dir: &Path, table: Option<&str>, options: &Options, out: &mut impl Write
         })?;
     }
     Ok(failed?)
+}
+
+/// Where a path leads, also one that is not there yet: its longest part that is there, without links.
+fn whereabouts(path: &Path) -> Option<PathBuf> {
+    std::path::absolute(path).ok()?.ancestors().find_map(|it| it.canonicalize().ok())
+}
+
+/// Whether `new` lies in what is to be saved: the database's directory, or that of a log stream, which may be elsewhere or behind a link.
+fn is_within(new: &Path, dir: &Path, options: &Options) -> bool {
+    let Some(new) = whereabouts(new) else { return false };
+    let within = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|it| it.path());
+    let damaged = options.stream_dirs.iter().cloned().chain(within).chain([dir.to_owned()]);
+    damaged.filter_map(|it| it.canonicalize().ok()).any(|it| it.is_dir() && new.starts_with(it))
 }
 
 fn save(dir: &Path, new: &Path, options: &Options, out: &mut impl Write) -> Done {

@@ -4,10 +4,10 @@
 //! who asks whether a store is well wants it changed by the question.
 
 use smsc::store::{StoreError, StoreKind};
-use std::fs::{File, Metadata};
+use std::fs::{DirBuilder, File, Metadata};
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -34,11 +34,19 @@ impl Copy {
     /// A place for the copy, below `$TMPDIR`; nothing is copied yet.
     ///
     /// # Errors
-    /// The place cannot be made.
+    /// The place cannot be made, or lies in the store, which would be changed and copied without an end.
     pub fn new(kind: StoreKind, store: &Path, streams: &[PathBuf]) -> Result<Copy> {
-        let scratch = tempfile::Builder::new().prefix("smsc-check-").tempdir()?;
+        let place = std::env::temp_dir();
+        for from in streams.iter().map(PathBuf::as_path).chain([store]) {
+            if is_within(&place, from)? {
+                return Err(Error::other(format!("{} lies in {}", place.display(), from.display())));
+            }
+        }
+        // Nobody else may enter, as long as the copy is there and after a kill: it may be of a store that others cannot read.
+        let own = std::fs::Permissions::from_mode(0o700);
+        let scratch = tempfile::Builder::new().prefix("smsc-check-").permissions(own).tempdir_in(&place)?;
         if kind.has_server() {
-            // Its server runs as another user, who has to get through.
+            // Its server runs as another user, who has to get through: what is below is closed to others as the cluster is.
             std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o711))?;
         }
         let to = |name: &str| scratch.path().join(name);
@@ -109,6 +117,15 @@ impl Copy {
             text.replace(&to.display().to_string(), &from.display().to_string())
         })
     }
+}
+
+/// Whether a directory is another one, or lies in it at any depth, whatever links lead there.
+fn is_within(inner: &Path, outer: &Path) -> Result<bool> {
+    let Ok(outer) = std::fs::metadata(outer) else { return Ok(false) };
+    let inner = inner.canonicalize()?;
+    let is_outer =
+        |it: &Path| std::fs::metadata(it).is_ok_and(|it| (it.dev(), it.ino()) == (outer.dev(), outer.ino()));
+    Ok(inner.ancestors().any(is_outer))
 }
 
 fn io(path: &Path) -> impl FnOnce(Error) -> StoreError {
@@ -183,7 +200,8 @@ fn copy(from: &Path, to: &Path, depth: usize, goes_on: &dyn Fn() -> bool) -> Res
         }
         chown(to, Some(about.uid()), Some(about.gid()))
     };
-    std::fs::create_dir(to).map_err(|error| within(to, error))?;
+    // Its mode comes in the end: what is in it is nobody else's meanwhile.
+    DirBuilder::new().mode(0o700).create(to).map_err(|error| within(to, error))?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
         let (path, name) = (entry.path(), entry.file_name());
