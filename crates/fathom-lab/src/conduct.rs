@@ -88,7 +88,7 @@ impl RunError {
     pub fn asked_wrongly(&self) -> bool {
         match self {
             RunError::Experiment(_) | RunError::Differs { .. } | RunError::NothingToResume { .. } => true,
-            RunError::Store(error) => matches!(error, StoreError::Exists { .. }),
+            RunError::Store(error) => error.is_of_the_name(),
             RunError::AllSkipped { .. } => false,
         }
     }

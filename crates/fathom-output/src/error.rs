@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// What the name leads to must not be written to. Nothing was.
-    #[error("{}: {problem}", path.display())]
+    #[error("{}: {problem}", crate::shown_path(path))]
     Refused {
         /// As it was named.
         path: PathBuf,
@@ -15,7 +15,7 @@ pub enum OutputError {
         problem: String,
     },
     /// The operating system refused. A regular file is as it was.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}", crate::shown_path(path))]
     Io {
         /// As it was named.
         path: PathBuf,

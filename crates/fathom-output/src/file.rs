@@ -1,15 +1,20 @@
 //! Writing an output: the rules are in the crate's documentation.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, BufWriter, Write};
-use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, fchown};
+use std::io::{self, BufWriter, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, OFlags, linkat};
 use tempfile::NamedTempFile;
 
-use crate::OutputError;
+use crate::held::{self, Held};
 use crate::target::{self, Target, parent};
+use crate::{OutputError, is_stdout_closed};
+
+/// What the hidden name of a new file begins with, where it has to have one.
+const HIDDEN: &str = ".fathom-output-";
 
 /// Who may read a file that is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +36,71 @@ pub struct Output {
 #[derive(Debug)]
 enum To {
     Stream(File),
-    File { new: NamedTempFile, place: PathBuf, access: Access },
+    File { new: New, place: PathBuf, access: Access },
+}
+
+/// A file that is being written.
+#[derive(Debug)]
+enum New {
+    /// Without a name, so that nothing stays of it however the program ends (`O_TMPFILE`).
+    Nameless(File),
+    /// With a hidden name, where the file system has no others. The second one is dropped last.
+    Hidden(NamedTempFile, Held),
+}
+
+impl New {
+    fn create(directory: &Path, mode: u32) -> io::Result<New> {
+        if let Some(file) = nameless(directory, mode) {
+            return Ok(New::Nameless(file));
+        }
+        let hidden = || {
+            tempfile::Builder::new()
+                .prefix(HIDDEN)
+                .permissions(Permissions::from_mode(mode))
+                .tempfile_in(directory)
+        };
+        let (new, held) = held::hold(hidden, NamedTempFile::path)?;
+        Ok(New::Hidden(new, held))
+    }
+
+    fn file(&self) -> &File {
+        match self {
+            New::Nameless(file) => file,
+            New::Hidden(file, _) => file.as_file(),
+        }
+    }
+
+    /// Gives it its name, whatever file has that now.
+    fn name(self, place: &Path) -> io::Result<()> {
+        let file = match self {
+            New::Hidden(new, _held) => return new.persist(place).map(drop).map_err(|error| error.error),
+            New::Nameless(file) => file,
+        };
+        let from = name_of_open(&file);
+        let link = |to: &Path| linkat(CWD, &from, CWD, to, AtFlags::SYMLINK_FOLLOW).map_err(io::Error::from);
+        match link(place) {
+            // A link never replaces a file, and a renaming does: so there is a second name for a moment.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => held::at_once(|| {
+                let hidden = tempfile::Builder::new().prefix(HIDDEN).make_in(parent(place), link)?;
+                hidden.persist(place).map(drop).map_err(|error| error.error)
+            }),
+            other => other,
+        }
+    }
+}
+
+/// A file without a name; none where the file system has no such, or none could be named later.
+fn nameless(directory: &Path, mode: u32) -> Option<File> {
+    let flags = OFlags::TMPFILE.bits().cast_signed();
+    let file =
+        OpenOptions::new().read(true).write(true).mode(mode).custom_flags(flags).open(directory).ok()?;
+    let (own, named) = (file.metadata().ok()?, fs::metadata(name_of_open(&file)).ok()?);
+    ((own.dev(), own.ino()) == (named.dev(), named.ino())).then_some(file)
+}
+
+/// The kernel's name of an open file.
+fn name_of_open(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
 /// Says what is wrong with an output, before hours of work for it. `inputs` is everything that the command reads: files, and
@@ -42,6 +111,36 @@ enum To {
 pub fn check(path: &Path, inputs: &[&Path]) -> Result<(), OutputError> {
     Target::of(path, inputs).map(drop)
 }
+
+/// As [`check`], of a name that the user did not give: what makes it up is the command. What is there already is replaced only if it is
+/// such an output itself, which `mark` in its first 4 KiB shows; also behind a link.
+///
+/// # Errors
+/// As [`check`]; there is something of that name, and it is not known to be ours.
+pub fn check_unnamed(path: &Path, inputs: &[&Path], mark: &str) -> Result<(), OutputError> {
+    check(path, inputs)?;
+    let io = OutputError::io(path);
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(io(error)),
+        Ok(_) => {}
+    }
+    // A device or a FIFO would be waited for, and nobody has asked for it.
+    if fs::metadata(path).is_ok_and(|it| it.is_file()) {
+        let mut head = Vec::with_capacity(MARK_WITHIN);
+        File::open(path).and_then(|it| it.take(MARK_WITHIN as u64).read_to_end(&mut head)).map_err(io)?;
+        if head.windows(mark.len()).any(|it| it == mark.as_bytes()) {
+            return Ok(());
+        }
+    }
+    Err(OutputError::refused(
+        path,
+        "would be written, and is there already and was not made by Fathom: move it away",
+    ))
+}
+
+/// Where a mark is looked for, octets from the begin.
+const MARK_WITHIN: usize = 4096;
 
 /// Whether an output of this name goes to standard output: `-`, or what leads to it.
 #[must_use]
@@ -73,6 +172,7 @@ impl Output {
     pub fn create(path: &Path, inputs: &[&Path], access: Access) -> Result<Output, OutputError> {
         let io = OutputError::io(path);
         let to = match Target::of(path, inputs)? {
+            Target::Stdout if is_stdout_closed() => return Err(io(crate::print::closed())),
             Target::Stdout => To::Stream(io::stdout().as_fd().try_clone_to_owned().map_err(io)?.into()),
             Target::Stream(path) => {
                 let file = OpenOptions::new().write(true).open(&path).map_err(&io)?;
@@ -85,11 +185,7 @@ impl Output {
             Target::File(place) => {
                 // The umask takes its share, as of every file that is made.
                 let mode = if access == Access::Private { 0o600 } else { 0o666 };
-                let new = tempfile::Builder::new()
-                    .prefix(".fathom-output-")
-                    .permissions(Permissions::from_mode(mode))
-                    .tempfile_in(parent(&place))
-                    .map_err(io)?;
+                let new = New::create(parent(&place), mode).map_err(io)?;
                 To::File { new, place, access }
             }
         };
@@ -110,12 +206,12 @@ impl Output {
             Ok(old) if !old.is_file() => {
                 return Err(OutputError::refused(&self.path, "became something else than a file meanwhile"));
             }
-            Ok(old) => like(new.as_file(), &old, access).map_err(&io)?,
+            Ok(old) => like(new.file(), &old, access).map_err(&io)?,
             // There is none yet, or what is wrong is told by the renaming.
             Err(_) => {}
         }
-        new.as_file().sync_all().map_err(&io)?;
-        new.persist(&place).map_err(|error| io(error.error))?;
+        new.file().sync_all().map_err(&io)?;
+        new.name(&place).map_err(&io)?;
         // Some file systems cannot sync a directory; the name is there all the same.
         let _ = File::open(parent(&place)).and_then(|directory| directory.sync_all());
         Ok(())
@@ -139,14 +235,14 @@ impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.to {
             To::Stream(file) => file.write(bytes),
-            To::File { new, .. } => new.as_file_mut().write(bytes),
+            To::File { new, .. } => new.file().write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.to {
             To::Stream(file) => file.flush(),
-            To::File { new, .. } => new.as_file_mut().flush(),
+            To::File { new, .. } => new.file().flush(),
         }
     }
 }

@@ -2,12 +2,40 @@
 
 use std::fmt::Arguments;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::lines;
 
 /// The first error of standard output.
 static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
+
+/// Whether the program was started without a standard output.
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Run by the loader before the standard library begins, which puts `/dev/null` in the place of what is closed: from then on nothing shows
+/// that all that is written is lost.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK: extern "C" fn() = {
+    extern "C" fn look() {
+        // SAFETY: the call takes numbers only, and a descriptor that is not open is what is asked for.
+        let open = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } != -1;
+        CLOSED.store(!open, Ordering::Relaxed);
+    }
+    look
+};
+
+/// Whether standard output was closed when the program was started, so that nothing can be written to it.
+#[must_use]
+pub fn is_stdout_closed() -> bool {
+    CLOSED.load(Ordering::Relaxed)
+}
+
+/// What a write would have said.
+pub(crate) fn closed() -> io::Error {
+    io::Error::other("is closed, and what would be written there would be lost")
+}
 
 /// As `println!`; a full disk does not end the program here, [`end`] tells it. Control characters are shown as text.
 #[macro_export]
@@ -38,7 +66,9 @@ pub fn tell_line(words: Arguments<'_>) {
 pub fn raw(text: &str) {
     let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
     if failed.is_none() {
-        *failed = io::stdout().write_all(text.as_bytes()).err();
+        let written =
+            if is_stdout_closed() { Err(closed()) } else { io::stdout().write_all(text.as_bytes()) };
+        *failed = written.err();
     }
 }
 

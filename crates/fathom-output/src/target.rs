@@ -87,6 +87,14 @@ impl Target {
     }
 }
 
+/// Whether SQLite takes a file of this name for a part of a database: it is deleted or overwritten when that is opened, and it does not
+/// matter whether the database is there yet.
+#[must_use]
+pub fn is_journal(path: &Path) -> bool {
+    let name = path.as_os_str().as_bytes();
+    COMPANIONS.iter().any(|end| name.ends_with(end.as_bytes()))
+}
+
 /// The directory that a file lies in.
 pub(crate) fn parent(path: &Path) -> &Path {
     path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))

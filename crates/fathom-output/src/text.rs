@@ -16,6 +16,12 @@ pub fn shown(text: &str) -> String {
     })
 }
 
+/// As [`shown`], of a path: a file's name may hold a line break, too.
+#[must_use]
+pub fn shown_path(path: &std::path::Path) -> String {
+    shown(&path.to_string_lossy())
+}
+
 /// As [`shown`], for text of several lines: line breaks and tabulators stay.
 #[must_use]
 pub fn lines(text: &str) -> String {

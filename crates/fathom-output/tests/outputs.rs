@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use fathom_output::{Access, Output, OutputError, check, write};
+use fathom_output::{Access, Output, OutputError, check, check_unnamed, write};
 
 struct Place(tempfile::TempDir);
 
@@ -184,6 +184,52 @@ fn a_database_is_never_replaced_and_nothing_is_put_where_sqlite_would_take_it_fo
         refused(&place.at(&format!("app.db{end}")), &[], "a part of");
     }
     check(&place.at("notes-journal"), &[]).unwrap();
+}
+
+/// A hidden half of an output stayed in its directory when a signal ended the command.
+#[test]
+fn an_output_has_no_name_until_it_is_complete() {
+    use std::os::unix::fs::OpenOptionsExt;
+    let place = Place::new();
+    let nameless = fs::OpenOptions::new().write(true).custom_flags(libc::O_TMPFILE).open(place.0.path());
+    if nameless.is_err() {
+        println!("SKIP: this file system has no files without a name");
+        return;
+    }
+    for before in [0, 1] {
+        let path = place.at("new.trace");
+        let mut out = Output::create(&path, &[], Access::Private).unwrap();
+        out.write_all(b"whole").unwrap();
+        assert_eq!(place.files(), before);
+        out.finish().unwrap();
+        assert_eq!((fs::read(&path).unwrap(), place.files()), (b"whole".to_vec(), 1));
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    }
+}
+
+/// `fathom run --out index.db` put its report over the user's own `index.html`, which nobody had named.
+#[test]
+fn what_nobody_named_replaces_only_what_bears_the_mark() {
+    let place = Place::new();
+    let ours = place.with("ours.html", b"<html><meta made by us>");
+    symlink(&ours, place.at("link.html")).unwrap();
+    for path in [&ours, &place.at("link.html"), &place.at("new.html")] {
+        check_unnamed(path, &[], "made by us").unwrap();
+    }
+    let far = [vec![b' '; 5000], b"made by us".to_vec()].concat();
+    let theirs = [
+        place.with("theirs.html", b"<h1>my site</h1>"),
+        place.with("far.html", &far),
+        place.with("empty.html", b""),
+    ];
+    symlink(&theirs[0], place.at("to-theirs.html")).unwrap();
+    symlink("nowhere", place.at("dangling.html")).unwrap();
+    let links = [place.at("to-theirs.html"), place.at("dangling.html")];
+    for path in theirs.iter().chain(&links) {
+        let error = check_unnamed(path, &[], "made by us").unwrap_err();
+        assert!(matches!(error, OutputError::Refused { .. }), "{error}");
+    }
+    assert!(check_unnamed(Path::new("/dev/null"), &[], "").is_err());
 }
 
 #[test]

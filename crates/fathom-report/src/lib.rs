@@ -36,6 +36,13 @@ pub use compare::{Comparison, Verdict};
 pub use style::Style;
 pub use whole::write_whole;
 
+/// What shows in its first 4 KiB that a file is a report of [`html`].
+pub const HTML_MARK: &str = "<meta name=\"generator\" content=\"Fathom ";
+
+/// What shows that a file is a figure of [`figure_svg`]: the typefaces, which earlier versions gave in this way, too.
+pub const SVG_MARK: &str =
+    "font-family=\"Helvetica Neue, Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif\">";
+
 /// What can go wrong while a report is made.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {

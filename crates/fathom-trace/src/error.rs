@@ -2,11 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use fathom_output::{shown, shown_path};
+
 /// What went wrong: which file, where in it, what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system refused.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source}", shown_path(path))]
     Io {
         /// The file.
         path: PathBuf,
@@ -14,13 +16,19 @@ pub enum TraceError {
         source: std::io::Error,
     },
     /// The file does not begin as a trace does.
-    #[error("{}: not a Fathom trace; `fathom trace import` makes one of .sql files, logs and SQLiteStatements output", path.display())]
+    #[error(
+        "{}: not a Fathom trace; `fathom trace import` makes one of .sql files, logs and SQLiteStatements output",
+        shown_path(path)
+    )]
     NotATrace {
         /// The file.
         path: PathBuf,
     },
     /// A version of the format that this program does not know.
-    #[error("{}: is a trace of format version {found}, and this program reads version {known}; use a newer fathom", path.display())]
+    #[error(
+        "{}: is a trace of format version {found}, and this program reads version {known}; use a newer fathom",
+        shown_path(path)
+    )]
     Version {
         /// The file.
         path: PathBuf,
@@ -30,7 +38,10 @@ pub enum TraceError {
         known: u16,
     },
     /// Bytes that are not as they were written.
-    #[error("{}: corrupt at byte {offset}: {problem}; what stands before is readable, the rest is not: copy it once more from where it came, or capture again", path.display())]
+    #[error(
+        "{}: corrupt at byte {offset}: {problem}; what stands before is readable, the rest is not: copy it once more from where it came, or capture again",
+        shown_path(path)
+    )]
     Corrupt {
         /// The file.
         path: PathBuf,
@@ -40,7 +51,10 @@ pub enum TraceError {
         problem: String,
     },
     /// The file ends in the middle of a chunk, or without its end mark: its writer was killed, or the copy is not whole.
-    #[error("{}: torn at byte {offset}: {problem}; everything before is readable: copy it once more from where it came, if it was whole there", path.display())]
+    #[error(
+        "{}: torn at byte {offset}: {problem}; everything before is readable: copy it once more from where it came, if it was whole there",
+        shown_path(path)
+    )]
     Torn {
         /// The file.
         path: PathBuf,
@@ -58,7 +72,7 @@ pub enum TraceError {
         problem: String,
     },
     /// The input is readable, and this cannot be done with it.
-    #[error("{what}: {problem}")]
+    #[error("{}: {}", shown(what), shown(problem))]
     Refused {
         /// File, line or statement.
         what: String,

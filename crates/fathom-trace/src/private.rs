@@ -2,23 +2,46 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use fathom_output::Held;
 use tempfile::TempDir;
 
 use crate::error::TraceError;
+
+/// A directory that goes when it is dropped, and when a signal ends the program.
+pub(crate) struct Directory {
+    // Dropped in this order: it is held until it is gone.
+    made: TempDir,
+    _held: Held,
+}
+
+impl Directory {
+    pub(crate) fn path(&self) -> &Path {
+        self.made.path()
+    }
+
+    /// Lets it stay.
+    pub(crate) fn keep(self) -> PathBuf {
+        self.made.keep()
+    }
+}
 
 /// A fresh directory in `parent` that only the user may enter, removed when it is dropped. The files in it may have any mode: SQLite makes
 /// its own as the umask says, which lets everybody read them.
 ///
 /// # Errors
 /// No such directory; one that cannot be written.
-pub(crate) fn directory(prefix: &str, parent: &Path) -> Result<TempDir, TraceError> {
-    tempfile::Builder::new()
-        .prefix(prefix)
-        .permissions(Permissions::from_mode(0o700))
-        .tempdir_in(parent)
-        .map_err(TraceError::io(parent))
+pub(crate) fn directory(prefix: &str, parent: &Path) -> Result<Directory, TraceError> {
+    let make = || {
+        tempfile::Builder::new()
+            .prefix(prefix)
+            .permissions(Permissions::from_mode(0o700))
+            .tempdir_in(parent)
+            .map_err(TraceError::io(parent))
+    };
+    let (made, held) = fathom_output::hold(make, TempDir::path)?;
+    Ok(Directory { made, _held: held })
 }
 
 #[cfg(test)]

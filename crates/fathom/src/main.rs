@@ -5,6 +5,7 @@
 
 mod cli;
 mod commands;
+mod ending;
 mod outcome;
 mod progress;
 
@@ -15,7 +16,11 @@ use outcome::Outcome;
 
 fn main() -> std::process::ExitCode {
     restore_sigpipe();
-    let cli = Cli::parse(); // exits with 2 and a message when asked wrongly
+    ending::outlive_the_limit();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(said) => return say_of_the_command_line(&said),
+    };
     let outcome = match cli.command {
         Command::Doctor(asked) => commands::doctor::run(&asked),
         Command::List(asked) => commands::list::run(&asked),
@@ -25,17 +30,44 @@ fn main() -> std::process::ExitCode {
         Command::Compare(asked) => commands::compare::run(&asked),
         Command::Stack(asked) => commands::stack::run(&asked),
         Command::Trace(asked) => commands::trace::run(&asked),
-        Command::Worker => return commands::worker::run(),
+        Command::Worker => {
+            let code = commands::worker::run();
+            ending::tell_of_the_limit();
+            return code;
+        }
         Command::GuestAgent => return fathom_stack::guest::agent::main(),
         Command::DeviceServer => return fathom_stack::device::server::main(),
         Command::GuestKeeper => return fathom_stack::guest::relay::keeper::main(),
     };
-    let outcome = outcome.unwrap_or_else(Outcome::from);
+    let mut outcome = outcome.unwrap_or_else(Outcome::from);
+    if ending::tell_of_the_limit() {
+        outcome = outcome.or_failed();
+    }
     match fathom_output::end() {
         Ok(()) => outcome.exit(),
         Err(error) => {
             fathom_output::tell!("error: standard output: {error}");
             outcome.or_failed().exit()
+        }
+    }
+}
+
+/// Help and version (0), or what is wrong with the command line (2).
+fn say_of_the_command_line(said: &clap::Error) -> std::process::ExitCode {
+    if said.use_stderr() {
+        // Where nobody can be told, nobody is.
+        let _ = said.print();
+        return Outcome::Asked.exit();
+    }
+    let printed = match fathom_output::is_stdout_closed() {
+        true => Err(std::io::Error::other("is closed")),
+        false => said.print().and_then(|()| std::io::Write::flush(&mut std::io::stdout())),
+    };
+    match printed {
+        Ok(()) => Outcome::Good.exit(),
+        Err(error) => {
+            fathom_output::tell!("error: standard output: {error}");
+            Outcome::Failed.exit()
         }
     }
 }

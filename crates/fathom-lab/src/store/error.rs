@@ -20,6 +20,26 @@ pub enum StoreError {
         /// The results file.
         path: PathBuf,
     },
+    /// A name under which SQLite keeps a part of another database.
+    #[error(
+        "{}: SQLite takes a file of this name for a part of a database, and deletes or overwrites it when that is opened: \
+         choose one that does not end in -wal, -shm or -journal",
+        path.display()
+    )]
+    PartsName {
+        /// The name.
+        path: PathBuf,
+    },
+    /// A part of a database that would have this name is there already.
+    #[error(
+        "{}: is there, though the results are not: it is a part of a database that was moved or deleted, and SQLite would delete or \
+         overwrite it. Bring it to its database, or choose another `--out`",
+        path.display()
+    )]
+    Stray {
+        /// The part.
+        path: PathBuf,
+    },
     /// Not a SQLite file at all.
     #[error("{}: not a results file: {detail}. It was left as it is", path.display())]
     NotADatabase {
@@ -132,6 +152,12 @@ fn in_words(what: &[String]) -> String {
 }
 
 impl StoreError {
+    /// Whether it is the name that was chosen wrongly; nothing has been made then.
+    #[must_use]
+    pub fn is_of_the_name(&self) -> bool {
+        matches!(self, StoreError::Exists { .. } | StoreError::PartsName { .. } | StoreError::Stray { .. })
+    }
+
     /// Puts SQLite's error codes into words about `path`.
     pub(super) fn from_sqlite(path: &Path, error: rusqlite::Error) -> StoreError {
         use rusqlite::ErrorCode as Code;

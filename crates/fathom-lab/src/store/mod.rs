@@ -22,7 +22,7 @@ pub use rows::{
     BlockRow, CellRow, ExperimentRow, IoOfRun, ModelOfRun, PhaseOfRun, RunRecord, RunRow, RunStatus,
     TraceOfRun, TraceRecord, TraceSource, VerifiedRow, WarningRow,
 };
-pub use write::Writer;
+pub use write::{Writer, check_new};
 
 /// `PRAGMA user_version` of the files this Fathom writes.
 pub const VERSION: i64 = 7;

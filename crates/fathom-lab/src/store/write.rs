@@ -26,18 +26,48 @@ fn int(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
+/// What SQLite puts beside a database.
+const PARTS: [&str; 3] = ["-wal", "-shm", "-journal"];
+
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+/// Whether a new results file may have a name. To be asked before anything is made, too.
+///
+/// # Errors
+/// SQLite takes the name for a part of another database; what it would take for a part of the results is there already, and was not
+/// put there by them.
+pub fn check_new(path: &Path) -> Result<(), StoreError> {
+    check_name(path)?;
+    let stray = PARTS.iter().map(|end| beside(path, end)).find(|it| it.symlink_metadata().is_ok());
+    stray.map_or(Ok(()), |path| Err(StoreError::Stray { path }))
+}
+
+fn check_name(path: &Path) -> Result<(), StoreError> {
+    match fathom_output::is_journal(path) {
+        true => Err(StoreError::PartsName { path: path.to_path_buf() }),
+        false => Ok(()),
+    }
+}
+
 impl Writer {
     /// Makes a new results file with its experiment, environment and cells, in one transaction.
     ///
     /// # Errors
     /// [`StoreError::Exists`] where there is a file already (of any kind: nothing is overwritten); a directory that
-    /// cannot be written; a full disk.
+    /// cannot be written; a full disk; a name that [`check_new`] refuses.
     pub fn create(
         path: &Path,
         experiment: &ExperimentRow,
         environment: &BTreeMap<String, String>,
         cells: &[CellRow],
     ) -> Result<Writer, StoreError> {
+        if path.symlink_metadata().is_err() {
+            check_new(path)?;
+        }
         // `create_new` decides between two processes that start at once; SQLite takes an empty file for a new database.
         let lock = match std::fs::OpenOptions::new().write(true).create_new(true).open(path) {
             Ok(file) => Lock::of(path, file)?,
@@ -54,10 +84,8 @@ impl Writer {
         let made = Self::fill(path, lock, experiment, environment, cells);
         if made.is_err() {
             // The file is ours, seconds old and holds nothing: a next attempt must not find it in its way.
-            for suffix in ["", "-wal", "-shm", "-journal"] {
-                let mut name = path.as_os_str().to_owned();
-                name.push(suffix);
-                let _ = std::fs::remove_file(name);
+            for end in [""].iter().chain(&PARTS) {
+                let _ = std::fs::remove_file(beside(path, end));
             }
         }
         made
@@ -130,6 +158,7 @@ impl Writer {
     /// it was read.
     pub fn resume(results: Results) -> Result<Writer, StoreError> {
         let path = results.path().to_path_buf();
+        check_name(&path)?;
         if results.version < VERSION {
             return Err(StoreError::Older { path, found: results.version, written: VERSION });
         }

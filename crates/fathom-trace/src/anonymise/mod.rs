@@ -259,7 +259,7 @@ impl AsksSchema {
 
 /// The images of a trace's databases, each in a file of its own.
 struct Images {
-    directory: tempfile::TempDir,
+    directory: crate::private::Directory,
     paths: Vec<(u32, PathBuf)>,
     names: HashMap<u32, Vec<u8>>,
     /// Scripts that make a database, each in a file as well.

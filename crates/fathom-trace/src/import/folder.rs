@@ -213,9 +213,14 @@ fn scripts(path: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), TraceError> {
         if is_hidden {
             continue;
         }
+        let is_script = file.extension().is_some_and(|it| it.eq_ignore_ascii_case("sql"));
+        if file.is_symlink() && (is_script || file.is_dir()) {
+            let problem = "is a link, and what it leads to would get into the trace: put the file itself there, or take the link away";
+            return Err(TraceError::refused(file.display(), problem));
+        }
         if file.is_dir() {
             folders.push(file);
-        } else if file.is_file() && file.extension().is_some_and(|it| it.eq_ignore_ascii_case("sql")) {
+        } else if file.is_file() && is_script {
             files.push(file);
         }
     }

@@ -45,7 +45,7 @@ pub struct Private {
     /// Keep databases in memory alive, which go with their last connections.
     holders: Vec<Confined>,
     /// Holds the file, where it is one.
-    place: Option<tempfile::TempDir>,
+    place: Option<crate::private::Directory>,
     number: u64,
     attached: HashMap<u32, String>,
     /// Steps that a statement may take.

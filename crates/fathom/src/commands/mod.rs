@@ -25,6 +25,21 @@ use crate::outcome::{Error, Outcome};
 /// What every command gives.
 pub type Result = std::result::Result<Outcome, Error>;
 
+/// Lets nothing stay of a command that a signal ends.
+pub fn tidy_up_on_signals() -> std::result::Result<(), Error> {
+    crate::ending::tidy_up_on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))
+}
+
+/// Refuses to write to a standard output that was closed from the begin.
+pub fn open_stdout() -> std::result::Result<std::io::Stdout, Error> {
+    match fathom_output::is_stdout_closed() {
+        true => {
+            Err(Error::failed("standard output: is closed, and what would be written there would be lost"))
+        }
+        false => Ok(std::io::stdout()),
+    }
+}
+
 /// Prints a value as JSON for a machine to read.
 pub fn print_json(value: &impl serde::Serialize) -> Result {
     let text = serde_json::to_string_pretty(value).map_err(Error::failed)?;
@@ -61,7 +76,7 @@ pub fn load(file: &Path) -> std::result::Result<Results, Error> {
     if !results.has_checksums() {
         tell!(
             "note: {}: no checksum: an earlier Fathom wrote it, and damage may go unnoticed",
-            file.display()
+            fathom_output::shown_path(&file)
         );
     }
     Ok(results)
@@ -71,13 +86,23 @@ pub fn load(file: &Path) -> std::result::Result<Results, Error> {
 pub fn text_path<'a>(option: &str, path: &'a Path) -> std::result::Result<&'a str, Error> {
     path.to_str().ok_or_else(|| {
         let problem = "its path is not text (UTF-8): move or rename what is not";
-        Error::asked(format!("{option} {}: {problem}", path.display()))
+        Error::asked(format!("{option} {}: {problem}", fathom_output::shown_path(&path)))
     })
 }
 
 /// Says what is wrong with an output before anything is made; `inputs` is all that the command reads.
 pub fn check_output(option: &str, file: &Path, inputs: &[&Path]) -> std::result::Result<(), Error> {
     fathom_output::check(file, inputs).map_err(|error| refused_or_failed(option, error))
+}
+
+/// As [`check_output`], of a name that the user did not give: only an earlier output, which `mark` shows, is replaced.
+pub fn check_unnamed(
+    what: &str,
+    file: &Path,
+    inputs: &[&Path],
+    mark: &str,
+) -> std::result::Result<(), Error> {
+    fathom_output::check_unnamed(file, inputs, mark).map_err(|error| refused_or_failed(what, error))
 }
 
 /// Writes the HTML report; a reader never sees half of it.

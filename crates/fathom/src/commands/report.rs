@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 use fathom_lab::store::Results;
-use fathom_output::{Shown, tell};
+use fathom_output::{Shown, shown_path, tell};
 
 use crate::cli::Report;
 use crate::outcome::{Error, Outcome};
@@ -13,29 +13,40 @@ use crate::outcome::{Error, Outcome};
 pub fn run(asked: &Report) -> super::Result {
     let inputs = [&*asked.results];
     check_outputs(asked)?;
+    super::tidy_up_on_signals()?;
     let results = super::load(&asked.results)?;
     if let Some(file) = &asked.html {
         super::write_html("--html", &results, file, &inputs)?;
-        tell!("Report: {}", file.display());
+        tell!("Report: {}", shown_path(file));
     }
     // What was just written is not overwritten by the figure.
     let inputs: Vec<&Path> = inputs.into_iter().chain(asked.html.as_deref()).collect();
     match (&asked.figure, &asked.svg) {
         (Some(id), Some(file)) => {
             super::write_text("--svg", file, &inputs, &figure(&results, id)?)?;
-            tell!("Figure {id}: {}", file.display());
+            tell!("Figure {id}: {}", shown_path(&file));
         }
         (Some(id), None) => fathom_output::raw(&figure(&results, id)?),
         (None, Some(directory)) => {
-            std::fs::create_dir_all(directory)
-                .map_err(|error| Error::failed(format!("--svg {}: {error}", directory.display())))?;
-            for (id, _) in fathom_report::figures(&results).map_err(Error::failed)? {
-                let file = directory.join(format!("{id}.svg"));
+            std::fs::create_dir_all(directory).map_err(|error| {
+                Error::failed(format!("--svg {}: {error}", fathom_output::shown_path(&directory)))
+            })?;
+            let figures = fathom_report::figures(&results).map_err(Error::failed)?;
+            let files: Vec<_> =
+                figures.into_iter().map(|(id, _)| (directory.join(format!("{id}.svg")), id)).collect();
+            // All of them before the first is written.
+            for (file, _) in &files {
+                super::check_unnamed("--svg", file, &inputs, fathom_report::SVG_MARK)?;
+            }
+            for (file, id) in files {
                 super::write_text("--svg", &file, &inputs, &figure(&results, &id)?)?;
-                tell!("Figure {id}: {}", file.display());
+                tell!("Figure {id}: {}", shown_path(&file));
             }
         }
         (None, None) => {}
+    }
+    if asked.csv || asked.json || asked.blocks || asked.requests {
+        super::open_stdout()?;
     }
     let stdout = std::io::stdout().lock();
     // A person at a terminal is shown what it would obey; a program gets what is there.
@@ -43,7 +54,7 @@ pub fn run(asked: &Report) -> super::Result {
     if (asked.blocks || asked.requests) && results.traces.is_empty() {
         return Err(Error::asked(format!(
             "{}: these results hold no block trace: run with `--set instruments.blocks=true`",
-            asked.results.display()
+            fathom_output::shown_path(&asked.results)
         )));
     }
     if asked.blocks {
@@ -86,7 +97,7 @@ fn check_outputs(asked: &Report) -> Result<(), Error> {
         } else if path.exists() && !path.is_dir() || path.as_os_str() == "-" {
             return Err(Error::asked(format!(
                 "--svg {}: no directory: name one for all figures, or with --figure ID a file for that one",
-                path.display()
+                fathom_output::shown_path(&path)
             )));
         }
     }

@@ -1,6 +1,6 @@
 //! `fathom run`: experiment → plan → runs → results.db → table and report.
 
-use fathom_output::{say, tell};
+use fathom_output::{say, shown, shown_path, tell};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use fathom_lab::conduct::{self, Prepared, Request, RunError};
 use fathom_lab::experiment::{self, Experiment, Selection, TraceChoice};
 use fathom_lab::plan::Plan;
 use fathom_lab::schedule::{Interrupt, Local, Summary};
-use fathom_lab::store::{Lock, Results, StoreError};
+use fathom_lab::store::{self, Lock, Results, StoreError};
 use fathom_stack::suggest::{did_you_mean, nearest};
 use fathom_trace::synthesise::{NAMES, profile};
 
@@ -64,10 +64,10 @@ pub fn run(asked: &Run) -> super::Result {
     let inputs = inputs(asked, &request);
     let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
     let report = report_file(asked, &request.out);
-    super::check_output("the report", &report, &inputs)?;
+    super::check_unnamed("the report", &report, &inputs, fathom_report::HTML_MARK)?;
     if asked.out.is_none() && !asked.resume && request.out.exists() {
         let aside = move_aside(&request.out)?;
-        tell!("Earlier results are kept as {}", aside.display());
+        tell!("Earlier results are kept as {}", shown_path(&aside));
     }
     let summary = carry_out(asked, &request, prepared, interrupt)?;
     finish(asked, &name, &request.out, (&report, &inputs), &summary)
@@ -134,7 +134,8 @@ fn results_file(asked: &Run, name: &str) -> Result<PathBuf, Error> {
         Some(file) => file.clone(),
         None => conduct::default_out(name),
     };
-    let refused = |problem: &str| Err(Error::asked(format!("--out {}: {problem}", file.display())));
+    let refused =
+        |problem: &str| Err(Error::asked(format!("--out {}: {problem}", fathom_output::shown_path(&file))));
     if file.is_dir() || file.as_os_str().as_encoded_bytes().ends_with(b"/") {
         return refused("a directory; name a file in it");
     }
@@ -143,6 +144,9 @@ fn results_file(asked: &Run, name: &str) -> Result<PathBuf, Error> {
     }
     if asked.out.is_some() && report_file(asked, &file) == file {
         return refused("the report would have this name: end that of the results in .db");
+    }
+    if !file.exists() {
+        store::check_new(&file).map_err(|error| Error::asked(format!("--out {error}")))?;
     }
     if asked.out.is_some() && !asked.resume && file.exists() {
         // What is no results file cannot be gone on with either.
@@ -182,21 +186,27 @@ fn working_directory(asked: &Run, file: &Path) -> Result<PathBuf, Error> {
             let kind = std::fs::metadata(directory).map_err(|error| {
                 Error::asked(format!(
                     "--dir {}: {error}; it must be a directory on the disk under test",
-                    directory.display()
+                    fathom_output::shown_path(&directory)
                 ))
             })?;
             if !kind.is_dir() {
-                return Err(Error::asked(format!("--dir {}: not a directory", directory.display())));
+                return Err(Error::asked(format!(
+                    "--dir {}: not a directory",
+                    fathom_output::shown_path(&directory)
+                )));
             }
             directory.clone()
         }
         None => parent.to_path_buf(),
     };
     std::fs::create_dir_all(parent).map_err(|error| {
-        Error::failed(format!("{}: {error}; choose another place with --out", parent.display()))
+        Error::failed(format!(
+            "{}: {error}; choose another place with --out",
+            fathom_output::shown_path(&parent)
+        ))
     })?;
     std::path::absolute(&directory)
-        .map_err(|error| Error::failed(format!("{}: {error}", directory.display())))
+        .map_err(|error| Error::failed(format!("{}: {error}", fathom_output::shown_path(&directory))))
 }
 
 /// Renames results (with their report and write-ahead log) to the first free number: `results.1.db`.
@@ -228,8 +238,13 @@ fn move_aside(file: &Path) -> Result<PathBuf, Error> {
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), Error> {
-    std::fs::rename(from, to)
-        .map_err(|error| Error::failed(format!("{} → {}: {error}", from.display(), to.display())))
+    std::fs::rename(from, to).map_err(|error| {
+        Error::failed(format!(
+            "{} → {}: {error}",
+            fathom_output::shown_path(&from),
+            fathom_output::shown_path(&to)
+        ))
+    })
 }
 
 fn carry_out(
@@ -258,7 +273,7 @@ fn carry_out(
             "{}: {running} cells × {} runs in {}",
             plan.experiment,
             plan.repeats,
-            request.directory.display()
+            shown_path(&request.directory)
         );
     }
     let bar = Bar::new(plan.runs(), asked.quiet);
@@ -276,7 +291,7 @@ fn finish(
     summary: &Summary,
 ) -> super::Result {
     for (label, reason) in &summary.failed {
-        tell!("failed: {label}: {reason}");
+        tell!("failed: {}: {reason}", shown(label));
     }
     let results = Results::load(file).map_err(Error::failed)?;
     if summary.done > 0 {
@@ -284,8 +299,10 @@ fn finish(
             let text = fathom_report::terminal(&results, &super::style()).map_err(Error::failed)?;
             fathom_output::raw(&(text + "\n"));
         }
+        // Hours may have gone by since it was asked first.
+        super::check_unnamed("the report", report, inputs, fathom_report::HTML_MARK)?;
         super::write_html("the report", &results, report, inputs)?;
-        say!("Report: {}      Again: {}", report.display(), results.experiment.command);
+        say!("Report: {}      Again: {}", shown_path(report), shown(&results.experiment.command));
     }
     if summary.interrupted {
         let resume = if asked.resume { String::new() } else { " --resume".into() };

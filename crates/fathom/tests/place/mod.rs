@@ -317,6 +317,15 @@ impl Running {
         panic!("did not come to hold within {PATIENCE:?}");
     }
 
+    /// As [`Running::wait_until`], for what does not last: looks all the time.
+    #[track_caller]
+    pub fn wait_until_soon(&self, mut holds: impl FnMut() -> bool) {
+        let begin = Instant::now();
+        while !holds() {
+            assert!(begin.elapsed() < PATIENCE, "did not come to hold within {PATIENCE:?}");
+        }
+    }
+
     /// Until it has written something to stdout, which is not read here.
     #[track_caller]
     pub fn wait_for_output(&self) {

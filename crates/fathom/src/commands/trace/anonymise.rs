@@ -1,6 +1,6 @@
 //! `fathom trace anonymise`: a trace in which nothing of its users' texts remains.
 
-use fathom_output::tell;
+use fathom_output::{shown_path, tell};
 use std::hash::{BuildHasher, RandomState};
 
 use fathom_trace::anonymise::{Wish, anonymise};
@@ -10,12 +10,13 @@ use crate::outcome::Outcome;
 
 /// Writes the anonymous trace.
 pub fn run(asked: &TraceAnonymise) -> super::super::Result {
+    super::super::tidy_up_on_signals()?;
     super::super::check_output("--out", &asked.out, &[&asked.file])?;
     // The operating system's random numbers, of which the standard library makes the keys of its hash tables.
     let seed = asked.seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
     let wish = Wish { seed, numbers: asked.numbers, allow_differences: asked.allow_differences };
     let done = anonymise(&asked.file, &asked.out, &wish).map_err(super::asked_or_failed)?;
-    tell!("fathom: {}: {} events", asked.out.display(), done.events);
+    tell!("fathom: {}: {} events", shown_path(&asked.out), done.events);
     if done.disordered > 0 {
         tell!(
             "warning: {} words gave up their order among their nearest neighbours, because all words of their kind occur",

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fathom_output::tell;
+use fathom_output::{shown, shown_path, tell};
 use fathom_trace::import::{Format, Order, Request, import};
 
 use crate::cli::{TraceFormat, TraceImport, TraceOrder};
@@ -10,6 +10,7 @@ use crate::outcome::Outcome;
 
 /// Reads the input and says what was found in it.
 pub fn run(asked: &TraceImport) -> super::super::Result {
+    super::super::tidy_up_on_signals()?;
     let inputs: Vec<&Path> = asked.start.iter().chain([&asked.path]).map(PathBuf::as_path).collect();
     super::super::check_output("--out", &asked.out, &inputs)?;
     let format = asked.format.map(|format| match format {
@@ -41,18 +42,18 @@ pub fn run(asked: &TraceImport) -> super::super::Result {
     };
     let imported = import(&request).map_err(super::asked_or_failed)?;
     for warning in &imported.warnings {
-        tell!("warning: {warning}");
+        tell!("warning: {}", shown(warning));
     }
     if imported.connections == 0 {
-        tell!("fathom: {}: {} file calls", asked.out.display(), imported.totals.events);
+        tell!("fathom: {}: {} file calls", shown_path(&asked.out), imported.totals.events);
         return Ok(Outcome::Good);
     }
     tell!(
         "fathom: {}: {} events of {} connections",
-        asked.out.display(),
+        shown_path(&asked.out),
         imported.totals.events,
         imported.connections
     );
-    tell!("Next:  fathom trace info {}", asked.out.display());
+    tell!("Next:  fathom trace info {}", shown_path(&asked.out));
     Ok(Outcome::Good)
 }

@@ -8,7 +8,7 @@ mod replay;
 mod replay_place;
 mod synthesise;
 
-use fathom_output::{say, tell};
+use fathom_output::{say, shown_path, tell};
 use fathom_trace::TraceError;
 
 use crate::cli::{Trace, TraceAction};
@@ -26,7 +26,7 @@ pub fn run(asked: &Trace) -> super::Result {
         TraceAction::Extension { file } => {
             fathom_trace::capture::write_extension(file).map_err(asked_or_failed)?;
             if !fathom_output::is_standard_output(file) {
-                say!("{}", file.display());
+                say!("{}", shown_path(file));
             }
             tell!("A program started by `fathom trace capture` finds it in $FATHOM_TRACE_EXTENSION too.");
             Ok(Outcome::Good)

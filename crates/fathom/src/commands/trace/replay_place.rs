@@ -4,7 +4,7 @@
 //! ends. It is a stack as others are (`filesystem = "dir"`): written down with a lock of its owner before it is made, watched by a guard
 //! that removes it when this process is killed, and found by `fathom stack down --all` should the guard be killed, too.
 
-use fathom_output::tell;
+use fathom_output::{shown_path, tell};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -34,17 +34,18 @@ impl Place {
         if asked.keep {
             let place = fathom_trace::work_directory(&asked.dir).map_err(super::asked_or_failed)?.keep();
             // Before the work: when that fails people want to look.
-            tell!("Databases: {}", place.display());
+            tell!("Databases: {}", shown_path(&place));
             return Ok(Place::Kept(place));
         }
         // Asked first, so that an error names the directory that was meant, and not the one that would have been made in it.
         std::fs::read_dir(&asked.dir)
-            .map_err(|error| Error::asked(format!("{}: {error}", asked.dir.display())))?;
+            .map_err(|error| Error::asked(format!("{}: {error}", fathom_output::shown_path(&asked.dir))))?;
         let directory = std::path::absolute(&asked.dir).map_err(Error::asked)?;
         let spec = StackSpec { filesystem: "dir".into(), directory, ..StackSpec::default() };
         let stack = Stack::up(&spec, "replay").map_err(super::super::stack::wrong_or_failed)?;
-        std::fs::set_permissions(stack.path(), Permissions::from_mode(0o700))
-            .map_err(|error| Error::failed(format!("{}: {error}", stack.path().display())))?;
+        std::fs::set_permissions(stack.path(), Permissions::from_mode(0o700)).map_err(|error| {
+            Error::failed(format!("{}: {error}", fathom_output::shown_path(&stack.path())))
+        })?;
         Ok(Place::Own(Box::new(stack)))
     }
 
@@ -65,6 +66,8 @@ impl Place {
 
 /// Makes the directory, lets another process replay the trace in it, and removes it.
 pub fn run(asked: &TraceReplay, file: &Path) -> super::super::Result {
+    // The process that does the work cannot see that.
+    super::super::open_stdout()?;
     let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signals: {error}")))?;
     let place = Place::new(asked)?;

@@ -1,6 +1,6 @@
 //! `fathom trace synthesise`: a trace made up by a profile.
 
-use fathom_output::tell;
+use fathom_output::{shown_path, tell};
 use fathom_trace::synthesise::{self, NOTE};
 
 use crate::cli::TraceSynthesise;
@@ -9,11 +9,12 @@ use crate::outcome::Outcome;
 /// Makes the trace and says what it is, and is not.
 pub fn run(asked: &TraceSynthesise) -> super::super::Result {
     let profile = synthesise::profile(&asked.profile).map_err(super::asked_or_failed)?;
+    super::super::tidy_up_on_signals()?;
     super::super::check_output("--out", &asked.out, &[])?;
     let totals = synthesise::synthesise(profile, asked.seed, asked.scale, &asked.out)
         .map_err(super::asked_or_failed)?;
-    tell!("fathom: {}: {} events of {}", asked.out.display(), totals.events, profile.identity());
+    tell!("fathom: {}: {} events of {}", shown_path(&asked.out), totals.events, profile.identity());
     tell!("note: {NOTE}");
-    tell!("Next:  fathom trace info {}      fathom list profiles", asked.out.display());
+    tell!("Next:  fathom trace info {}      fathom list profiles", shown_path(&asked.out));
     Ok(Outcome::Good)
 }
