@@ -70,7 +70,15 @@ static void sql_forget(void) {
 
 /* Recording cannot go on: the application does. */
 static void stop(void) {
-  if (header) atomic_fetch_or(&header->bits, 2);
+  if (header) {
+    atomic_fetch_or(&header->bits, 2);
+  } else {
+    /* There is no header to say so. A renaming takes no blocks, no inode and no descriptor; where another process was first, it is said. */
+    char whole[sizeof directory + 8], lost[sizeof directory + 8];
+    snprintf(whole, sizeof whole, "%s/whole", directory);
+    snprintf(lost, sizeof lost, "%s/lost", directory);
+    if (rename(whole, lost)) { /* nobody is left to be told */ }
+  }
   atomic_store(&state, 0);
 }
 

@@ -24,6 +24,8 @@ pub enum Record {
     Event(Event),
     /// A process has ended.
     Exit(Exit),
+    /// Calls are missing from here on.
+    Loss(Loss),
 }
 
 /// Where a trace comes from.
@@ -400,6 +402,35 @@ pub struct Exit {
     pub at_ns: u64,
     /// Whether it ended by itself; else it was killed, or replaced its program (`exec`).
     pub clean: bool,
+}
+
+/// Where the recording of a process ended and the process did not: the disk of the capture was full.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// The process; none where nothing at all could be recorded of it.
+    pub process: Option<u32>,
+    /// Time of the last call that was recorded, ns since time 0.
+    pub at_ns: u64,
+}
+
+/// How the sentence begins that tells of missing calls.
+const LOST: &str = "calls are missing in this trace";
+
+impl Loss {
+    /// The sentence that tells of so many processes with missing calls.
+    #[must_use]
+    pub fn told(processes: u64) -> String {
+        format!(
+            "{LOST}: the disk of the capture was full, and {processes} processes went on unrecorded; capture again, \
+             with --spool DIR on a larger disk"
+        )
+    }
+
+    /// Whether a warning is that sentence.
+    #[must_use]
+    pub fn is_told_by(warning: &str) -> bool {
+        warning.starts_with(LOST)
+    }
 }
 
 /// A typed value.

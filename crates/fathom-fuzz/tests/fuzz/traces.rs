@@ -108,6 +108,7 @@ pub fn everything() -> Vec<Record> {
         blob(BlobCall::Reopen { row: 2, bytes: 0 }),
         blob(BlobCall::Close),
         event(Action::Close { outcome: Outcome::of(0) }),
+        Record::Loss(Loss { process: Some(0), at_ns: 98 }),
         Record::Exit(Exit { process: 0, at_ns: 99, clean: true }),
     ]
 }
@@ -190,6 +191,7 @@ fn twist(random: &mut Random, record: &mut Record) {
             0 => it.id = id(random),
             _ => it.sql = words(random, &it.sql),
         },
+        Record::Loss(it) => (it.process, it.at_ns) = (Some(id(random)), mutate::number(random)),
         Record::Exit(it) => (it.process, it.at_ns) = (id(random), mutate::number(random)),
         Record::Event(it) => {
             match random.below(6) {

@@ -21,6 +21,9 @@ pub fn write_preload(directory: &Path) -> Result<PathBuf, TraceError> {
         ));
     }
     std::fs::write(&path, PRELOAD).map_err(TraceError::io(&path))?;
+    // A process that cannot begin its spool renames it.
+    let whole = directory.join(crate::spool::WHOLE);
+    std::fs::write(&whole, []).map_err(TraceError::io(&whole))?;
     Ok(path)
 }
 

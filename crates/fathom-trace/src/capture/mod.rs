@@ -82,7 +82,10 @@ pub fn capture(request: &Request, say: &mut dyn FnMut(&str)) -> Result<Captured,
     let mut writer = Writer::create_beside(&request.out, &inputs)?;
     let merged = match merge(spool.path(), origin, &mut writer) {
         Ok(merged) if merged.events == 0 => {
-            let unseen = Some(program::why_unseen(program, &seen::Seen::read(spool.path())));
+            let unseen = Some(match merged.cut {
+                0 => program::why_unseen(program, &seen::Seen::read(spool.path())),
+                _ => "the disk was full before the first one; give --spool DIR on a larger disk".into(),
+            });
             return Ok(Captured { status, merged, unseen, left });
         }
         Ok(merged) => writer.finish().map(|_| merged),

@@ -11,6 +11,7 @@ mod tag {
     pub const DATABASE: u8 = 4;
     pub const STATEMENT: u8 = 5;
     pub const EXIT: u8 = 6;
+    pub const LOSS: u8 = 7;
     pub const EVENT: u8 = 32;
 }
 
@@ -52,7 +53,7 @@ pub fn put(out: &mut Vec<u8>, clock: &mut Clock, record: &Record) {
             out.push(tag::PROCESS);
             out.put_u64(process.id.into());
             out.put_u64(process.pid.into());
-            out.put_u64(process.parent.map_or(0, |parent| u64::from(parent) + 1));
+            put_option(out, process.parent);
             out.put_bytes(process.program.as_bytes());
             out.put_bytes(process.sqlite.as_bytes());
         }
@@ -79,8 +80,25 @@ pub fn put(out: &mut Vec<u8>, clock: &mut Clock, record: &Record) {
             out.put_u64(exit.at_ns);
             out.push(u8::from(exit.clean));
         }
+        Record::Loss(loss) => {
+            out.push(tag::LOSS);
+            put_option(out, loss.process);
+            out.put_u64(loss.at_ns);
+        }
         Record::Event(event) => put_event(out, clock, event),
         Record::Content(_) => unreachable!("the writer gives content a chunk of its own"),
+    }
+}
+
+/// A number that may be missing: 0, else one more.
+fn put_option(out: &mut Vec<u8>, number: Option<u32>) {
+    out.put_u64(number.map_or(0, |number| u64::from(number) + 1));
+}
+
+fn take_option(from: &mut Take<'_>) -> Result<Option<u32>, WireError> {
+    match from.u64()? {
+        0 => Ok(None),
+        number => Ok(Some(u32::try_from(number - 1).map_err(|_| WireError::TooLarge)?)),
     }
 }
 
@@ -268,10 +286,7 @@ pub fn take(from: &mut Take<'_>, clock: &mut Clock) -> Result<Record, WireError>
         tag::PROCESS => Record::Process(Process {
             id: from.u32()?,
             pid: from.u32()?,
-            parent: match from.u64()? {
-                0 => None,
-                parent => Some(u32::try_from(parent - 1).map_err(|_| WireError::TooLarge)?),
-            },
+            parent: take_option(from)?,
             program: from.text()?,
             sqlite: from.text()?,
         }),
@@ -283,6 +298,7 @@ pub fn take(from: &mut Take<'_>, clock: &mut Clock) -> Result<Record, WireError>
         }),
         tag::STATEMENT => Record::Statement(Statement { id: from.u32()?, sql: from.text()? }),
         tag::EXIT => Record::Exit(Exit { process: from.u32()?, at_ns: from.u64()?, clean: from.u8()? != 0 }),
+        tag::LOSS => Record::Loss(Loss { process: take_option(from)?, at_ns: from.u64()? }),
         event if event >= tag::EVENT => Record::Event(take_event(from, clock, event - tag::EVENT)?),
         other => return Err(WireError::Tag(other)),
     })

@@ -130,6 +130,7 @@ fn record() -> impl Strategy<Value = Record> {
             .prop_map(|(database, bytes, offset)| Record::Content(Content { database, offset, bytes })),
         2 => (id, ".{0,40}").prop_map(|(id, sql)| Record::Statement(Statement { id, sql })),
         1 => (id, any::<u64>(), any::<bool>()).prop_map(|(process, at_ns, clean)| Record::Exit(Exit { process, at_ns, clean })),
+        1 => (proptest::option::of(id), any::<u64>()).prop_map(|(process, at_ns)| Record::Loss(Loss { process, at_ns })),
         9 => (id, id, 0..u64::MAX / 2, 0..u64::MAX / 2, action()).prop_map(|(thread, connection, start_ns, duration_ns, action)| {
             Record::Event(Event { thread, connection, start_ns, duration_ns, action })
         }),

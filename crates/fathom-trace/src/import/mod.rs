@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use crate::assemble::Assembler;
 use crate::error::TraceError;
 use crate::format::{Totals, Writer};
-use crate::model::{Origin, Start};
+use crate::model::{Loss, Origin, Start};
 use crate::spool::{Merged, merge};
 
 pub use bad::Bad;
@@ -219,7 +219,7 @@ fn import_spool(path: &Path, origin: Origin, mut writer: Writer) -> Result<Impor
         .map(|one| format!("{}: its content at the start is not known: {}", one.path, one.reason))
         .collect();
     if merged.cut > 0 {
-        warnings.push(format!("{} processes could not go on recording: the disk was full", merged.cut));
+        warnings.push(Loss::told(merged.cut.into()));
     }
     let totals = writer.finish()?;
     Ok(Imported {

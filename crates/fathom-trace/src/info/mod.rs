@@ -79,6 +79,8 @@ pub struct Info {
     pub errors: Vec<ErrorInfo>,
     /// Executions in which the process was killed.
     pub unfinished: u64,
+    /// Processes of which calls are missing, because the disk of the capture was full.
+    pub lost: u64,
     /// PRAGMAs that set something, and settings made by calls, with how often.
     pub settings: BTreeMap<String, u64>,
     /// What a replay cannot do again by itself, with how often.
@@ -271,6 +273,7 @@ impl Count {
                 }
             }
             Record::Exit(_) => {}
+            Record::Loss(_) => self.info.lost += 1,
             Record::Event(event) => self.event(&event),
         }
     }

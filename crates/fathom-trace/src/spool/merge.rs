@@ -25,7 +25,8 @@ pub struct Merged {
     pub events: u64,
     /// Executions within which their process was killed.
     pub unfinished: u64,
-    /// Processes whose spool could not grow: the disk was full.
+    /// Processes of which calls are missing: their spool could not grow, or be begun, because the disk was full. Those of which nothing is there
+    /// at all count as one.
     pub cut: u32,
     /// Databases whose content at the start is not known.
     pub unknown: Vec<UnknownStart>,
@@ -79,8 +80,16 @@ pub fn merge(directory: &Path, origin: Origin, writer: &mut Writer) -> Result<Me
         }
         merge.advance(number, &mut heads, &mut next)?;
     }
+    if directory.join(LOST).symlink_metadata().is_ok() {
+        let last_ns = merge.sides.iter().map(|side| side.last_ns).max().unwrap_or(zero_ns);
+        merge.lost(None, last_ns)?;
+    }
     Ok(merge.merged)
 }
+
+/// Names of the file that tells whether each process could begin its spool: capture/spool.c renames it where one could not.
+pub(crate) const WHOLE: &str = "whole";
+const LOST: &str = "lost";
 
 fn spools(directory: &Path) -> Result<Vec<Spool>, TraceError> {
     let mut spools = Vec::new();
@@ -142,7 +151,6 @@ impl Merge<'_> {
             sqlite: header.sqlite.clone(),
         }))?;
         self.merged.processes += 1;
-        self.merged.cut += u32::from(header.is_cut);
         let last_ns = header.start_ns;
         self.sides.push(Side {
             spool,
@@ -202,9 +210,19 @@ impl Merge<'_> {
             at_ns: side.last_ns.saturating_sub(self.zero_ns),
             clean: side.spool.header.is_clean,
         };
+        let (is_cut, last_ns) = (side.spool.header.is_cut, side.last_ns);
         // Connections stay known: a child process may still use those that it inherited.
         (side.statements, side.texts, side.templates) = Default::default();
+        if is_cut {
+            self.lost(Some(number as u32), last_ns)?;
+        }
         self.writer.write(&Record::Exit(exit))
+    }
+
+    /// Calls of a process are missing from here on.
+    fn lost(&mut self, process: Option<u32>, last_ns: u64) -> Result<(), TraceError> {
+        self.merged.cut += 1;
+        self.writer.write(&Record::Loss(Loss { process, at_ns: last_ns.saturating_sub(self.zero_ns) }))
     }
 
     /// One record of a process.

@@ -6,5 +6,5 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use merge::copy;
 pub use merge::{Merged, UnknownStart, merge};
+pub(crate) use merge::{WHOLE, copy};

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::path::{Path, PathBuf};
 
-use fathom_trace::model::{Record, Start};
+use fathom_trace::model::{Loss, Record, Start};
 use fathom_trace::reuse::Prepared;
 use fathom_trace::start::{Layout, Restore};
 use fathom_trace::{Reader, TraceError};
@@ -44,6 +44,7 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
     let mut restore = Restore::default();
     let mut databases = Vec::new();
     let mut groups = Groups::default();
+    let mut lost = 0;
     for record in Reader::open(file)? {
         match record? {
             Record::Database(database) => {
@@ -61,6 +62,7 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
                     groups.add(&made);
                 }
             }
+            Record::Loss(_) => lost += 1,
             _ => {}
         }
     }
@@ -72,6 +74,9 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
     let mut warnings: Vec<String> =
         translator.skipped.iter().map(|(why, count)| format!("left out: {count} {why}")).collect();
     warnings.sort();
+    if lost > 0 {
+        warnings.insert(0, Loss::told(lost));
+    }
     let threads = groups.threads.len();
     let (lanes, lane_of) = groups.lanes(translator.has_times);
     if lanes.len() > LANES_MAX {

@@ -1,7 +1,8 @@
 //! `fathom trace capture`: runs a program and keeps what it asked of SQLite.
 
-use fathom_output::tell;
+use fathom_output::{shown, shown_path, tell};
 use fathom_trace::capture::{Captured, Request, capture};
+use fathom_trace::model::Loss;
 
 use crate::cli::TraceCapture;
 use crate::outcome::{Error, Outcome};
@@ -23,7 +24,7 @@ fn say(asked: &TraceCapture, captured: &Captured) -> super::super::Result {
     let merged = &captured.merged;
     tell!(
         "fathom: {}: {} events of {} connections in {} processes",
-        asked.out.display(),
+        shown_path(&asked.out),
         merged.events,
         merged.connections,
         merged.processes
@@ -31,8 +32,8 @@ fn say(asked: &TraceCapture, captured: &Captured) -> super::super::Result {
     for database in &merged.unknown {
         tell!(
             "warning: {}: what it held at the start is not known, so the trace cannot be replayed on it: {}",
-            database.path,
-            database.reason
+            shown(&database.path),
+            shown(&database.reason)
         );
     }
     if merged.unfinished > 0 {
@@ -42,16 +43,16 @@ fn say(asked: &TraceCapture, captured: &Captured) -> super::super::Result {
         );
     }
     if merged.cut > 0 {
-        tell!(
-            "warning: the disk was full: {} processes went on unrecorded; give --spool DIR a larger disk",
-            merged.cut
-        );
+        tell!("error: {}", Loss::told(merged.cut.into()));
     }
     if captured.left > 0 {
         tell!("warning: processes of the program still run; what they do from now on is not in the trace");
     }
+    if captured.status.success() && merged.cut > 0 {
+        return Ok(Outcome::Failed);
+    }
     if captured.status.success() {
-        tell!("Next:  fathom trace info {}", asked.out.display());
+        tell!("Next:  fathom trace info {}", shown_path(&asked.out));
         Ok(Outcome::Good)
     } else {
         Err(Error::failed(format!(

@@ -2,6 +2,7 @@
 
 use fathom_output::{say, shown, tell};
 use fathom_trace::info::{Distribution, Info, info};
+use fathom_trace::model::Loss;
 
 use crate::cli::TraceInfo;
 use crate::outcome::Outcome;
@@ -29,6 +30,9 @@ fn print(info: &Info) {
     say!("{} of {}{mark}", shown(&info.how), shown(&info.what));
     if let Some(note) = &info.note {
         say!("note: {}", shown(note));
+    }
+    if info.lost > 0 {
+        say!("warning: {}", Loss::told(info.lost));
     }
     say!(
         "{} events in {:.3} s; {} processes, {} threads, {} connections (at most {} at once)",

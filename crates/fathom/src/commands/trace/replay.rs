@@ -3,9 +3,10 @@
 //! A process of its own does the work, in a directory that this one makes and removes (see [`super::replay_place`]): so whatever ends
 //! the work, a signal as well as a crash in a library that was given by its path, the application's databases do not stay.
 
-use fathom_output::{say, tell};
+use fathom_output::{say, shown, tell};
 use std::collections::BTreeMap;
 
+use fathom_trace::model::Loss;
 use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Sink};
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
 use fathom_workload::workload::{Context, WorkloadError};
@@ -66,10 +67,14 @@ pub fn run(asked: &TraceReplay) -> super::super::Result {
         other => Error::failed(other),
     })?;
     if asked.json {
-        return super::super::print_json(&kept);
+        super::super::print_json(&kept)?;
+    } else {
+        print(&kept);
     }
-    print(&kept);
-    Ok(Outcome::Good)
+    // All that is in the trace was done, and that is not what the application did.
+    let Some(lost) = kept.warnings.iter().find(|it| Loss::is_told_by(it)) else { return Ok(Outcome::Good) };
+    tell!("error: {}", shown(lost));
+    Ok(Outcome::Failed)
 }
 
 fn print(kept: &Kept) {
@@ -83,10 +88,10 @@ fn print(kept: &Kept) {
         );
     }
     for check in &kept.verified {
-        say!("checked: {check}");
+        say!("checked: {}", shown(check));
     }
-    for warning in &kept.warnings {
-        tell!("warning: {warning}");
+    for warning in kept.warnings.iter().filter(|it| !Loss::is_told_by(it)) {
+        tell!("warning: {}", shown(warning));
     }
 }
 
