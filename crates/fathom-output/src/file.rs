@@ -79,7 +79,8 @@ impl New {
         let from = name_of_open(&file);
         let link = |to: &Path| linkat(CWD, &from, CWD, to, AtFlags::SYMLINK_FOLLOW).map_err(io::Error::from);
         match link(place) {
-            // A link never replaces a file, and a renaming does: so there is a second name for a moment.
+            // A link never replaces a file, and a renaming does: so there is a second name for a
+            // moment.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => held::at_once(|| {
                 let hidden = tempfile::Builder::new().prefix(HIDDEN).make_in(parent(place), link)?;
                 hidden.persist(place).map(drop).map_err(|error| error.error)
@@ -112,8 +113,9 @@ pub fn check(path: &Path, inputs: &[&Path]) -> Result<(), OutputError> {
     Target::of(path, inputs).map(drop)
 }
 
-/// As [`check`], of a name that the user did not give: what makes it up is the command. What is there already is replaced only if it is
-/// such an output itself, which `mark` in its first 4 KiB shows; also behind a link.
+/// As [`check`], of a name that the user did not give: what makes it up is the command. What is
+/// there already is replaced only if it is such an output itself, which `mark` in its first 4 KiB
+/// shows; also behind a link.
 ///
 /// # Errors
 /// As [`check`]; there is something of that name, and it is not known to be ours.

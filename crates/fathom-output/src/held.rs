@@ -1,7 +1,8 @@
-//! What must not stay when a signal ends the program: temporary files and directories that have a name.
+//! What must not stay when a signal ends the program: temporary files and directories that have a
+//! name.
 //!
-//! A destructor removes them in every orderly end, and a signal is none. So they are held here, and the program that catches the signal
-//! calls [`remove_held`] before it ends.
+//! A destructor removes them in every orderly end, and a signal is none. So they are held here, and
+//! the program that catches the signal calls [`remove_held`] before it ends.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,11 +12,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// What is there now.
 static HELD: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// A directory that is being written to gets new files while it is removed; so often it is tried again.
+/// A directory that is being written to gets new files while it is removed; so often it is tried
+/// again.
 const ATTEMPTS: usize = 1000;
 
-/// A temporary file or directory that goes when a signal ends the program. Dropping this removes nothing: it says that whoever made the
-/// file has removed it, or that it is to stay.
+/// A temporary file or directory that goes when a signal ends the program. Dropping this removes
+/// nothing: it says that whoever made the file has removed it, or that it is to stay.
 #[derive(Debug)]
 pub struct Held(PathBuf);
 
@@ -29,7 +31,8 @@ fn held() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes something temporary by `make`, and holds what `path` gives of it. No signal comes between the two.
+/// Makes something temporary by `make`, and holds what `path` gives of it. No signal comes between
+/// the two.
 ///
 /// # Errors
 /// What `make` says.
@@ -50,7 +53,8 @@ pub(crate) fn at_once<T>(what: impl FnOnce() -> T) -> T {
     what()
 }
 
-/// Removes all that is held, for a program that is about to end. Whoever would make more waits from now on.
+/// Removes all that is held, for a program that is about to end. Whoever would make more waits from
+/// now on.
 pub fn remove_held() {
     let held = held();
     for path in &*held {

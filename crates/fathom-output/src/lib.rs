@@ -4,8 +4,9 @@
 //! week's results. So every output of every command goes through [`Output`], whose rules are these:
 //!
 //! 1. A **regular file** is replaced, whole and at once: the new one is written beside it, brought to the device, and renamed. A reader
-//!    never sees half of it, an error leaves the old one, and the mode of the old one is kept. Until it is complete the new one has no
-//!    name where the file system can do that, so nothing stays of it even after `kill -9`; elsewhere it is [held](hold).
+//!    never sees half of it, an error leaves the old one, and the mode of the old one is kept. Until
+//!    it is complete the new one has no name where the file system can do that, so nothing stays of it
+//!    even after `kill -9`; elsewhere it is [held](hold).
 //! 2. A **symbolic link** is followed, to the end: its target is replaced, and the link stays a link.
 //! 3. A **character device, a FIFO, standard output** (`-`, or whatever leads to it, such as `/dev/stdout`) are written to and never
 //!    replaced.

@@ -13,20 +13,22 @@ static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
 /// Whether the program was started without a standard output.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Run by the loader before the standard library begins, which puts `/dev/null` in the place of what is closed: from then on nothing shows
-/// that all that is written is lost.
+/// Run by the loader before the standard library begins, which puts `/dev/null` in the place of
+/// what is closed: from then on nothing shows that all that is written is lost.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = {
     extern "C" fn look() {
-        // SAFETY: the call takes numbers only, and a descriptor that is not open is what is asked for.
+        // SAFETY: the call takes numbers only, and a descriptor that is not open is what is asked
+        // for.
         let open = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } != -1;
         CLOSED.store(!open, Ordering::Relaxed);
     }
     look
 };
 
-/// Whether standard output was closed when the program was started, so that nothing can be written to it.
+/// Whether standard output was closed when the program was started, so that nothing can be written
+/// to it.
 #[must_use]
 pub fn is_stdout_closed() -> bool {
     CLOSED.load(Ordering::Relaxed)

@@ -87,8 +87,8 @@ impl Target {
     }
 }
 
-/// Whether SQLite takes a file of this name for a part of a database: it is deleted or overwritten when that is opened, and it does not
-/// matter whether the database is there yet.
+/// Whether SQLite takes a file of this name for a part of a database: it is deleted or overwritten
+/// when that is opened, and it does not matter whether the database is there yet.
 #[must_use]
 pub fn is_journal(path: &Path) -> bool {
     let name = path.as_os_str().as_bytes();

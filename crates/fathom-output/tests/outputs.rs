@@ -207,7 +207,8 @@ fn an_output_has_no_name_until_it_is_complete() {
     }
 }
 
-/// `fathom run --out index.db` put its report over the user's own `index.html`, which nobody had named.
+/// `fathom run --out index.db` put its report over the user's own `index.html`, which nobody had
+/// named.
 #[test]
 fn what_nobody_named_replaces_only_what_bears_the_mark() {
     let place = Place::new();

@@ -39,7 +39,8 @@ pub use whole::write_whole;
 /// What shows in its first 4 KiB that a file is a report of [`html`].
 pub const HTML_MARK: &str = "<meta name=\"generator\" content=\"Fathom ";
 
-/// What shows that a file is a figure of [`figure_svg`]: the typefaces, which earlier versions gave in this way, too.
+/// What shows that a file is a figure of [`figure_svg`]: the typefaces, which earlier versions gave
+/// in this way, too.
 pub const SVG_MARK: &str =
     "font-family=\"Helvetica Neue, Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif\">";
 

@@ -404,7 +404,8 @@ pub struct Exit {
     pub clean: bool,
 }
 
-/// Where the recording of a process ended and the process did not: the disk of the capture was full.
+/// Where the recording of a process ended and the process did not: the disk of the capture was
+/// full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// The process; none where nothing at all could be recorded of it.

@@ -13,9 +13,10 @@ use signal_hook::low_level::emulate_default_handler;
 /// Whether a file was to become larger than it may.
 static LIMITED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Lets a write beyond the limit on the size of files (`ulimit -f`) fail, as on a full disk, where the signal would end the program
-/// without a word and with all that it had begun still there. A handler and not the wish to ignore it: that would be inherited by the
-/// programs that are captured and measured.
+/// Lets a write beyond the limit on the size of files (`ulimit -f`) fail, as on a full disk, where
+/// the signal would end the program without a word and with all that it had begun still there. A
+/// handler and not the wish to ignore it: that would be inherited by the programs that are captured
+/// and measured.
 pub fn outlive_the_limit() {
     let limited = LIMITED.get_or_init(Arc::default);
     // Where it cannot be caught, all is as without it.
@@ -37,8 +38,9 @@ pub fn tell_of_the_limit() -> bool {
     true
 }
 
-/// For a command that has no better way to stop: at Ctrl-C, SIGTERM and SIGHUP what it has made for a time goes, and then the signal
-/// does what it always does. A hangup that is ignored (nohup) stays so. To be called before there are other threads.
+/// For a command that has no better way to stop: at Ctrl-C, SIGTERM and SIGHUP what it has made for
+/// a time goes, and then the signal does what it always does. A hangup that is ignored (nohup)
+/// stays so. To be called before there are other threads.
 ///
 /// # Errors
 /// The system refuses to catch them.
@@ -59,8 +61,8 @@ pub fn tidy_up_on_signals() -> io::Result<()> {
 
 /// Whether this process ignores a signal.
 fn is_ignored(signal: i32) -> bool {
-    // SAFETY: with a null new action sigaction only writes the current one, into a structure that is valid and writable; all-zero bytes
-    // are a valid sigaction.
+    // SAFETY: with a null new action sigaction only writes the current one, into a structure that
+    // is valid and writable; all-zero bytes are a valid sigaction.
     unsafe {
         let mut current: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut current) == 0

@@ -1,8 +1,9 @@
 //! A capture that could not record all.
 //!
-//! What happened: on a full disk the recording ended and the application went on, as it should. Only the capture said so, with exit code 0:
-//! `trace info` showed the trace as any other, and a replay checked that all executions "returned and changed the rows that were captured".
-//! The trace itself says now that calls are missing, and so does whatever reads it.
+//! What happened: on a full disk the recording ended and the application went on, as it should.
+//! Only the capture said so, with exit code 0: `trace info` showed the trace as any other, and a
+//! replay checked that all executions "returned and changed the rows that were captured". The trace
+//! itself says now that calls are missing, and so does whatever reads it.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -22,8 +23,8 @@ for i in range(int(sys.argv[1])): c.execute('SELECT a FROM t WHERE a = ?', (i,))
 print('done')
 ";
 
-/// Captures the program under a limit on the size of files, which takes room from the recording as a full disk does: Python is deaf to
-/// its signal.
+/// Captures the program under a limit on the size of files, which takes room from the recording as
+/// a full disk does: Python is deaf to its signal.
 fn captured(script: &str) -> Place {
     let place = Place::new();
     place.write("app.py", PROGRAM);

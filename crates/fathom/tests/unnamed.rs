@@ -1,10 +1,13 @@
-//! What nobody named: files that a command makes up a name for, and what stays of it when something outside ends it.
+//! What nobody named: files that a command makes up a name for, and what stays of it when something
+//! outside ends it.
 //!
-//! What happened: `fathom run x.toml --out index.db` put its report over `index.html`, the user's own page, without a word, and followed a
-//! link of that name to another one; `report --svg DIR` did the same to figures. `--out app.db-journal` was taken for results, and one
-//! statement of SQLite's on `app.db` deleted them. Ctrl-C of `trace anonymise` left the databases that were not yet anonymous in the
-//! directory for temporary files, and other commands left a hidden half of their output. A limit on the size of files (`ulimit -f`) ended
-//! runs and reports without a word; a closed standard output lost what was written and was a success.
+//! What happened: `fathom run x.toml --out index.db` put its report over `index.html`, the user's
+//! own page, without a word, and followed a link of that name to another one; `report --svg DIR`
+//! did the same to figures. `--out app.db-journal` was taken for results, and one statement of
+//! SQLite's on `app.db` deleted them. Ctrl-C of `trace anonymise` left the databases that were not
+//! yet anonymous in the directory for temporary files, and other commands left a hidden half of
+//! their output. A limit on the size of files (`ulimit -f`) ended runs and reports without a word;
+//! a closed standard output lost what was written and was a success.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -93,7 +96,8 @@ fn results_have_no_name_that_sqlite_takes_for_a_part_of_a_database() {
         place.fathom(&["run", "mine.toml", "--quiet", "--out", out]).exits(2).says("a part of a database");
     }
     assert_eq!(place.files(), before);
-    // The other way round: what would be taken for a part of the results, and is of another database.
+    // The other way round: what would be taken for a part of the results, and is of another
+    // database.
     place.write("moved.db-wal", "commits");
     place.fathom(&["run", "mine.toml", "--quiet", "--out", "moved.db"]).exits(2).says("moved.db-wal");
     assert_eq!(place.read("moved.db-wal"), b"commits");
@@ -181,7 +185,8 @@ fn has_nameless_files(place: &Place) -> bool {
     opened.is_ok()
 }
 
-/// The results of a run that the limit ends go as those of a full disk; a report leaves the old one.
+/// The results of a run that the limit ends go as those of a full disk; a report leaves the old
+/// one.
 #[test]
 fn a_limit_on_the_size_of_files_is_told_and_leaves_nothing() {
     let place = planned();

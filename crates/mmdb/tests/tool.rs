@@ -108,7 +108,8 @@ fn a_name_that_is_no_text_and_a_full_output_are_no_panic() {
     std::fs::remove_dir_all(&base).unwrap();
 }
 
-/// `mmdb salvage S S/new` and `S/log-0/new` wrote into the damaged database, which is only to be read.
+/// `mmdb salvage S S/new` and `S/log-0/new` wrote into the damaged database, which is only to be
+/// read.
 #[test]
 fn what_is_saved_goes_nowhere_into_the_damaged_database() {
     let base = std::env::temp_dir().join(format!("mmdb-within-{}", std::process::id()));

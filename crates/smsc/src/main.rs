@@ -9,7 +9,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     take_small_pages();
-    // A write beyond `ulimit -f` fails then, as on a full disk; the signal would end the program without a word, and without tidying up.
+    // A write beyond `ulimit -f` fails then, as on a full disk; the signal would end the program
+    // without a word, and without tidying up.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
     cli::run()
 }

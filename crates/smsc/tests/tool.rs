@@ -782,8 +782,9 @@ fn a_full_output_is_an_error_and_no_panic() {
     }
 }
 
-/// A private store was copied into directories and files that everybody could read, and a kill left them there. A TMPDIR in the store had
-/// the copy copied into itself, level by level, and changed what was only to be looked at.
+/// A private store was copied into directories and files that everybody could read, and a kill left
+/// them there. A TMPDIR in the store had the copy copied into itself, level by level, and changed
+/// what was only to be looked at.
 #[test]
 fn the_copy_of_a_check_is_nobody_elses_and_not_in_the_store() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};

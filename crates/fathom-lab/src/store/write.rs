@@ -38,8 +38,8 @@ fn beside(path: &Path, end: &str) -> PathBuf {
 /// Whether a new results file may have a name. To be asked before anything is made, too.
 ///
 /// # Errors
-/// SQLite takes the name for a part of another database; what it would take for a part of the results is there already, and was not
-/// put there by them.
+/// SQLite takes the name for a part of another database; what it would take for a part of the
+/// results is there already, and was not put there by them.
 pub fn check_new(path: &Path) -> Result<(), StoreError> {
     check_name(path)?;
     let stray = PARTS.iter().map(|end| beside(path, end)).find(|it| it.symlink_metadata().is_ok());

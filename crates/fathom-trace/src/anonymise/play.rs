@@ -65,7 +65,7 @@ pub trait Watch {
 
 /// A trace's databases, put back as they were.
 pub struct Play {
-    place: tempfile::TempDir,
+    place: crate::private::Directory,
     memory: Vec<u32>,
     files: Vec<(u32, PathBuf, String)>,
 }

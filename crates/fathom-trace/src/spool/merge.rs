@@ -25,8 +25,8 @@ pub struct Merged {
     pub events: u64,
     /// Executions within which their process was killed.
     pub unfinished: u64,
-    /// Processes of which calls are missing: their spool could not grow, or be begun, because the disk was full. Those of which nothing is there
-    /// at all count as one.
+    /// Processes of which calls are missing: their spool could not grow, or be begun, because the
+    /// disk was full. Those of which nothing is there at all count as one.
     pub cut: u32,
     /// Databases whose content at the start is not known.
     pub unknown: Vec<UnknownStart>,
@@ -87,7 +87,8 @@ pub fn merge(directory: &Path, origin: Origin, writer: &mut Writer) -> Result<Me
     Ok(merge.merged)
 }
 
-/// Names of the file that tells whether each process could begin its spool: capture/spool.c renames it where one could not.
+/// Names of the file that tells whether each process could begin its spool: capture/spool.c renames
+/// it where one could not.
 pub(crate) const WHOLE: &str = "whole";
 const LOST: &str = "lost";
 

@@ -95,7 +95,8 @@ pub fn check_output(option: &str, file: &Path, inputs: &[&Path]) -> std::result:
     fathom_output::check(file, inputs).map_err(|error| refused_or_failed(option, error))
 }
 
-/// As [`check_output`], of a name that the user did not give: only an earlier output, which `mark` shows, is replaced.
+/// As [`check_output`], of a name that the user did not give: only an earlier output, which `mark`
+/// shows, is replaced.
 pub fn check_unnamed(
     what: &str,
     file: &Path,

@@ -173,12 +173,14 @@ fn dump(dir: &Path, table: Option<&str>, options: &Options, out: &mut impl Write
     Ok(failed?)
 }
 
-/// Where a path leads, also one that is not there yet: its longest part that is there, without links.
+/// Where a path leads, also one that is not there yet: its longest part that is there, without
+/// links.
 fn whereabouts(path: &Path) -> Option<PathBuf> {
     std::path::absolute(path).ok()?.ancestors().find_map(|it| it.canonicalize().ok())
 }
 
-/// Whether `new` lies in what is to be saved: the database's directory, or that of a log stream, which may be elsewhere or behind a link.
+/// Whether `new` lies in what is to be saved: the database's directory, or that of a log stream,
+/// which may be elsewhere or behind a link.
 fn is_within(new: &Path, dir: &Path, options: &Options) -> bool {
     let Some(new) = whereabouts(new) else { return false };
     let within = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|it| it.path());

@@ -34,7 +34,8 @@ impl Copy {
     /// A place for the copy, below `$TMPDIR`; nothing is copied yet.
     ///
     /// # Errors
-    /// The place cannot be made, or lies in the store, which would be changed and copied without an end.
+    /// The place cannot be made, or lies in the store, which would be changed and copied without an
+    /// end.
     pub fn new(kind: StoreKind, store: &Path, streams: &[PathBuf]) -> Result<Copy> {
         let place = std::env::temp_dir();
         for from in streams.iter().map(PathBuf::as_path).chain([store]) {
@@ -42,11 +43,13 @@ impl Copy {
                 return Err(Error::other(format!("{} lies in {}", place.display(), from.display())));
             }
         }
-        // Nobody else may enter, as long as the copy is there and after a kill: it may be of a store that others cannot read.
+        // Nobody else may enter, as long as the copy is there and after a kill: it may be of a
+        // store that others cannot read.
         let own = std::fs::Permissions::from_mode(0o700);
         let scratch = tempfile::Builder::new().prefix("smsc-check-").permissions(own).tempdir_in(&place)?;
         if kind.has_server() {
-            // Its server runs as another user, who has to get through: what is below is closed to others as the cluster is.
+            // Its server runs as another user, who has to get through: what is below is closed to
+            // others as the cluster is.
             std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o711))?;
         }
         let to = |name: &str| scratch.path().join(name);
