@@ -29,6 +29,8 @@ pub enum Unit {
     Query,
     /// `operation` on a file.
     Operation,
+    /// `call` of an application on SQLite.
+    Call,
 }
 
 impl Unit {
@@ -39,6 +41,7 @@ impl Unit {
             Unit::Transaction => "transaction",
             Unit::Query => "query",
             Unit::Operation => "operation",
+            Unit::Call => "call",
         }
     }
 }

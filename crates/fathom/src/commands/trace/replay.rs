@@ -81,8 +81,9 @@ fn print(kept: &Kept) {
     for phase in &kept.phases {
         let [_, p50, p90, p99, _, max] = phase.latency_ns.map(|ns| ns as f64 / 1e3);
         say!(
-            "{} transactions in {:.3} s: {:.0} a second; p50 {p50:.1} µs, p90 {p90:.1} µs, p99 {p99:.1} µs, longest {max:.1} µs",
+            "{} {}s in {:.3} s: {:.0} a second; p50 {p50:.1} µs, p90 {p90:.1} µs, p99 {p99:.1} µs, longest {max:.1} µs",
             phase.count,
+            phase.unit,
             phase.wall_ns as f64 / 1e9,
             phase.count as f64 / (phase.wall_ns.max(1) as f64 / 1e9)
         );
