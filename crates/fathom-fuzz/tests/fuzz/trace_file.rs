@@ -162,6 +162,11 @@ fn put(out: &mut Vec<u8>, clock: &mut u64, record: &Record) {
             out.put_u64(it.at_ns);
             out.push(u8::from(it.clean));
         }
+        Record::Loss(it) => {
+            out.push(7);
+            out.put_u64(it.process.map_or(0, |it| u64::from(it) + 1));
+            out.put_u64(it.at_ns);
+        }
         Record::Event(it) => event(out, clock, it),
     }
 }
