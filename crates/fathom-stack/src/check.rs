@@ -67,10 +67,10 @@ impl StackSpec {
         if self.filesystem == "dir" {
             problems.extend(self.of_directory());
         } else {
+            problems.extend(self.of_image());
             problems.extend(self.of_sizes(filesystem, known));
             problems.extend(self.of_words());
         }
-        problems.extend(self.of_image());
         problems.extend(self.of_device());
         problems
     }

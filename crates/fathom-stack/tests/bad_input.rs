@@ -124,8 +124,10 @@ fn an_ordinary_user_can_use_dir_and_is_told_about_the_rest() {
         return ordinary();
     }
     let place = Place::new();
+    // What others may write is not trusted, so it is given to that user.
     let open = |path: &std::path::Path| {
-        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
     };
     open(place.root.path());
     open(&place.images);

@@ -409,7 +409,7 @@ fn what_is_no_device_is_refused_with_what_is() {
     let text = fathom_stack::device::text_of("sd-slow").unwrap();
     place.write("preset.toml", &text.replacen("title = \"", "title = \"Faster: ", 1));
     for (more, says) in [
-        (&["sd-slwo"][..], "did you mean `sd-slow`"),
+        (&["sd-slwo"][..], "did you mean \"sd-slow\""),
         (&["mine.toml"], "mine.toml:"),
         (&["./none-such.toml"], "none-such.toml"),
         (&["/dev/zero"], "it is no file"),

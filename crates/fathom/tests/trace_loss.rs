@@ -68,7 +68,7 @@ fn a_recording_that_a_full_disk_has_ended_is_told_by_all_that_read_it() {
 /// Of a process that could not even begin its recording there was no sign at all.
 #[test]
 fn a_process_of_which_nothing_is_recorded_is_told() {
-    let place = captured("python3 app.py 1; ulimit -f 0; exec python3 app.py 0");
+    let place = captured("python3 app.py 1; trap '' XFSZ; ulimit -f 0; exec python3 app.py 0");
     is_told(&place, "a.trace");
 }
 

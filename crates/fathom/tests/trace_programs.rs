@@ -272,11 +272,12 @@ fn nss_makes_keys_and_certificates() {
     if !has(&["sh", "-c", "command -v certutil"], "libnss3-tools") {
         return;
     }
+    // Serial numbers of its own making are the time in seconds.
     let script = "set -e
 mkdir n; echo secretpass > pw; head -c 2048 /dev/urandom > noise
 certutil -N -d sql:n -f pw
-certutil -S -d sql:n -f pw -z noise -n ca -s 'CN=My CA' -x -t CT,C,C -v 120 -k rsa -g 2048 > /dev/null 2>&1
-certutil -S -d sql:n -f pw -z noise -n srv -s CN=srv -c ca -t u,u,u -v 12 > /dev/null 2>&1
+certutil -S -d sql:n -f pw -z noise -m 1 -n ca -s 'CN=My CA' -x -t CT,C,C -v 120 -k rsa -g 2048 > /dev/null 2>&1
+certutil -S -d sql:n -f pw -z noise -m 2 -n srv -s CN=srv -c ca -t u,u,u -v 12 > /dev/null 2>&1
 certutil -L -d sql:n -f pw | grep -c 'u$\\|C$'
 certutil -D -d sql:n -f pw -n srv";
     let (place, end) = captured(&[("app.sh", script)], &["bash", "app.sh"]);

@@ -233,6 +233,9 @@ impl Workload for Sms {
                 let directory = context.directory.join(format!("{phase}-{threads}"));
                 let io = |source| WorkloadError::Io { path: directory.display().to_string(), source };
                 std::fs::create_dir(&directory).map_err(io)?;
+                // A server that root starts runs as another user, who has to get through.
+                let mode = std::os::unix::fs::PermissionsExt::from_mode(0o711);
+                std::fs::set_permissions(&directory, mode).map_err(io)?;
                 // At most 1024.
                 let plan = self.plan(side, threads as usize, context.seed);
                 let measured = measure(&directory, self.store, &self.mmdb, &plan, true, &mut |_| true);
