@@ -312,7 +312,7 @@ fn what_cannot_be_begun_with_or_kept_is_refused() {
         ("filesystem = \"ext4\"\nkeep = \"new.img\"", "the stack has no key `keep`"),
         ("filesystem = \"ext4\"\nimage = \"text.img\"", "no file system that is known"),
         ("filesystem = \"xfs\"\nimage = \"good.img\"", "it holds ext2 or ext4, not xfs"),
-        ("filesystem = \"ext4\"\nmkfs = [\"-O\", \"^64bit\"]\nimage = \"good.img\"", "leave one of them out"),
+        ("filesystem = \"ext4\"\nmkfs = [\"-O\", \"^64bit\"]\nimage = \"good.img\"", "leave it out"),
         ("filesystem = \"dir\"\nimage = \"good.img\"", "\"dir\""),
     ];
     for (keys, part) in cases {
