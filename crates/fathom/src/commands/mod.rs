@@ -76,7 +76,7 @@ pub fn load(file: &Path) -> std::result::Result<Results, Error> {
     if !results.has_checksums() {
         tell!(
             "note: {}: no checksum: an earlier Fathom wrote it, and damage may go unnoticed",
-            fathom_output::shown_path(&file)
+            fathom_output::shown_path(file)
         );
     }
     Ok(results)
@@ -86,7 +86,7 @@ pub fn load(file: &Path) -> std::result::Result<Results, Error> {
 pub fn text_path<'a>(option: &str, path: &'a Path) -> std::result::Result<&'a str, Error> {
     path.to_str().ok_or_else(|| {
         let problem = "its path is not text (UTF-8): move or rename what is not";
-        Error::asked(format!("{option} {}: {problem}", fathom_output::shown_path(&path)))
+        Error::asked(format!("{option} {}: {problem}", fathom_output::shown_path(path)))
     })
 }
 

@@ -14,7 +14,7 @@ pub fn run(file: &Path, json: bool) -> super::Result {
     let log = read_log(file).map_err(|error| match error.kind() {
         // It says where by itself.
         ErrorKind::InvalidData => Error::asked(error),
-        _ => Error::asked(format!("{}: {error}", fathom_output::shown_path(&file))),
+        _ => Error::asked(format!("{}: {error}", fathom_output::shown_path(file))),
     })?;
     super::open_stdout()?;
     let printed = print(&log.records, json, BufWriter::new(io::stdout().lock()));
@@ -33,7 +33,7 @@ fn told(file: &Path, end: &End) -> Outcome {
         End::Open => Outcome::Good,
         End::OperationsLost(_) | End::DataLost(_) => Outcome::Failed,
     };
-    tell!("warning: {} is not all: {end}", fathom_output::shown_path(&file));
+    tell!("warning: {} is not all: {end}", fathom_output::shown_path(file));
     outcome
 }
 

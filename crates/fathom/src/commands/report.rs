@@ -24,12 +24,12 @@ pub fn run(asked: &Report) -> super::Result {
     match (&asked.figure, &asked.svg) {
         (Some(id), Some(file)) => {
             super::write_text("--svg", file, &inputs, &figure(&results, id)?)?;
-            tell!("Figure {id}: {}", shown_path(&file));
+            tell!("Figure {id}: {}", shown_path(file));
         }
         (Some(id), None) => fathom_output::raw(&figure(&results, id)?),
         (None, Some(directory)) => {
             std::fs::create_dir_all(directory).map_err(|error| {
-                Error::failed(format!("--svg {}: {error}", fathom_output::shown_path(&directory)))
+                Error::failed(format!("--svg {}: {error}", fathom_output::shown_path(directory)))
             })?;
             let figures = fathom_report::figures(&results).map_err(Error::failed)?;
             let files: Vec<_> =
@@ -97,7 +97,7 @@ fn check_outputs(asked: &Report) -> Result<(), Error> {
         } else if path.exists() && !path.is_dir() || path.as_os_str() == "-" {
             return Err(Error::asked(format!(
                 "--svg {}: no directory: name one for all figures, or with --figure ID a file for that one",
-                fathom_output::shown_path(&path)
+                fathom_output::shown_path(path)
             )));
         }
     }

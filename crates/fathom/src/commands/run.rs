@@ -186,13 +186,13 @@ fn working_directory(asked: &Run, file: &Path) -> Result<PathBuf, Error> {
             let kind = std::fs::metadata(directory).map_err(|error| {
                 Error::asked(format!(
                     "--dir {}: {error}; it must be a directory on the disk under test",
-                    fathom_output::shown_path(&directory)
+                    fathom_output::shown_path(directory)
                 ))
             })?;
             if !kind.is_dir() {
                 return Err(Error::asked(format!(
                     "--dir {}: not a directory",
-                    fathom_output::shown_path(&directory)
+                    fathom_output::shown_path(directory)
                 )));
             }
             directory.clone()
@@ -202,7 +202,7 @@ fn working_directory(asked: &Run, file: &Path) -> Result<PathBuf, Error> {
     std::fs::create_dir_all(parent).map_err(|error| {
         Error::failed(format!(
             "{}: {error}; choose another place with --out",
-            fathom_output::shown_path(&parent)
+            fathom_output::shown_path(parent)
         ))
     })?;
     std::path::absolute(&directory)
@@ -241,8 +241,8 @@ fn rename(from: &Path, to: &Path) -> Result<(), Error> {
     std::fs::rename(from, to).map_err(|error| {
         Error::failed(format!(
             "{} → {}: {error}",
-            fathom_output::shown_path(&from),
-            fathom_output::shown_path(&to)
+            fathom_output::shown_path(from),
+            fathom_output::shown_path(to)
         ))
     })
 }

@@ -44,7 +44,7 @@ impl Place {
         let spec = StackSpec { filesystem: "dir".into(), directory, ..StackSpec::default() };
         let stack = Stack::up(&spec, "replay").map_err(super::super::stack::wrong_or_failed)?;
         std::fs::set_permissions(stack.path(), Permissions::from_mode(0o700)).map_err(|error| {
-            Error::failed(format!("{}: {error}", fathom_output::shown_path(&stack.path())))
+            Error::failed(format!("{}: {error}", fathom_output::shown_path(stack.path())))
         })?;
         Ok(Place::Own(Box::new(stack)))
     }
