@@ -521,7 +521,7 @@ pub(crate) fn undo(home: &Path, entry: &Entry, patience: Patience) -> Result<(),
         gone(fs::remove_file(&path), "remove", &path)?;
     }
     if let Some(work) = &entry.work {
-        gone(fs::remove_dir_all(work), "remove", work)?;
+        gone(remove_when_quiet(work, patience.wait), "remove", work)?;
     }
     gone(fs::remove_dir(&point), "remove", &point)?;
     for name in ["entry.json.new", "entry.json", "owner"] {
@@ -654,6 +654,21 @@ fn pid_namespace() -> Option<u64> {
     fs::metadata("/proc/self/ns/pid").ok().map(|about| about.ino())
 }
 
+/// Removes a directory with all that is in it. A server whose client was killed writes files until
+/// it has ended itself; until then, and no longer than `wait`, the directory is tried again.
+fn remove_when_quiet(path: &Path, wait: Duration) -> io::Result<()> {
+    const PAUSE: Duration = Duration::from_millis(20);
+    let begin = Instant::now();
+    loop {
+        match fs::remove_dir_all(path) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && begin.elapsed() < wait => {
+                std::thread::sleep(PAUSE);
+            }
+            done => return done,
+        }
+    }
+}
+
 fn gone(result: io::Result<()>, what: &'static str, path: &Path) -> Result<(), StackError> {
     match result {
         // A file system that is mounted read-only says so even of a name that does not exist.
@@ -744,6 +759,32 @@ mod tests {
         assert_eq!(owner_in(&claim.entry.tag).unwrap(), (std::process::id(), start_time("self").unwrap()));
         claim.down(Patience { wait: Duration::ZERO, lazy: false }).unwrap();
         assert_eq!(homes(&state), Vec::<PathBuf>::new());
+    }
+
+    /// What happened: a run that SIGTERM ended left its directory and its entry behind, because the
+    /// database server of its killed worker was still making files there.
+    #[test]
+    fn a_directory_that_a_server_still_writes_to_is_removed_when_it_has_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let work = dir.path().join("work");
+        fs::create_dir(&work).unwrap();
+        let until = Instant::now() + Duration::from_millis(200);
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                let work = &work;
+                scope.spawn(move || {
+                    for number in 0.. {
+                        let written = fs::write(work.join(format!("{writer}-{number}")), "x");
+                        if written.is_err() || Instant::now() > until {
+                            break;
+                        }
+                    }
+                });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            remove_when_quiet(&work, Duration::from_secs(20)).unwrap();
+        });
+        assert!(!work.exists());
     }
 
     /// What happened: whatever directory an entry named as its own was removed with all its
