@@ -8,7 +8,7 @@ use crate::device::{Fault, presets};
 use crate::given;
 use crate::spec::StackSpec;
 use crate::stack::{is_model_file, model_text};
-use crate::suggest::nearest;
+use crate::suggest::{did_you_mean_hint, nearest};
 use crate::words::check_words;
 
 /// Largest image and external log, MiB: beyond it a size is a slip of the unit.
@@ -78,7 +78,7 @@ impl StackSpec {
     fn unknown(&self, known: &[KnownFileSystem]) -> SpecProblem {
         // Where several names are as near, the commonest was meant.
         let names = || ["ext4", "xfs", "btrfs"].into_iter().chain(known.iter().map(|it| it.name.as_str()));
-        let near = did_you_mean_this(nearest(&self.filesystem, names()));
+        let near = did_you_mean_hint(nearest(&self.filesystem, names()));
         let hint = format!("{near}  `fathom list filesystems` shows what this machine can make");
         let problem = format!("unknown file system \"{}\"", self.filesystem);
         SpecProblem::new("filesystem", problem, hint.trim_start())
@@ -215,13 +215,9 @@ fn wrong_device(field: &'static str, device: &str) -> Option<SpecProblem> {
         let first = problem.lines().next().unwrap_or_default().to_owned();
         return Some(SpecProblem::new(field, first, "it is to be a model's file"));
     }
-    let near = did_you_mean_this(nearest(device, presets().iter().map(|model| model.name.as_str())));
+    let near = did_you_mean_hint(nearest(device, presets().iter().map(|model| model.name.as_str())));
     let hint = format!("{near}  `fathom list devices` shows them; or give the path of a model (FILE.toml)");
     Some(SpecProblem::new(field, problem, hint.trim_start()))
-}
-
-fn did_you_mean_this(near: Option<&str>) -> String {
-    near.map_or_else(String::new, |near| format!("did you mean \"{near}\"?"))
 }
 
 /// `xfs, ext3 and ext4`.

@@ -24,6 +24,12 @@ pub fn did_you_mean(suggestion: Option<&str>) -> String {
     suggestion.map_or_else(String::new, |word| format!("; did you mean `{word}`?"))
 }
 
+/// `did you mean "ext4"?`, for a hint that stands by itself; empty where nothing is near.
+#[must_use]
+pub fn did_you_mean_hint(suggestion: Option<&str>) -> String {
+    suggestion.map_or_else(String::new, |word| format!("did you mean \"{word}\"?"))
+}
+
 /// How far the letters at the same places lie apart in the alphabet, summed.
 fn apart(a: &str, b: &str) -> u32 {
     a.chars().zip(b.chars()).map(|(a, b)| u32::from(a).abs_diff(u32::from(b))).sum()

@@ -245,7 +245,7 @@ mod tests {
             ("mke2fs", "-J size=4,device=UUID"),
             ("mke2fs", "-d dir"),
             ("mke2fs", "-qz undo"),
-            ("mke2fs", "-z/root/undo"),
+            ("mke2fs", "-z/var/undo"),
             ("mke2fs", "-F disk"),
             ("mke2fs", ".."),
             ("mkfs.xfs", "-l logdev=sdb"),

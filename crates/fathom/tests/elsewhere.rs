@@ -41,7 +41,7 @@ fn copy(root: &Path, file: &Path) {
 /// A root with `fathom`, its libraries and nothing else.
 fn root(place: &Place) -> PathBuf {
     let root = place.path("root");
-    for directory in ["bin", "work", "tmp", "proc", "sys", "dev"] {
+    for directory in ["bin", "srv", "tmp", "proc", "sys", "dev"] {
         fs::create_dir_all(root.join(directory)).unwrap();
     }
     let program = env!("CARGO_BIN_EXE_fathom");
@@ -58,8 +58,7 @@ fn root(place: &Place) -> PathBuf {
     root
 }
 
-const RUN: [&str; 8] =
-    ["/bin/fathom", "run", "first-look", "--quick", "--repeat", "1", "--out", "/work/r.db"];
+const RUN: [&str; 8] = ["/bin/fathom", "run", "first-look", "--quick", "--repeat", "1", "--out", "/srv/r.db"];
 
 #[track_caller]
 fn good(end: &Output) -> String {
@@ -98,10 +97,10 @@ fn whatever_a_chroot_lacks_is_unknown_and_fails_no_run() {
         let script = format!("{mounts}exec chroot root \"$@\"");
         let within = |words: &[&str]| {
             let words = [&["unshare", "-rm", "sh", "-c", &script, "sh"], words].concat();
-            output(&words, &place.path(""), &[("FATHOM_STATE_DIR", "/state"), ("HOME", "/work")]).unwrap()
+            output(&words, &place.path(""), &[("FATHOM_STATE_DIR", "/state"), ("HOME", "/srv")]).unwrap()
         };
         good(&within(&RUN));
-        let (keys, mounts) = recorded(&root.join("work/r.db"));
+        let (keys, mounts) = recorded(&root.join("srv/r.db"));
         assert_eq!(mounts, ["unknown"], "without {lacks}");
         for key in ["kernel", "cpus", "memory_mib", "architecture"] {
             assert!(keys.iter().any(|it| it == key), "without {lacks}: {key} of {keys:?}");
@@ -110,7 +109,7 @@ fn whatever_a_chroot_lacks_is_unknown_and_fails_no_run() {
         let shown = good(&within(&["/bin/fathom", "doctor"]));
         assert!(shown.contains("root") && shown.contains("ext4"), "without {lacks}: {shown}");
         good(&within(&["/bin/fathom", "list", "filesystems"]));
-        let up = ["stack", "up", "--fs", "dir", "--dir", "/work", "--name", "here"];
+        let up = ["stack", "up", "--fs", "dir", "--dir", "/srv", "--name", "here"];
         good(&within(&[&["/bin/fathom"][..], &up].concat()));
         assert!(good(&within(&["/bin/fathom", "stack", "list"])).contains("here"), "without {lacks}");
         good(&within(&["/bin/fathom", "stack", "down", "--all"]));

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fathom_stack::suggest::nearest;
+use fathom_stack::suggest::{did_you_mean_hint, nearest};
 use fathom_stack::{SpecProblem, StackSpec};
 use fathom_workload::params::{Kind, Parameter, Params};
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
 use fathom_workload::workload::WorkloadError;
 use serde_json::Value as Json;
 
-use super::diagnostic::{Diagnostic, Problem, Source, Span, did_you_mean};
+use super::diagnostic::{Diagnostic, Problem, Source, Span};
 use super::node::{Node, Value};
 use super::parse::{label_of, points};
 use super::{Axis, Experiment, Point, Setting, Vocabulary, overrides, units};
@@ -311,7 +311,7 @@ fn keep_variants(setting: &Setting, axes: &mut [Axis]) -> Result<(), Problem> {
         let label = label_of(&item.json()?);
         let Some(point) = axis.points.iter().find(|it| it.label == label) else {
             let hint = match nearest(&label, axis.values()) {
-                Some(near) => did_you_mean(Some(near)),
+                Some(near) => did_you_mean_hint(Some(near)),
                 None => format!("there are: {}", axis.values().collect::<Vec<_>>().join(", ")),
             };
             return Err(Problem::new(&item.span, format!("unknown variant \"{label}\""), hint));
@@ -434,7 +434,7 @@ fn read_parameters(
         // One at a time, so that the error is at its own line.
         let one = BTreeMap::from([(name.to_owned(), json.clone())]);
         Params::read(accepted, &one).map_err(|error| {
-            let hint = did_you_mean(error.suggestion.as_deref());
+            let hint = did_you_mean_hint(error.suggestion.as_deref());
             Problem::new(wrong_item(setting, accepted), format!("`{name}`: {}", error.problem), hint)
         })?;
         given.insert(name.to_owned(), json);
@@ -448,7 +448,7 @@ fn read_parameters(
         Problem::new(
             &span,
             format!("`{}`: {}", error.key, error.problem),
-            did_you_mean(error.suggestion.as_deref()),
+            did_you_mean_hint(error.suggestion.as_deref()),
         )
     })?;
     Ok((given, params))
@@ -484,7 +484,7 @@ fn check_workload(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<
     let name = name_line.node.text("name")?;
     let Some(kind) = vocabulary.workload(&name) else {
         let known = || vocabulary.workloads.iter().map(|it| it.name);
-        let near = did_you_mean(nearest(&name, known()));
+        let near = did_you_mean_hint(nearest(&name, known()));
         let hint = format!("{near}  `fathom list workloads` shows all");
         return Err(Problem::new(
             &name_line.node.span,
@@ -499,7 +499,7 @@ fn check_workload(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<
         return Err(match error {
             WorkloadError::Parameter { parameter, problem, suggestion, .. } => {
                 let line = settings.get(parameter.as_str()).copied().unwrap_or(name_line);
-                let hint = did_you_mean(suggestion.as_deref());
+                let hint = did_you_mean_hint(suggestion.as_deref());
                 Problem::new(&line.node.span, format!("`{parameter}`: {problem}"), hint)
             }
             other => Problem::new(&name_line.node.span, other.to_string(), ""),
@@ -543,7 +543,7 @@ fn check_engine(
     };
     let name = name_line.node.text("name")?;
     let Some(kind) = vocabulary.engine(&name) else {
-        let near = did_you_mean(nearest(&name, vocabulary.engines.iter().map(|it| it.name)));
+        let near = did_you_mean_hint(nearest(&name, vocabulary.engines.iter().map(|it| it.name)));
         let hint = format!("{near}  `fathom list engines` shows all");
         return Err(Problem::new(
             &name_line.node.span,
@@ -557,7 +557,7 @@ fn check_engine(
         let line = settings.get(error.key.as_str()).copied().unwrap_or(name_line);
         // A library that nobody named is this machine's, and whether it is there is the plan's question.
         if settings.contains_key(error.key.as_str()) {
-            let hint = did_you_mean(error.suggestion.as_deref());
+            let hint = did_you_mean_hint(error.suggestion.as_deref());
             let problem = format!("`{}`: {}", error.key, error.problem);
             return Err(Problem::new(wrong_item(line, kind.settings), problem, hint));
         }

@@ -109,8 +109,3 @@ impl fmt::Display for Diagnostic {
 }
 
 impl std::error::Error for Diagnostic {}
-
-/// `did you mean "x"?`, or nothing.
-pub(super) fn did_you_mean(candidate: Option<&str>) -> String {
-    candidate.map(|it| format!("did you mean \"{it}\"?")).unwrap_or_default()
-}

@@ -4,8 +4,8 @@ use serde_json::Value as Json;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::diagnostic::{Problem, Span, did_you_mean};
-use fathom_stack::suggest::nearest;
+use super::diagnostic::{Problem, Span};
+use fathom_stack::suggest::{did_you_mean_hint, nearest};
 
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,7 +139,7 @@ impl Node {
         let text = self.text(key)?;
         words.iter().find(|word| **word == text).copied().ok_or_else(|| {
             let hint = match nearest(&text, words.iter().copied()) {
-                Some(word) => did_you_mean(Some(word)),
+                Some(word) => did_you_mean_hint(Some(word)),
                 None => format!("one of {}", words.join(", ")),
             };
             Problem::new(&self.span, format!("unknown {key} \"{text}\""), hint)

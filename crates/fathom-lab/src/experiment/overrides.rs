@@ -3,11 +3,11 @@
 use serde_json::Value as Json;
 
 use super::cells::{INSTRUMENT_KEYS, STACK_KEYS};
-use super::diagnostic::{Problem, Span, did_you_mean};
+use super::diagnostic::{Problem, Span};
 use super::node::{Node, Value, document};
 use super::parse::check_path;
 use super::{Axis, Setting, Vocabulary};
-use fathom_stack::suggest::nearest;
+use fathom_stack::suggest::{did_you_mean_hint, nearest};
 use fathom_workload::params::{Kind, Parameter};
 
 /// Reads the argument of a `--set`, which is source number `source`.
@@ -144,7 +144,7 @@ fn resolve(
         [] => {
             let names = known.iter().filter_map(|path| path.split_once('.').map(|(_, name)| name));
             let hint = match nearest(key, names) {
-                Some(near) => did_you_mean(Some(near)),
+                Some(near) => did_you_mean_hint(Some(near)),
                 None => "`fathom list --show NAME` prints the experiment; parameters are workload.…, engine.…, stack.…".into(),
             };
             Err(Problem::new(span, format!("unknown parameter `{key}`"), hint))

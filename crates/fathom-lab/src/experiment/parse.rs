@@ -1,11 +1,11 @@
 //! Reads an experiment file.
 
-use super::diagnostic::{Diagnostic, Problem, Source, Span, did_you_mean};
+use super::diagnostic::{Diagnostic, Problem, Source, Span};
 use super::node::{Entry, Node, Value, document, unknown_key};
 use super::{
     Axis, Exclusion, Experiment, Figure, FigureKind, Headline, Metric, Point, Quick, Setting, Where,
 };
-use fathom_stack::suggest::nearest;
+use fathom_stack::suggest::{did_you_mean_hint, nearest};
 use serde_json::Value as Json;
 
 const TOP: [&str; 16] = [
@@ -372,7 +372,7 @@ impl AxisReader<'_> {
         self.axes.iter().find(|axis| axis.name == name).ok_or_else(|| {
             let names = || self.axes.iter().map(|axis| axis.name.as_str());
             let hint = match nearest(name, names()) {
-                Some(near) => did_you_mean(Some(near)),
+                Some(near) => did_you_mean_hint(Some(near)),
                 None if self.axes.is_empty() => "there is no [matrix]".into(),
                 None => format!("the matrix has: {}", names().collect::<Vec<_>>().join(", ")),
             };
@@ -392,7 +392,7 @@ impl AxisReader<'_> {
             return Ok(());
         }
         let hint = match nearest(label, axis.values()) {
-            Some(near) => did_you_mean(Some(near)),
+            Some(near) => did_you_mean_hint(Some(near)),
             None => format!("it has: {}", axis.values().collect::<Vec<_>>().join(", ")),
         };
         Err(Problem::new(span, format!("\"{label}\" is no value of the axis `{}`", axis.name), hint))
