@@ -8,7 +8,7 @@
 //! which calls may have waited for the device; how long the thread ran, and was ready to run,
 //! between them), and when the workload's lanes worked ([`Window`]).
 //!
-//! **A thread** is at every moment in one of five states ([`State`]). *Run*: on a processor.
+//! **A thread** is at every moment in one of five states (`State`). *Run*: on a processor.
 //! *Device*: in a call on a file, while an operation is under way by the model. *Late*: in such a
 //! call while none is: the answer is late, or is on its way through this machine. *Ready*: it could
 //! run and has no processor. *Asleep*: it waits outside of calls on files, for a lock, another
@@ -25,7 +25,7 @@
 //! nobody waits for it is in none, and two requests under way at once, or two threads that wait for
 //! one flush, are one moment.
 //!
-//! `docs/method.md` says what this leaves open and how large that is; [`timeline`] has the rules
+//! `docs/method.md` says what this leaves open and how large that is; `timeline` has the rules
 //! for a thread.
 
 mod interval;
