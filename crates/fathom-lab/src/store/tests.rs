@@ -8,6 +8,7 @@ use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
 use fathom_stack::device::DeviceUse;
 use fathom_stack::{StackRecord, StackSpec};
+use fathom_workload::critical::CriticalPath;
 use fathom_workload::engine::EngineInfo;
 use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Window};
 use fathom_workload::spec::{Durability, EngineSpec, WorkloadSpec};
@@ -156,6 +157,14 @@ fn record(cell: i64, block: u32, status: RunStatus) -> RunRecord {
             split: split(900),
             lock_wait_ns: Some(12),
             lock_waits: None,
+            critical_path: Some(CriticalPath {
+                cpu_ns: 100,
+                read_ns: 200,
+                write_ns: 300,
+                sync_ns: 250,
+                lock_ns: 50,
+                other_ns: 100,
+            }),
         }],
         samples: (0..3)
             .map(|seq| Sample {

@@ -1,5 +1,8 @@
 //! Call by call: what a replay asks of a connection that other workloads do not. Handles are the caller's numbers.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
 use fathom_trace::model::BlobCall;
 
 use super::EngineError;
@@ -71,4 +74,20 @@ pub trait Calls {
     /// # Errors
     /// A library without incremental blobs; a table that a confined connection must not write.
     fn blob(&mut self, blob: u32, call: &BlobCall) -> Result<Accessed, EngineError>;
+    /// Begins to read the database attached as `schema`: what later statements read of it is its state now, until [`Calls::release`].
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn hold(&mut self, schema: &str) -> Result<(), EngineError>;
+    /// Ends what [`Calls::hold`] began; a transaction that is open goes on.
+    fn release(&mut self);
+    /// Rolls the open transaction back; nothing where there is none.
+    ///
+    /// # Errors
+    /// What the engine says.
+    fn roll_back(&mut self) -> Result<(), EngineError>;
+    /// Whether statements wait for locks from now on, as the engine's settings say, or are refused at once.
+    fn wait_for_locks(&mut self, waits: bool);
+    /// From now on `waiting` is one higher while a statement pauses for a lock.
+    fn count_waits(&mut self, waiting: Arc<AtomicUsize>);
 }
