@@ -623,3 +623,136 @@ impl Summary {
             .map(|(_, number)| number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMMIT: LockChange = LockChange::WriteEnd { is_commit: true };
+    const NO_COMMIT: LockChange = LockChange::WriteEnd { is_commit: false };
+
+    /// What stands in a trace: a lock of a connection with the commits that it tells, or its call,
+    /// with its start and whether it is done again. Times are places.
+    #[derive(Clone, Copy)]
+    enum Entry {
+        Got(u32, LockChange, u64),
+        Call(u32, u64, bool),
+    }
+    use Entry::{Call, Got};
+    use LockChange::{Exclusive, Read, ReadEnd, Write};
+
+    /// The ties of each call in the second reading, snapshots among them, in the trace's order.
+    fn ties(entries: &[Entry], has_log: bool) -> Vec<Ties> {
+        let mut told = Vec::new();
+        let mut read = |mut locks: Locks| {
+            told.clear();
+            for (at_ns, entry) in (0..).zip(entries) {
+                match *entry {
+                    Got(connection, change, commits) => {
+                        let thread = connection;
+                        let lock = Lock { thread, connection, database: 7, at_ns, change, commits };
+                        told.extend(locks.add(lock).map(|held| held.ties));
+                    }
+                    Call(connection, start_ns, is_again) => {
+                        let ties = locks.call(connection, start_ns, is_again);
+                        told.extend(is_again.then_some(ties));
+                    }
+                }
+            }
+            locks.into_past()
+        };
+        let past = read(Locks::first());
+        assert_eq!(past.databases(), [7]);
+        read(Locks::second(past, has_log));
+        told
+    }
+
+    fn need(counts: Counts, at_least: u64) -> Tie {
+        Tie { counter: counts as u32, at_least }
+    }
+
+    fn gives(counts: &[Counts]) -> Vec<u32> {
+        counts.iter().map(|it| *it as u32).collect()
+    }
+
+    /// A reader of a log that returns after the commit that it does not see: that was taken to
+    /// have read what there was when it returned.
+    #[test]
+    fn a_reader_that_is_overtaken_has_its_snapshot_taken_before() {
+        let entries = [
+            Got(1, Read, 0),
+            Got(2, Read, 0),
+            Got(2, Write, 0),
+            Got(2, COMMIT, 1),
+            Got(2, ReadEnd, 0),
+            Call(2, 1, true),
+            Got(1, ReadEnd, 0),
+            Call(1, 0, true),
+        ];
+        let [snapshot, writer, reader] = &ties(&entries, true)[..] else { panic!("three") };
+        assert_eq!((&snapshot.needs[..], &snapshot.gives), (&[][..], &gives(&[Counts::Begun])));
+        // Its own read begins with it.
+        assert_eq!(writer.needs, [need(Counts::Begun, 1)]);
+        let done = [Counts::Begun, Counts::Writes, Counts::Commits, Counts::Ended];
+        assert_eq!(writer.gives, gives(&done));
+        assert!(reader.is_held && reader.needs.is_empty());
+        assert_eq!(reader.gives, gives(&[Counts::Ended]));
+        // With a rollback journal the commit waits for the reader's end, so nothing is held.
+        let [writer, reader] = &ties(&entries, false)[..] else { panic!("two") };
+        assert_eq!(writer.needs, [need(Counts::Ended, 1)]);
+        assert_eq!(reader.gives, gives(&[Counts::Begun, Counts::Ended]));
+    }
+
+    #[test]
+    fn who_writes_waits_for_who_wrote_before_and_a_reader_for_the_commit_that_it_saw() {
+        let writes = |connection, commit, start| {
+            let done = [Got(connection, Exclusive, 0), Got(connection, COMMIT, commit)];
+            let begun = [Got(connection, Read, commit - 1), Got(connection, Write, 0)];
+            [&begun[..], &done[..], &[Got(connection, ReadEnd, 0), Call(connection, start, true)]].concat()
+        };
+        let read = [Got(3, Read, 2), Got(3, ReadEnd, 0), Call(3, 12, true)];
+        let entries = [writes(1, 1, 0), writes(2, 2, 6), read.to_vec()].concat();
+        let told = ties(&entries, false);
+        let second = [need(Counts::Commits, 1), need(Counts::Writes, 1), need(Counts::Ended, 1)];
+        assert_eq!(told[1].needs, second);
+        assert_eq!(told[2].needs, [need(Counts::Commits, 2)]);
+    }
+
+    /// The second one asked for the lock, gave up its read, and tried again after the other had
+    /// committed; an attempt that was refused for good is not done again at all.
+    #[test]
+    fn of_several_attempts_the_last_one_counts_and_refused_calls_do_not() {
+        let entries = [
+            Got(1, Read, 0),
+            Got(1, Write, 0),
+            Got(2, Read, 0),
+            Got(2, Write, 0),
+            Got(2, NO_COMMIT, 0),
+            Got(2, ReadEnd, 0),
+            Got(3, Read, 0),
+            Got(3, ReadEnd, 0),
+            Call(3, 6, false),
+            Got(1, COMMIT, 1),
+            Got(1, ReadEnd, 0),
+            Call(1, 0, true),
+            Got(2, Read, 1),
+            Got(2, ReadEnd, 0),
+            Call(2, 2, true),
+        ];
+        let [writer, other] = &ties(&entries, true)[..] else { panic!("two") };
+        assert_eq!(writer.needs, [need(Counts::Begun, 0)], "nobody else had begun in earnest");
+        assert_eq!(other.needs, [need(Counts::Commits, 1)]);
+        assert_eq!(other.gives, gives(&[Counts::Begun, Counts::Ended]));
+    }
+
+    #[test]
+    fn a_missing_commit_is_somebody_elses() {
+        let mut locks = Locks::first();
+        let lock =
+            |change, commits| Lock { thread: 0, connection: 0, database: 0, at_ns: 0, change, commits };
+        locks.add(lock(COMMIT, 1));
+        locks.add(lock(COMMIT, 3));
+        let why = locks.into_past().refused.expect("refused");
+        assert!(why.contains("was not captured"), "{why}");
+    }
+}
