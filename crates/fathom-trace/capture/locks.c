@@ -15,6 +15,7 @@
 #define _GNU_SOURCE
 #include "locks.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,6 +152,10 @@ void watch_locks(sqlite3 *db, const char *schema, uint32_t connection, uint32_t 
   if (!real.file_control || real.file_control(db, schema, SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK) return;
   if (!file || !file->pMethods || file->pMethods->xLock == lock) return;
   const sqlite3_io_methods *own = file->pMethods;
+  /* A VFS of somebody else may find its own data by this pointer: only SQLite's files are watched. */
+  Dl_info methods, library;
+  if (!dladdr((void *)own->xLock, &methods) || !dladdr((void *)real.file_control, &library)) return;
+  if (methods.dli_fbase != library.dli_fbase) return;
   Watched *it = calloc(1, sizeof *it);
   if (!it) return;
   /* Older methods are shorter. */
