@@ -320,6 +320,7 @@ impl State<'_> {
             Task::Reset { handle } | Task::Finalize { handle } => {
                 format!("reset `{}`", abridged(&self.sql(call.connection, *handle)))
             }
+            Task::Blob { .. } => "a call on an incremental blob".into(),
             Task::Hold { schema } => format!("snapshot of {}", calls.batch.text(*schema)),
             Task::Release => "end of a snapshot".into(),
             Task::Rollback => "ROLLBACK of an interrupted statement".into(),
