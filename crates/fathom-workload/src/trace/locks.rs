@@ -45,6 +45,9 @@ pub struct Ties {
     pub gives: Vec<u32>,
     /// It reads what a call before it has taken the snapshot of, which is to be let go afterwards.
     pub is_held: bool,
+    /// It took the lock to write, gave it back, and read only: the schema had changed, and what it
+    /// wanted to do was done (`CREATE … IF NOT EXISTS`).
+    pub only_tried_to_write: bool,
 }
 
 /// A snapshot that is to be taken before its call.
@@ -233,6 +236,8 @@ struct Summary {
     /// A write of a call before has ended.
     outer_write: Option<(bool, u64)>,
     excludes: bool,
+    /// An attempt before the last one had the lock to write.
+    tried_to_write: bool,
 }
 
 /// A commit's number cannot be so far ahead of the commits that were met.
@@ -523,6 +528,7 @@ impl Locks {
         let known = &self.past.databases[place];
         let was_again = was_open.is_some_and(|it| it.is_again);
         let mut begins_here = 0;
+        ties.only_tried_to_write |= summary.tried_to_write && summary.writes.is_empty();
         if let Some(read) = &summary.read {
             if read.is_held {
                 ties.is_held = true;
@@ -605,7 +611,9 @@ impl Summary {
 
     /// The call begins anew: a write that ended without a commit was an attempt.
     fn drop_attempts(&mut self) {
+        let before = self.writes.len();
         self.writes.retain(|(_, end)| !matches!(end, Some((false, _))));
+        self.tried_to_write |= self.writes.len() < before;
         self.excludes &= self.writes.iter().any(|(_, end)| end.is_none());
     }
 

@@ -196,6 +196,12 @@ struct Text {
     writes: bool,
 }
 
+/// Whether a statement creates or drops something.
+fn changes_schema(sql: &str) -> bool {
+    let mut words = tokens(sql).filter(|token| !token.is_blank());
+    words.next().is_some_and(|first| first.is("create") || first.is("drop"))
+}
+
 #[derive(Default)]
 struct Connection {
     /// The thread that used it last.
@@ -222,6 +228,8 @@ struct Handle {
     brings_tokenizer: bool,
     is_checkpoint: bool,
     statement: u32,
+    /// Its text, where it changes the schema.
+    schema_sql: Option<Arc<str>>,
 }
 
 impl Connection {
@@ -244,6 +252,7 @@ impl Connection {
             brings_tokenizer: false,
             is_checkpoint: false,
             statement: 0,
+            schema_sql: None,
         };
         self.handles.insert(handle, entry);
         number
@@ -484,18 +493,50 @@ impl<'a> Translator<'a> {
         if is_checkpoint {
             self.locks.checkpoint(&mut ties);
         }
+        let again = self.compiled_again(thread, connection, start_ns, &what, &mut ties);
         let is_held = ties.is_held;
         let return_ns = start_ns.saturating_add(duration_ns);
         let mut made = self.make(thread, connection, start_ns, return_ns, writes, what, ties);
         if held_before {
             made.after = 0;
         }
+        if let Some(mut compiled) = again {
+            // It comes first, and waits for both.
+            compiled.after = made.after;
+            made.after = 0;
+            std::mem::swap(&mut compiled, &mut made);
+            self.more.push_front(compiled);
+        }
         if is_held {
             let release = What::Release;
             let made = self.make(thread, connection, return_ns, return_ns, false, release, Ties::default());
-            self.more.push_front(made);
+            self.more.push_back(made);
         }
         Some(made)
+    }
+
+    /// A statement that changes the schema, was compiled before others changed it, and then had
+    /// nothing to do. Compiled before them it asks for the lock to write, which another one may hold
+    /// now; so it is compiled again when what it saw is there.
+    fn compiled_again(
+        &mut self,
+        thread: u32,
+        connection: u32,
+        start_ns: u64,
+        what: &What,
+        ties: &mut Ties,
+    ) -> Option<Made> {
+        let What::Step { step, .. } = what else { return None };
+        if !ties.only_tried_to_write || !step.begins {
+            return None;
+        }
+        let handles = &self.connections.get(&connection)?.handles;
+        let mut ours = handles.values().filter(|it| it.number == Some(step.handle));
+        let sql = ours.find_map(|it| it.schema_sql.clone())?;
+        let needs = std::mem::take(&mut ties.needs);
+        let what = What::Prepare { handle: step.handle, sql, outcome: Outcome::of(0) };
+        let ties = Ties { needs, ..Ties::default() };
+        Some(self.make(thread, connection, start_ns, start_ns, false, what, ties))
     }
 
     fn writes(&self, connection: u32, handle: u32) -> bool {
@@ -551,6 +592,7 @@ impl<'a> Translator<'a> {
                     (handle.attaches, handle.brings_tokenizer) = (attaches, brings_tokenizer);
                     handle.is_checkpoint = is_checkpoint;
                     handle.statement = statement;
+                    handle.schema_sql = changes_schema(&text.sql).then(|| Arc::clone(&text.sql));
                 }
                 let number = number?;
                 Some(What::Prepare { handle: number, sql: text.sql, outcome })
