@@ -71,8 +71,12 @@ static int lock(sqlite3_file *file, int level) {
   Watched *it = watched(file);
   int result = it->own->xLock(file, level);
   if (result != SQLITE_OK) return result;
+  int before = it->level;
   if (level > it->level) it->level = level;
   if (it->has_log) return result;
+  /* Who writes gets RESERVED first. EXCLUSIVE after SHARED is for a journal that somebody left, or was about to delete: what is
+   * rolled back is no commit. */
+  if (level == SQLITE_LOCK_EXCLUSIVE && before == SQLITE_LOCK_SHARED) return result;
   if (!it->reads) it->reads = 1, put_lock(it, LOCKED_READ, 0);
   if (level >= SQLITE_LOCK_RESERVED && !it->writes) it->writes = 1, put_lock(it, LOCKED_WRITE, 0);
   if (level == SQLITE_LOCK_EXCLUSIVE && !it->excludes) it->excludes = 1, put_lock(it, LOCKED_EXCLUSIVE, 0);
@@ -168,4 +172,12 @@ void watch_locks(sqlite3 *db, const char *schema, uint32_t connection, uint32_t 
   if (own->iVersion >= 2 && own->xShmMap)
     it->methods.xShmMap = shm_map, it->methods.xShmLock = shm_lock, it->methods.xShmUnmap = shm_unmap;
   file->pMethods = &it->methods;
+}
+
+void tell_read(sqlite3 *db, const char *schema) {
+  sqlite3_file *file = NULL;
+  if (!real.file_control || real.file_control(db, schema, SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK) return;
+  if (!file || !file->pMethods || file->pMethods->xLock != lock) return;
+  put_lock(watched(file), LOCKED_READ, 0);
+  put_lock(watched(file), LOCKED_READ_END, 0);
 }

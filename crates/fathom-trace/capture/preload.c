@@ -621,6 +621,8 @@ static void look_at_schemas(Connection *connection) {
     put(TAG_ATTACH, connection, at, at, words, 1, &text, 1);
     spool_unlock();
     watch_locks(db, one->name, connection->number, (uint32_t)words[0]);
+    /* ATTACH reads the schema. */
+    tell_read(db, one->name);
   }
   inside--;
   connection->attached = now;

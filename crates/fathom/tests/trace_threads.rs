@@ -30,9 +30,12 @@ fn asked(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().unwrap())
 }
 
-/// The program, built with the system's shared SQLite; none, with the reason printed, where there
-/// is no such library.
-fn program(place: &Place) -> Option<PathBuf> {
+/// The program, built with the system's shared SQLite, and that library; none, with the reason
+/// printed, where there is no such library.
+///
+/// Replays take the same library: what a statement reads that is open while its own connection
+/// changes the table depends on SQLite's version (1 program in 60 shows it).
+fn program(place: &Place) -> Option<(PathBuf, PathBuf)> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/threads/app.c");
     let libraries = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
     let library = libraries.iter().map(|it| Path::new(it).join("libsqlite3.so.0")).find(|it| it.exists());
@@ -45,7 +48,7 @@ fn program(place: &Place) -> Option<PathBuf> {
         Command::new("cc").args(["-O1", "-o"]).arg(&path).arg(source).arg(library).arg("-lpthread").output();
     let built = built.unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    Some(path)
+    Some((path, library))
 }
 
 /// How one program's replay went.
@@ -69,9 +72,12 @@ fn capture(place: &Place, app: &Path, seed: u64, threads: u64, mode: &str, steps
     place.fathom(&words).exits(0);
 }
 
-fn replay(place: &Place, mode: &str) -> Again {
-    let mode = format!("journal_mode={mode}");
-    let words = ["trace", "replay", "a.trace", "--dir", ".", "--set", &mode, "--set", "synchronous=off"];
+fn replay(place: &Place, library: &Path, mode: &str) -> Again {
+    let (mode, library) = (format!("journal_mode={mode}"), format!("library={}", library.display()));
+    let mut words = vec!["trace", "replay", "a.trace", "--dir", "."];
+    for setting in [&mode, &library, "synchronous=off"] {
+        words.extend(["--set", setting]);
+    }
     let end = place.fathom(&words);
     if end.code != Some(0) {
         let is_named = end.stderr.contains(NOT_AGAIN);
@@ -89,14 +95,14 @@ fn replay(place: &Place, mode: &str) -> Again {
 /// Captures `count` programs with a journal mode and replays each in `again`.
 fn all(count: u64, steps: u64, mode: &str, again: &str) {
     let place = Place::new();
-    let Some(app) = program(&place) else { return };
+    let Some((app, library)) = program(&place) else { return };
     let first = asked("FATHOM_THREAD_SEED").unwrap_or(1);
     let (mut same, mut named, mut wrong) = (0, Vec::new(), Vec::new());
     for seed in first..first + count {
         // 2 to 16, every number of them.
         let threads = 2 + seed * 7 % 15;
         capture(&place, &app, seed, threads, mode, steps);
-        match replay(&place, again) {
+        match replay(&place, &library, again) {
             Again::Same => same += 1,
             other => {
                 let kept = std::env::temp_dir().join(format!("fathom-threads-{mode}-{again}-{seed}.trace"));

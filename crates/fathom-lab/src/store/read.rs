@@ -574,7 +574,7 @@ fn model_row(row: &Row<'_>) -> rusqlite::Result<ModelOfRun> {
     })
 }
 
-/// Until version 6 there were no such columns; they are NULL where no threads were followed.
+/// Until version 7 there were no such columns; they are NULL where no threads were followed.
 fn critical_path(row: &Row<'_>) -> rusqlite::Result<Option<CriticalPath>> {
     if row.as_ref().column_index("path_cpu_ns").is_err() {
         return Ok(None);

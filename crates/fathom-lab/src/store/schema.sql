@@ -65,7 +65,7 @@ CREATE TABLE phase (                    -- one row per run and phase (and abscis
   read_bytes INTEGER NOT NULL, write_bytes INTEGER NOT NULL,
   read_calls INTEGER NOT NULL, write_calls INTEGER NOT NULL, sync_calls INTEGER NOT NULL, other_calls INTEGER NOT NULL,
   lock_waits INTEGER, lock_wait_ns INTEGER, -- NULL = the engine does not tell; version 1 had 0 there
-  -- The critical path of several threads, which adds up to wall_ns; NULL = not followed. Since version 7.
+  -- The critical path of several threads, which adds up to wall_ns; NULL = not followed. Since version 8.
   path_cpu_ns INTEGER, path_read_ns INTEGER, path_write_ns INTEGER, path_sync_ns INTEGER, path_lock_ns INTEGER, path_other_ns INTEGER
 );
 CREATE INDEX phase_by_run ON phase (run, phase);

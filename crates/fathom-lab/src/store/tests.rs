@@ -376,12 +376,12 @@ fn a_newer_version_is_refused() {
     let place = place();
     drop(filled(&place));
     let db = rusqlite::Connection::open(&place.file).unwrap();
-    db.execute_batch("PRAGMA user_version = 8; PRAGMA journal_mode = DELETE").unwrap();
+    db.execute_batch("PRAGMA user_version = 9; PRAGMA journal_mode = DELETE").unwrap();
     drop(db);
     let error = refusal(&std::fs::read(&place.file).unwrap());
     assert_eq!(
         error,
-        "R: results of format version 8; this Fathom reads up to version 7. Use the Fathom that wrote it, or a newer one"
+        "R: results of format version 9; this Fathom reads up to version 8. Use the Fathom that wrote it, or a newer one"
     );
 }
 

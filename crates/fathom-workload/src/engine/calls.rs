@@ -60,6 +60,9 @@ pub trait Calls {
     fn clear_bindings(&mut self, handle: u32);
     /// Steps until `rows` rows were read or, where `to_end`, the statement has ended. An error is told as its code.
     fn step(&mut self, handle: u32, rows: u64, to_end: bool) -> Stepped;
+    /// Steps a statement while every lock that it asks for is refused, as if another connection
+    /// held it. It stays active until it is reset.
+    fn step_refused(&mut self, handle: u32) -> Stepped;
     /// The text of a statement.
     fn sql(&self, handle: u32) -> String;
     /// The message of the last call that failed.

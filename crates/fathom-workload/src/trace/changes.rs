@@ -72,7 +72,8 @@ impl Changes {
             | What::Attach { .. }
             | What::Hold { .. }
             | What::Release
-            | What::Rollback => {}
+            | What::Rollback
+            | What::Refuse { .. } => {}
         }
         0
     }

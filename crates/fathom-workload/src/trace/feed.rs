@@ -120,6 +120,9 @@ pub enum Task {
     },
     Release,
     Rollback,
+    Refuse {
+        handle: u32,
+    },
     Reset {
         handle: u32,
     },
@@ -266,6 +269,7 @@ impl Batch {
             What::Hold { schema } => Task::Hold { schema: self.put(schema.as_bytes()) },
             What::Release => Task::Release,
             What::Rollback => Task::Rollback,
+            What::Refuse { handle } => Task::Refuse { handle: *handle },
             What::Reset { handle } => Task::Reset { handle: *handle },
             What::Finalize { handle } => Task::Finalize { handle: *handle },
             What::Checkpoint(sql) => Task::Checkpoint { sql: self.put(sql.as_bytes()) },

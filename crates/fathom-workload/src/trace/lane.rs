@@ -9,7 +9,7 @@ use fathom_trace::sql::Verb;
 use hdrhistogram::Histogram;
 
 use super::feed::{Batch, Call, Expected, Feed, Given, Place, SHARED, Task};
-use super::order::{Order, Waited, Wanted};
+use super::order::{Checkpoints, Order, Waited, Wanted};
 use super::plan::name_of;
 use super::wrong;
 use crate::changed;
@@ -50,6 +50,8 @@ pub struct Run<'a> {
     pub ordered: &'a [String],
     /// Functions, collations and modules of the application.
     pub foreign: &'a [String],
+    /// SQLite's version at capture, where it was another one.
+    pub other_version: Option<&'a str>,
     pub timing: Timing,
     pub start_ns: u64,
 }
@@ -313,6 +315,9 @@ impl State<'_> {
             Task::Script { sql } | Task::Checkpoint { sql } => {
                 format!("`{}`", abridged(calls.batch.text(*sql)))
             }
+            Task::Refuse { handle } => {
+                format!("refused `{}`", abridged(&self.sql(call.connection, *handle)))
+            }
             Task::Bind { handle, .. } | Task::ClearBindings { handle } => {
                 format!("bind `{}`", abridged(&self.sql(call.connection, *handle)))
             }
@@ -522,13 +527,29 @@ impl State<'_> {
                 Ok(())
             }
             Task::Rollback => Ok(calls.roll_back()?),
+            Task::Refuse { handle } => match calls.step_refused(*handle).code {
+                code if code & 0xff == BUSY => Ok(()),
+                code => Err(wrong(format!(
+                    "{NOT_AGAIN} in this cell: `{}` was refused a lock and not reset before other calls of its connection; until it was, SQLite left open what they changed, and here nothing refuses it (result {code})",
+                    abridged(&calls.sql(*handle))
+                ))),
+            },
             Task::Step { handle, begins, is_counted, expected, .. } => {
                 // Only where threads could wait for each other.
                 let is_impatient = batch.places[at].is_checkpoint && self.run.order.is_some();
                 if is_impatient {
                     calls.wait_for_locks(false);
                 }
-                let stepped = calls.step(*handle, expected.rows, expected.code != ROW);
+                let mut stepped;
+                loop {
+                    let checkpoints = self.run.order.map(|order| order.checkpoints(is_impatient));
+                    stepped = calls.step(*handle, expected.rows, expected.code != ROW);
+                    let is_refused = stepped.code & 0xff == BUSY && stepped.rows == 0;
+                    // A checkpoint is no part of the order, and some hold the lock to write for a moment.
+                    if !is_refused || is_impatient || !checkpoints.is_some_and(Checkpoints::met_one) {
+                        break;
+                    }
+                }
                 if is_impatient {
                     calls.wait_for_locks(true);
                 }
@@ -582,7 +603,9 @@ impl State<'_> {
             }
         };
         set(connection, false);
+        let checkpoints = self.run.order.map(|order| order.checkpoints(true));
         let done = connection.execute_script(sql);
+        drop(checkpoints);
         set(connection, true);
         match done {
             Err(error) if matches!(error.code & 0xff, BUSY | LOCKED) => Ok(()),
@@ -628,8 +651,13 @@ impl State<'_> {
         if Verb::of(sql) == Verb::Pragma {
             return Ok(());
         }
+        let version = self.run.other_version.map_or(String::new(), |version| {
+            format!(
+                "; it was captured with SQLite {version}, and what a statement reads that is open while its own connection changes the table depends on the version: try setting `library`"
+            )
+        });
         Err(wrong(format!(
-            "`{}` returned {} rows and changed {}; captured were {} and {}",
+            "`{}` returned {} rows and changed {}; captured were {} and {}{version}",
             abridged(sql),
             stepped.rows,
             stepped.changes,

@@ -45,9 +45,12 @@ pub struct Ties {
     pub gives: Vec<u32>,
     /// It reads what a call before it has taken the snapshot of, which is to be let go afterwards.
     pub is_held: bool,
-    /// It took the lock to write, gave it back, and read only: the schema had changed, and what it
-    /// wanted to do was done (`CREATE … IF NOT EXISTS`).
-    pub only_tried_to_write: bool,
+    /// It began to read, and had no lock to write at its end.
+    pub only_reads: bool,
+    /// The databases that it began to read then, but for those whose snapshot is taken before.
+    pub looks_at: Vec<u32>,
+    /// It wrote, and that has ended.
+    pub ended_a_write: bool,
 }
 
 /// A snapshot that is to be taken before its call.
@@ -236,8 +239,6 @@ struct Summary {
     /// A write of a call before has ended.
     outer_write: Option<(bool, u64)>,
     excludes: bool,
-    /// An attempt before the last one had the lock to write.
-    tried_to_write: bool,
 }
 
 /// A commit's number cannot be so far ahead of the commits that were met.
@@ -353,6 +354,7 @@ impl Locks {
                 list.into_iter().partition(|one| one.is_left || one.lock.at_ns >= start_ns);
             if !others.is_empty() {
                 let mut left = self.locks(connection, &others, false, &mut ties);
+                (ties.only_reads, ties.looks_at, ties.ended_a_write) = Default::default();
                 left.extend(own);
                 own = left;
             }
@@ -410,16 +412,25 @@ impl Locks {
         let mut places: Vec<usize> = list.iter().map(|one| one.place).collect();
         places.sort_unstable();
         places.dedup();
-        let mut left = Vec::new();
+        let (mut left, mut writes) = (Vec::new(), false);
         for place in places {
             let of_place = || list.iter().filter(|one| one.place == place);
             let summary = Summary::of(of_place());
+            writes |= !summary.writes.is_empty();
+            ties.ended_a_write |= summary.writes.iter().any(|(_, end)| end.is_some());
+            if let Some(read) = &summary.read {
+                ties.only_reads = true;
+                if !read.is_held {
+                    ties.looks_at.push(read.lock.database);
+                }
+            }
             if is_again {
                 self.again(connection, place, &summary, ties);
             } else {
                 self.not_again(connection, place, &summary, of_place(), &mut left);
             }
         }
+        ties.only_reads &= !writes;
         left.sort_unstable_by_key(|one| one.number);
         left
     }
@@ -528,7 +539,6 @@ impl Locks {
         let known = &self.past.databases[place];
         let was_again = was_open.is_some_and(|it| it.is_again);
         let mut begins_here = 0;
-        ties.only_tried_to_write |= summary.tried_to_write && summary.writes.is_empty();
         if let Some(read) = &summary.read {
             if read.is_held {
                 ties.is_held = true;
@@ -611,9 +621,7 @@ impl Summary {
 
     /// The call begins anew: a write that ended without a commit was an attempt.
     fn drop_attempts(&mut self) {
-        let before = self.writes.len();
         self.writes.retain(|(_, end)| !matches!(end, Some((false, _))));
-        self.tried_to_write |= self.writes.len() < before;
         self.excludes &= self.writes.iter().any(|(_, end)| end.is_none());
     }
 
@@ -751,6 +759,24 @@ mod tests {
         assert_eq!(writer.needs, [need(Counts::Begun, 0)], "nobody else had begun in earnest");
         assert_eq!(other.needs, [need(Counts::Commits, 1)]);
         assert_eq!(other.gives, gives(&[Counts::Begun, Counts::Ended]));
+    }
+
+    /// Of several databases each schema decides what a statement has to do.
+    #[test]
+    fn a_call_that_only_reads_tells_all_databases_that_it_read() {
+        let tell = |changes: &[(u32, LockChange)]| {
+            let mut locks = Locks::first();
+            for (database, change) in changes {
+                let (database, change) = (*database, *change);
+                locks.add(Lock { thread: 0, connection: 0, database, at_ns: 1, change, commits: 0 });
+            }
+            let Ties { only_reads, looks_at, .. } = locks.call(0, 0, true);
+            (only_reads, looks_at)
+        };
+        let reads = [(0, Read), (1, Read), (0, ReadEnd), (1, ReadEnd)];
+        assert_eq!(tell(&reads), (true, vec![0, 1]));
+        assert!(!tell(&[(0, Read), (1, Read), (1, Write)]).0);
+        assert!(!tell(&[]).0);
     }
 
     #[test]

@@ -30,6 +30,8 @@
 mod changes;
 mod feed;
 mod lane;
+#[cfg(test)]
+mod lock_tests;
 mod locks;
 mod made;
 mod order;
@@ -212,6 +214,7 @@ impl Trace {
         let file = plan.file.clone();
         let shared: Vec<lane::Slot> = (0..plan.shared).map(|_| lane::Slot::default()).collect();
         let ordered = std::mem::take(&mut plan.ordered);
+        let other_version = plan.other_version.take();
         let is_unordered = lanes.len() > 1 && !plan.has_times;
         // What opening takes of locks and of time is the replay's.
         let mut opened = HashMap::new();
@@ -257,6 +260,7 @@ impl Trace {
                 with: &with,
                 ordered: &ordered,
                 foreign: &foreign,
+                other_version: other_version.as_deref(),
                 timing,
                 start_ns: crate::clock::now_ns(),
             };

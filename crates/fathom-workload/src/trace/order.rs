@@ -29,6 +29,40 @@ pub struct Order {
     /// Calls that did not wait for all that had returned before them, because nothing would have
     /// gone on.
     gave_way: AtomicU64,
+    /// Checkpoints that are being made, and those that were.
+    checkpoints: AtomicU64,
+    checkpointed: AtomicU64,
+}
+
+/// A call, and the checkpoints that are made beside it.
+pub struct Checkpoints<'a> {
+    order: &'a Order,
+    /// It makes one itself.
+    is_one: bool,
+    /// Those that were made when it began.
+    before: u64,
+}
+
+impl Checkpoints<'_> {
+    /// Whether another call made one meanwhile; waits until it has.
+    pub fn met_one(self) -> bool {
+        let made = || self.order.checkpointed.load(Ordering::Acquire);
+        let being_made = || self.order.checkpoints.load(Ordering::Acquire) > u64::from(self.is_one);
+        let is_being_made = being_made();
+        while being_made() && made() == self.before && !self.order.is_stopped() {
+            std::thread::yield_now();
+        }
+        is_being_made || made() != self.before
+    }
+}
+
+impl Drop for Checkpoints<'_> {
+    fn drop(&mut self) {
+        if self.is_one {
+            self.order.checkpointed.fetch_add(1, Ordering::AcqRel);
+            self.order.checkpoints.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
 }
 
 /// A lane. The line of a processor's cache, so that lanes do not disturb each other.
@@ -121,6 +155,8 @@ impl Order {
             waiting: Arc::default(),
             steps: AtomicU64::new(0),
             gave_way: AtomicU64::new(0),
+            checkpoints: AtomicU64::new(0),
+            checkpointed: AtomicU64::new(0),
         }
     }
 
@@ -284,6 +320,12 @@ impl Order {
         *self.lanes[lane].path.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A call begins, which makes a checkpoint or not.
+    pub fn checkpoints(&self, is_one: bool) -> Checkpoints<'_> {
+        self.checkpoints.fetch_add(u64::from(is_one), Ordering::AcqRel);
+        Checkpoints { order: self, is_one, before: self.checkpointed.load(Ordering::Acquire) }
+    }
+
     /// All calls of the lane below this number are done.
     pub fn arrive(&self, lane: usize, number: u64) {
         self.lanes[lane].done_below.store(number, Ordering::Release);
@@ -341,6 +383,20 @@ mod tests {
         order.stop();
         let feed = Feed::new(2, 1 << 20);
         assert_eq!(order.wait(0, after(5), &feed, String::new), Waited::Stopped);
+    }
+
+    /// A call beside which no checkpoint was made was refused its lock for another reason.
+    #[test]
+    fn a_call_knows_of_the_checkpoints_that_others_made_meanwhile() {
+        let order = Order::new(2, 0);
+        assert!(!order.checkpoints(false).met_one());
+        let (call, checkpoint) = (order.checkpoints(false), order.checkpoints(true));
+        drop(checkpoint);
+        assert!(call.met_one());
+        assert!(!order.checkpoints(false).met_one());
+        let (checkpoint, other) = (order.checkpoints(true), order.checkpoints(true));
+        drop(other);
+        assert!(checkpoint.met_one());
     }
 
     /// Two lanes that wait for each other: one only for what had returned, which gives way; and

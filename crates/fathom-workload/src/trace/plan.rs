@@ -33,6 +33,8 @@ pub struct Plan {
     pub ordered: Vec<String>,
     /// Whether the trace tells when its calls began.
     pub has_times: bool,
+    /// SQLite's version at capture, where it was another one than the engine's.
+    pub other_version: Option<String>,
     /// Connections that are opened before the timed window, with their databases.
     pub before: Vec<(u32, u32)>,
     /// Connections that are opened together with one.
@@ -77,6 +79,7 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
     let mut lost = 0;
     let mut threads = Threads::default();
     let mut openings = Openings::default();
+    let mut versions = Vec::new();
     for record in Reader::open(file)? {
         match record? {
             Record::Database(database) => {
@@ -89,7 +92,12 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
             }
             Record::Content(content) => restore.content(&content)?,
             Record::Statement(statement) => translator.statement(statement),
-            Record::Process(process) => translator.process(&process),
+            Record::Process(process) => {
+                translator.process(&process);
+                if !process.sqlite.is_empty() && !versions.contains(&process.sqlite) {
+                    versions.push(process.sqlite);
+                }
+            }
             Record::Thread(thread) => translator.thread(&thread),
             Record::Lock(lock) => drop(translator.lock(lock)),
             Record::Exit(exit) => translator.exit(&exit),
@@ -107,7 +115,9 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
             threads.add(&made);
         }
     }
-    if let Some(problem) = unresolved(file, &translator.stuck)? {
+    if !translator.has_locks()
+        && let Some(problem) = unresolved(file, &translator.stuck)?
+    {
         translator.refused.get_or_insert(problem);
     }
     if let Some(problem) = translator.refused.take() {
@@ -167,6 +177,7 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
         counters,
         ordered,
         has_times,
+        other_version: versions.into_iter().find(|it| *it != engine.info().version),
         before,
         with,
         reading,
@@ -176,8 +187,8 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
     })
 }
 
-/// Why a trace cannot be done again in which a statement that writes was refused a lock and stayed
-/// active over others that changed something.
+/// Why a trace without locks cannot be done again in which a statement that writes was refused a
+/// lock and stayed active over others that changed something.
 fn unresolved(file: &Path, stuck: &[Stuck]) -> Result<Option<String>, TraceError> {
     if stuck.is_empty() {
         return Ok(None);
@@ -209,7 +220,8 @@ struct Openings {
     /// Later ones, by the first of them.
     with: HashMap<u32, Vec<(u32, u32)>>,
     databases: HashMap<u32, Opened>,
-    database_of: HashMap<u32, u32>,
+    /// Of each connection that is open, what it has open.
+    databases_of: HashMap<u32, Vec<u32>>,
 }
 
 /// A database that is open, or was.
@@ -234,7 +246,7 @@ impl Openings {
                 }
                 known.open += 1;
                 known.count += 1;
-                self.database_of.insert(made.connection, database);
+                self.databases_of.insert(made.connection, vec![database]);
                 if known.count > OPENED_MAX {
                     return;
                 }
@@ -244,9 +256,13 @@ impl Openings {
                     Some(first) => self.with.entry(first).or_default().push((made.connection, database)),
                 }
             }
+            What::Attach { database, .. } => {
+                self.databases.entry(database).or_default().open += 1;
+                self.databases_of.entry(made.connection).or_default().push(database);
+            }
             What::Close => {
-                let database = self.database_of.remove(&made.connection);
-                if let Some(known) = database.and_then(|it| self.databases.get_mut(&it)) {
+                for database in self.databases_of.remove(&made.connection).unwrap_or_default() {
+                    let Some(known) = self.databases.get_mut(&database) else { continue };
                     known.open = known.open.saturating_sub(1);
                     known.was_closed |= known.open == 0;
                 }
@@ -324,5 +340,34 @@ impl Threads {
             shared += u32::from(is_shared);
         }
         (homes, shared)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::locks::Ties;
+
+    fn made(connection: u32, what: What) -> Made {
+        Made { number: 0, after: 0, ties: Ties::default(), start_ns: 0, thread: 0, connection, what }
+    }
+
+    /// A database that is attached elsewhere is open: whoever opens it within the window can find it locked by one that waits
+    /// for just that. (It was taken for closed.)
+    #[test]
+    fn what_is_attached_is_not_closed_by_the_last_connection_to_it() {
+        let all = |is_attached: bool| {
+            let mut openings = Openings::default();
+            openings.add(&made(0, What::Open(0)));
+            openings.add(&made(1, What::Open(1)));
+            if is_attached {
+                openings.add(&made(0, What::Attach { database: 1, schema: "other".into() }));
+            }
+            openings.add(&made(1, What::Close));
+            openings.add(&made(2, What::Open(1)));
+            openings.before
+        };
+        assert_eq!(all(true), [(0, 0), (1, 1), (2, 1)]);
+        assert_eq!(all(false), [(0, 0), (1, 1)], "the last one that closes it makes a checkpoint");
     }
 }

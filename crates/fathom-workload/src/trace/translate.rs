@@ -81,6 +81,10 @@ pub enum What {
     Release,
     /// What an interrupted statement did to its transaction.
     Rollback,
+    /// A step that is refused a lock, after which the statement stays active.
+    Refuse {
+        handle: u32,
+    },
     Reset {
         handle: u32,
     },
@@ -116,7 +120,8 @@ impl What {
 }
 
 /// A statement that got SQLITE_BUSY and was not reset is still active. If it is one that writes, SQLite commits nothing of other statements of its
-/// connection by itself until it is reset, so what they change belongs to whatever comes then.
+/// connection by itself until it is reset, and then rolls back what they changed. So it is refused again ([`What::Refuse`]). Where a trace tells no
+/// locks, it is not known whether it was refused when it began or when it had ended, after which it is active no longer.
 #[derive(Clone, Copy, Debug)]
 pub struct Stuck {
     /// The statement that was refused.
@@ -126,6 +131,15 @@ pub struct Stuck {
     pub number: u64,
 }
 
+/// A statement that was refused and is not reset.
+#[derive(Clone, Copy, Debug)]
+struct Refused {
+    handle: u32,
+    statement: u32,
+    /// The number of its step.
+    step: u64,
+}
+
 /// Such statements that are kept for a message.
 const STUCK_MAX: usize = 100;
 
@@ -133,8 +147,9 @@ const STUCK_MAX: usize = 100;
 pub enum Reading {
     /// The first: counts preparations, and keeps no texts.
     First(Prepared),
-    /// The second: forgets a text after its only preparation, and knows whether the trace tells times and locks.
-    Second { prepared: Prepared, has_times: bool, past: Past },
+    /// The second: forgets a text after its only preparation, and knows whether the trace tells times and locks, and which steps (by their numbers) are
+    /// refused again.
+    Second { prepared: Prepared, has_times: bool, past: Past, refused: HashSet<u64> },
 }
 
 impl Reading {
@@ -164,6 +179,8 @@ pub struct Translator<'a> {
     attaches: HashSet<u32>,
     /// Statements that make a checkpoint.
     checkpoints: HashSet<u32>,
+    /// Statements that begin a transaction.
+    begins: HashSet<u32>,
     connections: HashMap<u32, Connection>,
     /// Connections to databases in memory, as long as they are open.
     left_out: HashSet<u32>,
@@ -177,6 +194,10 @@ pub struct Translator<'a> {
     /// Made with the present record, after what it gave.
     more: VecDeque<Made>,
     calls: u64,
+    /// Steps so far, done again or not.
+    steps: u64,
+    /// Those of statements that were refused a lock and not reset before another one's of their connection.
+    refused_steps: HashSet<u64>,
     order: Returns,
     /// What is not done again, and how often.
     pub skipped: HashMap<&'static str, u64>,
@@ -193,7 +214,18 @@ pub struct Translator<'a> {
 #[derive(Clone)]
 struct Text {
     sql: Arc<str>,
-    writes: bool,
+    verb: Verb,
+}
+
+impl Text {
+    fn writes(&self) -> bool {
+        self.verb != Verb::Select
+    }
+}
+
+/// Whether SQLite commits nothing by itself while such a statement is active, which was refused the lock to write.
+fn is_a_writer(verb: Verb) -> bool {
+    matches!(verb, Verb::Insert | Verb::Update | Verb::Delete | Verb::Begin | Verb::Schema)
 }
 
 /// Whether a statement creates or drops something.
@@ -207,8 +239,8 @@ struct Connection {
     /// The thread that used it last.
     thread: u32,
     in_transaction: bool,
-    /// Handles that were refused a lock and are not reset, with their statements.
-    refused: Vec<(u32, u32)>,
+    /// Handles that were refused a lock and are not reset.
+    refused: Vec<Refused>,
     /// Schema names of the databases: main and what is attached.
     schemas: Vec<(u32, String)>,
     /// By the trace's number.
@@ -224,6 +256,8 @@ struct Connection {
 struct Handle {
     number: Option<u32>,
     writes: bool,
+    /// See [`is_a_writer`].
+    is_a_writer: bool,
     attaches: bool,
     brings_tokenizer: bool,
     is_checkpoint: bool,
@@ -233,7 +267,7 @@ struct Handle {
 }
 
 impl Connection {
-    fn add(&mut self, handle: u32, is_skipped: bool, writes: bool) -> Option<u32> {
+    fn add(&mut self, handle: u32, is_skipped: bool, text: &Text) -> Option<u32> {
         // A number that the trace uses again without finalising it (an error came between) stays the same here.
         let known = self.handles.get(&handle).and_then(|it| it.number);
         let number = (!is_skipped).then(|| {
@@ -247,7 +281,8 @@ impl Connection {
         }
         let entry = Handle {
             number,
-            writes,
+            writes: text.writes(),
+            is_a_writer: is_a_writer(text.verb),
             attaches: false,
             brings_tokenizer: false,
             is_checkpoint: false,
@@ -282,6 +317,7 @@ impl<'a> Translator<'a> {
             tokenizers: HashSet::new(),
             attaches: HashSet::new(),
             checkpoints: HashSet::new(),
+            begins: HashSet::new(),
             refused: None,
             stuck: Vec::new(),
             connections: HashMap::new(),
@@ -293,6 +329,8 @@ impl<'a> Translator<'a> {
             locks,
             more: VecDeque::new(),
             calls: 0,
+            steps: 0,
+            refused_steps: HashSet::new(),
             order: Returns::default(),
             skipped: HashMap::new(),
             foreign: Vec::new(),
@@ -303,10 +341,10 @@ impl<'a> Translator<'a> {
     /// What the second reading needs of the first.
     pub fn into_second(self) -> Reading {
         let has_times = self.has_times;
-        let past = self.locks.into_past();
+        let (past, refused) = (self.locks.into_past(), self.refused_steps);
         match self.reading {
             Reading::First(prepared) | Reading::Second { prepared, .. } => {
-                Reading::Second { prepared, has_times, past }
+                Reading::Second { prepared, has_times, past, refused }
             }
         }
     }
@@ -394,6 +432,11 @@ impl<'a> Translator<'a> {
         Made { number, after, ties, start_ns, thread, connection, what }
     }
 
+    /// Whether the trace tells locks; known after the first reading.
+    pub fn has_locks(&self) -> bool {
+        self.locks.has_locks()
+    }
+
     /// Calls so far.
     pub fn calls(&self) -> u64 {
         self.calls
@@ -433,10 +476,14 @@ impl<'a> Translator<'a> {
         if brings_tokenizer(&sql) {
             self.tokenizers.insert(id);
         }
+        let verb = Verb::of(&sql);
+        if verb == Verb::Begin {
+            self.begins.insert(id);
+        }
         if let Reading::Second { prepared, .. } = &self.reading
             && prepared.has(id)
         {
-            self.statements.insert(id, Text { writes: Verb::of(&sql) != Verb::Select, sql: sql.into() });
+            self.statements.insert(id, Text { verb, sql: sql.into() });
         }
     }
 
@@ -486,26 +533,36 @@ impl<'a> Translator<'a> {
             (true, _) => self.locks.close(connection),
             // A checkpoint takes locks and changes nothing that is read; of several databases it takes them one after the other, while
             // others go on between. So it has no place in their order.
-            (_, true) => self.locks.call(connection, start_ns, what.is_some() && !is_checkpoint),
+            (_, true) => {
+                let is_again = what.is_some() && !is_checkpoint && !matches!(what, Some(What::Refuse { .. }));
+                self.locks.call(connection, start_ns, is_again)
+            }
             _ => Ties::default(),
         };
+        if ties.ended_a_write
+            && let Some(it) = self.connections.get_mut(&connection)
+        {
+            // It was refused when it wanted to commit: that has ended it. BEGIN EXCLUSIVE was refused its last lock.
+            let begins = &self.begins;
+            it.refused.retain(|one| one.step != self.steps || begins.contains(&one.statement));
+        }
         let what = what?;
         if is_checkpoint {
             self.locks.checkpoint(&mut ties);
         }
-        let again = self.compiled_again(thread, connection, start_ns, &what, &mut ties);
+        let mut before = self.compiled_again(thread, connection, start_ns, &what, &mut ties);
         let is_held = ties.is_held;
         let return_ns = start_ns.saturating_add(duration_ns);
         let mut made = self.make(thread, connection, start_ns, return_ns, writes, what, ties);
         if held_before {
             made.after = 0;
         }
-        if let Some(mut compiled) = again {
-            // It comes first, and waits for both.
-            compiled.after = made.after;
-            made.after = 0;
-            std::mem::swap(&mut compiled, &mut made);
-            self.more.push_front(compiled);
+        if let Some(first) = before.first_mut() {
+            // It waits for all.
+            first.after = std::mem::take(&mut made.after);
+            before.push(made);
+            made = before.remove(0);
+            self.more.extend(before);
         }
         if is_held {
             let release = What::Release;
@@ -515,9 +572,9 @@ impl<'a> Translator<'a> {
         Some(made)
     }
 
-    /// A statement that changes the schema, was compiled before others changed it, and then had
-    /// nothing to do. Compiled before them it asks for the lock to write, which another one may hold
-    /// now; so it is compiled again when what it saw is there.
+    /// A statement that changes the schema and had nothing to do (`CREATE … IF NOT EXISTS`). Compiled
+    /// when the connection knew an older schema, it asks for the lock to write, which another one
+    /// may hold now; so the schema is looked at when what it saw is there, and it is compiled again.
     fn compiled_again(
         &mut self,
         thread: u32,
@@ -525,18 +582,25 @@ impl<'a> Translator<'a> {
         start_ns: u64,
         what: &What,
         ties: &mut Ties,
-    ) -> Option<Made> {
-        let What::Step { step, .. } = what else { return None };
-        if !ties.only_tried_to_write || !step.begins {
-            return None;
+    ) -> Vec<Made> {
+        let What::Step { step, .. } = what else { return Vec::new() };
+        let known = self.connections.get(&connection).filter(|_| ties.only_reads && step.begins);
+        let Some(known) = known else { return Vec::new() };
+        let mut ours = known.handles.values().filter(|it| it.number == Some(step.handle));
+        let Some(sql) = ours.find_map(|it| it.schema_sql.clone()) else { return Vec::new() };
+        let schema = |looked: &u32| known.schemas.iter().find(|(database, _)| database == looked);
+        let schemas = ties.looks_at.iter().filter_map(schema);
+        let mut all: Vec<What> = schemas.map(|(_, name)| What::Hold { schema: name.clone() }).collect();
+        if !all.is_empty() && !ties.is_held {
+            all.push(What::Release);
         }
-        let handles = &self.connections.get(&connection)?.handles;
-        let mut ours = handles.values().filter(|it| it.number == Some(step.handle));
-        let sql = ours.find_map(|it| it.schema_sql.clone())?;
-        let needs = std::mem::take(&mut ties.needs);
-        let what = What::Prepare { handle: step.handle, sql, outcome: Outcome::of(0) };
-        let ties = Ties { needs, ..Ties::default() };
-        Some(self.make(thread, connection, start_ns, start_ns, false, what, ties))
+        all.push(What::Prepare { handle: step.handle, sql, outcome: Outcome::of(0) });
+        let mut needs = std::mem::take(&mut ties.needs);
+        let mut made = |what| {
+            let ties = Ties { needs: std::mem::take(&mut needs), ..Ties::default() };
+            self.make(thread, connection, start_ns, start_ns, false, what, ties)
+        };
+        all.into_iter().map(&mut made).collect()
     }
 
     fn writes(&self, connection: u32, handle: u32) -> bool {
@@ -557,7 +621,7 @@ impl<'a> Translator<'a> {
         match &mut self.reading {
             Reading::First(prepared) => {
                 prepared.add(statement);
-                Some(Text { sql: Arc::default(), writes: false })
+                Some(Text { sql: Arc::default(), verb: Verb::Select })
             }
             Reading::Second { prepared, .. } if prepared.is_repeated(statement) => {
                 self.statements.get(&statement).cloned()
@@ -587,7 +651,7 @@ impl<'a> Translator<'a> {
                 let is_skipped = is_the_cells || by_chance || attaches || brings_tokenizer;
                 let is_checkpoint = self.checkpoints.contains(&statement);
                 let entry = self.connections.get_mut(&connection)?;
-                let number = entry.add(handle, is_skipped, text.writes);
+                let number = entry.add(handle, is_skipped, &text);
                 if let Some(handle) = entry.handles.get_mut(&handle) {
                     (handle.attaches, handle.brings_tokenizer) = (attaches, brings_tokenizer);
                     handle.is_checkpoint = is_checkpoint;
@@ -610,12 +674,12 @@ impl<'a> Translator<'a> {
                 self.number(connection, handle).map(|handle| What::ClearBindings { handle })
             }
             Action::Reset { handle } => {
-                self.connections.get_mut(&connection)?.refused.retain(|(it, _)| *it != handle);
+                self.connections.get_mut(&connection)?.refused.retain(|it| it.handle != handle);
                 self.number(connection, handle).map(|handle| What::Reset { handle })
             }
             Action::Finalize { handle } => {
                 let entry = self.connections.get_mut(&connection)?;
-                entry.refused.retain(|(it, _)| *it != handle);
+                entry.refused.retain(|it| it.handle != handle);
                 let number = entry.handles.remove(&handle)?.number?;
                 entry.free.push(number);
                 Some(What::Finalize { handle: number })
@@ -668,18 +732,24 @@ impl<'a> Translator<'a> {
     fn step(&mut self, connection: u32, step: Step) -> Option<What> {
         let entry = self.connections.get_mut(&connection)?;
         let was_in_transaction = std::mem::replace(&mut entry.in_transaction, step.in_transaction);
-        entry.refused.retain(|(it, _)| *it != step.handle);
+        entry.refused.retain(|it| it.handle != step.handle);
+        self.steps += 1;
+        if matches!(self.reading, Reading::First(_)) {
+            self.refused_steps.extend(entry.refused.iter().map(|it| it.step));
+        }
         if step.changes > 0 && !step.in_transaction {
             let (thread, number) = (entry.thread, self.calls);
             let room = STUCK_MAX.saturating_sub(self.stuck.len());
             let refused = entry.refused.iter().take(room);
-            self.stuck.extend(refused.map(|(_, statement)| Stuck { statement: *statement, thread, number }));
+            self.stuck.extend(refused.map(|it| Stuck { statement: it.statement, thread, number }));
         }
         let known = entry.handles.get(&step.handle)?;
         let (handle, attaches, brings_tokenizer) = (known.number, known.attaches, known.brings_tokenizer);
         let is_checkpoint = known.is_checkpoint;
-        if step.outcome.code & 0xff == 5 && step.outcome.is_error() && step.begins {
-            let refused = (step.handle, known.statement);
+        let is_a_writer = known.is_a_writer;
+        let is_refused = step.outcome.code & 0xff == 5 && step.outcome.is_error();
+        if is_refused && step.begins {
+            let refused = Refused { handle: step.handle, statement: known.statement, step: self.steps };
             entry.refused.push(refused);
         }
         if let Some((schema, database)) = self.attaching.remove(&connection) {
@@ -707,6 +777,13 @@ impl<'a> Translator<'a> {
         }
         if step.outcome.is_error() && is_by_chance(step.outcome.code) {
             self.skip("executions that another connection's lock or an interrupt refused");
+            if is_refused
+                && is_a_writer
+                && let Reading::Second { refused, .. } = &self.reading
+                && refused.contains(&self.steps)
+            {
+                return Some(What::Refuse { handle });
+            }
             // An interrupt ends a statement, and the transaction with it where the statement was writing.
             return if was_in_transaction && !step.in_transaction {
                 Some(What::Rollback)

@@ -188,6 +188,15 @@ impl Calls for SqliteConnection {
         stepped
     }
 
+    fn step_refused(&mut self, handle: u32) -> Stepped {
+        let was_off = std::mem::replace(&mut self.busy_waits().is_off, true);
+        let refuses = fathom_probe::RefusesLocks::begin();
+        let stepped = self.step(handle, 0, true);
+        drop(refuses);
+        self.busy_waits().is_off = was_off;
+        stepped
+    }
+
     fn sql(&self, handle: u32) -> String {
         let statement = self.handle_at(handle);
         if statement.is_null() {
