@@ -45,7 +45,7 @@ fn program(place: &Place) -> Option<(PathBuf, PathBuf)> {
     };
     let path = place.path("app");
     let built =
-        Command::new("cc").args(["-O1", "-o"]).arg(&path).arg(source).arg(library).arg("-lpthread").output();
+        Command::new("cc").args(["-O1", "-o"]).arg(&path).arg(source).arg(&library).arg("-lpthread").output();
     let built = built.unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     Some((path, library))

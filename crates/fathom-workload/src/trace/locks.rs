@@ -18,7 +18,8 @@
 //!
 //! A call that has begun to read and returns only after others have committed (a long SELECT on a
 //! write-ahead log) is told apart: its snapshot is taken by a call before it ([`Held`]), so that
-//! the commits need not wait for all of it.
+//! the commits need not wait for all of it. So is that of a call which saw a commit to several
+//! databases in one of them and not yet in another.
 //!
 //! The trace is read twice. The first reading finds which of the locks belong to calls that are
 //! done again (an attempt that ended with SQLITE_BUSY does not), and counts, for each commit, the
@@ -412,6 +413,9 @@ impl Locks {
         let mut places: Vec<usize> = list.iter().map(|one| one.place).collect();
         places.sort_unstable();
         places.dedup();
+        if self.is_first && is_again && places.len() > 1 {
+            self.between(&places, list);
+        }
         let (mut left, mut writes) = (Vec::new(), false);
         for place in places {
             let of_place = || list.iter().filter(|one| one.place == place);
@@ -433,6 +437,24 @@ impl Locks {
         ties.only_reads &= !writes;
         left.sort_unstable_by_key(|one| one.number);
         left
+    }
+
+    /// A commit to several databases is done to one after the other where they have write-ahead logs. A
+    /// call that saw it done to one and not to another one has its snapshot of the latter taken
+    /// before: the commit is one call, which waits for that.
+    fn between(&mut self, places: &[usize], list: &[Pending]) {
+        let reads: Vec<Pending> = places
+            .iter()
+            .filter_map(|place| {
+                let summary = Summary::of(list.iter().filter(|one| one.place == *place));
+                summary.read.filter(|read| summary.writes.is_empty() && !read.is_left)
+            })
+            .collect();
+        let (ahead, others): (Vec<&Pending>, Vec<&Pending>) =
+            reads.iter().partition(|read| read.lock.commits > self.now[read.place].commits);
+        if !ahead.is_empty() {
+            self.past.overtaken.extend(others.iter().map(|read| read.number));
+        }
     }
 
     /// A call that is not done again: what it got and gave back is forgotten.
@@ -759,6 +781,39 @@ mod tests {
         assert_eq!(writer.needs, [need(Counts::Begun, 0)], "nobody else had begun in earnest");
         assert_eq!(other.needs, [need(Counts::Commits, 1)]);
         assert_eq!(other.gives, gives(&[Counts::Begun, Counts::Ended]));
+    }
+
+    /// With write-ahead logs a commit to databases 0 and 1 is done to one after the other. A reader saw
+    /// it in 0 and not in 1: it waits for the commit, which waits for its snapshot of 1.
+    #[test]
+    fn a_reader_between_the_two_halves_of_a_commit_has_one_snapshot_taken_before() {
+        let read = |locks: &mut Locks| {
+            let held = [(0, 1), (1, 0)].map(|(database, commits)| {
+                let lock = Lock { thread: 1, connection: 1, database, at_ns: 1, change: Read, commits };
+                locks.add(lock).map(|held| held.database)
+            });
+            (held, locks.call(1, 0, true))
+        };
+        let commit = |locks: &mut Locks| {
+            for change in [Read, Write, COMMIT, ReadEnd] {
+                for database in 0..2 {
+                    let commits = u64::from(change == COMMIT);
+                    locks.add(Lock { thread: 0, connection: 0, database, at_ns: 2, change, commits });
+                }
+            }
+            locks.call(0, 0, true)
+        };
+        let mut locks = Locks::first();
+        read(&mut locks);
+        commit(&mut locks);
+        let past = locks.into_past();
+        let mut locks = Locks::second(past, true);
+        let (held, ties) = read(&mut locks);
+        assert_eq!(held, [None, Some(1)]);
+        assert!(ties.is_held);
+        assert_eq!(ties.needs, [Tie { counter: counter(0, Counts::Commits), at_least: 1 }]);
+        let begun = Tie { counter: counter(1, Counts::Begun), at_least: 1 };
+        assert!(commit(&mut locks).needs.contains(&begun));
     }
 
     /// Of several databases each schema decides what a statement has to do.
