@@ -13,6 +13,14 @@ pub struct Instruments {
     /// The block trace: every request to the stack's device with its cause; where that cannot be had (no root, a
     /// directory), the pattern of reads and writes within the files.
     pub blocks: bool,
+    /// The recording: what a modelled device served and the threads did, to be replayed on other
+    /// models (`fathom simulate`).
+    #[serde(skip_serializing_if = "is_off")]
+    pub operations: bool,
+}
+
+fn is_off(it: &bool) -> bool {
+    !it
 }
 
 impl Instruments {

@@ -7,6 +7,7 @@ pub mod event;
 pub mod experiment;
 pub mod model_time;
 pub mod plan;
+pub mod recording;
 pub mod rng;
 pub mod schedule;
 pub mod sim;

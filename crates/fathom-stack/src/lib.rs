@@ -65,7 +65,7 @@ pub use mountinfo::Holder;
 pub use noise::{Noise, NoiseMeter, load_warning};
 pub use process::{Rescue, STOOD_STILL};
 pub use spec::{Capability, StackRecord, StackSpec};
-pub use stack::{BlockDevice, Stack, Stacks, trusted_state};
+pub use stack::{BlockDevice, Stack, Stacks, device_model, trusted_state};
 
 /// Whether this process is root and may so mount file systems, have loop devices, and use root's directories: root's user id, and not
 /// that of a user namespace (`unshare -Ur`, a rootless container), which is an ordinary user outside of it.

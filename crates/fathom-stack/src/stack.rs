@@ -15,7 +15,7 @@ use crate::blocks::{BlockTrace, TraceError};
 use crate::claim::{self, Claim, Entry, Patience, device_points, image_name};
 use crate::command::{CommandError, CommandLine, CommandProblem, find_program_in};
 use crate::device::server::{Order, Server};
-use crate::device::{Model, Served, Statistics, own_model, text_of};
+use crate::device::{Model, Served, Statistics, own_model, presets, text_of};
 use crate::distribution::{Distribution, Package};
 use crate::error::StackError;
 use crate::filesystem::{FileSystem, Machine, nameable};
@@ -28,6 +28,7 @@ use crate::loop_device::LoopDevice;
 use crate::mountinfo::{Mount, host_of, is_mounted, mounts};
 use crate::process::Rescue;
 use crate::spec::{StackRecord, StackSpec};
+use crate::suggest::{did_you_mean, nearest};
 use crate::trust;
 
 /// Longest text of a model, bytes; presets have some 2 KiB.
@@ -795,6 +796,21 @@ pub(crate) fn model_text(device: &str) -> Result<(String, String), String> {
     let text = model_file(Path::new(device)).map_err(|problem| format!("{device}: {problem}"))?;
     own_model(device, &text).map_err(|error| error.to_string())?;
     Ok((device.to_owned(), text))
+}
+
+/// The model of a device, as `--device` takes it: a preset's name, or a file's path.
+///
+/// # Errors
+/// In words: what is wrong with the name or the file, and what would be right.
+pub fn device_model(device: &str) -> Result<Model, String> {
+    let (file, text) = model_text(device).map_err(|problem| {
+        if is_model_file(device) {
+            return problem;
+        }
+        let near = did_you_mean(nearest(device, presets().iter().map(|model| model.name.as_str())));
+        format!("{problem}{near}\n`fathom list devices` shows them; or give the path of a model (FILE.toml)")
+    })?;
+    Model::parse(&file, &text).map_err(|error| error.to_string())
 }
 
 /// Whether a stack's `device` is the path of a model, and no preset's name.

@@ -31,7 +31,7 @@ pub(super) const STACK_KEYS: [&str; 11] = [
 ];
 
 /// Keys of `[instruments]`.
-pub(super) const INSTRUMENT_KEYS: [&str; 1] = ["blocks"];
+pub(super) const INSTRUMENT_KEYS: [&str; 2] = ["blocks", "operations"];
 
 /// What the command line asks beyond the file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -608,6 +608,7 @@ fn check_instruments(assembled: &Assembled<'_>) -> Result<Instruments, Problem> 
     for (name, setting) in room(assembled, "instruments") {
         match name {
             "blocks" => instruments.blocks = setting.node.boolean(name)?,
+            "operations" => instruments.operations = setting.node.boolean(name)?,
             _ => {
                 let hint = match nearest(name, INSTRUMENT_KEYS) {
                     Some(near) => format!("did you mean `{near}`?"),

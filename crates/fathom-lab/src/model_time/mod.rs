@@ -41,6 +41,7 @@ use serde::{Deserialize, Serialize};
 
 use interval::{Counted, intersection, length, merged, within, without};
 use served::Operations;
+pub(crate) use timeline::SLACK_NS;
 use timeline::{Class, Lane, State, classes, of_lane};
 
 /// What a phase's model time rests on.

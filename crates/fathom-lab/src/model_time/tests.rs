@@ -65,6 +65,7 @@ fn flush(arrival: u64, asked: u64, given: u64, early: u64) -> Served {
         asked_ns: (arrival + asked) * US,
         given_ns: (arrival + given) * US,
         early_ns: early * US,
+        offset: 0,
     }
 }
 

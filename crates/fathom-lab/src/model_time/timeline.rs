@@ -18,7 +18,7 @@ use super::served::Operations;
 
 /// What a gap may be longer than its CPU time without a reason being looked for, ns: what marks
 /// themselves take.
-const SLACK_NS: u64 = 10_000;
+pub const SLACK_NS: u64 = 10_000;
 
 /// What a thread does at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

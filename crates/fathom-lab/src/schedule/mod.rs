@@ -322,6 +322,9 @@ fn on_stack(
     if is_kept {
         let served = world.served().map_err(WorkError::Failed)?;
         collector.model(&watched, &served);
+        if planned.cell.instruments.operations {
+            collector.recording(&watched, &served);
+        }
     }
     if watch.is_some() {
         collector.trace(world.traced(watched).map_err(WorkError::Failed)?);

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use fathom_stack::StackRecord;
-use fathom_stack::device::{Served, Statistics};
+use fathom_stack::device::{SERVED_MAX, Served, Statistics};
 use fathom_workload::spec::Durability;
 
 use super::{Strain, Watched};
 use crate::event::Event;
 use crate::model_time::phase_models;
 use crate::plan::Turn;
+use crate::recording::Recording;
 use crate::store::{RunRecord, RunRow, RunStatus, TraceRecord};
 
 /// A floor below this (ns) is no device that waits for data to be safe: the fastest durable write of a drive with
@@ -60,6 +61,7 @@ impl Collector {
             warnings: Vec::new(),
             trace: None,
             models: Vec::new(),
+            recording: None,
         };
         Collector { record, started: false, done: false, said: None }
     }
@@ -122,6 +124,19 @@ impl Collector {
     pub fn model(&mut self, watched: &Watched, served: &[Vec<Served>]) {
         let record = &mut self.record;
         record.models = phase_models(&watched.windows, &record.samples, watched.marks.as_ref(), served);
+    }
+
+    /// Keeps what is replayed on other models.
+    pub fn recording(&mut self, watched: &Watched, served: &[Vec<Served>]) {
+        let record = &mut self.record;
+        let recording = Recording::of_run(&watched.windows, &record.samples, watched.marks.as_ref(), served);
+        match recording {
+            Some(recording) => record.recording = Some(recording.encode()),
+            None => record.warnings.push(format!(
+                "no recording: more than {SERVED_MAX} operations came to the device, and so many are not kept. Make the run \
+                 shorter"
+            )),
+        }
     }
 
     pub fn elapsed(&mut self, ns: u64) {

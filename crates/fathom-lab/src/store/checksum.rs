@@ -19,7 +19,7 @@ pub(super) const HEAD: i64 = 0;
 
 /// Tables whose first column is the number of a run, and that column's name; those that a file's
 /// version has.
-const OF_RUNS: [(&str, &str); 10] = [
+const OF_RUNS: [(&str, &str); 11] = [
     ("run", "id"),
     ("phase", "run"),
     ("sample", "run"),
@@ -31,6 +31,8 @@ const OF_RUNS: [(&str, &str); 10] = [
     ("warning", "run"),
     // Since version 7.
     ("phase_model", "run"),
+    // Since version 9.
+    ("recording", "run"),
 ];
 /// Tables that belong to no run.
 const OF_ALL: [&str; 3] = ["experiment", "environment", "cell"];

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::model_time::PhaseModel;
+use crate::recording::Recording;
 use fathom_probe::Split;
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
 use fathom_stack::device::DeviceUse;
 use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Window};
-use rusqlite::{Connection, OpenFlags, Row};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -202,6 +203,29 @@ impl Results {
         read().map_err(|error| StoreError::from_sqlite(&self.path, error))
     }
 
+    /// What a run recorded to be replayed on other models; none where it was not asked to.
+    ///
+    /// # Errors
+    /// A recording that is damaged or of a later Fathom's.
+    pub fn recording(&self, run: i64) -> Result<Option<Recording>, StoreError> {
+        if self.version < RECORDINGS {
+            return Ok(None);
+        }
+        let mut select = self
+            .db
+            .prepare_cached("SELECT data FROM recording WHERE run = ?")
+            .map_err(|error| StoreError::from_sqlite(&self.path, error))?;
+        let data: Option<Vec<u8>> = select
+            .query_row([run], |row| row.get(0))
+            .optional()
+            .map_err(|error| StoreError::from_sqlite(&self.path, error))?;
+        let recording = data.map(|data| Recording::decode(&data)).transpose();
+        recording.map_err(|error| StoreError::Corrupt {
+            path: self.path.clone(),
+            detail: format!("run {run}: {error}"),
+        })
+    }
+
     /// The number of samples in the file.
     ///
     /// # Errors
@@ -242,6 +266,9 @@ impl Results {
 /// The first version with phases by the model.
 const MODELS: i64 = 7;
 
+/// The first version with recordings.
+const RECORDINGS: i64 = 9;
+
 /// The first version with checksums.
 const CHECKSUMS: i64 = 6;
 
@@ -261,6 +288,14 @@ fn check_sums(path: &Path, db: &Connection, version: i64) -> Result<(), StoreErr
                 format!("it has checksums, and files of its version {version} have none")
             }
             (_, false) => "its checksums are gone".to_owned(),
+        };
+        return Err(StoreError::Corrupt { path: path.to_path_buf(), detail });
+    }
+    let has_recordings = checksum::has(db, "recording").map_err(fail)?;
+    if has_recordings != (version >= RECORDINGS) {
+        let detail = match has_recordings {
+            true => format!("it has recordings, and files of its version {version} have none"),
+            false => "its recordings are gone".to_owned(),
         };
         return Err(StoreError::Corrupt { path: path.to_path_buf(), detail });
     }

@@ -168,6 +168,8 @@ pub struct RunRecord {
     pub trace: Option<TraceRecord>,
     /// The phases by the model, where a device was modelled.
     pub models: Vec<PhaseModel>,
+    /// What is replayed on other models ([`Recording::encode`](crate::recording::Recording::encode)).
+    pub recording: Option<Vec<u8>>,
 }
 
 /// A phase of a run by the model of its device.

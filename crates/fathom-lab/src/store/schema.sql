@@ -1,4 +1,4 @@
--- results.db: everything one `fathom run` measured, raw. Version 7 (PRAGMA user_version = 7), journal_mode = WAL,
+-- results.db: everything one `fathom run` measured, raw. Version 9 (PRAGMA user_version = 9), journal_mode = WAL,
 -- PRAGMA application_id = 0x4641544D ('FATM').
 -- Times are nanoseconds unless the name says otherwise; moments are milliseconds since 1970 UTC.
 
@@ -147,6 +147,11 @@ CREATE VIEW block AS SELECT
   (SELECT phase FROM phase_window WHERE phase_window.run = block_request.run AND number = "window") AS phase,
   submit_ns, issue_ns, complete_ns, complete_ns - submit_ns AS latency_ns, offset, bytes
 FROM block_request;
+
+CREATE TABLE recording (                -- what a run's device served and its threads did, with `[instruments] operations = true`
+  run INTEGER PRIMARY KEY REFERENCES run(id),  -- (version 9); what `fathom simulate` replays
+  data BLOB NOT NULL                    -- see recording/codec.rs
+);
 
 CREATE TABLE verified (run INTEGER NOT NULL REFERENCES run(id), text TEXT NOT NULL);
 

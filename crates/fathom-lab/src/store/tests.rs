@@ -15,6 +15,7 @@ use fathom_workload::spec::{Durability, EngineSpec, WorkloadSpec};
 use super::*;
 use crate::cell::Cell;
 use crate::model_time::{Basis, PhaseModel};
+use crate::recording::Recording;
 
 fn experiment() -> ExperimentRow {
     ExperimentRow {
@@ -195,6 +196,7 @@ fn record(cell: i64, block: u32, status: RunStatus) -> RunRecord {
             busy_model_ns: 560,
             busy_measured_ns: 800,
         }],
+        recording: (status == RunStatus::Done).then(|| Recording::default().encode()),
     }
 }
 
@@ -234,6 +236,8 @@ fn what_is_written_is_read() {
     assert_eq!(results.phases[0].summary, wrote.phases[0]);
     assert_eq!((results.models[0].run, &results.models[0].model), (1, &wrote.models[0]));
     assert_eq!(results.io[0].row, wrote.io[0]);
+    assert_eq!(results.recording(1).unwrap(), Some(Recording::default()));
+    assert_eq!(results.recording(2).unwrap(), None, "a failed run keeps none");
     assert_eq!(results.samples(1, "insert").unwrap(), wrote.samples);
     assert_eq!(results.sample_count().unwrap(), 6);
     let wrote_trace = wrote.trace.unwrap();
@@ -354,7 +358,9 @@ fn results_of_an_earlier_version_are_read_but_not_gone_on_with() {
     drop(filled(&place));
     rusqlite::Connection::open(&place.file)
         .unwrap()
-        .execute_batch("DROP TABLE checksum; DROP TABLE phase_model; PRAGMA user_version = 1")
+        .execute_batch(
+            "DROP TABLE checksum; DROP TABLE phase_model; DROP TABLE recording; PRAGMA user_version = 1",
+        )
         .unwrap();
     let results = Results::load(&place.file).unwrap();
     assert_eq!(results.runs.len(), 2);
@@ -367,12 +373,12 @@ fn a_newer_version_is_refused() {
     let place = place();
     drop(filled(&place));
     let db = rusqlite::Connection::open(&place.file).unwrap();
-    db.execute_batch("PRAGMA user_version = 8; PRAGMA journal_mode = DELETE").unwrap();
+    db.execute_batch("PRAGMA user_version = 10; PRAGMA journal_mode = DELETE").unwrap();
     drop(db);
     let error = refusal(&std::fs::read(&place.file).unwrap());
     assert_eq!(
         error,
-        "R: results of format version 8; this Fathom reads up to version 7. Use the Fathom that wrote it, or a newer one"
+        "R: results of format version 10; this Fathom reads up to version 9. Use the Fathom that wrote it, or a newer one"
     );
 }
 
@@ -505,6 +511,9 @@ fn a_row_that_is_not_as_it_was_written_is_told_with_its_run() {
         ("PRAGMA user_version = 5", "it has checksums"),
         ("UPDATE phase_model SET model_ns = model_ns - 1 WHERE run = 1", "run 1 "),
         ("PRAGMA user_version = 6", "it has phases by the model"),
+        ("UPDATE recording SET data = x'01' || substr(data, 2) || x'00' WHERE run = 1", "run 1 "),
+        ("PRAGMA user_version = 8", "it has recordings"),
+        ("DROP TABLE recording", "its recordings are gone"),
         ("DROP TABLE checksum", "its checksums are gone"),
     ] {
         let place = place();
@@ -522,7 +531,10 @@ fn an_earlier_file_without_checksums_says_so_and_a_vacuumed_one_is_as_good() {
     let db = rusqlite::Connection::open(&place.file).unwrap();
     db.execute_batch("VACUUM").unwrap();
     assert_eq!(Results::load(&place.file).unwrap().runs.len(), 2);
-    db.execute_batch("DROP TABLE checksum; DROP TABLE phase_model; PRAGMA user_version = 5").unwrap();
+    db.execute_batch(
+        "DROP TABLE checksum; DROP TABLE phase_model; DROP TABLE recording; PRAGMA user_version = 5",
+    )
+    .unwrap();
     assert!(!Results::load(&place.file).unwrap().has_checksums());
 }
 
@@ -533,7 +545,7 @@ fn results_of_version_6_are_read_with_their_checksums_and_without_model_time() {
     let place = place();
     assert!(filled(&place).has_models());
     let db = rusqlite::Connection::open(&place.file).unwrap();
-    db.execute_batch("DELETE FROM phase_model; DROP TABLE phase_model").unwrap();
+    db.execute_batch("DELETE FROM phase_model; DROP TABLE phase_model; DROP TABLE recording").unwrap();
     for run in [1, 2] {
         super::checksum::store_run(&db, run).unwrap();
     }

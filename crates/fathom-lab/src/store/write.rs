@@ -227,6 +227,7 @@ impl Writer {
             "trace",
             "phase",
             "phase_model",
+            "recording",
             "sample",
             "io",
             "verified",
@@ -329,6 +330,9 @@ impl Writer {
             }
         }
         insert_models(&transaction, run, &record.models)?;
+        if let Some(data) = &record.recording {
+            transaction.execute("INSERT INTO recording VALUES (?, ?)", params![run, data])?;
+        }
         if let Some(trace) = &record.trace {
             insert_trace(&transaction, run, trace)?;
         }

@@ -91,8 +91,8 @@ struct State {
     served: Option<Vec<Served>>,
 }
 
-/// Operations that are kept at most: 56 bytes each.
-const SERVED_MAX: usize = 1 << 21;
+/// Operations that are kept at most: 48 bytes each.
+pub const SERVED_MAX: usize = 1 << 21;
 
 /// A device, apart from the thread that serves it.
 pub(super) struct Device {
@@ -227,6 +227,7 @@ impl Device {
                 asked_ns: self.began_ns + asked_ns,
                 given_ns: self.began_ns + given_ns,
                 early_ns,
+                offset: record.offset,
             });
         }
         if let Some(log) = &mut state.log {

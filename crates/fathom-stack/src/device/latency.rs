@@ -89,6 +89,18 @@ impl Latency {
         if low <= 0.0 { along * high } else { low * (high / low).powf(along) }
     }
 
+    /// Whether it is always the same time.
+    #[must_use]
+    pub fn is_constant(&self) -> bool {
+        self.points.windows(2).all(|pair| pair[0].1 == pair[1].1)
+    }
+
+    /// The same distribution, every time multiplied.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Latency {
+        Latency { points: self.points.iter().map(|(share, ns)| (*share, ns * factor)).collect() }
+    }
+
     /// Mean time, ns, of the distribution that [`Latency::quantile_ns`] describes.
     #[must_use]
     pub fn mean_ns(&self) -> f64 {

@@ -24,7 +24,7 @@ mod waiting;
 mod wire;
 
 pub use calibrate::{CalibrateError, Calibration};
-pub use disk::{Disk, DiskError, FILE, Options, STATISTICS, Shared, Trial};
+pub use disk::{Disk, DiskError, FILE, Options, SERVED_MAX, STATISTICS, Shared, Trial};
 pub use fault::{Fault, Faults, Outcome};
 pub use latency::Latency;
 pub use model::{Cache, Flush, Kind, Model, ModelError, Side, Stall};

@@ -320,6 +320,24 @@ impl WrittenModel {
 }
 
 impl Model {
+    /// Whether its times are drawn: two runs of the same operations then take different times.
+    #[must_use]
+    pub fn is_random(&self) -> bool {
+        let sides = [&self.read, &self.write].into_iter().flat_map(|it| [&it.random, &it.sequential]);
+        let stall = self.stall.as_ref().map(|stall| &stall.latency);
+        !sides.chain([&self.flush.base]).chain(stall).all(Latency::is_constant)
+    }
+
+    /// The same device, whose flushes take so many times as long.
+    #[must_use]
+    pub fn with_flushes(&self, factor: f64) -> Model {
+        let flush = Flush {
+            base: self.flush.base.times(factor),
+            per_dirty_kib_ns: self.flush.per_dirty_kib_ns * factor,
+        };
+        Model { flush, ..self.clone() }
+    }
+
     /// Whether a model may be called so.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use super::model::{Model, ModelError};
 /// File name and text.
 const FILES: &[(&str, &str)] = &[
     ("none.toml", include_str!("presets/none.toml")),
+    ("recorder.toml", include_str!("presets/recorder.toml")),
     ("sd-samsung-32.toml", include_str!("presets/sd-samsung-32.toml")),
     ("sd-sandisk-8.toml", include_str!("presets/sd-sandisk-8.toml")),
     ("sd-sandisk-micro-16.toml", include_str!("presets/sd-sandisk-micro-16.toml")),

@@ -22,22 +22,25 @@ pub struct Served {
     pub given_ns: u64,
     /// How much earlier than `given_ns` the answer was begun.
     pub early_ns: u64,
+    /// Where it begins on the device, bytes.
+    pub offset: u64,
 }
 
-/// As it is sent: kind, bytes, arrival, then the others from there on.
-type Row = (u8, u32, u64, u64, u64, u64);
+/// As it is sent: kind, bytes, arrival, the other times from there on, offset.
+type Row = (u8, u32, u64, u64, u64, u64, u64);
 
 impl From<Row> for Served {
-    fn from((kind, bytes, arrival_ns, asked_ns, given_ns, early_ns): Row) -> Served {
+    fn from((kind, bytes, arrival_ns, asked_ns, given_ns, early_ns, offset): Row) -> Served {
         let since = |ns: u64| arrival_ns.saturating_add(ns);
-        Served { kind, bytes, arrival_ns, asked_ns: since(asked_ns), given_ns: since(given_ns), early_ns }
+        let (asked_ns, given_ns) = (since(asked_ns), since(given_ns));
+        Served { kind, bytes, arrival_ns, asked_ns, given_ns, early_ns, offset }
     }
 }
 
 impl From<Served> for Row {
     fn from(it: Served) -> Row {
         let since = |ns: u64| ns.saturating_sub(it.arrival_ns);
-        (it.kind, it.bytes, it.arrival_ns, since(it.asked_ns), since(it.given_ns), it.early_ns)
+        (it.kind, it.bytes, it.arrival_ns, since(it.asked_ns), since(it.given_ns), it.early_ns, it.offset)
     }
 }
 
@@ -62,9 +65,10 @@ mod tests {
             asked_ns: 9_000,
             given_ns: 9_500,
             early_ns: 60,
+            offset: 8192,
         };
         let text = serde_json::to_string(&served).unwrap();
-        assert_eq!(text, "[2,4096,7000,2000,2500,60]");
+        assert_eq!(text, "[2,4096,7000,2000,2500,60,8192]");
         assert_eq!(serde_json::from_str::<Served>(&text).unwrap(), served);
         assert_eq!(served.begun_ns(), 9_440);
     }

@@ -1,0 +1,108 @@
+//! The recording of a run: all that its model time on another device is made from.
+//!
+//! What a modelled device served, the marks of the run's threads, and when its executions were: the
+//! same three records that [`model_time`](crate::model_time) makes the run's own model time from,
+//! with the places of the operations. [`simulate`](crate::simulate) replays them on other models.
+//!
+//! A run keeps one with `[instruments] operations = true`. It lies in results.db, one row a run
+//! (`recording`), under the run's checksum: a recording belongs to its cell, settings and engine,
+//! and damage shows like that of any number. `codec` has the bytes, some 18 for an operation.
+
+mod codec;
+
+use std::collections::BTreeMap;
+
+use fathom_probe::{Mark, Marks};
+use fathom_stack::device::{SERVED_MAX, Served};
+use fathom_workload::sample::{Sample, Window};
+
+pub use codec::Damaged;
+
+/// An execution within a [`Recording`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Execution {
+    /// Number of its window.
+    pub window: u32,
+    /// The lane that executed it, as in [`Sample::thread`].
+    pub lane: u32,
+    /// Its begin, CLOCK_MONOTONIC, ns.
+    pub start_ns: u64,
+    /// How long it took, ns.
+    pub wall_ns: u64,
+}
+
+/// A run as it was recorded. Times are CLOCK_MONOTONIC of the machine it ran on, ns.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recording {
+    /// When its phases were.
+    pub windows: Vec<Window>,
+    /// Executions, by window and in order of their begin; those whose begin is not known are not
+    /// here.
+    pub executions: Vec<Execution>,
+    /// Marks by thread, in order of time; none where the threads that work are not seen.
+    pub threads: BTreeMap<u32, Vec<Mark>>,
+    /// What each device of the stack served, in order of arrival.
+    pub served: Vec<Vec<Served>>,
+}
+
+impl Recording {
+    /// Of a run that has just ended. None where a device served more than it keeps.
+    #[must_use]
+    pub fn of_run(
+        windows: &[Window],
+        samples: &[Sample],
+        marks: Option<&Marks>,
+        served: &[Vec<Served>],
+    ) -> Option<Recording> {
+        if served.iter().any(|of_device| of_device.len() >= SERVED_MAX) {
+            return None;
+        }
+        let window_of = |sample: &Sample| {
+            let is_of = |it: &Window| it.phase == sample.phase && it.x == sample.x;
+            windows.iter().position(is_of).and_then(|number| u32::try_from(number).ok())
+        };
+        let told = samples.iter().filter(|sample| sample.start_ns > 0);
+        let mut executions: Vec<Execution> = told
+            .filter_map(|sample| {
+                let window = window_of(sample)?;
+                let (start_ns, wall_ns) = (sample.start_ns, sample.split.wall_ns);
+                Some(Execution { window, lane: sample.thread, start_ns, wall_ns })
+            })
+            .collect();
+        executions.sort_by_key(|it| (it.window, it.start_ns));
+        let mut threads: BTreeMap<u32, Vec<Mark>> = BTreeMap::new();
+        // Threads whose marks are not all there cannot be told.
+        let marks = marks.filter(|marks| marks.lost == 0 && marks.knows_queue);
+        for mark in marks.map(|marks| marks.marks.as_slice()).unwrap_or_default() {
+            threads.entry(mark.thread).or_default().push(*mark);
+        }
+        let mut served = served.to_vec();
+        for of_device in &mut served {
+            of_device.sort_by_key(|it| it.arrival_ns);
+        }
+        Some(Recording { windows: windows.to_vec(), executions, threads, served })
+    }
+
+    /// Operations of all devices.
+    #[must_use]
+    pub fn operations(&self) -> usize {
+        self.served.iter().map(Vec::len).sum()
+    }
+
+    /// As it is kept.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        codec::encode(self)
+    }
+
+    /// From what was kept.
+    ///
+    /// # Errors
+    /// Bytes that are no recording, or of a later format.
+    pub fn decode(bytes: &[u8]) -> Result<Recording, Damaged> {
+        codec::decode(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;
