@@ -11,6 +11,7 @@ pub mod recording;
 pub mod rng;
 pub mod schedule;
 pub mod sim;
+pub mod simulate;
 pub mod stats;
 pub mod store;
 pub mod worker;

@@ -19,6 +19,7 @@ mod html;
 pub mod number;
 mod palette;
 mod recommend;
+mod simulation;
 mod style;
 mod svg;
 mod terminal;
@@ -33,6 +34,7 @@ use fathom_output::OutputError;
 use document::Document;
 
 pub use compare::{Comparison, Verdict};
+pub use simulation::Simulation;
 pub use style::Style;
 pub use whole::write_whole;
 

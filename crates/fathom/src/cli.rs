@@ -56,6 +56,13 @@ pub enum Command {
     #[command(after_help = "Examples:\n  fathom baseline results.db --out fathom-baseline.toml\n  \
                             fathom compare fathom-baseline.toml new.db --fail-if-slower 10%")]
     Baseline(Baseline),
+    /// An application on devices that you do not have: recorded runs, or a trace, replayed on models
+    /// in virtual time
+    #[command(after_help = "Examples:\n  fathom simulate app.trace\n  \
+                      fathom simulate gmail --set journal_mode=wal --device sd-slow,ufs-fresh --html gmail.html\n  \
+                      fathom run journal-modes --set filesystem=ext4 --set device=recorder --set instruments.operations=true --out r.db\n  \
+                      fathom simulate r.db --csv")]
+    Simulate(Simulate),
     /// A file system of a chosen kind, mounted, for your own use (needs root or a guest kernel)
     #[command(
         after_help = "Examples:\n  fathom stack up --fs xfs --name lab\n  fathom stack list\n  fathom stack down lab\n  \
@@ -250,6 +257,53 @@ pub struct Baseline {
     /// Where it is written [default: to the terminal]
     #[arg(long, value_name = "FILE.toml")]
     pub out: Option<PathBuf>,
+}
+
+/// `fathom simulate`
+#[derive(Debug, Args)]
+pub struct Simulate {
+    /// Results of runs with `instruments.operations=true`; or a trace, or a profile such as gmail,
+    /// which are recorded first (needs root)
+    #[arg(value_name = "RESULTS.db|TRACE|PROFILE")]
+    pub input: PathBuf,
+    /// A device, several with commas or by giving it again: a preset (`fathom list devices`) or a
+    /// model's file [default: all presets]
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub device: Vec<String>,
+    /// Of a trace: the file system that it is recorded on (may be given several times) [default:
+    /// ext4]
+    #[arg(long, value_name = "FS")]
+    pub fs: Vec<String>,
+    /// Of a trace: a setting, e.g. journal_mode=wal; several values with commas make an axis
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Of a trace: runs that are recorded of every cell [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub repeat: Option<u32>,
+    /// Of a trace: where the image is put that it is recorded on [default: where you are]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Of a trace: keep the recording in this new file, to simulate from it again
+    #[arg(long, value_name = "RESULTS.db")]
+    pub out: Option<PathBuf>,
+    /// This phase only
+    #[arg(long)]
+    pub phase: Option<String>,
+    /// This cell only, by its label
+    #[arg(long, value_name = "LABEL")]
+    pub cell: Option<String>,
+    /// Print every cell, phase and device as CSV
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+    /// Print everything as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write the figure "your app on N devices" as SVG
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Write figure and table as one HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// `fathom stack`

@@ -28,6 +28,7 @@ fn main() -> std::process::ExitCode {
         Command::Report(asked) => commands::report::run(&asked),
         Command::Baseline(asked) => commands::baseline::run(&asked),
         Command::Compare(asked) => commands::compare::run(&asked),
+        Command::Simulate(asked) => commands::simulate::run(&asked),
         Command::Stack(asked) => commands::stack::run(&asked),
         Command::Trace(asked) => commands::trace::run(&asked),
         Command::Worker => {

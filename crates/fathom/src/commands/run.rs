@@ -157,7 +157,7 @@ fn results_file(asked: &Run, name: &str) -> Result<PathBuf, Error> {
 }
 
 /// The trace that `--trace` names: a file, or a profile.
-fn trace(word: &str) -> Result<TraceChoice, Error> {
+pub(super) fn trace(word: &str) -> Result<TraceChoice, Error> {
     let path = Path::new(word);
     if path.is_file() {
         // Says at once what is wrong with it, before anything is made.

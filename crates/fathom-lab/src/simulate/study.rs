@@ -1,0 +1,261 @@
+//! The cells of a results file on devices: what `fathom simulate` shows.
+
+use fathom_stack::device::Model;
+use fathom_workload::spec::Durability;
+use serde::Serialize;
+
+use super::{Program, simulate};
+use crate::model_time::PhaseModel;
+use crate::rng::derive_seed;
+use crate::stats::{Interval, mean_interval};
+use crate::store::{Results, StoreError};
+
+/// How often a run is replayed on a model that draws its times: each draw has other luck.
+pub const DRAWS: u64 = 5;
+
+/// What is asked.
+#[derive(Clone, Debug, Default)]
+pub struct Question {
+    /// The devices.
+    pub devices: Vec<Model>,
+    /// This phase only.
+    pub phase: Option<String>,
+    /// This cell only, by its label.
+    pub cell: Option<String>,
+}
+
+/// A cell in one phase on one device; geometric means over runs and draws.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Number of the cell.
+    pub cell: i64,
+    /// Its label.
+    pub label: String,
+    /// What its settings promise.
+    pub durability: Option<Durability>,
+    /// The phase.
+    pub phase: String,
+    /// Its abscissa, where it has one.
+    pub x: Option<f64>,
+    /// `transaction`, `query` or `operation`.
+    pub unit: String,
+    /// The device, by its model's name.
+    pub device: String,
+    /// Executions of one run.
+    pub count: u64,
+    /// Recorded runs.
+    pub runs: usize,
+    /// Replays of each.
+    pub draws: usize,
+    /// Executions per second of model time.
+    pub rate: Interval,
+    /// Model time of one execution, ns: the phase's divided by its executions.
+    pub model_ns: Interval,
+    /// Its own CPU time in that, ns; means from here on.
+    pub cpu_ns: f64,
+    /// Device time in that, ns.
+    pub device_ns: f64,
+    /// Other waiting in that, ns.
+    pub other_ns: f64,
+    /// Median of single executions, ns; none where their begins were not told.
+    pub p50_ns: Option<f64>,
+    /// Their 99th percentile, ns.
+    pub p99_ns: Option<f64>,
+    /// Flushes of one execution.
+    pub flushes: f64,
+    /// Bytes written by one execution.
+    pub written_bytes: f64,
+    /// Bytes read by one execution.
+    pub read_bytes: f64,
+}
+
+/// What was simulated.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Study {
+    /// In the order of the cells, their phases, and the devices.
+    pub rows: Vec<Row>,
+    /// What must be known of a cell's numbers: its label, and each note.
+    pub notes: Vec<(String, Vec<String>)>,
+    /// Cells that could not be simulated, and why.
+    pub without: Vec<(String, String)>,
+    /// Operations that were replayed in all, and how long the replay and its model time took, ns.
+    #[serde(skip)]
+    pub replayed: (u64, u64),
+}
+
+/// Why nothing was simulated.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyError {
+    /// No run of the file kept a recording.
+    #[error(
+        "{0}: no run has a recording, so that there is nothing to replay. Measure once more on a modelled device with \
+         `--set instruments.operations=true`, or give `fathom simulate` the trace itself"
+    )]
+    NoRecording(String),
+    /// Every cell with a recording is one that cannot be replayed.
+    #[error("{0}: nothing can be simulated: {1}")]
+    Nothing(String, String),
+    /// No cell or phase of this name.
+    #[error("no {what} is called {name:?} in the recordings; there are: {}", known.join(", "))]
+    NoSuch {
+        /// `cell` or `phase`.
+        what: &'static str,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// The results cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Replays the recordings of the good runs on every device.
+///
+/// # Errors
+/// [`StudyError`].
+pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError> {
+    let file = results.path().display().to_string();
+    let mut found = Study::default();
+    let (mut has_any, mut labels, mut phases) = (false, Vec::new(), Vec::<String>::new());
+    let shown = labels_without_devices(results);
+    for (cell, shown) in results.cells.iter().zip(&shown) {
+        let is_called = |label: &String| [&cell.label, shown].iter().any(|it| it.eq_ignore_ascii_case(label));
+        let asked = question.cell.as_ref().is_none_or(is_called);
+        let mut programs = Vec::new();
+        let mut why = None;
+        for run in results.good_runs(cell.id) {
+            let Some(recording) = results.recording(run.id)? else { continue };
+            has_any = true;
+            if !labels.contains(shown) {
+                labels.push(shown.clone());
+            }
+            if !asked {
+                break;
+            }
+            for phase in recording.windows.iter().map(|it| &it.phase) {
+                if !phases.contains(phase) {
+                    phases.push(phase.clone());
+                }
+            }
+            match Program::of(&recording) {
+                Ok(program) => programs.push((run, recording, program)),
+                Err(error) => why = Some(error.to_string()),
+            }
+        }
+        if let (true, Some(why)) = (programs.is_empty(), why) {
+            found.without.push((shown.clone(), why));
+        }
+        let Some((_, first, program)) = programs.first() else { continue };
+        let notes = program.notes();
+        if !notes.is_empty() {
+            found.notes.push((shown.clone(), notes));
+        }
+        let units = |phase: &str| {
+            let of = |it: &&crate::store::PhaseOfRun| it.summary.phase == phase;
+            results.phases.iter().find(of).map_or_else(String::new, |it| it.summary.unit.clone())
+        };
+        let wanted = |phase: &str| question.phase.as_ref().is_none_or(|it| it == phase);
+        for model in &question.devices {
+            // One draw is all where the times are always the same.
+            let draws = if model.is_random() { DRAWS } else { 1 };
+            let mut all: Vec<Vec<PhaseModel>> = Vec::new();
+            let started = std::time::Instant::now();
+            for (run, recording, program) in &programs {
+                for draw in 0..draws {
+                    let seed = derive_seed(run.seed, &[run.cell.cast_unsigned(), draw]);
+                    all.push(simulate(program, recording, model, seed));
+                    found.replayed.0 += program.operations() as u64;
+                }
+            }
+            found.replayed.1 += started.elapsed().as_nanos() as u64;
+            for (number, window) in first.windows.iter().enumerate().filter(|it| wanted(&it.1.phase)) {
+                let models: Vec<&PhaseModel> = all.iter().filter_map(|it| it.get(number)).collect();
+                let row = Row {
+                    cell: cell.id,
+                    label: shown.clone(),
+                    durability: cell.durability,
+                    phase: window.phase.clone(),
+                    x: window.x,
+                    unit: units(&window.phase),
+                    device: model.name.clone(),
+                    count: window.count,
+                    runs: programs.len(),
+                    draws: draws as usize,
+                    ..of_phase(&models, window.count)
+                };
+                found.rows.push(row);
+            }
+        }
+    }
+    if !has_any {
+        return Err(StudyError::NoRecording(file));
+    }
+    if found.rows.is_empty() {
+        return Err(match (&question.cell, &question.phase, found.without.first()) {
+            (Some(name), _, _) if !labels.iter().any(|it| it.eq_ignore_ascii_case(name)) => {
+                StudyError::NoSuch { what: "cell", name: name.clone(), known: labels }
+            }
+            (_, _, Some((label, why))) => StudyError::Nothing(file, format!("{label}: {why}")),
+            (_, Some(name), _) => StudyError::NoSuch { what: "phase", name: name.clone(), known: phases },
+            _ => StudyError::Nothing(file, "no phase was recorded".into()),
+        });
+    }
+    let order = |it: &Row| results.cells.iter().position(|cell| cell.id == it.cell);
+    let place = |it: &Row| phases.iter().position(|phase| *phase == it.phase);
+    found.rows.sort_by_key(|it| (order(it), place(it)));
+    Ok(found)
+}
+
+/// The cells' labels without the device that they were recorded on, which is none of those that they
+/// are shown on; as they are where two would be the same.
+fn labels_without_devices(results: &Results) -> Vec<String> {
+    let all: Vec<String> = results.cells.iter().map(|cell| cell.label.clone()).collect();
+    let without = results.cells.iter().map(|cell| {
+        let device = cell.spec.stack.device.as_str();
+        let words: Vec<&str> = cell.label.split(' ').filter(|word| *word != device).collect();
+        if words.is_empty() { cell.label.clone() } else { words.join(" ") }
+    });
+    let without: Vec<String> = without.collect();
+    let is_twice = |label: &String| without.iter().filter(|it| *it == label).count() > 1;
+    if without.iter().any(is_twice) { all } else { without }
+}
+
+/// The numbers of a phase over all its replays.
+fn of_phase(models: &[&PhaseModel], count: u64) -> Row {
+    let count = count.max(1) as f64;
+    let each = |of: &dyn Fn(&PhaseModel) -> u64| -> Vec<f64> {
+        models.iter().map(|model| of(model) as f64 / count).collect()
+    };
+    let mean = |of: &dyn Fn(&PhaseModel) -> u64| {
+        let all = each(of);
+        all.iter().sum::<f64>() / all.len().max(1) as f64
+    };
+    let none = Interval { low: 0.0, mid: 0.0, high: 0.0, n: 0, coverage: 0.0 };
+    let model_ns = each(&|it| it.model_ns);
+    let rates: Vec<f64> = model_ns.iter().map(|ns| 1e9 / ns.max(1e-3)).collect();
+    let is_told = models.iter().all(|it| it.latency_ns[5] > 0);
+    let latency = |place: usize| is_told.then(|| mean(&|it| it.latency_ns[place]) * count);
+    Row {
+        cell: 0,
+        label: String::new(),
+        durability: None,
+        phase: String::new(),
+        x: None,
+        unit: String::new(),
+        device: String::new(),
+        count: 0,
+        runs: 0,
+        draws: 0,
+        rate: mean_interval(&rates).unwrap_or(none),
+        model_ns: mean_interval(&model_ns).unwrap_or(none),
+        cpu_ns: mean(&|it| it.cpu_ns),
+        device_ns: mean(&|it| it.device_ns),
+        other_ns: mean(&|it| it.other_ns),
+        p50_ns: latency(1),
+        p99_ns: latency(3),
+        flushes: mean(&|it| it.operations[2]),
+        written_bytes: mean(&|it| it.bytes[1]),
+        read_bytes: mean(&|it| it.bytes[0]),
+    }
+}

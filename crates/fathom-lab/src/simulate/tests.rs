@@ -1,0 +1,306 @@
+//! Recordings whose time on another device is known by hand. Times are µs in the helpers, so that a
+//! case can be read; the recorder takes 100 for every operation, however many are under way.
+
+use std::collections::BTreeMap;
+
+use fathom_probe::Mark;
+use fathom_stack::device::{Served, preset};
+use fathom_workload::sample::{LaneSpan, Window};
+use proptest::prelude::*;
+
+use super::*;
+use crate::recording::Execution;
+
+const US: u64 = 1000;
+const RECORDER_US: u64 = 100;
+
+const READ: u8 = 0;
+const WRITE: u8 = 1;
+const FLUSH: u8 = 2;
+
+/// A device on which a read takes 300, a write 1000 and a flush 4000, whatever came before.
+fn slow(channels: usize) -> Model {
+    let text = format!(
+        "name = \"t\"\ntitle = \"t\"\nkind = \"sd\"\nsources = [\"test\"]\nchannels = {channels}\n\
+         [read]\nrandom_us = 300\nmb_per_s = 1e6\n[write]\nrandom_us = 1000\nmb_per_s = 1e6\n[flush]\nbase_us = 4000\n"
+    );
+    Model::parse("test", &text).unwrap()
+}
+
+/// A run in the making: what its threads did on the recorder.
+#[derive(Default)]
+struct Run {
+    threads: BTreeMap<u32, Vec<Mark>>,
+    served: Vec<Served>,
+    place: u64,
+    executions: Vec<Execution>,
+}
+
+impl Run {
+    /// A thread begins at a moment.
+    fn begins(&mut self, thread: u32, at: u64) {
+        let mark = Mark { thread, at_ns: at * US, call_ns: 0, cpu_ns: 5, queue_ns: 9 };
+        self.threads.entry(thread).or_default().push(mark);
+    }
+
+    /// A mark of a thread: since the one before it slept, was kept from its processor, ran, and then
+    /// was in a call for so long, in which it ran for so long.
+    fn step(&mut self, thread: u32, [slept, ready, ran]: [u64; 3], [call, call_cpu]: [u64; 2]) -> u64 {
+        let marks = self.threads.get_mut(&thread).unwrap();
+        let last = *marks.last().unwrap();
+        let call_at = last.at_ns + (slept + ready + ran) * US;
+        marks.push(Mark {
+            thread,
+            at_ns: call_at + call * US,
+            call_ns: call * US,
+            cpu_ns: last.cpu_ns + (ran + call_cpu) * US,
+            queue_ns: last.queue_ns + ready * US,
+        });
+        call_at / US
+    }
+
+    /// An operation came.
+    fn op(&mut self, at: u64, kind: u8) {
+        // Never where the one before ended: no stream.
+        self.place += 1 << 20;
+        let done_ns = (at + RECORDER_US) * US;
+        self.served.push(Served {
+            kind,
+            bytes: 4096,
+            arrival_ns: at * US,
+            asked_ns: done_ns,
+            given_ns: done_ns,
+            early_ns: 0,
+            offset: self.place,
+        });
+    }
+
+    fn now(&self, thread: u32) -> u64 {
+        self.threads[&thread].last().unwrap().at_ns / US
+    }
+
+    fn recording(&self, from: u64, to: u64, lanes: &[u32]) -> Recording {
+        let of_lane = |&thread: &u32| LaneSpan {
+            thread,
+            marked: vec![thread],
+            start_ns: from.max(self.threads[&thread][0].at_ns / US) * US,
+            end_ns: to.min(self.now(thread)) * US,
+        };
+        let window = Window {
+            phase: "insert".into(),
+            x: None,
+            start_ns: from * US,
+            end_ns: to * US,
+            count: 1,
+            changed_bytes: 0,
+            lanes: lanes.iter().map(of_lane).collect(),
+            excluded: Vec::new(),
+        };
+        let mut served = self.served.clone();
+        served.sort_by_key(|it| it.arrival_ns);
+        let (threads, executions) = (self.threads.clone(), self.executions.clone());
+        Recording { windows: vec![window], executions, threads, served: vec![served] }
+    }
+}
+
+/// The first phase on a device.
+fn on(recording: &Recording, model: &Model) -> PhaseModel {
+    let program = Program::of(recording).unwrap();
+    simulate(&program, recording, model, 1).remove(0)
+}
+
+/// Model time, CPU, device, other, µs.
+fn parts(model: &PhaseModel) -> [u64; 4] {
+    [model.model_ns, model.cpu_ns, model.device_ns, model.other_ns].map(|ns| ns / US)
+}
+
+#[test]
+fn a_commit_takes_what_it_computed_and_what_the_device_takes() {
+    let mut run = Run::default();
+    run.begins(0, 1000);
+    // It computes 50 and syncs: two writes at once, and when they are done a flush.
+    let call = run.step(0, [0, 0, 50], [260, 0]);
+    run.op(call + 5, WRITE);
+    run.op(call + 20, WRITE);
+    run.op(call + 150, FLUSH);
+    run.executions.push(Execution { window: 0, lane: 0, start_ns: 1000 * US, wall_ns: 310 * US });
+    let recording = run.recording(1000, run.now(0), &[0]);
+    // One channel serves the writes one after the other, two at once, 15 apart.
+    let found = on(&recording, &slow(1));
+    assert_eq!(parts(&found), [50 + 6000, 50, 6000, 0]);
+    assert_eq!((found.each_ns / 1e3, found.operations), (6055.0 + 30.0 - 35.0, [0, 2, 1, 0]));
+    assert_eq!(parts(&on(&recording, &slow(2))), [50 + 1015 + 4000, 50, 5015, 0]);
+    assert_eq!(parts(&on(&recording, preset("none").unwrap())), [50, 50, 0, 0]);
+    // Where nothing was late, on the device that it was recorded on it takes what it took.
+    let itself = on(&recording, preset("recorder").unwrap());
+    assert_eq!(parts(&itself), [50 + 115 + 100, 50, 215, 0]);
+}
+
+#[test]
+fn what_came_when_all_before_was_done_waited_for_it_however_many_channels_there_are() {
+    let mut run = Run::default();
+    run.begins(0, 0);
+    let call = run.step(0, [0, 0, 10], [400, 10]);
+    for number in 0..3 {
+        run.op(call + 10 + number * 130, READ);
+    }
+    let recording = run.recording(0, run.now(0), &[0]);
+    for channels in [1, 8] {
+        assert_eq!(parts(&on(&recording, &slow(channels))), [20 + 900, 20, 900, 0]);
+    }
+}
+
+#[test]
+fn what_nobody_waits_for_is_in_no_time_but_takes_the_device() {
+    let mut run = Run::default();
+    run.begins(0, 0);
+    // Write-back comes while the thread computes 500 ...
+    run.step(0, [0, 0, 200], [0, 0]);
+    run.op(50, WRITE);
+    let call = run.step(0, [0, 0, 300], [110, 0]);
+    // ... and a read of 300 comes afterwards: the write of 1000 is in its way on one channel.
+    run.op(call, READ);
+    let recording = run.recording(0, run.now(0), &[0]);
+    assert_eq!(parts(&on(&recording, &slow(2))), [500 + 300, 500, 300, 0]);
+    assert_eq!(parts(&on(&recording, &slow(1))), [500 + 850, 500, 850, 0]);
+    let program = Program::of(&recording).unwrap();
+    assert!(program.notes()[0].contains("50 % of the operations"), "{:?}", program.notes());
+}
+
+#[test]
+fn what_held_the_recording_up_is_in_no_simulation() {
+    let mut run = Run::default();
+    run.begins(0, 0);
+    // Kept from its processor for 5000; then the answer was 3000 late.
+    let call = run.step(0, [0, 5000, 40], [3100, 0]);
+    run.op(call, FLUSH);
+    let recording = run.recording(0, run.now(0), &[0]);
+    assert_eq!(parts(&on(&recording, &slow(1))), [4040, 40, 4000, 0]);
+    // A timer's sleep is the application's own.
+    let mut run = Run::default();
+    run.begins(0, 0);
+    run.step(0, [700, 0, 40], [0, 0]);
+    let recording = run.recording(0, run.now(0), &[0]);
+    assert_eq!(parts(&on(&recording, &slow(1))), [740, 40, 0, 700]);
+}
+
+#[test]
+fn who_waited_for_another_thread_waits_for_it_on_a_slower_device_too() {
+    // They take turns: while one makes a commit of 110, the other sleeps.
+    let mut run = Run::default();
+    run.begins(0, 0);
+    run.begins(1, 0);
+    for _ in 0..10 {
+        for thread in [0, 1] {
+            let now = run.now(0).max(run.now(1));
+            let slept = now - run.now(thread);
+            let call = run.step(thread, [slept, 0, 20], [110, 0]);
+            run.op(call + 5, FLUSH);
+        }
+    }
+    let end = run.now(1);
+    let recording = run.recording(0, end, &[0, 1]);
+    // Each of the twenty computes 20 and flushes for 4000, and none overlaps another.
+    assert_eq!(parts(&on(&recording, &slow(1))), [20 * 4020, 400, 80_000, 0]);
+    let notes = Program::of(&recording).unwrap().notes();
+    assert!(notes[0].starts_with("2 threads: they meet in the order of the recording"), "{notes:?}");
+}
+
+#[test]
+fn threads_that_did_not_wait_for_each_other_share_the_device() {
+    let mut run = Run::default();
+    for thread in [0, 1] {
+        run.begins(thread, u64::from(thread) * 7);
+        for _ in 0..5 {
+            let call = run.step(thread, [0, 0, 30], [100, 0]);
+            run.op(call, READ);
+        }
+    }
+    let recording = run.recording(0, run.now(1), &[0, 1]);
+    // Two channels: both at once, 7 apart, as recorded. One: ten reads of 300 after the first 30.
+    assert_eq!(parts(&on(&recording, &slow(2)))[0], 5 * 330 + 7);
+    assert_eq!(parts(&on(&recording, &slow(1)))[0], 30 + 3000);
+}
+
+#[test]
+fn what_comes_before_a_phase_is_done_when_it_begins_and_in_none_of_its_numbers() {
+    let mut run = Run::default();
+    run.begins(0, 0);
+    // Outside of calls that are seen (a whole file system is synced), before the phase.
+    for number in 0..5 {
+        run.op(10 + number * 3, WRITE);
+    }
+    run.step(0, [200, 0, 10], [0, 0]);
+    let from = run.now(0);
+    let call = run.step(0, [0, 0, 20], [110, 0]);
+    run.op(call, FLUSH);
+    let recording = run.recording(from, run.now(0), &[0]);
+    let found = on(&recording, &slow(1));
+    assert_eq!((parts(&found), found.operations), ([4020, 20, 4000, 0], [0, 0, 1, 0]));
+}
+
+#[test]
+fn what_is_not_seen_is_not_simulated() {
+    let mut run = Run::default();
+    run.begins(0, 0);
+    run.step(0, [0, 0, 10], [0, 0]);
+    let seen = run.recording(0, 10, &[0]);
+    let unmarked = Recording { threads: BTreeMap::new(), ..seen.clone() };
+    assert_eq!(Program::of(&unmarked), Err(NotRecorded::Threads));
+    let mut no_lanes = seen.clone();
+    no_lanes.windows[0].lanes.clear();
+    assert_eq!(Program::of(&no_lanes), Err(NotRecorded::Threads));
+    assert_eq!(Program::of(&Recording { windows: Vec::new(), ..seen }), Err(NotRecorded::Empty));
+}
+
+/// A run of one thread, by random steps: what it computes, and bursts of operations that follow one
+/// another in the call.
+fn any_run() -> impl Strategy<Value = Recording> {
+    let burst = prop::collection::vec((0_u8..3, 0_u64..40), 1..4);
+    let step = (1_u64..400, 0_u64..30, prop::collection::vec(burst, 0..4));
+    prop::collection::vec(step, 1..12).prop_map(|steps| {
+        let mut run = Run::default();
+        run.begins(0, 5000);
+        for (ran, call_cpu, bursts) in steps {
+            let call_at = run.now(0) + ran;
+            let mut at = call_at + call_cpu;
+            for burst in bursts {
+                for (kind, later) in burst {
+                    at += later;
+                    run.op(at, kind);
+                }
+                at += RECORDER_US + 20;
+            }
+            run.step(0, [0, 0, ran], [at - call_at, call_cpu]);
+        }
+        run.recording(5000, run.now(0), &[0])
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// A run that was simulated on one device and is recorded there tells of any third device what
+    /// the first recording tells of it: nothing is made of the device that it came from.
+    #[test]
+    fn the_device_of_the_recording_is_not_in_the_answer(recording in any_run(), channels in 1_usize..4) {
+        let program = Program::of(&recording).unwrap();
+        let replay::Virtually { windows, marks, served, .. } =
+            replay::replay(&program, &recording, preset("recorder").unwrap(), 3);
+        let mut threads: BTreeMap<u32, Vec<Mark>> = BTreeMap::new();
+        marks.marks.iter().for_each(|mark| threads.entry(mark.thread).or_default().push(*mark));
+        let again = Recording { windows, executions: Vec::new(), threads, served };
+        let (first, second) = (on(&recording, &slow(channels)), on(&again, &slow(channels)));
+        prop_assert_eq!(first.operations, second.operations);
+        prop_assert_eq!(parts(&first), parts(&second));
+    }
+
+    /// A device that takes longer for everything never makes the run shorter, and one channel never
+    /// shorter than two.
+    #[test]
+    fn a_slower_device_takes_no_less(recording in any_run()) {
+        let none = on(&recording, preset("none").unwrap()).model_ns;
+        let [one, two] = [1, 2].map(|channels| on(&recording, &slow(channels)).model_ns);
+        let flushes = on(&recording, &slow(2).with_flushes(2.0)).model_ns;
+        prop_assert!(none <= two && two <= one && two <= flushes, "{} {} {} {}", none, two, one, flushes);
+    }
+}

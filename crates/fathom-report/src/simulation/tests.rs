@@ -1,0 +1,77 @@
+use fathom_lab::stats::mean_interval;
+
+use super::*;
+
+fn row(label: &str, device: &str, ms: f64) -> Row {
+    let of = |value: f64| mean_interval(&[value]).unwrap();
+    Row {
+        cell: 1,
+        label: label.into(),
+        durability: Some(fathom_workload::spec::Durability::PowerCutPrefix),
+        phase: "replay".into(),
+        x: None,
+        unit: "transaction".into(),
+        device: device.into(),
+        count: 10,
+        runs: 1,
+        draws: 1,
+        rate: of(1000.0 / ms),
+        model_ns: of(ms * 1e6),
+        cpu_ns: 0.1e6,
+        device_ns: (ms - 0.1) * 1e6,
+        other_ns: 0.0,
+        p50_ns: Some(ms * 0.9e6),
+        p99_ns: None,
+        flushes: 1.25,
+        written_bytes: 8192.0,
+        read_bytes: 0.0,
+    }
+}
+
+fn simulation(rows: Vec<Row>) -> Simulation {
+    let note = vec!["2 threads: <meet>".to_owned()];
+    let study = Study {
+        rows,
+        notes: vec![("wal".into(), note.clone()), ("delete".into(), note)],
+        without: vec![("off".into(), "it holds no phase".into())],
+        ..Study::default()
+    };
+    Simulation { title: "mail & <script>".into(), study }
+}
+
+#[test]
+fn the_fastest_device_comes_first_and_every_bar_has_its_number() {
+    let shown = simulation(vec![row("wal", "sd-slow", 20.0), row("wal", "nvme", 0.5)]);
+    let text = shown.terminal(&Style::PLAIN);
+    let place = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words} in {text}"));
+    assert!(place("nvme") < place("sd-slow") && text.contains("2,000") && text.contains("20 ms"), "{text}");
+    assert!(text.contains("wal; delete: 2 threads") && text.contains("off: not simulated"), "{text}");
+    let svg = shown.svg();
+    assert!(svg.contains(crate::SVG_MARK) && svg.contains("mail &amp; &lt;script&gt; on 2 devices"), "{svg}");
+    assert!(svg.contains("2,000 /s · 500 µs") && svg.contains("50 /s · 20 ms"), "{svg}");
+    assert!(svg.contains("logarithmic"), "40 times as fast");
+    let near = simulation(vec![row("wal", "a", 2.0), row("wal", "b", 4.0)]).svg();
+    let lengths: Vec<f64> = near
+        .match_indices("<rect x=\"170\"")
+        .map(|(at, _)| {
+            near[at..].split("width=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap()
+        })
+        .collect();
+    assert_eq!(lengths.len(), 2);
+    assert!((lengths[0] / lengths[1] - 2.0).abs() < 0.01, "from zero: {lengths:?}");
+    let html = shown.html();
+    assert!(html[..4096.min(html.len())].contains(crate::HTML_MARK), "it may be replaced by a later one");
+    assert!(!html.contains("<script>") && html.contains("2 threads: &lt;meet&gt;"), "{html}");
+}
+
+#[test]
+fn csv_has_a_line_for_each_device_with_as_many_fields_as_its_head() {
+    let csv = simulation(vec![row("wal, full", "sd-slow", 20.0), row("wal", "nvme", 0.5)]).csv();
+    let mut lines = csv.lines();
+    let heads = lines.next().unwrap().split(',').count();
+    assert_eq!(lines.next().unwrap().replace("\"wal, full\"", "wal").split(',').count(), heads);
+    assert_eq!(lines.next().unwrap().split(',').count(), heads);
+    let hostile = simulation(vec![row("=cmd", "nvme", 0.5)]).csv();
+    assert!(hostile.contains("'=cmd") && !hostile.contains(",=cmd"), "{hostile}");
+    assert!(csv.contains("power-cut-prefix") && lines.next().is_none(), "{csv}");
+}

@@ -1,0 +1,175 @@
+//! `fathom simulate RESULTS|TRACE`: recorded runs on any modelled devices, in virtual time.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use fathom_lab::schedule::Interrupt;
+use fathom_lab::simulate::{Question, StudyError, study};
+use fathom_lab::store::Results;
+use fathom_output::{shown_path, tell};
+use fathom_report::Simulation;
+use fathom_stack::device::{Kind, Model, presets};
+
+use super::record::{self, Kept, RECORDER, Recorded};
+use crate::cli::Simulate;
+use crate::outcome::{Error, Outcome};
+
+/// Records the trace, if it is one, and replays the recordings on the devices.
+pub fn run(asked: &Simulate) -> super::Result {
+    let devices = devices(&asked.device)?;
+    check_outputs(asked)?;
+    let (results, title, _kept) = if is_results(&asked.input) {
+        refuse_of_traces(asked)?;
+        super::tidy_up_on_signals()?;
+        let results = super::load(&asked.input)?;
+        let title = results.experiment.title.clone();
+        (results, title, None)
+    } else {
+        let (results, title, kept) = recorded(asked)?;
+        (results, title, Some(kept))
+    };
+    let question = Question { devices, phase: asked.phase.clone(), cell: asked.cell.clone() };
+    let study = study(&results, &question).map_err(|error| match error {
+        StudyError::NoRecording(_) | StudyError::NoSuch { .. } => Error::asked(error),
+        StudyError::Nothing(..) | StudyError::Store(_) => Error::failed(error),
+    })?;
+    let shown = Simulation { title, study };
+    let inputs = [&*asked.input];
+    if let Some(file) = &asked.html {
+        super::write_text("--html", file, &inputs, &shown.html())?;
+        tell!("Report: {}", shown_path(file));
+    }
+    if let Some(file) = &asked.svg {
+        super::write_text("--svg", file, &inputs, &shown.svg())?;
+        tell!("Figure: {}", shown_path(file));
+    }
+    if asked.json {
+        super::print_json(&shown.json())?;
+    } else if asked.csv {
+        fathom_output::raw(&shown.csv());
+    } else {
+        fathom_output::raw(&shown.terminal(&super::style()));
+    }
+    Ok(Outcome::Good)
+}
+
+/// The models of `--device`; all presets with times of their own where none is named.
+pub fn devices(words: &[String]) -> Result<Vec<Model>, Error> {
+    if words.is_empty() {
+        return Ok(presets().iter().filter(|model| model.kind != Kind::None).cloned().collect());
+    }
+    let mut found: Vec<Model> = Vec::new();
+    for word in words.iter().flat_map(|word| word.split(',')) {
+        let model = fathom_stack::device_model(word.trim())
+            .map_err(|problem| Error::asked(format!("--device: {problem}")))?;
+        if let Some(same) = found.iter().find(|it| it.name == model.name) {
+            return Err(Error::asked(format!("--device: {} is given twice", same.name)));
+        }
+        found.push(model);
+    }
+    Ok(found)
+}
+
+/// Whether the input is a database, and so results; what else is there is taken for a trace.
+fn is_results(path: &Path) -> bool {
+    let mut head = Vec::new();
+    let file = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
+    let opened = file.and_then(|_| std::fs::File::open(path).ok());
+    let read = opened.map(|file| file.take(16).read_to_end(&mut head));
+    matches!(read, Some(Ok(_))) && head == b"SQLite format 3\0"
+}
+
+/// Refuses what is of traces only.
+fn refuse_of_traces(asked: &Simulate) -> Result<(), Error> {
+    let of_traces = [
+        ("--fs", !asked.fs.is_empty()),
+        ("--set", !asked.set.is_empty()),
+        ("--repeat", asked.repeat.is_some()),
+        ("--dir", asked.dir.is_some()),
+        ("--out", asked.out.is_some()),
+    ];
+    match of_traces.iter().find(|it| it.1) {
+        Some((option, _)) => Err(Error::asked(format!(
+            "{option} is for traces, which are recorded first: {} holds runs that were made",
+            shown_path(&asked.input)
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Records the trace with the settings that were asked for.
+fn recorded(asked: &Simulate) -> Result<(Results, String, Kept), Error> {
+    let word = super::text_path("TRACE", &asked.input)?;
+    let trace = super::run::trace(word)?;
+    record::check_machine("fathom simulate TRACE")?;
+    let directory = directory(asked.dir.as_deref())?;
+    if let Some(out) = &asked.out {
+        super::check_output("--out", out, &[&asked.input])?;
+        if out.exists() {
+            let problem = "is there already: name another file";
+            return Err(Error::asked(format!("--out {}: {problem}", shown_path(out))));
+        }
+    }
+    let interrupt = Interrupt::new();
+    interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
+    let kept = Kept::new(asked.out.as_deref(), &std::env::temp_dir())?;
+    let title = trace.label.clone();
+    let what = Recorded {
+        trace,
+        filesystems: if asked.fs.is_empty() { vec!["ext4".into()] } else { asked.fs.clone() },
+        devices: vec![RECORDER.into()],
+        variants: Vec::new(),
+        repeat: asked.repeat.unwrap_or(1),
+        sets: asked.set.clone(),
+        title: title.clone(),
+        seed: 1,
+    };
+    let command = format!("fathom simulate {word}");
+    let (results, summary) = record::record(&what, &kept.file, &directory, &command, interrupt)?;
+    if summary.interrupted {
+        return Err(Error::failed("stopped before everything was recorded"));
+    }
+    for (label, reason) in &summary.failed {
+        tell!("failed: {}: {reason}", fathom_output::shown(label));
+    }
+    if summary.done == 0 {
+        return Err(Error::failed("nothing could be recorded"));
+    }
+    if kept.is_asked_for() {
+        tell!("Recorded: {}", shown_path(&kept.file));
+    }
+    Ok((results, title, kept))
+}
+
+/// Where stacks are made.
+pub fn directory(asked: Option<&Path>) -> Result<PathBuf, Error> {
+    let directory = asked.unwrap_or(Path::new("."));
+    if !directory.is_dir() {
+        return Err(Error::asked(format!("--dir {}: it is no directory", shown_path(directory))));
+    }
+    let directory = std::path::absolute(directory).map_err(Error::asked)?;
+    super::text_path("--dir", &directory)?;
+    Ok(directory)
+}
+
+fn check_outputs(asked: &Simulate) -> Result<(), Error> {
+    let inputs = [&*asked.input];
+    let mut to_stdout = Vec::from_iter(asked.json.then_some("--json").or(asked.csv.then_some("--csv")));
+    for (option, file) in [("--html", &asked.html), ("--svg", &asked.svg)] {
+        let Some(file) = file else { continue };
+        super::check_output(option, file, &inputs)?;
+        if fathom_output::is_standard_output(file) {
+            to_stdout.push(option);
+        }
+    }
+    if to_stdout.len() > 1 {
+        return Err(Error::asked(format!(
+            "{}: both would go to standard output; name a file for one",
+            to_stdout.join(" and ")
+        )));
+    }
+    if asked.html.is_some() && asked.html == asked.svg {
+        return Err(Error::asked("--html and --svg name the same file"));
+    }
+    Ok(())
+}
