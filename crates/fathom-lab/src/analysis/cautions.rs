@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_stack::device::{LATE_SHARE, TESTED_FROM_NS};
 use fathom_workload::trace::MADE_UP;
+use serde::Serialize;
 
 use super::devices::{DeviceRun, device_studies};
 use super::{Analysis, Clock, Measure};
@@ -11,11 +12,56 @@ use crate::model_time::{Basis, PhaseModel};
 use crate::stats::{coefficient_of_variation, spread, t_quantile_975};
 use crate::store::{Results, RunStatus};
 
+/// How much a caution weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Weight {
+    /// The answer may be wrong, or not be one: runs are missing or too few, or the numbers are not
+    /// those of the device.
+    Answer,
+    /// Small differences drown: only what is proven all the same stands.
+    Noise,
+    /// To be known, and no reason to doubt the answer.
+    Note,
+}
+
+/// Something that a reader of the results must be careful about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Caution {
+    /// How much.
+    pub weight: Weight,
+    /// In words that say what to do.
+    pub text: String,
+}
+
+/// What was found, each with the weight of the function that found it.
+#[derive(Default)]
+struct Found(Vec<Caution>);
+
+impl Found {
+    fn push(&mut self, weight: Weight, text: String) {
+        if !self.0.iter().any(|it| it.text == text) {
+            self.0.push(Caution { weight, text });
+        }
+    }
+}
+
+/// What those who recorded a warning say of numbers that are not those of the device.
+const OF_NO_DEVICE: [&str; 4] = [
+    "syncs are free",
+    "nothing here waits for a device",
+    "caches were not cold",
+    "is left of the settings' promise",
+];
+
+/// And of a machine that was not quiet.
+const OF_NOISE: [&str; 2] = ["noisy ", "requests are missing"];
+
 /// Warnings that apply to these results: those recorded while they were measured, and those that only the whole shows (noise,
 /// too few repeats, failed and missing runs, mixed durability). Each once, the gravest first.
 #[must_use]
-pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<String> {
-    let mut found = Vec::new();
+pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<Caution> {
+    let mut found = Found::default();
     failures(results, &mut found);
     repeats(results, &mut found);
     made_up(results, &mut found);
@@ -35,7 +81,13 @@ pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<String> {
     }
     for text in order {
         let runs = recorded.get(text).map_or(0, BTreeSet::len);
-        found.push(if runs == 0 || runs == results.runs.len() {
+        let says = |words: &[&str]| words.iter().any(|it| text.contains(it));
+        let weight = match text {
+            _ if says(&OF_NO_DEVICE) => Weight::Answer,
+            _ if says(&OF_NOISE) => Weight::Noise,
+            _ => Weight::Note,
+        };
+        let text = if runs == 0 || runs == results.runs.len() {
             text.to_owned()
         } else {
             let cells: BTreeSet<&str> = results
@@ -52,19 +104,20 @@ pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<String> {
                 cells.join(", ")
             };
             format!("{text} ({shown})")
-        });
+        };
+        found.push(weight, text);
     }
-    let mut seen = BTreeSet::new();
-    found.retain(|text| seen.insert(text.clone()));
-    found
+    let mut all = found.0;
+    all.sort_by_key(|it| it.weight);
+    all
 }
 
-fn failures(results: &Results, found: &mut Vec<String>) {
+fn failures(results: &Results, found: &mut Found) {
     let failed: Vec<_> = results.failed_runs().collect();
     if let Some(first) = failed.first() {
         let label = results.cell(first.cell).map_or("?", |it| it.label.as_str());
         let message = first.message.as_deref().unwrap_or("no message");
-        found.push(format!(
+        found.push(Weight::Answer, format!(
             "{} of {} runs failed and are left out, the first in {label}: {message}. `fathom run … --resume` tries them again",
             failed.len(),
             results.runs.len()
@@ -74,13 +127,16 @@ fn failures(results: &Results, found: &mut Vec<String>) {
     let planned = running * results.experiment.repeats as usize;
     let made = results.runs.len();
     if results.experiment.finished_ms.is_none() && made < planned {
-        found.push(format!(
+        found.push(Weight::Answer, format!(
             "{made} of {planned} runs were made: the experiment was stopped. `fathom run … --resume` goes on"
         ));
     }
     let skipped = results.cells.len() - running;
     if skipped > 0 {
-        found.push(format!("{skipped} of {} cells were skipped; each says why", results.cells.len()));
+        found.push(
+            Weight::Note,
+            format!("{skipped} of {} cells were skipped; each says why", results.cells.len()),
+        );
     }
 }
 
@@ -90,22 +146,25 @@ fn made_up_trace(text: &str) -> Option<&str> {
 }
 
 /// What no reader of a made-up trace's numbers may miss, for all of them at once.
-fn made_up(results: &Results, found: &mut Vec<String>) {
+fn made_up(results: &Results, found: &mut Found) {
     let names: BTreeSet<&str> = results.warnings.iter().filter_map(|it| made_up_trace(&it.text)).collect();
     if !names.is_empty() {
         let names: Vec<&str> = names.into_iter().collect();
-        found.push(format!("each trace of {} is {MADE_UP} (`fathom list profiles`)", names.join(", ")));
+        found.push(
+            Weight::Note,
+            format!("each trace of {} is {MADE_UP} (`fathom list profiles`)", names.join(", ")),
+        );
     }
 }
 
-fn repeats(results: &Results, found: &mut Vec<String>) {
+fn repeats(results: &Results, found: &mut Found) {
     let fewest =
         results.cells.iter().map(|cell| results.good_runs(cell.id).count()).filter(|&runs| runs > 0).min();
     match fewest {
-        Some(1) => found.push(
+        Some(1) => found.push(Weight::Answer,
             "too few repeats: with one run there is no interval, and nothing is proven. Use --repeat 5 or more".into(),
         ),
-        Some(runs @ 2..=4) => found.push(format!(
+        Some(runs @ 2..=4) => found.push(Weight::Answer, format!(
             "too few repeats: with {runs} runs intervals are {:.1} times as wide as with 5{}. Use --repeat 5 or more",
             width_of(runs) / width_of(5),
             if runs == 2 { ", and no difference can be proven" } else { "" }
@@ -126,11 +185,11 @@ const VARIATION: f64 = 0.15;
 /// Movement of the floor between blocks, (largest - smallest) / median, above which the device was not the same device.
 const FLOOR_SPREAD: f64 = 0.5;
 
-fn noise(results: &Results, analysis: &Analysis, found: &mut Vec<String>) {
+fn noise(results: &Results, analysis: &Analysis, found: &mut Found) {
     let good = || results.runs.iter().filter(|run| run.status == RunStatus::Done);
     let stolen: Vec<f64> = good().filter_map(|run| run.steal_share).filter(|it| *it > STEAL_SHARE).collect();
     if let Some(worst) = stolen.iter().copied().reduce(f64::max) {
-        found.push(format!(
+        found.push(Weight::Noise, format!(
             "noisy machine: the hypervisor took CPU time away in {} of {} runs, up to {:.0} %. Repeat on a quieter host or \
              at a quieter time",
             stolen.len(),
@@ -150,7 +209,7 @@ fn noise(results: &Results, analysis: &Analysis, found: &mut Vec<String>) {
         if let Some(moved) = spread(&floors).filter(|it| *it > FLOOR_SPREAD) {
             let min = floors.iter().copied().fold(f64::INFINITY, f64::min) / 1e3;
             let max = floors.iter().copied().fold(0.0, f64::max) / 1e3;
-            found.push(format!(
+            found.push(Weight::Noise, format!(
                 "noisy device: the floor (4 KiB write + fdatasync) of {stack} moved between {min:.0} and {max:.0} µs, \
                  {:.0} % of its median, from run to run. Stop what else uses the disk, and repeat",
                 moved * 100.0
@@ -167,7 +226,7 @@ fn noise(results: &Results, analysis: &Analysis, found: &mut Vec<String>) {
         }
     }
     if !wild.is_empty() {
-        found.push(format!(
+        found.push(Weight::Noise, format!(
             "noisy runs: in {} of {} cells the runs differ among themselves by more than 15 % (coefficient of variation, \
              up to {:.0} %). More repeats narrow the intervals; a quieter machine does it better",
             wild.len(),
@@ -178,7 +237,7 @@ fn noise(results: &Results, analysis: &Analysis, found: &mut Vec<String>) {
 }
 
 /// Modelled devices that this machine could not keep to their models' times.
-fn late_devices(results: &Results, analysis: &Analysis, found: &mut Vec<String>) {
+fn late_devices(results: &Results, analysis: &Analysis, found: &mut Found) {
     let studies = device_studies(results);
     let runs = || studies.iter().flat_map(|study| &study.runs);
     // A run on two devices is one run.
@@ -186,7 +245,10 @@ fn late_devices(results: &Results, analysis: &Analysis, found: &mut Vec<String>)
     let marked: Vec<_> = runs().filter(|run| !run.kept).collect();
     if !marked.is_empty() {
         let worst = |of: fn(&DeviceRun) -> f64| marked.iter().map(|run| of(run)).fold(0.0, f64::max);
-        found.push(format!(
+        // Model time leaves it out; wall time has it in.
+        let has_model = analysis.measures.iter().any(|measure| measure.clock == Clock::Model);
+        let weight = if has_model { Weight::Note } else { Weight::Answer };
+        found.push(weight, format!(
             "late device: in {} of {} runs on a modelled device this machine was too busy to keep the model's times (up to {:.0} % of \
              the answers late, device time up to {:.2} of the model's, up to {:.0} % more before requests were taken). They are marked. {}",
             of_runs(&marked),
@@ -194,7 +256,7 @@ fn late_devices(results: &Results, analysis: &Analysis, found: &mut Vec<String>)
             worst(|run| run.late_share) * 100.0,
             worst(|run| run.used.slowness()),
             worst(|run| run.used.waiting_share()) * 100.0,
-            if analysis.measures.iter().any(|measure| measure.clock == Clock::Model) {
+            if has_model {
                 "Model time leaves that out; wall time has it in, and is slower than the device is"
             } else {
                 "Their wall times are slower than the device is: go by the model time of the whole run in the table of modelled \
@@ -205,7 +267,7 @@ fn late_devices(results: &Results, analysis: &Analysis, found: &mut Vec<String>)
     let errors: Vec<f64> =
         runs().filter_map(|run| run.used.self_test_error()).filter(|it| *it > LATE_SHARE).collect();
     if let Some(worst) = errors.iter().copied().reduce(f64::max) {
-        found.push(format!(
+        found.push(Weight::Note, format!(
             "modelled device: {} of {} self-tests before the runs found delays of {} µs and more off by more than 5 % (median of each \
              kind, up to {:.0} %): this machine was busy, or is too slow for such delays",
             errors.len(),
@@ -218,7 +280,7 @@ fn late_devices(results: &Results, analysis: &Analysis, found: &mut Vec<String>)
 
 /// Runs on modelled devices whose primary numbers are wall times all the same, or rest on the
 /// device alone.
-fn without_model_time(results: &Results, analysis: &Analysis, found: &mut Vec<String>) {
+fn without_model_time(results: &Results, analysis: &Analysis, found: &mut Found) {
     let is_modelled = |cell: i64| results.good_runs(cell).any(|run| !run.devices.is_empty());
     let of = |is: &dyn Fn(&Measure) -> bool| -> BTreeSet<i64> {
         let all = analysis.measures.iter().filter(|it| is_modelled(it.cell) && is(it));
@@ -233,7 +295,7 @@ fn without_model_time(results: &Results, analysis: &Analysis, found: &mut Vec<St
         } else {
             "it was not recorded in each of their runs"
         };
-        found.push(format!(
+        found.push(Weight::Answer, format!(
             "no model time: {} of {} cells ran on a modelled device, and their numbers are wall times all the same, because {why}. What \
              this machine was late is in them",
             by_wall.len(),
@@ -245,7 +307,7 @@ fn without_model_time(results: &Results, analysis: &Analysis, found: &mut Vec<St
             && it.runs.iter().any(|run| run.model.is_some_and(|it| it.basis == Basis::Device))
     });
     if !by_device.is_empty() {
-        found.push(format!(
+        found.push(Weight::Note, format!(
             "model time by the device alone: in {} of {} cells not all threads that work are seen (a server, a store with I/O of its \
              own), so time in which they waited for a processor is in it",
             by_device.len(),
@@ -261,7 +323,7 @@ const READ_MORE: u64 = 64 << 10;
 /// Runs of one cell in which different amounts were read from a modelled device while the same was
 /// written: what scans block devices (udev, blkid, another program's look at all of them) has read
 /// from it, and it worked for them, too.
-fn others_on_the_device(results: &Results, found: &mut Vec<String>) {
+fn others_on_the_device(results: &Results, found: &mut Found) {
     let mut by_phase: BTreeMap<(i64, &str, Option<u64>), Vec<&PhaseModel>> = BTreeMap::new();
     for of_run in &results.models {
         let run = results.runs.iter().find(|run| run.id == of_run.run && run.status == RunStatus::Done);
@@ -283,7 +345,7 @@ fn others_on_the_device(results: &Results, found: &mut Vec<String>) {
         }
     }
     if !cells.is_empty() {
-        found.push(format!(
+        found.push(Weight::Noise, format!(
             "others on the device: in {} of {} cells some runs read much more from the modelled device than others that wrote the same. Something \
              that looks at all block devices (udev, blkid, lsblk) read from it, and model time has what the run waited for that",
             cells.len(),
@@ -293,13 +355,13 @@ fn others_on_the_device(results: &Results, found: &mut Vec<String>) {
 }
 
 /// Cells whose device was told to fail, which the numbers do not show: a lying flush only makes them fast.
-fn faults(results: &Results, found: &mut Vec<String>) {
+fn faults(results: &Results, found: &mut Found) {
     let running = || results.cells.iter().filter(|cell| cell.skipped.is_none());
     let faulty = || running().filter(|cell| !cell.spec.stack.faults.is_empty());
     let asked: BTreeSet<&str> =
         faulty().flat_map(|cell| &cell.spec.stack.faults).map(String::as_str).collect();
     if !asked.is_empty() {
-        found.push(format!(
+        found.push(Weight::Answer, format!(
             "faulty device: in {} of {} cells the modelled device was told to fail ({}). Their numbers are not those of a sound device, \
              and the durability given for them is only what their settings promise on one",
             faulty().count(),
@@ -309,10 +371,10 @@ fn faults(results: &Results, found: &mut Vec<String>) {
     }
 }
 
-fn durability(results: &Results, found: &mut Vec<String>) {
+fn durability(results: &Results, found: &mut Found) {
     let classes: BTreeSet<_> = results.cells.iter().filter_map(|cell| cell.durability).collect();
     if classes.len() > 1 {
-        found.push(
+        found.push(Weight::Note,
             "cells of different durability stand side by side: compare speeds only where a power cut and a crash keep the same"
                 .into(),
         );

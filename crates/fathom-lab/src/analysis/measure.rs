@@ -289,6 +289,18 @@ impl Analysis {
         Ok(Analysis { measures })
     }
 
+    /// The phases that were measured, in the order of the first cell that has each.
+    #[must_use]
+    pub fn phases(&self) -> Vec<String> {
+        let mut phases: Vec<String> = Vec::new();
+        for measure in &self.measures {
+            if !phases.contains(&measure.phase) {
+                phases.push(measure.phase.clone());
+            }
+        }
+        phases
+    }
+
     /// The measure of a cell in a phase, without abscissa or at the one given.
     #[must_use]
     pub fn get(&self, cell: i64, phase: &str, x: Option<f64>) -> Option<&Measure> {

@@ -557,7 +557,9 @@ fn results_of_version_6_are_read_with_their_checksums_and_without_model_time() {
     assert_eq!(analysis.measures[0].clock, crate::analysis::Clock::Wall);
     let cautions = crate::analysis::cautions(&results, &analysis);
     assert!(
-        cautions.iter().any(|it| it.contains("no model time: 1 of 2 cells") && it.contains("before 7")),
+        cautions
+            .iter()
+            .any(|it| it.text.contains("no model time: 1 of 2 cells") && it.text.contains("before 7")),
         "{cautions:?}"
     );
     let error = Writer::resume(results).unwrap_err();
