@@ -1,8 +1,14 @@
 //! The answer in words, and the experiment file behind it.
+//!
+//! A file asks about the phases of its own workload. With `--trace` another workload runs, whose
+//! phases have other names; what the file asks is then asked of those, so that no figure is empty
+//! and no comparison is missing because of a name.
 
 use fathom_lab::analysis::{Analysis, Finding, headlines};
-use fathom_lab::experiment::{Experiment, Figure, FigureKind, Metric};
+use fathom_lab::experiment::{Experiment, Figure, FigureKind, Headline, Metric};
 use fathom_lab::store::Results;
+
+use crate::chosen::{self, ChosenAxis};
 
 /// What the stored experiment file asks and wants to be shown.
 pub struct Asked {
@@ -12,6 +18,8 @@ pub struct Asked {
     pub figures: Vec<Figure>,
     /// Its comparisons, made.
     pub findings: Vec<Finding>,
+    /// The axes that the user set, which the file does not ask about.
+    pub chosen: Vec<ChosenAxis>,
     /// The names of its axes in the order of the file.
     pub axes: Vec<String>,
     /// Why the file could not be read, where it could not.
@@ -24,26 +32,68 @@ pub struct Asked {
 /// every experiment, so that no results are ever without a picture.
 pub fn asked(results: &Results, analysis: &Analysis) -> Asked {
     let row = &results.experiment;
+    let measured = analysis.phases();
     let mut asked = match Experiment::parse(&row.source_name, &row.source) {
         Ok(experiment) => Asked {
-            findings: headlines(results, analysis, &experiment.headlines),
+            findings: headlines(results, analysis, &headlines_of(&experiment.headlines, &measured)),
+            chosen: chosen::axes(results, &experiment),
             axes: experiment.axes.iter().map(|axis| axis.name.clone()).collect(),
             question: experiment.question,
-            figures: experiment.figures,
+            figures: figures_of(experiment.figures, &measured),
             trouble: None,
         },
         Err(problem) => Asked {
             question: None,
             figures: Vec::new(),
             findings: Vec::new(),
+            chosen: Vec::new(),
             axes: Vec::new(),
             trouble: Some(problem.to_string()),
         },
     };
     if asked.figures.is_empty() {
-        asked.figures = vec![fallback("rate", FigureKind::Bars), fallback("split", FigureKind::Split)];
+        asked.figures = general();
     }
     asked
+}
+
+/// The figures with the phases that were measured. One of other phases says nothing: that of traces
+/// where none was replayed. Where all are of other phases, another workload ran, and they show its
+/// phases.
+fn figures_of(mut figures: Vec<Figure>, measured: &[String]) -> Vec<Figure> {
+    let has_content =
+        |it: &Figure| it.phases.is_empty() || it.phases.iter().any(|phase| measured.contains(phase));
+    if figures.iter().any(has_content) {
+        figures.retain(has_content);
+    } else {
+        figures.iter_mut().for_each(|figure| figure.phases.clear());
+    }
+    for figure in &mut figures {
+        figure.phases.retain(|phase| measured.contains(phase));
+    }
+    figures
+}
+
+/// The comparisons of settings, of the phases that were measured; where none of theirs was, of the
+/// first that was. Two phases of another workload cannot be told to be the two that are compared.
+fn headlines_of(headlines: &[Headline], measured: &[String]) -> Vec<Headline> {
+    let Some(first) = measured.first() else { return Vec::new() };
+    if headlines.iter().any(|it| measured.contains(&it.phase)) {
+        return headlines.to_vec();
+    }
+    let mut moved: Vec<Headline> = Vec::new();
+    for headline in headlines.iter().filter(|it| it.against_phase.is_none()) {
+        let headline = Headline { phase: first.clone(), x: None, ..headline.clone() };
+        if !moved.contains(&headline) {
+            moved.push(headline);
+        }
+    }
+    moved
+}
+
+/// What fits every experiment.
+pub fn general() -> Vec<Figure> {
+    vec![fallback("rate", FigureKind::Bars), fallback("split", FigureKind::Split)]
 }
 
 fn fallback(id: &str, kind: FigureKind) -> Figure {

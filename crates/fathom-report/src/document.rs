@@ -1,24 +1,31 @@
 //! Everything the report says, worked out once from the results; the page, the terminal and the exports only lay it out.
 
 use fathom_lab::analysis::{
-    Analysis, BlockStudy, Carries, DeviceStudy, Finding, block_studies, device_studies, engine_name, spelled,
+    Analysis, BlockStudy, Carries, DeviceStudy, Finding, block_studies, device_studies, engine_name,
     unattributed,
 };
 use fathom_lab::stats::mean_interval;
-use fathom_lab::store::{CellRow, Results, StoreError};
+use fathom_lab::store::{Results, StoreError};
 use fathom_workload::spec::Durability;
 
-use crate::answer::asked;
+use crate::answer::{asked, general};
+use crate::assumptions::deciding;
 use crate::axis::{Axis, axes_of};
 use crate::blocks::{Picture, pictures};
+use crate::caution::{Caution, cautions, verdict};
+use crate::chosen::{self, ChosenAxis};
 use crate::figure::{Figure, figure};
 use crate::number;
+use crate::ranking::Ranking;
 use crate::recommend::advice;
+use crate::title::title;
 
 /// A report, ready to be laid out.
 pub struct Document<'a> {
     /// Where it all comes from.
     pub results: &'a Results,
+    /// What the reader brought: trace, device; or the experiment's title.
+    pub title: String,
     /// The axes of the matrix.
     pub axes: Vec<Axis>,
     /// What the experiment asks.
@@ -27,7 +34,8 @@ pub struct Document<'a> {
     pub analysis: Analysis,
     /// The figures of the experiment.
     pub figures: Vec<Figure>,
-    /// The advice, where the experiment asks for one, then its comparisons in words; the first three are the answer.
+    /// What is said of the axes that the user set, the advice where the experiment asks for one,
+    /// then its comparisons in words; the first three are the answer.
     pub findings: Vec<String>,
     /// What the block traces say of each cell and phase.
     pub blocks: Vec<BlockStudy>,
@@ -41,17 +49,14 @@ pub struct Document<'a> {
     pub compared_phases: Vec<String>,
     /// What the answer rests on, one sentence.
     pub rests_on: String,
-    /// What to be careful about.
+    /// The picture with which the report opens; none where nothing was measured.
+    pub ranking: Option<Ranking>,
+    /// Numbers of device models that nobody published and that decide.
+    pub assumed: Vec<String>,
+    /// Whether the answer stands.
+    pub verdict: String,
+    /// What to be careful about, the gravest first.
     pub cautions: Vec<Caution>,
-}
-
-/// Something to be careful about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Caution {
-    /// In bold before the text, or empty.
-    pub about: String,
-    /// In words a reader can act on.
-    pub text: String,
 }
 
 impl<'a> Document<'a> {
@@ -63,18 +68,10 @@ impl<'a> Document<'a> {
         let analysis = Analysis::of(results)?;
         let asked = asked(results, &analysis);
         let axes = axes_of(&results.cells, &asked.axes);
-        let mut figures = Vec::new();
-        // A figure of phases that these cells do not have says nothing: that of traces where none was replayed.
-        let is_measured = |phase: &String| analysis.measures.iter().any(|measure| measure.phase == *phase);
-        let has_content = |phases: &[String]| phases.is_empty() || phases.iter().any(is_measured);
-        let all_empty = !asked.figures.iter().any(|definition| has_content(&definition.phases));
-        for definition in asked.figures.iter().filter(|d| all_empty || has_content(&d.phases)) {
-            let mut made = figure(definition, results, &axes, &analysis)?;
-            // Two figures of one name could not be told apart by `--figure` or in a file name.
-            while figures.iter().any(|f: &Figure| f.id == made.id) {
-                made.id.push('\'');
-            }
-            figures.push(made);
+        let mut figures = made(&asked.figures, results, &axes, &analysis)?;
+        // All of them empty: what fits every experiment is not, where anything was measured.
+        if figures.is_empty() {
+            figures = made(&general(), results, &axes, &analysis)?;
         }
         let mut compared_phases: Vec<String> = Vec::new();
         for finding in &asked.findings {
@@ -84,19 +81,31 @@ impl<'a> Document<'a> {
                 }
             }
         }
-        let main = compared_phases.first().or(analysis.measures.first().map(|m| &m.phase));
-        let mut findings = main.map(|phase| advice(results, &analysis, phase)).unwrap_or_default();
+        let measured = analysis.phases();
+        let main = compared_phases.first().or(measured.first()).cloned().unwrap_or_default();
+        let phases = if compared_phases.is_empty() { &measured[..] } else { &compared_phases };
+        let mut findings = Vec::new();
+        for axis in &asked.chosen {
+            findings.extend(unmeasured(results, axis));
+            findings.extend(phases.iter().flat_map(|it| chosen::sentences(results, &analysis, axis, it)));
+        }
+        let advised = advice(results, &analysis, &main);
+        let title = title(results, &axes, &asked.chosen);
+        let blocks = block_studies(results)?;
+        let cautions =
+            cautions(results, &analysis, &asked.findings, asked.trouble.as_deref(), unattributed(&blocks));
         let (compared, mut promises) = told(asked.findings);
         // The advice says itself what each setting promises.
-        if !findings.is_empty() {
+        if !advised.is_empty() {
             promises.clear();
         }
+        findings.extend(advised);
         findings.extend(compared);
-        let blocks = block_studies(results)?;
-        let mut cautions = cautions(results, &analysis, asked.trouble.as_deref());
-        let unowned = unattributed(&blocks);
-        cautions.extend(unowned.map(|text| Caution { about: String::new(), text }));
         Ok(Document {
+            title,
+            ranking: Ranking::of(results, &axes, &analysis, &main),
+            assumed: deciding(results, &analysis, &main),
+            verdict: verdict(&cautions, !findings.is_empty()),
             question: asked.question,
             findings,
             promises,
@@ -112,6 +121,44 @@ impl<'a> Document<'a> {
             figures,
         })
     }
+}
+
+/// The figures that show something, each of a name of its own.
+fn made(
+    definitions: &[fathom_lab::experiment::Figure],
+    results: &Results,
+    axes: &[Axis],
+    analysis: &Analysis,
+) -> Result<Vec<Figure>, StoreError> {
+    let mut figures: Vec<Figure> = Vec::new();
+    for definition in definitions {
+        let mut made = figure(definition, results, axes, analysis)?;
+        if made.marks.is_empty() && made.lines.is_empty() {
+            continue;
+        }
+        // Two figures of one name could not be told apart by `--figure` or in a file name.
+        while figures.iter().any(|it| it.id == made.id) {
+            made.id.push('\'');
+        }
+        figures.push(made);
+    }
+    Ok(figures)
+}
+
+/// Values that the user asked for and that could not be measured, in one sentence.
+fn unmeasured(results: &Results, axis: &ChosenAxis) -> Option<String> {
+    let of_value = |value: &String| {
+        results.cells.iter().filter(move |cell| cell.axes.get(&axis.key) == Some(value)).collect::<Vec<_>>()
+    };
+    let missing: Vec<String> = axis
+        .values
+        .iter()
+        .filter(|value| of_value(value).iter().all(|cell| results.good_runs(cell.id).next().is_none()))
+        .cloned()
+        .collect();
+    let were = if missing.len() == 1 { "was" } else { "were" };
+    (!missing.is_empty())
+        .then(|| format!("{} {were} not measured: see what to be careful about.", joined(&missing)))
 }
 
 impl Document<'_> {
@@ -184,7 +231,8 @@ pub fn joined(words: &[String]) -> String {
     }
 }
 
-fn distinct(words: impl Iterator<Item = String>) -> Vec<String> {
+/// The words without repetitions and empty ones, in order.
+pub fn distinct(words: impl Iterator<Item = String>) -> Vec<String> {
     let mut all = Vec::new();
     for word in words {
         if !word.is_empty() && !all.contains(&word) {
@@ -247,67 +295,9 @@ fn rests_on(results: &Results) -> String {
     match promises.as_slice() {
         [] => {}
         [one] => text += &format!(" All cells keep their commits at: {one}."),
-        many => {
-            text += &format!(
-                " The cells do not promise the same ({}): compare within a promise.",
-                many.join("; ")
-            )
-        }
+        _ => text += " The settings do not promise the same: compare within a promise.",
     }
     text
-}
-
-fn cautions(results: &Results, analysis: &Analysis, trouble: Option<&str>) -> Vec<Caution> {
-    let caution = |about: String, text: &str| Caution { about, text: text.into() };
-    let mut all: Vec<Caution> = Vec::new();
-    if results.experiment.quick {
-        all.push(caution(
-            "Quick.".into(),
-            "Made with --quick: less work and fewer runs than the experiment asks for.",
-        ));
-    }
-    let said = fathom_lab::analysis::cautions(results, analysis);
-    all.extend(said.iter().map(|text| caution(String::new(), &sentence(text))));
-    // What the stack said of itself, unless the worker's warnings said it already.
-    let made = distinct(results.runs.iter().flat_map(|run| run.stack.warnings.iter().cloned()));
-    all.extend(
-        made.iter()
-            .filter(|w| !said.iter().any(|s| s.contains(*w)))
-            .map(|w| caution(String::new(), &sentence(w))),
-    );
-    for run in results.failed_runs() {
-        let label = results.cell(run.cell).map_or_else(String::new, |cell| spelled(cell, &cell.label));
-        let message = run.message.as_deref().unwrap_or("no message");
-        all.push(caution(format!("{label}, run {} failed:", run.block + 1), &sentence(message)));
-    }
-    let reason = |cell: &CellRow| cell.skipped.clone().unwrap_or_default();
-    for why in distinct(results.cells.iter().map(reason)) {
-        let names: Vec<String> = results
-            .cells
-            .iter()
-            .filter(|cell| reason(cell) == why)
-            .map(|cell| spelled(cell, &cell.label))
-            .collect();
-        all.push(caution(format!("Skipped: {}:", joined(&names)), &why));
-    }
-    if let Some(trouble) = trouble {
-        all.push(caution(
-            "The experiment file stored in the results cannot be read by this version,".into(),
-            &format!("so the figures are general ones and no comparison is made: {trouble}"),
-        ));
-    }
-    all
-}
-
-/// The text with a capital and a full stop.
-fn sentence(text: &str) -> String {
-    let mut chars = text.trim_end().chars();
-    let mut out: String = chars.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
-    out.push_str(chars.as_str());
-    if !out.ends_with(['.', '!', '?', ')', ':']) {
-        out.push('.');
-    }
-    out
 }
 
 #[cfg(test)]

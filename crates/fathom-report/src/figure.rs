@@ -297,7 +297,7 @@ pub fn parts_ns(measure: &Measure) -> [f64; 5] {
 
 /// One measure's interval; of several (the sizes of a range), that of each run's mean, in which each size counts once, as in
 /// P1's last figure.
-fn mean_over_sizes(curve: &[&Measure], metric: Metric, clock: Clock) -> Option<Interval> {
+pub fn mean_over_sizes(curve: &[&Measure], metric: Metric, clock: Clock) -> Option<Interval> {
     if let [one] = curve {
         return Some(one.interval_of(metric, clock));
     }
@@ -322,13 +322,7 @@ fn phases_of(definition: &Definition, analysis: &Analysis) -> Vec<String> {
     if !definition.phases.is_empty() {
         return definition.phases.clone();
     }
-    let mut phases: Vec<String> = Vec::new();
-    for summary in &analysis.measures {
-        if !phases.contains(&summary.phase) {
-            phases.push(summary.phase.clone());
-        }
-    }
-    phases
+    analysis.phases()
 }
 
 fn panels(facets: &[&str], phases: &[String]) -> Vec<Panel> {
@@ -461,7 +455,7 @@ fn choose_scales(figure: &mut Figure) {
     }
 }
 
-fn plural(unit: &str) -> String {
+pub fn plural(unit: &str) -> String {
     unit.strip_suffix('y').map_or_else(|| format!("{unit}s"), |stem| format!("{stem}ies"))
 }
 

@@ -13,16 +13,21 @@ use serde_json::json;
 
 use crate::axis::Axis;
 use crate::blocks;
+use crate::caution::Caution;
 use crate::devices;
 use crate::document::{Document, more_comparisons, promise};
 use crate::figure::{Figure, Mark, parts_ns, value_text};
 use crate::number;
 use crate::palette::{FSYNC, PART_COLOURS, PARTS, VALUE_COLOURS};
+use crate::ranking;
 
 const CSS: &str = include_str!("page/page.css");
 const JS: &str = include_str!("page/page.js");
 const BLOCKS_JS: &str = include_str!("page/blocks.js");
 const ECHARTS: &str = include_str!(concat!(env!("OUT_DIR"), "/echarts.min.js"));
+
+/// Reasons to doubt the answer that stand beside it; more are behind a fold.
+const REASONS: usize = 2;
 
 /// Text as HTML: markup characters become entities, and control characters that could reorder what is around them
 /// (bidirectional overrides) are isolated by the page's `<bdi>` where labels meet numbers.
@@ -81,12 +86,15 @@ pub fn write(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
 <h1>{title}</h1>
 "##,
         version = escape(&experiment.fathom_version),
-        title = label(&experiment.title).replace("<bdi>", "").replace("</bdi>", ""),
+        title = escape(&document.title),
         name = label(&experiment.name),
         when = number::moment(experiment.started_ms),
     )?;
+    // The experiment's own title may speak of its workload where a trace ran instead.
     if let Some(question) = &document.question {
         writeln!(out, "<p class=\"question\">{}</p>", escape(question))?;
+    } else if document.title != experiment.title {
+        writeln!(out, "<p class=\"question\">{}</p>", escape(&experiment.title))?;
     }
     writeln!(out, "</header>\n<main>")?;
     answer(document, out)?;
@@ -95,11 +103,13 @@ pub fn write(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         "<noscript><p class=\"no-script\">Without JavaScript the tables below hold every value; charts and filters need it.</p></noscript>"
     )?;
     filters(document, out)?;
-    writeln!(out, "<section aria-labelledby=\"h-figures\"><h2 id=\"h-figures\">Figures</h2>")?;
-    for (index, figure) in document.figures.iter().enumerate() {
-        figure_card(document, figure, index, out)?;
+    if !document.figures.is_empty() {
+        writeln!(out, "<section aria-labelledby=\"h-figures\"><h2 id=\"h-figures\">Figures</h2>")?;
+        for (index, figure) in document.figures.iter().enumerate() {
+            figure_card(document, figure, index, out)?;
+        }
+        writeln!(out, "</section>")?;
     }
-    writeln!(out, "</section>")?;
     blocks::section(document, out)?;
     devices::section(document, out)?;
     careful(document, out)?;
@@ -143,7 +153,7 @@ fn model(document: &Document<'_>) -> serde_json::Value {
 fn answer(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
-        "<section class=\"answer\" id=\"answer\" aria-labelledby=\"h-answer\"><h2 id=\"h-answer\">The answer</h2>"
+        "<section class=\"opening\"><div class=\"answer\" id=\"answer\" role=\"region\" aria-labelledby=\"h-answer\"><h2 id=\"h-answer\">The answer</h2>"
     )?;
     let (answer, rest) = document.findings.split_at(document.findings.len().min(3));
     for finding in answer {
@@ -165,7 +175,34 @@ fn answer(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         }
         writeln!(out, "</ul></details>")?;
     }
-    writeln!(out, "<p class=\"rests\">{}</p></section>", escape(&document.rests_on))
+    for assumed in &document.assumed {
+        writeln!(out, "<p class=\"assumed\">{}</p>", escape(assumed))?;
+    }
+    writeln!(out, "</div>")?;
+    if let Some(ranking) = &document.ranking {
+        ranking::html::write(ranking, out)?;
+    }
+    basis(document, out)?;
+    writeln!(out, "</section>")
+}
+
+/// Whether the answer stands, and what it rests on.
+fn basis(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "<div class=\"basis\">")?;
+    let grave: Vec<&Caution> = document.cautions.iter().filter(|it| it.decides()).collect();
+    if !grave.is_empty() || !document.findings.is_empty() {
+        let is_doubted = if grave.is_empty() { "" } else { " doubted" };
+        writeln!(out, "<div class=\"verdict{is_doubted}\"><p>{}</p>", escape(&document.verdict))?;
+        let (first, more) = grave.split_at(grave.len().min(REASONS));
+        caution_list(first.iter().copied(), out)?;
+        if !more.is_empty() {
+            writeln!(out, "<details class=\"rest\"><summary>{} more</summary>", more.len())?;
+            caution_list(more.iter().copied(), out)?;
+            writeln!(out, "</details>")?;
+        }
+        writeln!(out, "</div>")?;
+    }
+    writeln!(out, "<p class=\"rests\">{}</p></div>", escape(&document.rests_on))
 }
 
 fn filters(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -341,12 +378,37 @@ fn mark_row(figure: &Figure, mark: &Mark, name: &str, has_x: bool, out: &mut dyn
     writeln!(out, "</tr>")
 }
 
+/// What does not change the answer, behind a fold; what does stands beside the answer already.
 fn careful(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let (grave, rest): (Vec<&Caution>, Vec<&Caution>) = document.cautions.iter().partition(|it| it.decides());
     writeln!(
         out,
-        "<section class=\"careful\" aria-labelledby=\"h-careful\"><h2 id=\"h-careful\">What to be careful about</h2><ul>"
+        "<section class=\"careful\" aria-labelledby=\"h-careful\"><h2 id=\"h-careful\">What to be careful about</h2>"
     )?;
-    for caution in &document.cautions {
+    writeln!(
+        out,
+        "<p class=\"calm\">{} {}</p>",
+        escape(document.verdict.trim_end_matches(':')),
+        if grave.is_empty() { "" } else { "(<a href=\"#answer\">beside the answer</a>)." }
+    )?;
+    if rest.is_empty() {
+        writeln!(out, "<p class=\"calm\">Nothing else was noticed.</p>")?;
+    } else {
+        let things = if rest.len() == 1 { "thing" } else { "things" };
+        writeln!(
+            out,
+            "<details class=\"rest\"><summary>{} {things} to know that do not change it</summary>",
+            rest.len()
+        )?;
+        caution_list(rest.into_iter(), out)?;
+        writeln!(out, "</details>")?;
+    }
+    writeln!(out, "</section>")
+}
+
+fn caution_list<'a>(cautions: impl Iterator<Item = &'a Caution>, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "<ul>")?;
+    for caution in cautions {
         let about = if caution.about.is_empty() {
             String::new()
         } else {
@@ -354,13 +416,7 @@ fn careful(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         };
         writeln!(out, "<li>{about}{}</li>", escape(&caution.text))?;
     }
-    if document.cautions.is_empty() {
-        writeln!(
-            out,
-            "<li class=\"calm\">Nothing was noticed: no noise warnings, no failed run, no skipped cell.</li>"
-        )?;
-    }
-    writeln!(out, "</ul></section>")
+    writeln!(out, "</ul>")
 }
 
 fn cells(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {

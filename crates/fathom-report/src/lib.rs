@@ -7,8 +7,11 @@
 //! not at all, and never over what it was read from. The same model feeds all of them, so no two can disagree.
 
 mod answer;
+mod assumptions;
 mod axis;
 mod blocks;
+mod caution;
+mod chosen;
 mod compare;
 mod decimate;
 mod devices;
@@ -18,11 +21,13 @@ mod figure;
 mod html;
 pub mod number;
 mod palette;
+mod ranking;
 mod recommend;
 mod simulation;
 mod style;
 mod svg;
 mod terminal;
+mod title;
 mod whole;
 
 use std::io::Write;
@@ -129,7 +134,9 @@ pub fn requests_json(results: &Results, out: &mut dyn Write) -> Result<(), Repor
 /// # Errors
 /// Samples that cannot be read.
 pub fn figures(results: &Results) -> Result<Vec<(String, String)>, ReportError> {
-    let mut all: Vec<_> = Document::new(results)?.figures.into_iter().map(|f| (f.id, f.title)).collect();
+    let document = Document::new(results)?;
+    let mut all: Vec<_> = document.figures.into_iter().map(|f| (f.id, f.title)).collect();
+    all.extend(document.ranking.map(|it| (ranking::ID.to_owned(), it.title)));
     all.extend(blocks::svg::list(results));
     Ok(all)
 }
@@ -143,10 +150,14 @@ pub fn figure_svg(results: &Results, id: &str) -> Result<String, ReportError> {
         return Ok(address);
     }
     let document = Document::new(results)?;
+    if let Some(ranking) = document.ranking.as_ref().filter(|_| id == ranking::ID) {
+        return Ok(ranking::svg::draw(ranking));
+    }
     match document.figures.iter().find(|figure| figure.id == id) {
         Some(figure) => Ok(svg::draw(figure)),
         None => {
             let known = document.figures.into_iter().map(|figure| figure.id);
+            let known = known.chain(document.ranking.map(|_| ranking::ID.into()));
             let addresses = blocks::svg::list(results).into_iter().map(|(id, _)| id);
             Err(ReportError::NoSuchFigure { asked: id.into(), known: known.chain(addresses).collect() })
         }

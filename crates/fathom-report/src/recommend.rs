@@ -5,7 +5,7 @@
 //! (DELETE, FULL) promises, against that default; what the next weaker promise would add; what giving up power cuts would
 //! add. A difference that is not proven is said to be none.
 
-use fathom_lab::analysis::{Analysis, Measure, times};
+use fathom_lab::analysis::{Analysis, Measure, spelled, times};
 use fathom_lab::experiment::Metric;
 use fathom_lab::store::{CellRow, Results};
 use fathom_workload::engine::{Dialect, engine_named};
@@ -21,18 +21,64 @@ pub fn setting(cell: &CellRow) -> Option<(String, String)> {
     Some((read("journal_mode", "delete"), read("synchronous", "full")))
 }
 
+/// Cells among which the question arises.
+pub struct Group<'a> {
+    /// What they have in common and others have not: `ext4`; empty where these are all.
+    pub name: String,
+    /// The cells, in the order of the plan.
+    pub cells: Vec<&'a CellRow>,
+}
+
+/// The cells by what else they differ in, each group with every journal mode and synchronous
+/// setting once; none where the cells of some group differ in something that no axis tells, or not
+/// in those two.
+pub fn groups(results: &Results) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for cell in &results.cells {
+        let alike = |other: &CellRow| {
+            other.spec.stack == cell.spec.stack
+                && other.spec.workload == cell.spec.workload
+                && others_of(other) == others_of(cell)
+        };
+        match groups.iter_mut().find(|group| alike(group.cells[0])) {
+            Some(group) => group.cells.push(cell),
+            None => groups.push(Group { name: String::new(), cells: vec![cell] }),
+        }
+    }
+    let differ = |group: &Group<'_>| {
+        let settings: Vec<_> = group.cells.iter().filter_map(|cell| setting(cell)).collect();
+        let is_new = |(i, own): (usize, &(String, String))| !settings[..i].contains(own);
+        settings.len() == group.cells.len()
+            && settings.iter().enumerate().all(is_new)
+            && settings.iter().any(|s| s.0 != settings[0].0)
+            && settings.iter().any(|s| s.1 != settings[0].1)
+    };
+    if !groups.iter().all(differ) {
+        return Vec::new();
+    }
+    let tells = |key: &str, value: &String| results.cells.iter().any(|it| it.axes.get(key) != Some(value));
+    for group in &mut groups {
+        let first = group.cells[0];
+        let common = |key: &str| group.cells.iter().all(|it| it.axes.get(key) == first.axes.get(key));
+        let words = first.axes.iter().filter(|(key, value)| common(key) && tells(key, value));
+        group.name = words.map(|(_, value)| spelled(first, value)).collect::<Vec<_>>().join(" ");
+    }
+    groups
+}
+
+/// The engine's other settings.
+fn others_of(cell: &CellRow) -> Vec<(&String, &serde_json::Value)> {
+    let settings = cell.spec.engine.iter().flat_map(|engine| &engine.settings);
+    settings.filter(|(key, _)| *key != "journal_mode" && *key != "synchronous").collect()
+}
+
 /// Whether the cells differ in journal mode and synchronous setting and in nothing else.
 pub fn applies(results: &Results) -> bool {
-    let mut settings = Vec::new();
-    for cell in &results.cells {
-        let Some(own) = setting(cell) else { return false };
-        if settings.contains(&own) || cell.spec.stack != results.cells[0].spec.stack {
-            return false;
-        }
-        settings.push(own);
-    }
-    settings.iter().any(|s| s.0 != settings[0].0) && settings.iter().any(|s| s.1 != settings[0].1)
+    groups(results).len() == 1
 }
+
+/// A gain that is less than this for sure is none for which to give up durability.
+const WORTH: f64 = 1.1;
 
 struct Candidate<'a> {
     cell: &'a CellRow,
@@ -41,12 +87,20 @@ struct Candidate<'a> {
     name: String,
 }
 
-/// The advice in one to three sentences; none where the question does not arise or the default was not measured.
+/// The advice in one to three sentences, or in one for each group of cells; none where the question
+/// does not arise or the default was not measured.
 pub fn advice(results: &Results, analysis: &Analysis, phase: &str) -> Vec<String> {
-    if !applies(results) {
-        return Vec::new();
+    let groups = groups(results);
+    if let [only] = groups.as_slice() {
+        return of_group(only, analysis, phase);
     }
-    let candidates: Vec<Candidate<'_>> = results
+    let first =
+        |group: &Group<'_>| Some(format!("{}: {}", group.name, of_group(group, analysis, phase).first()?));
+    groups.iter().filter_map(first).collect()
+}
+
+fn of_group(group: &Group<'_>, analysis: &Analysis, phase: &str) -> Vec<String> {
+    let candidates: Vec<Candidate<'_>> = group
         .cells
         .iter()
         .filter_map(|cell| {
@@ -107,10 +161,12 @@ fn more(weaker: &Candidate<'_>, best: &Candidate<'_>, price: &str) -> Option<Str
     Some(if faster.proven && faster.ratio > 1.0 {
         format!("{} commits {} faster still, and {price}.", weaker.name, times(&faster))
     } else {
-        format!(
-            "{} is not proven faster than that (~ {}), and {price}: it buys nothing here.",
-            weaker.name,
-            times(&faster)
-        )
+        // Not proven is not proven not to be.
+        let so = if faster.high < WORTH {
+            "it buys nothing here"
+        } else {
+            "more runs would tell whether it buys anything"
+        };
+        format!("{} is not proven faster than that (~ {}), and {price}: {so}.", weaker.name, times(&faster))
     })
 }

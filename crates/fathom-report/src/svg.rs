@@ -13,9 +13,9 @@ use crate::html::escape;
 use crate::number;
 use crate::palette::{FSYNC, PART_COLOURS, PARTS, VALUE_COLOURS};
 
-const WIDTH: f64 = 720.0;
-const INK: &str = "#1b1f24";
-const MUTED: &str = "#59616b";
+pub const WIDTH: f64 = 720.0;
+pub const INK: &str = "#1b1f24";
+pub const MUTED: &str = "#59616b";
 const RULE: &str = "#dcdfe3";
 const DASHES: [&str; 5] = ["", "6 3", "2 3", "8 3 2 3", "1 2"];
 
@@ -57,12 +57,17 @@ pub fn draw(figure: &Figure) -> String {
         }
     }
     let total = y + panels.len().div_ceil(columns) as f64 * (heading + height + below) + 4.0;
+    document(&figure.title, &figure.description, total, &body)
+}
+
+/// A whole file of this height with what is drawn.
+pub fn document(title: &str, description: &str, height: f64, body: &Canvas) -> String {
     format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {total:.0}\" width=\"{WIDTH}\" height=\"{total:.0}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\" height=\"{height:.0}\" \
          role=\"img\" font-family=\"Helvetica Neue, Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif\">\n\
          <title>{}</title>\n<desc>{}</desc>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{}</svg>\n",
-        xml(&figure.title),
-        xml(&figure.description),
+        xml(title),
+        xml(description),
         body.0
     )
 }
@@ -76,7 +81,7 @@ fn xml(text: &str) -> String {
 
 /// The inside of the SVG.
 #[derive(Default)]
-struct Canvas(String);
+pub struct Canvas(String);
 
 impl Canvas {
     fn put(&mut self, element: std::fmt::Arguments<'_>) {
@@ -86,7 +91,7 @@ impl Canvas {
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn text(&mut self, x: f64, y: f64, text: &str, anchor: &str, fill: &str, size: u32, bold: bool) {
+    pub fn text(&mut self, x: f64, y: f64, text: &str, anchor: &str, fill: &str, size: u32, bold: bool) {
         if !text.is_empty() {
             let weight = if bold { " font-weight=\"600\"" } else { "" };
             self.put(format_args!(
@@ -96,13 +101,13 @@ impl Canvas {
         }
     }
 
-    fn line(&mut self, x1: f64, y1: f64, x2: f64, y2: f64, stroke: &str, width: f64) {
+    pub fn line(&mut self, x1: f64, y1: f64, x2: f64, y2: f64, stroke: &str, width: f64) {
         self.put(format_args!(
             "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{stroke}\" stroke-width=\"{width}\"/>"
         ));
     }
 
-    fn rect(&mut self, x: f64, y: f64, width: f64, height: f64, fill: &str) {
+    pub fn rect(&mut self, x: f64, y: f64, width: f64, height: f64, fill: &str) {
         self.put(format_args!(
             "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{fill}\" stroke=\"#ffffff\" stroke-width=\"0.5\"/>",
             width.max(0.3),
@@ -218,7 +223,7 @@ fn short(value: f64) -> String {
 
 /// About how wide a text is in a sans-serif face at `size`, px; rather too wide than too narrow. The page that shows an SVG
 /// chooses the face, so this cannot be exact.
-fn text_width(text: &str, size: f64) -> f64 {
+pub fn text_width(text: &str, size: f64) -> f64 {
     let width = |c: char| match c {
         'A'..='Z' | 'm' | 'w' => 0.72,
         'f' | 'i' | 'j' | 'l' | 't' | 'r' | '/' | ',' | '.' | ' ' => 0.36,

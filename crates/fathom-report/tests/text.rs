@@ -120,7 +120,7 @@ fn json_brings_single_executions_when_asked() {
 fn every_figure_has_a_static_svg_in_the_colours_of_the_page() {
     let (_directory, results) = results(fixture::time_split);
     let figures = fathom_report::figures(&results).unwrap();
-    assert_eq!(figures.len(), 4);
+    assert_eq!(figures.len(), 5, "four of the experiment, and the ranking");
     for (id, title) in &figures {
         let svg = fathom_report::figure_svg(&results, id).unwrap();
         assert!(svg.starts_with("<svg xmlns") && svg.trim_end().ends_with("</svg>"));
@@ -138,7 +138,7 @@ fn every_figure_has_a_static_svg_in_the_colours_of_the_page() {
 fn a_figure_of_phases_that_nobody_ran_is_left_out() {
     let (_directory, results) = results(|path| fixture::journal_modes(path, 1.0));
     let ids: Vec<String> = fathom_report::figures(&results).unwrap().into_iter().map(|(id, _)| id).collect();
-    assert_eq!(ids, ["P4-T3", "P4-split"]);
+    assert_eq!(ids, ["P4-T3", "P4-split", "ranking"]);
 }
 
 #[test]

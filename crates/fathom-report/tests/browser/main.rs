@@ -93,6 +93,54 @@ fn every_figure_is_drawn_and_described_in_light_dark_and_on_a_phone() {
     }
 }
 
+/// Answer and picture are what is seen first, on a screen and on a phone, without scrolling sideways.
+#[test]
+fn the_first_screen_has_the_answer_and_the_ranked_bars() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("opening");
+    type Make = fn(&Path);
+    let all: [(&str, Make); 3] = [
+        ("traced", fixture::traced),
+        ("file-systems", fixture::with_file_systems),
+        ("modelled", |path| fixture::modelled(path, 1.0, 2.0)),
+    ];
+    for (name, make) in all {
+        let path = page(&directory, name, make);
+        for (look, width, dark) in [("light", 1400, false), ("dark", 1400, true), ("phone", 390, false)] {
+            let mut page = chromium.open(&path, "", width, dark);
+            assert_sound(&mut page, &format!("{name} {look}"));
+            let top = |what: &str| {
+                format!("document.querySelector('{what}').getBoundingClientRect().top + scrollY")
+            };
+            let (answer, ranking) = (page.number(&top("#answer")), page.number(&top("#ranking")));
+            assert!(answer < 400.0, "{name} {look}: {answer}");
+            assert!(
+                if width > 1000 { ranking < 400.0 } else { ranking > answer },
+                "{name} {look}: {ranking}"
+            );
+            assert!(ranking < page.number(&top("#h-figures")), "{name} {look}");
+            // A bar is as long as its number: one scale for all, whatever stands beside them.
+            let off = page.number(
+                "(() => { const all = [...document.querySelectorAll('#ranking li')].filter(li => !li.querySelector('.open')) \
+                 .map(li => parseFloat(li.querySelector('.value').textContent.replace(/,/g, '')) / \
+                 li.querySelector('i').getBoundingClientRect().width); return Math.max(...all) / Math.min(...all); })()",
+            );
+            assert!((1.0..1.01).contains(&off), "{name} {look}: bars of different scales, {off}");
+            page.screenshot(&directory.join(format!("{name}-{look}.png")));
+        }
+        let mut page = chromium.open(&path, "", 1400, false);
+        std::fs::write(directory.join(format!("{name}.pdf")), page.pdf()).unwrap();
+    }
+    let path = directory.join("traced.html");
+    let mut page = chromium.open(&path, "", 1400, false);
+    const BARS: &str = "[...document.querySelectorAll('#ranking li')].filter(e => e.offsetParent).length";
+    const GROUPS: &str =
+        "[...document.querySelectorAll('#ranking .promise-group')].filter(e => e.offsetParent).length";
+    assert_eq!((page.number(BARS), page.number(GROUPS)), (4.0, 3.0));
+    page.run("document.querySelector('.filters [data-value=\"wal/full\"]').click()");
+    assert_eq!((page.number(BARS), page.number(GROUPS)), (1.0, 1.0), "the bars go with the filters");
+}
+
 #[test]
 fn filters_act_on_everything_and_live_in_the_address() {
     let Some(mut chromium) = browser() else { return };

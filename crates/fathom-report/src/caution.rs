@@ -1,0 +1,99 @@
+//! What to be careful about, in the order in which it matters: first what may change the answer,
+//! then all else, each thing once.
+
+use fathom_lab::analysis::{Analysis, Finding, Weight, spelled};
+use fathom_lab::store::{CellRow, Results};
+
+use crate::document::{distinct, joined};
+
+/// Something to be careful about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caution {
+    /// How much it weighs; noise where the answer is not proven weighs as much as the answer.
+    pub weight: Weight,
+    /// In bold before the text, or empty.
+    pub about: String,
+    /// In words a reader can act on.
+    pub text: String,
+}
+
+impl Caution {
+    fn new(weight: Weight, about: impl Into<String>, text: &str) -> Caution {
+        Caution { weight, about: about.into(), text: sentence(text) }
+    }
+
+    /// Whether the answer may change by it.
+    pub fn decides(&self) -> bool {
+        self.weight == Weight::Answer
+    }
+}
+
+/// Everything to be careful about, the gravest first. `compared` are the comparisons of which the
+/// answer consists: what is proven in spite of noise is not doubted because of it. `unowned` is
+/// what block traces could not tell.
+pub fn cautions(
+    results: &Results,
+    analysis: &Analysis,
+    compared: &[Finding],
+    trouble: Option<&str>,
+    unowned: Option<String>,
+) -> Vec<Caution> {
+    let is_proven = !compared.is_empty() && compared.iter().all(|it| it.faster.proven);
+    let mut all: Vec<Caution> = Vec::new();
+    if results.experiment.quick {
+        let text = "Made with --quick: less work and fewer runs than the experiment asks for.";
+        all.push(Caution::new(Weight::Note, "Quick.", text));
+    }
+    let said = fathom_lab::analysis::cautions(results, analysis);
+    for caution in &said {
+        let is_doubted = caution.weight == Weight::Noise && !is_proven;
+        let weight = if is_doubted { Weight::Answer } else { caution.weight };
+        all.push(Caution::new(weight, "", &caution.text));
+    }
+    // What the stack said of itself, unless the worker's warnings said it already.
+    let made = distinct(results.runs.iter().flat_map(|run| run.stack.warnings.iter().cloned()));
+    for warning in made.iter().filter(|it| !said.iter().any(|said| said.text.contains(*it))) {
+        all.push(Caution::new(Weight::Note, "", warning));
+    }
+    for run in results.failed_runs() {
+        let label = results.cell(run.cell).map_or_else(String::new, |cell| spelled(cell, &cell.label));
+        let message = run.message.as_deref().unwrap_or("no message");
+        all.push(Caution::new(Weight::Note, format!("{label}, run {} failed:", run.block + 1), message));
+    }
+    let reason = |cell: &CellRow| cell.skipped.clone().unwrap_or_default();
+    for why in distinct(results.cells.iter().map(reason)) {
+        let skipped = results.cells.iter().filter(|cell| reason(cell) == why);
+        let names: Vec<String> = skipped.map(|cell| spelled(cell, &cell.label)).collect();
+        all.push(Caution { weight: Weight::Note, about: format!("Skipped: {}:", joined(&names)), text: why });
+    }
+    if let Some(trouble) = trouble {
+        let text = format!("so the figures are general ones and no comparison is made: {trouble}");
+        let about = "The experiment file stored in the results cannot be read by this version,";
+        all.push(Caution { weight: Weight::Answer, about: about.into(), text });
+    }
+    all.extend(unowned.map(|text| Caution { weight: Weight::Note, about: String::new(), text }));
+    all.sort_by_key(|it| it.weight);
+    all
+}
+
+/// Whether the answer stands, in one sentence.
+pub fn verdict(cautions: &[Caution], is_answered: bool) -> String {
+    let grave = cautions.iter().filter(|it| it.decides()).count();
+    match (is_answered, grave) {
+        (false, _) => "There is no comparison whose answer could stand or fall.".into(),
+        (true, 0) => "The answer stands: nothing was noticed that would change it.".into(),
+        (true, 1) => "The answer may change for one reason:".into(),
+        (true, _) => format!("The answer may change for {grave} reasons:"),
+    }
+}
+
+/// The text with a capital and a full stop.
+fn sentence(text: &str) -> String {
+    let mut chars = text.trim_end().chars();
+    let mut out: String = chars.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
+    out.push_str(chars.as_str());
+    if !out.ends_with(['.', '!', '?', ')', ':']) {
+        out.push('.');
+    }
+    out
+}

@@ -1,0 +1,173 @@
+//! Sentences about the axes that the user set: `--set filesystem=ext4,f2fs` asks how these compare,
+//! whatever the experiment's file asks.
+//!
+//! Each value is compared with the first one, cell by cell: alike on every other axis and in the
+//! same block. One sentence holds all of these comparisons of two values, so that who asked about
+//! file systems reads of file systems first, for each journal mode.
+
+use fathom_lab::analysis::{Analysis, Clock, Finding, abscissa_name, headlines, spelled, times};
+use fathom_lab::experiment::{Experiment, Headline, Metric, Where};
+use fathom_lab::store::{CellRow, Results};
+
+use crate::axis::label_of;
+use crate::document::joined;
+use crate::number;
+
+/// Comparisons of one kind that a sentence names before it only counts.
+const NAMED: usize = 8;
+
+/// An axis whose values the user chose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChosenAxis {
+    /// As in an experiment file: `stack.filesystem`.
+    pub key: String,
+    /// Its values in the order in which they were given, two at least.
+    pub values: Vec<String>,
+}
+
+/// The axes that the file has not, or has with other values.
+///
+/// Traces are not compared with each other: they ask for different things. Of the variants some are
+/// only made on wish, so those count as chosen where the command says so.
+pub fn axes(results: &Results, experiment: &Experiment) -> Vec<ChosenAxis> {
+    let mut chosen: Vec<ChosenAxis> = Vec::new();
+    for cell in &results.cells {
+        for (key, value) in cell.axes.iter().filter(|(key, _)| is_compared(key)) {
+            match chosen.iter_mut().find(|axis| axis.key == *key) {
+                Some(axis) if axis.values.contains(value) => {}
+                Some(axis) => axis.values.push(value.clone()),
+                None => chosen.push(ChosenAxis { key: key.clone(), values: vec![value.clone()] }),
+            }
+        }
+    }
+    chosen.retain(|axis| {
+        let of_file = experiment.axes.iter().find(|it| it.name == axis.key);
+        let values: Vec<&str> = of_file.map(|it| it.values().collect()).unwrap_or_default();
+        let is_as_in_file = axis.values.len() == values.len();
+        let is_all_of_file = axis.values.iter().all(|it| values.contains(&it.as_str()));
+        let is_wished = match axis.key.as_str() {
+            "variants" => is_all_of_file && results.experiment.command.contains("variants="),
+            _ => true,
+        };
+        axis.values.len() > 1 && is_wished && !(is_as_in_file && is_all_of_file)
+    });
+    chosen
+}
+
+fn is_compared(key: &str) -> bool {
+    key != "trace" && !key.starts_with("workload.")
+}
+
+/// What the phase says of the axis: a sentence for each value but the first.
+pub fn sentences(results: &Results, analysis: &Analysis, axis: &ChosenAxis, phase: &str) -> Vec<String> {
+    let metric = analysis.measures.iter().find(|it| it.phase == phase).map(|it| it.main_metric());
+    let (Some(metric), Some(baseline)) = (metric, axis.values.first()) else { return Vec::new() };
+    let headline = Headline {
+        phase: phase.into(),
+        against_phase: None,
+        x: None,
+        metric,
+        axis: Some(axis.key.clone()),
+        baseline: Some(baseline.clone()),
+        against: Vec::new(),
+        each: None,
+        filter: Where::default(),
+    };
+    let mut all = headlines(results, analysis, &[headline]);
+    // Of a curve its end: what many rows cost is asked more often than what one does.
+    let most = all.iter().filter_map(|it| it.x).reduce(f64::max);
+    all.retain(|it| it.x == most);
+    let value_of = |it: &Finding| results.cell(it.cell).and_then(|cell| cell.axes.get(&axis.key));
+    axis.values[1..]
+        .iter()
+        .filter_map(|value| {
+            let of_value: Vec<&Finding> = all.iter().filter(|it| value_of(it) == Some(value)).collect();
+            sentence(results, analysis, axis, &of_value, metric)
+        })
+        .collect()
+}
+
+/// A value as a sentence tells it: a number alone would not say of what.
+fn named(axis: &ChosenAxis, cell: &CellRow) -> String {
+    let value = cell.axes.get(&axis.key).map_or("", String::as_str);
+    if value.parse::<f64>().is_ok() || matches!(value, "true" | "false" | "on" | "off") {
+        return format!("{} {value}", label_of(&axis.key));
+    }
+    spelled(cell, value)
+}
+
+/// `f2fs commits 1.3x [1.2, 1.4] faster than ext4 (insert).`, or with several cells of each value
+/// `f2fs against ext4 (insert): faster with DELETE/FULL 1.3x [1.2, 1.4]; no proven difference with
+/// WAL/FULL.`
+fn sentence(
+    results: &Results,
+    analysis: &Analysis,
+    axis: &ChosenAxis,
+    findings: &[&Finding],
+    metric: Metric,
+) -> Option<String> {
+    let first = findings.first()?;
+    let cell = results.cell(first.cell)?;
+    let (subject, object) = (named(axis, cell), named(axis, results.cell(first.baseline)?));
+    let mut what = vec![first.phase.clone()];
+    what.extend(first.x.map(|x| format!("{} {}", number::plain(x), abscissa_name(cell))));
+    what.extend(findings.iter().all(|it| it.clock == Clock::Model).then(|| "model time".to_owned()));
+    let what = what.join(", ");
+    if let [only] = findings {
+        let unit = analysis.measures.iter().find(|it| it.phase == only.phase).map(|it| it.unit.as_str());
+        let verb = match (metric, unit) {
+            (Metric::Rate, Some("transaction")) => "commits",
+            (Metric::Rate, Some("message")) => "handles messages",
+            _ => "is",
+        };
+        return Some(match only.faster.proven {
+            true if only.faster.ratio >= 1.0 => {
+                format!("{subject} {verb} {} faster than {object} ({what}).", times(&only.faster))
+            }
+            true => {
+                format!("{subject} {verb} {} slower than {object} ({what}).", times(&only.faster.inverse()))
+            }
+            false => format!(
+                "{subject} and {object} show no proven difference ({what}): ~ {}.",
+                times(&only.faster)
+            ),
+        });
+    }
+    let told = |pick: &dyn Fn(&Finding) -> bool, number: &dyn Fn(&Finding) -> String| {
+        let mut all: Vec<String> = findings
+            .iter()
+            .filter(|it| pick(it))
+            .filter_map(|it| Some(format!("{}{}", others(results, axis, results.cell(it.cell)?), number(it))))
+            .collect();
+        if all.len() > NAMED {
+            let more = all.len() - NAMED;
+            all.truncate(NAMED);
+            all.push(format!("{more} more"));
+        }
+        (!all.is_empty()).then(|| joined(&all))
+    };
+    let is_faster = |it: &Finding| it.faster.proven && it.faster.ratio >= 1.0;
+    let is_slower = |it: &Finding| it.faster.proven && it.faster.ratio < 1.0;
+    let parts: Vec<String> = [
+        told(&is_faster, &|it| format!(" {}", times(&it.faster))).map(|it| format!("faster with {it}")),
+        told(&is_slower, &|it| format!(" {}", times(&it.faster.inverse())))
+            .map(|it| format!("slower with {it}")),
+        told(&|it| !it.faster.proven, &|_| String::new()).map(|it| format!("no proven difference with {it}")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    Some(format!("{subject} against {object} ({what}): {}.", parts.join("; ")))
+}
+
+/// What tells the cell from those of the same value: `WAL/FULL`.
+fn others(results: &Results, axis: &ChosenAxis, cell: &CellRow) -> String {
+    let varies = |key: &str, value: &String| results.cells.iter().any(|it| it.axes.get(key) != Some(value));
+    let words: Vec<String> = cell
+        .axes
+        .iter()
+        .filter(|(key, value)| **key != axis.key && varies(key, value))
+        .map(|(_, value)| spelled(cell, value))
+        .collect();
+    words.join(" ")
+}

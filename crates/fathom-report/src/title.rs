@@ -1,0 +1,60 @@
+//! The report's title: what the user brought, not what the experiment is called.
+
+use fathom_lab::store::Results;
+
+use crate::axis::Axis;
+use crate::chosen::ChosenAxis;
+use crate::document::{distinct, joined};
+use crate::recommend;
+
+/// The workload that replays traces.
+const TRACE: &str = "trace";
+
+/// Names that a title spells out before it only counts them.
+const NAMED: usize = 3;
+
+/// `gmail on sd-slow: journal mode and synchronous setting`, where a trace was replayed, a device
+/// modelled or an axis set; the experiment's own title elsewhere.
+pub fn title(results: &Results, axes: &[Axis], chosen: &[ChosenAxis]) -> String {
+    let own = &results.experiment.title;
+    let traces = distinct(results.cells.iter().filter_map(|cell| {
+        // A file that names its trace itself has the title that its author gave it.
+        let label = cell.axes.get("trace").or_else(|| cell.axes.get("variants"))?;
+        (cell.spec.workload.name == TRACE && results.experiment.command.contains("--trace"))
+            .then(|| label.clone())
+    }));
+    let devices = distinct(results.cells.iter().map(|cell| {
+        let file = cell.spec.stack.device.rsplit('/').next().unwrap_or_default();
+        file.strip_suffix(".toml").unwrap_or(file).to_owned()
+    }));
+    let is_own_file = results.experiment.source_name != "built-in";
+    if traces.is_empty() && chosen.is_empty() && (devices.is_empty() || is_own_file) {
+        return own.clone();
+    }
+    let places = if devices.is_empty() {
+        let running = results.cells.iter().flat_map(|cell| results.good_runs(cell.id));
+        distinct(running.map(|run| results.filesystem(run).to_owned()))
+    } else {
+        devices
+    };
+    let on =
+        if places.is_empty() { String::new() } else { format!(" on {}", counted(&places, "file systems")) };
+    if traces.is_empty() {
+        let subject = own.split(':').next().unwrap_or(own);
+        let by: Vec<String> = chosen.iter().map(|it| crate::axis::label_of(&it.key)).collect();
+        let by = if by.is_empty() { String::new() } else { format!(", by {}", joined(&by)) };
+        return format!("{subject}{on}{by}");
+    }
+    let asked = if recommend::groups(results).is_empty() {
+        let varying = axes.iter().filter(|axis| axis.values.len() > 1 && axis.key != "trace");
+        joined(&varying.map(|axis| axis.label.clone()).collect::<Vec<_>>())
+    } else {
+        "journal mode and synchronous setting".into()
+    };
+    let asked = if asked.is_empty() { String::new() } else { format!(": {asked}") };
+    format!("{}{on}{asked}", counted(&traces, "traces"))
+}
+
+fn counted(names: &[String], what: &str) -> String {
+    if names.len() <= NAMED { joined(names) } else { format!("{} {what}", names.len()) }
+}

@@ -1,0 +1,159 @@
+//! What a report opens with: the answer and one picture, under the user's own title.
+//!
+//! All three figures of `first-look --trace gmail`, the README's own example, were empty, and no
+//! sentence compared anything: the experiment's file asks about the phases of its own workload, and a
+//! replay has others. `--set filesystem=ext4,f2fs` measured file systems and said nothing of them.
+//! Cautions that change the answer stood among those that do not, after everything else.
+
+#![allow(clippy::unwrap_used)]
+
+mod fixture;
+
+use std::path::Path;
+
+use fathom_lab::store::Results;
+use fathom_report::Style;
+
+fn results(make: impl Fn(&Path)) -> (tempfile::TempDir, Results) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("results.db");
+    make(&path);
+    let results = Results::load(&path).unwrap();
+    (directory, results)
+}
+
+fn page(results: &Results) -> String {
+    let mut page = Vec::new();
+    fathom_report::html(results, &mut page).unwrap();
+    String::from_utf8(page).unwrap()
+}
+
+/// What the terminal says, whatever its lines.
+fn words(results: &Results) -> String {
+    let text = fathom_report::terminal(results, &Style::PLAIN).unwrap();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The text between two marks of the page.
+fn part<'a>(page: &'a str, from: &str, to: &str) -> &'a str {
+    page.split_once(from).unwrap().1.split_once(to).unwrap().0
+}
+
+#[test]
+fn no_figure_of_a_replayed_trace_is_empty_and_its_settings_are_compared() {
+    let (_directory, results) = results(fixture::traced);
+    let figures = fathom_report::figures(&results).unwrap();
+    let ids: Vec<&str> = figures.iter().map(|(id, _)| id.as_str()).collect();
+    assert_eq!(ids, ["rate", "split", "series", "ranking"]);
+    for id in ids {
+        let svg = fathom_report::figure_svg(&results, id).unwrap();
+        assert!(!svg.contains("Nothing was measured"), "{id}: {svg}");
+        assert!(svg.contains("WAL/NORMAL"), "{id}: {svg}");
+    }
+    let page = page(&results);
+    assert!(
+        page.contains("<h1>gmail on ext4: journal mode and synchronous setting</h1>"),
+        "{}",
+        &page[..3000]
+    );
+    assert!(!page.contains("one-row commits where you are</h1>"));
+    let words = words(&results);
+    assert!(words.contains("Use WAL with FULL. Here it commits 3."), "{words}");
+    assert!(words.contains("WAL/FULL commits 3.") && words.contains("(replay)"), "{words}");
+}
+
+#[test]
+fn bars_are_ranked_within_what_a_power_cut_keeps_each_with_its_number() {
+    let (_directory, results) = results(fixture::first_look);
+    let page = page(&results);
+    let opening = part(&page, "<section class=\"opening\">", "<nav");
+    let answer = opening.find("Use WAL with FULL").unwrap();
+    assert!(answer < opening.find("id=\"ranking\"").unwrap(), "the answer, then its picture");
+    let groups: Vec<&str> = opening.split("<section class=\"promise-group\"").skip(1).collect();
+    let headings: Vec<&str> = groups.iter().map(|it| part(it, "</span>", "</h5>")).collect();
+    assert_eq!(
+        headings,
+        [
+            "A power cut keeps every commit",
+            "A power cut keeps every commit but at most the last",
+            "A power cut may take the last commits, never the database",
+            "A power cut may take the database, a crash of the process takes nothing",
+        ]
+    );
+    let names = |group: &str| {
+        group
+            .split("<span class=\"name\"><bdi>")
+            .skip(1)
+            .map(|it| it.split('<').next().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(groups[0])[0], "WAL/FULL", "the fastest of a promise comes first");
+    assert_eq!(names(groups[2]), ["WAL/NORMAL"]);
+    // Each bar's number stands beside it, and no group is ever out of order.
+    for group in &groups {
+        let values: Vec<f64> = group
+            .split("<span class=\"value\">")
+            .skip(1)
+            .map(|it| it.split(' ').next().unwrap().replace(',', "").parse().unwrap())
+            .collect();
+        assert!(!values.is_empty() && values.windows(2).all(|it| it[0] >= it[1]), "{values:?}");
+    }
+    // What gives up durability is many times as fast: its bar is cut, and says so.
+    assert!(groups[3].contains("class=\"open\""), "{}", groups[3]);
+    assert!(opening.contains("longer than the scale"), "{opening}");
+}
+
+#[test]
+fn an_axis_that_the_user_set_has_its_sentence_and_what_was_not_measured_is_said() {
+    let (_directory, results) = results(fixture::with_file_systems);
+    let page = page(&results);
+    let findings: Vec<&str> = page.split("<p class=\"finding\">").skip(1).collect();
+    assert!(findings[0].starts_with("xfs was not measured"), "{}", findings[0]);
+    let sentence = findings[1].split("</p>").next().unwrap();
+    assert!(sentence.starts_with("f2fs against ext4 (insert): faster with DELETE/FULL 1."), "{sentence}");
+    assert!(sentence.contains("WAL/FULL 1.") && sentence.contains("WAL/OFF"), "{sentence}");
+    assert!(page.contains(", by file system</h1>"), "{}", &page[..3000]);
+    // The experiment's own question is answered for each file system.
+    let words = words(&results);
+    assert!(words.contains("ext4: Use WAL with FULL."), "{words}");
+}
+
+#[test]
+fn an_assumed_number_that_decides_stands_beside_the_answer() {
+    let (_directory, results) = results(|path| fixture::modelled(path, 1.0, 2.0));
+    let page = page(&results);
+    let answer = part(&page, "id=\"answer\"", "id=\"ranking\"");
+    assert!(
+        answer.contains("sd-sandisk-extreme: flush 2 ms + 4 us per dirty KiB: not published."),
+        "{answer}"
+    );
+    assert!(answer.contains("% of the model time of a commit is for flushes"), "{answer}");
+    let (_directory, measured) = self::results(fixture::first_look);
+    assert!(!self::page(&measured).contains("class=\"assumed\""), "nothing is assumed of a real disk");
+}
+
+#[test]
+fn what_changes_the_answer_stands_beside_it_and_everything_else_is_folded_each_once() {
+    let (_directory, mut sound) = results(fixture::first_look);
+    sound.runs[0].steal_share = Some(0.1);
+    let sound = page(&sound);
+    let basis = part(&sound, "<div class=\"basis\">", "<nav");
+    assert!(basis.contains("The answer stands: nothing was noticed that would change it."), "{basis}");
+    // What is proven in spite of noise is not doubted because of it.
+    assert!(!basis.contains("the hypervisor took"), "{basis}");
+    assert!(part(&sound, "<section class=\"careful\"", "</section>").contains("the hypervisor took"));
+    let (_directory, mut few) = results(fixture::first_look);
+    few.runs[0].steal_share = Some(0.1);
+    few.runs.retain(|run| run.block < 2);
+    few.phases.retain(|it| few.runs.iter().any(|run| run.id == it.run));
+    few.experiment.quick = true;
+    let few = page(&few);
+    let basis = part(&few, "<div class=\"basis\">", "<nav");
+    assert!(basis.contains("The answer may change for") && basis.contains("Too few repeats"), "{basis}");
+    assert!(basis.contains("the hypervisor took"), "two runs prove nothing: {basis}");
+    assert!(!basis.contains("Made with --quick"), "{basis}");
+    let careful = part(&few, "<section class=\"careful\"", "</section>");
+    assert!(careful.contains("<details") && careful.contains("Made with --quick"), "{careful}");
+    assert_eq!(few.matches("Too few repeats").count(), 1, "each once");
+    assert_eq!(few.matches("Made with --quick").count(), 1, "each once");
+}
