@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use crate::blocks;
 use crate::command::{CommandLine, find_program, fusermount};
 use crate::device::server::Server;
-use crate::device::{End, is_log, log_end};
+use crate::device::{End, external_of, is_log, log_end};
 use crate::error::StackError;
 use crate::guard::Guard;
 use crate::guest::{self, Guest, Keeper};
@@ -538,16 +538,18 @@ pub(crate) fn undo(home: &Path, entry: &Entry, patience: Patience) -> Result<(),
 /// Tells of a device whose server had to be killed, and of a log that is not complete.
 fn logged(entry: &Entry, stood_still: bool) -> Result<(), StackError> {
     let killed = || "the device's server was killed, and the last operations are missing".to_owned();
-    let problem = match entry.spec.operations.as_deref().map(log_end) {
-        Some(Ok(End::Open)) if !entry.servers.is_empty() => killed(),
-        Some(Ok(end @ (End::OperationsLost(_) | End::DataLost(_)))) => end.to_string(),
-        Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => error.to_string(),
-        // Where it is gone, whoever took it knows. Without a server nothing was logged.
-        _ if stood_still => return Err(StackError::StoodStill),
-        _ => return Ok(()),
-    };
-    let path = entry.spec.operations.clone().unwrap_or_default();
-    Err(StackError::Log { path, problem })
+    let external = entry.spec.operations.as_deref().filter(|_| entry.spec.log_mib.is_some()).map(external_of);
+    for path in entry.spec.operations.iter().cloned().chain(external) {
+        let problem = match log_end(&path) {
+            Ok(End::Open) if !entry.servers.is_empty() => killed(),
+            Ok(end @ (End::OperationsLost(_) | End::DataLost(_))) => end.to_string(),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => error.to_string(),
+            // Where it is gone, whoever took it knows. Without a server nothing was logged.
+            _ => continue,
+        };
+        return Err(StackError::Log { path, problem });
+    }
+    if stood_still { Err(StackError::StoodStill) } else { Ok(()) }
 }
 
 /// Unmounts everything at `point`; the holders when that was only possible lazily.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::command::{CommandLine, file_name};
-use crate::device::data_of;
+use crate::device::{data_of, external_of};
 
 /// A storage stack as written in an experiment file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,10 +41,11 @@ pub struct StackSpec {
     /// What fails on the modelled device, e.g. `write-error@1000`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
-    /// A new file in which every operation on the file system's modelled device is logged; complete once the stack is down.
+    /// A new file in which every operation on the file system's modelled device is logged, and in FILE.log every one on that of its
+    /// external log, if it has one; complete once the stack is down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operations: Option<PathBuf>,
-    /// Whether the data of the writes is kept beside that file, in FILE.data.
+    /// Whether the data of the writes is kept beside such a file, in FILE.data and FILE.log.data.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub capture: bool,
     /// Seed of the modelled device's times.
@@ -59,8 +60,13 @@ pub struct StackSpec {
 impl StackSpec {
     /// The files of the log of operations.
     pub(crate) fn logs(&self) -> Vec<PathBuf> {
-        let data = self.operations.as_deref().filter(|_| self.capture).map(data_of);
-        self.operations.iter().cloned().chain(data).collect()
+        let external = self.operations.as_deref().filter(|_| self.log_mib.is_some()).map(external_of);
+        let logs = self.operations.iter().cloned().chain(external);
+        logs.flat_map(|log| {
+            let data = self.capture.then(|| data_of(&log));
+            [Some(log), data].into_iter().flatten()
+        })
+        .collect()
     }
 
     /// How the file system was made, for the record: the commands without their programs' directories, or the image that it is a

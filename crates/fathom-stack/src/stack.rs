@@ -15,7 +15,7 @@ use crate::blocks::{BlockTrace, TraceError};
 use crate::claim::{self, Claim, Entry, Patience, device_points, image_name};
 use crate::command::{CommandError, CommandLine, CommandProblem, find_program_in};
 use crate::device::server::{Order, Server};
-use crate::device::{Model, Served, Statistics, own_model, presets, text_of};
+use crate::device::{Model, Served, Statistics, external_of, own_model, presets, text_of};
 use crate::distribution::{Distribution, Package};
 use crate::error::StackError;
 use crate::filesystem::{FileSystem, Machine, nameable};
@@ -346,7 +346,10 @@ impl Stacks {
                 model: text.clone(),
                 // Times of its own, not the other device's again.
                 seed: spec.device_seed.wrapping_add(number as u64),
-                log: spec.operations.clone().filter(|_| number == 0),
+                log: spec.operations.as_deref().map(|log| match number {
+                    0 => log.to_path_buf(),
+                    _ => external_of(log),
+                }),
                 capture: spec.capture,
                 faults: if number == 0 { spec.faults.clone() } else { Vec::new() },
             };

@@ -355,11 +355,11 @@ pub struct StackUp {
     /// times)
     #[arg(long, value_name = "FAULT")]
     pub fault: Vec<String>,
-    /// Log every operation on the modelled device of the file system (not of an external log) to this new file (`fathom stack
-    /// operations FILE` prints it)
+    /// Log every operation on the modelled device of the file system to this new file, and those on that of an external log to FILE.log
+    /// (`fathom stack operations FILE` prints it)
     #[arg(long, value_name = "FILE")]
     pub operations: Option<PathBuf>,
-    /// With --operations: keep the data of these writes as well, in FILE.data
+    /// With --operations: keep the data of these writes as well, in FILE.data and FILE.log.data
     #[arg(long, requires = "operations")]
     pub capture: bool,
     /// Mount it in a guest kernel even where this machine's own has the file system
@@ -417,7 +417,8 @@ pub enum StackAction {
     /// Print what reached a modelled device, one operation a line, from the file of `up --operations`
     #[command(
         after_help = "Columns: arrival_us, asked_us (when the model has it done) and given_us (when it was answered), us since the device began;\n\
-                      operation (read, write, flush, discard); offset and bytes; outcome (done, error, full, lied); sequential and stalled\n\
+                      operation (read, write, flush, discard, mark: a number that a program wrote to the file `mark` beside\n\
+                      the device, in the column offset); offset and bytes; outcome (done, error, full, lied); sequential and stalled\n\
                       (the model paused), 0 or 1; data_at, where its data begins in FILE.data.\n\n\
                       Example:\n  fathom stack operations card.operations > card.csv"
     )]

@@ -274,7 +274,8 @@ fn an_external_log_lies_on_a_modelled_device_of_its_own() {
             "stack", "up", "--fs", filesystem, "--size", "320", "--log", "64", "--name", &name, "--dir", ".",
         ];
         let devices = ["--device", "sd-slow", "--log-device", "nvme-protected"];
-        let end = place.fathom(&[&words[..], &devices, where_from.as_slice()].concat());
+        let logs = ["--operations", "ops", "--capture"];
+        let end = place.fathom(&[&words[..], &devices, &logs, where_from.as_slice()].concat());
         end.exits(0).says("log on modelled nvme-protected");
         let work = PathBuf::from(end.stdout.trim());
         // Of the file system's device, and of its log's.
@@ -298,11 +299,41 @@ fn an_external_log_lies_on_a_modelled_device_of_its_own() {
         assert!(more[1] >= 10, "each new file is written into the log: {more:?}");
         place.fathom(&["stack", "down", &name]).exits(0);
         assert_eq!(mounts_of(&name), Vec::<String>::new());
+        // Each has its own log, and the data of what was written to it.
+        for (log, writes) in [("ops", after[0]), ("ops.log", after[1])] {
+            let printed = place.fathom(&["stack", "operations", log, "--json"]);
+            printed.exits(0);
+            let written: Vec<serde_json::Value> = printed
+                .stdout
+                .lines()
+                .map(|line| serde_json::from_str(line).unwrap())
+                .filter(|it: &serde_json::Value| it["operation"] == "write")
+                .collect();
+            assert!(written.len() as u64 >= writes, "{log}: {} of {writes}", written.len());
+            let bytes: u64 = written.iter().map(|it| it["bytes"].as_u64().unwrap()).sum();
+            assert_eq!(place.read(&format!("{log}.data")).len() as u64, bytes, "{log}");
+            for file in [log.to_owned(), format!("{log}.data")] {
+                std::fs::remove_file(place.path(&file)).unwrap();
+            }
+        }
     }
-    // What fails and is logged is the file system's device, and the help says so of both.
+    // What is there of a log that would be made is refused, not written over, and not removed either.
+    let made = |more: &str| {
+        let words =
+            ["stack", "up", "--fs", "ext4", "--size", "64", "--log", "64", "--dir", ".", "--name", &name];
+        place.fathom(&[&words[..], &["--device", "none", "--operations", "ops", more]].concat())
+    };
+    for precious in ["ops.log", "ops.log.data"] {
+        std::fs::write(place.path(precious), "precious").unwrap();
+        made("--capture").exits(2).says(precious);
+        assert_eq!(place.read(precious), b"precious");
+        assert!(!place.path("ops").exists());
+        std::fs::remove_file(place.path(precious)).unwrap();
+    }
+    // What fails is the file system's device, and the help says so.
     let help = place.fathom(&["stack", "up", "--help"]).stdout;
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert_eq!(help.matches("not of an external log").count(), 2, "{help}");
+    assert_eq!(help.matches("not of an external log").count(), 1, "{help}");
     let words = ["stack", "up", "--fs", "xfs", "--size", "320", "--dir", ".", "--log-device", "nvme"];
     place.fathom(&words).exits(2).says("--log-device");
     let words = &words[..words.len() - 2];
@@ -647,7 +678,7 @@ fn what_reached_a_device_is_logged_and_printed() {
         .fathom(&["stack", "up", "--dir", ".", "--device", "none", "--capture"])
         .exits(2)
         .says("--operations");
-    place.fathom(&["stack", "operations", "log.data"]).exits(2).says("FATHDEV1");
+    place.fathom(&["stack", "operations", "log.data"]).exits(2).says("FATHDEV2");
     place.fathom(&["stack", "operations", "none-such"]).exits(2).says("none-such");
 }
 

@@ -24,12 +24,12 @@ mod waiting;
 mod wire;
 
 pub use calibrate::{CalibrateError, Calibration};
-pub use disk::{Disk, DiskError, FILE, Options, SERVED_MAX, STATISTICS, Shared, Trial};
+pub use disk::{Disk, DiskError, FILE, MARK, Options, SERVED_MAX, STATISTICS, Shared, Trial};
 pub use fault::{Fault, Faults, Outcome};
 pub use latency::Latency;
 pub use model::{Cache, Flush, Kind, Model, ModelError, Side, Stall};
-pub use oplog::{End, Log, OperationLog, Record, log_end, read_log};
-pub(crate) use oplog::{data_of, is_log};
+pub(crate) use oplog::is_log;
+pub use oplog::{End, Log, Mark, OperationLog, Record, data_of, external_of, log_end, read_log};
 pub use presets::{own_model, preset, presets, text_of};
 pub use served::Served;
 pub use statistics::{DeviceUse, LATE_NS, LATE_SHARE, Statistics, TESTED_FROM_NS, Times, Tried};

@@ -3,11 +3,18 @@
 //! The log is a file of its own, outside of the modelled device:
 //!
 //! ```text
-//! head    "FATHDEV1" | u8 how it stands (0 open, 1 complete, 2 operations lost, 3 data lost) | u8 0, 3 times | u32 error number
+//! head    "FATHDEV2" | u8 how it stands (0 open, 1 complete, 2 operations lost, 3 data lost) | u8 0, 3 times | u32 error number
 //! record  u8 operation (0 read, 1 write, 2 flush, 3 discard) | u8 outcome (0 done, 1 error, 2 full, 3 lied)
 //!         u8 flags (1 sequential, 2 stalled, 4 data captured) | u8 0 | u32 length, bytes | u64 offset, bytes
 //!         u64 arrival, ns | u64 finish asked for by the model, ns | u64 finish given, ns | u64 place of the data in the data file
+//!         u64 operations that had been answered when it came
+//! mark    u8 4 | u8 0, 7 times | u64 number | u64 arrival, ns | u64 0, 3 times | u64 operations that had been answered
 //! ```
+//! Records stand in order of their answers, and a mark (what a program wrote to the file `mark` beside the device: "commit 17 was
+//! acknowledged") stands where it came among them. Times do not tell that order: an answer is begun before its time. The device's
+//! thread counts instead, so that a log says which answers had been given when a flush came, whatever any clock showed.
+//! Logs whose head says "FATHDEV1" have records of 48 bytes, without that number, and no marks; they are read as well.
+//!
 //! Integers are little-endian; times are of the daemon's monotonic clock since it started. A torn last record is left out when reading.
 //!
 //! A log that cannot be written (a full disk) ends there; of data that cannot be written no more is kept, while the records go on. Either
@@ -24,10 +31,15 @@ use std::path::{Path, PathBuf};
 use super::fault::Outcome;
 use super::timeline::Operation;
 
-const MAGIC: &[u8; 8] = b"FATHDEV1";
+const MAGIC: &[u8; 8] = b"FATHDEV2";
+/// What earlier versions wrote, and the bytes of a record of theirs.
+const FIRST_MAGIC: &[u8; 8] = b"FATHDEV1";
+const FIRST_RECORD_BYTES: usize = 48;
 const HEAD: usize = 16;
 /// Bytes of a record.
-pub const RECORD_BYTES: usize = 48;
+pub const RECORD_BYTES: usize = 56;
+/// What stands in a record's first byte where it is a mark.
+const MARK: u8 = 4;
 
 /// One operation, from its arrival to its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +64,41 @@ pub struct Record {
     pub given_ns: u64,
     /// Where its data begins in the data file, if that is kept.
     pub data_at: Option<u64>,
+    /// How many operations had been answered when it came: the first so many records of the log. None in a log of an earlier
+    /// version.
+    pub after: Option<u64>,
+}
+
+/// What a program told its device, in the device's own order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The number that was written.
+    pub number: u64,
+    /// When it came, ns.
+    pub at_ns: u64,
+    /// How many operations had been answered then: the first so many records of the log.
+    pub after: u64,
+}
+
+impl Mark {
+    fn encode(&self) -> [u8; RECORD_BYTES] {
+        let mut record = [0; RECORD_BYTES];
+        record[0] = MARK;
+        for (at, word) in [(8, self.number), (16, self.at_ns), (48, self.after)] {
+            record[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        record
+    }
+
+    fn decode(record: &[u8]) -> Mark {
+        Mark { number: word_at(record, 8), at_ns: word_at(record, 16), after: word_at(record, 48) }
+    }
+}
+
+/// The number at a place of a record; 0 beyond its end.
+fn word_at(record: &[u8], at: usize) -> u64 {
+    let bytes = record.get(at..).and_then(|rest| rest.first_chunk()).copied();
+    u64::from_le_bytes(bytes.unwrap_or_default())
 }
 
 impl Record {
@@ -95,27 +142,26 @@ impl Record {
         let mut record = [0; RECORD_BYTES];
         record[..3].copy_from_slice(&[operation, outcome, flags]);
         record[4..8].copy_from_slice(&self.bytes.to_le_bytes());
-        let words = [self.offset, self.arrival_ns, self.asked_ns, self.given_ns, self.data_at.unwrap_or(0)];
+        let (data_at, after) = (self.data_at.unwrap_or(0), self.after.unwrap_or(u64::MAX));
+        let words = [self.offset, self.arrival_ns, self.asked_ns, self.given_ns, data_at, after];
         for (place, word) in record[8..].chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
         record
     }
 
-    fn decode(record: &[u8; RECORD_BYTES]) -> Option<Record> {
-        let word = |at: usize| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&record[at..at + 8]);
-            u64::from_le_bytes(word)
-        };
-        let operation = match record[0] {
+    /// A record of this version or of the first; none where it is damaged.
+    fn decode(record: &[u8]) -> Option<Record> {
+        let word = |at: usize| word_at(record, at);
+        let after = (record.len() == RECORD_BYTES).then(|| word(48)).filter(|&after| after < u64::MAX);
+        let operation = match record.first()? {
             0 => Operation::Read,
             1 => Operation::Write,
             2 => Operation::Flush,
             3 => Operation::Discard,
             _ => return None,
         };
-        let outcome = match record[1] {
+        let outcome = match record.get(1)? {
             0 => Outcome::Done,
             1 => Outcome::Error,
             2 => Outcome::Full,
@@ -133,6 +179,7 @@ impl Record {
             asked_ns: word(24),
             given_ns: word(32),
             data_at: (record[2] & 4 != 0).then(|| word(40)),
+            after,
         })
     }
 }
@@ -249,6 +296,14 @@ impl OperationLog {
         }
     }
 
+    /// Adds a mark, unless the log has ended.
+    pub fn mark(&mut self, mark: &Mark) {
+        let Some(records) = &mut self.records else { return };
+        if let Err(error) = records.write_all(&mark.encode()) {
+            self.lose_records(&error);
+        }
+    }
+
     /// Brings everything to the files and says so in the head.
     pub fn close(&mut self) {
         // First the data: then a record that is in the file has it.
@@ -298,9 +353,20 @@ impl OperationLog {
 }
 
 /// Where the data of a log is kept.
-pub(crate) fn data_of(path: &Path) -> PathBuf {
+#[must_use]
+pub fn data_of(path: &Path) -> PathBuf {
+    beside(path, ".data")
+}
+
+/// Where the device of the external log logs its operations, while that of the file system does so at `path`.
+#[must_use]
+pub fn external_of(path: &Path) -> PathBuf {
+    beside(path, ".log")
+}
+
+fn beside(path: &Path, end: &str) -> PathBuf {
     let mut beside = path.as_os_str().to_owned();
-    beside.push(".data");
+    beside.push(end);
     beside.into()
 }
 
@@ -313,7 +379,8 @@ pub(crate) fn is_log(path: &Path) -> bool {
         let regular = file.metadata()?.is_file();
         Ok(regular && file.take(MAGIC.len() as u64).read_to_end(&mut head).is_ok())
     };
-    opened.and_then(read).unwrap_or(false) && (head.is_empty() || head == MAGIC)
+    let is_file = opened.and_then(read).unwrap_or(false);
+    is_file && (head.is_empty() || head == MAGIC || head == FIRST_MAGIC)
 }
 
 /// What is in a log.
@@ -321,6 +388,8 @@ pub(crate) fn is_log(path: &Path) -> bool {
 pub struct Log {
     /// Its operations in order of their answers.
     pub records: Vec<Record>,
+    /// What programs told the device, in the order in which it came.
+    pub marks: Vec<Mark>,
     /// Whether that is all.
     pub end: End,
 }
@@ -332,20 +401,30 @@ pub struct Log {
 pub fn read_log(path: &Path) -> io::Result<Log> {
     let mut bytes = Vec::new();
     let mut file = File::open(path)?;
-    let end = head_of(path, &mut file)?;
+    let (end, record_bytes) = head_of(path, &mut file)?;
     file.read_to_end(&mut bytes)?;
-    let (whole, _) = bytes.as_chunks::<RECORD_BYTES>();
     let kept = std::fs::metadata(data_of(path)).map_or(u64::MAX, |data| data.len());
-    let decode = |(number, record): (usize, &[u8; RECORD_BYTES])| {
-        let at = HEAD + number * RECORD_BYTES;
+    let mut log = Log { records: Vec::new(), marks: Vec::new(), end };
+    for (number, record) in bytes.chunks_exact(record_bytes).enumerate() {
+        let damaged = || {
+            let at = HEAD + number * record_bytes;
+            wrong(path, &format!("the record at offset {at} is damaged"))
+        };
+        let answered = log.records.len() as u64;
+        if record_bytes == RECORD_BYTES && record.first() == Some(&MARK) {
+            let mark = Mark::decode(record);
+            // What counts stands in the file twice, as its place and as a number.
+            log.marks.push(Some(mark).filter(|mark| mark.after == answered).ok_or_else(damaged)?);
+            continue;
+        }
         let mut record = Record::decode(record)
-            .ok_or_else(|| wrong(path, &format!("the record at offset {at} is damaged")))?;
+            .filter(|record| record.after.is_none_or(|after| after <= answered))
+            .ok_or_else(damaged)?;
         let data_ends = |at: u64| at.saturating_add(u64::from(record.bytes));
         record.data_at = record.data_at.filter(|&at| data_ends(at) <= kept);
-        Ok(record)
-    };
-    let records = whole.iter().enumerate().map(decode).collect::<io::Result<_>>()?;
-    Ok(Log { records, end })
+        log.records.push(record);
+    }
+    Ok(log)
 }
 
 /// How a log stands, by its head alone.
@@ -353,18 +432,24 @@ pub fn read_log(path: &Path) -> io::Result<Log> {
 /// # Errors
 /// As [`read_log`].
 pub fn log_end(path: &Path) -> io::Result<End> {
-    head_of(path, &mut File::open(path)?)
+    Ok(head_of(path, &mut File::open(path)?)?.0)
 }
 
-fn head_of(path: &Path, file: &mut File) -> io::Result<End> {
+/// How a log stands, and the bytes of each of its records.
+fn head_of(path: &Path, file: &mut File) -> io::Result<(End, usize)> {
     let mut head = [0; HEAD];
     let read = file.read_exact(&mut head);
-    let state = head.strip_prefix(MAGIC).and_then(|state| <[u8; 8]>::try_from(state).ok());
-    let (Ok(()), Some(state)) = (read, state) else {
-        return Err(wrong(path, "this is no log of a modelled device (its first 8 bytes are not FATHDEV1)"));
+    let version = |(magic, bytes): (&[u8; 8], usize)| {
+        let state = head.strip_prefix(magic)?;
+        Some((<[u8; 8]>::try_from(state).ok()?, bytes))
     };
-    End::decode(state)
-        .ok_or_else(|| wrong(path, "the head is damaged: it says neither open nor how it ended"))
+    let versions = [(MAGIC, RECORD_BYTES), (FIRST_MAGIC, FIRST_RECORD_BYTES)];
+    let (Ok(()), Some((state, bytes))) = (read, versions.into_iter().find_map(version)) else {
+        return Err(wrong(path, "this is no log of a modelled device (its first 8 bytes are not FATHDEV2)"));
+    };
+    let end = End::decode(state)
+        .ok_or_else(|| wrong(path, "the head is damaged: it says neither open nor how it ended"))?;
+    Ok((end, bytes))
 }
 
 fn wrong(path: &Path, what: &str) -> io::Error {
@@ -387,6 +472,7 @@ mod tests {
             prop_oneof![Just(Outcome::Done), Just(Outcome::Error), Just(Outcome::Full), Just(Outcome::Lied)];
         (operation, outcome, any::<[bool; 2]>(), any::<(u64, u32)>(), any::<[u64; 3]>(), any::<Option<u64>>())
             .prop_map(|(operation, outcome, [sequential, stalled], (offset, bytes), times, data_at)| Record {
+                after: Some(0),
                 operation,
                 outcome,
                 sequential,
@@ -412,13 +498,57 @@ mod tests {
             records.iter().for_each(|record| log.add(record));
             prop_assert_eq!(read_log(&path).unwrap().end, End::Open);
             log.close();
-            prop_assert_eq!(read_log(&path).unwrap(), Log { records: records.clone(), end: End::Complete });
+            prop_assert_eq!(read_log(&path).unwrap(), Log { records: records.clone(), marks: Vec::new(), end: End::Complete });
             let len = std::fs::metadata(&path).unwrap().len();
             if len > (HEAD + RECORD_BYTES) as u64 && cut > 0 {
                 File::options().write(true).open(&path).unwrap().set_len(len - cut as u64).unwrap();
                 prop_assert_eq!(&read_log(&path).unwrap().records[..], &records[..records.len() - 1]);
             }
         }
+    }
+
+    /// Marks stand in the order in which they came among the answers, and neither they nor the number that tells that order may be at
+    /// odds with their place in the file: a power cut's states are made from them.
+    #[test]
+    fn marks_keep_their_places_among_the_answers() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut log = OperationLog::create(&path, false).unwrap();
+        let mark = |number, after| Mark { number, at_ns: 7, after };
+        let record = |offset, after| Record { offset, after: Some(after), ..WRITE };
+        log.mark(&mark(0, 0));
+        log.add(&record(1, 0));
+        log.add(&record(2, 0));
+        log.mark(&mark(u64::MAX, 2));
+        log.add(&record(3, 2));
+        log.close();
+        let read = read_log(&path).unwrap();
+        assert_eq!(read.marks, [mark(0, 0), mark(u64::MAX, 2)]);
+        assert_eq!(read.records, [record(1, 0), record(2, 0), record(3, 2)]);
+        for (at, byte) in [(HEAD + 48, 1), (HEAD + RECORD_BYTES + 48, 9)] {
+            let mut bytes = std::fs::read(&path).unwrap();
+            bytes[at] = byte;
+            let other = dir.path().join(format!("damaged-{at}"));
+            std::fs::write(&other, bytes).unwrap();
+            assert!(read_log(&other).unwrap_err().to_string().contains("is damaged"), "{at}");
+        }
+    }
+
+    /// Logs of before there were marks: records of 48 bytes, which do not tell the order.
+    #[test]
+    fn a_log_of_the_first_version_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let mut bytes = FIRST_MAGIC.to_vec();
+        bytes.extend(End::Complete.encode(None));
+        for offset in 0..3 {
+            bytes.extend(&Record { offset, ..WRITE }.encode()[..FIRST_RECORD_BYTES]);
+        }
+        std::fs::write(&path, bytes).unwrap();
+        let read = read_log(&path).unwrap();
+        let record = |offset| Record { offset, after: None, ..WRITE };
+        assert_eq!((read.end, read.records), (End::Complete, vec![record(0), record(1), record(2)]));
+        assert!(read.marks.is_empty() && is_log(&path));
     }
 
     /// A log whose file of data is there already, and may be a device.
@@ -446,7 +576,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         std::fs::write(&path, b"something else altogether").unwrap();
-        assert!(read_log(&path).unwrap_err().to_string().contains("FATHDEV1"));
+        assert!(read_log(&path).unwrap_err().to_string().contains("FATHDEV2"));
         std::fs::remove_file(&path).unwrap();
         let mut log = OperationLog::create(&path, true).unwrap();
         assert_eq!((log.keep(b"abc"), log.keep(b"d")), (Some(0), Some(3)));
@@ -459,6 +589,7 @@ mod tests {
     }
 
     const WRITE: Record = Record {
+        after: Some(0),
         operation: Operation::Write,
         outcome: Outcome::Done,
         sequential: false,
@@ -492,7 +623,7 @@ mod tests {
         let full = io::Error::from_raw_os_error(libc::ENOSPC).to_string();
         assert_eq!(
             read,
-            Log { records: vec![WRITE; 2], end: End::DataLost(full) },
+            Log { records: vec![WRITE; 2], marks: Vec::new(), end: End::DataLost(full) },
             "no place that is not there"
         );
         assert_eq!(log_end(&path).unwrap(), read.end);

@@ -19,7 +19,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::FallocateFlags;
 
 use super::awake::Awake;
-use super::disk::{Device, FILE, LARGEST, STATISTICS, Verdict};
+use super::disk::{Device, FILE, LARGEST, MARK, STATISTICS, Verdict};
 use super::fault::Outcome;
 use super::oplog::Record;
 use super::timeline::Operation;
@@ -28,6 +28,7 @@ use super::wire::{ANSWER_HEAD, Ask, Body, Node, Received, Request, head, receive
 const ROOT: u64 = 1;
 const DISK: u64 = 2;
 const TOLD: u64 = 3;
+const MARKED: u64 = 4;
 /// The last of a wait is spun, ns: longer than a wake-up takes on a quiet machine.
 const SPIN_NS: u64 = 30_000;
 /// Buffers that are kept for the next reads.
@@ -198,12 +199,22 @@ impl Serving {
         let node = self.node(request.node);
         Ok(Some(match request.ask {
             Ask::Lookup(name) => {
-                let known = [(FILE, DISK), (STATISTICS, TOLD)]
+                let known = [(FILE, DISK), (STATISTICS, TOLD), (MARK, MARKED)]
                     .into_iter()
                     .find(|it| request.node == ROOT && name == it.0);
                 Body::found(&self.node(known.ok_or(libc::ENOENT)?.1))
             }
             Ask::Attributes => Body::attributes(&node),
+            // As a shell's `>` does before it writes; there is nothing to cut off.
+            Ask::SetAttributes if request.node == MARKED => Body::attributes(&node),
+            Ask::Write { data, .. } if request.node == MARKED => {
+                let number = std::str::from_utf8(data).ok().and_then(|text| text.trim().parse().ok());
+                match number.map(|number| self.device.mark(number)) {
+                    Some(true) => Body::written(data.len() as u32),
+                    Some(false) => return Err(libc::EOPNOTSUPP),
+                    None => return Err(libc::EINVAL),
+                }
+            }
             Ask::Open if request.node == TOLD => {
                 let mut text = serde_json::to_vec(&self.device.statistics()).unwrap_or_default();
                 text.push(b'\n');
@@ -226,15 +237,15 @@ impl Serving {
                 Body::default()
             }
             Ask::ReadDirectory { from, bytes } => {
-                let [root, disk, told] = [ROOT, DISK, TOLD].map(|number| self.node(number));
-                let names = [(&root, "."), (&root, ".."), (&disk, FILE), (&told, STATISTICS)];
+                let [root, disk, told, mark] = [ROOT, DISK, TOLD, MARKED].map(|number| self.node(number));
+                let names = [(&root, "."), (&root, ".."), (&disk, FILE), (&told, STATISTICS), (&mark, MARK)];
                 Body::names(&names, from, bytes)
             }
             Ask::Room => Body::room(),
             Ask::Close | Ask::Sync => Body::default(),
             Ask::Write { .. } | Ask::Allocate { .. } => return Err(libc::EACCES),
             Ask::Forget => return Ok(None),
-            Ask::Destroy | Ask::Unknown => return Err(libc::ENOSYS),
+            Ask::SetAttributes | Ask::Destroy | Ask::Unknown => return Err(libc::ENOSYS),
         }))
     }
 

@@ -1,4 +1,4 @@
-//! The messages of FUSE (protocol 7.31 and later, `linux/fuse.h`) as far as a file system of two files needs them.
+//! The messages of FUSE (protocol 7.31 and later, `linux/fuse.h`) as far as a file system of three files needs them.
 //!
 //! A request is a head of 40 bytes (length, opcode, number of the request, node, user, group, process) and a body by opcode; an
 //! answer is a head of 16 bytes (length, negative error, number of the request) and a body. Integers are of the machine's order.
@@ -26,6 +26,7 @@ pub(super) enum Ask<'a> {
     /// Number of a name in a directory.
     Lookup(&'a OsStr),
     Attributes,
+    SetAttributes,
     Open,
     OpenDirectory,
     Read {
@@ -95,6 +96,7 @@ impl<'a> Ask<'a> {
             1 => Ask::Lookup(OsStr::from_bytes(body.split(|&byte| byte == 0).next()?)),
             2 | 42 => Ask::Forget,
             3 => Ask::Attributes,
+            4 => Ask::SetAttributes,
             14 => Ask::Open,
             15 => Ask::Read { handle: long(body, 0)?, offset: long(body, 8)?, bytes: word(body, 16)? },
             16 => {
@@ -254,7 +256,8 @@ mod tests {
         write.extend(b"abc");
         assert_eq!(asked(16, &write), "Write { offset: 512, data: [97, 98, 99] }");
         assert_eq!(asked(16, &write[..write.len() - 1]), "Unknown", "less than it says");
-        assert_eq!(asked(4, &[0; 88]), "Unknown", "attributes are not set");
+        assert_eq!(asked(4, &[0; 88]), "SetAttributes");
+        assert_eq!(asked(5, &[]), "Unknown", "there are no links");
         let allocate = Body::default().longs(&[5, 4096, 8192]).words(&[3, 0]).0;
         assert_eq!(asked(43, &allocate), "Allocate { offset: 4096, bytes: 8192, mode: 3 }");
         assert_eq!(Request::parse(&request(20, &[])).unwrap().unique, 7);

@@ -4,7 +4,7 @@ use fathom_output::tell;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 
-use fathom_stack::device::{End, Record, read_log};
+use fathom_stack::device::{End, Log, Mark, Record, read_log};
 use serde_json::json;
 
 use crate::outcome::{Error, Outcome};
@@ -17,7 +17,7 @@ pub fn run(file: &Path, json: bool) -> super::Result {
         _ => Error::asked(format!("{}: {error}", fathom_output::shown_path(file))),
     })?;
     super::open_stdout()?;
-    let printed = print(&log.records, json, BufWriter::new(io::stdout().lock()));
+    let printed = print(&log, json, BufWriter::new(io::stdout().lock()));
     match printed {
         // Whoever read has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Outcome::Good),
@@ -37,14 +37,46 @@ fn told(file: &Path, end: &End) -> Outcome {
     outcome
 }
 
-fn print(records: &[Record], as_json: bool, mut out: impl Write) -> io::Result<()> {
+/// A line of the log.
+enum Line<'a> {
+    Operation(&'a Record),
+    Mark(&'a Mark),
+}
+
+/// Operations and marks in their common order.
+fn lines(log: &Log) -> impl Iterator<Item = Line<'_>> {
+    let mut marks = log.marks.iter().peekable();
+    let mut records = log.records.iter();
+    let mut answered = 0;
+    std::iter::from_fn(move || {
+        if let Some(mark) = marks.next_if(|mark| mark.after <= answered) {
+            return Some(Line::Mark(mark));
+        }
+        answered += 1;
+        records.next().map(Line::Operation)
+    })
+}
+
+fn print(log: &Log, as_json: bool, mut out: impl Write) -> io::Result<()> {
     if !as_json {
         writeln!(
             out,
             "arrival_us,asked_us,given_us,operation,offset,bytes,outcome,sequential,stalled,data_at"
         )?;
     }
-    for it in records {
+    for line in lines(log) {
+        let it = match line {
+            Line::Operation(it) => it,
+            Line::Mark(Mark { number, at_ns, .. }) => {
+                let at = *at_ns as f64 / 1e3;
+                if as_json {
+                    writeln!(out, "{}", json!({ "arrival_us": at, "operation": "mark", "number": number }))?;
+                } else {
+                    writeln!(out, "{at:.3},{at:.3},{at:.3},mark,{number},0,done,0,0,")?;
+                }
+                continue;
+            }
+        };
         let [arrival, asked, given] = [it.arrival_ns, it.asked_ns, it.given_ns].map(|ns| ns as f64 / 1e3);
         let (operation, outcome) = (it.operation_name(), it.outcome_name());
         if as_json {
