@@ -16,5 +16,5 @@ mod run;
 mod scratch;
 
 pub use fathom_trace::random::Random;
-pub use run::Fuzz;
+pub use run::{Fuzz, Turn, turn};
 pub use scratch::Scratch;

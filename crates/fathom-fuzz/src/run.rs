@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::{Random, memory};
@@ -17,15 +17,31 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// The target that runs, and its case: for the last words of a program that cannot unwind.
 static NAME: Mutex<String> = Mutex::new(String::new());
 static CASE: AtomicU64 = AtomicU64::new(0);
-/// One target at a time: the memory and the panics are the whole program's.
+/// One test at a time: the memory and the panics are the whole program's.
 static ONE: Mutex<()> = Mutex::new(());
 /// Panics since the case began, those of other threads included, and what the first one said.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 static PANIC: Mutex<String> = Mutex::new(String::new());
 
-/// A target's cases: which, and what one may cost.
-#[derive(Clone, Debug)]
+/// The turn of a test: while it lasts, no other test of this program does anything.
+///
+/// Every test begins with it, with [`Fuzz::new`] or, if it is no target, with [`turn`]: what it prepares is memory, too, and would
+/// be counted as that of another target's case.
+#[must_use = "the turn ends where it is dropped"]
+#[derive(Debug)]
+pub struct Turn {
+    _one: MutexGuard<'static, ()>,
+}
+
+/// Waits until all other tests are done or not begun.
+pub fn turn() -> Turn {
+    Turn { _one: ONE.lock().unwrap_or_else(PoisonError::into_inner) }
+}
+
+/// A target's cases: which, and what one may cost. It is the test's [`Turn`] as well.
+#[derive(Debug)]
 pub struct Fuzz {
+    _turn: Turn,
     name: &'static str,
     cases: u64,
     base_bytes: usize,
@@ -73,10 +89,11 @@ pub(crate) fn last_words(what: &str) {
 }
 
 impl Fuzz {
-    /// The target called `name`, which is also the test's name in full, and how many cases `./test` runs of it.
+    /// The target called `name`, which is also the test's name in full, and how many cases `./test` runs of it. Waits for the turn:
+    /// the test makes it before anything else.
     #[must_use]
     pub fn new(name: &'static str, cases: u64) -> Fuzz {
-        Fuzz { name, cases, base_bytes: 4 << 20, bytes_per_byte: 64 }
+        Fuzz { _turn: turn(), name, cases, base_bytes: 4 << 20, bytes_per_byte: 64 }
     }
 
     /// What memory a case may take: so many bytes, and so many for each byte of its input.
@@ -97,7 +114,6 @@ impl Fuzz {
         mut make: impl FnMut(&mut Random) -> (I, usize),
         mut judge: impl FnMut(&I) -> Result<(), String>,
     ) {
-        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let from = asked("FATHOM_FUZZ_FROM").unwrap_or(0);
         let cases = asked("FATHOM_FUZZ_CASES").unwrap_or(self.cases);
         self.name.clone_into(&mut NAME.lock().unwrap_or_else(PoisonError::into_inner));

@@ -60,11 +60,12 @@ const WORDS: &[&str] = &[
 
 #[test]
 fn experiments_are_planned_or_refused() {
+    let target = Fuzz::new("experiments::experiments_are_planned_or_refused", 1_500).memory(64 << 20, 4000);
     let seeds: Vec<&str> = builtin().iter().map(|it| it.source).collect();
     assert!(seeds.len() > 5);
     let vocabulary = Vocabulary::here();
     // A matrix is a product: its cells are bounded by a number, not by the file's length.
-    Fuzz::new("experiments::experiments_are_planned_or_refused", 1_500).memory(64 << 20, 4000).run(
+    target.run(
         |random| {
             let seed = *random.pick(&seeds);
             let times = 1 + random.below(4);

@@ -57,12 +57,13 @@ const WORDS: &[&str] = &[
 
 #[test]
 fn logs_and_scripts_are_imported_or_refused() {
+    let target = Fuzz::new("imports::logs_and_scripts_are_imported_or_refused", 3_000).memory(12 << 20, 400);
     let seeds = [SCRIPT, ANDROID, EXPANDED, LINES, POCKET, WORKLOAD, STRACE];
     let scratch = Scratch::new().expect("a scratch directory");
     let (log, out) = (scratch.path().join("in.log"), scratch.path().join("out.trace"));
     let folder = scratch.path().join("app");
     std::fs::create_dir_all(folder.join("benchset")).expect("made");
-    Fuzz::new("imports::logs_and_scripts_are_imported_or_refused", 3_000).memory(12 << 20, 400).run(
+    target.run(
         |random| {
             let seed = *random.pick(&seeds);
             let times = 1 + random.below(5);

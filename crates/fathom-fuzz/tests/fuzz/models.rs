@@ -39,9 +39,10 @@ const WORDS: &[&str] = &[
 
 #[test]
 fn models_are_read_or_refused() {
+    let target = Fuzz::new("models::models_are_read_or_refused", 10_000).memory(1 << 20, 400);
     let seeds: Vec<&str> = presets().iter().filter_map(|model| text_of(&model.name)).collect();
     assert!(seeds.len() > 5);
-    Fuzz::new("models::models_are_read_or_refused", 10_000).memory(1 << 20, 400).run(
+    target.run(
         |random| {
             let seed = *random.pick(&seeds);
             let times = 1 + random.below(4);

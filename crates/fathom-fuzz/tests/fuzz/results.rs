@@ -115,6 +115,7 @@ fn report(results: &Results) -> Result<(), String> {
 
 #[test]
 fn results_are_reported_or_refused() {
+    let target = Fuzz::new("results::results_are_reported_or_refused", 300).memory(64 << 20, 200);
     let scratch = Scratch::new().expect("a scratch directory");
     let good = seed(&scratch);
     let columns = columns(&good, &scratch);
@@ -124,7 +125,7 @@ fn results_are_reported_or_refused() {
     scratch.clear().expect("an empty directory");
     let mut reported = 0_u64;
     let mut loaded = 0_u64;
-    Fuzz::new("results::results_are_reported_or_refused", 300).memory(64 << 20, 200).run(
+    target.run(
         |random| {
             let mut bytes = good.clone();
             let times = 1 + random.below(4);

@@ -219,6 +219,7 @@ fn merged(directory: &Path, out: &Path) -> Result<(), String> {
 
 #[test]
 fn spools_are_merged_or_refused() {
+    let target = Fuzz::new("spools::spools_are_merged_or_refused", 5_000).memory(12 << 20, 64);
     let seeds = good();
     let files: Vec<Vec<u8>> = seeds.iter().map(Spool::bytes).collect();
     let scratch = Scratch::new().expect("a scratch directory");
@@ -239,7 +240,7 @@ fn spools_are_merged_or_refused() {
     let spools = Reader::open(&out).expect("what was merged").count();
     assert!(spools > 30, "the good spools give {spools} records only");
     before += files.len();
-    Fuzz::new("spools::spools_are_merged_or_refused", 5_000).memory(12 << 20, 64).run(
+    target.run(
         |random| {
             let mut spools = seeds.clone();
             let times = 1 + random.below(4);

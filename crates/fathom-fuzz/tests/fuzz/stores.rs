@@ -318,6 +318,8 @@ fn judge(store: &Store<'_>) -> Result<(), String> {
 
 #[test]
 fn stores_open_as_they_were_committed_or_are_refused() {
+    let target =
+        Fuzz::new("stores::stores_open_as_they_were_committed_or_are_refused", 3_000).memory(96 << 20, 64);
     let seeds: Vec<Seed> = [(false, false), (true, false), (false, true), (true, true)]
         .map(|(after, closed)| Seed::new(after, closed))
         .into();
@@ -330,7 +332,7 @@ fn stores_open_as_they_were_committed_or_are_refused() {
         assert!(again == seed.files, "resealing what is whole changes it");
     }
     // A manifest that lies may name 2^22 containers of a table before that is found out: 8 bytes each.
-    Fuzz::new("stores::stores_open_as_they_were_committed_or_are_refused", 3_000).memory(96 << 20, 64).run(
+    target.run(
         |random| {
             let seed = random.pick(&seeds);
             let mut files = seed.files.clone();

@@ -362,6 +362,7 @@ pub fn beginning(path: &std::path::Path, events: usize) -> Vec<Record> {
 /// Written by the document alone, the example traces read as they are.
 #[test]
 fn the_documented_bytes_are_those_that_are_read() {
+    let _turn = fathom_fuzz::turn();
     let scratch = fathom_fuzz::Scratch::new().expect("a scratch directory");
     for path in examples() {
         let records: Vec<Record> =

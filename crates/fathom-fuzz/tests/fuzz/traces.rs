@@ -326,11 +326,12 @@ fn written_again(records: &[Record], path: &Path) -> Result<(), String> {
 /// Reading, and what `fathom trace info` counts. A trace that reads to its end comes back when it is written again.
 #[test]
 fn traces_are_read_or_refused() {
+    let target = Fuzz::new("traces::traces_are_read_or_refused", 10_000).memory(12 << 20, 64);
     let seeds = seeds();
     let scratch = Scratch::new().expect("a scratch directory");
     let (path, copy) = (scratch.path().join("a.trace"), scratch.path().join("b.trace"));
     let mut whole = 0_u64;
-    Fuzz::new("traces::traces_are_read_or_refused", 10_000).memory(12 << 20, 64).run(
+    target.run(
         |random| seeds.make(random),
         |bytes| {
             std::fs::write(&path, bytes).map_err(|error| error.to_string())?;
@@ -370,10 +371,12 @@ fn traces_are_read_or_refused() {
 /// Making a trace anonymous reads the pages of its databases itself, before SQLite sees them: the databases are damaged, the trace is whole.
 #[test]
 fn images_of_traces_are_made_anonymous_or_refused() {
+    let target =
+        Fuzz::new("traces::images_of_traces_are_made_anonymous_or_refused", 400).memory(48 << 20, 64);
     let good = image();
     let scratch = Scratch::new().expect("a scratch directory");
     let (path, out) = (scratch.path().join("a.trace"), scratch.path().join("b.trace"));
-    Fuzz::new("traces::images_of_traces_are_made_anonymous_or_refused", 400).memory(48 << 20, 64).run(
+    target.run(
         |random| {
             let mut image = good.clone();
             let times = 1 + random.below(4);
