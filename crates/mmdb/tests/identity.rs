@@ -310,6 +310,33 @@ fn a_segment_that_the_manifest_names_must_be_there_and_so_must_those_between() {
     }
 }
 
+/// What happened: a crash can take the names of the LOCK files with it and damage the log. The opening refused, as it must, but had made
+/// the LOCK files anew before it knew.
+#[test]
+fn a_refused_opening_does_not_even_make_the_lock_files_that_a_crash_has_taken() {
+    let p = Place::new("locks-gone");
+    let dir = p.join("db");
+    make(&dir, &[], 50);
+    let locks = [dir.join("LOCK"), dir.join("log-0/LOCK")];
+    locks.iter().for_each(|lock| std::fs::remove_file(lock).unwrap());
+    let segment = std::fs::read_dir(dir.join("log-0"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("segment-")))
+        .max_by_key(|path| std::fs::read(path).unwrap().iter().rposition(|&b| b != 0))
+        .unwrap();
+    let good = std::fs::read(&segment).unwrap();
+    let mut bad = good.clone();
+    let last = good.iter().rposition(|&b| b != 0).unwrap();
+    bad[last] ^= 1;
+    std::fs::write(&segment, bad).unwrap();
+    refused(&p, &dir, options(&[]), &["were acknowledged"]);
+    assert!(!locks.iter().any(|lock| lock.exists()));
+    std::fs::write(&segment, good).unwrap();
+    whole(&dir, options(&[]), 50);
+    assert!(locks.iter().all(|lock| lock.exists()));
+}
+
 #[test]
 fn files_that_are_not_ours_are_never_taken_over() {
     let p = Place::new("precious");

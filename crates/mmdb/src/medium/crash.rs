@@ -149,6 +149,17 @@ fn dead() -> io::Error {
     io::Error::other("the machine is off")
 }
 
+impl Inode {
+    /// What the device has once all pending writes have reached it.
+    fn on_its_way(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = self.durable.clone();
+        for (offset, data) in &self.pending {
+            write_slice(&mut bytes, *offset, data)?;
+        }
+        Ok(bytes)
+    }
+}
+
 impl State {
     fn random(&mut self) -> u64 {
         // splitmix64
@@ -362,7 +373,9 @@ impl CrashMedium {
         }
     }
 
-    /// All names and what their files hold now, in one number: two that are equal mean that nothing has changed.
+    /// All names and what their files are to hold when all that is written has reached the disk, in one number: two that are equal mean
+    /// that nothing was written. Pages of a failed sync do not count: whether a reader finds them still in the cache or has dropped
+    /// them, he has written nothing.
     ///
     /// ```
     /// use mmdb::medium::{CrashMedium, Medium};
@@ -378,7 +391,10 @@ impl CrashMedium {
         let s = self.0.lock();
         s.names.iter().fold(0, |sum, (path, &inode)| {
             let name = crc32c::crc32c(path.as_os_str().as_encoded_bytes());
-            let content = crc32c::crc32c_append(name, &s.inodes[inode].current);
+            // What cannot be put together (a write past any memory) counts as its durable part.
+            let inode = &s.inodes[inode];
+            let content = inode.on_its_way().unwrap_or_else(|_| inode.durable.clone());
+            let content = crc32c::crc32c_append(name, &content);
             crate::key::mix(sum, u64::from(name) << 32 | u64::from(content))
         })
     }
@@ -716,11 +732,7 @@ impl MediumFile for CrashFile {
         let mut s = self.disk.0.lock();
         s.alive(self.life)?;
         let inode = &mut s.inodes[self.inode];
-        let mut now = inode.durable.clone();
-        for (offset, data) in &inode.pending {
-            write_slice(&mut now, *offset, data)?;
-        }
-        inode.current = now;
+        inode.current = inode.on_its_way()?;
         Ok(())
     }
 

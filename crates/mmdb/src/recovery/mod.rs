@@ -135,18 +135,10 @@ pub(crate) fn open(path: &Path, mut options: Options) -> Result<Engine> {
     if is_checked {
         found.require_whole()?;
     }
-    let medium = &*options.medium;
-    // Where there is a manifest or a mark, the directory was made durably before it.
-    if found.manifest.is_none() {
-        medium.create_dir(path).map_err(Error::io("create directory", path))?;
+    if found.manifest.as_ref().is_some_and(|m| m.life().is_some()) {
+        return reopen(path, options, found, locks, is_checked);
     }
-    for home in found.homes.iter().filter(|h| h.mark.is_none()) {
-        medium.create_dir(&home.dir).map_err(Error::io("create directory", &home.dir))?;
-    }
-    let mut made = locks.take(medium, path)?;
-    for home in &found.homes {
-        made |= locks.take(medium, &home.dir)?;
-    }
+    let made = take_all(path, &options, &found.homes, found.manifest.is_none(), &mut locks)?;
     if made {
         // Somebody else may have been faster before there were locks to keep him out.
         found = Survey::take(path, &options, Purpose::Open, &mut locks)?;
@@ -154,6 +146,7 @@ pub(crate) fn open(path: &Path, mut options: Options) -> Result<Engine> {
             found.require_whole()?;
         }
     }
+    let medium = &*options.medium;
     if found.manifest.is_none() {
         // The identity comes first: a creation that is cut off after this goes on with it. Until the first opening is done the
         // manifest has no life, and says that way that the streams' directories may not be made yet.
@@ -166,6 +159,41 @@ pub(crate) fn open(path: &Path, mut options: Options) -> Result<Engine> {
         None => return Err(Error::corrupt(&path.join(manifest::NAME), 0, "there is no manifest")),
     };
     start(path, options, loaded)
+}
+
+/// Opens a database that has been open before. It is read whole before anything is written, for it may have to be refused: a crash that
+/// damaged the log can have taken the names of the LOCK files with it, and a refusal leaves what it finds as it is.
+fn reopen(path: &Path, options: Options, found: Survey, locks: Locks, is_checked: bool) -> Result<Engine> {
+    let none = || Error::corrupt(&path.join(manifest::NAME), 0, "there is no manifest");
+    let mut loaded = load(path, &options, found, locks, false)?.ok_or_else(none)?;
+    if take_all(path, &options, &loaded.homes, false, &mut loaded.locks)? {
+        // Where directories have no locks of their own, somebody else may have been faster: then what was read is of the life before.
+        let mut again = Survey::take(path, &options, Purpose::Open, &mut loaded.locks)?;
+        if again.manifest.as_ref() != Some(&loaded.manifest) {
+            if is_checked {
+                again.require_whole()?;
+            }
+            loaded = load(path, &options, again, loaded.locks, false)?.ok_or_else(none)?;
+        }
+    }
+    start(path, options, loaded)
+}
+
+/// Makes the directories that are not there yet and locks them all, each by a file in it. Whether such a lock was not held before.
+fn take_all(path: &Path, options: &Options, homes: &[Home], is_new: bool, locks: &mut Locks) -> Result<bool> {
+    let medium = &*options.medium;
+    // Where there is a manifest or a mark, the directory was made durably before it.
+    if is_new {
+        medium.create_dir(path).map_err(Error::io("create directory", path))?;
+    }
+    for home in homes.iter().filter(|h| h.mark.is_none()) {
+        medium.create_dir(&home.dir).map_err(Error::io("create directory", &home.dir))?;
+    }
+    let mut made = locks.take(medium, path)?;
+    for home in homes {
+        made |= locks.take(medium, &home.dir)?;
+    }
+    Ok(made)
 }
 
 /// The manifest of a database whose first opening is not done.
