@@ -21,7 +21,7 @@ fn main() {
             .to_command()
             .args(["-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", "-I"])
             .arg(&include)
-            .args(["capture/spool.c", "capture/content.c"])
+            .args(["capture/spool.c", "capture/content.c", "capture/locks.c"])
             .args(own.iter().map(|file| format!("capture/{file}")))
             .arg("-o")
             .arg(out.join(library))

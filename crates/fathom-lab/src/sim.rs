@@ -214,6 +214,7 @@ fn transact(params: &Params, medium: &mut dyn Medium, sink: &mut dyn Sink) {
         split: sum,
         lock_wait_ns: Some(0),
         lock_waits: Some(0),
+        critical_path: None,
     });
     sink.verified(format!("transactions {count}"));
 }

@@ -17,6 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::abi::{BUSY, ERROR, File, IoMethods, OK, fcntl};
 use crate::kind::{FileClass, Op};
 use crate::meter::{timed, timed_as};
+use crate::refuse::{is_log_refused, is_refused};
 use crate::vfs::{Installed, VFS_NAME};
 use crate::watch::Tracked;
 
@@ -308,7 +309,7 @@ fn granted_or_busy(rc: c_int, granted: Op) -> Op {
 unsafe extern "C" fn lock(file: *mut File, level: c_int) -> c_int {
     // SAFETY: see `read`.
     let wrapped = unsafe { wrapped(file) };
-    let call = || platform!(wrapped, lock(level));
+    let call = || if is_refused() { BUSY } else { platform!(wrapped, lock(level)) };
     timed_as(wrapped.class, Op::Lock, call, |rc| (granted_or_busy(*rc, Op::Lock), 0))
 }
 
@@ -402,7 +403,9 @@ unsafe extern "C" fn shm_map(
 unsafe extern "C" fn shm_lock(file: *mut File, offset: c_int, number: c_int, flags: c_int) -> c_int {
     // SAFETY: see `read`.
     let wrapped = unsafe { wrapped(file) };
-    let call = || platform!(wrapped, shm_lock(offset, number, flags));
+    let call = || {
+        if is_log_refused(offset, flags) { BUSY } else { platform!(wrapped, shm_lock(offset, number, flags)) }
+    };
     timed_as(FileClass::WalIndex, Op::Shm, call, |rc| (granted_or_busy(*rc, Op::Shm), 0))
 }
 

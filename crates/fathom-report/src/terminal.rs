@@ -254,7 +254,7 @@ fn told_part(measure: &Measure) -> (f64, &'static str) {
     if measure.split.sync_calls > 0 {
         return (s.sync, "fsync");
     }
-    [(s.cpu, "CPU"), (s.read, "read"), (s.write, "write"), (s.other, "other")]
+    [(s.cpu, "CPU"), (s.read, "read"), (s.write, "write"), (s.lock, "locks"), (s.other, "other")]
         .into_iter()
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .unwrap_or((0.0, "fsync"))

@@ -15,6 +15,7 @@
 #include <strings.h>
 
 #include "content.h"
+#include "locks.h"
 #include "spool.h"
 
 struct Real real;
@@ -184,6 +185,7 @@ static void watch(sqlite3 *db) {
   uint64_t words[] = {database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, SQLITE_OK};
   put(TAG_OPEN, fresh, start, start, words, 3, texts, 2);
   spool_unlock();
+  watch_locks(db, "main", fresh->number, database);
   real.trace_v2(db, SQLITE_TRACE_STMT | SQLITE_TRACE_ROW | SQLITE_TRACE_PROFILE | SQLITE_TRACE_CLOSE, traced, fresh);
 }
 
@@ -207,6 +209,7 @@ SQLITE_API int sqlite3_fathomtrace_init(sqlite3 *db, char **message, const sqlit
   TAKE(open_v2) TAKE(close) TAKE(exec) TAKE(busy_timeout) TAKE(errstr) TAKE(extended_errcode) TAKE(db_filename) TAKE(free)
   TAKE(backup_init) TAKE(backup_step) TAKE(backup_finish) TAKE(sql) TAKE(stmt_readonly) TAKE(bind_parameter_count)
   TAKE(expanded_sql) TAKE(changes) TAKE(get_autocommit) TAKE(trace_v2) TAKE(auto_extension) TAKE(libversion)
+  TAKE(file_control)
 #undef TAKE
   spool_lock();
   spool_version(real.libversion());

@@ -16,6 +16,7 @@
 #include <strings.h>
 
 #include "content.h"
+#include "locks.h"
 #include "preload.h"
 
 struct Real real;
@@ -31,8 +32,9 @@ struct Statement {
   Connection *connection;
   uint32_t number;
   unsigned char running, changes_rows, attaches;
-  /* Steps not recorded yet: rows after the first one. */
+  /* Steps not recorded yet: rows after the first one, and the thread that made them. */
   uint64_t rows, first_ns, inside_ns;
+  uint32_t tid;
 };
 
 enum { BUCKETS = 1024 };
@@ -173,22 +175,40 @@ Text message_of(sqlite3 *db, int *code) {
   return text;
 }
 
-static void put_step(Statement *statement, int begins, uint64_t start, uint64_t end, uint64_t rows, uint64_t changes, int code,
+/* With several threads on one connection (SQLite's serialized mode), a call and its record are one step: else records could stand
+ * in another order than the calls. Connections without a mutex have no such threads. It is also why the message of an error
+ * may be asked for under the spool's lock: nobody else can be inside the connection, waiting for that lock. */
+static sqlite3_mutex *enter(sqlite3 *db) {
+  sqlite3_mutex *mutex = db && real.db_mutex ? real.db_mutex(db) : NULL;
+  if (mutex) real.mutex_enter(mutex);
+  return mutex;
+}
+
+static void leave_mutex(sqlite3_mutex *mutex) { if (mutex) real.mutex_leave(mutex); }
+
+static void put_step(uint32_t tid, Statement *statement, int begins, uint64_t start, uint64_t end, uint64_t rows, uint64_t changes, int code,
                      uint64_t inside_ns) {
   sqlite3 *db = statement->connection->db;
   Text message = message_of(db, &code);
   uint64_t bits = (begins ? 1u : 0u) | (real.get_autocommit(db) ? 0u : 2u);
   uint64_t words[] = {statement->number, bits, rows, changes, (uint64_t)(int64_t)code, inside_ns};
   steps_recorded++;
-  put(TAG_STEP, statement->connection, start, end, words, 6, &message, 1);
+  spool_put_of(tid, TAG_STEP, statement->connection->number, start, end, words, 6, &message, 1);
 }
 
 void settle(Connection *connection) {
   Statement *pending = connection ? connection->pending : NULL;
   if (!pending) return;
   connection->pending = NULL;
-  put_step(pending, 0, pending->first_ns, now_ns(), pending->rows, 0, SQLITE_ROW, pending->inside_ns);
+  put_step(pending->tid, pending, 0, pending->first_ns, now_ns(), pending->rows, 0, SQLITE_ROW, pending->inside_ns);
   pending->rows = 0, pending->inside_ns = 0;
+}
+
+/* The same, before a call is made that may take or let go a lock: the rows stand before it. */
+static void settle_first(sqlite3 *db) {
+  spool_lock();
+  settle(connection_of(db));
+  spool_unlock();
 }
 
 void release(Connection *connection) {
@@ -237,6 +257,7 @@ static void opened(sqlite3 *db, uint64_t start, const char *name, int flags, con
     put(TAG_OPEN, connection, start, end, words, 3, texts, 2);
   }
   spool_unlock();
+  if (connection && code == SQLITE_OK) watch_locks(db, "main", connection->number, database);
 }
 
 enum { OPEN_DEFAULT = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE };
@@ -268,31 +289,43 @@ SQLITE_API int sqlite3_open_v2(const char *name, sqlite3 **db, int flags, const 
   return result;
 }
 
+/* Takes a connection out of the table: its address may belong to another one as soon as it is closed. */
+static Connection *take_out(sqlite3 *db) {
+  Connection *connection = connection_of(db);
+  if (connection) {
+    Connection **at = &connections[bucket_of(db)];
+    while (*at != connection) at = &(*at)->next;
+    *at = connection->next;
+  }
+  return connection;
+}
+
 static int close_with(sqlite3 *db, int (*close)(sqlite3 *), int is_recorded) {
   int result;
   if (!db || !is_recorded) return WITHIN(close(db));
   spool_lock();
   settle(connection_of(db));
+  Connection *connection = take_out(db);
   spool_unlock();
   uint64_t start = now_ns();
   WITHIN(close(db));
   uint64_t end = now_ns();
+  if (!connection) return result;
+  sqlite3_mutex *mutex = result == SQLITE_OK ? NULL : enter(db);
   spool_lock();
-  Connection *connection = connection_of(db);
-  if (connection) {
-    int code = result;
-    Text message = message_of(result == SQLITE_OK ? NULL : db, &code);
-    uint64_t words[] = {(uint64_t)(int64_t)code};
-    put(TAG_CLOSE, connection, start, end, words, 1, &message, 1);
-    if (result == SQLITE_OK) {
-      Connection **at = &connections[bucket_of(db)];
-      while (*at != connection) at = &(*at)->next;
-      *at = connection->next;
-      connection->db = NULL;
-      release(connection);
-    }
+  int code = result;
+  Text message = message_of(result == SQLITE_OK ? NULL : db, &code);
+  uint64_t words[] = {(uint64_t)(int64_t)code};
+  put(TAG_CLOSE, connection, start, end, words, 1, &message, 1);
+  if (result == SQLITE_OK) {
+    connection->db = NULL;
+    release(connection);
+  } else {
+    Connection **bucket = &connections[bucket_of(db)];
+    connection->next = *bucket, *bucket = connection;
   }
   spool_unlock();
+  leave_mutex(mutex);
   return result;
 }
 
@@ -385,6 +418,8 @@ static char *utf8_of(const void *text, int bytes, size_t *length) {
   SQLITE_API int sqlite3_##name parameters { \
     int result, is_recorded = recorded(); \
     NEED(name); \
+    sqlite3_mutex *mutex = is_recorded ? enter(db) : NULL; \
+    if (is_recorded && db) settle_first(db); \
     uint64_t start = now_ns(); \
     WITHIN(real.name arguments); \
     if (is_recorded && db && out) { \
@@ -395,6 +430,7 @@ static char *utf8_of(const void *text, int bytes, size_t *length) {
       prepared(db, start, text, length, result == SQLITE_OK ? *out : NULL, result); \
       free(narrow); \
     } \
+    leave_mutex(mutex); \
     return result; \
   }
 
@@ -584,6 +620,9 @@ static void look_at_schemas(Connection *connection) {
     spool_lock();
     put(TAG_ATTACH, connection, at, at, words, 1, &text, 1);
     spool_unlock();
+    watch_locks(db, one->name, connection->number, (uint32_t)words[0]);
+    /* ATTACH reads the schema. */
+    tell_read(db, one->name);
   }
   inside--;
   connection->attached = now;
@@ -597,6 +636,7 @@ SQLITE_API int sqlite3_step(sqlite3_stmt *handle) {
     return WITHIN(real.step(handle));
   }
   NEED(step);
+  sqlite3_mutex *mutex = handle ? enter(real.db_handle(handle)) : NULL;
   spool_lock();
   Statement *statement = statement_of(handle);
   int begins = statement && !statement->running;
@@ -610,14 +650,17 @@ SQLITE_API int sqlite3_step(sqlite3_stmt *handle) {
   spool_unlock();
   uint64_t start = now_ns();
   WITHIN(real.step(handle));
-  if (!statement) return result;
+  if (!statement) {
+    leave_mutex(mutex);
+    return result;
+  }
   uint64_t end = now_ns();
   /* Only this thread uses the statement, so it is still there. */
   if (statement->attaches && result == SQLITE_DONE) look_at_schemas(statement->connection);
   spool_lock();
   Connection *connection = statement->connection;
   if (result == SQLITE_ROW && !begins) {
-    if (!statement->rows) statement->first_ns = start;
+    if (!statement->rows) statement->first_ns = start, statement->tid = spool_tid();
     statement->rows++, statement->inside_ns += end - start;
     connection->pending = statement;
   } else {
@@ -627,10 +670,11 @@ SQLITE_API int sqlite3_step(sqlite3_stmt *handle) {
       connection->pending = NULL, statement->rows = 0, statement->inside_ns = 0;
     }
     uint64_t changes = result == SQLITE_DONE && statement->changes_rows ? (uint64_t)real.changes(connection->db) : 0;
-    put_step(statement, begins, start, end, rows, changes, result, inside_ns);
+    put_step(0, statement, begins, start, end, rows, changes, result, inside_ns);
     if (result != SQLITE_ROW) statement->running = 0;
   }
   spool_unlock();
+  leave_mutex(mutex);
   return result;
 }
 
@@ -638,6 +682,9 @@ SQLITE_API int sqlite3_reset(sqlite3_stmt *handle) {
   int result, is_recorded = recorded();
   NEED(reset);
   if (!is_recorded || !handle) return WITHIN(real.reset(handle));
+  sqlite3 *db = real.db_handle(handle);
+  sqlite3_mutex *mutex = enter(db);
+  settle_first(db);
   uint64_t start = now_ns();
   WITHIN(real.reset(handle));
   spool_lock();
@@ -647,6 +694,7 @@ SQLITE_API int sqlite3_reset(sqlite3_stmt *handle) {
     statement->running = 0;
   }
   spool_unlock();
+  leave_mutex(mutex);
   return result;
 }
 
@@ -654,25 +702,33 @@ SQLITE_API int sqlite3_finalize(sqlite3_stmt *handle) {
   int result, is_recorded = recorded();
   NEED(finalize);
   if (!is_recorded || !handle) return WITHIN(real.finalize(handle));
+  sqlite3_mutex *mutex = enter(real.db_handle(handle));
   /* Taken out first: another thread may be given the same address at once. */
   spool_lock();
   Statement *statement = statement_of(handle);
+  Connection *connection = statement ? statement->connection : NULL;
+  /* The last statement of a connection that was closed before takes the connection and its mutex with it. */
+  int is_open = connection && connection->db;
+  int is_running = 0;
+  uint64_t start = now_ns(), words[] = {statement ? statement->number : 0};
   if (statement) {
-    settle(statement->connection);
-    uint64_t start = now_ns(), words[] = {statement->number};
-    Connection *connection = statement->connection;
-    int is_running = statement->running;
+    settle(connection);
+    is_running = statement->running;
     connection->statements++; /* keeps it */
     forget_statement(statement);
-    spool_unlock();
-    WITHIN(real.finalize(handle));
+  }
+  spool_unlock();
+  if (!is_open) leave_mutex(mutex), mutex = NULL;
+  WITHIN(real.finalize(handle));
+  if (connection) {
     spool_lock();
     put(TAG_FINALIZE, connection, start, is_running ? now_ns() : start, words, 1, NULL, 0);
     connection->statements--;
     release(connection);
+    spool_unlock();
   }
-  spool_unlock();
-  return statement ? result : WITHIN(real.finalize(handle));
+  leave_mutex(mutex);
+  return result;
 }
 
 /* As SQLite's own, whose calls of its other functions may or may not come here: it depends on how it was linked. */
@@ -779,18 +835,22 @@ static void checkpointed(sqlite3 *db, const char *schema, int mode, uint64_t sta
 SQLITE_API int sqlite3_wal_checkpoint(sqlite3 *db, const char *schema) {
   int result, is_recorded = recorded();
   NEED(wal_checkpoint);
+  sqlite3_mutex *mutex = is_recorded ? enter(db) : NULL;
   uint64_t start = now_ns();
   WITHIN(real.wal_checkpoint(db, schema));
   if (is_recorded) checkpointed(db, schema, SQLITE_CHECKPOINT_PASSIVE, start, result);
+  leave_mutex(mutex);
   return result;
 }
 
 SQLITE_API int sqlite3_wal_checkpoint_v2(sqlite3 *db, const char *schema, int mode, int *log, int *done) {
   int result, is_recorded = recorded();
   NEED(wal_checkpoint_v2);
+  sqlite3_mutex *mutex = is_recorded ? enter(db) : NULL;
   uint64_t start = now_ns();
   WITHIN(real.wal_checkpoint_v2(db, schema, mode, log, done));
   if (is_recorded) checkpointed(db, schema, mode, start, result);
+  leave_mutex(mutex);
   return result;
 }
 

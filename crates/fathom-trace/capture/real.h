@@ -21,7 +21,7 @@
   F(table_column_metadata) F(declare_vtab) F(drop_modules) F(serialize) F(overload_function) F(rtree_geometry_callback) \
   F(rtree_query_callback) F(deserialize) F(load_extension) F(create_function) F(create_function16) F(create_function_v2) \
   F(create_window_function) F(create_collation) F(create_collation_v2) F(create_collation16) F(create_module) F(create_module_v2) \
-  F(trace_v2) F(auto_extension)
+  F(trace_v2) F(auto_extension) F(file_control)
 
 #define REAL_DECLARE(name) __typeof__(sqlite3_##name) *name;
 struct Real { REAL_FUNCTIONS(REAL_DECLARE) };

@@ -159,17 +159,27 @@ const char *spool_directory(void) { return directory; }
 void spool_lock(void) { pthread_mutex_lock(&lock); }
 void spool_unlock(void) { pthread_mutex_unlock(&lock); }
 
+uint32_t spool_tid(void) {
+  if (!own_tid) own_tid = (uint32_t)syscall(SYS_gettid);
+  return own_tid;
+}
+
 void spool_put(int tag, uint32_t connection, uint64_t start, uint64_t end, const uint64_t *words, int word_count,
                const Text *texts, int text_count) {
+  spool_put_of(0, tag, connection, start, end, words, word_count, texts, text_count);
+}
+
+void spool_put_of(uint32_t tid, int tag, uint32_t connection, uint64_t start, uint64_t end, const uint64_t *words, int word_count,
+                  const Text *texts, int text_count) {
   if (!header && atomic_load(&state)) begin_spool();
   if (!atomic_load(&state)) return;
-  if (!own_tid) own_tid = (uint32_t)syscall(SYS_gettid);
+  if (!tid) tid = spool_tid();
   uint64_t size = RECORD + 8 * (uint64_t)word_count;
   for (int i = 0; i < text_count; i++) size += 8 + (texts[i].length + 7) / 8 * 8;
   uint64_t at = PAGE + atomic_load_explicit(&header->finished, memory_order_relaxed);
   if (!make_room(at, size)) { stop(); return; }
   unsigned char *out = window + (at - window_at);
-  uint32_t head[4] = {(uint32_t)tag | (uint32_t)word_count << 8 | (uint32_t)text_count << 16, own_tid, connection, 0};
+  uint32_t head[4] = {(uint32_t)tag | (uint32_t)word_count << 8 | (uint32_t)text_count << 16, tid, connection, 0};
   memcpy(out, head, 16);
   memcpy(out + 16, &start, 8);
   memcpy(out + 24, &end, 8);

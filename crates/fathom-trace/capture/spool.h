@@ -29,7 +29,11 @@ enum {
   TAG_EXPANDED = 16,  /* words: handle                          texts: the statement's SQL with its parameters' values */
   TAG_BLOB = 32,      /* words: blob | call << 32 (0 open, 1 read, 2 write, 3 reopen, 4 close), bits (1 may be written, 2 in transaction),
                          offset or row, bytes, code             texts: message, then of open: schema, table, column; of write: the bytes */
+  TAG_LOCK = 17,      /* words: database, LOCKED_… | changed << 8 | log << 9, the log's counter of commits */
 };
+
+/* The database's locks: see locks.c. */
+enum { LOCKED_READ, LOCKED_WRITE, LOCKED_EXCLUSIVE, LOCKED_WRITE_END, LOCKED_READ_END };
 
 enum { FOREIGN_FUNCTION, FOREIGN_COLLATION, FOREIGN_MODULE, FOREIGN_EXTENSION, FOREIGN_ENCRYPTION, FOREIGN_CALL };
 
@@ -57,6 +61,13 @@ void spool_unlock(void);
 /* Appends a record; the lock must be held. */
 void spool_put(int tag, uint32_t connection, uint64_t start, uint64_t end, const uint64_t *words, int word_count,
                const Text *texts, int text_count);
+
+/* As spool_put, of another thread of this process; 0 = the calling one. */
+void spool_put_of(uint32_t tid, int tag, uint32_t connection, uint64_t start, uint64_t end, const uint64_t *words, int word_count,
+                  const Text *texts, int text_count);
+
+/* The calling thread, by the system's number. */
+uint32_t spool_tid(void);
 
 /* Number of an SQL text, which is put into the spool where it is new; the lock must be held. */
 uint32_t spool_statement(const char *sql, size_t length);

@@ -3,7 +3,7 @@
 //! A trace is a sequence of [`Record`]s. Definitions (processes, threads, databases, statements) come before the first event that
 //! refers to them; each has a number counted from 0 within its kind. An [`Event`] is one call of SQLite's interface, with the time
 //! at which it began and how long it took. Events stand in the order in which the calls *returned*: a call that had to wait for
-//! another one's lock comes after it, so the order is one in which everything can be done again.
+//! another one's lock comes after it. A [`Lock`] tells what a call read and when it held what others waited for.
 
 /// One record of a trace.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +22,8 @@ pub enum Record {
     Statement(Statement),
     /// A call.
     Event(Event),
+    /// A lock that a call took or let go; before the call's event.
+    Lock(Lock),
     /// A process has ended.
     Exit(Exit),
     /// Calls are missing from here on.
@@ -144,6 +146,44 @@ pub struct Event {
     pub duration_ns: u64,
     /// What was called.
     pub action: Action,
+}
+
+/// A lock on a database's file or write-ahead log that a connection got or lets go, within a call: which state of the database the call reads, and
+/// in which order transactions ended. Locks stand in the order in which they were held; the event of the call, with the same connection and a start
+/// before `at_ns`, comes after them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lock {
+    /// Thread that called.
+    pub thread: u32,
+    /// Connection concerned.
+    pub connection: u32,
+    /// Database concerned.
+    pub database: u32,
+    /// ns since the trace's time 0.
+    pub at_ns: u64,
+    /// What became of it.
+    pub change: LockChange,
+    /// Commits to this database since the trace's time 0: for [`LockChange::Read`] those that are seen, for a write that ends with a
+    /// commit those with this one; else 0.
+    pub commits: u64,
+}
+
+/// What becomes of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockChange {
+    /// Reading begins: SHARED, or a snapshot of the write-ahead log.
+    Read,
+    /// Writing begins: RESERVED, or the write lock of the write-ahead log.
+    Write,
+    /// Nobody else may read: EXCLUSIVE.
+    Exclusive,
+    /// Writing ends.
+    WriteEnd {
+        /// Whether the database is changed.
+        is_commit: bool,
+    },
+    /// Reading ends.
+    ReadEnd,
 }
 
 /// What was called, and what came of it. `handle` numbers the prepared statements of a connection, from 0; a number is used

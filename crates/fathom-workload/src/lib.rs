@@ -3,6 +3,7 @@
 pub mod changed;
 pub mod chat;
 pub mod clock;
+pub mod critical;
 pub mod engine;
 pub mod mobibench_file;
 pub mod mobibench_sql;

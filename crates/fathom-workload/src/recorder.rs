@@ -18,6 +18,7 @@ use hdrhistogram::Histogram;
 
 use crate::changed::changed_bytes;
 use crate::clock::{Stopwatch, now_ns, origin_ns};
+use crate::critical::CriticalPath;
 use crate::sample::{IoRow, LaneSpan, PhaseSummary, Sample, Sink, Window};
 
 /// What a phase counts.
@@ -61,6 +62,8 @@ pub struct Phase {
     io: Vec<IoRow>,
     /// Number and ns; none as soon as one connection could not say.
     lock_waits: Option<(u64, u64)>,
+    /// The parts of its critical path, where threads were followed.
+    critical_path: Option<CriticalPath>,
     /// [`changed_bytes`] when the phase began.
     changed_before: u64,
 }
@@ -273,6 +276,7 @@ impl Phase {
             io_excluded: IoTable::default(),
             io: Vec::new(),
             lock_waits: Some((0, 0)),
+            critical_path: None,
             changed_before: changed_bytes(),
         }
     }
@@ -313,6 +317,11 @@ impl Phase {
     pub fn add_lock_waits(&mut self, of_connection: Option<(u64, u64)>) {
         let sum = self.lock_waits.zip(of_connection);
         self.lock_waits = sum.map(|((waits, ns), (more, more_ns))| (waits + more, ns + more_ns));
+    }
+
+    /// The critical path of its threads.
+    pub fn set_critical_path(&mut self, path: CriticalPath) {
+        self.critical_path = Some(path);
     }
 
     /// Adds a row of calls that the probe does not see, e.g. those of a workload on plain files. Its phase is filled in.
@@ -361,7 +370,10 @@ impl Phase {
             split: sum.split,
             lock_wait_ns: self.lock_waits.map(|(_, ns)| ns),
             lock_waits: self.lock_waits.map(|(waits, _)| waits),
+            critical_path: None,
         };
+        let critical_path = self.critical_path.map(|path| path.of_elapsed(summary.wall_ns));
+        let summary = PhaseSummary { critical_path, ..summary };
         for (seq, (thread, execution)) in all.into_iter().enumerate() {
             sink.sample(Sample {
                 phase: self.name.clone(),

@@ -3,6 +3,8 @@
 use fathom_probe::Split;
 use serde::{Deserialize, Serialize};
 
+use crate::critical::CriticalPath;
+
 /// One measured execution (a query, a transaction, a file operation).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
@@ -53,6 +55,9 @@ pub struct PhaseSummary {
     /// Number of such waits.
     #[serde(default)]
     pub lock_waits: Option<u64>,
+    /// What the elapsed time consists of, where several threads were followed; its sum is `wall_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub critical_path: Option<CriticalPath>,
 }
 
 /// Calls, bytes and time of one kind of VFS call on one class of file, in one phase.

@@ -389,7 +389,7 @@ fn every_command_refuses_a_damaged_torn_newer_or_foreign_file() {
             "damaged.trace",
             &["damaged.trace: corrupt at byte", "does not match its checksum", "copy it once more"],
         ),
-        ("newer.trace", &["newer.trace", "format version 99", "reads version 1", "use a newer fathom"]),
+        ("newer.trace", &["newer.trace", "format version 99", "reads version 2", "use a newer fathom"]),
         ("header.trace", &["header.trace: corrupt at byte 0"]),
         ("foreign.trace", &["foreign.trace: not a Fathom trace", "fathom trace import"]),
         ("empty.trace", &["empty.trace: not a Fathom trace"]),
@@ -458,7 +458,7 @@ fn sql_that_fails_in_a_replay_is_named_with_its_message_and_place() {
         end.exits(1)
             .says(words)
             .says(&sql[..sql.len() - 1])
-            .says("of the replay, at 0.000000 s of the trace");
+            .says("of the replay, thread 0, at 0.000000 s of the trace");
         assert!(place.files().iter().all(|name| !name.starts_with(".fathom")), "{:?}", place.files());
     }
 }

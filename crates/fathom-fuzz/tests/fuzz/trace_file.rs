@@ -168,6 +168,24 @@ fn put(out: &mut Vec<u8>, clock: &mut u64, record: &Record) {
             out.put_u64(it.at_ns);
         }
         Record::Event(it) => event(out, clock, it),
+        Record::Lock(it) => {
+            out.push(7);
+            out.put_u64(it.thread.into());
+            out.put_u64(it.connection.into());
+            out.put_u64(it.database.into());
+            out.put_i64(it.at_ns.wrapping_sub(*clock) as i64);
+            let number = match it.change {
+                LockChange::Read => 0,
+                LockChange::Write => 1,
+                LockChange::Exclusive => 2,
+                LockChange::WriteEnd { is_commit } => 3 + u8::from(is_commit),
+                LockChange::ReadEnd => 5,
+            };
+            out.push(number);
+            if number == 0 || number == 4 {
+                out.put_u64(it.commits);
+            }
+        }
     }
 }
 

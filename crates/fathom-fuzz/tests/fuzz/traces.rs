@@ -28,6 +28,9 @@ fn seeds() -> Seeds {
 pub fn everything() -> Vec<Record> {
     let event =
         |action| Record::Event(Event { thread: 0, connection: 0, start_ns: 10, duration_ns: 5, action });
+    let lock = |change, commits| {
+        Record::Lock(Lock { thread: 0, connection: 0, database: 0, at_ns: 12, change, commits })
+    };
     let script = b"CREATE TABLE t(a, b);\nINSERT INTO t VALUES(1, 'two');\n".to_vec();
     let image = image();
     let database = |id, path: &str, start| Record::Database(Database { id, path: path.into(), start });
@@ -107,6 +110,12 @@ pub fn everything() -> Vec<Record> {
         blob(BlobCall::Read { offset: 0, bytes: 9 }),
         blob(BlobCall::Reopen { row: 2, bytes: 0 }),
         blob(BlobCall::Close),
+        lock(LockChange::Read, 3),
+        lock(LockChange::Write, 0),
+        lock(LockChange::Exclusive, 0),
+        lock(LockChange::WriteEnd { is_commit: true }, 4),
+        lock(LockChange::WriteEnd { is_commit: false }, 0),
+        lock(LockChange::ReadEnd, 0),
         event(Action::Close { outcome: Outcome::of(0) }),
         Record::Loss(Loss { process: Some(0), at_ns: 98 }),
         Record::Exit(Exit { process: 0, at_ns: 99, clean: true }),
@@ -192,6 +201,11 @@ fn twist(random: &mut Random, record: &mut Record) {
             _ => it.sql = words(random, &it.sql),
         },
         Record::Loss(it) => (it.process, it.at_ns) = (Some(id(random)), mutate::number(random)),
+        Record::Lock(it) => match random.below(3) {
+            0 => (it.thread, it.connection) = (id(random), id(random)),
+            1 => it.database = id(random),
+            _ => (it.at_ns, it.commits) = (mutate::number(random), mutate::number(random)),
+        },
         Record::Exit(it) => (it.process, it.at_ns) = (id(random), mutate::number(random)),
         Record::Event(it) => {
             match random.below(6) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use fathom_probe::Split;
+use fathom_workload::critical::CriticalPath;
 use serde::Serialize;
 
 use crate::experiment::Metric;
@@ -10,7 +11,8 @@ use crate::model_time::{Basis, PhaseModel};
 use crate::stats::{Comparison, Interval, mean_interval, median, paired_ratio, trimmed_mean};
 use crate::store::{Results, RunStatus, StoreError};
 
-/// Which part of the time went where; the five add up to 1.
+/// Which part of the time went where; they add up to 1. Of phases with several threads that were followed it is the critical path's, which the elapsed
+/// time consists of; else the sum of all executions'.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Shares {
     /// Thread CPU time outside the I/O calls.
@@ -21,20 +23,31 @@ pub struct Shares {
     pub write: f64,
     /// Syncs.
     pub sync: f64,
+    /// Waiting for locks that other connections held; known of a critical path only, else within `other`.
+    pub lock: f64,
     /// The rest: open, delete, locks, waiting.
     pub other: f64,
 }
 
 impl Shares {
     fn of(split: &Split) -> Shares {
-        let parts = [split.cpu_ns, split.read_ns, split.write_ns, split.sync_ns, split.other_ns];
+        let parts = [split.cpu_ns, split.read_ns, split.write_ns, split.sync_ns, 0, split.other_ns];
+        Shares::of_parts(parts)
+    }
+
+    fn of_path(path: &CriticalPath) -> Shares {
+        let CriticalPath { cpu_ns, read_ns, write_ns, sync_ns, lock_ns, other_ns } = *path;
+        Shares::of_parts([cpu_ns, read_ns, write_ns, sync_ns, lock_ns, other_ns])
+    }
+
+    fn of_parts(parts: [u64; 6]) -> Shares {
         // Of the parts' own sum: it is the wall time up to the clocks' resolution, and the shares add up to 1.
         let sum: u64 = parts.iter().sum();
         if sum == 0 {
             return Shares::default();
         }
-        let [cpu, read, write, sync, other] = parts.map(|it| it as f64 / sum as f64);
-        Shares { cpu, read, write, sync, other }
+        let [cpu, read, write, sync, lock, other] = parts.map(|it| it as f64 / sum as f64);
+        Shares { cpu, read, write, sync, lock, other }
     }
 }
 
@@ -350,6 +363,8 @@ struct Gathered {
     model_latencies: Vec<[u64; 6]>,
     walls: Vec<f64>,
     split: Split,
+    /// Of all runs; none as soon as one has none.
+    path: Option<CriticalPath>,
     count: u64,
     /// Of each run: number and ns.
     lock_waits: Vec<Option<(u64, u64)>>,
@@ -384,6 +399,14 @@ impl Gathered {
         }
         self.latencies.push(phase.latency_ns);
         self.walls.extend(walls);
+        self.path = match (self.path, phase.critical_path) {
+            (Some(mut sum), Some(path)) => {
+                sum.add(&path);
+                Some(sum)
+            }
+            (None, path) if self.latencies.len() == 1 => path,
+            _ => None,
+        };
         self.split.add(&phase.split);
         self.count += phase.count;
         self.lock_waits.push(phase.lock_waits.zip(phase.lock_wait_ns));
@@ -415,7 +438,7 @@ impl Gathered {
             latency_ns,
             model_latency_ns,
             trimmed_mean_ns: trimmed_mean(&self.walls),
-            shares: Shares::of(&self.split),
+            shares: self.path.as_ref().map_or_else(|| Shares::of(&self.split), Shares::of_path),
             unit: self.unit,
             split: self.split,
             count: self.count,

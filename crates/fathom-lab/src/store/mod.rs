@@ -25,7 +25,7 @@ pub use rows::{
 pub use write::{Writer, check_new};
 
 /// `PRAGMA user_version` of the files this Fathom writes.
-pub const VERSION: i64 = 9;
+pub const VERSION: i64 = 10;
 
 /// `PRAGMA application_id` of every results file: `FATM`.
 pub const APPLICATION_ID: i64 = 0x4641_544D;

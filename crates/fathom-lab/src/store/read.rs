@@ -11,6 +11,7 @@ use fathom_probe::Split;
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
 use fathom_stack::device::DeviceUse;
+use fathom_workload::critical::CriticalPath;
 use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Window};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
 use serde::Deserialize;
@@ -572,6 +573,7 @@ fn phase_row(row: &Row<'_>) -> rusqlite::Result<PhaseOfRun> {
             split: split(row, 12)?,
             lock_waits: optional_count(row, "lock_waits")?,
             lock_wait_ns: optional_count(row, "lock_wait_ns")?,
+            critical_path: critical_path(row)?,
         },
     })
 }
@@ -605,6 +607,23 @@ fn model_row(row: &Row<'_>) -> rusqlite::Result<ModelOfRun> {
             busy_measured_ns: number("busy_measured_ns")?,
         },
     })
+}
+
+/// Until version 9 there were no such columns; they are NULL where no threads were followed.
+fn critical_path(row: &Row<'_>) -> rusqlite::Result<Option<CriticalPath>> {
+    if row.as_ref().column_index("path_cpu_ns").is_err() {
+        return Ok(None);
+    }
+    let part = |name: &str| optional_count(row, name);
+    let Some(cpu_ns) = part("path_cpu_ns")? else { return Ok(None) };
+    Ok(Some(CriticalPath {
+        cpu_ns,
+        read_ns: part("path_read_ns")?.unwrap_or(0),
+        write_ns: part("path_write_ns")?.unwrap_or(0),
+        sync_ns: part("path_sync_ns")?.unwrap_or(0),
+        lock_ns: part("path_lock_ns")?.unwrap_or(0),
+        other_ns: part("path_other_ns")?.unwrap_or(0),
+    }))
 }
 
 fn sample_row(row: &Row<'_>) -> rusqlite::Result<Sample> {

@@ -1,4 +1,4 @@
--- results.db: everything one `fathom run` measured, raw. Version 9 (PRAGMA user_version = 9), journal_mode = WAL,
+-- results.db: everything one `fathom run` measured, raw. Version 10 (PRAGMA user_version = 10), journal_mode = WAL,
 -- PRAGMA application_id = 0x4641544D ('FATM').
 -- Times are nanoseconds unless the name says otherwise; moments are milliseconds since 1970 UTC.
 
@@ -64,7 +64,9 @@ CREATE TABLE phase (                    -- one row per run and phase (and abscis
   sum_wall_ns INTEGER NOT NULL, cpu_ns INTEGER NOT NULL, read_ns INTEGER NOT NULL, write_ns INTEGER NOT NULL, sync_ns INTEGER NOT NULL, other_ns INTEGER NOT NULL,
   read_bytes INTEGER NOT NULL, write_bytes INTEGER NOT NULL,
   read_calls INTEGER NOT NULL, write_calls INTEGER NOT NULL, sync_calls INTEGER NOT NULL, other_calls INTEGER NOT NULL,
-  lock_waits INTEGER, lock_wait_ns INTEGER  -- NULL = the engine does not tell; version 1 had 0 there
+  lock_waits INTEGER, lock_wait_ns INTEGER, -- NULL = the engine does not tell; version 1 had 0 there
+  -- The critical path of several threads, which adds up to wall_ns; NULL = not followed. Since version 10.
+  path_cpu_ns INTEGER, path_read_ns INTEGER, path_write_ns INTEGER, path_sync_ns INTEGER, path_lock_ns INTEGER, path_other_ns INTEGER
 );
 CREATE INDEX phase_by_run ON phase (run, phase);
 

@@ -8,6 +8,7 @@ use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
 use fathom_stack::device::DeviceUse;
 use fathom_stack::{StackRecord, StackSpec};
+use fathom_workload::critical::CriticalPath;
 use fathom_workload::engine::EngineInfo;
 use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Window};
 use fathom_workload::spec::{Durability, EngineSpec, WorkloadSpec};
@@ -157,6 +158,14 @@ fn record(cell: i64, block: u32, status: RunStatus) -> RunRecord {
             split: split(900),
             lock_wait_ns: Some(12),
             lock_waits: None,
+            critical_path: Some(CriticalPath {
+                cpu_ns: 100,
+                read_ns: 200,
+                write_ns: 300,
+                sync_ns: 250,
+                lock_ns: 50,
+                other_ns: 100,
+            }),
         }],
         samples: (0..3)
             .map(|seq| Sample {
@@ -373,12 +382,12 @@ fn a_newer_version_is_refused() {
     let place = place();
     drop(filled(&place));
     let db = rusqlite::Connection::open(&place.file).unwrap();
-    db.execute_batch("PRAGMA user_version = 10; PRAGMA journal_mode = DELETE").unwrap();
+    db.execute_batch("PRAGMA user_version = 11; PRAGMA journal_mode = DELETE").unwrap();
     drop(db);
     let error = refusal(&std::fs::read(&place.file).unwrap());
     assert_eq!(
         error,
-        "R: results of format version 10; this Fathom reads up to version 9. Use the Fathom that wrote it, or a newer one"
+        "R: results of format version 11; this Fathom reads up to version 10. Use the Fathom that wrote it, or a newer one"
     );
 }
 
@@ -564,6 +573,32 @@ fn results_of_version_6_are_read_with_their_checksums_and_without_model_time() {
     );
     let error = Writer::resume(results).unwrap_err();
     assert!(matches!(error, StoreError::Older { .. }), "{error}");
+}
+
+/// Version 9 had all but the critical paths: such a file is read as it was written, and its shares
+/// are those of the sums.
+#[test]
+fn results_of_version_9_are_read_with_their_checksums_and_without_critical_paths() {
+    let place = place();
+    let path = |results: &Results| results.phases[0].summary.critical_path;
+    assert_eq!(path(&filled(&place)).map(|it| it.lock_ns), Some(50));
+    let db = rusqlite::Connection::open(&place.file).unwrap();
+    for part in ["cpu", "read", "write", "sync", "lock", "other"] {
+        db.execute_batch(&format!("ALTER TABLE phase DROP COLUMN path_{part}_ns")).unwrap();
+    }
+    db.execute_batch("PRAGMA user_version = 9").unwrap();
+    let altered = Results::load(&place.file).unwrap_err();
+    assert!(matches!(altered, StoreError::Altered { .. }), "{altered}");
+    for run in [1, 2] {
+        super::checksum::store_run(&db, run).unwrap();
+    }
+    drop(db);
+    let results = Results::load(&place.file).unwrap();
+    assert!(results.has_checksums() && results.has_models() && path(&results).is_none());
+    let analysis = crate::analysis::Analysis::of(&results).unwrap();
+    assert_eq!(analysis.measures[0].shares.lock, 0.0);
+    let error = Writer::resume(results).unwrap_err();
+    assert!(matches!(error, StoreError::Older { found: 9, .. }), "{error}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fathom_probe::Split;
+use fathom_workload::critical::CriticalPath;
 use rusqlite::{Connection, OpenFlags, Statement, ToSql, params, params_from_iter};
 
 use super::read;
@@ -279,11 +280,13 @@ impl Writer {
         let run = transaction.last_insert_rowid();
         {
             let mut insert = transaction.prepare(
-                "INSERT INTO phase VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO phase VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             )?;
             for phase in &record.phases {
                 let [min, p50, p90, p99, p999, max] = phase.latency_ns.map(int);
                 let (count, wall_ns) = (int(phase.count), int(phase.wall_ns));
+                let part =
+                    |pick: fn(&CriticalPath) -> u64| phase.critical_path.as_ref().map(|it| int(pick(it)));
                 insert_with_split(
                     &mut insert,
                     params![
@@ -301,7 +304,16 @@ impl Writer {
                         max
                     ],
                     &phase.split,
-                    params![phase.lock_waits.map(int), phase.lock_wait_ns.map(int)],
+                    params![
+                        phase.lock_waits.map(int),
+                        phase.lock_wait_ns.map(int),
+                        part(|path| path.cpu_ns),
+                        part(|path| path.read_ns),
+                        part(|path| path.write_ns),
+                        part(|path| path.sync_ns),
+                        part(|path| path.lock_ns),
+                        part(|path| path.other_ns)
+                    ],
                 )?;
             }
             let mut insert = transaction.prepare(

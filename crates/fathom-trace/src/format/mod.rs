@@ -12,7 +12,10 @@ pub(crate) use writer::CONTENT_BYTES;
 pub use writer::{Totals, Writer};
 
 /// The format's version that this crate writes, and the newest that it reads.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
+
+/// The oldest that it reads: version 1 has no locks.
+const VERSION_MIN: u16 = 1;
 
 /// What a trace begins with: a byte that no text has, the name, and a line end that a transfer as text would change.
 const MAGIC: [u8; 8] = *b"\x89FTRACE\n";

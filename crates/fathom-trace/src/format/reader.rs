@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::chunk::{self, Header, Kind, Storage, in_record};
 use super::record::{Clock, take};
 use super::writer::Totals;
-use super::{HEADER_BYTES, MAGIC, VERSION};
+use super::{HEADER_BYTES, MAGIC, VERSION, VERSION_MIN};
 use crate::error::TraceError;
 use crate::model::{Content, Record};
 use crate::wire::Take;
@@ -64,7 +64,7 @@ impl Reader {
             return Err(TraceError::Corrupt { path: path.to_owned(), offset: 0, problem });
         }
         let found = u16::from_le_bytes([header[8], header[9]]);
-        if found != VERSION {
+        if !(VERSION_MIN..=VERSION).contains(&found) {
             return Err(TraceError::Version { path: path.to_owned(), found, known: VERSION });
         }
         Ok(Reader {

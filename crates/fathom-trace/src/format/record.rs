@@ -12,6 +12,7 @@ mod tag {
     pub const STATEMENT: u8 = 5;
     pub const EXIT: u8 = 6;
     pub const LOSS: u8 = 7;
+    pub const LOCK: u8 = 8;
     pub const EVENT: u8 = 32;
 }
 
@@ -86,6 +87,7 @@ pub fn put(out: &mut Vec<u8>, clock: &mut Clock, record: &Record) {
             out.put_u64(loss.at_ns);
         }
         Record::Event(event) => put_event(out, clock, event),
+        Record::Lock(lock) => put_lock(out, clock, lock),
         Record::Content(_) => unreachable!("the writer gives content a chunk of its own"),
     }
 }
@@ -100,6 +102,43 @@ fn take_option(from: &mut Take<'_>) -> Result<Option<u32>, WireError> {
         0 => Ok(None),
         number => Ok(Some(u32::try_from(number - 1).map_err(|_| WireError::TooLarge)?)),
     }
+}
+
+/// A lock's time is told from the last event's, and is not what the next one's is told from.
+fn put_lock(out: &mut Vec<u8>, clock: &Clock, lock: &Lock) {
+    out.push(tag::LOCK);
+    out.put_u64(lock.thread.into());
+    out.put_u64(lock.connection.into());
+    out.put_u64(lock.database.into());
+    out.put_i64(lock.at_ns.wrapping_sub(clock.end_ns) as i64);
+    let (number, has_commits) = match lock.change {
+        LockChange::Read => (0, true),
+        LockChange::Write => (1, false),
+        LockChange::Exclusive => (2, false),
+        LockChange::WriteEnd { is_commit: false } => (3, false),
+        LockChange::WriteEnd { is_commit: true } => (4, true),
+        LockChange::ReadEnd => (5, false),
+    };
+    out.push(number);
+    if has_commits {
+        out.put_u64(lock.commits);
+    }
+}
+
+fn take_lock(from: &mut Take<'_>, clock: &Clock) -> Result<Lock, WireError> {
+    let (thread, connection, database) = (from.u32()?, from.u32()?, from.u32()?);
+    let at_ns = clock.end_ns.wrapping_add(from.i64()? as u64);
+    let (change, has_commits) = match from.u8()? {
+        0 => (LockChange::Read, true),
+        1 => (LockChange::Write, false),
+        2 => (LockChange::Exclusive, false),
+        3 => (LockChange::WriteEnd { is_commit: false }, false),
+        4 => (LockChange::WriteEnd { is_commit: true }, true),
+        5 => (LockChange::ReadEnd, false),
+        other => return Err(WireError::Tag(other)),
+    };
+    let commits = if has_commits { from.u64()? } else { 0 };
+    Ok(Lock { thread, connection, database, at_ns, change, commits })
 }
 
 fn put_start(out: &mut Vec<u8>, start: &Start) {
@@ -299,6 +338,7 @@ pub fn take(from: &mut Take<'_>, clock: &mut Clock) -> Result<Record, WireError>
         tag::STATEMENT => Record::Statement(Statement { id: from.u32()?, sql: from.text()? }),
         tag::EXIT => Record::Exit(Exit { process: from.u32()?, at_ns: from.u64()?, clean: from.u8()? != 0 }),
         tag::LOSS => Record::Loss(Loss { process: take_option(from)?, at_ns: from.u64()? }),
+        tag::LOCK => Record::Lock(take_lock(from, clock)?),
         event if event >= tag::EVENT => Record::Event(take_event(from, clock, event - tag::EVENT)?),
         other => return Err(WireError::Tag(other)),
     })

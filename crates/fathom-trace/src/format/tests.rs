@@ -131,9 +131,25 @@ fn record() -> impl Strategy<Value = Record> {
         2 => (id, ".{0,40}").prop_map(|(id, sql)| Record::Statement(Statement { id, sql })),
         1 => (id, any::<u64>(), any::<bool>()).prop_map(|(process, at_ns, clean)| Record::Exit(Exit { process, at_ns, clean })),
         1 => (proptest::option::of(id), any::<u64>()).prop_map(|(process, at_ns)| Record::Loss(Loss { process, at_ns })),
+        2 => (id, id, id, any::<u64>(), lock_change(), any::<u64>()).prop_map(|(thread, connection, database, at_ns, change, commits)| {
+            let has_commits = matches!(change, LockChange::Read | LockChange::WriteEnd { is_commit: true });
+            let commits = if has_commits { commits } else { 0 };
+            Record::Lock(Lock { thread, connection, database, at_ns, change, commits })
+        }),
         9 => (id, id, 0..u64::MAX / 2, 0..u64::MAX / 2, action()).prop_map(|(thread, connection, start_ns, duration_ns, action)| {
             Record::Event(Event { thread, connection, start_ns, duration_ns, action })
         }),
+    ]
+}
+
+fn lock_change() -> impl Strategy<Value = LockChange> {
+    use LockChange::*;
+    prop_oneof![
+        Just(Read),
+        Just(Write),
+        Just(Exclusive),
+        any::<bool>().prop_map(|is_commit| WriteEnd { is_commit }),
+        Just(ReadEnd),
     ]
 }
 
@@ -294,7 +310,7 @@ fn a_newer_version_is_named_and_other_files_are_no_traces() {
     bytes[12..16].copy_from_slice(&checksum);
     std::fs::write(&path, &bytes).expect("written");
     let error = read(&path).1.expect("an error").to_string();
-    assert!(error.contains("format version 2, and this program reads version 1"), "{error}");
+    assert!(error.contains("format version 3, and this program reads version 2"), "{error}");
     for other in [&b""[..], b"SQLite format 3\0", b"\x89FTR"] {
         std::fs::write(&path, other).expect("written");
         assert!(matches!(read(&path).1, Some(TraceError::NotATrace { .. })));

@@ -272,8 +272,8 @@ impl Count {
                     self.texts.insert(statement.id, Rc::new(Text::of(&statement.sql)));
                 }
             }
-            Record::Exit(_) => {}
             Record::Loss(_) => self.info.lost += 1,
+            Record::Exit(_) | Record::Lock(_) => {}
             Record::Event(event) => self.event(&event),
         }
     }

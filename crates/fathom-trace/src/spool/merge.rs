@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use super::commits::Commits;
 use super::file::Spool;
 use super::record::{Raw, tag};
 use crate::error::TraceError;
@@ -59,6 +60,7 @@ pub fn merge(directory: &Path, origin: Origin, writer: &mut Writer) -> Result<Me
         threads: 0,
         texts: Texts::default(),
         databases: HashMap::new(),
+        commits: HashMap::new(),
         merged: Merged::default(),
     };
     // Latest first, so that the next one is at the end.
@@ -116,6 +118,8 @@ struct Merge<'a> {
     threads: u32,
     texts: Texts,
     databases: HashMap<Vec<u8>, u32>,
+    /// Of each database by its number.
+    commits: HashMap<u32, Commits>,
     merged: Merged,
 }
 
@@ -281,6 +285,7 @@ impl Merge<'_> {
                 Action::Bind { handle, index, value }
             }
             tag::EXPANDED => return self.expanded(number, &raw),
+            tag::LOCK => return self.lock(number, &raw),
             tag::CLEAR => Action::ClearBindings { handle },
             tag::BEGIN_STEP => {
                 self.sides[number].begun.insert(place, (raw.tid, raw.start_ns));
@@ -361,6 +366,48 @@ impl Merge<'_> {
         Ok(())
     }
 
+    /// A lock that was got or let go.
+    fn lock(&mut self, number: usize, raw: &Raw) -> Result<(), TraceError> {
+        let side = &self.sides[number];
+        let (Some(&database), Some(connection)) =
+            (side.databases.get(&raw.number(0)), self.connection(number, raw.connection))
+        else {
+            return Err(side.spool.damaged());
+        };
+        let (bits, counter) = (raw.word(1), raw.number(2));
+        let is_commit = bits & 1 << 8 != 0;
+        let log = (bits & 1 << 9 != 0).then_some(counter);
+        let change = match bits & 0xff {
+            0 => LockChange::Read,
+            1 => LockChange::Write,
+            2 => LockChange::Exclusive,
+            3 => LockChange::WriteEnd { is_commit },
+            4 => LockChange::ReadEnd,
+            _ => return Err(self.sides[number].spool.damaged()),
+        };
+        let of_database = self.commits.entry(database).or_default();
+        let commits = match change {
+            LockChange::Read => of_database.seen(log),
+            LockChange::WriteEnd { is_commit: true } => of_database.committed(log),
+            _ => 0,
+        };
+        let thread = self.thread(number, raw.tid)?;
+        let at_ns = raw.start_ns.saturating_sub(self.zero_ns);
+        self.writer.write(&Record::Lock(Lock { thread, connection, database, at_ns, change, commits }))
+    }
+
+    /// The trace's number of a thread.
+    fn thread(&mut self, number: usize, tid: u32) -> Result<u32, TraceError> {
+        if let Some(thread) = self.sides[number].threads.get(&tid) {
+            return Ok(*thread);
+        }
+        let thread = self.threads;
+        self.threads += 1;
+        self.sides[number].threads.insert(tid, thread);
+        self.writer.write(&Record::Thread(Thread { id: thread, process: number as u32, tid }))?;
+        Ok(thread)
+    }
+
     fn event(
         &mut self,
         number: usize,
@@ -370,16 +417,7 @@ impl Merge<'_> {
         end_ns: u64,
         action: Action,
     ) -> Result<(), TraceError> {
-        let thread = match self.sides[number].threads.get(&tid) {
-            Some(thread) => *thread,
-            None => {
-                let thread = self.threads;
-                self.threads += 1;
-                self.sides[number].threads.insert(tid, thread);
-                self.writer.write(&Record::Thread(Thread { id: thread, process: number as u32, tid }))?;
-                thread
-            }
-        };
+        let thread = self.thread(number, tid)?;
         let Some(connection) = self.connection(number, connection) else {
             return Err(self.sides[number].spool.damaged());
         };

@@ -1,5 +1,6 @@
 //! What captured processes leave, and how it becomes one trace. `docs/spool.md` gives the bytes.
 
+mod commits;
 mod file;
 mod merge;
 mod record;

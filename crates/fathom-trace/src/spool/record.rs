@@ -40,6 +40,7 @@ pub mod tag {
     pub const FOREIGN: u8 = 15;
     pub const EXPANDED: u8 = 16;
     pub const BLOB: u8 = 32;
+    pub const LOCK: u8 = 17;
 }
 
 impl Raw {

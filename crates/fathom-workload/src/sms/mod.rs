@@ -285,5 +285,6 @@ fn summary(phase: &str, threads: i64, side: Side, measured: &Measured) -> PhaseS
         split,
         lock_wait_ns: None,
         lock_waits: None,
+        critical_path: None,
     }
 }

@@ -53,7 +53,7 @@ impl Changes {
                     values.bound_bytes.clear();
                 }
             }
-            What::Step(step) => {
+            What::Step { step, .. } => {
                 let changed = step.outcome.code == DONE && (!step.is_counted || step.changes > 0);
                 if changed && let Some(values) = connection.get(&step.handle) {
                     return values.literal_bytes + values.bound_bytes.iter().sum::<u64>();
@@ -65,7 +65,15 @@ impl Changes {
             }
             What::Blob(_) => {}
             What::Close => drop(self.0.remove(&made.connection)),
-            What::Open(_) | What::Reset { .. } | What::Script(_) | What::Attach { .. } => {}
+            What::Open(_)
+            | What::Reset { .. }
+            | What::Script(_)
+            | What::Checkpoint(_)
+            | What::Attach { .. }
+            | What::Hold { .. }
+            | What::Release
+            | What::Rollback
+            | What::Refuse { .. } => {}
         }
         0
     }
@@ -84,27 +92,23 @@ fn bytes_of(value: &Value) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::locks::Ties;
     use super::*;
     use fathom_trace::model::{Outcome, Step};
 
     fn step(handle: u32, is_counted: bool, changes: u64, code: i32) -> What {
         let outcome = Outcome::of(code);
-        What::Step(Step {
-            handle,
-            begins: true,
-            is_counted,
-            rows: 0,
-            changes,
-            in_transaction: false,
-            outcome,
-        })
+        let step =
+            Step { handle, begins: true, is_counted, rows: 0, changes, in_transaction: false, outcome };
+        What::Step { step, is_checkpoint: false }
     }
 
     #[test]
     fn each_execution_that_changed_rows_counts_its_literals_and_what_is_bound_then() {
         let mut changes = Changes::default();
         let mut of = |connection, what| {
-            changes.of(&Made { number: 0, after: 0, start_ns: 0, thread: 0, connection, what })
+            let ties = Ties::default();
+            changes.of(&Made { number: 0, after: 0, ties, start_ns: 0, thread: 0, connection, what })
         };
         let prepare = |handle, sql: &str| What::Prepare { handle, sql: sql.into(), outcome: Outcome::of(0) };
         let bind = |index, value| What::Bind { handle: 3, index, value };

@@ -9,8 +9,8 @@
 //! The thread is started only where it is needed: in a process that never had a second one, the C library takes its locks and makes its system
 //! calls with less ado, and an application with a single thread had that, too.
 //!
-//! There is no deadlock: the reading waits only while calls are handed out and not done, and of these the one with the smallest
-//! number waits for no other (see `order.rs`).
+//! There is no deadlock: the reading waits only while calls are handed out and not done, and where all lanes wait for calls that are not read yet it
+//! reads on beyond its room (see `order.rs`).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,8 +19,9 @@ use fathom_trace::model::{Blob, BlobCall, Record, Step, Value};
 use fathom_trace::{Reader, TraceError};
 
 use super::changes::Changes;
+use super::locks::Tie;
 use super::order::Order;
-use super::plan::Plan;
+use super::plan::{Home, Plan};
 use super::translate::{Made, Translator, What};
 use crate::changed;
 use crate::engine::Engine;
@@ -42,6 +43,8 @@ pub struct Batch {
     pub calls: Vec<Call>,
     /// Of each call, what few replays ask.
     pub places: Vec<Place>,
+    needs: Vec<Tie>,
+    gives: Vec<u32>,
     bytes: Vec<u8>,
     blobs: Vec<Blob>,
     /// Of the blobs' names and bytes.
@@ -55,9 +58,12 @@ pub struct Batch {
 pub struct Call {
     /// What is done.
     pub task: Task,
-    /// The place of its connection in the lane.
+    /// The place of its connection in the lane, or with [`SHARED`] among those that several lanes use.
     pub connection: u32,
 }
+
+/// Set in [`Call::connection`] where several lanes use the connection.
+pub const SHARED: u32 = 1 << 31;
 
 const _: () = assert!(size_of::<Call>() <= 32);
 
@@ -66,8 +72,14 @@ const _: () = assert!(size_of::<Call>() <= 32);
 pub struct Place {
     /// Place in the order in which calls returned.
     pub number: u64,
-    /// Calls with smaller numbers must be done before.
+    /// Calls with smaller numbers had returned before it began.
     pub after: u64,
+    needs: Span,
+    gives: Span,
+    /// The trace's number of the thread.
+    pub thread: u32,
+    /// A checkpoint, which waits for no lock.
+    pub is_checkpoint: bool,
     /// When it began, ns since the trace's time 0.
     pub start_ns: u64,
     /// SQLite's message, where it failed.
@@ -79,6 +91,8 @@ pub struct Place {
 pub enum Task {
     Open {
         database: u32,
+        /// The trace's number of it.
+        connection: u32,
     },
     Prepare {
         handle: u32,
@@ -101,6 +115,14 @@ pub enum Task {
         in_transaction: bool,
         expected: Expected,
     },
+    Hold {
+        schema: Span,
+    },
+    Release,
+    Rollback,
+    Refuse {
+        handle: u32,
+    },
     Reset {
         handle: u32,
     },
@@ -108,6 +130,9 @@ pub enum Task {
         handle: u32,
     },
     Script {
+        sql: Span,
+    },
+    Checkpoint {
         sql: Span,
     },
     Attach {
@@ -152,8 +177,20 @@ impl Batch {
         std::str::from_utf8(self.bytes(span)).unwrap_or_default()
     }
 
+    /// What a call waits for.
+    pub fn needs(&self, place: &Place) -> &[Tie] {
+        &self.needs[place.needs.at as usize..][..place.needs.length as usize]
+    }
+
+    /// The counters that it raises.
+    pub fn gives(&self, place: &Place) -> &[u32] {
+        &self.gives[place.gives.at as usize..][..place.gives.length as usize]
+    }
+
     fn weight(&self) -> usize {
         self.calls.len() * (size_of::<Call>() + size_of::<Place>())
+            + self.needs.len() * size_of::<Tie>()
+            + self.gives.len() * size_of::<u32>()
             + self.bytes.len()
             + self.blobs.len() * size_of::<Blob>()
             + self.blob_bytes
@@ -163,6 +200,8 @@ impl Batch {
     fn capacity(&self) -> usize {
         self.calls.capacity() * size_of::<Call>()
             + self.places.capacity() * size_of::<Place>()
+            + self.needs.capacity() * size_of::<Tie>()
+            + self.gives.capacity() * size_of::<u32>()
             + self.bytes.capacity()
             + self.blobs.capacity() * size_of::<Blob>()
     }
@@ -170,6 +209,8 @@ impl Batch {
     fn clear(&mut self) {
         self.calls.clear();
         self.places.clear();
+        self.needs.clear();
+        self.gives.clear();
         self.bytes.clear();
         self.blobs.clear();
         self.blob_bytes = 0;
@@ -201,7 +242,7 @@ impl Batch {
     fn add(&mut self, made: &Made, connection: u32) {
         let mut message = Span { at: 0, length: 0 };
         let task = match &made.what {
-            What::Open(database) => Task::Open { database: *database },
+            What::Open(database) => Task::Open { database: *database, connection: made.connection },
             What::Prepare { handle, sql, outcome } => {
                 Task::Prepare { handle: *handle, sql: self.put(sql.as_bytes()), code: outcome.code }
             }
@@ -217,15 +258,21 @@ impl Batch {
                 Task::Bind { handle: *handle, index: u16::try_from(*index).unwrap_or(u16::MAX), value }
             }
             What::ClearBindings { handle } => Task::ClearBindings { handle: *handle },
-            What::Step(Step { handle, begins, is_counted, rows, changes, in_transaction, outcome }) => {
+            What::Step { step, .. } => {
+                let Step { handle, begins, is_counted, rows, changes, in_transaction, outcome } = step;
                 message = self.put(outcome.message.as_bytes());
                 let (begins, is_counted, in_transaction) = (*begins, *is_counted, *in_transaction);
                 let changes = u32::try_from(*changes).unwrap_or(u32::MAX);
                 let expected = Expected { rows: *rows, changes, code: outcome.code };
                 Task::Step { handle: *handle, begins, is_counted, in_transaction, expected }
             }
+            What::Hold { schema } => Task::Hold { schema: self.put(schema.as_bytes()) },
+            What::Release => Task::Release,
+            What::Rollback => Task::Rollback,
+            What::Refuse { handle } => Task::Refuse { handle: *handle },
             What::Reset { handle } => Task::Reset { handle: *handle },
             What::Finalize { handle } => Task::Finalize { handle: *handle },
+            What::Checkpoint(sql) => Task::Checkpoint { sql: self.put(sql.as_bytes()) },
             What::Script(sql) => Task::Script { sql: self.put(sql.as_bytes()) },
             What::Attach { database, schema } => {
                 Task::Attach { database: *database, schema: self.put(schema.as_bytes()) }
@@ -236,9 +283,15 @@ impl Batch {
             }
             What::Close => Task::Close,
         };
-        let Made { number, after, start_ns, .. } = *made;
+        let span = |at: usize, length: usize| Span { at: at as u32, length: length as u32 };
+        let needs = span(self.needs.len(), made.ties.needs.len());
+        let gives = span(self.gives.len(), made.ties.gives.len());
+        self.needs.extend_from_slice(&made.ties.needs);
+        self.gives.extend_from_slice(&made.ties.gives);
+        let Made { number, after, start_ns, thread, .. } = *made;
         self.calls.push(Call { task, connection });
-        self.places.push(Place { number, after, start_ns, message });
+        let is_checkpoint = matches!(made.what, What::Step { is_checkpoint: true, .. });
+        self.places.push(Place { number, after, needs, gives, thread, is_checkpoint, start_ns, message });
     }
 }
 
@@ -273,6 +326,8 @@ struct Store {
     spare: Vec<Batch>,
     spare_bytes: usize,
     is_closed: bool,
+    /// All lanes wait for what is not read yet.
+    reads_on: bool,
 }
 
 /// Moves the calling thread to processors that its process does not keep to. Where there are none and the process keeps to a single one, it goes
@@ -358,11 +413,24 @@ impl Feed {
     fn wait_for_room(&self) -> bool {
         let mut store = lock(&self.store);
         if store.ahead >= self.ahead_bytes {
-            while store.ahead > self.ahead_bytes / 2 && !store.is_closed {
+            while store.ahead > self.ahead_bytes / 2 && !store.is_closed && !store.reads_on {
                 store = self.has_room.wait(store).unwrap_or_else(PoisonError::into_inner);
             }
+            store.reads_on = false;
         }
         !store.is_closed
+    }
+
+    /// All lanes wait: the reading goes on, whatever room it has. False where nothing more comes.
+    pub fn read_on(&self) -> bool {
+        let mut store = lock(&self.store);
+        if store.is_closed {
+            return false;
+        }
+        store.reads_on = true;
+        drop(store);
+        self.has_room.notify_all();
+        true
     }
 
     /// Nothing more comes: at the end, and where something has failed.
@@ -397,7 +465,11 @@ impl Feed {
             reader: None,
             translator: Translator::new(engine, plan.reading),
             changes: changed::is_counting().then(Changes::default),
-            lane_of: plan.lane_of,
+            homes: plan.homes,
+            lane_of_thread: plan.lane_of_thread,
+            orders: plan.lanes.len() > 1,
+            counters: plan.counters,
+            shared: HashMap::new(),
             places: (0..lanes).map(|_| Places::default()).collect(),
             pending: (0..lanes).map(|_| Batch::default()).collect(),
             pending_bytes: 0,
@@ -416,7 +488,14 @@ pub struct Fill<'a> {
     translator: Translator<'a>,
     /// Where bytes that are changed are counted.
     changes: Option<Changes>,
-    lane_of: HashMap<u32, u32>,
+    homes: HashMap<u32, Home>,
+    lane_of_thread: HashMap<u32, u32>,
+    /// Whether there are lanes that wait for each other.
+    orders: bool,
+    /// Counters of databases; those of shared connections follow.
+    counters: u32,
+    /// Of each connection that several lanes use: calls so far, and the lane of the last one.
+    shared: HashMap<u32, (u64, u32)>,
     places: Vec<Places>,
     /// What is not handed over yet, of each lane.
     pending: Vec<Batch>,
@@ -486,24 +565,52 @@ impl Fill<'_> {
             match self.reader.as_mut().and_then(Iterator::next).transpose()? {
                 Some(Record::Database(database)) => self.translator.database(&database),
                 Some(Record::Statement(statement)) => self.translator.statement(statement),
+                Some(Record::Thread(thread)) => self.translator.thread(&thread),
+                Some(Record::Process(process)) => self.translator.process(&process),
+                Some(Record::Lock(lock)) if self.orders => {
+                    if let Some(made) = self.translator.lock(lock) {
+                        self.add(made);
+                    }
+                }
+                Some(Record::Exit(exit)) => self.translator.exit(&exit),
                 Some(Record::Event(event)) => {
                     if let Some(made) = self.translator.event(event) {
-                        self.add(&made);
+                        self.add(made);
                     }
                 }
                 Some(_) => {}
                 None => self.is_whole = true,
+            }
+            while let Some(made) = self.translator.more() {
+                self.add(made);
             }
         }
         self.hand_over();
         Ok(())
     }
 
-    fn add(&mut self, made: &Made) {
-        // The first reading has met every connection.
-        let Some(&lane) = self.lane_of.get(&made.connection) else { return };
-        let lane = lane as usize;
-        let place = self.places[lane].of(made.connection, matches!(made.what, What::Close));
+    fn add(&mut self, mut made: Made) {
+        // The first reading has met every connection and thread.
+        let (lane, place) = match self.homes.get(&made.connection) {
+            Some(&Home::Lane(lane)) => {
+                let is_closed = matches!(made.what, What::Close);
+                (lane, self.places[lane as usize].of(made.connection, is_closed))
+            }
+            Some(&Home::Shared(number)) => {
+                let Some(&lane) = self.lane_of_thread.get(&made.thread) else { return };
+                // One call after the other, as in SQLite itself.
+                let (calls, last) = self.shared.entry(number).or_insert((0, lane));
+                let counter = self.counters + number;
+                if *last != lane {
+                    made.ties.needs.push(Tie { counter, at_least: *calls });
+                }
+                made.ties.gives.push(counter);
+                (*calls, *last) = (*calls + 1, lane);
+                (lane, number | SHARED)
+            }
+            None => return,
+        };
+        let (made, lane) = (&made, lane as usize);
         let batch = &mut self.pending[lane];
         let before = batch.weight();
         batch.add(made, place);

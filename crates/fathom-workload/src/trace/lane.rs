@@ -1,17 +1,20 @@
 //! One thread of a replay: its calls, when each begins, and whether each does what it did.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fathom_trace::model::{Blob, BlobCall, DONE, OK, ROW};
 use fathom_trace::sql::Verb;
 use hdrhistogram::Histogram;
 
-use super::feed::{Batch, Call, Expected, Feed, Given, Place, Task};
-use super::order::Order;
+use super::feed::{Batch, Call, Expected, Feed, Given, Place, SHARED, Task};
+use super::order::{Checkpoints, Order, Waited, Wanted};
 use super::plan::name_of;
 use super::wrong;
 use crate::changed;
-use crate::clock::now_ns;
+use crate::clock::{Stopwatch, now_ns};
+use crate::critical::Path;
 use crate::engine::calls::{Accessed, Bound, Stepped};
 use crate::engine::{Connection, Engine, EngineError, abridged};
 use crate::recorder::Lane;
@@ -37,10 +40,28 @@ pub struct Run<'a> {
     pub feed: &'a Feed,
     /// None where there is one lane only.
     pub order: Option<&'a Order>,
+    /// Connections that several lanes use.
+    pub shared: &'a [Slot],
+    /// Connections that are open already, by their numbers in the trace.
+    pub opened: &'a Mutex<HashMap<u32, Box<dyn Connection>>>,
+    /// Connections that are opened together with one, with their databases.
+    pub with: &'a HashMap<u32, Vec<(u32, u32)>>,
+    /// For messages: the databases that are ordered by locks, by their paths.
+    pub ordered: &'a [String],
     /// Functions, collations and modules of the application.
     pub foreign: &'a [String],
+    /// SQLite's version at capture, where it was another one.
+    pub other_version: Option<&'a str>,
     pub timing: Timing,
     pub start_ns: u64,
+}
+
+/// A connection that several lanes use, one after the other.
+pub type Slot = Mutex<Option<Box<dyn Connection>>>;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A lane that panics stops the others.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What lanes have to say.
@@ -58,6 +79,12 @@ pub struct Report {
     pub starved: (u64, u64),
     /// Waits for locks: number, ns.
     pub lock_waits: Option<(u64, u64)>,
+    /// Calls that did not wait for all that had returned before them.
+    pub gave_way: u64,
+    /// The path to the end of the lane that ended last, where there are several.
+    pub path: Option<Path>,
+    /// Several streams have no order among each other.
+    pub is_unordered: bool,
 }
 
 impl Report {
@@ -73,6 +100,10 @@ impl Report {
             }
             (own, other) => *own = own.take().or(other),
         }
+        self.path = match (self.path, other.path) {
+            (Some(own), Some(other)) if own.at_ns >= other.at_ns => Some(own),
+            (own, other) => other.or(own),
+        };
         self.starved = (self.starved.0 + other.starved.0, self.starved.1 + other.starved.1);
         self.lock_waits = match (self.lock_waits, other.lock_waits) {
             (Some((waits, ns)), Some((more, more_ns))) => Some((waits + more, ns + more_ns)),
@@ -108,6 +139,23 @@ impl Report {
                 late.max() as f64 / 1e6
             ));
         }
+        if let Some((waits @ 1.., ns)) = self.lock_waits {
+            let why = if self.is_unordered {
+                "the trace does not tell in which order its threads took turns, so these waits are the replay's and not the application's"
+            } else {
+                "locks that were free when it was captured, or not asked for"
+            };
+            sink.warning(format!(
+                "{waits} waits for locks, {:.3} ms in all, are within the measured time: {why}",
+                ns as f64 / 1e6
+            ));
+        }
+        if self.gave_way > 0 {
+            sink.warning(format!(
+                "{} calls began before others that had returned before them: with this cell's locks those were waiting for them",
+                self.gave_way
+            ));
+        }
         if let (waits @ 1.., ns) = self.starved {
             sink.warning(format!(
                 "the trace is not read as fast as it is replayed: {waits} waits for it, {:.3} ms in all, are within the measured time",
@@ -127,13 +175,21 @@ impl Run<'_> {
     pub fn calls(&self, mut record: Lane) -> Result<(Lane, Report), WorkloadError> {
         let late_ns = matches!(self.timing, Timing::Original { .. }).then(lateness);
         let report = Report { late_ns, ..Report::default() };
-        let mut state = State { run: self, connections: Vec::new(), report, rows: 0 };
+        let path = Path::begin(self.start_ns);
+        let mut state = State { run: self, connections: Vec::new(), report, rows: 0, path, lock_ns: 0 };
         // Whatever ends this thread early stops the others, which may wait for it.
         let ends = Ends(self);
         state.all(&mut record)?;
+        if let Some(order) = self.order {
+            order.tell_path(self.number, state.path);
+            state.report.path = Some(state.path);
+        }
         self.arrive(u64::MAX);
         state.close_all()?;
         std::mem::forget(ends);
+        if let Some(order) = self.order {
+            order.fall_asleep();
+        }
         Ok((record, state.report))
     }
 
@@ -161,6 +217,10 @@ struct State<'a> {
     report: Report,
     /// Rows returned and changed by the present execution.
     rows: u64,
+    /// Of several lanes: what the time until the last call consisted of.
+    path: Path,
+    /// Waits for locks within the present call.
+    lock_ns: u64,
 }
 
 /// What an execution turned out to be.
@@ -215,12 +275,80 @@ impl State<'_> {
     }
 
     /// Says how far the lane has come, and waits for what the next call depends on.
-    fn wait(&self, calls: &Calls<'_>) -> Result<(), WorkloadError> {
+    fn wait(&mut self, calls: &Calls<'_>) -> Result<(), WorkloadError> {
         let Some(order) = self.run.order else { return Ok(()) };
-        let place = calls.place();
-        order.arrive(self.run.number, place.number);
-        let is_free = place.after == 0 || order.wait_below(self.run.number, place.after.min(place.number));
-        if is_free { Ok(()) } else { Err(stopped()) }
+        let (place, lane) = (calls.place(), self.run.number);
+        order.tell_path(lane, self.path);
+        order.arrive(lane, place.number);
+        let wanted = Wanted { after: place.after.min(place.number), needs: calls.batch.needs(place) };
+        if wanted.after == 0 && wanted.needs.is_empty() {
+            return if order.is_stopped() { Err(stopped()) } else { Ok(()) };
+        }
+        let run = self.run;
+        match order.wait(lane, wanted, run.feed, || self.describe(calls)) {
+            Waited::Free => Ok(()),
+            Waited::Released(by) => {
+                if let Some(by) = by {
+                    self.path.waited(order.path_of(by), now_ns());
+                }
+                Ok(())
+            }
+            Waited::Stopped => Err(stopped()),
+            Waited::Stuck => {
+                let waits = order.waits(lane).join("; ");
+                let engine = self.run.engine.info().settings.remove("journal_mode").unwrap_or_default();
+                Err(wrong(format!(
+                    "{NOT_AGAIN} with journal_mode={engine}: its threads wait for each other. {waits}"
+                )))
+            }
+        }
+    }
+
+    /// The next call and what it waits for, for a message.
+    fn describe(&mut self, calls: &Calls<'_>) -> String {
+        let (place, call) = (calls.place(), &calls.batch.calls[calls.at]);
+        let what = match &call.task {
+            Task::Open { .. } => "open".into(),
+            Task::Close => "close".into(),
+            Task::Attach { .. } => "ATTACH".into(),
+            Task::Prepare { sql, .. } => format!("prepare `{}`", abridged(calls.batch.text(*sql))),
+            Task::Script { sql } | Task::Checkpoint { sql } => {
+                format!("`{}`", abridged(calls.batch.text(*sql)))
+            }
+            Task::Refuse { handle } => {
+                format!("refused `{}`", abridged(&self.sql(call.connection, *handle)))
+            }
+            Task::Bind { handle, .. } | Task::ClearBindings { handle } => {
+                format!("bind `{}`", abridged(&self.sql(call.connection, *handle)))
+            }
+            Task::Step { handle, .. } => format!("`{}`", abridged(&self.sql(call.connection, *handle))),
+            Task::Reset { handle } | Task::Finalize { handle } => {
+                format!("reset `{}`", abridged(&self.sql(call.connection, *handle)))
+            }
+            Task::Blob { .. } => "a call on an incremental blob".into(),
+            Task::Hold { schema } => format!("snapshot of {}", calls.batch.text(*schema)),
+            Task::Release => "end of a snapshot".into(),
+            Task::Rollback => "ROLLBACK of an interrupted statement".into(),
+        };
+        let needs = calls.batch.needs(place);
+        let mut waits: Vec<String> = needs.iter().map(|tie| tie.words(self.run.ordered)).collect();
+        if waits.is_empty() {
+            waits.push("calls that had returned before it began".into());
+        }
+        format!("{} ({what}) waits for {}", told(place), waits.join(", "))
+    }
+
+    fn sql(&mut self, connection: u32, handle: u32) -> String {
+        let sql = |connection: &mut Option<Box<dyn Connection>>| {
+            connection.as_mut().and_then(|it| it.calls()).map_or(String::new(), |calls| calls.sql(handle))
+        };
+        if connection & SHARED == 0 {
+            self.connections.get_mut(connection as usize).map_or(String::new(), sql)
+        } else {
+            // Another lane may be using it.
+            let slot = &self.run.shared[(connection & !SHARED) as usize];
+            slot.try_lock().map_or(String::new(), |mut slot| sql(&mut slot))
+        }
     }
 
     /// The calls of an execution; there is at least one.
@@ -229,8 +357,19 @@ impl State<'_> {
         let mut unit = Unit::default();
         loop {
             let call = &calls.batch.calls[calls.at];
+            let watch = self.run.order.map(|_| Stopwatch::start());
             if let Err(error) = self.call(call, &calls.batch, calls.at) {
                 return Err(in_call(error, calls.place()));
+            }
+            if let (Some(order), Some(watch)) = (self.run.order, watch) {
+                let lane = self.run.number;
+                let start_ns = watch.start_ns();
+                self.path.work(start_ns, &watch.stop(), std::mem::take(&mut self.lock_ns));
+                let gives = calls.batch.gives(calls.place());
+                if !gives.is_empty() {
+                    order.tell_path(lane, self.path);
+                    gives.iter().for_each(|counter| order.raise(lane, *counter));
+                }
             }
             let ends = match &call.task {
                 Task::Step { in_transaction, expected, .. } => {
@@ -263,33 +402,81 @@ impl State<'_> {
 
     /// One call.
     fn call(&mut self, call: &Call, batch: &Batch, at: usize) -> Result<(), WorkloadError> {
+        if call.connection & SHARED != 0 {
+            let mut slot = lock(&self.run.shared[(call.connection & !SHARED) as usize]);
+            return self.timed(&mut slot, call, batch, at);
+        }
         let place = call.connection as usize;
+        if self.connections.len() <= place {
+            self.connections.resize_with(place + 1, || None);
+        }
+        let mut connection = self.connections[place].take();
+        let done = self.timed(&mut connection, call, batch, at);
+        self.connections[place] = connection;
+        done
+    }
+
+    /// One call on its connection, with its waits for locks.
+    fn timed(
+        &mut self,
+        slot: &mut Option<Box<dyn Connection>>,
+        call: &Call,
+        batch: &Batch,
+        at: usize,
+    ) -> Result<(), WorkloadError> {
+        if self.run.order.is_none() {
+            return self.on(slot, call, batch, at);
+        }
+        let waited = |slot: &Option<Box<dyn Connection>>| {
+            slot.as_ref().and_then(|it| it.lock_waits()).map_or(0, |(_, ns)| ns)
+        };
+        let before = waited(slot);
+        let done = self.on(slot, call, batch, at);
+        self.lock_ns = waited(slot).saturating_sub(before);
+        done
+    }
+
+    /// One call on its connection.
+    fn on(
+        &mut self,
+        slot: &mut Option<Box<dyn Connection>>,
+        call: &Call,
+        batch: &Batch,
+        at: usize,
+    ) -> Result<(), WorkloadError> {
         match &call.task {
-            Task::Open { database } => {
-                if self.connections.len() <= place {
-                    self.connections.resize_with(place + 1, || None);
+            Task::Open { database, connection } => {
+                let opened = lock(self.run.opened).remove(connection);
+                *slot = Some(match opened {
+                    Some(opened) => opened,
+                    None => open(self.run.engine, *database)?,
+                });
+                if let (Some(order), Some(calls)) = (self.run.order, slot.as_mut().and_then(|it| it.calls()))
+                {
+                    calls.count_waits(order.waiting());
                 }
-                let mut connection = self.run.engine.connect(&name_of(*database))?;
-                // A trace is other people's data.
-                connection.confine()?;
-                self.connections[place] = Some(connection);
+                for (other, database) in self.run.with.get(connection).into_iter().flatten() {
+                    let opened = open(self.run.engine, *database)?;
+                    lock(self.run.opened).insert(*other, opened);
+                }
                 return Ok(());
             }
             Task::Close => {
-                return match self.connections.get_mut(place).and_then(Option::take) {
+                return match slot.take() {
                     Some(connection) => self.close(connection),
                     None => Ok(()),
                 };
             }
             _ => {}
         }
-        let Some(connection) = self.connections.get_mut(place).and_then(Option::as_mut) else {
+        let Some(connection) = slot.as_mut() else {
             return Err(wrong(
                 "a connection is used before it is opened; the trace's beginning is missing".into(),
             ));
         };
         match &call.task {
             Task::Script { sql } => return Ok(connection.execute_script(batch.text(*sql))?),
+            Task::Checkpoint { sql } => return self.checkpoint(connection.as_mut(), batch.text(*sql)),
             Task::Attach { database, schema } => {
                 return Ok(connection.attach(&name_of(*database), batch.text(*schema))?);
             }
@@ -334,8 +521,38 @@ impl State<'_> {
                 calls.finalize(*handle);
                 Ok(())
             }
+            Task::Hold { schema } => Ok(calls.hold(batch.text(*schema))?),
+            Task::Release => {
+                calls.release();
+                Ok(())
+            }
+            Task::Rollback => Ok(calls.roll_back()?),
+            Task::Refuse { handle } => match calls.step_refused(*handle).code {
+                code if code & 0xff == BUSY => Ok(()),
+                code => Err(wrong(format!(
+                    "{NOT_AGAIN} in this cell: `{}` was refused a lock and not reset before other calls of its connection; until it was, SQLite left open what they changed, and here nothing refuses it (result {code})",
+                    abridged(&calls.sql(*handle))
+                ))),
+            },
             Task::Step { handle, begins, is_counted, expected, .. } => {
-                let stepped = calls.step(*handle, expected.rows, expected.code != ROW);
+                // Only where threads could wait for each other.
+                let is_impatient = batch.places[at].is_checkpoint && self.run.order.is_some();
+                if is_impatient {
+                    calls.wait_for_locks(false);
+                }
+                let mut stepped;
+                loop {
+                    let checkpoints = self.run.order.map(|order| order.checkpoints(is_impatient));
+                    stepped = calls.step(*handle, expected.rows, expected.code != ROW);
+                    let is_refused = stepped.code & 0xff == BUSY && stepped.rows == 0;
+                    // A checkpoint is no part of the order, and some hold the lock to write for a moment.
+                    if !is_refused || is_impatient || !checkpoints.is_some_and(Checkpoints::met_one) {
+                        break;
+                    }
+                }
+                if is_impatient {
+                    calls.wait_for_locks(true);
+                }
                 self.rows = self.rows.saturating_add(stepped.rows).saturating_add(stepped.changes);
                 let is_same_code = stepped.code & 0xff == expected.code & 0xff;
                 let is_same_count =
@@ -369,7 +586,30 @@ impl State<'_> {
                 self.report.blobs += 1;
                 Ok(())
             }
-            Task::Open { .. } | Task::Close | Task::Script { .. } | Task::Attach { .. } => Ok(()),
+            Task::Open { .. }
+            | Task::Close
+            | Task::Script { .. }
+            | Task::Checkpoint { .. }
+            | Task::Attach { .. } => Ok(()),
+        }
+    }
+
+    /// A checkpoint by a call. What it waited for when it was captured is done; what holds it up now did not then, or did so, too.
+    fn checkpoint(&self, connection: &mut dyn Connection, sql: &str) -> Result<(), WorkloadError> {
+        let is_impatient = self.run.order.is_some();
+        let set = |connection: &mut dyn Connection, waits| {
+            if is_impatient && let Some(calls) = connection.calls() {
+                calls.wait_for_locks(waits);
+            }
+        };
+        set(connection, false);
+        let checkpoints = self.run.order.map(|order| order.checkpoints(true));
+        let done = connection.execute_script(sql);
+        drop(checkpoints);
+        set(connection, true);
+        match done {
+            Err(error) if matches!(error.code & 0xff, BUSY | LOCKED) => Ok(()),
+            done => Ok(done?),
         }
     }
 
@@ -387,6 +627,15 @@ impl State<'_> {
             let told = |code: i32, words: &str| {
                 if words.is_empty() { code.to_string() } else { format!("{code} ({words})") }
             };
+            let mut message = message.to_owned();
+            if stepped.code & 0xff == BUSY
+                && let Some(order) = self.run.order
+            {
+                // Who holds the lock is waiting for its turn.
+                let waits = order.waits(self.run.number).join("; ");
+                message = format!("{message}; {NOT_AGAIN} in this cell: meanwhile {waits}");
+            }
+            let message = message.as_str();
             let error = EngineError {
                 what: format!("`{}`", abridged(sql)),
                 message: format!(
@@ -402,8 +651,13 @@ impl State<'_> {
         if Verb::of(sql) == Verb::Pragma {
             return Ok(());
         }
+        let version = self.run.other_version.map_or(String::new(), |version| {
+            format!(
+                "; it was captured with SQLite {version}, and what a statement reads that is open while its own connection changes the table depends on the version: try setting `library`"
+            )
+        });
         Err(wrong(format!(
-            "`{}` returned {} rows and changed {}; captured were {} and {}",
+            "`{}` returned {} rows and changed {}; captured were {} and {}{version}",
             abridged(sql),
             stepped.rows,
             stepped.changes,
@@ -474,11 +728,32 @@ fn blob_differs(blob: &Blob, done: Accessed, message: &str) -> WorkloadError {
     EngineError { what, message, code: done.code }.into()
 }
 
+/// SQLITE_BUSY.
+const BUSY: i32 = 5;
+/// SQLITE_LOCKED.
+const LOCKED: i32 = 6;
+
+/// What is said of a trace that cannot come to the same again.
+pub const NOT_AGAIN: &str = "the trace cannot be done again";
+
+/// Opens a database of the trace.
+pub fn open(engine: &dyn Engine, database: u32) -> Result<Box<dyn Connection>, EngineError> {
+    let mut connection = engine.connect(&name_of(database))?;
+    // A trace is other people's data.
+    connection.confine()?;
+    Ok(connection)
+}
+
+/// Which call it is, for a message.
+fn told(place: &Place) -> String {
+    let (number, thread, at_s) = (place.number, place.thread, place.start_ns as f64 / 1e9);
+    format!("call {number} of the replay, thread {thread}, at {at_s:.6} s of the trace")
+}
+
 /// Says in which call something went wrong.
 #[cold]
 fn in_call(error: WorkloadError, place: &Place) -> WorkloadError {
-    let place =
-        format!("call {} of the replay, at {:.6} s of the trace", place.number, place.start_ns as f64 / 1e9);
+    let place = told(place);
     match error {
         WorkloadError::Engine(EngineError { what, message, code }) => {
             WorkloadError::Engine(EngineError { what: format!("{what} ({place})"), message, code })
@@ -530,7 +805,14 @@ impl Calls<'_> {
             self.run.feed.give_back(done);
         }
         let (is_behind, before_ns) = (self.run.feed.is_behind(self.run.number), now_ns());
+        // Others may wait for the reading, too, which then goes on whatever is read already.
+        if let Some(order) = self.run.order {
+            order.fall_asleep();
+        }
         let next = self.run.feed.take(self.run.number);
+        if let Some(order) = self.run.order {
+            order.wake_up();
+        }
         if is_behind && next.is_some() {
             self.starved = (self.starved.0 + 1, self.starved.1 + now_ns() - before_ns);
         }

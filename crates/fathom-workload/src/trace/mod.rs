@@ -1,26 +1,38 @@
 //! `trace`: what an application did, done again (`fathom trace`).
 //!
-//! Before the timed window every database of the trace is put back to what it held at the start, with the cell's page size, and is on the
-//! device. Then every call is made again: opened, prepared, bound, stepped and reset as captured.
+//! Before the timed window every database of the trace is put back to what it held at the start,
+//! with the cell's page size, and is on the device. Then every call is made again: opened,
+//! prepared, bound, stepped and reset as captured.
 //!
-//! **Memory.** The trace is read twice: before the window to know its threads, and again ahead of them, as much as
-//! `feed.rs` allows; so a trace may be longer than memory. Samples are kept of so many executions (see `SAMPLES_MAX`), counts and
-//! latencies are of all.
+//! **Memory.** The trace is read twice: before the window to know its threads, and again ahead of
+//! them, as much as `feed.rs` allows; so a trace may be longer than memory. Samples are kept of so
+//! many executions (see `SAMPLES_MAX`), counts and latencies are of all.
 //!
-//! **Threads.** Each captured thread with the connections that it used is a thread here; threads that shared a connection are one.
-//! **Order.** A call waits for every call that had returned before it began when it was captured, and a statement that writes
-//! also for the one that wrote before it; calls that overlapped may overlap. Logs and scripts tell no times: their streams run freely.
-//! **Timing.** As fast as possible, as captured, or as captured with the gaps and starts divided by `speed`. Where a call begins later than it should,
-//! the lateness is measured and told.
-//! **Settings.** PRAGMAs and calls that set what the cell sets (journal mode, page size, synchronous …) are left out; others are done.
-//! **Checked.** Rows returned and changed by each call, and errors, must be those that were captured. After the window each database must be
-//! sound (`integrity_check`), and a hash of its content is told, which the `sqlite3` shell computes, too.
-//! **Left out.** Databases in memory; calls that failed because of another one's lock (the application's own retry follows) or within which
-//! their process was killed. How many is told.
+//! **Threads.** Each captured thread is a thread here; a connection that several use is used by one
+//! after the other, as it was.
+//! **Order.** Captured traces tell which locks each call held: what a transaction saw and in which
+//! order they ended is kept (`locks.rs`). A call whose thread holds no lock also waits for every
+//! call that had returned before it began when it was captured; calls that overlapped may overlap.
+//! Where a trace tells no locks, a statement that writes waits for the one that wrote before it.
+//! Logs and scripts tell no times: their streams run freely.
+//! **Time.** What several threads' time consisted of is told of their critical path
+//! (`crate::critical`).
+//! **Timing.** As fast as possible, as captured, or as captured with the gaps and starts divided by
+//! `speed`. Where a call begins later than it should, the lateness is measured and told.
+//! **Settings.** PRAGMAs and calls that set what the cell sets (journal mode, page size,
+//! synchronous …) are left out; others are done.
+//! **Checked.** Rows returned and changed by each call, and errors, must be those that were
+//! captured. After the window each database must be sound (`integrity_check`), and a hash of its
+//! content is told, which the `sqlite3` shell computes, too.
+//! **Left out.** Databases in memory; calls that failed because of another one's lock (the
+//! application's own retry follows) or within which their process was killed. How many is told.
 
 mod changes;
 mod feed;
 mod lane;
+#[cfg(test)]
+mod lock_tests;
+mod locks;
 mod made;
 mod order;
 mod plan;
@@ -28,7 +40,7 @@ mod plan;
 mod tests;
 mod translate;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use fathom_trace::content;
@@ -158,8 +170,8 @@ impl Workload for Trace {
     }
 }
 
-/// Brings what was put there to the device: else the first commit that waits for it would write the databases as they were at the start, and
-/// the trace, too.
+/// Brings what was put there to the device: else the first commit that waits for it would write the
+/// databases as they were at the start, and the trace, too.
 fn settle(directory: &Path) -> Result<(), WorkloadError> {
     let synced = std::fs::File::open(directory).and_then(|open| Ok(rustix::fs::syncfs(open)?));
     synced.map_err(|source| WorkloadError::Io { path: directory.display().to_string(), source })
@@ -189,7 +201,7 @@ impl Trace {
     fn replay(
         &self,
         engine: &dyn Engine,
-        plan: Plan,
+        mut plan: Plan,
         ahead_bytes: usize,
         sink: &mut dyn Sink,
     ) -> Result<(Report, usize), WorkloadError> {
@@ -200,7 +212,19 @@ impl Trace {
         let lanes = plan.lanes.clone();
         let foreign = plan.foreign.clone();
         let file = plan.file.clone();
-        let (order, feed) = (Order::new(lanes.len()), Feed::new(lanes.len(), ahead_bytes));
+        let shared: Vec<lane::Slot> = (0..plan.shared).map(|_| lane::Slot::default()).collect();
+        let ordered = std::mem::take(&mut plan.ordered);
+        let other_version = plan.other_version.take();
+        let is_unordered = lanes.len() > 1 && !plan.has_times;
+        // What opening takes of locks and of time is the replay's.
+        let mut opened = HashMap::new();
+        for (connection, database) in std::mem::take(&mut plan.before) {
+            opened.insert(connection, lane::open(engine, database)?);
+        }
+        let opened = std::sync::Mutex::new(opened);
+        let with = std::mem::take(&mut plan.with);
+        let counters = plan.counters as usize + shared.len();
+        let (order, feed) = (Order::new(lanes.len(), counters), Feed::new(lanes.len(), ahead_bytes));
         let not_as_before = |error: fathom_trace::TraceError| {
             refused("file", format!("{error}; it has changed while it was replayed"))
         };
@@ -231,7 +255,12 @@ impl Trace {
                 engine,
                 feed: &feed,
                 order: (lanes.len() > 1).then_some(&order),
+                shared: &shared,
+                opened: &opened,
+                with: &with,
+                ordered: &ordered,
                 foreign: &foreign,
+                other_version: other_version.as_deref(),
                 timing,
                 start_ns: crate::clock::now_ns(),
             };
@@ -288,7 +317,20 @@ impl Trace {
                 "samples are kept of one in up to {one_of} executions; counts, times and latencies are of all"
             ));
         }
+        for slot in shared {
+            // Left open by the trace.
+            let slot = slot.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if let Some(connection) = slot {
+                report.add(Report { lock_waits: connection.lock_waits(), ..Report::default() });
+                connection.close()?;
+            }
+        }
+        report.gave_way = order.gave_way();
+        report.is_unordered = is_unordered;
         phase.add_lock_waits(report.lock_waits);
+        if let Some(path) = report.path {
+            phase.set_critical_path(path.parts);
+        }
         phase.end(records, sink);
         Ok((report, feed.most_ahead()))
     }

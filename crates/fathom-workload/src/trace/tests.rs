@@ -30,7 +30,7 @@ fn execute(assembler: &mut Assembler, connection: u32, sql: &str, values: &[Valu
     assembler.execute(connection, &execution).expect("written");
 }
 
-fn replay(
+pub(super) fn replay(
     trace: &Path,
     settings: serde_json::Value,
     params: serde_json::Value,

@@ -8,19 +8,23 @@ use std::sync::Arc;
 
 use fathom_trace::confine::PRAGMAS;
 use fathom_trace::model::{
-    Action, Blob, BlobCall, Database, Event, Foreign, ForeignKind, Outcome, Setting, Start, Statement, Step,
-    UNFINISHED, Value,
+    Action, Blob, BlobCall, Database, Event, Exit, Foreign, ForeignKind, Lock, Outcome, Process, Setting,
+    Start, Statement, Step, Thread, UNFINISHED, Value,
 };
 use fathom_trace::reuse::Prepared;
 use fathom_trace::sql::{Attach, Target, Verb, pragma, tokens};
 
+use super::locks::{Locks, Past, Ties};
 use crate::engine::Engine;
 
 /// `SQLITE_DBCONFIG_ENABLE_FKEY`.
 const ENABLE_FKEY: u32 = 1002;
 
-/// SQLITE_BUSY, SQLITE_LOCKED, SQLITE_INTERRUPT: what another one's timing decides.
-const BY_CHANCE: [i32; 3] = [5, 6, 9];
+/// SQLITE_BUSY, SQLITE_LOCKED, SQLITE_INTERRUPT: what another one's timing decides. So does SQLITE_ABORT itself (ABORT_ROLLBACK does not):
+/// without a journal a commit that was refused leaves a page cache that nobody may use.
+fn is_by_chance(code: i32) -> bool {
+    matches!(code & 0xff, 5 | 6 | 9) || code == 4
+}
 
 /// Calls whose times of return are remembered. A call that began before all of them had returned waits for those that are forgotten too:
 /// more than it must, and never for one that returned after it.
@@ -31,11 +35,14 @@ const RETURNS_MAX: usize = 1 << 16;
 pub struct Made {
     /// Place in the order in which calls returned.
     pub number: u64,
-    /// Calls with smaller numbers must be done before.
+    /// Calls with smaller numbers had returned before it began.
     pub after: u64,
+    /// What it waits for and gives, by the locks that were captured.
+    pub ties: Ties,
     /// When it began, ns since the trace's time 0.
     pub start_ns: u64,
-    /// The trace's number of the thread.
+    /// The trace's number of the thread. A call that only gives something back is of the thread that used the connection before: a program that
+    /// collects its garbage closes connections on whatever thread does that.
     pub thread: u32,
     /// The trace's number of the connection.
     pub connection: u32,
@@ -61,15 +68,33 @@ pub enum What {
     ClearBindings {
         handle: u32,
     },
-    Step(Step),
+    Step {
+        step: Step,
+        /// A checkpoint: it does what can be done without waiting, because what it waited for is done.
+        is_checkpoint: bool,
+    },
+    /// Takes a snapshot of the database with this schema name.
+    Hold {
+        schema: String,
+    },
+    /// Lets it go.
+    Release,
+    /// What an interrupted statement did to its transaction.
+    Rollback,
+    /// A step that is refused a lock, after which the statement stays active.
+    Refuse {
+        handle: u32,
+    },
     Reset {
         handle: u32,
     },
     Finalize {
         handle: u32,
     },
-    /// A statement without result: a setting or checkpoint that was made by a call.
+    /// A statement without result: a setting that was made by a call.
     Script(String),
+    /// A checkpoint that was made by a call: as much of it as the others' locks allow.
+    Checkpoint(String),
     /// Attaches the database with this number.
     Attach {
         database: u32,
@@ -94,12 +119,47 @@ impl What {
     }
 }
 
+/// A statement that got SQLITE_BUSY and was not reset is still active. If it is one that writes, SQLite commits nothing of other statements of its
+/// connection by itself until it is reset, and then rolls back what they changed. So it is refused again ([`What::Refuse`]). Where a trace tells no
+/// locks, it is not known whether it was refused when it began or when it had ended, after which it is active no longer.
+#[derive(Clone, Copy, Debug)]
+pub struct Stuck {
+    /// The statement that was refused.
+    pub statement: u32,
+    /// The thread that made it, and the call of another statement before which it was not reset.
+    pub thread: u32,
+    pub number: u64,
+}
+
+/// A statement that was refused and is not reset.
+#[derive(Clone, Copy, Debug)]
+struct Refused {
+    handle: u32,
+    statement: u32,
+    /// The number of its step.
+    step: u64,
+}
+
+/// Such statements that are kept for a message.
+const STUCK_MAX: usize = 100;
+
 /// Whether texts that are prepared once are known already.
 pub enum Reading {
     /// The first: counts preparations, and keeps no texts.
     First(Prepared),
-    /// The second: forgets a text after its only preparation, and knows whether the trace tells times.
-    Second { prepared: Prepared, has_times: bool },
+    /// The second: forgets a text after its only preparation, and knows whether the trace tells times and locks, and which steps (by their numbers) are
+    /// refused again.
+    Second { prepared: Prepared, has_times: bool, past: Past, refused: HashSet<u64> },
+}
+
+impl Reading {
+    /// What the first one has found of locks.
+    pub fn past(&self) -> Option<&Past> {
+        match self {
+            Reading::First(_) => None,
+            Reading::Second { past, .. } => Some(past),
+        }
+    }
 }
 
 /// The state of a reading.
@@ -117,11 +177,27 @@ pub struct Translator<'a> {
     tokenizers: HashSet<u32>,
     /// Statements that attach a file. They are not prepared: the replay attaches its own.
     attaches: HashSet<u32>,
+    /// Statements that make a checkpoint.
+    checkpoints: HashSet<u32>,
+    /// Statements that begin a transaction.
+    begins: HashSet<u32>,
     connections: HashMap<u32, Connection>,
     /// Connections to databases in memory, as long as they are open.
     left_out: HashSet<u32>,
     attaching: HashMap<u32, (String, u32)>,
+    /// Process of each thread.
+    processes: HashMap<u32, u32>,
+    /// Of each process that runs and was forked, the other one; and how many of its children run.
+    parents: HashMap<u32, u32>,
+    children: HashMap<u32, u32>,
+    locks: Locks,
+    /// Made with the present record, after what it gave.
+    more: VecDeque<Made>,
     calls: u64,
+    /// Steps so far, done again or not.
+    steps: u64,
+    /// Those of statements that were refused a lock and not reset before another one's of their connection.
+    refused_steps: HashSet<u64>,
     order: Returns,
     /// What is not done again, and how often.
     pub skipped: HashMap<&'static str, u64>,
@@ -131,16 +207,42 @@ pub struct Translator<'a> {
     pub has_times: bool,
     /// What of the trace cannot be done again at all.
     pub refused: Option<String>,
+    /// Statements that were refused a lock and stayed so, where another one of their connection changed something meanwhile (see [`Stuck`]).
+    pub stuck: Vec<Stuck>,
 }
 
 #[derive(Clone)]
 struct Text {
     sql: Arc<str>,
-    writes: bool,
+    verb: Verb,
+}
+
+impl Text {
+    fn writes(&self) -> bool {
+        self.verb != Verb::Select
+    }
+}
+
+/// Whether SQLite commits nothing by itself while such a statement is active, which was refused the lock to write.
+fn is_a_writer(verb: Verb) -> bool {
+    matches!(verb, Verb::Insert | Verb::Update | Verb::Delete | Verb::Begin | Verb::Schema)
+}
+
+/// Whether a statement creates or drops something.
+fn changes_schema(sql: &str) -> bool {
+    let mut words = tokens(sql).filter(|token| !token.is_blank());
+    words.next().is_some_and(|first| first.is("create") || first.is("drop"))
 }
 
 #[derive(Default)]
 struct Connection {
+    /// The thread that used it last.
+    thread: u32,
+    in_transaction: bool,
+    /// Handles that were refused a lock and are not reset.
+    refused: Vec<Refused>,
+    /// Schema names of the databases: main and what is attached.
+    schemas: Vec<(u32, String)>,
     /// By the trace's number.
     handles: HashMap<u32, Handle>,
     /// Numbers that are free again, below `numbers`.
@@ -154,12 +256,18 @@ struct Connection {
 struct Handle {
     number: Option<u32>,
     writes: bool,
+    /// See [`is_a_writer`].
+    is_a_writer: bool,
     attaches: bool,
     brings_tokenizer: bool,
+    is_checkpoint: bool,
+    statement: u32,
+    /// Its text, where it changes the schema.
+    schema_sql: Option<Arc<str>>,
 }
 
 impl Connection {
-    fn add(&mut self, handle: u32, is_skipped: bool, writes: bool) -> Option<u32> {
+    fn add(&mut self, handle: u32, is_skipped: bool, text: &Text) -> Option<u32> {
         // A number that the trace uses again without finalising it (an error came between) stays the same here.
         let known = self.handles.get(&handle).and_then(|it| it.number);
         let number = (!is_skipped).then(|| {
@@ -171,7 +279,17 @@ impl Connection {
         if is_skipped && let Some(known) = known {
             self.free.push(known);
         }
-        self.handles.insert(handle, Handle { number, writes, attaches: false, brings_tokenizer: false });
+        let entry = Handle {
+            number,
+            writes: text.writes(),
+            is_a_writer: is_a_writer(text.verb),
+            attaches: false,
+            brings_tokenizer: false,
+            is_checkpoint: false,
+            statement: 0,
+            schema_sql: None,
+        };
+        self.handles.insert(handle, entry);
         number
     }
 
@@ -182,7 +300,14 @@ impl Connection {
 
 impl<'a> Translator<'a> {
     /// Before the first record.
-    pub fn new(engine: &'a dyn Engine, reading: Reading) -> Translator<'a> {
+    pub fn new(engine: &'a dyn Engine, mut reading: Reading) -> Translator<'a> {
+        let locks = match &mut reading {
+            Reading::First(_) => Locks::first(),
+            Reading::Second { past, .. } => {
+                let journal_mode = engine.info().settings.remove("journal_mode");
+                Locks::second(std::mem::take(past), journal_mode.as_deref() == Some("wal"))
+            }
+        };
         Translator {
             engine,
             reading,
@@ -191,11 +316,21 @@ impl<'a> Translator<'a> {
             the_cells: HashSet::new(),
             tokenizers: HashSet::new(),
             attaches: HashSet::new(),
+            checkpoints: HashSet::new(),
+            begins: HashSet::new(),
             refused: None,
+            stuck: Vec::new(),
             connections: HashMap::new(),
             left_out: HashSet::new(),
             attaching: HashMap::new(),
+            processes: HashMap::new(),
+            parents: HashMap::new(),
+            children: HashMap::new(),
+            locks,
+            more: VecDeque::new(),
             calls: 0,
+            steps: 0,
+            refused_steps: HashSet::new(),
             order: Returns::default(),
             skipped: HashMap::new(),
             foreign: Vec::new(),
@@ -206,11 +341,100 @@ impl<'a> Translator<'a> {
     /// What the second reading needs of the first.
     pub fn into_second(self) -> Reading {
         let has_times = self.has_times;
+        let (past, refused) = (self.locks.into_past(), self.refused_steps);
         match self.reading {
             Reading::First(prepared) | Reading::Second { prepared, .. } => {
-                Reading::Second { prepared, has_times }
+                Reading::Second { prepared, has_times, past, refused }
             }
         }
+    }
+
+    /// What came with the present record beside what it gave.
+    pub fn more(&mut self) -> Option<Made> {
+        self.more.pop_front()
+    }
+
+    /// A thread.
+    pub fn thread(&mut self, thread: &Thread) {
+        self.processes.insert(thread.id, thread.process);
+    }
+
+    /// A process, forked by another one or not.
+    pub fn process(&mut self, process: &Process) {
+        if let Some(parent) = process.parent {
+            self.parents.insert(process.id, parent);
+            *self.children.entry(parent).or_default() += 1;
+        }
+    }
+
+    /// A lock: the snapshot that a call takes which others overtook, if it is one.
+    pub fn lock(&mut self, lock: Lock) -> Option<Made> {
+        if self.left_out.contains(&lock.connection) {
+            return None;
+        }
+        let held = self.locks.add(lock)?;
+        let schemas = &self.connections.get(&lock.connection)?.schemas;
+        let schema = schemas.iter().find(|(database, _)| *database == held.database)?.1.clone();
+        let what = What::Hold { schema };
+        Some(self.make(lock.thread, lock.connection, lock.at_ns, lock.at_ns, false, what, held.ties))
+    }
+
+    /// A process has ended: the system has closed what it left open.
+    pub fn exit(&mut self, exit: &Exit) {
+        if let Some(parent) = self.parents.remove(&exit.process)
+            && let Some(children) = self.children.get_mut(&parent)
+        {
+            *children -= 1;
+        }
+        // A child may use them still.
+        if self.children.remove(&exit.process).is_some_and(|children| children > 0) {
+            return;
+        }
+        let mut open: Vec<(u32, u32)> = self
+            .connections
+            .iter()
+            .filter(|(_, it)| self.processes.get(&it.thread) == Some(&exit.process))
+            .map(|(connection, it)| (*connection, it.thread))
+            .collect();
+        open.sort_unstable();
+        for (connection, thread) in open {
+            self.connections.remove(&connection);
+            let ties = self.locks.close(connection);
+            let made = self.make(thread, connection, exit.at_ns, exit.at_ns, false, What::Close, ties);
+            self.more.push_back(made);
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the fields of a call")]
+    fn make(
+        &mut self,
+        thread: u32,
+        connection: u32,
+        start_ns: u64,
+        return_ns: u64,
+        writes: bool,
+        what: What,
+        ties: Ties,
+    ) -> Made {
+        let number = self.calls;
+        self.calls += 1;
+        let has_locks = self.locks.has_locks();
+        let mut after = match self.reading {
+            Reading::Second { has_times: true, .. } => {
+                self.order.add(number, start_ns, return_ns, writes && !has_locks)
+            }
+            _ => 0,
+        };
+        // Whoever holds a lock waits for what locks tell, and for no other's time.
+        if has_locks && (matches!(what, What::Hold { .. } | What::Release) || what.is_an_end()) {
+            after = 0;
+        }
+        Made { number, after, ties, start_ns, thread, connection, what }
+    }
+
+    /// Whether the trace tells locks; known after the first reading.
+    pub fn has_locks(&self) -> bool {
+        self.locks.has_locks()
     }
 
     /// Calls so far.
@@ -240,6 +464,9 @@ impl<'a> Translator<'a> {
                 name == "busy_timeout" || self.engine.sets(&name) || PRAGMAS.contains(&name.as_str());
             value.is_some() && name != "foreign_keys" && is_left
         });
+        if pragma(&sql).is_some_and(|(name, _)| name == "wal_checkpoint") {
+            self.checkpoints.insert(id);
+        }
         if Attach::of(&sql).is_some_and(|it| it.target != Target::Memory) {
             self.attaches.insert(id);
         }
@@ -249,10 +476,14 @@ impl<'a> Translator<'a> {
         if brings_tokenizer(&sql) {
             self.tokenizers.insert(id);
         }
+        let verb = Verb::of(&sql);
+        if verb == Verb::Begin {
+            self.begins.insert(id);
+        }
         if let Reading::Second { prepared, .. } = &self.reading
             && prepared.has(id)
         {
-            self.statements.insert(id, Text { writes: Verb::of(&sql) != Verb::Select, sql: sql.into() });
+            self.statements.insert(id, Text { verb, sql: sql.into() });
         }
     }
 
@@ -278,16 +509,98 @@ impl<'a> Translator<'a> {
             Action::Blob(blob) => blob.in_transaction || self.writes_blob(connection, blob),
             _ => false,
         };
-        let what = self.what(connection, action)?;
-        let number = self.calls;
-        self.calls += 1;
-        let after = match self.reading {
-            Reading::Second { has_times: true, .. } => {
-                self.order.add(number, start_ns, start_ns.saturating_add(duration_ns), writes)
+        let closes = matches!(&action, Action::Close { outcome } if !outcome.is_error());
+        let may_lock = matches!(
+            &action,
+            Action::Prepare { .. }
+                | Action::Step(_)
+                | Action::Reset { .. }
+                | Action::Finalize { .. }
+                | Action::Checkpoint { .. }
+        );
+        let user = self.connections.get(&connection).map(|it| it.thread);
+        let what = self.what(connection, action);
+        let is_an_end = what.as_ref().is_some_and(What::is_an_end);
+        let is_checkpoint =
+            matches!(&what, Some(What::Step { is_checkpoint: true, .. } | What::Checkpoint(_)));
+        let thread = user.filter(|_| is_an_end).unwrap_or(thread);
+        if let Some(it) = self.connections.get_mut(&connection) {
+            it.thread = thread;
+        }
+        // What a call waits for is found before its locks are the thread's.
+        let held_before = self.locks.holds(thread, connection);
+        let mut ties = match (closes, may_lock) {
+            (true, _) => self.locks.close(connection),
+            // A checkpoint takes locks and changes nothing that is read; of several databases it takes them one after the other, while
+            // others go on between. So it has no place in their order.
+            (_, true) => {
+                let is_again = what.is_some() && !is_checkpoint && !matches!(what, Some(What::Refuse { .. }));
+                self.locks.call(connection, start_ns, is_again)
             }
-            _ => 0,
+            _ => Ties::default(),
         };
-        Some(Made { number, after, start_ns, thread, connection, what })
+        if ties.ended_a_write
+            && let Some(it) = self.connections.get_mut(&connection)
+        {
+            // It was refused when it wanted to commit: that has ended it. BEGIN EXCLUSIVE was refused its last lock.
+            let begins = &self.begins;
+            it.refused.retain(|one| one.step != self.steps || begins.contains(&one.statement));
+        }
+        let what = what?;
+        if is_checkpoint {
+            self.locks.checkpoint(&mut ties);
+        }
+        let mut before = self.compiled_again(thread, connection, start_ns, &what, &mut ties);
+        let is_held = ties.is_held;
+        let return_ns = start_ns.saturating_add(duration_ns);
+        let mut made = self.make(thread, connection, start_ns, return_ns, writes, what, ties);
+        if held_before {
+            made.after = 0;
+        }
+        if let Some(first) = before.first_mut() {
+            // It waits for all.
+            first.after = std::mem::take(&mut made.after);
+            before.push(made);
+            made = before.remove(0);
+            self.more.extend(before);
+        }
+        if is_held {
+            let release = What::Release;
+            let made = self.make(thread, connection, return_ns, return_ns, false, release, Ties::default());
+            self.more.push_back(made);
+        }
+        Some(made)
+    }
+
+    /// A statement that changes the schema and had nothing to do (`CREATE … IF NOT EXISTS`). Compiled
+    /// when the connection knew an older schema, it asks for the lock to write, which another one
+    /// may hold now; so the schema is looked at when what it saw is there, and it is compiled again.
+    fn compiled_again(
+        &mut self,
+        thread: u32,
+        connection: u32,
+        start_ns: u64,
+        what: &What,
+        ties: &mut Ties,
+    ) -> Vec<Made> {
+        let What::Step { step, .. } = what else { return Vec::new() };
+        let known = self.connections.get(&connection).filter(|_| ties.only_reads && step.begins);
+        let Some(known) = known else { return Vec::new() };
+        let mut ours = known.handles.values().filter(|it| it.number == Some(step.handle));
+        let Some(sql) = ours.find_map(|it| it.schema_sql.clone()) else { return Vec::new() };
+        let schema = |looked: &u32| known.schemas.iter().find(|(database, _)| database == looked);
+        let schemas = ties.looks_at.iter().filter_map(schema);
+        let mut all: Vec<What> = schemas.map(|(_, name)| What::Hold { schema: name.clone() }).collect();
+        if !all.is_empty() && !ties.is_held {
+            all.push(What::Release);
+        }
+        all.push(What::Prepare { handle: step.handle, sql, outcome: Outcome::of(0) });
+        let mut needs = std::mem::take(&mut ties.needs);
+        let mut made = |what| {
+            let ties = Ties { needs: std::mem::take(&mut needs), ..Ties::default() };
+            self.make(thread, connection, start_ns, start_ns, false, what, ties)
+        };
+        all.into_iter().map(&mut made).collect()
     }
 
     fn writes(&self, connection: u32, handle: u32) -> bool {
@@ -308,7 +621,7 @@ impl<'a> Translator<'a> {
         match &mut self.reading {
             Reading::First(prepared) => {
                 prepared.add(statement);
-                Some(Text { sql: Arc::default(), writes: false })
+                Some(Text { sql: Arc::default(), verb: Verb::Select })
             }
             Reading::Second { prepared, .. } if prepared.is_repeated(statement) => {
                 self.statements.get(&statement).cloned()
@@ -325,20 +638,25 @@ impl<'a> Translator<'a> {
                     self.left_out.insert(connection);
                     return None;
                 }
-                self.connections.insert(connection, Connection::default());
+                let schemas = vec![(database, "main".to_owned())];
+                self.connections.insert(connection, Connection { schemas, ..Connection::default() });
                 Some(What::Open(database))
             }
             Action::Prepare { handle, statement, outcome } => {
                 let text = self.text(statement)?;
                 let is_the_cells = self.the_cells.contains(&statement);
-                let by_chance = BY_CHANCE.contains(&(outcome.code & 0xff)) && outcome.is_error();
+                let by_chance = outcome.is_error() && is_by_chance(outcome.code);
                 let attaches = self.attaches.contains(&statement);
                 let brings_tokenizer = self.tokenizers.contains(&statement);
                 let is_skipped = is_the_cells || by_chance || attaches || brings_tokenizer;
+                let is_checkpoint = self.checkpoints.contains(&statement);
                 let entry = self.connections.get_mut(&connection)?;
-                let number = entry.add(handle, is_skipped, text.writes);
+                let number = entry.add(handle, is_skipped, &text);
                 if let Some(handle) = entry.handles.get_mut(&handle) {
                     (handle.attaches, handle.brings_tokenizer) = (attaches, brings_tokenizer);
+                    handle.is_checkpoint = is_checkpoint;
+                    handle.statement = statement;
+                    handle.schema_sql = changes_schema(&text.sql).then(|| Arc::clone(&text.sql));
                 }
                 let number = number?;
                 Some(What::Prepare { handle: number, sql: text.sql, outcome })
@@ -355,9 +673,13 @@ impl<'a> Translator<'a> {
             Action::ClearBindings { handle } => {
                 self.number(connection, handle).map(|handle| What::ClearBindings { handle })
             }
-            Action::Reset { handle } => self.number(connection, handle).map(|handle| What::Reset { handle }),
+            Action::Reset { handle } => {
+                self.connections.get_mut(&connection)?.refused.retain(|it| it.handle != handle);
+                self.number(connection, handle).map(|handle| What::Reset { handle })
+            }
             Action::Finalize { handle } => {
                 let entry = self.connections.get_mut(&connection)?;
+                entry.refused.retain(|it| it.handle != handle);
                 let number = entry.handles.remove(&handle)?.number?;
                 entry.free.push(number);
                 Some(What::Finalize { handle: number })
@@ -379,7 +701,11 @@ impl<'a> Translator<'a> {
                 (name == "foreign_keys" || !self.engine.sets(name))
                     .then(|| What::Script(format!("PRAGMA {name} = {value}")))
             }
-            Action::Checkpoint { schema, mode, .. } => {
+            Action::Checkpoint { schema, mode, outcome } => {
+                // SQLITE_BUSY: it did what it could. Else it did nothing.
+                if outcome.is_error() && outcome.code & 0xff != 5 {
+                    return None;
+                }
                 const MODES: [&str; 4] = ["PASSIVE", "FULL", "RESTART", "TRUNCATE"];
                 let mode = MODES.get(mode as usize).unwrap_or(&"PASSIVE");
                 let schema = if schema.is_empty() {
@@ -387,7 +713,7 @@ impl<'a> Translator<'a> {
                 } else {
                     format!("\"{}\".", schema.replace('"', "\"\""))
                 };
-                Some(What::Script(format!("PRAGMA {schema}wal_checkpoint({mode})")))
+                Some(What::Checkpoint(format!("PRAGMA {schema}wal_checkpoint({mode})")))
             }
             Action::Blob(blob) => self.blob(connection, blob),
             Action::Foreign(Foreign { kind, name }) => {
@@ -404,9 +730,32 @@ impl<'a> Translator<'a> {
     }
 
     fn step(&mut self, connection: u32, step: Step) -> Option<What> {
-        let known = self.connections.get(&connection)?.handles.get(&step.handle)?;
+        let entry = self.connections.get_mut(&connection)?;
+        let was_in_transaction = std::mem::replace(&mut entry.in_transaction, step.in_transaction);
+        entry.refused.retain(|it| it.handle != step.handle);
+        self.steps += 1;
+        if matches!(self.reading, Reading::First(_)) {
+            self.refused_steps.extend(entry.refused.iter().map(|it| it.step));
+        }
+        if step.changes > 0 && !step.in_transaction {
+            let (thread, number) = (entry.thread, self.calls);
+            let room = STUCK_MAX.saturating_sub(self.stuck.len());
+            let refused = entry.refused.iter().take(room);
+            self.stuck.extend(refused.map(|it| Stuck { statement: it.statement, thread, number }));
+        }
+        let known = entry.handles.get(&step.handle)?;
         let (handle, attaches, brings_tokenizer) = (known.number, known.attaches, known.brings_tokenizer);
+        let is_checkpoint = known.is_checkpoint;
+        let is_a_writer = known.is_a_writer;
+        let is_refused = step.outcome.code & 0xff == 5 && step.outcome.is_error();
+        if is_refused && step.begins {
+            let refused = Refused { handle: step.handle, statement: known.statement, step: self.steps };
+            entry.refused.push(refused);
+        }
         if let Some((schema, database)) = self.attaching.remove(&connection) {
+            if let Some(it) = self.connections.get_mut(&connection) {
+                it.schemas.push((database, schema.clone()));
+            }
             return Some(What::Attach { database, schema });
         }
         let Some(handle) = handle else {
@@ -426,15 +775,28 @@ impl<'a> Translator<'a> {
             self.skip("executions within which their process was killed");
             return None;
         }
-        if step.outcome.is_error() && BY_CHANCE.contains(&(step.outcome.code & 0xff)) {
+        if step.outcome.is_error() && is_by_chance(step.outcome.code) {
             self.skip("executions that another connection's lock or an interrupt refused");
-            return None;
+            if is_refused
+                && is_a_writer
+                && let Reading::Second { refused, .. } = &self.reading
+                && refused.contains(&self.steps)
+            {
+                return Some(What::Refuse { handle });
+            }
+            // An interrupt ends a statement, and the transaction with it where the statement was writing.
+            return if was_in_transaction && !step.in_transaction {
+                Some(What::Rollback)
+            } else {
+                (!step.begins).then_some(What::Reset { handle })
+            };
         }
-        Some(What::Step(Step { handle, ..step }))
+        Some(What::Step { step: Step { handle, ..step }, is_checkpoint })
     }
 
     fn blob(&mut self, connection: u32, blob: Blob) -> Option<What> {
-        if blob.outcome.is_error() && BY_CHANCE.contains(&(blob.outcome.code & 0xff)) {
+        // SQLITE_ABORT is no chance here: the blob's row has changed.
+        if blob.outcome.is_error() && blob.outcome.code != 4 && is_by_chance(blob.outcome.code) {
             self.skip("calls on blobs that another connection's lock or an interrupt refused");
             // What had to wait for a commit is closed all the same.
             if blob.call != BlobCall::Close {

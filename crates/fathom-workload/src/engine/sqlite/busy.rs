@@ -1,6 +1,8 @@
 //! Waiting for a lock that another connection holds, counted and timed.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// The pauses between two attempts (ms), as in SQLite's own busy timeout (`sqliteDefaultBusyCallback` in `main.c`), so that
@@ -12,6 +14,10 @@ const PAUSES_MS: [u64; 12] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100];
 pub(super) struct BusyWaits {
     /// Longest wait for one lock.
     timeout: Duration,
+    /// Nothing is waited for at present.
+    pub is_off: bool,
+    /// One higher during a pause.
+    pub waiting: Option<Arc<AtomicUsize>>,
     /// When the present wait began.
     since: Instant,
     /// Time in the waits before the present one, ns.
@@ -24,11 +30,22 @@ pub(super) struct BusyWaits {
 
 impl BusyWaits {
     pub fn new(timeout: Duration) -> Box<Self> {
-        Box::new(BusyWaits { timeout, since: Instant::now(), before_ns: 0, waits: 0, wait_ns: 0 })
+        Box::new(BusyWaits {
+            timeout,
+            is_off: false,
+            waiting: None,
+            since: Instant::now(),
+            before_ns: 0,
+            waits: 0,
+            wait_ns: 0,
+        })
     }
 
     /// Called before attempt number `attempt + 1` for the same lock: pauses, or says that it has been long enough.
     fn pause(&mut self, attempt: usize) -> bool {
+        if self.is_off {
+            return false;
+        }
         let now = Instant::now();
         if attempt == 0 {
             self.since = now;
@@ -38,7 +55,13 @@ impl BusyWaits {
             return false;
         };
         let pause = Duration::from_millis(PAUSES_MS[attempt.min(PAUSES_MS.len() - 1)]).min(left);
+        if let Some(waiting) = &self.waiting {
+            waiting.fetch_add(1, Ordering::AcqRel);
+        }
         std::thread::sleep(pause);
+        if let Some(waiting) = &self.waiting {
+            waiting.fetch_sub(1, Ordering::AcqRel);
+        }
         self.waits += u64::from(attempt == 0);
         self.wait_ns = self.before_ns + u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX);
         true

@@ -4,12 +4,15 @@ use std::ffi::c_int;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use fathom_trace::model::BlobCall;
 use libsqlite3_sys::SQLITE_TRANSIENT;
 
 use super::connection::SqliteConnection;
 use super::library::{DONE, Destructor, OK, ROW, sqlite3_stmt, text};
+use crate::engine::Connection;
 use crate::engine::calls::{Accessed, Bound, Calls, Stepped};
 use crate::engine::{EngineError, abridged};
 
@@ -185,6 +188,15 @@ impl Calls for SqliteConnection {
         stepped
     }
 
+    fn step_refused(&mut self, handle: u32) -> Stepped {
+        let was_off = std::mem::replace(&mut self.busy_waits().is_off, true);
+        let refuses = fathom_probe::RefusesLocks::begin();
+        let stepped = self.step(handle, 0, true);
+        drop(refuses);
+        self.busy_waits().is_off = was_off;
+        stepped
+    }
+
     fn sql(&self, handle: u32) -> String {
         let statement = self.handle_at(handle);
         if statement.is_null() {
@@ -206,6 +218,49 @@ impl Calls for SqliteConnection {
             unsafe { reset(numbered.handle) };
             numbered.is_at_rest = true;
         }
+    }
+
+    fn hold(&mut self, schema: &str) -> Result<(), EngineError> {
+        let place = match self.holders.iter().position(|(name, _)| name == schema) {
+            Some(place) => place,
+            None => {
+                // It always has a row, and its transaction is open as long as it was not stepped beyond that.
+                let sql = format!("SELECT count(*) FROM \"{}\".sqlite_master", schema.replace('"', "\"\""));
+                let statement = self.compile(&sql)?.0;
+                self.holders.push((schema.to_owned(), statement));
+                self.holders.len() - 1
+            }
+        };
+        // SAFETY: the statement is live.
+        match unsafe { (self.library.functions.sqlite3_step)(self.holders[place].1) } {
+            ROW => Ok(()),
+            code => {
+                let error = self.error("reading the schema for a snapshot", code);
+                self.release();
+                Err(error)
+            }
+        }
+    }
+
+    fn release(&mut self) {
+        for (_, statement) in &self.holders {
+            // SAFETY: the statement is live. The result repeats that of the last step.
+            unsafe { (self.library.functions.sqlite3_reset)(*statement) };
+        }
+    }
+
+    fn roll_back(&mut self) -> Result<(), EngineError> {
+        // SAFETY: the handle is open.
+        let is_open = unsafe { (self.library.functions.sqlite3_get_autocommit)(self.db) } == 0;
+        if is_open { self.execute_script("ROLLBACK") } else { Ok(()) }
+    }
+
+    fn wait_for_locks(&mut self, waits: bool) {
+        self.busy_waits().is_off = !waits;
+    }
+
+    fn count_waits(&mut self, waiting: Arc<AtomicUsize>) {
+        self.busy_waits().waiting = Some(waiting);
     }
 
     fn finalize(&mut self, handle: u32) {

@@ -36,6 +36,8 @@ pub(super) struct SqliteConnection {
     /// Open incremental blobs by their number, and where they are read to.
     pub(super) blobs: HashMap<u32, *mut sqlite3_blob>,
     pub(super) blob_buffer: Vec<u8>,
+    /// Statements that hold a snapshot, by schema (see `Calls::hold`).
+    pub(super) holders: Vec<(String, *mut sqlite3_stmt)>,
     /// Made by `Box::into_raw`, given to the busy handler, freed when the connection is dropped.
     busy: *mut BusyWaits,
     /// Asked about every statement once the connection is confined, else null; made and freed as `busy`.
@@ -89,6 +91,7 @@ impl SqliteConnection {
             numbered: Vec::new(),
             blobs: HashMap::new(),
             blob_buffer: Vec::new(),
+            holders: Vec::new(),
             busy: Box::into_raw(BusyWaits::new(timeout)),
             guard: null_mut(),
             row: Vec::new(),
@@ -109,6 +112,13 @@ impl SqliteConnection {
     /// The database's file.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// How its statements wait for locks.
+    pub(super) fn busy_waits(&mut self) -> &mut BusyWaits {
+        // SAFETY: made by `Box::into_raw`, freed only on drop; the busy handler runs only within calls on this connection, of which none is
+        // going on.
+        unsafe { &mut *self.busy }
     }
 
     /// The one value of the first row of a query (a PRAGMA), as text; none when there is no row.
@@ -306,6 +316,10 @@ impl SqliteConnection {
         for numbered in self.numbered.drain(..).flatten() {
             // SAFETY: each statement is finalised once, here. The result repeats that of its last step.
             unsafe { (functions.sqlite3_finalize)(numbered.handle) };
+        }
+        for (_, holder) in self.holders.drain(..) {
+            // SAFETY: as above.
+            unsafe { (functions.sqlite3_finalize)(holder) };
         }
         for prepared in self.statements.drain(..) {
             // SAFETY: each statement is finalised once, here. The result repeats that of its last step.

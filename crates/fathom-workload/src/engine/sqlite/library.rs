@@ -131,6 +131,7 @@ function_table! {
         sqlite3_column_blob: fn(*mut sqlite3_stmt, c_int) -> *const c_void;
         sqlite3_column_bytes: fn(*mut sqlite3_stmt, c_int) -> c_int;
         sqlite3_changes: fn(*mut sqlite3) -> c_int;
+        sqlite3_get_autocommit: fn(*mut sqlite3) -> c_int;
         sqlite3_bind_zeroblob: fn(*mut sqlite3_stmt, c_int, c_int) -> c_int;
         sqlite3_set_authorizer: fn(*mut sqlite3, Authorizer, *mut c_void) -> c_int;
         sqlite3_limit: fn(*mut sqlite3, c_int, c_int) -> c_int;

@@ -87,6 +87,18 @@ fn print(kept: &Kept) {
             phase.wall_ns as f64 / 1e9,
             phase.count as f64 / (phase.wall_ns.max(1) as f64 / 1e9)
         );
+        if let Some(path) = &phase.critical_path {
+            let share = |ns: u64| ns as f64 * 100.0 / path.total_ns().max(1) as f64;
+            say!(
+                "critical path of the threads: fsync {:.1} %, read {:.1} %, write {:.1} %, CPU {:.1} %, lock waits {:.1} %, other {:.1} %",
+                share(path.sync_ns),
+                share(path.read_ns),
+                share(path.write_ns),
+                share(path.cpu_ns),
+                share(path.lock_ns),
+                share(path.other_ns)
+            );
+        }
     }
     for check in &kept.verified {
         say!("checked: {}", shown(check));
