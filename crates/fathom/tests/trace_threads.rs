@@ -117,7 +117,9 @@ fn all(count: u64, steps: u64, mode: &str, again: &str) {
         named.len()
     );
     assert!(wrong.is_empty(), "{mode} as {again}: {wrong:#?}");
-    assert!(mode != again || named.len() as u64 * 20 <= count, "the named reason must be rare: {named:#?}");
+    // Chance decides which locks a program meets.
+    let is_rare = named.len() as u64 <= (count / 20).max(1);
+    assert!(mode != again || is_rare, "the named reason must be rare: {named:#?}");
 }
 
 fn in_mode(mode: &str) {
