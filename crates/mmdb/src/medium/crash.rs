@@ -149,6 +149,13 @@ fn dead() -> io::Error {
     io::Error::other("the machine is off")
 }
 
+/// Removes the names below `dir`.
+fn take_below(names: &mut BTreeMap<PathBuf, usize>, dir: &Path) -> BTreeMap<PathBuf, usize> {
+    let (below, others) = std::mem::take(names).into_iter().partition(|(path, _)| path.starts_with(dir));
+    *names = others;
+    below
+}
+
 impl Inode {
     /// What the device has once all pending writes have reached it.
     fn on_its_way(&self) -> io::Result<Vec<u8>> {
@@ -413,9 +420,8 @@ impl CrashMedium {
     /// ```
     pub fn unmount(&self, dir: &Path) {
         let s = &mut *self.0.lock();
-        let below = |p: &PathBuf, _: &mut usize| p.starts_with(dir);
-        s.away.0.extend(s.names.extract_if(.., below));
-        s.away.1.extend(s.durable_names.extract_if(.., below));
+        s.away.0.extend(take_below(&mut s.names, dir));
+        s.away.1.extend(take_below(&mut s.durable_names, dir));
         s.away.2.extend(s.name_ops.extract_if(.., |op| op.dir().is_some_and(|d| d.starts_with(dir))));
     }
 
