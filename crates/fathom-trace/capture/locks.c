@@ -151,6 +151,12 @@ static int close_file(sqlite3_file *file) {
   return result;
 }
 
+int shares_file(sqlite3 *db) {
+  sqlite3_file *file = NULL;
+  if (!real.file_control || real.file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK) return 0;
+  return file && file->pMethods && file->pMethods->xLock == lock;
+}
+
 void watch_locks(sqlite3 *db, const char *schema, uint32_t connection, uint32_t database) {
   sqlite3_file *file = NULL;
   if (!real.file_control || real.file_control(db, schema, SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK) return;

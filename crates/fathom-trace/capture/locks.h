@@ -11,6 +11,8 @@
  * of an attached one. Files that bring no methods of their own (a database in memory) are left
  * alone. The connection must not be in use elsewhere. */
 void watch_locks(sqlite3 *db, const char *schema, uint32_t connection, uint32_t database);
+/* Whether a connection's database file is another connection's, whose locks are watched: they share a cache. */
+int shares_file(sqlite3 *db);
 /* Records that a connection has read that database's file before its locks were watched, and reads it no longer. */
 void tell_read(sqlite3 *db, const char *schema);
 

@@ -246,6 +246,8 @@ static void opened(sqlite3 *db, uint64_t start, const char *name, int flags, con
   if (!db) return;
   uint64_t end = now_ns();
   uint32_t database = content_of(db, "main", name, flags, vfs);
+  /* sqlite3_enable_shared_cache and URIs ask for it without a flag. */
+  if (code == SQLITE_OK && shares_file(db)) flags |= SQLITE_OPEN_SHAREDCACHE;
   spool_lock();
   Connection *connection = calloc(1, sizeof *connection);
   if (connection) {

@@ -282,3 +282,19 @@ fn what_a_virtual_table_asks_for_while_a_statement_is_prepared_is_left_out_by_th
     let texts: Vec<&str> = executed.iter().map(|(_, sql)| sql.as_str()).collect();
     assert_eq!(texts, own);
 }
+
+/// Capture finds a shared cache that no flag of an open asked for, and only that.
+#[test]
+fn connections_that_share_a_cache_are_found_and_come_to_the_same_one_after_the_other() {
+    let Some(place) = with_program("cache.c") else { return };
+    place.fathom(&["trace", "capture", "--out", "a.trace", "--", "./app"]).exits(0);
+    let flags: Vec<bool> = records(&place.path("a.trace"))
+        .iter()
+        .filter_map(|record| match record {
+            Record::Event(Event { action: Action::Open { flags, .. }, .. }) => Some(flags & 0x2_0000 != 0),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(flags, [false, true, false], "the second one shares the first one's");
+    comes_to_the_same(&place, "a.trace", &["a.db"]);
+}

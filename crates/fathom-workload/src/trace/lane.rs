@@ -52,6 +52,8 @@ pub struct Run<'a> {
     pub foreign: &'a [String],
     /// SQLite's version at capture, where it was another one.
     pub other_version: Option<&'a str>,
+    /// Threads shared a cache when it was captured.
+    pub shares_cache: bool,
     pub timing: Timing,
     pub start_ns: u64,
 }
@@ -359,6 +361,7 @@ impl State<'_> {
             let call = &calls.batch.calls[calls.at];
             let watch = self.run.order.map(|_| Stopwatch::start());
             if let Err(error) = self.call(call, &calls.batch, calls.at) {
+                let error = if self.run.shares_cache { in_a_shared_cache(error) } else { error };
                 return Err(in_call(error, calls.place()));
             }
             if let (Some(order), Some(watch)) = (self.run.order, watch) {
@@ -748,6 +751,22 @@ pub fn open(engine: &dyn Engine, database: u32) -> Result<Box<dyn Connection>, E
 fn told(place: &Place) -> String {
     let (number, thread, at_s) = (place.number, place.thread, place.start_ns as f64 / 1e9);
     format!("call {number} of the replay, thread {thread}, at {at_s:.6} s of the trace")
+}
+
+/// Says why the order of threads is not known that shared a cache.
+#[cold]
+fn in_a_shared_cache(error: WorkloadError) -> WorkloadError {
+    let why = format!(
+        "{NOT_AGAIN}: its threads share a cache (SQLITE_OPEN_SHAREDCACHE), within which no locks of the file tell who read and wrote first"
+    );
+    match error {
+        WorkloadError::Engine(mut error) => {
+            error.message = format!("{}; {why}", error.message);
+            WorkloadError::Engine(error)
+        }
+        WorkloadError::Verification(words) => WorkloadError::Verification(format!("{words}; {why}")),
+        other => other,
+    }
 }
 
 /// Says in which call something went wrong.

@@ -102,6 +102,8 @@ pub struct Past {
     overtaken: HashSet<u64>,
     /// Why the trace cannot be done again.
     pub refused: Option<String>,
+    /// What the trace tells of locks is no order.
+    is_void: bool,
 }
 
 /// What is known of one database after the first reading.
@@ -135,6 +137,11 @@ impl Known {
 }
 
 impl Past {
+    /// Of a trace whose locks tell no order.
+    pub fn void() -> Past {
+        Past { is_void: true, ..Past::default() }
+    }
+
     /// Whether the trace tells locks at all.
     pub fn has_locks(&self) -> bool {
         !self.databases.is_empty()
@@ -281,6 +288,11 @@ impl Locks {
     /// Whether the trace tells locks; known after the first reading.
     pub fn has_locks(&self) -> bool {
         self.past.has_locks()
+    }
+
+    /// Whether what it tells of them is no order.
+    pub fn is_void(&self) -> bool {
+        self.past.is_void
     }
 
     /// Whether a thread, or somebody on this connection, holds a lock between two calls.

@@ -215,6 +215,7 @@ impl Trace {
         let shared: Vec<lane::Slot> = (0..plan.shared).map(|_| lane::Slot::default()).collect();
         let ordered = std::mem::take(&mut plan.ordered);
         let other_version = plan.other_version.take();
+        let shares_cache = plan.shares_cache;
         let is_unordered = lanes.len() > 1 && !plan.has_times;
         // What opening takes of locks and of time is the replay's.
         let mut opened = HashMap::new();
@@ -261,6 +262,7 @@ impl Trace {
                 ordered: &ordered,
                 foreign: &foreign,
                 other_version: other_version.as_deref(),
+                shares_cache,
                 timing,
                 start_ns: crate::clock::now_ns(),
             };

@@ -35,6 +35,8 @@ pub struct Plan {
     pub has_times: bool,
     /// SQLite's version at capture, where it was another one than the engine's.
     pub other_version: Option<String>,
+    /// Whether threads share a cache.
+    pub shares_cache: bool,
     /// Connections that are opened before the timed window, with their databases.
     pub before: Vec<(u32, u32)>,
     /// Connections that are opened together with one.
@@ -115,7 +117,7 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
             threads.add(&made);
         }
     }
-    if !translator.has_locks()
+    if (!translator.has_locks() || translator.shares_cache)
         && let Some(problem) = unresolved(file, &translator.stuck)?
     {
         translator.refused.get_or_insert(problem);
@@ -151,6 +153,12 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
             lanes.len()
         ));
     }
+    let shares_cache = translator.shares_cache && lanes.len() > 1;
+    if shares_cache {
+        warnings.push(
+            "its threads share a cache (SQLITE_OPEN_SHAREDCACHE), and are replayed without one, in the order in which their calls returned: the locks of the file do not tell theirs".into(),
+        );
+    }
     let (homes, shared) = threads.homes(&lane_of_thread);
     let foreign = std::mem::take(&mut translator.foreign);
     let reading = translator.into_second();
@@ -178,6 +186,7 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
         ordered,
         has_times,
         other_version: versions.into_iter().find(|it| *it != engine.info().version),
+        shares_cache,
         before,
         with,
         reading,

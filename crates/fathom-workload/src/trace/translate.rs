@@ -17,6 +17,8 @@ use fathom_trace::sql::{Attach, Target, Verb, pragma, tokens};
 use super::locks::{Locks, Past, Ties};
 use crate::engine::Engine;
 
+/// `SQLITE_OPEN_SHAREDCACHE`.
+const SHARED_CACHE: u32 = 0x2_0000;
 /// `SQLITE_DBCONFIG_ENABLE_FKEY`.
 const ENABLE_FKEY: u32 = 1002;
 
@@ -149,7 +151,7 @@ pub enum Reading {
     First(Prepared),
     /// The second: forgets a text after its only preparation, and knows whether the trace tells times and locks, and which steps (by their numbers) are
     /// refused again.
-    Second { prepared: Prepared, has_times: bool, past: Past, refused: HashSet<u64> },
+    Second { prepared: Prepared, has_times: bool, past: Box<Past>, refused: HashSet<u64> },
 }
 
 impl Reading {
@@ -207,6 +209,9 @@ pub struct Translator<'a> {
     pub has_times: bool,
     /// What of the trace cannot be done again at all.
     pub refused: Option<String>,
+    /// Whether connections share a cache. Among each other these take no locks of the file, so its
+    /// locks tell no order.
+    pub shares_cache: bool,
     /// Statements that were refused a lock and stayed so, where another one of their connection changed something meanwhile (see [`Stuck`]).
     pub stuck: Vec<Stuck>,
 }
@@ -305,7 +310,7 @@ impl<'a> Translator<'a> {
             Reading::First(_) => Locks::first(),
             Reading::Second { past, .. } => {
                 let journal_mode = engine.info().settings.remove("journal_mode");
-                Locks::second(std::mem::take(past), journal_mode.as_deref() == Some("wal"))
+                Locks::second(std::mem::take(&mut **past), journal_mode.as_deref() == Some("wal"))
             }
         };
         Translator {
@@ -319,6 +324,7 @@ impl<'a> Translator<'a> {
             checkpoints: HashSet::new(),
             begins: HashSet::new(),
             refused: None,
+            shares_cache: false,
             stuck: Vec::new(),
             connections: HashMap::new(),
             left_out: HashSet::new(),
@@ -341,7 +347,9 @@ impl<'a> Translator<'a> {
     /// What the second reading needs of the first.
     pub fn into_second(self) -> Reading {
         let has_times = self.has_times;
-        let (past, refused) = (self.locks.into_past(), self.refused_steps);
+        let void = self.shares_cache.then(Past::void);
+        let past = Box::new(void.unwrap_or_else(|| self.locks.into_past()));
+        let refused = self.refused_steps;
         match self.reading {
             Reading::First(prepared) | Reading::Second { prepared, .. } => {
                 Reading::Second { prepared, has_times, past, refused }
@@ -369,7 +377,7 @@ impl<'a> Translator<'a> {
 
     /// A lock: the snapshot that a call takes which others overtook, if it is one.
     pub fn lock(&mut self, lock: Lock) -> Option<Made> {
-        if self.left_out.contains(&lock.connection) {
+        if self.left_out.contains(&lock.connection) || self.locks.is_void() {
             return None;
         }
         let held = self.locks.add(lock)?;
@@ -633,11 +641,12 @@ impl<'a> Translator<'a> {
     /// What is to be done for an action; none where nothing is.
     fn what(&mut self, connection: u32, action: Action) -> Option<What> {
         match action {
-            Action::Open { database, outcome, .. } => {
+            Action::Open { database, flags, outcome, .. } => {
                 if self.in_memory.contains(&database) || outcome.is_error() {
                     self.left_out.insert(connection);
                     return None;
                 }
+                self.shares_cache |= flags & SHARED_CACHE != 0;
                 let schemas = vec![(database, "main".to_owned())];
                 self.connections.insert(connection, Connection { schemas, ..Connection::default() });
                 Some(What::Open(database))
