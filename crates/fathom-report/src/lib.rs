@@ -6,6 +6,7 @@
 //! any of them into a file that appears whole or
 //! not at all, and never over what it was read from. The same model feeds all of them, so no two can disagree.
 
+mod advice;
 mod answer;
 mod assumptions;
 mod axis;
@@ -38,6 +39,7 @@ use fathom_output::OutputError;
 
 use document::Document;
 
+pub use advice::Advice;
 pub use compare::{Comparison, Verdict};
 pub use simulation::Simulation;
 pub use style::Style;
