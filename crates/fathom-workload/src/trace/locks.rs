@@ -383,8 +383,7 @@ impl Locks {
     pub fn close(&mut self, connection: u32) -> Ties {
         let mut ties = Ties::default();
         self.pending.remove(&connection);
-        let open: Vec<_> = self.open.keys().copied().filter(|(of, _)| *of == connection).collect();
-        let mut open = open;
+        let mut open: Vec<_> = self.open.keys().copied().filter(|(of, _)| *of == connection).collect();
         open.sort_unstable();
         for key in open {
             let Some(one) = self.open.remove(&key) else { continue };
@@ -530,12 +529,7 @@ impl Locks {
         } else {
             self.tie(place, summary, was_open, ties);
         }
-        if summary.outer_ends(was_again) {
-            self.now[place].ended += 1;
-        }
-        if summary.read.is_some() && summary.read_ended {
-            self.now[place].ended += 1;
-        }
+        self.now[place].ended += summary.reads_ended(was_again) as u64;
         // What is open now.
         let is_reading = match &summary.read {
             Some(_) => !summary.read_ended,
@@ -609,12 +603,8 @@ impl Locks {
         for _ in summary.commits() {
             ties.gives.push(counter(place, Counts::Commits));
         }
-        if summary.outer_ends(was_again) {
-            ties.gives.push(counter(place, Counts::Ended));
-        }
-        if summary.read.is_some() && summary.read_ended {
-            ties.gives.push(counter(place, Counts::Ended));
-        }
+        let ended = summary.reads_ended(was_again);
+        ties.gives.extend(std::iter::repeat_n(counter(place, Counts::Ended), ended));
     }
 }
 
@@ -660,10 +650,11 @@ impl Summary {
         self.excludes &= self.writes.iter().any(|(_, end)| end.is_none());
     }
 
-    /// Whether a transaction of a call before, which is done again, has ended: there is one at a
-    /// time.
-    fn outer_ends(&self, was_again: bool) -> bool {
-        was_again && (self.outer_ended || self.read.is_some())
+    /// How many reads have ended: that of a call before, which is done again, where there is another
+    /// one now (there is one at a time), and its own.
+    fn reads_ended(&self, was_again: bool) -> usize {
+        let outer = was_again && (self.outer_ended || self.read.is_some());
+        usize::from(outer) + usize::from(self.read.is_some() && self.read_ended)
     }
 
     /// The numbers of its commits.

@@ -129,54 +129,55 @@ pub(crate) fn open(path: &Path, mut options: Options) -> Result<Engine> {
         return Ok(Engine::new(path.to_path_buf(), options, log, space, Admin::default(), None));
     }
     let mut locks = Locks::default();
-    let mut found = Survey::take(path, &options, Purpose::Open, &mut locks)?;
+    let mut found = survey(path, &options, &mut locks)?;
     // Nothing has been written so far, and nothing is if anything is wrong.
-    let is_checked = options.sabotage != Sabotage::NoIdentity;
-    if is_checked {
-        found.require_whole()?;
-    }
-    if found.manifest.as_ref().is_some_and(|m| m.life().is_some()) {
-        return reopen(path, options, found, locks, is_checked);
-    }
-    let made = take_all(path, &options, &found.homes, found.manifest.is_none(), &mut locks)?;
-    if made {
-        // Somebody else may have been faster before there were locks to keep him out.
-        found = Survey::take(path, &options, Purpose::Open, &mut locks)?;
-        if is_checked {
-            found.require_whole()?;
+    let has_lived = found.manifest.as_ref().is_some_and(|m| m.life().is_some());
+    let loaded = if has_lived {
+        reload(path, &options, found, locks)?
+    } else {
+        if take_all(path, &options, &found.homes, found.manifest.is_none(), &mut locks)? {
+            // Somebody else may have been faster before there were locks to keep him out.
+            found = survey(path, &options, &mut locks)?;
         }
-    }
-    let medium = &*options.medium;
-    if found.manifest.is_none() {
-        // The identity comes first: a creation that is cut off after this goes on with it. Until the first opening is done the
-        // manifest has no life, and says that way that the streams' directories may not be made yet.
-        let m = unborn(&options);
-        m.store(medium, path).map_err(|e| e.1)?;
-        found.manifest = Some(m);
-    }
-    let loaded = match load(path, &options, found, locks, false)? {
-        Some(l) => l,
-        None => return Err(Error::corrupt(&path.join(manifest::NAME), 0, "there is no manifest")),
+        if found.manifest.is_none() {
+            // The identity comes first: a creation that is cut off after this goes on with it. Until the first opening is done the
+            // manifest has no life, and says that way that the streams' directories may not be made yet.
+            let m = unborn(&options);
+            m.store(&*options.medium, path).map_err(|e| e.1)?;
+            found.manifest = Some(m);
+        }
+        load_whole(path, &options, found, locks)?
     };
     start(path, options, loaded)
 }
 
-/// Opens a database that has been open before. It is read whole before anything is written, for it may have to be refused: a crash that
+/// What is there to be opened, if nothing is wrong with it.
+fn survey(path: &Path, options: &Options, locks: &mut Locks) -> Result<Survey> {
+    let mut found = Survey::take(path, options, Purpose::Open, locks)?;
+    if options.sabotage != Sabotage::NoIdentity {
+        found.require_whole()?;
+    }
+    Ok(found)
+}
+
+/// Reads a database that is to be opened.
+fn load_whole(path: &Path, options: &Options, found: Survey, locks: Locks) -> Result<Loaded> {
+    load(path, options, found, locks, false)?
+        .ok_or_else(|| Error::corrupt(&path.join(manifest::NAME), 0, "there is no manifest"))
+}
+
+/// Reads a database that has been open before. It is read whole before anything is written, for it may have to be refused: a crash that
 /// damaged the log can have taken the names of the LOCK files with it, and a refusal leaves what it finds as it is.
-fn reopen(path: &Path, options: Options, found: Survey, locks: Locks, is_checked: bool) -> Result<Engine> {
-    let none = || Error::corrupt(&path.join(manifest::NAME), 0, "there is no manifest");
-    let mut loaded = load(path, &options, found, locks, false)?.ok_or_else(none)?;
-    if take_all(path, &options, &loaded.homes, false, &mut loaded.locks)? {
+fn reload(path: &Path, options: &Options, found: Survey, locks: Locks) -> Result<Loaded> {
+    let mut loaded = load_whole(path, options, found, locks)?;
+    if take_all(path, options, &loaded.homes, false, &mut loaded.locks)? {
         // Where directories have no locks of their own, somebody else may have been faster: then what was read is of the life before.
-        let mut again = Survey::take(path, &options, Purpose::Open, &mut loaded.locks)?;
+        let again = survey(path, options, &mut loaded.locks)?;
         if again.manifest.as_ref() != Some(&loaded.manifest) {
-            if is_checked {
-                again.require_whole()?;
-            }
-            loaded = load(path, &options, again, loaded.locks, false)?.ok_or_else(none)?;
+            loaded = load_whole(path, options, again, loaded.locks)?;
         }
     }
-    start(path, options, loaded)
+    Ok(loaded)
 }
 
 /// Makes the directories that are not there yet and locks them all, each by a file in it. Whether such a lock was not held before.
