@@ -13,6 +13,7 @@ mod blocks;
 mod caution;
 mod chosen;
 mod compare;
+mod cuts;
 mod decimate;
 mod devices;
 mod document;
@@ -39,6 +40,7 @@ use fathom_output::OutputError;
 use document::Document;
 
 pub use compare::{Comparison, Verdict};
+pub use cuts::{Cut, Cuts};
 pub use simulation::Simulation;
 pub use style::Style;
 pub use whole::write_whole;

@@ -61,6 +61,7 @@ pub use filesystem::{Availability, available_filesystems, filesystems_in_guest, 
 pub use floor::{FLOOR_WRITE_BYTES, FloorError, FloorProbe, floor_probe};
 pub use given::{filesystem_in, holds};
 pub use leftovers::{Leftover, Report, down_all, leftovers, sweep};
+pub use loop_device::LoopDevice;
 pub use mountinfo::Holder;
 pub use noise::{Noise, NoiseMeter, load_warning};
 pub use process::{Rescue, STOOD_STILL};

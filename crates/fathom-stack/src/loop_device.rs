@@ -66,9 +66,9 @@ const EMPTY_INFO: LoopInfo64 = LoopInfo64 {
     init: [0; 2],
 };
 
-/// An attached loop device, held open.
+/// An attached loop device, held open. It is detached with its last user, however that ends.
 #[derive(Debug)]
-pub(crate) struct LoopDevice {
+pub struct LoopDevice {
     /// `/dev/loopN`.
     pub path: PathBuf,
     /// N.

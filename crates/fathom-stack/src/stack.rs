@@ -697,6 +697,14 @@ impl Stack {
         &self.devices
     }
 
+    /// The file that takes marks for the operation log of the file system's modelled device: a decimal number in each write (see
+    /// [`crate::device::MARK`]); none without a modelled device.
+    #[must_use]
+    pub fn marks(&self) -> Option<PathBuf> {
+        let claim = self.claim.as_ref()?;
+        device_points(&claim.home, &claim.entry).first().map(|at| at.join(crate::device::MARK))
+    }
+
     /// What the stack's modelled devices have done so far: the file system's, then its external log's; empty without one.
     ///
     /// # Errors

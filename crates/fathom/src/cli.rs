@@ -63,6 +63,16 @@ pub enum Command {
                       fathom run journal-modes --set filesystem=ext4 --set device=recorder --set instruments.operations=true --out r.db\n  \
                       fathom simulate r.db --csv")]
     Simulate(Simulate),
+    /// What a power cut leaves of a database, by journal mode, synchronous setting and file system:
+    /// tried, not promised (needs root)
+    #[command(
+        after_help = "Examples:\n  fathom cut                     first-look's eight settings on ext4, two minutes\n  \
+                      fathom cut --set filesystem=ext4,xfs --set journal_mode=delete,wal --set synchronous=full,normal\n  \
+                      fathom cut --set journal_mode=delete --record cuts\n  \
+                      fathom cut --replay cuts --state 1/17 --image after-the-cut.img\n\n\
+                      It exits with 1 where a power cut takes more than the settings promise."
+    )]
+    Cut(CutAsked),
     /// A file system of a chosen kind, mounted, for your own use (needs root or a guest kernel)
     #[command(
         after_help = "Examples:\n  fathom stack up --fs xfs --name lab\n  fathom stack list\n  fathom stack down lab\n  \
@@ -304,6 +314,74 @@ pub struct Simulate {
     /// Write figure and table as one HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+}
+
+/// What a device keeps at a power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum KeepsAsked {
+    /// What it had answered before a flush that was done; of the rest any part
+    Flushed,
+    /// It lies about flushes: of all that it had answered any part
+    Lying,
+    /// All that it had answered (power-loss protection)
+    Protected,
+}
+
+/// `fathom cut`
+#[derive(Debug, Args)]
+pub struct CutAsked {
+    /// filesystem=NAME or a setting of SQLite's, e.g. journal_mode=wal; several values with commas
+    /// make an axis [default: filesystem=ext4, and first-look's journal modes and synchronous settings]
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Commits of each run
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub commits: u64,
+    /// States that are judged of each run at most
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub states: u64,
+    /// Seconds for all runs together; 0: as long as it takes
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    pub time: u64,
+    /// The modelled device that runs are made on: a preset (`fathom list devices`) or a model's file
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "none")]
+    pub device: String,
+    /// What the device keeps [default: flushed; protected where its model is]
+    #[arg(long, value_enum)]
+    pub keeps: Option<KeepsAsked>,
+    /// Bytes that the device never tears: 512 or 4096 [default: as its model says]
+    #[arg(long, value_name = "BYTES")]
+    pub tear: Option<u32>,
+    /// Size of the image in MiB [default: 64, or the file system's smallest]
+    #[arg(long, value_name = "MIB")]
+    pub size: Option<u64>,
+    /// Mount options, e.g. data=journal
+    #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true)]
+    pub mount: String,
+    /// A further word for mkfs (may be given several times)
+    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
+    pub mkfs: Vec<String>,
+    /// Seed of the data and of the states: with the same recording and seed a number names a state
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Where the image is put that runs are made on [default: where you are]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Keep the recordings in this new directory, to look at states again
+    #[arg(long, value_name = "DIR", conflicts_with = "replay")]
+    pub record: Option<PathBuf>,
+    /// Judge one state of kept recordings again, and explain it
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["set", "commits", "states", "time", "device", "keeps", "tear", "size", "mount", "mkfs", "seed", "dir"])]
+    pub replay: Option<PathBuf>,
+    /// With --replay: which state, as the table names it
+    #[arg(long, value_name = "CELL/STATE")]
+    pub state: Option<String>,
+    /// With --replay: write the state's image into this new file, as it was before anything was mounted
+    #[arg(long, value_name = "FILE")]
+    pub image: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `fathom stack`

@@ -29,6 +29,7 @@ fn main() -> std::process::ExitCode {
         Command::Baseline(asked) => commands::baseline::run(&asked),
         Command::Compare(asked) => commands::compare::run(&asked),
         Command::Simulate(asked) => commands::simulate::run(&asked),
+        Command::Cut(asked) => commands::cut::run(&asked),
         Command::Stack(asked) => commands::stack::run(&asked),
         Command::Trace(asked) => commands::trace::run(&asked),
         Command::Worker => {

@@ -288,10 +288,40 @@ fn within(ranges: &[Range<u64>], at: u64) -> bool {
 }
 
 /// Fixed places of a file system, bytes from the device's start, in order.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Regions {
-    journal: Vec<Range<u64>>,
-    metadata: Vec<Range<u64>>,
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Regions {
+    /// Its journal.
+    pub journal: Vec<Range<u64>>,
+    /// What it keeps for metadata whatever happens: superblocks, descriptors, bitmaps, inode tables.
+    pub metadata: Vec<Range<u64>>,
+}
+
+impl Regions {
+    /// Reads them from a device or an image; none of a file system that does not tell (Btrfs, FAT, F2FS).
+    ///
+    /// # Errors
+    /// It cannot be read, or what is there is no such file system.
+    pub fn of(filesystem: &str, device: File) -> io::Result<Regions> {
+        let device = Superblocks(device);
+        match filesystem {
+            "ext2" | "ext3" | "ext4" => ext::regions(&device),
+            "xfs" => xfs::regions(&device),
+            "ntfs" | "ntfs3" => ntfs::regions(&device),
+            _ => Ok(Regions::default()),
+        }
+    }
+
+    /// Whether a place lies in the journal.
+    #[must_use]
+    pub fn is_journal(&self, at: u64) -> bool {
+        within(&self.journal, at)
+    }
+
+    /// Whether a place is kept for metadata.
+    #[must_use]
+    pub fn is_metadata(&self, at: u64) -> bool {
+        within(&self.metadata, at)
+    }
 }
 
 /// A device, read where its file system keeps what it is.

@@ -3,6 +3,7 @@
 pub mod baseline;
 pub mod calibrate;
 pub mod compare;
+pub mod cut;
 pub mod doctor;
 pub mod list;
 pub mod operations;

@@ -1,0 +1,159 @@
+//! What the application did, commit by commit, and what the database held after each.
+
+use std::collections::HashMap;
+
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+
+use crate::content::content_of;
+use crate::error::CutError;
+use crate::random::Random;
+use crate::verdict::Verdict;
+
+/// Rows that every commit's updates choose among.
+const ACCOUNTS: u64 = 40;
+/// Of which each changes so many.
+const CHANGED: u64 = 4;
+
+/// The SQL of a run: its first step makes the tables, and each commits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Script {
+    /// Statements of each step; a step commits once, at its end.
+    pub steps: Vec<String>,
+}
+
+impl Script {
+    /// The built-in work: each commit adds a row of some hundred bytes, changes four of forty others that lie on several pages, and from
+    /// the thirtieth on removes one, so that a commit of which a page is missing does not look like any other.
+    #[must_use]
+    pub fn built_in(commits: u64, seed: u64) -> Script {
+        let rows: Vec<String> = (0..ACCOUNTS)
+            .map(|account| format!("({account}, 0, '{}')", text(&mut Random::of(&[seed, account]), 300)))
+            .collect();
+        let first = format!(
+            "BEGIN; CREATE TABLE account(id INTEGER PRIMARY KEY, changed INTEGER, name TEXT); \
+             CREATE TABLE entry(id INTEGER PRIMARY KEY, body TEXT); CREATE INDEX by_body ON entry(body); \
+             INSERT INTO account VALUES {}; COMMIT",
+            rows.join(", ")
+        );
+        let commit = |number: u64| {
+            let random = &mut Random::of(&[seed, number, 7]);
+            let bytes = 40 + random.below(600);
+            let body = text(random, bytes);
+            let accounts: Vec<String> = (0..CHANGED).map(|_| random.below(ACCOUNTS).to_string()).collect();
+            let removed = number.checked_sub(30).map(|old| format!("DELETE FROM entry WHERE id = {old}; "));
+            format!(
+                "BEGIN; INSERT INTO entry VALUES({number}, '{body}'); \
+                 UPDATE account SET changed = {number} WHERE id IN ({}); {}COMMIT",
+                accounts.join(", "),
+                removed.unwrap_or_default()
+            )
+        };
+        Script { steps: std::iter::once(first).chain((1..=commits).map(commit)).collect() }
+    }
+}
+
+fn text(random: &mut Random, bytes: u64) -> String {
+    (0..bytes).map(|_| char::from(b'a' + random.below(26) as u8)).collect()
+}
+
+/// What the database holds after each step, found by doing them in memory.
+#[derive(Clone, Debug)]
+pub struct Acknowledged {
+    /// The steps after which it holds this, in order; 0: nothing was done yet.
+    after: HashMap<u128, Vec<u64>>,
+}
+
+impl Acknowledged {
+    /// Does the steps in memory.
+    ///
+    /// # Errors
+    /// SQLite's, of a step that it does not take.
+    pub fn of(script: &Script) -> Result<Acknowledged, CutError> {
+        let database = Connection::open_in_memory().map_err(CutError::database("a database in memory"))?;
+        let mut after: HashMap<u128, Vec<u64>> = HashMap::new();
+        let hash = || content_of(&database).map_err(CutError::database("a database in memory"));
+        after.entry(hash()?).or_default().push(0);
+        for (number, step) in (1..).zip(&script.steps) {
+            database.execute_batch(step).map_err(CutError::database(format!("step {number}")))?;
+            after.entry(hash()?).or_default().push(number);
+        }
+        Ok(Acknowledged { after })
+    }
+
+    /// Judges a content by the number of steps that had been acknowledged. One step more may have been under way; none that came
+    /// after it can have left anything.
+    #[must_use]
+    pub fn judge(&self, content: u128, acknowledged: u64) -> Verdict {
+        let Some(steps) = self.after.get(&content) else {
+            return Verdict::Corrupt(
+                "integrity_check finds nothing, and the rows are those of no commit: some of one and not all"
+                    .into(),
+            );
+        };
+        // Of steps that leave the same, the most favourable.
+        match steps.iter().rfind(|&&step| step <= acknowledged + 1) {
+            Some(&step) if step >= acknowledged => Verdict::Kept,
+            Some(&step) => Verdict::Lost(acknowledged - step),
+            None => Verdict::Corrupt(format!(
+                "the rows are those of commit {}, which had not begun when commit {acknowledged} was the last one acknowledged",
+                steps[0]
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contents(script: &Script) -> Vec<u128> {
+        let database = Connection::open_in_memory().unwrap();
+        let mut all = vec![content_of(&database).unwrap()];
+        for step in &script.steps {
+            database.execute_batch(step).unwrap();
+            all.push(content_of(&database).unwrap());
+        }
+        all
+    }
+
+    #[test]
+    fn every_commit_is_told_from_every_other_and_from_half_of_one() {
+        let script = Script::built_in(60, 1);
+        let all = contents(&script);
+        let acknowledged = Acknowledged::of(&script).unwrap();
+        for (step, &content) in (0..).zip(&all) {
+            assert_eq!(acknowledged.judge(content, step), Verdict::Kept);
+            assert_eq!(acknowledged.judge(content, step + 1), Verdict::Lost(1));
+            assert_eq!(acknowledged.judge(content, step + 9), Verdict::Lost(9));
+            if step > 0 {
+                assert_eq!(acknowledged.judge(content, step - 1), Verdict::Kept, "it was under way");
+            }
+            if step > 1 {
+                assert!(matches!(acknowledged.judge(content, step - 2), Verdict::Corrupt(_)), "invented");
+            }
+        }
+        // A statement of the last commit that is missing.
+        let last = script.steps.last().unwrap();
+        for part in ["INSERT INTO entry", "UPDATE account", "DELETE FROM entry"] {
+            let statements: Vec<&str> = last.split("; ").filter(|it| !it.starts_with(part)).collect();
+            let half =
+                Script { steps: script.steps[..60].iter().cloned().chain([statements.join("; ")]).collect() };
+            let content = *contents(&half).last().unwrap();
+            assert!(matches!(acknowledged.judge(content, 61), Verdict::Corrupt(_)), "{part}");
+        }
+    }
+
+    #[test]
+    fn a_step_that_changes_nothing_is_not_missed() {
+        let script = Script {
+            steps: ["CREATE TABLE t(a)", "INSERT INTO t VALUES(1)", "DELETE FROM t WHERE a > 5"]
+                .map(String::from)
+                .to_vec(),
+        };
+        let acknowledged = Acknowledged::of(&script).unwrap();
+        let all = contents(&script);
+        assert_eq!(acknowledged.judge(all[2], 3), Verdict::Kept);
+        assert_eq!(acknowledged.judge(all[1], 3), Verdict::Lost(2));
+    }
+}

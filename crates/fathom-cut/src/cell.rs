@@ -1,0 +1,226 @@
+//! One cell: a recorded run, and what a power cut leaves of it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use fathom_workload::spec::Durability;
+use serde::{Deserialize, Serialize};
+
+use crate::acknowledged::{Acknowledged, Script};
+use crate::check::Checker;
+use crate::error::CutError;
+use crate::explain::{Explanation, explain};
+use crate::explore::{Limits, Tally, explore};
+use crate::history::History;
+use crate::medium::FileSystem;
+use crate::owner::Owners;
+use crate::record::Recording;
+use crate::states::{Behaviour, Keeps, States};
+use crate::verdict::{Class, Verdict};
+
+/// Page size of SQLite's where nothing else is set, bytes.
+const PAGE_BYTES: u64 = 4096;
+
+/// What of a recorded run is needed to judge its states again, but for the log itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// How the file system is mounted.
+    pub filesystem: FileSystem,
+    /// The database's path below its root.
+    pub database: PathBuf,
+    /// Size of the device, bytes.
+    pub device_bytes: u64,
+    /// Operations in its log.
+    pub operations: u64,
+    /// Commits of the built-in script, after the one that makes the tables.
+    pub commits: u64,
+    /// Its seed, and that of the states.
+    pub seed: u64,
+    /// How the device behaves at a cut.
+    pub behaviour: Behaviour,
+    /// The engine's settings as they were read back.
+    pub settings: BTreeMap<String, String>,
+    /// What they promise.
+    pub promise: Durability,
+}
+
+impl Recorded {
+    /// Of a recording of the built-in script.
+    #[must_use]
+    pub fn of(recording: &Recording, commits: u64, seed: u64, behaviour: Behaviour) -> Recorded {
+        Recorded {
+            filesystem: recording.filesystem.clone(),
+            database: recording.database.clone(),
+            device_bytes: recording.history.bytes,
+            operations: recording.history.answers,
+            commits,
+            seed,
+            behaviour,
+            settings: recording.engine.settings.clone(),
+            promise: recording.promise,
+        }
+    }
+
+    /// Reads the log again.
+    ///
+    /// # Errors
+    /// As [`History::read`]; the log is not the one that was recorded.
+    pub fn history(&self, log: &Path) -> Result<History, CutError> {
+        let history = History::read(log, self.device_bytes)?;
+        if history.answers == self.operations {
+            return Ok(history);
+        }
+        let problem = format!("it has {} operations, and {} were recorded", history.answers, self.operations);
+        Err(CutError::Log { path: log.to_owned(), problem })
+    }
+
+    /// The states of its run, from the moment at which its tables were there.
+    #[must_use]
+    pub fn states(&self, history: &History) -> States {
+        let last = history.marks.iter().map(|mark| mark.number).max();
+        States::of(history, self.behaviour, self.seed, 1, last)
+    }
+
+    /// What was asked of the database.
+    #[must_use]
+    pub fn script(&self) -> Script {
+        Script::built_in(self.commits, self.seed)
+    }
+
+    fn page_bytes(&self) -> u64 {
+        self.settings.get("page_size").and_then(|text| text.parse().ok()).unwrap_or(PAGE_BYTES)
+    }
+
+    /// Explains the verdict on a state.
+    ///
+    /// # Errors
+    /// There is no such state, or it cannot be made.
+    pub fn explain(&self, history: &History, number: usize) -> Result<Explanation, CutError> {
+        let acknowledged = Acknowledged::of(&self.script())?;
+        let states = self.states(history);
+        let mut checker = Checker::new(history, &acknowledged, &self.filesystem, &self.database)?;
+        let owners = Owners::of(&self.filesystem.driver, history, self.page_bytes())?;
+        explain(&mut checker, history, &states, number, &owners)
+    }
+
+    /// Writes the image of a state into an empty file.
+    ///
+    /// # Errors
+    /// There is no such state, or the file cannot be written.
+    pub fn copy_to(
+        &self,
+        history: &History,
+        number: usize,
+        file: &mut std::fs::File,
+    ) -> Result<(), CutError> {
+        let acknowledged = Acknowledged::of(&Script { steps: Vec::new() })?;
+        let states = self.states(history);
+        let state = states.get(number).ok_or_else(|| no_such(number, states.len()))?;
+        let mut checker = Checker::new(history, &acknowledged, &self.filesystem, &self.database)?;
+        let epoch = states.epochs.get(state.epoch).ok_or_else(|| no_such(number, states.len()))?;
+        checker.copy_to(epoch, &state, file)
+    }
+}
+
+pub(crate) fn no_such(number: usize, states: usize) -> CutError {
+    CutError::Asked(match states {
+        0 => "this run has no states".into(),
+        _ => format!("there is no state {number}: they are 0 to {}", states - 1),
+    })
+}
+
+/// What a power cut leaves of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// What was acknowledged of the script.
+    pub acknowledged: u64,
+    /// Moments at which the power was cut.
+    pub moments: usize,
+    /// The largest number of blocks in flight at one of them.
+    pub in_flight_max: usize,
+    /// Of how many of them all subsets are states.
+    pub exhaustive: usize,
+    /// States that there are.
+    pub states_possible: usize,
+    /// What became of those that were judged.
+    #[serde(flatten)]
+    pub tally: Tally,
+    /// Time that judging took, ns.
+    pub wall_ns: u64,
+    /// Why the worst is as it is; none where everything is kept.
+    pub explanation: Option<Explanation>,
+    /// Whether something is lost that the settings promise on a device that keeps what it says.
+    pub breaks_promise: bool,
+    /// Whether it was stopped from outside.
+    pub interrupted: bool,
+}
+
+/// Judges the states of a run, and explains the worst.
+///
+/// # Errors
+/// A state could not be made.
+pub fn judge(
+    recorded: &Recorded,
+    history: &History,
+    threads: usize,
+    limits: Limits,
+    stop: &(dyn Fn() -> bool + Sync),
+    on_progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Outcome, CutError> {
+    let acknowledged = Acknowledged::of(&recorded.script())?;
+    let states = recorded.states(history);
+    let checker = || Checker::new(history, &acknowledged, &recorded.filesystem, &recorded.database);
+    let mut checkers = (0..threads.max(1)).map(|_| checker()).collect::<Result<Vec<_>, _>>()?;
+    let explored = explore(&states, &mut checkers, limits, stop, on_progress)?;
+    let worst = explored.tally.worst.as_ref().filter(|it| it.1.class() != Class::Kept);
+    let explanation = match (worst, checkers.first_mut()) {
+        (Some((number, _)), Some(checker)) if !explored.interrupted => {
+            let owners = Owners::of(&recorded.filesystem.driver, history, recorded.page_bytes())?;
+            Some(explain(checker, history, &states, *number, &owners)?)
+        }
+        _ => None,
+    };
+    let in_flight = || states.epochs.iter().map(|epoch| epoch.in_flight.len());
+    let breaks = explored.tally.worst.as_ref().is_some_and(|it| breaks(recorded.promise, &it.1));
+    Ok(Outcome {
+        acknowledged: history.marks.iter().map(|mark| mark.number).max().unwrap_or(0),
+        moments: states.epochs.len(),
+        in_flight_max: in_flight().max().unwrap_or(0),
+        exhaustive: in_flight().filter(|&blocks| blocks <= crate::states::EXHAUSTIVE).count(),
+        states_possible: states.len(),
+        breaks_promise: breaks && recorded.behaviour.keeps != Keeps::Lies,
+        tally: explored.tally,
+        wall_ns: explored.wall_ns,
+        explanation,
+        interrupted: explored.interrupted,
+    })
+}
+
+/// Whether a verdict is worse than what was promised.
+#[must_use]
+pub fn breaks(promise: Durability, verdict: &Verdict) -> bool {
+    let allowed = match promise {
+        Durability::None | Durability::ProcessCrash => Class::CannotBeMounted,
+        Durability::PowerCutPrefix => Class::LostSeveral,
+        Durability::PowerCutAllButLast => Class::LostLast,
+        Durability::PowerCut => Class::Kept,
+    };
+    verdict.class() > allowed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promise_is_broken_by_what_is_worse_than_it() {
+        let lost = Verdict::Lost;
+        assert!(!breaks(Durability::PowerCut, &Verdict::Kept));
+        assert!(breaks(Durability::PowerCut, &lost(1)));
+        assert!(!breaks(Durability::PowerCutAllButLast, &lost(1)));
+        assert!(breaks(Durability::PowerCutAllButLast, &lost(2)));
+        assert!(!breaks(Durability::PowerCutPrefix, &lost(400)));
+        assert!(breaks(Durability::PowerCutPrefix, &Verdict::Corrupt("page".into())));
+        assert!(!breaks(Durability::ProcessCrash, &Verdict::Corrupt("page".into())));
+    }
+}

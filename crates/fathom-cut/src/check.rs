@@ -1,0 +1,238 @@
+//! What file system and database make of a state: mounted by the real driver, recovered by the real SQLite.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::acknowledged::Acknowledged;
+use crate::content::{Hasher, content_of};
+use crate::error::CutError;
+use crate::explore::Judge;
+use crate::history::History;
+use crate::medium::{FileSystem, Medium, Mounted};
+use crate::states::{Epoch, State};
+use crate::verdict::Verdict;
+use crate::vfs;
+
+/// What SQLite found in the files of a state, whoever acknowledged what.
+#[derive(Clone, Debug)]
+enum Found {
+    Content(u128),
+    Bad(Verdict),
+}
+
+/// Judges states of one recording, one after the other, on an image of its own.
+#[derive(Debug)]
+pub struct Checker<'a> {
+    history: &'a History,
+    acknowledged: &'a Acknowledged,
+    /// The database's path below the root of the file system.
+    database: PathBuf,
+    medium: Medium,
+    /// Files that were looked at already.
+    known: HashMap<u128, Found>,
+}
+
+/// A file of a state as it was found, before SQLite opened anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundFile {
+    /// Its name below the file system's root.
+    pub name: String,
+    /// Its length, bytes.
+    pub bytes: u64,
+    /// A hash of what it holds.
+    pub content: u128,
+    /// Whether its first byte is not zero (a journal whose header was zeroed is none any more).
+    pub begins: bool,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+    /// Where it lies: offset in the file, offset on the device, bytes.
+    pub extents: Vec<(u64, u64, u64)>,
+}
+
+impl<'a> Checker<'a> {
+    /// Makes the image and attaches a loop device to it.
+    ///
+    /// # Errors
+    /// There is no memory, or no loop device to be had.
+    pub fn new(
+        history: &'a History,
+        acknowledged: &'a Acknowledged,
+        filesystem: &FileSystem,
+        database: &Path,
+    ) -> Result<Checker<'a>, CutError> {
+        vfs::register()?;
+        let medium = Medium::new(history.bytes, filesystem)
+            .map_err(CutError::io("an image in memory with a loop device on it"))?;
+        Ok(Checker { history, acknowledged, database: database.to_owned(), medium, known: HashMap::new() })
+    }
+
+    fn bring_to(&mut self, epoch: &Epoch, state: &State) -> Result<(), CutError> {
+        let brought = self.medium.bring_to(self.history, epoch.safe, state);
+        brought.map(drop).map_err(CutError::io("bring the image to a state"))
+    }
+
+    /// The files of a state, or why it cannot be mounted.
+    ///
+    /// # Errors
+    /// The image could not be brought to the state.
+    pub fn files(
+        &mut self,
+        epoch: &Epoch,
+        state: &State,
+    ) -> Result<Result<Vec<FoundFile>, String>, CutError> {
+        self.bring_to(epoch, state)?;
+        Ok(match self.medium.mount() {
+            Ok(mounted) => files_below(&mounted.path("")).map_err(|error| error.to_string()),
+            Err(unmountable) => Err(unmountable.to_string()),
+        })
+    }
+
+    /// Writes the image of a state into a file, with holes where it is zero.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn copy_to(&mut self, epoch: &Epoch, state: &State, file: &mut File) -> Result<(), CutError> {
+        self.bring_to(epoch, state)?;
+        self.medium.copy_to(file).map_err(CutError::io("write the image"))
+    }
+
+    fn find(&mut self, mounted: &Mounted) -> Found {
+        let database = mounted.path(&self.database.to_string_lossy());
+        let hash = match hash_of(&database) {
+            Ok(hash) => hash,
+            Err((path, error)) => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                return Found::Bad(Verdict::CannotBeMounted(format!("{name} cannot be read: {error}")));
+            }
+        };
+        if let Some(known) = self.known.get(&hash) {
+            return known.clone();
+        }
+        let found = recover(&database);
+        self.known.insert(hash, found.clone());
+        found
+    }
+}
+
+impl Judge for Checker<'_> {
+    fn judge(&mut self, epoch: &Epoch, state: &State) -> Result<Verdict, CutError> {
+        self.bring_to(epoch, state)?;
+        let mounted = match self.medium.mount() {
+            Ok(mounted) => mounted,
+            Err(unmountable) => return Ok(Verdict::CannotBeMounted(unmountable.to_string())),
+        };
+        let found = self.find(&mounted);
+        drop(mounted);
+        let notes_errors = self.medium.notes_errors();
+        self.medium.forget();
+        let verdict = match found {
+            Found::Content(content) => self.acknowledged.judge(content, epoch.acknowledged),
+            Found::Bad(verdict) => verdict,
+        };
+        Ok(match verdict {
+            Verdict::Kept | Verdict::Lost(_) if notes_errors => {
+                Verdict::NeedsRepair(format!("its superblock notes an error; of the database: {verdict}"))
+            }
+            verdict => verdict,
+        })
+    }
+}
+
+/// A hash of all files that SQLite would look at; a file that is not there is told from an empty one.
+fn hash_of(database: &Path) -> Result<u128, (PathBuf, std::io::Error)> {
+    let mut hasher = Hasher::new();
+    let mut bytes = Vec::new();
+    for end in ["", "-journal", "-wal"] {
+        let mut path = database.as_os_str().to_owned();
+        path.push(end);
+        bytes.clear();
+        match File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes)) {
+            Ok(_) => hasher.add(&bytes),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => hasher.add(b"\0none"),
+            Err(error) => return Err((path.into(), error)),
+        }
+        hasher.add(end.as_bytes());
+    }
+    Ok(hasher.end())
+}
+
+/// Has SQLite recover a database (hot journal or write-ahead log), and reads it.
+fn recover(database: &Path) -> Found {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = match database.try_exists() {
+        Ok(false) => Connection::open_in_memory(),
+        _ => Connection::open_with_flags_and_vfs(database, flags, vfs::NAME),
+    };
+    // What is recovered here need not outlive a second cut: recovery does the same whether its writes are waited for or not.
+    let opened = opened.and_then(|it| {
+        it.execute_batch("PRAGMA synchronous=off")?;
+        it.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))?;
+        Ok(it)
+    });
+    let connection = match opened {
+        Ok(connection) => connection,
+        Err(error) => return Found::Bad(Verdict::CannotBeOpened(error.to_string())),
+    };
+    let checked: rusqlite::Result<String> =
+        connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0));
+    match checked {
+        Ok(said) if said == "ok" => {}
+        Ok(said) => return Found::Bad(Verdict::Corrupt(said.replace('\n', " "))),
+        Err(error) => return Found::Bad(Verdict::Corrupt(format!("integrity_check: {error}"))),
+    }
+    match content_of(&connection) {
+        Ok(content) => Found::Content(content),
+        Err(error) => Found::Bad(Verdict::Corrupt(error.to_string())),
+    }
+}
+
+/// All files and directories below a directory, in order of their names.
+fn files_below(root: &Path) -> std::io::Result<Vec<FoundFile>> {
+    let mut found = Vec::new();
+    let mut directories = vec![root.to_path_buf()];
+    while let Some(directory) = directories.pop() {
+        let name = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
+        let extents = |file: &File| {
+            let extents = fathom_probe::extents(file, 0, u64::MAX).unwrap_or_default();
+            extents.into_iter().map(|it| (it.offset, it.physical, it.length)).collect()
+        };
+        let held = File::open(&directory)?;
+        found.push(FoundFile {
+            name: name(&directory),
+            bytes: 0,
+            content: 0,
+            begins: true,
+            is_directory: true,
+            extents: extents(&held),
+        });
+        for entry in std::fs::read_dir(&directory)? {
+            let (path, kind) = {
+                let entry = entry?;
+                (entry.path(), entry.file_type()?)
+            };
+            if kind.is_dir() {
+                directories.push(path);
+            } else if kind.is_file() {
+                let mut file = File::open(&path)?;
+                let mut bytes = Vec::new();
+                file.read_to_end(&mut bytes)?;
+                let mut hasher = Hasher::new();
+                hasher.add(&bytes);
+                found.push(FoundFile {
+                    name: name(&path),
+                    bytes: bytes.len() as u64,
+                    content: hasher.end(),
+                    begins: bytes.first().is_some_and(|&byte| byte != 0),
+                    is_directory: false,
+                    extents: extents(&file),
+                });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}

@@ -1,0 +1,51 @@
+//! What keeps a power cut from being tried.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why states could not be made or looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum CutError {
+    /// The operation log is not one that states can be made from.
+    #[error("{}: {problem}", path.display())]
+    Log {
+        /// The log.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The stack could not be made or taken down.
+    #[error(transparent)]
+    Stack(#[from] fathom_stack::StackError),
+    /// The database did not do as it was told while it was recorded.
+    #[error("{what}: {problem}")]
+    Database {
+        /// The statement or setting.
+        what: String,
+        /// What SQLite said.
+        problem: String,
+    },
+    /// Asked for something that cannot be.
+    #[error("{0}")]
+    Asked(String),
+    /// The operating system refused something.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was being done.
+        what: String,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+impl CutError {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> CutError {
+        let what = what.into();
+        move |source| CutError::Io { what, source }
+    }
+
+    pub(crate) fn database(what: impl Into<String>) -> impl FnOnce(rusqlite::Error) -> CutError {
+        let what = what.into();
+        move |error| CutError::Database { what, problem: error.to_string() }
+    }
+}

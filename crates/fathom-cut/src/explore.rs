@@ -1,0 +1,163 @@
+//! Judges states, several at once, and counts what became of them.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::error::CutError;
+use crate::states::{Epoch, State, States};
+use crate::verdict::{Class, Verdict};
+
+/// Whoever tells what a state is worth.
+pub trait Judge {
+    /// The verdict on a state of an epoch.
+    ///
+    /// # Errors
+    /// The state could not be made: no verdict on anything but the machine.
+    fn judge(&mut self, epoch: &Epoch, state: &State) -> Result<Verdict, CutError>;
+}
+
+/// What states a power cut leaves, judged.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Tally {
+    /// How many were judged.
+    pub states: u64,
+    /// How many of each class.
+    pub classes: BTreeMap<Class, u64>,
+    /// The worst, with the number of the first state that has it.
+    pub worst: Option<(usize, Verdict)>,
+    /// The first state of each class.
+    pub first: BTreeMap<Class, usize>,
+}
+
+impl Tally {
+    /// Counts a verdict.
+    pub fn add(&mut self, number: usize, verdict: Verdict) {
+        let class = verdict.class();
+        self.states += 1;
+        *self.classes.entry(class).or_default() += 1;
+        let first = self.first.entry(class).or_insert(number);
+        *first = number.min(*first);
+        let is_worse = match &self.worst {
+            None => true,
+            Some((of, worst)) => rank(&verdict).cmp(&rank(worst)).then(of.cmp(&number)).is_gt(),
+        };
+        if is_worse {
+            self.worst = Some((number, verdict));
+        }
+    }
+
+    fn join(&mut self, other: Tally) {
+        self.states += other.states;
+        for (class, states) in other.classes {
+            *self.classes.entry(class).or_default() += states;
+        }
+        for (class, number) in other.first {
+            let first = self.first.entry(class).or_insert(number);
+            *first = number.min(*first);
+        }
+        let is_worse = match (&self.worst, &other.worst) {
+            (Some((of, worst)), Some((number, verdict))) => {
+                rank(verdict).cmp(&rank(worst)).then(of.cmp(number)).is_gt()
+            }
+            (None, Some(_)) => true,
+            (_, None) => false,
+        };
+        if is_worse {
+            self.worst = other.worst;
+        }
+    }
+
+    /// How many states are not kept as they were acknowledged.
+    #[must_use]
+    pub fn not_kept(&self) -> u64 {
+        self.states - self.classes.get(&Class::Kept).copied().unwrap_or(0)
+    }
+}
+
+/// How bad a verdict is: what the words say does not count.
+fn rank(verdict: &Verdict) -> (Class, u64) {
+    let commits = if let Verdict::Lost(commits) = verdict { *commits } else { 0 };
+    (verdict.class(), commits)
+}
+
+/// What limits an exploration.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Only states below this number.
+    pub states: usize,
+    /// No further state is begun after so long.
+    pub time: Option<Duration>,
+}
+
+/// How an exploration ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explored {
+    /// What was found.
+    pub tally: Tally,
+    /// Time on the clock, ns.
+    pub wall_ns: u64,
+    /// Whether it was stopped from outside.
+    pub interrupted: bool,
+}
+
+/// Judges the first states, one judge a thread. What is found depends on neither the number of threads nor their speed, as long as
+/// no limit of time ends it.
+///
+/// # Errors
+/// The first judge's that could not make a state.
+pub fn explore<J: Judge + Send>(
+    states: &States,
+    judges: &mut [J],
+    limits: Limits,
+    stop: &(dyn Fn() -> bool + Sync),
+    on_progress: &(dyn Fn(usize, usize) + Sync),
+) -> Result<Explored, CutError> {
+    let begin = Instant::now();
+    let end = states.len().min(limits.states);
+    let next = AtomicUsize::new(0);
+    let failed: Mutex<Option<CutError>> = Mutex::new(None);
+    let is_over = || {
+        stop()
+            || limits.time.is_some_and(|time| begin.elapsed() >= time)
+            || failed.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    };
+    let work = |judge: &mut J| {
+        let mut tally = Tally::default();
+        while !is_over() {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= end {
+                break;
+            }
+            let Some(state) = states.get(number) else { break };
+            let Some(epoch) = states.epochs.get(state.epoch) else { break };
+            match judge.judge(epoch, &state) {
+                Ok(verdict) => tally.add(number, verdict),
+                Err(error) => {
+                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                }
+            }
+            on_progress(number + 1, end);
+        }
+        tally
+    };
+    let tallies: Vec<Tally> = std::thread::scope(|scope| {
+        let threads: Vec<_> = judges.iter_mut().map(|judge| scope.spawn(|| work(judge))).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    if tallies.len() < judges.len() {
+        return Err(CutError::Asked(
+            "a thread that judged states has panicked: this is a bug of Fathom's".into(),
+        ));
+    }
+    let mut tally = Tally::default();
+    tallies.into_iter().for_each(|it| tally.join(it));
+    Ok(Explored { tally, wall_ns: begin.elapsed().as_nanos() as u64, interrupted: stop() })
+}

@@ -1,0 +1,36 @@
+//! What a power cut leaves.
+//!
+//! A device's operation log with marks ([`History`]) tells what was safe at each moment and what was in flight; [`States`] numbers
+//! what a power cut can leave of that; a [`Checker`] mounts a state with the kernel's own driver, has SQLite recover the database and
+//! compares what it holds with what had been acknowledged ([`Acknowledged`]); [`explore()`] does so for many and counts; an
+//! [`explanation`](explain()) names the fewest blocks that make a verdict, and whose they are.
+
+mod acknowledged;
+mod cell;
+mod check;
+mod content;
+mod error;
+mod explain;
+mod explore;
+mod history;
+mod image;
+mod medium;
+mod owner;
+mod random;
+mod record;
+mod states;
+mod verdict;
+mod vfs;
+
+pub use acknowledged::{Acknowledged, Script};
+pub use cell::{Outcome, Recorded, breaks, judge};
+pub use check::{Checker, FoundFile};
+pub use error::CutError;
+pub use explain::{Explanation, explain};
+pub use explore::{Explored, Judge, Limits, Tally, explore};
+pub use history::{BLOCK_BYTES, Flush, History, Mark, Present, Unit};
+pub use medium::FileSystem;
+pub use owner::Owners;
+pub use record::{Recording, Run, record};
+pub use states::{Behaviour, EXHAUSTIVE, Epoch, InFlight, Keeps, State, States};
+pub use verdict::{Class, Verdict};

@@ -1,0 +1,185 @@
+//! An image under a loop device, mounted by this kernel's own driver.
+//!
+//! Nothing can stay behind: the image has no name, the loop device goes with the last descriptor of it, and the file system is
+//! mounted in no namespace at all (`fsmount`), but held by a descriptor. All of them end with the process, however that ends.
+
+use std::ffi::CString;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+
+use fathom_stack::LoopDevice;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+
+use serde::{Deserialize, Serialize};
+
+use crate::history::History;
+use crate::image::Image;
+use crate::states::State;
+
+/// Drops what the kernel keeps of a block device's content, from <linux/fs.h>.
+const BLKFLSBUF: libc::Ioctl = 0x1261;
+
+/// How a file system is mounted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSystem {
+    /// Its driver.
+    pub driver: String,
+    /// Its mount options.
+    pub options: String,
+    /// Sectors of the device, bytes.
+    pub sector_bytes: u32,
+}
+
+/// A device's content in memory, with a loop device on it.
+#[derive(Debug)]
+pub(crate) struct Medium {
+    image: Image,
+    device: LoopDevice,
+    filesystem: FileSystem,
+}
+
+/// A mounted file system. Dropped, it is unmounted.
+#[derive(Debug)]
+pub(crate) struct Mounted(OwnedFd);
+
+/// Why it cannot be mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unmountable {
+    pub error: i32,
+    /// What the driver said.
+    pub said: String,
+}
+
+impl fmt::Display for Unmountable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let error = io::Error::from_raw_os_error(self.error);
+        match self.said.as_str() {
+            "" => write!(f, "{error}"),
+            said => write!(f, "{said} ({error})"),
+        }
+    }
+}
+
+impl Medium {
+    /// # Errors
+    /// There is no memory, or no loop device to be had.
+    pub fn new(bytes: u64, filesystem: &FileSystem) -> io::Result<Medium> {
+        let image = Image::new(bytes)?;
+        let device = LoopDevice::attach_sectors(image.file(), filesystem.sector_bytes)?;
+        Ok(Medium { image, device, filesystem: filesystem.clone() })
+    }
+
+    /// Brings the content to a state; nothing may be mounted.
+    pub fn bring_to(&mut self, history: &History, safe: u64, state: &State) -> io::Result<u64> {
+        let written = self.image.bring_to(history, safe, state)?;
+        // SAFETY: this ioctl takes no argument.
+        match unsafe { libc::ioctl(self.device.file().as_raw_fd(), BLKFLSBUF, 0) } {
+            0 => Ok(written),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    pub fn mount(&self) -> Result<Mounted, Unmountable> {
+        let filesystem = &self.filesystem;
+        let attempt = || -> Result<OwnedFd, (rustix::io::Errno, String)> {
+            let plain = |error| (error, String::new());
+            let context =
+                rustix::mount::fsopen(&filesystem.driver, FsOpenFlags::FSOPEN_CLOEXEC).map_err(plain)?;
+            let set = || {
+                rustix::mount::fsconfig_set_string(&context, "source", &self.device.path)?;
+                for option in self.options() {
+                    match option.split_once('=') {
+                        Some((key, value)) => rustix::mount::fsconfig_set_string(&context, key, value)?,
+                        None => rustix::mount::fsconfig_set_flag(&context, option)?,
+                    }
+                }
+                rustix::mount::fsconfig_create(&context)?;
+                rustix::mount::fsmount(
+                    &context,
+                    FsMountFlags::FSMOUNT_CLOEXEC,
+                    MountAttrFlags::MOUNT_ATTR_NOATIME,
+                )
+            };
+            set().map_err(|error| (error, said(&context)))
+        };
+        let mounted = attempt().map(Mounted);
+        mounted.map_err(|(error, said)| Unmountable { error: error.raw_os_error(), said })
+    }
+
+    /// The options that are the driver's; those of the mount itself (`noatime`) change nothing here. Several images of one file
+    /// system are mounted at once, which XFS has to be told.
+    fn options(&self) -> impl Iterator<Item = &str> {
+        const OF_THE_MOUNT: [&str; 11] = [
+            "defaults",
+            "atime",
+            "noatime",
+            "relatime",
+            "strictatime",
+            "nodiratime",
+            "rw",
+            "suid",
+            "nosuid",
+            "nodev",
+            "noexec",
+        ];
+        let own = (self.filesystem.driver == "xfs").then_some("nouuid");
+        let given = self.filesystem.options.split(',').map(str::trim);
+        given.filter(|it| !it.is_empty() && *it != "nouuid" && !OF_THE_MOUNT.contains(it)).chain(own)
+    }
+
+    /// Whether the file system has noted an error of its own in its superblock (ext2, ext3, ext4).
+    pub fn notes_errors(&self) -> bool {
+        // s_state at 0x3a of the superblock at 1024; 2: "errors detected".
+        let mut state = [0; 2];
+        self.filesystem.driver.starts_with("ext")
+            && self.image.read(1024 + 0x3a, &mut state).is_ok()
+            && u16::from_le_bytes(state) & 2 != 0
+    }
+
+    /// Writes the image into an empty file, with holes where it is zero.
+    pub fn copy_to(&self, file: &mut File) -> io::Result<()> {
+        self.image.copy_to(file)
+    }
+
+    /// Has Btrfs forget a device whose content is another now.
+    pub fn forget(&self) {
+        if self.filesystem.driver != "btrfs" {
+            return;
+        }
+        // struct btrfs_ioctl_vol_args of <linux/btrfs.h>, and BTRFS_IOC_FORGET_DEV: _IOW(0x94, 5, that).
+        const FORGET_DEV: libc::Ioctl = 0x5000_9405;
+        let mut arguments = [0u8; 4096];
+        let path = CString::new(self.device.path.to_string_lossy().as_bytes()).unwrap_or_default();
+        let bytes = path.as_bytes();
+        arguments[8..8 + bytes.len()].copy_from_slice(bytes);
+        if let Ok(control) = File::options().read(true).write(true).open("/dev/btrfs-control") {
+            // SAFETY: the arguments have the layout and the length that the number says, and outlive the call.
+            unsafe { libc::ioctl(control.as_raw_fd(), FORGET_DEV, arguments.as_ptr()) };
+        }
+    }
+}
+
+impl Mounted {
+    /// A path to a file in it, as long as it is mounted.
+    pub fn path(&self, below: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}/{below}", self.0.as_raw_fd()))
+    }
+}
+
+/// What a driver wrote to its context, in a line.
+fn said(context: &OwnedFd) -> String {
+    let mut said = Vec::new();
+    let mut line = [0; 1024];
+    // One message a read; none any more is an error.
+    while let Ok(bytes) = rustix::io::read(context, &mut line) {
+        if bytes == 0 {
+            break;
+        }
+        let text = String::from_utf8_lossy(&line[..bytes]);
+        said.push(text.trim_start_matches(['e', 'w', 'i', ' ']).trim().to_owned());
+    }
+    said.join("; ")
+}

@@ -1,0 +1,152 @@
+//! What power cuts left: promise beside what was measured, for each cell, and why the worst is as it is.
+
+use std::fmt::Write;
+
+use fathom_cut::{Class, Keeps, Outcome, Recorded};
+use serde::Serialize;
+
+use crate::document::promise;
+use crate::style::{Align, Style, Table, tame};
+
+/// One cell.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cut {
+    /// Its number, by which a state of it is named.
+    pub number: usize,
+    /// Its settings, as they were asked for.
+    pub label: String,
+    /// What was recorded.
+    #[serde(flatten)]
+    pub recorded: Recorded,
+    /// What became of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// The same in words.
+    pub worst_said: String,
+    /// States judged in a second.
+    pub states_per_s: f64,
+}
+
+/// All cells of a call.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Cuts {
+    /// In order of their numbers.
+    pub cells: Vec<Cut>,
+    /// What could not be tried, and why.
+    pub without: Vec<(String, String)>,
+}
+
+impl Cut {
+    /// Of a judged run.
+    #[must_use]
+    pub fn new(number: usize, label: String, recorded: Recorded, outcome: Outcome) -> Cut {
+        let worst = outcome.tally.worst.as_ref();
+        let worst_said = worst.map_or_else(|| "nothing was tried".to_owned(), |it| it.1.to_string());
+        let states_per_s = outcome.tally.states as f64 / (outcome.wall_ns as f64 / 1e9).max(1e-9);
+        Cut { number, label, recorded, outcome, worst_said, states_per_s }
+    }
+
+    /// The worst, short.
+    fn worst(&self) -> String {
+        match &self.outcome.tally.worst {
+            None => "nothing tried".into(),
+            Some((_, verdict @ (fathom_cut::Verdict::Kept | fathom_cut::Verdict::Lost(_)))) => {
+                verdict.to_string()
+            }
+            Some((_, verdict)) => verdict.class().name().to_owned(),
+        }
+    }
+
+    /// How often it was that bad or worse than kept.
+    fn share(&self) -> String {
+        match self.outcome.tally.not_kept() {
+            0 => String::new(),
+            states => format!("{states}"),
+        }
+    }
+}
+
+impl Cuts {
+    /// Whether a cell lost what its settings promise.
+    #[must_use]
+    pub fn breaks_promise(&self) -> bool {
+        self.cells.iter().any(|cell| cell.outcome.breaks_promise)
+    }
+
+    /// A table of promise and measurement, and below it why.
+    #[must_use]
+    pub fn terminal(&self, style: &Style) -> String {
+        let mut table = Table::default();
+        for (head, align) in [
+            ("", Align::Right),
+            ("cell", Align::Left),
+            ("promised at a power cut", Align::Left),
+            ("measured worst", Align::Left),
+            ("states", Align::Right),
+            ("not kept", Align::Right),
+            ("per s", Align::Right),
+        ] {
+            table.column(head, align);
+        }
+        for cell in &self.cells {
+            table.row(vec![
+                cell.number.to_string(),
+                tame(&cell.label),
+                promise(Some(cell.recorded.promise)).to_owned(),
+                cell.worst() + if cell.outcome.breaks_promise { " (!)" } else { "" },
+                cell.outcome.tally.states.to_string(),
+                cell.share(),
+                format!("{:.0}", cell.states_per_s),
+            ]);
+        }
+        let mut out = format!("\n  {}\n{}\n", style.bold("What a power cut leaves"), table.text(style));
+        for cell in &self.cells {
+            let (Some((number, verdict)), Some(why)) = (&cell.outcome.tally.worst, &cell.outcome.explanation)
+            else {
+                continue;
+            };
+            let head = format!("{}/{number}, {}: {verdict}", cell.number, cell.label);
+            let _ = writeln!(out, "  {}", style.bold(&tame(&head)));
+            for line in &why.lines {
+                out += &style.paragraph("    ", &tame(line));
+            }
+        }
+        for (label, reason) in &self.without {
+            out += &style.paragraph("  ", &tame(&format!("{label}: not tried: {reason}.")));
+        }
+        for note in self.notes() {
+            out += &style.paragraph("  ", &note);
+        }
+        out
+    }
+
+    /// What must be known to read the table.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.breaks_promise() {
+            notes.push("(!): worse than what the settings promise.".to_owned());
+        }
+        let sampled =
+            self.cells.iter().any(|it| (it.outcome.tally.states as usize) < it.outcome.states_possible);
+        if sampled {
+            notes.push(
+                "Not all states were judged: a cell that shows nothing lost has lost nothing in those that were.".into(),
+            );
+        }
+        let keeps = self.cells.first().map(|cell| cell.recorded.behaviour.keeps);
+        notes.extend(keeps.map(|keeps| match keeps {
+            Keeps::Flushed => "The device keeps what it had answered before a flush that was done; of the rest any part.",
+            Keeps::Lies => "The device lies: none of its flushes keeps anything.",
+            Keeps::Answered => "The device keeps all that it had answered (power-loss protection).",
+        }
+        .to_owned()));
+        let named = self.cells.iter().find_map(|cell| {
+            let worst = cell.outcome.tally.worst.as_ref().filter(|it| it.1.class() != Class::Kept)?;
+            Some(format!("{}/{}", cell.number, worst.0))
+        });
+        notes.extend(
+            named.map(|name| format!("One state again: --record DIR, then --replay DIR --state {name}.")),
+        );
+        notes
+    }
+}

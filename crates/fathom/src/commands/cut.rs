@@ -1,0 +1,395 @@
+//! `fathom cut`: what a power cut leaves of a database, for each setting and file system.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fathom_cut::{Behaviour, CutError, Explanation, Keeps, Limits, Recorded, Run, Script, judge, record};
+use fathom_lab::schedule::Interrupt;
+use fathom_output::{shown_path, tell};
+use fathom_report::{Cut, Cuts};
+use fathom_stack::device::{Kind, Model};
+use fathom_stack::suggest::{did_you_mean_hint, nearest};
+use fathom_stack::{StackError, StackSpec, known_filesystems};
+use fathom_workload::engine::check_settings;
+use fathom_workload::spec::EngineSpec;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use crate::cli::{CutAsked, KeepsAsked};
+use crate::outcome::{Error, Outcome};
+
+/// What is tried where nothing is said: first-look's settings.
+const FIRST_LOOK: [(&str, &str); 8] = [
+    ("delete", "full"),
+    ("delete", "extra"),
+    ("truncate", "full"),
+    ("persist", "full"),
+    ("wal", "full"),
+    ("wal", "normal"),
+    ("wal", "off"),
+    ("memory", "off"),
+];
+/// Smallest image that every file system of a kind takes, beyond its own smallest, MiB.
+const SIZE_MIB: u64 = 64;
+/// File of a directory of recordings that says what they are of.
+const INDEX: &str = "cut.json";
+/// The operation log in a cell's directory.
+const LOG: &str = "operations";
+
+/// Settings of a cell.
+#[derive(Clone, Debug)]
+struct Cell {
+    filesystem: String,
+    settings: BTreeMap<String, Json>,
+    label: String,
+}
+
+/// What lies in a directory of recordings.
+#[derive(Debug, Serialize, Deserialize)]
+struct Index {
+    /// Version of this file's form.
+    version: u32,
+    /// By the number of the cell.
+    cells: BTreeMap<usize, Recorded>,
+}
+
+/// Does what was asked.
+pub fn run(asked: &CutAsked) -> super::Result {
+    if let Some(directory) = &asked.replay {
+        return replay(asked, directory);
+    }
+    if asked.state.is_some() || asked.image.is_some() {
+        let option = if asked.state.is_some() { "--state" } else { "--image" };
+        return Err(Error::asked(format!("{option} is for --replay DIR, which names the recordings")));
+    }
+    let cells = cells(asked)?;
+    let model = fathom_stack::device_model(&asked.device)
+        .map_err(|problem| Error::asked(format!("--device: {problem}")))?;
+    let behaviour = behaviour(asked, &model)?;
+    check_machine()?;
+    let directory = super::simulate::directory(asked.dir.as_deref())?;
+    fathom_stack::trusted_state().map_err(Error::failed)?;
+    super::open_stdout()?;
+    let interrupt = Interrupt::new();
+    interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
+    let logs = Logs::new(asked.record.as_deref())?;
+    let mut index = Index { version: 1, cells: BTreeMap::new() };
+    let mut cuts = Cuts::default();
+    let begin = Instant::now();
+    for (number, cell) in (1..).zip(&cells) {
+        if interrupt.is_raised() {
+            break;
+        }
+        let left = Duration::from_secs(asked.time).saturating_sub(begin.elapsed());
+        let share = left / u32::try_from(cells.len() + 1 - number).unwrap_or(1).max(1);
+        note(&format!("{number} of {}: {}", cells.len(), cell.label));
+        match tried(asked, cell, behaviour, number, &logs, &directory, share, &interrupt) {
+            Ok(Some((recorded, outcome))) => {
+                index.cells.insert(number, recorded.clone());
+                cuts.cells.push(Cut::new(number, cell.label.clone(), recorded, outcome));
+            }
+            Ok(None) => break,
+            Err(CutError::Stack(error @ (StackError::Unavailable { .. } | StackError::NeedsRoot { .. }))) => {
+                cuts.without.push((cell.label.clone(), error.to_string()));
+            }
+            Err(CutError::Stack(error @ StackError::Spec { .. })) => return Err(Error::asked(error)),
+            Err(error) => cuts.without.push((cell.label.clone(), error.to_string())),
+        }
+    }
+    if let Some(directory) = &asked.record {
+        let text = serde_json::to_string_pretty(&index).map_err(Error::failed)? + "\n";
+        super::write_text("--record", &directory.join(INDEX), &[], &text)?;
+    }
+    if asked.json {
+        super::print_json(&cuts)?;
+    } else if !cuts.cells.is_empty() || !cuts.without.is_empty() {
+        fathom_output::raw(&cuts.terminal(&super::style()));
+    }
+    if interrupt.is_raised() {
+        return Err(Error::failed("stopped before everything was tried"));
+    }
+    let failed = cuts.breaks_promise() || cuts.cells.is_empty() || !cuts.without.is_empty();
+    if cuts.breaks_promise() {
+        tell!("error: a power cut takes more than the settings promise (!)");
+    } else if failed {
+        tell!("error: not everything could be tried");
+    }
+    Ok(if failed { Outcome::Failed } else { Outcome::Good })
+}
+
+/// Records a cell and judges its states; none if it was interrupted.
+#[expect(clippy::too_many_arguments, reason = "each is one thing that a cell takes")]
+fn tried(
+    asked: &CutAsked,
+    cell: &Cell,
+    behaviour: Behaviour,
+    number: usize,
+    logs: &Logs,
+    directory: &Path,
+    time: Duration,
+    interrupt: &Interrupt,
+) -> Result<Option<(Recorded, fathom_cut::Outcome)>, CutError> {
+    let smallest =
+        known_filesystems().iter().find(|it| it.name == cell.filesystem).map_or(0, |it| it.min_mib);
+    let run = Run {
+        script: Script::built_in(asked.commits, asked.seed),
+        engine: EngineSpec { name: "sqlite".into(), settings: cell.settings.clone() },
+        stack: StackSpec {
+            filesystem: cell.filesystem.clone(),
+            mkfs: asked.mkfs.clone(),
+            mount: asked.mount.clone(),
+            size_mib: asked.size.unwrap_or(SIZE_MIB.max(smallest)),
+            directory: directory.to_owned(),
+            device: asked.device.clone(),
+            device_seed: asked.seed,
+            ..StackSpec::default()
+        },
+    };
+    let log = logs.of(number)?;
+    let stop = || interrupt.is_raised();
+    let begin = Instant::now();
+    let recording = record(&run, &log, &stop)?;
+    if recording.interrupted {
+        return Ok(None);
+    }
+    let recorded = Recorded::of(&recording, asked.commits, asked.seed, behaviour);
+    let limits = Limits {
+        states: usize::try_from(asked.states).unwrap_or(usize::MAX),
+        time: (asked.time > 0).then(|| time.saturating_sub(begin.elapsed()).max(Duration::from_secs(1))),
+    };
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let outcome = judge(&recorded, &recording.history, threads, limits, &stop, &|_, _| {})?;
+    logs.done(number);
+    Ok(Some((recorded, outcome)))
+}
+
+/// One state of a recorded run again.
+fn replay(asked: &CutAsked, directory: &Path) -> super::Result {
+    let Some(state) = &asked.state else {
+        return Err(Error::asked("--replay takes --state CELL/STATE, as the table names it: --state 1/17"));
+    };
+    let numbers =
+        state.split_once('/').and_then(|(cell, state)| Some((cell.parse().ok()?, state.parse().ok()?)));
+    let Some((cell, number)): Option<(usize, usize)> = numbers else {
+        return Err(Error::asked(format!("--state {state}: two numbers are asked for, as in 1/17")));
+    };
+    let file = directory.join(INDEX);
+    let text = std::fs::read_to_string(&file)
+        .map_err(|error| Error::asked(format!("--replay {}: {error}", shown_path(&file))))?;
+    let index: Index = serde_json::from_str(&text)
+        .map_err(|error| Error::asked(format!("--replay {}: {error}", shown_path(&file))))?;
+    let Some(recorded) = index.cells.get(&cell) else {
+        let known: Vec<String> = index.cells.keys().map(usize::to_string).collect();
+        return Err(Error::asked(format!(
+            "--state {state}: there is no cell {cell}, but {}",
+            known.join(", ")
+        )));
+    };
+    check_machine()?;
+    super::open_stdout()?;
+    super::tidy_up_on_signals()?;
+    let history = recorded.history(&directory.join(cell.to_string()).join(LOG)).map_err(asked_or_failed)?;
+    if let Some(image) = &asked.image {
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(image)
+            .map_err(|error| Error::asked(format!("--image {}: {error}", shown_path(image))))?;
+        if let Err(error) = recorded.copy_to(&history, number, &mut file) {
+            // A half-written image is none.
+            let _ = std::fs::remove_file(image);
+            return Err(asked_or_failed(error));
+        }
+        tell!("Image: {}", shown_path(image));
+    }
+    let explanation = recorded.explain(&history, number).map_err(asked_or_failed)?;
+    if asked.json {
+        return super::print_json(&explanation);
+    }
+    fathom_output::raw(&shown(state, &explanation));
+    Ok(Outcome::Good)
+}
+
+fn shown(state: &str, explanation: &Explanation) -> String {
+    let style = super::style();
+    let head = fathom_output::shown(&format!("{state}: {}", explanation.verdict)).to_string();
+    let lines: Vec<String> = explanation
+        .lines
+        .iter()
+        .map(|line| style.paragraph("    ", &fathom_output::shown(line).to_string()))
+        .collect();
+    format!("  {}\n{}", style.bold(&head), lines.concat())
+}
+
+fn asked_or_failed(error: CutError) -> Error {
+    match error {
+        CutError::Asked(_) | CutError::Log { .. } => Error::asked(error),
+        error => Error::failed(error),
+    }
+}
+
+/// Root mounts what a cut leaves.
+fn check_machine() -> Result<(), Error> {
+    if fathom_stack::is_root() {
+        return Ok(());
+    }
+    Err(Error::failed(
+        "fathom cut mounts a file system for each state that a power cut leaves, which needs root: run it with sudo",
+    ))
+}
+
+fn note(line: &str) {
+    if std::io::stderr().is_terminal() {
+        tell!("{}", fathom_output::shown(line));
+    }
+}
+
+/// How the device behaves at a cut: as told, else as its model says.
+fn behaviour(asked: &CutAsked, model: &Model) -> Result<Behaviour, Error> {
+    let keeps = match asked.keeps {
+        Some(KeepsAsked::Flushed) => Keeps::Flushed,
+        Some(KeepsAsked::Lying) => Keeps::Lies,
+        Some(KeepsAsked::Protected) => Keeps::Answered,
+        None if model.kind == Kind::Protected => Keeps::Answered,
+        None => Keeps::Flushed,
+    };
+    let tear_bytes = match asked.tear {
+        None => model.tear_bytes,
+        Some(bytes @ (512 | 4096)) => bytes,
+        Some(bytes) => return Err(Error::asked(format!("--tear {bytes}: it is 512 or 4096 bytes"))),
+    };
+    Ok(Behaviour { keeps, tear_bytes })
+}
+
+/// The cells of `--set`, each setting checked.
+fn cells(asked: &CutAsked) -> Result<Vec<Cell>, Error> {
+    let mut axes: Vec<(String, Vec<String>)> = Vec::new();
+    for word in &asked.set {
+        let Some((key, values)) = word.split_once('=') else {
+            return Err(Error::asked(format!("--set {word}: write KEY=VALUE, e.g. journal_mode=wal")));
+        };
+        let key = key.trim();
+        let key = key.strip_prefix("engine.").or(key.strip_prefix("stack.")).unwrap_or(key).to_owned();
+        if axes.iter().any(|it| it.0 == key) {
+            return Err(Error::asked(format!(
+                "--set {key}: it is given twice; several values stand with commas"
+            )));
+        }
+        // A path may hold a comma.
+        let split = |values: &str| values.split(',').map(|it| it.trim().to_owned()).collect();
+        let values: Vec<String> = if key == "library" { vec![values.to_owned()] } else { split(values) };
+        if let Some(twice) = values.iter().enumerate().find(|it| values[..it.0].contains(it.1)) {
+            return Err(Error::asked(format!("--set {key}: {} is given twice", twice.1)));
+        }
+        axes.push((key, values));
+    }
+    let known = known_filesystems();
+    let is_said = |axes: &[(String, Vec<String>)], key: &str| axes.iter().any(|it| it.0 == key);
+    if !is_said(&axes, "filesystem") {
+        axes.insert(0, ("filesystem".into(), vec!["ext4".into()]));
+    }
+    let first_look = !is_said(&axes, "journal_mode") && !is_said(&axes, "synchronous");
+    for (key, default) in [("journal_mode", "delete,wal"), ("synchronous", "full")] {
+        if !first_look && !is_said(&axes, key) {
+            axes.push((key.into(), default.split(',').map(Into::into).collect()));
+        }
+    }
+    for name in axes.iter().filter(|it| it.0 == "filesystem").flat_map(|it| &it.1) {
+        if name == "dir" {
+            return Err(Error::asked(
+                "--set filesystem=dir: a directory has no device of its own whose power could be cut",
+            ));
+        }
+        if !known.iter().any(|it| it.name == *name) {
+            let near = nearest(name, known.iter().map(|it| it.name.as_str()));
+            return Err(Error::asked(format!(
+                "--set filesystem={name}: there is none of this name{}",
+                did_you_mean_hint(near)
+            )));
+        }
+    }
+    let mut cells: Vec<BTreeMap<String, String>> = vec![BTreeMap::new()];
+    for (key, values) in &axes {
+        let with = |cell: &BTreeMap<String, String>, value: &String| {
+            let mut cell = cell.clone();
+            cell.insert(key.clone(), value.clone());
+            cell
+        };
+        cells = cells.iter().flat_map(|cell| values.iter().map(move |value| with(cell, value))).collect();
+    }
+    if first_look {
+        let with = |cell: &BTreeMap<String, String>| {
+            FIRST_LOOK.map(|(mode, synchronous)| {
+                let mut cell = cell.clone();
+                cell.extend(
+                    [("journal_mode", mode), ("synchronous", synchronous)].map(|(a, b)| (a.into(), b.into())),
+                );
+                cell
+            })
+        };
+        cells = cells.iter().flat_map(with).collect();
+    }
+    let several: Vec<&str> = axes.iter().filter(|it| it.1.len() > 1).map(|it| it.0.as_str()).collect();
+    cells.into_iter().map(|cell| checked(cell, &several)).collect()
+}
+
+/// A cell with its settings as the engine takes them.
+fn checked(mut words: BTreeMap<String, String>, several: &[&str]) -> Result<Cell, Error> {
+    let filesystem = words.remove("filesystem").unwrap_or_default();
+    let typed = |value: &str| match (value.parse::<i64>(), value.parse::<bool>()) {
+        (Ok(number), _) => Json::from(number),
+        (_, Ok(truth)) => Json::from(truth),
+        _ => Json::from(value),
+    };
+    let settings: BTreeMap<String, Json> =
+        words.iter().map(|(key, value)| (key.clone(), typed(value))).collect();
+    check_settings("sqlite", &settings).map_err(|error| Error::asked(format!("--set: {error}")))?;
+    let of = |key: &str| words.get(key).map_or("", String::as_str);
+    let mut label = format!("{filesystem} {}/{}", of("journal_mode"), of("synchronous"));
+    for key in several.iter().filter(|it| !["filesystem", "journal_mode", "synchronous"].contains(it)) {
+        label += &format!(" {key}={}", of(key));
+    }
+    Ok(Cell { filesystem, settings, label })
+}
+
+/// Where logs lie: in a new directory that was asked for, or in one that goes again.
+struct Logs {
+    directory: PathBuf,
+    temporary: Option<tempfile::TempDir>,
+}
+
+impl Logs {
+    fn new(asked: Option<&Path>) -> Result<Logs, Error> {
+        if let Some(directory) = asked {
+            super::text_path("--record", directory)?;
+            std::fs::create_dir(directory)
+                .map_err(|error| Error::asked(format!("--record {}: {error}", shown_path(directory))))?;
+            let directory = std::path::absolute(directory).map_err(Error::asked)?;
+            return Ok(Logs { directory, temporary: None });
+        }
+        let made = tempfile::Builder::new().prefix("fathom-cut-").tempdir();
+        let made =
+            made.map_err(|error| Error::failed(format!("{}: {error}", std::env::temp_dir().display())))?;
+        Ok(Logs { directory: made.path().to_owned(), temporary: Some(made) })
+    }
+
+    /// Of a cell.
+    fn of(&self, number: usize) -> Result<PathBuf, CutError> {
+        let directory = self.directory.join(number.to_string());
+        std::fs::create_dir(&directory)
+            .map_err(|source| CutError::Io { what: format!("make {}", shown_path(&directory)), source })?;
+        Ok(directory.join(LOG))
+    }
+
+    /// A cell's log is not needed any more.
+    fn done(&self, number: usize) {
+        if self.temporary.is_some() {
+            // What stays goes with the whole.
+            let _ = std::fs::remove_dir_all(self.directory.join(number.to_string()));
+        }
+    }
+}

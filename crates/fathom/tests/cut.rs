@@ -1,0 +1,259 @@
+//! `fathom cut` through the binary: what it finds of settings that are known to lose and of those that must not, what it says of
+//! the worst, what it refuses, and that nothing stays when it is stopped. Needs root, mkfs.ext4 and /dev/fuse.
+//! With `FATHOM_LONG=1` the states of 1,000 commits are judged, on every file system that this machine can make.
+
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
+mod place;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use place::{Place, can_serve, named};
+use serde_json::Value;
+
+fn cells(place: &Place, words: &[&str], code: i32) -> Vec<Value> {
+    let end = place.fathom(&[&["cut", "--json", "--time", "0"], words].concat());
+    assert_eq!(end.code, Some(code), "{end}");
+    let json: Value = serde_json::from_str(&end.stdout).unwrap_or_else(|error| panic!("{error}: {end}"));
+    json["cells"].as_array().unwrap().clone()
+}
+
+fn lost(cell: &Value) -> u64 {
+    let classes = cell["classes"].as_object().unwrap();
+    classes.iter().filter(|it| it.0 != "kept").map(|it| it.1.as_u64().unwrap()).sum()
+}
+
+fn why(explanation: &Value) -> String {
+    let lines = explanation["lines"].as_array().unwrap();
+    lines.iter().map(|line| line.as_str().unwrap()).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn what_cannot_be_cut_is_said_and_nothing_is_made() {
+    let place = Place::new();
+    place.write("file", "something");
+    let before = place.files();
+    for (words, says) in [
+        (&["--set", "filesystem=ext5"][..], "did you mean"),
+        (&["--set", "filesystem=dir"], "no device of its own"),
+        (&["--set", "journal_mode=wall"], "journal_mode"),
+        (&["--set", "jurnal_mode=wal"], "journal_mode"),
+        (&["--set", "journal_mode"], "KEY=VALUE"),
+        (&["--set", "journal_mode=wal", "--set", "journal_mode=delete"], "given twice"),
+        (&["--set", "journal_mode=wal,wal"], "wal is given twice"),
+        (&["--device", "sd-slwo"], "did you mean"),
+        (&["--tear", "100"], "512 or 4096"),
+        (&["--commits", "0"], "1..=100000"),
+        (&["--states", "0"], "0"),
+        (&["--keeps", "nothing"], "lying"),
+        (&["--state", "1/2"], "--replay"),
+        (&["--image", "x.img"], "--replay"),
+        (&["--replay", "no-such", "--state", "1/2"], "no-such"),
+        (&["--replay", "file", "--state", "1/2"], "file"),
+        (&["--replay", "."], "--state"),
+        (&["--replay", ".", "--state", "17"], "1/17"),
+        (&["--replay", ".", "--record", "x"], "--record"),
+        (&["--replay", ".", "--state", "1/2", "--seed", "3"], "--seed"),
+    ] {
+        place.fathom(&[&["cut"], words].concat()).exits(2).says(says);
+    }
+    assert_eq!(place.files(), before);
+    if !can_serve(&place) {
+        return;
+    }
+    place.fathom(&["cut", "--record", "file"]).exits(2).says("file");
+    place.fathom(&["cut", "--dir", "no-such"]).exits(2).says("no-such");
+    place.fathom(&["cut", "--size", "1"]).exits(2).says("size_mib");
+    assert_eq!(place.files(), before);
+}
+
+#[test]
+fn a_rollback_journal_that_is_not_synced_away_brings_the_last_commit_back() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let delete = ["--set", "journal_mode=delete", "--set", "synchronous=full,extra"];
+    let more = ["--commits", "25", "--states", "200", "--record", "cuts"];
+    let found = cells(&place, &[&delete[..], &more[..]].concat(), 0);
+    let [full, extra] = &found[..] else { panic!("{found:?}") };
+    assert!(full["classes"]["lost-last"].as_u64().unwrap() > 0, "{full}");
+    assert_eq!(lost(full), full["classes"]["lost-last"].as_u64().unwrap(), "never more: {full}");
+    assert_eq!(lost(extra), 0, "{extra}");
+    assert!(extra["classes"]["kept"].as_u64().unwrap() >= 200);
+    let said = why(&full["explanation"]);
+    assert!(said.contains("directory entry of work/cut.db-journal is still in work"), "{said}");
+    assert!(said.contains("hot journal"), "{said}");
+
+    // One seed and number repeat a verdict, and its image is that state's.
+    let number = full["worst"][0].as_u64().unwrap();
+    let state = format!("1/{number}");
+    let replay = ["cut", "--replay", "cuts", "--state", &state];
+    let again = place.fathom(&[&replay[..], &["--json", "--image", "after.img"]].concat());
+    again.exits(0);
+    let explanation: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!(explanation, full["explanation"]);
+    let kept = place.fathom(&["cut", "--replay", "cuts", "--state", "2/0"]);
+    kept.exits(0);
+    assert!(kept.stdout.contains("2/0: kept"), "{kept}");
+    place.fathom(&[&replay[..], &["--image", "after.img"]].concat()).exits(2).says("after.img");
+    place.fathom(&["cut", "--replay", "cuts", "--state", "1/9999999"]).exits(2).says("no state 9999999");
+    place.fathom(&["cut", "--replay", "cuts", "--state", "3/0"]).exits(2).says("no cell 3");
+    assert_eq!(place.read("after.img").len(), 64 << 20);
+    let name = named("after-a-cut");
+    let up = place.fathom(&["stack", "up", "--image", "after.img", "--name", &name, "--dir", "."]);
+    up.exits(0);
+    let work = PathBuf::from(up.stdout.trim());
+    let journal = fs::metadata(work.join("cut.db-journal")).map(|it| it.len());
+    place.fathom(&["stack", "down", &name]).exits(0);
+    assert!(journal.unwrap() > 0, "the journal that came back");
+
+    // A log that was cut off is none.
+    let log = place.path("cuts/1/operations");
+    let text = fs::read(&log).unwrap();
+    fs::write(&log, &text[..text.len() / 2]).unwrap();
+    place.fathom(&replay).exits(2).says("were recorded");
+    fs::write(&log, b"FATHDEV9").unwrap();
+    place.fathom(&replay).fails();
+    place.write("cuts/cut.json", "{}");
+    place.fathom(&replay).exits(2).says("cut.json");
+}
+
+#[test]
+fn a_device_that_lies_loses_in_every_mode_and_a_protected_one_in_none() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let modes = ["--set", "journal_mode=delete,truncate,persist,wal", "--set", "synchronous=extra"];
+    let few = ["--commits", "15", "--states", "60"];
+    // That no promise is broken by a lie is the promise's own words.
+    for cell in cells(&place, &[&modes[..], &few, &["--keeps", "lying"]].concat(), 0) {
+        assert!(lost(&cell) > 0, "{cell}");
+        assert_eq!(cell["breaks_promise"], false);
+    }
+    for cell in cells(&place, &[&modes[..], &few, &["--device", "nvme-protected"]].concat(), 0) {
+        assert_eq!(lost(&cell), 0, "{cell}");
+        assert_eq!(cell["behaviour"]["keeps"], "answered");
+    }
+}
+
+#[test]
+fn a_log_that_is_synced_keeps_everything_and_one_that_is_not_loses_a_tail() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let wal = ["--set", "journal_mode=wal", "--set", "synchronous=full,normal"];
+    let found = cells(&place, &[&wal[..], &["--commits", "40", "--states", "250"]].concat(), 0);
+    let [full, normal] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(lost(full), 0, "{full}");
+    let classes = normal["classes"].as_object().unwrap();
+    assert!(
+        classes.keys().all(|it| ["kept", "lost-last", "lost-several"].contains(&it.as_str())),
+        "{normal}"
+    );
+    assert!(lost(normal) > 0, "{normal}");
+}
+
+/// Loop devices that lie on a process' images of power cuts.
+fn attached(process: i32) -> Vec<String> {
+    let own = format!("memfd:fathom-cut-{process} ");
+    let devices = fs::read_dir("/sys/block").unwrap().flatten();
+    let backing = devices.filter_map(|it| fs::read_to_string(it.path().join("loop/backing_file")).ok());
+    backing.filter(|it| it.contains(&own)).collect()
+}
+
+#[test]
+fn nothing_stays_when_it_is_stopped_or_killed() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let before = place.files();
+    let words = ["cut", "--set", "journal_mode=delete", "--set", "synchronous=full", "--commits", "60"];
+    for (signal, code) in [(libc::SIGINT, Some(1)), (libc::SIGTERM, Some(1)), (libc::SIGKILL, None)] {
+        let running = place.start(&[&words[..], &["--states", "1000000", "--time", "0"]].concat());
+        let process = running.process();
+        let begin = std::time::Instant::now();
+        while attached(process).is_empty() {
+            assert!(begin.elapsed() < Duration::from_secs(180), "no state was judged");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        running.signal(signal);
+        let end = running.end();
+        assert_eq!(end.code, code, "{end}");
+        let begin = std::time::Instant::now();
+        while !attached(process).is_empty() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "{:?} stay", attached(process));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    assert_eq!(place.files(), before);
+    let listed = place.fathom(&["stack", "list"]);
+    assert!(!listed.stdout.contains("fathom cut"), "{listed}");
+}
+
+/// SQLite's source as the build has it; none without a compiler or the registry.
+fn sqlite_source() -> Option<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))?;
+    let registries = fs::read_dir(home.join("registry/src")).ok()?.flatten();
+    let crates = registries.filter_map(|it| fs::read_dir(it.path()).ok()).flatten().flatten();
+    let sources = crates.filter(|it| it.file_name().to_string_lossy().starts_with("libsqlite3-sys-"));
+    sources.map(|it| it.path().join("sqlite3/sqlite3.c")).find(|it| it.is_file())
+}
+
+#[test]
+fn a_sqlite_that_does_not_sync_its_journal_is_found() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let Some(source) = sqlite_source() else {
+        println!("SKIP: SQLite's source is in no registry of Cargo's here (cargo fetch)");
+        return;
+    };
+    let text = fs::read_to_string(source).unwrap();
+    let synced = "rc = sqlite3OsSync(pPager->jfd, pPager->syncFlags";
+    assert!(text.contains(synced), "SQLite's pager.c is another one");
+    place.write("broken.c", &text.replace(synced, "rc = 0 && sqlite3OsSync(pPager->jfd, pPager->syncFlags"));
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-O1", "-w", "-DSQLITE_OMIT_LOAD_EXTENSION", "-o"])
+        .args([place.path("broken.so"), place.path("broken.c")])
+        .status();
+    if !built.is_ok_and(|it| it.success()) {
+        println!("SKIP: no C compiler (cc) that builds SQLite");
+        return;
+    }
+    let library = format!("library={}", place.path("broken.so").display());
+    let words = ["--set", "journal_mode=delete", "--set", "synchronous=extra", "--set", &library];
+    let found = cells(&place, &[&words[..], &["--commits", "25", "--states", "600"]].concat(), 1);
+    assert_eq!(found[0]["breaks_promise"], true, "{found:?}");
+    assert!(found[0]["classes"]["corrupt"].as_u64().is_some_and(|it| it > 0), "{found:?}");
+}
+
+#[test]
+fn settings_that_promise_everything_keep_it_in_all_states_of_a_thousand_commits() {
+    let place = Place::new();
+    if std::env::var_os("FATHOM_LONG").is_none() {
+        println!("SKIP: takes a quarter of an hour; FATHOM_LONG=1 runs it");
+        return;
+    }
+    if !can_serve(&place) {
+        return;
+    }
+    for settings in [["delete", "extra"], ["wal", "full"]] {
+        let [mode, synchronous] = settings.map(str::to_owned);
+        let words =
+            ["--set", &format!("journal_mode={mode}"), "--set", &format!("synchronous={synchronous}")];
+        let found = cells(&place, &[&words[..], &["--commits", "1000", "--states", "100000000"]].concat(), 0);
+        let (states, possible) = (&found[0]["states"], &found[0]["states_possible"]);
+        println!("ext4 {mode}/{synchronous}: {states} states, {} a second", found[0]["states_per_s"]);
+        assert_eq!((lost(&found[0]), states), (0, possible));
+        assert!(states.as_u64().unwrap() >= 60_000, "{states}");
+    }
+}
