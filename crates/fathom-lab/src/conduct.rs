@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::analysis::Analysis;
 use crate::experiment::{Cells, Diagnostic, Experiment, Selection, Vocabulary};
 use crate::plan::{Machine, Plan, PlanDiffers, Turn};
-use crate::schedule::{Limits, Progress, Summary, World, carry_out, environment};
+use crate::schedule::{Ending, Limits, Precision, Progress, Summary, World, environment, go_on};
 use crate::store::{ExperimentRow, Results, StoreError, Writer};
 
 /// Seed of experiments that name none.
@@ -30,6 +31,10 @@ pub struct Request {
     pub resume: bool,
     /// Longest time of one run; none = the file's.
     pub time_limit: Option<Duration>,
+    /// `--until`: more runs, until every value is known to within this share of it.
+    pub until: Option<f64>,
+    /// `--budget`: no block is begun that would not be over within this time.
+    pub budget: Option<Duration>,
     /// The exact command that repeats this, for the record.
     pub command: String,
 }
@@ -47,7 +52,13 @@ pub struct Prepared {
     pub turns: Vec<Turn>,
     /// With `--resume`, the results so far.
     pub earlier: Option<Results>,
+    /// What ends it before its last block.
+    pub ending: Ending,
 }
+
+/// With `--until` and without `--repeat`: so many times as many runs as the experiment asks for are
+/// the most.
+const MOST_REPEATS: u32 = 10;
 
 /// Why an experiment did not run.
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +113,17 @@ impl RunError {
 pub fn prepare(request: &Request) -> Result<Prepared, RunError> {
     let vocabulary = Vocabulary::here();
     let experiment = Experiment::parse(&request.source_name, &request.source)?;
-    let cells = experiment.cells(&request.selection, &vocabulary)?;
+    let mut cells = experiment.cells(&request.selection, &vocabulary)?;
+    let mut ending = Ending { until: request.until, budget: request.budget, least: cells.repeats };
+    if request.until.is_some() {
+        // `--repeat` is the most then, and the file says what is the least.
+        let of_file =
+            experiment.cells(&Selection { repeat: None, ..request.selection.clone() }, &vocabulary)?;
+        let most = request.selection.repeat.unwrap_or(of_file.repeats.saturating_mul(MOST_REPEATS));
+        ending.least = of_file.repeats.min(most);
+        cells =
+            experiment.cells(&Selection { repeat: Some(most), ..request.selection.clone() }, &vocabulary)?;
+    }
     // What --quick would make is checked too, so that a file that runs also runs quickly.
     if !request.selection.quick {
         experiment.cells(&Selection { quick: true, ..request.selection.clone() }, &vocabulary)?;
@@ -114,10 +135,18 @@ pub fn prepare(request: &Request) -> Result<Prepared, RunError> {
     let turns = match &earlier {
         None => plan.turns(),
         Some(results) => {
-            plan.missing(results).map_err(|source| RunError::Differs { path: request.out.clone(), source })?
+            // How many runs these would have been is what the earlier ones decided.
+            let compared = match ending.is_early() {
+                true => Plan { repeats: results.experiment.repeats, ..plan.clone() },
+                false => plan.clone(),
+            };
+            compared
+                .missing(results)
+                .map_err(|source| RunError::Differs { path: request.out.clone(), source })?;
+            plan.lacking(results)
         }
     };
-    Ok(Prepared { experiment, cells, plan, turns, earlier })
+    Ok(Prepared { experiment, cells, plan, turns, earlier, ending })
 }
 
 fn earlier(file: &Path) -> Result<Results, RunError> {
@@ -140,15 +169,17 @@ pub fn run(
     world: &mut dyn World,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, RunError> {
-    let Prepared { experiment, cells, plan, turns, earlier } = prepared;
+    let Prepared { experiment, cells, plan, turns, earlier, ending } = prepared;
     let runnable = plan.cells.iter().filter(|cell| cell.skipped.is_none()).count();
     if runnable == 0 {
         let reason = plan.cells.iter().find_map(|cell| cell.skipped.clone()).unwrap_or_default();
         return Err(RunError::AllSkipped { cells: plan.cells.len(), reason });
     }
     let environment = environment(&request.directory);
+    let mut precision = Precision::default();
     let mut writer = if let Some(results) = earlier {
         let moved = moved(&results.environment, &environment);
+        precision.add_analysis(&Analysis::of(&results)?);
         let mut writer = Writer::resume(results)?;
         writer.skips(&plan.rows())?;
         writer.warn(&moved)?;
@@ -172,8 +203,9 @@ pub fn run(
     let mut warnings = cells.warnings;
     warnings.extend(governor(environment.get("governor").map(String::as_str)));
     writer.warn(&warnings)?;
-    let limits = Limits { run: request.time_limit.unwrap_or(Duration::from_secs(experiment.timeout_s)) };
-    let summary = carry_out(&plan, &turns, limits, world, &mut writer, on_progress)?;
+    let limits =
+        Limits { run: request.time_limit.unwrap_or(Duration::from_secs(experiment.timeout_s)), ending };
+    let summary = go_on(&plan, &turns, limits, precision, world, &mut writer, on_progress)?;
     let finished = (summary.missing == 0).then(|| world.now_ms());
     writer.close(finished)?;
     Ok(summary)

@@ -1,8 +1,10 @@
 //! Experiments, plan, runs, results and statistics of Fathom.
 
 pub mod analysis;
+pub mod anatomy;
 pub mod cell;
 pub mod conduct;
+pub mod estimate;
 pub mod event;
 pub mod experiment;
 pub mod model_time;

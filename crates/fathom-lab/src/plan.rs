@@ -213,13 +213,19 @@ impl Plan {
         if let Some(difference) = self.difference(results) {
             return Err(PlanDiffers { difference });
         }
+        Ok(self.lacking(results))
+    }
+
+    /// The runs of the plan that results of the same cells lack.
+    #[must_use]
+    pub fn lacking(&self, results: &Results) -> Vec<Turn> {
         let done: HashSet<(i64, u32)> = results
             .runs
             .iter()
             .filter(|run| run.status == RunStatus::Done)
             .map(|run| (run.cell, run.block))
             .collect();
-        Ok(self.turns().into_iter().filter(|turn| !done.contains(&(turn.cell, turn.block))).collect())
+        self.turns().into_iter().filter(|turn| !done.contains(&(turn.cell, turn.block))).collect()
     }
 
     fn difference(&self, results: &Results) -> Option<String> {

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use fathom_lab::experiment::{Cells, Experiment, Selection, Vocabulary};
 use fathom_lab::plan::{Machine, Plan, Turn};
-use fathom_lab::schedule::{Limits, Progress, Summary, WorkError, carry_out};
+use fathom_lab::schedule::{Ended, Ending, Limits, Progress, Summary, WorkError, carry_out};
 use fathom_lab::sim::{KIND, Noise, VirtualLab};
 use fathom_lab::store::{ExperimentRow, Results, RunStatus, Writer};
 use fathom_stack::Capability;
 use proptest::prelude::*;
 
-const LIMITS: Limits = Limits { run: Duration::from_secs(60) };
+const NEVER_EARLY: Ending = Ending { until: None, budget: None, least: 0 };
+const LIMITS: Limits = Limits { run: Duration::from_secs(60), ending: NEVER_EARLY };
 
 fn experiment(cells: usize, repeats: u32) -> (Experiment, Cells) {
     let copies: Vec<String> = (0..cells).map(|it| it.to_string()).collect();
@@ -173,10 +174,21 @@ fn bench(plan: Plan) -> (Bench, Writer) {
 }
 
 impl Bench {
-    fn go(&self, mut writer: Writer, turns: &[Turn], mut lab: VirtualLab) -> (Summary, Vec<Progress>) {
+    fn go(&self, writer: Writer, turns: &[Turn], lab: VirtualLab) -> (Summary, Vec<Progress>) {
+        self.go_until(writer, turns, lab, NEVER_EARLY)
+    }
+
+    fn go_until(
+        &self,
+        mut writer: Writer,
+        turns: &[Turn],
+        mut lab: VirtualLab,
+        ending: Ending,
+    ) -> (Summary, Vec<Progress>) {
         let mut seen = Vec::new();
+        let limits = Limits { ending, ..LIMITS };
         let summary =
-            carry_out(&self.plan, turns, LIMITS, &mut lab, &mut writer, &mut |it| seen.push(it.clone()))
+            carry_out(&self.plan, turns, limits, &mut lab, &mut writer, &mut |it| seen.push(it.clone()))
                 .unwrap();
         writer.close(None).unwrap();
         (summary, seen)
@@ -261,4 +273,78 @@ fn another_plan_is_refused_and_the_difference_told() {
     );
     let text = plan(2, 3, 5).missing(&results).unwrap_err().to_string();
     assert!(text.ends_with("Give the same experiment and options, or another `--out`"), "{text}");
+}
+
+#[test]
+fn a_schedule_ends_when_every_value_is_known_well_enough() {
+    let noise = Noise { block: 0.04, drift_per_hour: 0.0, ..Noise::default() };
+    let ended_after = |until| {
+        let (bench, writer) = bench(plan(3, 40, 5));
+        let ending = Ending { until: Some(until), budget: None, least: 4 };
+        let (summary, seen) = bench.go_until(writer, &bench.plan.turns(), VirtualLab::new(1, noise), ending);
+        let results = Results::load(&bench.path).unwrap();
+        assert_eq!(results.experiment.repeats, summary.blocks, "the file says how many there are");
+        assert_eq!((summary.done, summary.missing), (3 * summary.blocks as usize, 0));
+        assert!(seen.iter().all(|it| it.may_end_early));
+        let analysis = fathom_lab::analysis::Analysis::of(&results).unwrap();
+        let widths = analysis.measures.iter().map(|it| {
+            let it = it.interval(it.main_metric());
+            (it.high / it.low).sqrt() - 1.0
+        });
+        let widest = widths.fold(0.0, f64::max);
+        if let Some(Ended::Precise { widest: told }) = summary.ended {
+            assert!(widest <= until && (told - widest).abs() < 1e-9, "{told} {widest}");
+        }
+        (summary.blocks, summary.ended.is_some(), widest)
+    };
+    let (rough, is_early, _) = ended_after(0.3);
+    assert_eq!((rough, is_early), (4, true), "the least is made in any case");
+    let (all, is_early, widest) = ended_after(0.0001);
+    assert!(all == 40 && !is_early && widest > 0.0001, "{all}");
+    // Half as wide again as forty blocks make it: some blocks more than the least, and not all.
+    let (fine, is_early, _) = ended_after(widest * 1.5);
+    assert!((5..40).contains(&fine) && is_early, "{fine}");
+}
+
+#[test]
+fn a_budget_begins_no_block_that_would_not_be_over_within_it() {
+    let (bench_all, writer) = bench(plan(3, 10, 5));
+    let lab = VirtualLab::new(1, Noise { drift_per_hour: 0.0, ..Noise::default() });
+    bench_all.go(writer, &bench_all.plan.turns(), lab.clone());
+    // Making a stack takes longer than the runs, and counts.
+    let runs = Results::load(&bench_all.path).unwrap().runs;
+    let begins = runs.iter().map(|it| it.started_ms);
+    let apart = begins.clone().max().unwrap() - begins.min().unwrap();
+    let whole = apart.unsigned_abs() * 1_000_000 * 30 / 29;
+    // Twice as many runs take about twice as long.
+    let longer = plan(3, 20, 5);
+    let earlier = Results::load(&bench_all.path).unwrap();
+    let told = fathom_lab::estimate::estimate(&longer, &longer.turns(), &earlier).unwrap();
+    assert_eq!((told.known, told.cells), (3, 3));
+    let ratio = told.time.as_nanos() as f64 / whole as f64;
+    assert!((1.99..2.01).contains(&ratio), "{ratio}");
+    let mut other = plan(3, 20, 5);
+    other.cells.iter_mut().for_each(|it| it.cell.stack.mount = "noatime".into());
+    assert_eq!(fathom_lab::estimate::estimate(&other, &other.turns(), &earlier), None);
+    let budget = Duration::from_nanos(whole * 45 / 100);
+    let (bench, writer) = bench(plan(3, 10, 5));
+    let ending = Ending { until: None, budget: Some(budget), least: 10 };
+    let (summary, _) = bench.go_until(writer, &bench.plan.turns(), lab, ending);
+    assert_eq!((summary.ended, summary.missing), (Some(Ended::OutOfTime), 0));
+    assert_eq!(summary.blocks, 4, "of 4.5 that would fit");
+    assert_eq!(summary.done, 3 * summary.blocks as usize, "whole blocks");
+    let results = Results::load(&bench.path).unwrap();
+    assert_eq!(results.experiment.repeats, summary.blocks);
+    let longer = bench.plan.lacking(&results);
+    assert_eq!(longer, bench.plan.turns()[summary.done..], "what is left can be made later");
+}
+
+#[test]
+fn a_budget_that_ends_within_the_first_block_keeps_its_runs_and_tells_the_missing_ones() {
+    let (bench, writer) = bench(plan(4, 3, 5));
+    let ending = Ending { until: None, budget: Some(Duration::from_nanos(1)), least: 3 };
+    let lab = VirtualLab::new(1, Noise::default());
+    let (summary, _) = bench.go_until(writer, &bench.plan.turns(), lab, ending);
+    assert_eq!((summary.done, summary.missing, summary.blocks), (1, 3, 1));
+    assert_eq!(summary.ended, Some(Ended::OutOfTime));
 }

@@ -1,6 +1,8 @@
 //! What changed between two measurements: for the terminal, as Markdown, as JUnit's XML; and what a
 //! gate says of it.
 
+mod html;
+
 use std::fmt::Write as _;
 
 use fathom_lab::analysis::{Change, Changes, Clock, Judgement, Quantity, Side, times};
@@ -95,6 +97,21 @@ fn slower_told(change: &Change) -> String {
         format!("{} of A's", times(&slower))
     } else {
         format!("{:.2}x of A's, with too few runs for an interval", slower.ratio)
+    }
+}
+
+/// `1.12x [1.10, 1.14] faster`; with a `~` where nothing is proven.
+fn verdict_of(change: &Change) -> String {
+    let (better, worse) = if change.quantity.is_count() { ("less", "more") } else { ("faster", "slower") };
+    let slower = change.slower();
+    match change.faster {
+        faster if !faster.proven => format!("~ {}", times(&faster)),
+        faster if faster.ratio > 1.0 && faster.ratio.is_finite() => {
+            format!("{} {better}", times(&faster))
+        }
+        faster if faster.ratio > 1.0 => format!("{better}: none"),
+        _ if slower.ratio.is_finite() => format!("{} {worse}", times(&slower)),
+        _ => format!("{worse}: A has none"),
     }
 }
 
@@ -225,18 +242,7 @@ impl Comparison {
                 fields.push(value(change, side.mid));
                 fields.push(interval(change, side));
             }
-            let (better, worse) =
-                if change.quantity.is_count() { ("less", "more") } else { ("faster", "slower") };
-            let slower = change.slower();
-            let mut verdict = match change.faster {
-                faster if !faster.proven => format!("~ {}", times(&faster)),
-                faster if faster.ratio > 1.0 && faster.ratio.is_finite() => {
-                    format!("{} {better}", times(&faster))
-                }
-                faster if faster.ratio > 1.0 => format!("{better}: none"),
-                _ if slower.ratio.is_finite() => format!("{} {worse}", times(&slower)),
-                _ => format!("{worse}: A has none"),
-            };
+            let mut verdict = verdict_of(change);
             if !change.same_durability {
                 verdict += " (not the same promise)";
             }

@@ -14,6 +14,7 @@ use crate::axis::{Axis, axes_of};
 use crate::blocks::{Picture, pictures};
 use crate::caution::{Caution, cautions, verdict};
 use crate::chosen::{self, ChosenAxis};
+use crate::ecdf;
 use crate::figure::{Figure, figure};
 use crate::number;
 use crate::ranking::Ranking;
@@ -68,7 +69,11 @@ impl<'a> Document<'a> {
         let analysis = Analysis::of(results)?;
         let asked = asked(results, &analysis);
         let axes = axes_of(&results.cells, &asked.axes);
-        let mut figures = made(&asked.figures, results, &axes, &analysis)?;
+        let mut definitions = asked.figures.clone();
+        let measured = analysis.phases();
+        let about = asked.findings.first().map(|it| &it.phase).or(measured.first());
+        definitions.extend(about.and_then(|phase| ecdf::added(&asked.figures, phase)));
+        let mut figures = made(&definitions, results, &axes, &analysis)?;
         // All of them empty: what fits every experiment is not, where anything was measured.
         if figures.is_empty() {
             figures = made(&general(), results, &axes, &analysis)?;
@@ -81,7 +86,6 @@ impl<'a> Document<'a> {
                 }
             }
         }
-        let measured = analysis.phases();
         let main = compared_phases.first().or(measured.first()).cloned().unwrap_or_default();
         let phases = if compared_phases.is_empty() { &measured[..] } else { &compared_phases };
         let mut findings = Vec::new();

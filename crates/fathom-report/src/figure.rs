@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::axis::Axis;
 use crate::decimate::decimate;
+use crate::ecdf;
 use crate::number;
 use crate::palette;
 
@@ -105,7 +106,8 @@ pub struct Mark {
     pub parts: Option<[f64; 5]>,
 }
 
-/// Single executions of one run of a cell.
+/// Single executions: of one run of a cell in the order in which they were made, or in an ECDF of
+/// all its runs by their time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
     /// The cell.
@@ -114,13 +116,13 @@ pub struct Line {
     pub panel: usize,
     /// Index of the series.
     pub series: usize,
-    /// Number of the run within its cell, from 1.
+    /// Number of the run within its cell, from 1; in an ECDF the number of runs.
     pub run: u32,
-    /// Executions in the run; more than `points` where the line is thinned.
+    /// Executions; more than `points` where the line is thinned.
     pub total: usize,
     /// p50, p99 and maximum of all executions, ns.
     pub percentiles: [f64; 3],
-    /// (execution, ns).
+    /// (execution, ns); in an ECDF (ns, executions in 10,000 that took at most so long).
     #[serde(serialize_with = "rounded")]
     pub points: Vec<(f64, f64)>,
 }
@@ -157,7 +159,7 @@ pub fn figure(
     let facet = definition.facet.as_deref().and_then(|key| axes.iter().find(|axis| axis.key == key));
     let phases = phases_of(definition, analysis);
     // Bars and splits put phases side by side; where the abscissa is a number, each phase has a panel of its own.
-    let phase_panels = matches!(definition.kind, Kind::Range | Kind::Series) && phases.len() > 1;
+    let phase_panels = matches!(definition.kind, Kind::Range | Kind::Series | Kind::Ecdf) && phases.len() > 1;
     let facet_values: Vec<&str> =
         facet.map_or_else(Vec::new, |f| f.shown.iter().map(String::as_str).collect());
     let panels = panels(&facet_values, if phase_panels { &phases } else { &[] });
@@ -210,7 +212,9 @@ pub fn figure(
         let Some(group) = phases.iter().position(|phase| *phase == summary.phase) else { continue };
         let Some((_, series, facet)) = place(summary.cell) else { continue };
         unit = &summary.unit;
-        if definition.kind == Kind::Series || (definition.kind == Kind::Range && summary.x.is_none()) {
+        if matches!(definition.kind, Kind::Series | Kind::Ecdf)
+            || (definition.kind == Kind::Range && summary.x.is_none())
+        {
             continue;
         }
         let over_all_x = definition.kind != Kind::Range && summary.x.is_some();
@@ -248,7 +252,11 @@ pub fn figure(
     if definition.kind == Kind::Series {
         read_lines(&mut figure, results, &phases, &place, &panel_of)?;
     }
+    if definition.kind == Kind::Ecdf {
+        ecdf::read(&mut figure, results, &phases, &place, &panel_of)?;
+    }
     figure.quantity = match figure.metric {
+        _ if figure.kind == Kind::Ecdf => format!("share of {}", plural(unit)),
         Metric::Rate => format!("{} per second", plural(unit)),
         Metric::Time => format!("time of one {unit}"),
     };
@@ -265,7 +273,7 @@ pub fn figure(
     let shown = |summary: &&Measure| phases.contains(&summary.phase) && place(summary.cell).is_some();
     let has_model = analysis.measures.iter().filter(shown).any(|it| it.clock == Clock::Model);
     figure.quantity += match clocks.as_slice() {
-        _ if !has_model => "",
+        _ if !has_model || figure.kind == Kind::Ecdf => "",
         [Clock::Model] => ", model time",
         [_, _] => ", model time where a device was modelled",
         _ => ", wall time",
@@ -273,12 +281,15 @@ pub fn figure(
     figure.abscissa = match definition.kind {
         Kind::Range => cell_of_figure.map_or("size", abscissa_name).into(),
         Kind::Series => format!("{unit} number"),
+        // Of single executions only the wall time is kept.
+        Kind::Ecdf if has_model => format!("time of one {unit}, wall time"),
+        Kind::Ecdf => format!("time of one {unit}"),
         Kind::Bars | Kind::Split => String::new(),
     };
     choose_scales(&mut figure);
     if let Some(log) = definition.log {
-        figure.log_y = log && figure.kind != Kind::Split;
-        figure.log_x = log && figure.kind == Kind::Range;
+        figure.log_y = log && !matches!(figure.kind, Kind::Split | Kind::Ecdf);
+        figure.log_x = log && matches!(figure.kind, Kind::Range | Kind::Ecdf);
     }
     figure.description = describe(&figure);
     Ok(figure)
@@ -375,7 +386,7 @@ fn passes(definition: &Definition, cell: &fathom_lab::store::CellRow) -> bool {
         .all(|(axis, allowed)| cell.axes.get(axis).is_some_and(|value| allowed.contains(value)))
 }
 
-type PlaceOfCell<'a> = &'a dyn Fn(i64) -> Option<(i64, usize, Option<usize>)>;
+pub type PlaceOfCell<'a> = &'a dyn Fn(i64) -> Option<(i64, usize, Option<usize>)>;
 
 fn read_lines(
     figure: &mut Figure,
@@ -448,6 +459,8 @@ fn choose_scales(figure: &mut Figure) {
         }
         Kind::Bars => figure.log_y = marks >= 60.0,
         Kind::Split => {}
+        // From what is served from memory to what waits for a device there are powers of ten.
+        Kind::Ecdf => figure.log_x = true,
         Kind::Series => {
             figure.log_y = figure.lines.iter().any(|l| l.percentiles[2] > 30.0 * l.percentiles[0])
                 || spread(&mut figure.lines.iter().map(|l| l.percentiles[0])) >= 30.0;
@@ -473,6 +486,7 @@ fn describe(figure: &Figure) -> String {
         Kind::Split => "Stacked bar chart",
         Kind::Range => "Line chart",
         Kind::Series => "Line chart of single executions",
+        Kind::Ecdf => "Empirical distribution of single executions",
     };
     let mut text = format!("{kind}: {}. {}", figure.title.trim_end_matches('.'), figure.quantity);
     if figure.panels.len() > 1 {

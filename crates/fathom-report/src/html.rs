@@ -23,6 +23,8 @@ use crate::ranking;
 
 const CSS: &str = include_str!("page/page.css");
 const JS: &str = include_str!("page/page.js");
+/// Sorts the tables of any page.
+pub const SORT_JS: &str = include_str!("page/sort.js");
 const BLOCKS_JS: &str = include_str!("page/blocks.js");
 const ECHARTS: &str = include_str!(concat!(env!("OUT_DIR"), "/echarts.min.js"));
 
@@ -62,11 +64,10 @@ fn json_block(value: &serde_json::Value) -> String {
     value.to_string().replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 
-/// Writes the page.
-pub fn write(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let experiment = &document.results.experiment;
-    write!(
-        out,
+/// What every page begins with, up to its header: no page asks the network for anything, which the
+/// browser enforces.
+pub fn page_head(title: &str, version: &str) -> String {
+    format!(
         r##"<!doctype html>
 <html lang="en">
 <head>
@@ -74,18 +75,35 @@ pub fn write(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'">
 <meta name="color-scheme" content="light dark">
-<meta name="generator" content="Fathom {version}">
+{mark}{version}">
 <link rel="icon" href="data:,">
 <title>{title} · Fathom</title>
 <style>{CSS}</style>
 </head>
 <body>
 <a class="skip" href="#answer">To the answer</a>
-<header class="page">
+"##,
+        mark = crate::HTML_MARK,
+        version = escape(version),
+        title = escape(title),
+    )
+}
+
+/// What a sortable table's cell is sorted by.
+pub fn sort_key(value: f64) -> String {
+    format!(" data-v=\"{value}\"")
+}
+
+/// Writes the page.
+pub fn write(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let experiment = &document.results.experiment;
+    out.write_all(page_head(&document.title, &experiment.fathom_version).as_bytes())?;
+    write!(
+        out,
+        r##"<header class="page">
 <p class="brand"><strong>Fathom</strong> <span>{name}</span> <span>{when}</span></p>
 <h1>{title}</h1>
 "##,
-        version = escape(&experiment.fathom_version),
         title = escape(&document.title),
         name = label(&experiment.name),
         when = number::moment(experiment.started_ms),
@@ -124,7 +142,7 @@ pub fn write(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     )?;
     writeln!(out, "<script type=\"application/json\" id=\"data\">{}</script>", json_block(&model(document)))?;
     writeln!(out, "<script>{ECHARTS}</script>")?;
-    writeln!(out, "<script>{JS}</script>")?;
+    writeln!(out, "<script>{JS}</script>\n<script>{SORT_JS}</script>")?;
     if !document.pictures.is_empty() {
         let data = json_block(&blocks::data(document));
         writeln!(
@@ -270,8 +288,13 @@ fn figure_card(
         "<div class=\"chart\" id=\"chart-{index}\" role=\"img\" aria-label=\"{}\"></div>",
         escape(&figure.description)
     )?;
-    if !figure.note.is_empty() {
-        writeln!(out, "<p class=\"note\">{}</p>", escape(&figure.note))?;
+    let zoom = if figure.kind == Kind::Series {
+        " Ctrl and the wheel zooms all panels, a double click shows all."
+    } else {
+        ""
+    };
+    if !figure.note.is_empty() || !zoom.is_empty() {
+        writeln!(out, "<p class=\"note\">{}{zoom}</p>", escape(&figure.note))?;
     }
     write!(out, "<div class=\"tools\">")?;
     let toggle = |tool: &str, text: &str, on: bool| {
@@ -281,7 +304,7 @@ fn figure_card(
     };
     if figure.kind == Kind::Split {
         write!(out, "{}", toggle("share", "As shares", false))?;
-    } else {
+    } else if figure.kind != Kind::Ecdf {
         write!(out, "{}", toggle("log", "Logarithmic axis", figure.log_y))?;
     }
     for (tool, text) in [("svg", "Download SVG"), ("csv", "Download CSV")] {
@@ -307,10 +330,11 @@ fn data_table(document: &Document<'_>, figure: &Figure, out: &mut dyn Write) -> 
         escape(&figure.title)
     )?;
     let name = |cell: i64| document.results.cell(cell).map_or_else(String::new, cell_name);
-    if figure.kind == Kind::Series {
+    if matches!(figure.kind, Kind::Series | Kind::Ecdf) {
+        let run = if figure.kind == Kind::Ecdf { "runs" } else { "run" };
         writeln!(
             out,
-            "<thead><tr><th scope=\"col\">cell</th><th scope=\"col\" class=\"n\">run</th><th scope=\"col\" class=\"n\">executions</th><th scope=\"col\" class=\"n\">median</th><th scope=\"col\" class=\"n\">p99</th><th scope=\"col\" class=\"n\">maximum</th></tr></thead><tbody>"
+            "<thead><tr><th scope=\"col\">cell</th><th scope=\"col\" class=\"n\">{run}</th><th scope=\"col\" class=\"n\">executions</th><th scope=\"col\" class=\"n\">median</th><th scope=\"col\" class=\"n\">p99</th><th scope=\"col\" class=\"n\">maximum</th></tr></thead><tbody>"
         )?;
         for line in &figure.lines {
             write!(
@@ -435,7 +459,7 @@ fn cells(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     )?;
     writeln!(
         out,
-        "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Every cell\"><table id=\"cells\"><thead><tr><th scope=\"col\">cell</th><th scope=\"col\">phase</th>"
+        "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Every cell\"><table id=\"cells\" class=\"sortable\"><thead><tr><th scope=\"col\">cell</th><th scope=\"col\">phase</th>"
     )?;
     let has_x = document.analysis.measures.iter().any(|s| s.x.is_some());
     // A column of zeros says nothing; one that was not measured is never left out.
@@ -521,11 +545,13 @@ fn cell_row(
         label(&s.phase)
     )?;
     if has_x {
-        write!(out, "<td class=\"n\">{}</td>", s.x.map_or_else(String::new, number::plain))?;
+        let key = s.x.map_or_else(String::new, sort_key);
+        write!(out, "<td class=\"n\"{key}>{}</td>", s.x.map_or_else(String::new, number::plain))?;
     }
     write!(
         out,
-        "<td class=\"n\">{}{}<span class=\"iv\">{}</span></td>",
+        "<td class=\"n\"{}>{}{}<span class=\"iv\">{}</span></td>",
+        sort_key(s.rate.mid),
         number::plain(s.rate.mid),
         if document.is_late(s.cell) && s.clock == Clock::Wall { devices::MARK } else { "" },
         number::interval(s.rate.low, s.rate.high)
@@ -533,28 +559,34 @@ fn cell_row(
     if has_model(document) {
         write!(
             out,
-            "<td class=\"n\">{}{}<span class=\"iv\">{}</span></td>",
+            "<td class=\"n\"{}>{}{}<span class=\"iv\">{}</span></td>",
+            sort_key(s.wall_rate.mid),
             number::plain(s.wall_rate.mid),
             if document.is_late(s.cell) { devices::MARK } else { "" },
             number::interval(s.wall_rate.low, s.wall_rate.high)
         )?;
     }
     for ns in &s.model_latency_ns.unwrap_or(s.latency_ns)[1..] {
-        write!(out, "<td class=\"n\">{}</td>", number::time(*ns))?;
+        write!(out, "<td class=\"n\"{}>{}</td>", sort_key(*ns), number::time(*ns))?;
     }
     let parts = parts_ns(s);
     let total: f64 = parts.iter().sum();
-    write!(out, "<td><span class=\"split\" aria-hidden=\"true\">")?;
+    let fsync = if total > 0.0 { parts[FSYNC] / total } else { 0.0 };
+    write!(out, "<td{}><span class=\"split\" aria-hidden=\"true\">", sort_key(total))?;
     for (ns, colour) in parts.iter().zip(&PART_COLOURS) {
         let share = if total > 0.0 { ns / total * 100.0 } else { 0.0 };
         write!(out, "<i style=\"width:{share:.1}%;--c:{};--d:{}\"></i>", colour.light, colour.dark)?;
     }
+    let (syncs, written) = (s.each_ns(|split| split.sync_calls), s.each_ns(|split| split.write_bytes));
     writeln!(
         out,
-        "</span></td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>",
-        number::percent(if total > 0.0 { parts[FSYNC] / total } else { 0.0 }),
-        number::plain((s.each_ns(|split| split.sync_calls) * 100.0).round() / 100.0),
-        number::bytes(s.each_ns(|split| split.write_bytes).round()),
+        "</span></td><td class=\"n\"{}>{}</td><td class=\"n\"{}>{}</td><td class=\"n\"{}>{}</td>",
+        sort_key(fsync),
+        number::percent(fsync),
+        sort_key(syncs),
+        number::plain((syncs * 100.0).round() / 100.0),
+        sort_key(written),
+        number::bytes(written.round()),
     )?;
     if waited {
         let waits = match s.lock_waits.zip(s.lock_wait_ns) {

@@ -6,6 +6,7 @@
 //! any of them into a file that appears whole or
 //! not at all, and never over what it was read from. The same model feeds all of them, so no two can disagree.
 
+mod anatomy;
 mod answer;
 mod assumptions;
 mod axis;
@@ -17,6 +18,7 @@ mod cuts;
 mod decimate;
 mod devices;
 mod document;
+mod ecdf;
 mod export;
 mod figure;
 mod html;
@@ -39,6 +41,7 @@ use fathom_output::OutputError;
 
 use document::Document;
 
+pub use anatomy::{anatomy_json, anatomy_svg, anatomy_terminal, anatomy_trace_events};
 pub use compare::{Comparison, Verdict};
 pub use cuts::{Cut, Cuts};
 pub use simulation::Simulation;

@@ -8,7 +8,8 @@ use std::fmt::Write;
 
 use fathom_lab::experiment::{FigureKind as Kind, Metric};
 
-use crate::figure::{Figure, Mark};
+use crate::ecdf::WHOLE;
+use crate::figure::{Figure, Line, Mark};
 use crate::html::escape;
 use crate::number;
 use crate::palette::{FSYNC, PART_COLOURS, PARTS, VALUE_COLOURS};
@@ -35,7 +36,7 @@ pub fn draw(figure: &Figure) -> String {
         body.text(0.0, y + 20.0, "Nothing was measured for this figure.", "start", MUTED, 12, false);
         y += 40.0;
     }
-    let wide = matches!(figure.kind, Kind::Split | Kind::Range | Kind::Series);
+    let wide = !matches!(figure.kind, Kind::Bars);
     let columns = panels.len().clamp(1, if wide { 2 } else { 3 });
     let gap = 18.0;
     let width = (WIDTH - gap * (columns as f64 - 1.0)) / columns as f64;
@@ -53,7 +54,7 @@ pub fn draw(figure: &Figure) -> String {
         match figure.kind {
             Kind::Split => split(figure, *panel, &rows[k], &frame, &ruler, &mut body),
             Kind::Bars => bars(figure, *panel, &frame, &ruler, &mut body),
-            Kind::Range | Kind::Series => curves(figure, *panel, &frame, &ruler, &mut body),
+            Kind::Range | Kind::Series | Kind::Ecdf => curves(figure, *panel, &frame, &ruler, &mut body),
         }
     }
     let total = y + panels.len().div_ceil(columns) as f64 * (heading + height + below) + 4.0;
@@ -88,6 +89,11 @@ impl Canvas {
         // Writing to a String cannot fail.
         let _ = self.0.write_fmt(element);
         self.0.push('\n');
+    }
+
+    /// Draws all of another canvas over what is here.
+    pub fn put_all(&mut self, over: &Canvas) {
+        self.0.push_str(&over.0);
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -157,6 +163,10 @@ struct Ruler {
 
 impl Ruler {
     fn of_values(figure: &Figure) -> Ruler {
+        if figure.kind == Kind::Ecdf {
+            let ticks = [0.0, 0.25, 0.5, 0.75, 1.0].map(|it| it * WHOLE).into();
+            return Ruler { log: false, low: 0.0, high: WHOLE, ticks };
+        }
         let parts = |m: &Mark| m.parts.map_or(m.high, |p| p.iter().sum());
         let marks = figure
             .marks
@@ -336,7 +346,11 @@ fn values_axis(figure: &Figure, frame: &Frame, ruler: &Ruler, canvas: &mut Canva
     for value in &ruler.ticks {
         let y = frame.top + (1.0 - ruler.at(*value)) * frame.height;
         canvas.line(left, y, frame.left + frame.width, y, RULE, 1.0);
-        canvas.text(left - 5.0, y + 3.5, &tick(figure.metric, *value), "end", MUTED, 10, false);
+        let told = match figure.kind {
+            Kind::Ecdf => number::percent(value / WHOLE),
+            _ => tick(figure.metric, *value),
+        };
+        canvas.text(left - 5.0, y + 3.5, &told, "end", MUTED, 10, false);
     }
     left
 }
@@ -388,13 +402,19 @@ fn curves(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &
     let left = values_axis(figure, frame, ruler, canvas);
     let width = frame.left + frame.width - left - 12.0;
     let bottom = frame.top + frame.height;
-    let numbers = figure.marks.iter().filter_map(|m| m.x).chain(figure.lines.iter().map(|l| l.total as f64));
+    let is_ecdf = figure.kind == Kind::Ecdf;
+    let of_line = |l: &Line| match (is_ecdf, l.points.first(), l.points.last()) {
+        (true, Some(first), Some(last)) => vec![first.0, last.0],
+        _ => vec![l.total as f64],
+    };
+    let numbers = figure.marks.iter().filter_map(|m| m.x).chain(figure.lines.iter().flat_map(of_line));
     let across = Ruler::new(figure.log_x, numbers, 5.0);
     let x = |value: f64| left + across.at(value) * width;
     let y = |value: f64| frame.top + (1.0 - ruler.at(value)) * frame.height;
     canvas.line(left, bottom, frame.left + frame.width, bottom, MUTED, 1.0);
     for value in &across.ticks {
-        canvas.text(x(*value), bottom + 14.0, &short(*value), "middle", MUTED, 10, false);
+        let told = if is_ecdf { tick(Metric::Time, *value) } else { short(*value) };
+        canvas.text(x(*value), bottom + 14.0, &told, "middle", MUTED, 10, false);
     }
     let log = if figure.log_x { ", logarithmic axis" } else { "" };
     canvas.text(

@@ -120,7 +120,7 @@ fn json_brings_single_executions_when_asked() {
 fn every_figure_has_a_static_svg_in_the_colours_of_the_page() {
     let (_directory, results) = results(fixture::time_split);
     let figures = fathom_report::figures(&results).unwrap();
-    assert_eq!(figures.len(), 5, "four of the experiment, and the ranking");
+    assert_eq!(figures.len(), 6, "four of the experiment, the ranking and the latencies");
     for (id, title) in &figures {
         let svg = fathom_report::figure_svg(&results, id).unwrap();
         assert!(svg.starts_with("<svg xmlns") && svg.trim_end().ends_with("</svg>"));
@@ -322,4 +322,33 @@ fn a_gate_says_the_same_on_the_terminal_as_markdown_as_junit_and_as_json() {
     for text in [hostile.markdown(), hostile.junit()] {
         assert!(!text.contains("<img") && !text.contains(['\x1b', '\u{202e}']), "{text}");
     }
+}
+
+#[test]
+fn a_comparison_is_a_page_with_every_ratio_and_the_same_words() {
+    let (_a, a) = results(|path| fixture::modelled(path, 1.0, 2.0));
+    let (_b, b) = results(|path| fixture::modelled(path, 1.0, 2.5));
+    let slower = compared(&a, &b, 0.2);
+    let page = slower.html();
+    assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
+    assert!(page.contains(fathom_report::HTML_MARK), "it may be replaced by the next one");
+    let count = |what: &str| page.matches(what).count();
+    assert_eq!((count("<li class=\"worse\">"), count("<li class=\"better\">")), (6, 0));
+    assert_eq!(count("class=\"limit\""), 18, "the gate's limit stands in each row");
+    assert_eq!(count("<tr><th scope=\"row\">"), 18);
+    for sentence in slower.decision() {
+        assert!(page.contains(&sentence.replace('\'', "&#39;")), "{sentence}");
+    }
+    assert!(page.contains("1.2x [1.2, 1.2] more") && page.contains("b&lt;script&gt;&amp;.db"));
+    // The place of a ratio: 2.5 for 2 is 0.8 as good, left of the middle, the same for all six.
+    let place = |class: &str| {
+        let at = page.find(&format!("<li class=\"{class}\">")).unwrap();
+        let row = &page[at..at + page[at..].find("</li>").unwrap()];
+        let left = row.split("<i style=\"left:").nth(1).unwrap();
+        left.split('%').next().unwrap().parse::<f64>().unwrap()
+    };
+    assert!(place("worse") < 49.0 && (place("same") - 50.0).abs() < 3.0, "{}", place("worse"));
+    let (_c, hostile) = results(fixture::hostile);
+    let hostile = compared(&hostile, &hostile, 0.1).html();
+    assert!(!hostile.contains("<img") && !hostile.contains(['\x1b', '\u{202e}']));
 }

@@ -99,20 +99,20 @@ impl Distribution {
         if named.is_empty() {
             return String::new();
         }
+        format!("{} {}", self.command(), named.join(" "))
+    }
+
+    /// What stands before the packages in [`Distribution::install`].
+    pub fn command(&self) -> String {
         let command = match self.manager {
             Some(Manager::Apt) => "apt-get install",
             Some(Manager::Dnf) => "dnf install",
             Some(Manager::Pacman) => "pacman -S",
             Some(Manager::Apk) => "apk add",
             Some(Manager::Zypper) => "zypper install",
-            None => {
-                return format!(
-                    "install with your package manager (names as in Debian): {}",
-                    named.join(" ")
-                );
-            }
+            None => return "install with your package manager (names as in Debian):".into(),
         };
-        format!("{}{command} {}", if self.root { "" } else { "sudo " }, named.join(" "))
+        format!("{}{command}", if self.root { "" } else { "sudo " })
     }
 
     /// As [`Distribution::install`] of one package.

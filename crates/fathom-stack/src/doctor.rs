@@ -55,6 +55,27 @@ fn absent(name: &str, detail: impl Into<String>, remedy: impl Into<String>) -> C
     Capability { name: name.into(), present: false, detail: detail.into(), remedy: remedy.into() }
 }
 
+/// One command that installs every package of what is missing, those of the guest kernel's build
+/// included where that is missing; none where no package brings anything.
+#[must_use]
+pub fn packages(missing: &[Capability]) -> Option<String> {
+    packages_for(missing, &Distribution::here(), &guest::missing_tools(&Distribution::here()))
+}
+
+fn packages_for(missing: &[Capability], distribution: &Distribution, build: &[String]) -> Option<String> {
+    let command = distribution.command();
+    let is_guest = |it: &&Capability| it.name == GUEST_KERNEL;
+    let missing = || missing.iter().filter(|it| !it.present);
+    let brought = missing().filter(|it| !is_guest(it)).filter_map(|it| it.remedy.strip_prefix(&command));
+    let build = build.iter().filter(|_| missing().any(|it| is_guest(&it)));
+    let mut names: Vec<&str> =
+        brought.chain(build.map(String::as_str)).flat_map(str::split_whitespace).collect();
+    names.sort_unstable();
+    names.dedup();
+    let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+    (!names.is_empty()).then(|| distribution.install(&names))
+}
+
 /// For what only root may do.
 const AS_ROOT: &str = "sudo fathom doctor";
 
@@ -101,14 +122,22 @@ fn tried(machine: &Machine<'_>, filesystem: &FileSystem) -> Capability {
     }
 }
 
+/// Its name among the capabilities.
+const GUEST_KERNEL: &str = "guest-kernel";
+
 /// Whether there is a kernel for guests.
 fn guest_kernel(machine: &Machine<'_>) -> Capability {
-    const NAME: &str = "guest-kernel";
     match &machine.guest {
         Some(kernel) => {
-            present(NAME, format!("Linux {} with {}", kernel.release, kernel.filesystems.join(", ")))
+            present(GUEST_KERNEL, format!("Linux {} with {}", kernel.release, kernel.filesystems.join(", ")))
         }
-        None => absent(NAME, "for file systems that this kernel lacks, without root", guest::BUILD),
+        None => {
+            let distribution = &machine.distribution;
+            let tools = distribution.install(&guest::missing_tools(distribution));
+            let first = if tools.is_empty() { String::new() } else { format!("{tools} && ") };
+            let detail = "for file systems that this kernel lacks, without root";
+            absent(GUEST_KERNEL, detail, format!("{first}{}", guest::BUILD))
+        }
     }
 }
 
@@ -274,6 +303,25 @@ mod tests {
             assert!(!capability.detail.is_empty(), "{}", capability.name);
             assert!(!capability.present || capability.remedy.is_empty(), "{}", capability.name);
         }
+    }
+
+    #[test]
+    fn one_line_names_every_package_that_is_missing_and_none_twice() {
+        let missing = [
+            absent("xfs", "mkfs.xfs is not installed", "sudo apt-get install xfsprogs"),
+            absent("ntfs", "", "sudo apt-get install ntfs-3g"),
+            absent("ntfs3", "", "sudo apt-get install ntfs-3g"),
+            absent("root", "", AS_ROOT),
+            present("ext4", "here"),
+            absent(GUEST_KERNEL, "", "sudo apt-get install bc && fathom stack kernel"),
+        ];
+        let debian = Distribution::of("ID=debian\n", false);
+        let build = ["flex".to_owned(), "gcc libc6-dev".to_owned()];
+        let line = packages_for(&missing, &debian, &build).unwrap();
+        assert_eq!(line, "sudo apt-get install flex gcc libc6-dev ntfs-3g xfsprogs");
+        let without_guest = packages_for(&missing[..5], &debian, &build).unwrap();
+        assert_eq!(without_guest, "sudo apt-get install ntfs-3g xfsprogs");
+        assert_eq!(packages_for(&missing[3..5], &debian, &build), None);
     }
 
     #[test]

@@ -54,7 +54,7 @@ mod words;
 pub use check::{KnownFileSystem, SpecProblem};
 pub use cold::{ColdMethod, cold};
 pub use command::{CommandError, CommandProblem, shell_line};
-pub use doctor::{companions, doctor, sqlcipher_library};
+pub use doctor::{companions, doctor, packages, sqlcipher_library};
 pub use environment::{directory_environment, environment};
 pub use error::StackError;
 pub use filesystem::{Availability, available_filesystems, filesystems_in_guest, known_filesystems};

@@ -239,6 +239,13 @@ impl Stacks {
             Err(not_here) => match (machine.in_guest(filesystem), not_here) {
                 (Ok(kernel), _) => Place::Guest(kernel),
                 (Err(missing), None) => return Err(unavailable(missing)),
+                // A guest is named where nothing else brings it.
+                (Err((in_guest, build)), Some(StackError::Unavailable { filesystem, reason, remedy }))
+                    if remedy.is_empty() && !build.is_empty() =>
+                {
+                    let reason = format!("{reason}; in a guest: {in_guest}");
+                    return Err(StackError::Unavailable { filesystem, reason, remedy: build });
+                }
                 (Err(_), Some(not_here)) => return Err(not_here),
             },
         };

@@ -1,6 +1,7 @@
 //! The words of the command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -38,7 +39,9 @@ pub enum Command {
     /// Run an experiment: a built-in one by name, or your own file
     #[command(after_help = "Examples:\n  fathom run first-look\n  fathom run journal-modes --quick\n  \
                       fathom run update-cost --set stack.filesystem=ext4,xfs --repeat 10\n  \
-                      fathom run journal-modes --trace mine.trace --trace gmail\n  fathom run mine.toml --resume")]
+                      fathom run journal-modes --trace mine.trace --trace gmail\n  fathom run mine.toml --resume\n  \
+                      fathom run first-look --until 5% --budget 10m\n  \
+                      fathom run first-look --sqlite /usr/lib/x86_64-linux-gnu/libsqlite3.so.0,bundled")]
     Run(Run),
     /// Tables, the HTML report, figures and exports of results
     #[command(after_help = "Examples:\n  fathom report fathom-out/first-look/results.db\n  \
@@ -51,6 +54,14 @@ pub enum Command {
                       fathom compare a.db b.db --fail-if-slower 5% --metric flushes,bytes --junit gate.xml\n\n\
                       As a gate it exits with 0 (fine), 1 (slower than allowed) or 2 (asked wrongly, or it cannot be told).")]
     Compare(Compare),
+    /// One commit on a time line: its calls on files, what reached the device, and whose that was
+    #[command(
+        after_help = "Examples:\n  fathom run first-look --quick --repeat 1 --set variants=wal/full --set filesystem=ext4 \\\n    \
+                      --set device=sd-sandisk-extreme --set instruments.operations=true --set instruments.blocks=true --out a.db\n  \
+                      fathom anatomy a.db --svg commit.svg\n  \
+                      fathom anatomy a.db --phase update --execution 7 --perfetto commit.json"
+    )]
+    Anatomy(Anatomy),
     /// A measurement as a text for your repository, which `fathom compare` takes in the place of
     /// A.db
     #[command(after_help = "Examples:\n  fathom baseline results.db --out fathom-baseline.toml\n  \
@@ -87,6 +98,24 @@ pub enum Command {
                       fathom trace synthesise gmail --out gmail.trace"
     )]
     Trace(Trace),
+    /// Completions for a shell, to standard output
+    #[command(
+        after_help = "Examples:\n  fathom completions bash > ~/.local/share/bash-completion/completions/fathom\n  \
+                            fathom completions zsh > ~/.zfunc/_fathom      with fpath+=~/.zfunc before compinit\n  \
+                            fathom completions fish > ~/.config/fish/completions/fathom.fish"
+    )]
+    Completions {
+        /// For which
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+    /// The manual page, or with --out a page for each command
+    #[command(after_help = "Examples:\n  fathom man | man -l -\n  fathom man --out ~/.local/share/man/man1")]
+    Man {
+        /// A directory that is there: fathom.1, fathom-run.1 and so on are written into it
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
     /// Execute one cell: takes an order as JSON on stdin and writes one event per line (used by `fathom run`)
     #[command(hide = true)]
     Worker,
@@ -131,7 +160,8 @@ pub enum Kind {
 pub struct List {
     /// Only this kind, in detail
     pub kind: Option<Kind>,
-    /// Print the file of a built-in experiment, to read or to start your own from
+    /// Print the file of a built-in experiment, modelled device or profile, to read or to start your
+    /// own from
     #[arg(long, value_name = "NAME", conflicts_with = "kind")]
     pub show: Option<String>,
     /// Print JSON
@@ -173,9 +203,19 @@ pub struct Run {
     /// Mount every file system in a guest kernel, also those of this machine's kernel (`fathom stack kernel`)
     #[arg(long)]
     pub guest: bool,
-    /// Print the plan and what would be skipped, and run nothing
+    /// Print the plan, what would be skipped and how long it takes, and run nothing
     #[arg(long)]
     pub plan: bool,
+    /// Make more runs, until every value is known to within this: at least as many as the experiment
+    /// asks for, at most --repeat [default: ten times as many]
+    #[arg(long, value_name = "PERCENT", value_parser = precision)]
+    pub until: Option<f64>,
+    /// Begin no block of runs that would not be over within this time, e.g. 90s, 2m or 1h30m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub budget: Option<Duration>,
+    /// Compare SQLite libraries: their paths, or `bundled` for the one that is built in, with commas
+    #[arg(long, value_name = "LIBRARY,LIBRARY", value_delimiter = ',')]
+    pub sqlite: Vec<String>,
     /// A single run that takes longer than this many seconds has failed [default: the experiment's timeout_s]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..))]
     pub time_limit: Option<u64>,
@@ -244,6 +284,10 @@ pub struct Compare {
     /// Print Markdown, for a comment of a pull request
     #[arg(long)]
     pub markdown: bool,
+    /// Write the comparison as a page, too: a picture of every ratio with its interval, and the table
+    /// (one file, works offline)
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Write the gate's verdicts as a JUnit test suite, too
     #[arg(long, value_name = "FILE", requires = "fail_if_slower")]
     pub junit: Option<PathBuf>,
@@ -256,6 +300,68 @@ fn percent(text: &str) -> Result<f64, String> {
         Ok(percent) if (0.0..=10_000.0).contains(&percent) => Ok(percent / 100.0),
         _ => Err("give percent from 0 to 10000, as 10% or 2.5".into()),
     }
+}
+
+/// `5%` or `5`: how narrow intervals are to be.
+fn precision(text: &str) -> Result<f64, String> {
+    match percent(text) {
+        Ok(share) if (0.0001..=1.0).contains(&share) => Ok(share),
+        _ => Err("give percent from 0.01 to 100, as 5% or 2.5".into()),
+    }
+}
+
+/// `90s`, `2m`, `1h30m`; a number alone is seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "give a time such as 90s, 2m or 1h30m, a year at most".to_owned();
+    let (mut rest, mut seconds) = (text.trim(), 0.0_f64);
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    while !rest.is_empty() {
+        let end = rest.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(rest.len());
+        let number: f64 = rest[..end].parse().map_err(|_| wrong())?;
+        rest = rest[end..].trim_start();
+        let letters = rest.find(|it: char| !it.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let unit = match &rest[..letters] {
+            "" | "s" => 1.0,
+            "m" | "min" => 60.0,
+            "h" => 3600.0,
+            _ => return Err(wrong()),
+        };
+        seconds += number * unit;
+        rest = rest[letters..].trim_start();
+    }
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if (1.0..=366.0 * 86_400.0).contains(&seconds) => Ok(time),
+        _ => Err(wrong()),
+    }
+}
+
+/// `fathom anatomy`
+#[derive(Debug, Args)]
+pub struct Anatomy {
+    /// Results of runs with `instruments.operations=true`, and with `instruments.blocks=true` for the
+    /// owners of blocks
+    #[arg(value_name = "RESULTS.db")]
+    pub results: PathBuf,
+    /// Of this cell, by its label [default: the first that was recorded]
+    #[arg(long, value_name = "LABEL")]
+    pub cell: Option<String>,
+    /// Of this phase [default: the first]
+    #[arg(long)]
+    pub phase: Option<String>,
+    /// This execution, from 1 [default: the one of median time]
+    #[arg(long, value_name = "N")]
+    pub execution: Option<usize>,
+    /// Write the picture
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Write trace events, which Perfetto opens (ui.perfetto.dev)
+    #[arg(long, value_name = "FILE.json")]
+    pub perfetto: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `fathom baseline`
@@ -506,6 +612,12 @@ pub enum StackAction {
         /// A line of JSON for each instead of CSV
         #[arg(long)]
         json: bool,
+    },
+    /// Print where a stack is mounted, for scripts
+    #[command(after_help = "Example:\n  cd \"$(fathom stack path lab)\"")]
+    Path {
+        /// The stack's name
+        name: String,
     },
     /// What is up
     List {

@@ -26,12 +26,15 @@ fn main() -> std::process::ExitCode {
         Command::List(asked) => commands::list::run(&asked),
         Command::Run(asked) => commands::run::run(&asked),
         Command::Report(asked) => commands::report::run(&asked),
+        Command::Anatomy(asked) => commands::anatomy::run(&asked),
         Command::Baseline(asked) => commands::baseline::run(&asked),
         Command::Compare(asked) => commands::compare::run(&asked),
         Command::Simulate(asked) => commands::simulate::run(&asked),
         Command::Cut(asked) => commands::cut::run(&asked),
         Command::Stack(asked) => commands::stack::run(&asked),
         Command::Trace(asked) => commands::trace::run(&asked),
+        Command::Completions { shell } => commands::manual::completions(shell),
+        Command::Man { out } => commands::manual::man(out.as_deref()),
         Command::Worker => {
             let code = commands::worker::run();
             ending::tell_of_the_limit();

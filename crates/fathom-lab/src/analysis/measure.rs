@@ -183,7 +183,7 @@ impl Measure {
     /// The metric that tables without a choice show: how many transactions or messages a second, how long a query.
     #[must_use]
     pub fn main_metric(&self) -> Metric {
-        if matches!(self.unit.as_str(), "transaction" | "message") { Metric::Rate } else { Metric::Time }
+        Metric::of_unit(&self.unit)
     }
 
     /// One part of one execution's mean time, ns: `pick` chooses the part.
@@ -243,6 +243,37 @@ impl Measure {
 }
 
 impl OfRun {
+    /// A run's part of a phase; none where nothing was executed.
+    pub(crate) fn of(
+        run: i64,
+        block: u32,
+        phase: &fathom_workload::sample::PhaseSummary,
+        model: Option<&PhaseModel>,
+    ) -> Option<OfRun> {
+        if phase.count == 0 || phase.wall_ns == 0 {
+            return None;
+        }
+        let wall = WallOfRun {
+            rate: phase.count as f64 * 1e9 / phase.wall_ns as f64,
+            time_ns: phase.split.wall_ns as f64 / phase.count as f64,
+        };
+        let model = model.filter(|it| it.model_ns > 0);
+        Some(OfRun {
+            run,
+            block,
+            rate: model.map_or(wall.rate, |it| phase.count as f64 * 1e9 / it.model_ns as f64),
+            time_ns: model.map_or(wall.time_ns, |it| it.each_ns),
+            wall,
+            model: model.map(|it| ModelShare::of(it, phase.count)),
+        })
+    }
+
+    /// The clock of the runs of a cell: one for all, that of the model where all have it.
+    pub(crate) fn clock_of(runs: &[OfRun]) -> Clock {
+        let is_by_model = !runs.is_empty() && runs.iter().all(|run| run.model.is_some());
+        if is_by_model { Clock::Model } else { Clock::Wall }
+    }
+
     /// A metric of a clock.
     #[must_use]
     pub fn value(&self, metric: Metric, clock: Clock) -> f64 {
@@ -380,22 +411,11 @@ impl Gathered {
         walls: Vec<f64>,
     ) {
         self.unit.clone_from(&phase.unit);
-        if phase.count > 0 && phase.wall_ns > 0 {
-            let wall = WallOfRun {
-                rate: phase.count as f64 * 1e9 / phase.wall_ns as f64,
-                time_ns: phase.split.wall_ns as f64 / phase.count as f64,
-            };
+        if let Some(of_run) = OfRun::of(run, block, phase, model) {
             let model = model.filter(|it| it.model_ns > 0);
             self.model_latencies
                 .extend(model.filter(|it| it.basis == Basis::Threads).map(|it| it.latency_ns));
-            self.runs.push(OfRun {
-                run,
-                block,
-                rate: model.map_or(wall.rate, |it| phase.count as f64 * 1e9 / it.model_ns as f64),
-                time_ns: model.map_or(wall.time_ns, |it| it.each_ns),
-                wall,
-                model: model.map(|it| ModelShare::of(it, phase.count)),
-            });
+            self.runs.push(of_run);
         }
         self.latencies.push(phase.latency_ns);
         self.walls.extend(walls);
@@ -415,7 +435,7 @@ impl Gathered {
     fn measure(mut self, cell: i64, (phase, x): Key) -> Option<Measure> {
         self.runs.sort_by_key(|run| run.block);
         // One clock for all runs of a cell.
-        let is_by_model = !self.runs.is_empty() && self.runs.iter().all(|run| run.model.is_some());
+        let is_by_model = OfRun::clock_of(&self.runs) == Clock::Model;
         if !is_by_model {
             for run in &mut self.runs {
                 (run.rate, run.time_ns) = (run.wall.rate, run.wall.time_ns);

@@ -107,6 +107,11 @@ impl Experiment {
         put_traces(&selection.traces, first_trace, &mut axes);
         if selection.quick {
             for setting in &self.quick.settings {
+                make_quick(setting, &mut axes);
+                if axes.iter().any(|axis| axis.name == "variants" && axis.sets(&setting.path)) {
+                    set(setting.clone(), &mut base);
+                    continue;
+                }
                 overlay(setting.clone(), &mut base, &mut axes)?;
             }
         }
@@ -295,11 +300,24 @@ fn overlay(setting: Setting, base: &mut Vec<Setting>, axes: &mut [Axis]) -> Resu
             "choose among them instead: --set variants=NAME",
         ));
     }
+    set(setting, base);
+    Ok(())
+}
+
+/// Sets a line of the file, or adds it.
+fn set(setting: Setting, base: &mut Vec<Setting>) {
     match base.iter_mut().find(|it| it.path == setting.path) {
         Some(line) => *line = setting,
         None => base.push(setting),
     }
-    Ok(())
+}
+
+/// What `[quick]` sets holds for the variants that set it themselves, too.
+fn make_quick(setting: &Setting, axes: &mut [Axis]) {
+    for axis in axes.iter_mut().filter(|axis| axis.name == "variants") {
+        let of_points = axis.points.iter_mut().flat_map(|point| &mut point.settings);
+        of_points.filter(|it| it.path == setting.path).for_each(|it| *it = setting.clone());
+    }
 }
 
 fn keep_variants(setting: &Setting, axes: &mut [Axis]) -> Result<(), Problem> {
@@ -309,7 +327,10 @@ fn keep_variants(setting: &Setting, axes: &mut [Axis]) -> Result<(), Problem> {
     let mut kept = Vec::new();
     for item in setting.node.items() {
         let label = label_of(&item.json()?);
-        let Some(point) = axis.points.iter().find(|it| it.label == label) else {
+        // As a table prints it, too: `WAL/FULL` of `wal/full`.
+        let alike = |it: &&Point| it.label.eq_ignore_ascii_case(&label);
+        let exact = axis.points.iter().find(|it| it.label == label);
+        let Some(point) = exact.or_else(|| axis.points.iter().find(alike)) else {
             let hint = match nearest(&label, axis.values()) {
                 Some(near) => did_you_mean_hint(Some(near)),
                 None => format!("there are: {}", axis.values().collect::<Vec<_>>().join(", ")),

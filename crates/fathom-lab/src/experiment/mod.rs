@@ -126,6 +126,15 @@ pub enum Metric {
     Time,
 }
 
+impl Metric {
+    /// What is told of an execution of this unit: how many transactions or messages a second, how
+    /// long a query.
+    #[must_use]
+    pub fn of_unit(unit: &str) -> Metric {
+        if matches!(unit, "transaction" | "message") { Metric::Rate } else { Metric::Time }
+    }
+}
+
 /// Values that an axis must have; an axis that is not named may have any.
 pub type Where = BTreeMap<String, Vec<String>>;
 
@@ -165,6 +174,8 @@ pub enum FigureKind {
     Split,
     /// Curves over the abscissa.
     Range,
+    /// The share of executions that took at most so long.
+    Ecdf,
 }
 
 /// A figure of the report.

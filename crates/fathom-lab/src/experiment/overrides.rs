@@ -42,7 +42,44 @@ pub(super) fn read(
         ));
     }
     let path = resolve(key, &key_span, base, axes, vocabulary)?;
-    Ok(Setting { path, key_span, node: value(argument, equals + 1..argument.len(), source, true) })
+    let mut node = value(argument, equals + 1..argument.len(), source, true);
+    respell(&mut node, &words_of(&path, base, axes, vocabulary));
+    Ok(Setting { path, key_span, node })
+}
+
+/// The words that a path takes, each as tables may print it and as files write it: `WAL` and `wal`,
+/// `SQLite` and `sqlite`.
+fn words_of(
+    path: &str,
+    base: &[Setting],
+    axes: &[Axis],
+    vocabulary: &Vocabulary,
+) -> Vec<(&'static str, &'static str)> {
+    if path == "engine.name" {
+        return vocabulary.engines.iter().flat_map(|it| [(it.title, it.name), (it.name, it.name)]).collect();
+    }
+    parameters(base, axes, vocabulary)
+        .filter(|(room, it)| path == format!("{room}.{}", it.name))
+        .flat_map(|(_, it)| match it.kind {
+            Kind::TextOf(words) | Kind::TextsOf(words) => words,
+            _ => &[],
+        })
+        .map(|word| (*word, *word))
+        .collect()
+}
+
+/// Writes words as files do: a cell is the same cell however its setting was typed.
+fn respell(node: &mut Node, words: &[(&str, &str)]) {
+    match &mut node.value {
+        Value::Text(text) => {
+            let known = words.iter().find(|(printed, _)| printed.eq_ignore_ascii_case(text));
+            if let Some((_, written)) = known {
+                (*written).clone_into(text);
+            }
+        }
+        Value::List(items) => items.iter_mut().for_each(|it| respell(it, words)),
+        _ => {}
+    }
 }
 
 /// Whether the argument of a `--set` chooses among the variants.

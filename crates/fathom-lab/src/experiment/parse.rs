@@ -510,13 +510,14 @@ impl AxisReader<'_> {
                 NAME_HINT,
             ));
         }
-        let kind = match need("kind", "one of bars, series, split, range")?
+        let kind = match need("kind", "one of bars, series, split, range, ecdf")?
             .node
-            .word("kind", &["bars", "series", "split", "range"])?
+            .word("kind", &["bars", "series", "split", "range", "ecdf"])?
         {
             "bars" => FigureKind::Bars,
             "series" => FigureKind::Series,
             "split" => FigureKind::Split,
+            "ecdf" => FigureKind::Ecdf,
             _ => FigureKind::Range,
         };
         let phases_entry = need("phases", "a list of the phases to show")?;
@@ -533,6 +534,7 @@ impl AxisReader<'_> {
             phases,
             metric: match (get("metric"), kind) {
                 // A series, a split and a curve show times unless the file says otherwise.
+                (_, FigureKind::Ecdf) => Metric::Time,
                 (None, FigureKind::Series | FigureKind::Split | FigureKind::Range) => Metric::Time,
                 (given, _) => metric(given)?,
             },

@@ -5,6 +5,7 @@
 //! clock and device, so that the way from plan to comparison is tested in milliseconds and without noise of its own.
 
 mod counted;
+mod ending;
 mod local;
 mod record;
 mod trace;
@@ -24,6 +25,7 @@ use crate::plan::{Plan, PlannedCell, Turn};
 use crate::rng::derive_seed;
 use crate::store::{RunStatus, StoreError, TraceRecord, Writer};
 
+pub use ending::{COVERAGE_WHEN_STOPPED, Ended, Ending, Precision};
 pub use local::{Interrupt, Local, environment};
 use record::Collector;
 pub use trace::Watched;
@@ -152,8 +154,10 @@ impl WorkError {
 pub struct Progress {
     /// Runs finished, earlier ones of a resumed experiment included.
     pub done: usize,
-    /// Runs of the plan.
+    /// Runs of the plan; the most of them where the schedule may end early.
     pub total: usize,
+    /// Whether the schedule may end before it has made them all.
+    pub may_end_early: bool,
     /// Runs that failed, of those finished now.
     pub failed: usize,
     /// Label of the cell that runs.
@@ -169,7 +173,7 @@ pub struct Progress {
 }
 
 /// How the schedule ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
     /// Runs that are good now.
     pub done: usize,
@@ -179,13 +183,21 @@ pub struct Summary {
     pub missing: usize,
     /// Whether the user stopped.
     pub interrupted: bool,
+    /// Why it ended before its last block; none where it did not.
+    pub ended: Option<Ended>,
+    /// With [`Ending::until`]: the widest interval at the end, relative to its value.
+    pub widest: Option<f64>,
+    /// Blocks that were made or begun, earlier ones of a resumed experiment included.
+    pub blocks: u32,
 }
 
 /// Limits and extras of a schedule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// A run that takes longer has failed.
     pub run: Duration,
+    /// What ends the schedule before its last block.
+    pub ending: Ending,
 }
 
 /// Carries out `turns` of `plan` and writes each run to `writer` as soon as it is over. A failed run does not stop the rest.
@@ -200,6 +212,24 @@ pub fn carry_out(
     writer: &mut Writer,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, StoreError> {
+    go_on(plan, turns, limits, Precision::default(), world, writer, on_progress)
+}
+
+/// As [`carry_out`], where `precision` knows the earlier runs.
+///
+/// # Errors
+/// As [`carry_out`].
+pub(crate) fn go_on(
+    plan: &Plan,
+    turns: &[Turn],
+    limits: Limits,
+    mut precision: Precision,
+    world: &mut dyn World,
+    writer: &mut Writer,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<Summary, StoreError> {
+    let Limits { ending, .. } = limits;
+    let begun_ns = world.now_ns();
     let total = plan.runs();
     let before = total.saturating_sub(turns.len());
     let mut summary = Summary::default();
@@ -209,13 +239,40 @@ pub fn carry_out(
             summary.interrupted = true;
         }
         let Some(planned) = plan.cells.iter().find(|it| it.id == turn.cell) else { continue };
+        let of_block = turns[number..].iter().take_while(|it| it.block == turn.block).count();
+        let begins_block = number == 0 || turns[number - 1].block != turn.block;
+        // Where it may end early, no block is missing that was not begun.
+        let missing = |is_begun: bool| match ending.is_early() {
+            false => turns.len() - number,
+            true if is_begun => of_block,
+            true => 0,
+        };
         if summary.interrupted {
-            summary.missing = turns.len() - number;
+            summary.missing = missing(!begins_block);
             break;
+        }
+        let spent = Duration::from_nanos(world.now_ns().saturating_sub(begun_ns));
+        let left = times.left(&turns[number..number + of_block], 0.0).filter(|_| begins_block);
+        let is_over =
+            number > 0 && ending.budget.is_some_and(|budget| spent + left.unwrap_or_default() > budget);
+        let widest = if begins_block && turn.block >= ending.least { precision.widest() } else { None };
+        summary.ended = match ending.until.zip(widest).filter(|(until, widest)| widest <= until) {
+            Some((_, widest)) => Some(Ended::Precise { widest }),
+            None => is_over.then_some(Ended::OutOfTime),
+        };
+        if summary.ended.is_some() {
+            summary.missing = missing(!begins_block);
+            break;
+        }
+        summary.blocks = summary.blocks.max(turn.block + 1);
+        // The file says at any time how many blocks there are: whoever kills this leaves it true.
+        if ending.is_early() && begins_block {
+            writer.repeats(turn.block + 1)?;
         }
         let mut progress = Progress {
             done: before + number,
             total,
+            may_end_early: ending.is_early(),
             failed: summary.failed.len(),
             label: planned.label.clone(),
             block: turn.block,
@@ -235,7 +292,7 @@ pub fn carry_out(
         match end {
             Err(WorkError::Interrupted) => {
                 summary.interrupted = true;
-                summary.missing = turns.len() - number;
+                summary.missing = missing(true);
                 break;
             }
             Err(WorkError::Failed(message)) => collector.fail(message),
@@ -247,11 +304,13 @@ pub fn carry_out(
             None => {
                 debug_assert_eq!(record.row.status, RunStatus::Done);
                 summary.done += 1;
+                precision.add(&record);
             }
         }
         writer.record(&record)?;
         times.add(turn.cell, world.now_ns().saturating_sub(start_ns));
     }
+    summary.widest = ending.until.and_then(|_| precision.widest());
     Ok(summary)
 }
 

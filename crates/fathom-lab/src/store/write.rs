@@ -420,6 +420,22 @@ impl Writer {
         write().map_err(|error| StoreError::from_sqlite(&path, error))
     }
 
+    /// Sets how many runs of each cell there are to be: a schedule that may end early does not know
+    /// it before.
+    ///
+    /// # Errors
+    /// A full disk.
+    pub fn repeats(&mut self, repeats: u32) -> Result<(), StoreError> {
+        let path = self.path.clone();
+        let mut write = || {
+            let transaction = self.db.transaction()?;
+            transaction.execute("UPDATE experiment SET repeats = ?", params![repeats])?;
+            checksum::store_head(&transaction)?;
+            transaction.commit()
+        };
+        write().map_err(|error| StoreError::from_sqlite(&path, error))
+    }
+
     /// Marks the experiment as complete at `finished_ms` (none: runs are missing), brings the WAL back into the file
     /// so that the one file is all, and closes it.
     ///

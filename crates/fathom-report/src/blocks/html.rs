@@ -283,7 +283,8 @@ fn addresses(document: &Document<'_>, device: bool, out: &mut dyn Write) -> io::
     }
     writeln!(
         out,
-        "</div><p class=\"note\">Drag to zoom, double-click to see all again; with the keyboard: + and −, arrows, 0. \
+        "</div><p class=\"note\">All panels have one time axis, and zoom together: drag, or Ctrl and the wheel, or pinch; double-click to see all \
+         again; with the keyboard: + and −, arrows, 0. \
          `fathom report RESULTS.db --requests` prints every request as CSV.</p></figure>"
     )
 }

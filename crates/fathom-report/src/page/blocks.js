@@ -60,6 +60,10 @@
     return { picture, canvas, dots: null, parts: null, view: null, drag: null };
   });
 
+  // All panels have one time axis: that of the longest, and what one zooms into, all show.
+  const LONGEST = Math.max(1, ...data.pictures.map((it) => it.span_ns));
+  const when = { x0: 0, x1: LONGEST };
+
   function prepare(view) {
     if (view.dots) return;
     const dots = (view.dots = decode(view.picture)), parts = (view.parts = stretches(dots));
@@ -79,8 +83,8 @@
     // Reads first, so that writes lie over them.
     view.lists = [...kinds].sort((a, b) => (a[0] >> 4) - (b[0] >> 4) || a[0] - b[0]).map(([kind, index]) => ({ cause: kind & 15, op: kind >> 4, index: Int32Array.from(index) }));
     const last = parts[parts.length - 1];
-    view.all = { x0: 0, x1: Math.max(view.picture.span_ns, 1), y0: 0, y1: last.at + last.size };
-    view.view = { ...view.all };
+    view.all = { x0: 0, x1: LONGEST, y0: 0, y1: last.at + last.size };
+    view.view = { ...view.all, ...when };
   }
 
   // The first place in `index` (in order of time) whose time is not before `at`.
@@ -195,7 +199,16 @@
       v[low] = Math.min(Math.max(v[low], a[low]), a[high] - size); v[high] = v[low] + size;
     }
     soon(view);
+    if (when.x0 === v.x0 && when.x1 === v.x1) return;
+    when.x0 = v.x0; when.x1 = v.x1;
+    for (const other of views) if (other.view) { Object.assign(other.view, when); if (inSight.has(other)) soon(other); }
   };
+  // Time by `factor` (below 1 is nearer), with what lies under `x` staying there.
+  function zoom(view, x, factor) {
+    const v = view.view, at = valueAt(view, { x, y: 0 }).x;
+    v.x0 = at - (at - v.x0) * factor; v.x1 = at + (v.x1 - at) * factor;
+    clamp(view);
+  }
   const point = (view, event) => { const box = view.canvas.getBoundingClientRect(); return { x: event.clientX - box.left, y: event.clientY - box.top }; };
   const valueAt = (view, p) => { const { plotWidth, plotHeight } = view.geometry, v = view.view; return { x: v.x0 + ((p.x - LEFT) / plotWidth) * (v.x1 - v.x0), y: v.y0 + ((TOP + plotHeight - p.y) / plotHeight) * (v.y1 - v.y0) }; };
 
@@ -224,7 +237,25 @@
   for (const view of views) {
     const { canvas } = view;
     watcher.observe(canvas);
-    canvas.addEventListener('pointerdown', (event) => { if (event.button !== 0 || !view.geometry) return; view.drag = { from: point(view, event), to: null }; canvas.setPointerCapture(event.pointerId); });
+    // A wheel scrolls the page unless the panel has the focus or Ctrl is held; pinching on a touchpad is a wheel with Ctrl.
+    canvas.addEventListener('wheel', (event) => {
+      if (!view.geometry || !(event.ctrlKey || event.metaKey || document.activeElement === canvas)) return;
+      event.preventDefault();
+      zoom(view, point(view, event).x, 2 ** (Math.max(-60, Math.min(60, event.deltaY)) / (event.ctrlKey ? 60 : 120)));
+    }, { passive: false });
+    const fingers = new Map();
+    const spread = () => { const [a, b] = [...fingers.values()]; return { x: (a.x + b.x) / 2, apart: Math.max(12, Math.abs(a.x - b.x)) }; };
+    canvas.addEventListener('pointerdown', (event) => { if (event.pointerType === 'touch') { fingers.set(event.pointerId, point(view, event)); if (fingers.size > 1) view.drag = null; } });
+    canvas.addEventListener('pointermove', (event) => {
+      if (!fingers.has(event.pointerId) || fingers.size !== 2 || !view.geometry) return;
+      const before = spread();
+      fingers.set(event.pointerId, point(view, event));
+      const after = spread();
+      view.drag = null;
+      zoom(view, after.x, before.apart / after.apart);
+    });
+    for (const end of ['pointerup', 'pointercancel', 'lostpointercapture']) canvas.addEventListener(end, (event) => fingers.delete(event.pointerId));
+    canvas.addEventListener('pointerdown', (event) => { if (event.button !== 0 || !view.geometry || fingers.size > 1) return; view.drag = { from: point(view, event), to: null }; canvas.setPointerCapture(event.pointerId); });
     canvas.addEventListener('pointermove', (event) => {
       if (!view.geometry) return;
       if (view.drag) { view.drag.to = point(view, event); tip.hidden = true; soon(view); } else tell(view, event);
@@ -240,7 +271,7 @@
       if (tall > 14 && wide > 6) { view.view.y0 = Math.min(a.y, b.y); view.view.y1 = Math.max(a.y, b.y); }
       clamp(view);
     });
-    canvas.addEventListener('dblclick', () => { view.view = { ...view.all }; soon(view); });
+    canvas.addEventListener('dblclick', () => { view.view = { ...view.all }; clamp(view); });
     canvas.addEventListener('keydown', (event) => {
       if (!view.view || event.ctrlKey || event.metaKey || event.altKey) return;
       const v = view.view, w = v.x1 - v.x0, t = v.y1 - v.y0;

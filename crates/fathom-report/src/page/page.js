@@ -11,6 +11,8 @@
   // Single quotes: ECharts writes the family into an attribute of the SVG as it is.
   const FONT = "ui-sans-serif, system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'Noto Sans', Arial, sans-serif";
   const FSYNC = 3;
+  // An ECDF's shares are in 10,000, see figure.rs.
+  const WHOLE = 10000;
   const SYMBOLS = ['circle', 'rect', 'triangle', 'diamond', 'roundRect', 'emptyCircle', 'emptyRect'];
   const DASHES = ['solid', [7, 3], [2, 3], [9, 3, 2, 3], 'solid', [7, 3], [2, 3]];
 
@@ -124,7 +126,7 @@
     const series = figure.series.map((s, index) => ({ ...s, index })).filter((s) => used.some((m) => m.series === s.index));
     const groups = figure.groups.map((name, index) => ({ name, index })).filter((g) => marks.some((m) => m.group === g.index));
     const chosen = settings.get(figure.id);
-    const split = figure.kind === 'split';
+    const split = figure.kind === 'split', ecdf = figure.kind === 'ecdf';
     const log = chosen.log && !split;
     const share = chosen.share && split;
 
@@ -132,7 +134,7 @@
       animation: false, backgroundColor: forFile ? look.surface : 'transparent', textStyle: { fontFamily: FONT, color: look.ink },
       grid: [], xAxis: [], yAxis: [], series: [], title: [],
       tooltip: {
-        trigger: figure.kind === 'series' ? 'axis' : 'item', confine: true, appendTo: undefined, className: 'tip', padding: [8, 12],
+        trigger: figure.kind === 'series' || ecdf ? 'axis' : 'item', confine: true, appendTo: undefined, className: 'tip', padding: [8, 12],
         backgroundColor: look.tip, borderColor: look.line, textStyle: { color: look.ink, fontSize: 13, fontFamily: FONT },
         axisPointer: { type: 'line', lineStyle: { color: look.axis } }, transitionDuration: 0,
       },
@@ -167,7 +169,7 @@
     const heading = forFile ? 34 : 0;
     const rows = Math.ceil(panels.length / columns);
     const tallest = split ? Math.max(1, ...panels.map((p) => rowsOf(p).length)) : 0;
-    const body = split ? tallest * (stacked ? 44 : 30) + 6 : figure.kind === 'series' ? 230 : columns === 1 && panels.length === 1 ? 250 : 190;
+    const body = ecdf ? 250 : split ? tallest * (stacked ? 44 : 30) + 6 : figure.kind === 'series' ? 230 : columns === 1 && panels.length === 1 ? 250 : 190;
     const hasTitles = panels.some((p) => p.title);
     const above = hasTitles ? 24 : 4;
     const below = figure.abscissa ? 46 : 30;
@@ -215,7 +217,10 @@
         return;
       }
 
-      option.yAxis.push({ ...valueAxis(figure, log, low, high, look), gridIndex: k });
+      option.yAxis.push({
+        ...valueAxis(figure, log, low, high, look), gridIndex: k,
+        ...(ecdf ? { min: 0, max: WHOLE, interval: WHOLE / 4, axisLabel: { color: look.muted, fontSize: 11, formatter: (v) => percent(v / WHOLE) } } : {}),
+      });
       if (figure.kind === 'bars') {
         // With one phase each bar has its own name below; with several the phases are the groups.
         const single = groups.length <= 1;
@@ -231,18 +236,18 @@
         });
         return;
       }
-      const numbers = figure.kind === 'range' ? mine.map((m) => m.x) : lines.flatMap((l) => [1, l.total]);
+      const numbers = ecdf ? lines.flatMap((l) => [l.points[0][0], l.points[l.points.length - 1][0]]) : figure.kind === 'range' ? mine.map((m) => m.x) : lines.flatMap((l) => [1, l.total]);
       option.xAxis.push({
-        type: figure.log_x ? 'log' : 'value', gridIndex: k, min: figure.log_x ? 10 ** Math.floor(Math.log10(Math.min(...numbers))) : figure.kind === 'range' && Math.min(...numbers) < 3 ? 0 : 1,
+        type: figure.log_x ? 'log' : 'value', gridIndex: k, min: figure.log_x ? 10 ** Math.floor(Math.log10(Math.max(1, Math.min(...numbers)))) : figure.kind === 'range' && Math.min(...numbers) < 3 ? 0 : 1,
         max: figure.log_x ? 10 ** Math.ceil(Math.log10(Math.max(...numbers))) : Math.max(...numbers), name: figure.abscissa + (figure.log_x ? ', logarithmic axis' : ''), nameLocation: 'middle', nameGap: 26,
-        nameTextStyle: { color: look.muted, fontSize: 12 }, ...quiet, axisLabel: { ...label, formatter: count, hideOverlap: true, showMinLabel: true }, splitLine: { show: false },
+        nameTextStyle: { color: look.muted, fontSize: 12 }, ...quiet, axisLabel: { ...label, formatter: ecdf ? (v) => time(v).replace(/\.0+ /, ' ') : count, hideOverlap: true, showMinLabel: true }, splitLine: { show: false },
       });
       for (const s of series) {
         const colour = pick(data.colours[s.colour], night);
-        if (figure.kind === 'series') {
+        if (figure.kind === 'series' || ecdf) {
           for (const line of lines.filter((l) => l.panel === panel.index && l.series === s.index)) {
             option.series.push({
-              type: 'line', name: s.name, ...at, showSymbol: false, symbol: SYMBOLS[s.index % 7], lineStyle: { width: line.points.length > 400 ? 0.8 : 1.4, color: colour }, itemStyle: { color: colour },
+              type: 'line', name: s.name, ...at, showSymbol: false, symbol: SYMBOLS[s.index % 7], step: ecdf ? 'end' : undefined, lineStyle: { width: ecdf ? 1.8 : line.points.length > 400 ? 0.8 : 1.4, type: ecdf ? DASHES[s.index % 7] : 'solid', color: colour }, itemStyle: { color: colour },
               emphasis: { disabled: true }, data: line.points, line,
             });
           }
@@ -259,9 +264,11 @@
         });
       }
     });
-    if (forFile) option.legend = { show: true, left: 0, top: heading - 4, itemWidth: 14, itemHeight: 10, padding: 0, selectedMode: false, textStyle: { color: look.ink, fontSize: 12 }, data: [...new Set((split ? data.parts : series).map((s) => s.name))].map((name) => ({ name, icon: figure.kind === 'range' || figure.kind === 'series' ? undefined : 'rect' })) };
+    if (forFile) option.legend = { show: true, left: 0, top: heading - 4, itemWidth: 14, itemHeight: 10, padding: 0, selectedMode: false, textStyle: { color: look.ink, fontSize: 12 }, data: [...new Set((split ? data.parts : series).map((s) => s.name))].map((name) => ({ name, icon: figure.kind === 'range' || figure.kind === 'series' || ecdf ? undefined : 'rect' })) };
 
-    option.tooltip.formatter = (params) => tip(figure, series, groups, params);
+    // Panels of a series go over the same executions: they zoom together.
+    if (figure.kind === 'series' && !forFile) option.dataZoom = [{ type: 'inside', xAxisIndex: panels.map((_, k) => k), zoomOnMouseWheel: 'ctrl', moveOnMouseMove: true, moveOnMouseWheel: false, preventDefaultMouseMove: false, filterMode: 'none' }];
+    option.tooltip.formatter = (params) => tip(figure, series, groups, params, option.series);
     const height = heading + legendHeight + caption + rows * (above + body + below);
     return { option, height, empty: used.length === 0 };
   }
@@ -288,15 +295,24 @@
   }
 
   // ---- the exact values under the pointer -------------------------------------------------------------------------
+  // The curve under the pointer, not its nearest point: the share of executions up to `at`.
+  function share(p, at, drawn) {
+    const points = drawn[p.seriesIndex].data;
+    let value = 0;
+    for (const [x, y] of points) { if (x > at) break; value = y; }
+    return (value / WHOLE * 100).toFixed(value > 0.99 * WHOLE ? 2 : 1) + ' %';
+  }
   const element = (tag, text) => { const node = document.createElement(tag); if (text !== undefined) node.textContent = text; return node; };
-  function tip(figure, series, groups, params) {
+  function tip(figure, series, groups, params, drawn) {
     const box = element('div');
     const list = Array.isArray(params) ? params : [params];
     if (Array.isArray(params)) {
       if (!list.length) return '';
-      box.append(element('b', figure.abscissa + ' ' + plain(list[0].value[0])));
+      const ecdf = figure.kind === 'ecdf';
+      const at = list[0].axisValue ?? list[0].value[0];
+      box.append(element('b', ecdf ? 'at most ' + time(at) : figure.abscissa + ' ' + plain(list[0].value[0])));
       const table = box.appendChild(element('table'));
-      for (const p of list) { const row = table.insertRow(); row.insertCell().textContent = p.seriesName; row.insertCell().textContent = time(p.value[1]); }
+      for (const p of list) { const row = table.insertRow(); row.insertCell().textContent = p.seriesName; row.insertCell().textContent = ecdf ? share(p, at, drawn) : time(p.value[1]); }
       return box;
     }
     const mark = params.data && params.data.mark;
@@ -331,6 +347,7 @@
     if (!chart) {
       chart = echarts.init(place, null, { renderer: 'svg', width, height });
       charts.set(figure.id, chart);
+      if (figure.kind === 'series') chart.getZr().on('dblclick', () => chart.dispatchAction({ type: 'dataZoom', start: 0, end: 100 }));
       chart.on('click', (event) => {
         const mark = event.data && event.data.mark;
         const value = mark && figure.series[mark.series].value;
@@ -392,7 +409,13 @@
     const keys = data.axes.map((axis) => axis.key);
     const unit = figure.metric === 'time' ? '_ns' : '_per_second';
     const rows = [];
-    if (figure.kind === 'series') {
+    if (figure.kind === 'ecdf') {
+      rows.push(['cell', ...keys, 'wall_ns', 'share']);
+      for (const line of figure.lines) {
+        const cell = visible.get(line.cell);
+        if (cell) for (const [x, y] of line.points) rows.push([cell.label, ...keys.map((k) => cell.axes[k]), x, y / WHOLE]);
+      }
+    } else if (figure.kind === 'series') {
       rows.push(['cell', ...keys, 'run', 'execution', 'wall_ns']);
       for (const line of figure.lines) {
         const cell = visible.get(line.cell);

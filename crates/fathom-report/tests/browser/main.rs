@@ -55,14 +55,14 @@ fn every_figure_is_drawn_and_described_in_light_dark_and_on_a_phone() {
     let directory = directory("drawn");
     type Make = fn(&Path);
     let all: [(&str, Make, &[&str]); 4] = [
-        ("first-look", fixture::first_look, &["rate", "split", "series"]),
+        ("first-look", fixture::first_look, &["rate", "split", "series", "latencies"]),
         ("journal-modes", |p| fixture::journal_modes(p, 1.0), &["P4-T3", "P4-split"]),
         (
             "update-cost",
             |p| fixture::update_cost(p, 100),
-            &["P1-F1", "P1-F2", "P1-F3", "P1-F4", "P1-F5", "P1-F6", "P1-F7", "split"],
+            &["P1-F1", "P1-F2", "P1-F3", "P1-F4", "P1-F5", "P1-F6", "P1-F7", "split", "latencies"],
         ),
-        ("time-split", fixture::time_split, &["P2-F2-scan", "P2-F2-columns", "P2-F3", "P2-F4"]),
+        ("time-split", fixture::time_split, &["P2-F2-scan", "P2-F2-columns", "P2-F3", "P2-F4", "latencies"]),
     ];
     for (name, make, ids) in all {
         let path = page(&directory, name, make);
@@ -446,4 +446,107 @@ fn dots_are_where_the_requests_were() {
         "(() => { const d = fathomBlocks.views[1].dots; return [d.n, d.from[1], d.length[1]].join(' '); })()",
     );
     assert_eq!(told, "3 512 24");
+}
+
+/// Two panels show the same moments, whichever is zoomed into, and how.
+#[test]
+fn panels_of_addresses_zoom_in_time_together() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("zoom");
+    let path = page(&directory, "zoom", |p| fixture::blocks(p, 1000));
+    let mut page = chromium.open(&path, "", 1200, false);
+    page.run("fathomBlocks.views.forEach(fathomBlocks.draw)");
+    const RANGES: &str = "fathomBlocks.views.map(v => v.view.x0 + ' ' + v.view.x1)";
+    let alike = |page: &mut Page<'_>| page.number(&format!("new Set({RANGES}).size"));
+    assert!(page.number("fathomBlocks.views.length") > 1.0);
+    assert_eq!(alike(&mut page), 1.0, "one time axis from the begin");
+    let wheel = |target: u32, control: bool| {
+        format!(
+            "(() => {{ const c = document.getElementById('address-{target}'), b = c.getBoundingClientRect(); \
+             c.dispatchEvent(new WheelEvent('wheel', {{ deltaY: -60, ctrlKey: {control}, cancelable: true, \
+             clientX: b.left + b.width / 2, clientY: b.top + 40 }})); }})()"
+        )
+    };
+    let width =
+        |page: &mut Page<'_>| page.number("fathomBlocks.views[0].view.x1 - fathomBlocks.views[0].view.x0");
+    let whole = width(&mut page);
+    page.run(&wheel(0, false));
+    assert_eq!(width(&mut page), whole, "a wheel over a panel without the focus scrolls the page");
+    page.run(&wheel(1, true));
+    let half = width(&mut page);
+    assert!((half / whole - 0.5).abs() < 0.01, "{half} of {whole}");
+    assert_eq!(alike(&mut page), 1.0);
+    page.run("document.getElementById('address-1').focus({ preventScroll: true })");
+    page.run(&wheel(1, false));
+    assert!(width(&mut page) < half, "with the focus it zooms");
+    // What lay under the pointer stays there.
+    let middle = page.number("(fathomBlocks.views[0].view.x1 + fathomBlocks.views[0].view.x0) / 2");
+    assert!((middle / whole - 0.5).abs() < 0.1, "{middle} of {whole}");
+    page.key("0", 48);
+    page.wait(&format!("fathomBlocks.views[0].view.x1 - fathomBlocks.views[0].view.x0 === {whole}"));
+    assert_eq!(alike(&mut page), 1.0);
+    assert_sound(&mut page, "zoom");
+}
+
+#[test]
+fn a_heading_sorts_its_table_by_the_numbers() {
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("sort");
+    let path = page(&directory, "sort", fixture::first_look);
+    let mut page = chromium.open(&path, "", 1400, false);
+    const RATES: &str =
+        "[...document.querySelectorAll('#cells tbody tr')].map(r => Number(r.cells[2].dataset.v))";
+    let own = page.text(&format!("{RATES}.join()"));
+    let click = |page: &mut Page<'_>| page.run("document.querySelectorAll('#cells thead button')[2].click()");
+    let is_sorted = |page: &mut Page<'_>, order: &str| {
+        page.eval(&format!("{RATES}.every((v, i, all) => i === 0 || all[i - 1] {order} v)")) == true
+    };
+    assert!(!is_sorted(&mut page, ">=") && !is_sorted(&mut page, "<="), "{own}");
+    click(&mut page);
+    assert!(is_sorted(&mut page, ">="), "the largest first");
+    assert_eq!(
+        page.text("document.querySelectorAll('#cells thead th')[2].getAttribute('aria-sort')"),
+        "descending"
+    );
+    click(&mut page);
+    assert!(is_sorted(&mut page, "<="));
+    // The whole table is seen without scrolling sideways in it.
+    let hidden = page.number(
+        "(() => { const s = document.getElementById('cells').closest('.scroll'); return s.scrollWidth - s.clientWidth; })()",
+    );
+    assert!(hidden <= 0.0, "{hidden} px of the table are out of sight at 1400 px");
+    assert_sound(&mut page, "sorted");
+}
+
+#[test]
+fn a_comparison_is_read_on_a_screen_a_phone_in_the_dark_and_on_paper() {
+    use fathom_lab::analysis::{Analysis, Question, Side, changes};
+    let Some(mut chromium) = browser() else { return };
+    let directory = directory("compare");
+    let side = |name: &str, drift: f64, flushes: f64| {
+        let db = directory.join(name);
+        fixture::modelled(&db, drift, flushes);
+        let results = Results::load(&db).unwrap();
+        Side::of(&results, &Analysis::of(&results).unwrap())
+    };
+    let sides = [side("a.db", 1.0, 2.0), side("b.db", 1.3, 2.5)];
+    let changes = changes(&sides[0], &sides[1], &Question::default()).unwrap();
+    let names = ["a.db".to_owned(), "b.db".to_owned()];
+    let compared = fathom_report::Comparison { names, sides, changes, allowed: Some(0.1) };
+    let path = directory.join("compare.html");
+    std::fs::write(&path, compared.html()).unwrap();
+    for (look, width, dark) in [("light", 1400, false), ("dark", 1400, true), ("phone", 390, false)] {
+        let mut page = chromium.open(&path, "", width, dark);
+        assert_sound(&mut page, look);
+        // No value is over its name or its picture.
+        let crossing = page.number(
+            "[...document.querySelectorAll('.ratios li')].filter(li => { const [n, t, v] = ['.name', '.track', '.value'].map(s => \
+             li.querySelector(s).getBoundingClientRect()); const over = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && \
+             a.top < b.bottom - 1 && b.top < a.bottom - 1; return over(n, t) || over(t, v) || over(n, v); }).length",
+        );
+        assert_eq!(crossing, 0.0, "{look}");
+        page.screenshot(&directory.join(format!("compare-{look}.png")));
+    }
+    let mut page = chromium.open(&path, "", 1400, false);
+    std::fs::write(directory.join("compare.pdf"), page.pdf()).unwrap();
 }

@@ -148,6 +148,26 @@ pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> BuildError + '_ {
     move |source| BuildError::Io { path: path.to_path_buf(), source }
 }
 
+/// The programs that a build takes and that are missing, each with its package.
+fn missing() -> Vec<(&'static str, Package)> {
+    let needed = [
+        ("gcc", Package::C_COMPILER),
+        ("make", Package::MAKE),
+        ("flex", Package::FLEX),
+        ("bison", Package::BISON),
+        ("bc", Package::BC),
+        ("perl", Package::PERL),
+        ("tar", Package::TAR),
+        ("xz", Package::XZ),
+    ];
+    needed.into_iter().filter(|(program, _)| find_program(program).is_none()).collect()
+}
+
+/// The packages of all programs that a build takes and that are missing here.
+pub(crate) fn missing_tools(distribution: &Distribution) -> Vec<String> {
+    missing().iter().map(|(_, package)| distribution.package(*package).to_owned()).collect()
+}
+
 /// What is asked of a build.
 #[derive(Clone, Debug, Default)]
 pub struct Build {
@@ -220,26 +240,14 @@ impl Build {
     }
 
     fn check_tools(&self) -> Result<(), BuildError> {
-        let needed = [
-            ("gcc", Package::C_COMPILER),
-            ("make", Package::MAKE),
-            ("flex", Package::FLEX),
-            ("bison", Package::BISON),
-            ("bc", Package::BC),
-            ("perl", Package::PERL),
-            ("tar", Package::TAR),
-            ("xz", Package::XZ),
-        ];
-        let missing: Vec<_> =
-            needed.into_iter().filter(|(program, _)| find_program(program).is_none()).collect();
+        let missing = missing();
         if missing.is_empty() {
             return Ok(());
         }
         let distribution = Distribution::here();
-        let packages: Vec<String> =
-            missing.iter().map(|(_, package)| distribution.package(*package).to_owned()).collect();
         let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
-        Err(BuildError::Tools { missing: names.join(", "), remedy: distribution.install(&packages) })
+        let remedy = distribution.install(&missing_tools(&distribution));
+        Err(BuildError::Tools { missing: names.join(", "), remedy })
     }
 
     fn compile(&self, tree: &Path, work: &Path, on_step: &mut dyn FnMut(&Step)) -> Result<(), BuildError> {

@@ -16,6 +16,7 @@ mod protocol;
 pub mod relay;
 mod stack;
 
+pub(crate) use build::missing_tools;
 pub use build::{Build, BuildError, Step, trial};
 pub(crate) use kernel::FILE_SYSTEMS;
 pub use kernel::Kernel;

@@ -25,6 +25,12 @@ fn compare(asked: &Compare) -> super::Result {
     if let Some(file) = &asked.junit {
         super::check_output("--junit", file, &inputs)?;
     }
+    if let Some(file) = &asked.html {
+        super::check_output("--html", file, &inputs)?;
+        if asked.junit.as_ref() == Some(file) {
+            return Err(Error::asked("--html and --junit name the same file"));
+        }
+    }
     let sides = [side(&asked.a)?, side(&asked.b)?];
     let quantities = Quantity::ALL.into_iter().filter(|it| asked.metric.iter().any(|name| name == it.name()));
     let question =
@@ -45,6 +51,9 @@ fn compare(asked: &Compare) -> super::Result {
     let compared = Comparison { names, sides, changes: found, allowed: asked.fail_if_slower };
     if let Some(file) = &asked.junit {
         super::write_text("--junit", file, &inputs, &compared.junit())?;
+    }
+    if let Some(file) = &asked.html {
+        super::write_text("--html", file, &inputs, &compared.html())?;
     }
     if asked.json {
         super::print_json(&compared.json())?;

@@ -28,6 +28,9 @@ pub fn run(asked: &Doctor) -> super::Result {
             capabilities.len()
         );
     }
+    if let Some(line) = fathom_stack::packages(&capabilities) {
+        say!("All that packages bring, in one line:  {line}");
+    }
     say!("Next:  fathom run first-look");
     Ok(Outcome::Good)
 }

@@ -13,8 +13,7 @@ use crate::outcome::{Error, Outcome};
 /// Prints what was asked for; without a kind, an overview of all.
 pub fn run(asked: &List) -> super::Result {
     if let Some(name) = &asked.show {
-        let builtin = experiment::builtin_named(name).ok_or_else(|| unknown_experiment(name))?;
-        fathom_output::raw(builtin.source);
+        fathom_output::raw(source_of(name).ok_or_else(|| unknown(name))?);
         return Ok(Outcome::Good);
     }
     let kinds = match asked.kind {
@@ -52,11 +51,23 @@ pub fn run(asked: &List) -> super::Result {
     Ok(Outcome::Good)
 }
 
-fn unknown_experiment(name: &str) -> Error {
-    let names: Vec<&str> = experiment::builtin().iter().map(|one| one.name).collect();
-    let hint = did_you_mean(nearest(name, names));
+/// The file of a built-in experiment, of a modelled device, or of a profile of an application.
+fn source_of(name: &str) -> Option<&'static str> {
+    experiment::builtin_named(name)
+        .map(|it| it.source)
+        .or_else(|| fathom_stack::device::text_of(name))
+        .or_else(|| fathom_trace::synthesise::text_of(name))
+}
+
+fn unknown(name: &str) -> Error {
+    let experiments = experiment::builtin().iter().map(|one| one.name.to_owned());
+    let devices = fathom_stack::device::presets().iter().map(|one| one.name.clone());
+    let applications = profiles().iter().map(|one| one.name.clone()).collect::<Vec<_>>();
+    let names: Vec<String> = experiments.chain(devices).chain(applications).collect();
+    let hint = did_you_mean(nearest(name, names.iter().map(String::as_str)));
     Error::asked(format!(
-        "no built-in experiment is called \"{name}\"{hint}\n`fathom list experiments` shows them"
+        "no built-in experiment, modelled device or profile is called \"{name}\"{hint}\n\
+         `fathom list` shows them"
     ))
 }
 

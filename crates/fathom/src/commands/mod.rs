@@ -1,11 +1,13 @@
 //! One file a command.
 
+pub mod anatomy;
 pub mod baseline;
 pub mod calibrate;
 pub mod compare;
 pub mod cut;
 pub mod doctor;
 pub mod list;
+pub mod manual;
 pub mod operations;
 pub mod record;
 pub mod report;

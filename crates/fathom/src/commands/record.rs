@@ -87,6 +87,8 @@ pub fn record(
         out: out.to_owned(),
         resume: false,
         time_limit: None,
+        until: None,
+        budget: None,
         command: command.to_owned(),
     };
     let prepared = conduct::prepare(&request).map_err(asked_or_failed)?;

@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fathom_lab::conduct::{self, Prepared, Request, RunError};
+use fathom_lab::estimate::estimate;
 use fathom_lab::experiment::{self, Experiment, Selection, TraceChoice};
 use fathom_lab::plan::Plan;
-use fathom_lab::schedule::{Interrupt, Local, Summary};
+use fathom_lab::schedule::{Ended, Interrupt, Local, Summary};
 use fathom_lab::store::{self, Lock, Results, StoreError};
 use fathom_stack::suggest::{did_you_mean, nearest};
 use fathom_trace::synthesise::{NAMES, profile};
 
 use crate::cli::Run;
 use crate::outcome::{Error, Outcome};
-use crate::progress::Bar;
+use crate::progress::{Bar, clock};
 
 /// The largest experiment file, octets: a device, or a pipe that never ends, is not read for ever. Those that come with Fathom have 10 KiB
 /// at most.
@@ -29,6 +30,9 @@ pub fn run(asked: &Run) -> super::Result {
     let mut sets = asked.set.clone();
     if asked.guest {
         sets.push("stack.guest=true".into());
+    }
+    if let Some(set) = libraries(&asked.sqlite)? {
+        sets.push(set);
     }
     let mut request = Request {
         source_name,
@@ -44,6 +48,8 @@ pub fn run(asked: &Run) -> super::Result {
         out,
         resume: asked.resume,
         time_limit: asked.time_limit.map(Duration::from_secs),
+        until: asked.until,
+        budget: asked.budget,
         command: String::new(),
     };
     text_paths(asked, &request.out)?;
@@ -52,7 +58,7 @@ pub fn run(asked: &Run) -> super::Result {
         tell!("warning: {warning}");
     }
     if asked.plan {
-        print_plan(&prepared.plan, prepared.turns.len());
+        print_plan(&prepared, &request.out);
         return Ok(Outcome::Good);
     }
     say_skipped(&prepared.plan);
@@ -71,6 +77,33 @@ pub fn run(asked: &Run) -> super::Result {
     }
     let summary = carry_out(asked, &request, prepared, interrupt)?;
     finish(asked, &name, &request.out, (&report, &inputs), &summary)
+}
+
+/// `--sqlite A,B` as the setting that it stands for: the libraries, paired by block. None where it is
+/// not given.
+fn libraries(asked: &[String]) -> Result<Option<String>, Error> {
+    let mut paths: Vec<String> = Vec::new();
+    for word in asked {
+        let path = match word.as_str() {
+            "bundled" => word.clone(),
+            "" => return Err(Error::asked("--sqlite: a library has no name; give A,B")),
+            _ => {
+                // A worker runs in a directory of its own.
+                let path = std::path::absolute(word).map_err(Error::asked)?;
+                super::text_path("--sqlite", &path)?.to_owned()
+            }
+        };
+        if paths.contains(&path) {
+            return Err(Error::asked(format!("--sqlite: {} is given twice", shown(word))));
+        }
+        paths.push(path);
+    }
+    if paths.is_empty() {
+        return Ok(None);
+    }
+    // As TOML, in which a path may have commas and brackets.
+    let texts: Vec<String> = paths.iter().map(|it| serde_json::json!(it).to_string()).collect();
+    Ok(Some(format!("engine.library=[{}]", texts.join(", "))))
 }
 
 /// Refuses paths that are no text: a worker is told its directory in JSON, which has texts only, so every run would fail.
@@ -269,8 +302,9 @@ fn carry_out(
     let plan = &prepared.plan;
     if !asked.quiet {
         let running = plan.cells.iter().filter(|cell| cell.skipped.is_none()).count();
+        let at_most = if prepared.ending.is_early() { "up to " } else { "" };
         tell!(
-            "{}: {running} cells × {} runs in {}",
+            "{}: {running} cells × {at_most}{} runs in {}",
             plan.experiment,
             plan.repeats,
             shown_path(&request.directory)
@@ -304,7 +338,8 @@ fn finish(
         super::write_html("the report", &results, report, inputs)?;
         say!("Report: {}      Again: {}", shown_path(report), shown(&results.experiment.command));
     }
-    if summary.interrupted {
+    say_ended(asked, summary);
+    if summary.interrupted || summary.missing > 0 {
         let resume = if asked.resume { String::new() } else { " --resume".into() };
         tell!(
             "Stopped: {} runs are kept, {} are missing. Go on with:  {}{resume}",
@@ -328,6 +363,31 @@ fn finish(
     Ok(Outcome::Good)
 }
 
+/// Says why there are fewer runs, or more, than the experiment asks for.
+fn say_ended(asked: &Run, summary: &Summary) {
+    let percent = |share: f64| format!("{:.2}", share * 100.0);
+    match (summary.ended, asked.until, summary.widest) {
+        (Some(Ended::Precise { widest }), _, _) => tell!(
+            "Ended after {} runs of each cell: every value is known to within {} %.",
+            summary.blocks,
+            percent(widest)
+        ),
+        (Some(Ended::OutOfTime), _, widest) => {
+            let known = widest
+                .filter(|_| asked.until.is_some())
+                .map_or_else(String::new, |it| format!(" The widest interval is {} % so far.", percent(it)));
+            tell!("Ended after {} runs of each cell: --budget.{known}", summary.blocks);
+        }
+        (None, Some(until), Some(widest)) if !summary.interrupted && widest > until => tell!(
+            "Not as precise as asked: after {} runs of each cell the widest interval is {} %. A larger \
+             --repeat allows more.",
+            summary.blocks,
+            percent(widest)
+        ),
+        _ => {}
+    }
+}
+
 fn say_skipped(plan: &Plan) {
     let total = plan.cells.len();
     let mut reasons: Vec<(&str, usize)> = Vec::new();
@@ -342,8 +402,11 @@ fn say_skipped(plan: &Plan) {
     }
 }
 
-fn print_plan(plan: &Plan, to_make: usize) {
-    say!("{}: {} runs of each cell, seed {}", plan.experiment, plan.repeats, plan.seed);
+fn print_plan(prepared: &Prepared, out: &Path) {
+    let (plan, to_make) = (&prepared.plan, prepared.turns.len());
+    let is_early = prepared.ending.is_early();
+    let most = if is_early { " at most" } else { "" };
+    say!("{}: {} runs of each cell{most}, seed {}", plan.experiment, plan.repeats, plan.seed);
     for cell in &plan.cells {
         match &cell.skipped {
             None => say!("  {:4}  {}", cell.id, cell.label),
@@ -352,10 +415,36 @@ fn print_plan(plan: &Plan, to_make: usize) {
     }
     let planned = plan.turns().len();
     if to_make == planned {
-        say!("{planned} runs in all");
+        say!("{planned} runs in all{most}");
     } else {
-        say!("{to_make} runs to make of {planned} in all; the others are there already");
+        say!("{to_make} runs to make of {planned} in all{most}; the others are there already");
     }
+    say!("{}", time_of(prepared, out));
+}
+
+/// How long the plan takes, as far as earlier results tell: those that are gone on with, those in the
+/// file that is named, or those of the same experiment in its usual place.
+fn time_of(prepared: &Prepared, out: &Path) -> String {
+    let plan = &prepared.plan;
+    let usual = conduct::default_out(&plan.experiment);
+    let of = |file: &Path| {
+        let results = Results::load(file).ok()?;
+        Some((estimate(plan, &prepared.turns, &results)?, file.to_path_buf()))
+    };
+    let found = match &prepared.earlier {
+        Some(results) => estimate(plan, &prepared.turns, results).map(|it| (it, out.to_path_buf())),
+        None => of(out).or_else(|| of(&usual)),
+    };
+    let Some((found, file)) = found else {
+        return "Time: not known, for no run of these cells is kept here; --budget 2m would bound it".into();
+    };
+    let most = if prepared.ending.is_early() { "at most " } else { "" };
+    let others = match found.cells - found.known {
+        0 => String::new(),
+        others => format!("; {others} of {} cells were not measured there", found.cells),
+    };
+    let time = clock(found.time.as_secs_f64().ceil() as u64);
+    format!("Time: {most}about {time} as in {}{others}", shown_path(&file))
 }
 
 /// The command that makes the same plan again, quoted for a shell.
@@ -376,6 +465,15 @@ fn command_line(asked: &Run, seed: u64) -> String {
     }
     for trace in &asked.trace {
         words.extend(["--trace".into(), trace.clone()]);
+    }
+    if !asked.sqlite.is_empty() {
+        words.extend(["--sqlite".into(), asked.sqlite.join(",")]);
+    }
+    if let Some(until) = asked.until {
+        words.extend(["--until".into(), format!("{}%", until * 100.0)]);
+    }
+    if let Some(budget) = asked.budget {
+        words.extend(["--budget".into(), format!("{}s", budget.as_secs_f64())]);
     }
     for (name, path) in [("--dir", &asked.dir), ("--out", &asked.out)] {
         if let Some(path) = path {

@@ -39,8 +39,25 @@ pub fn run(asked: &Stack) -> super::Result {
         StackAction::Calibrate(asked) => super::calibrate::run(asked),
         StackAction::Status(asked) => super::status::run(asked),
         StackAction::Operations { file, json } => super::operations::run(file, *json),
+        StackAction::Path { name } => path_of(name),
         StackAction::List { json } => list(*json),
     }
+}
+
+/// Prints where a named stack is mounted; an error where it cannot be used.
+fn path_of(name: &str) -> super::Result {
+    let stacks = named::list();
+    let Some(one) = stacks.iter().find(|it| it.name == name) else {
+        let up = stacks.into_iter().map(|it| it.name).collect();
+        return Err(wrong_or_failed(StackError::NoSuchName { name: name.to_owned(), up }));
+    };
+    if !one.up {
+        let why = one.problem.clone().unwrap_or_else(|| "it is not mounted any more".into());
+        return Err(Error::failed(format!("{name}: {why}. `fathom stack down {name}` removes what is left")));
+    }
+    // Not `shown_path`: a script takes it as it is.
+    fathom_output::raw(&format!("{}\n", super::text_path("the stack's path", &one.path)?));
+    Ok(Outcome::Good)
 }
 
 fn up(asked: &StackUp) -> super::Result {

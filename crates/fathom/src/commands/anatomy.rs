@@ -1,0 +1,44 @@
+//! `fathom anatomy`: one commit on one time line.
+
+use std::path::Path;
+
+use fathom_lab::anatomy::{AnatomyError, Wanted, anatomy};
+use fathom_output::{say, shown_path};
+
+use crate::cli::Anatomy;
+use crate::outcome::{Error, Outcome};
+
+/// Prints what one execution waited for; with `--svg` a picture, with `--perfetto` trace events.
+pub fn run(asked: &Anatomy) -> super::Result {
+    let inputs: [&Path; 1] = [&asked.results];
+    let outputs = [("--svg", &asked.svg), ("--perfetto", &asked.perfetto)];
+    for (option, file) in outputs {
+        if let Some(file) = file {
+            super::check_output(option, file, &inputs)?;
+        }
+    }
+    if asked.svg.is_some() && asked.svg == asked.perfetto {
+        return Err(Error::asked("--svg and --perfetto name the same file"));
+    }
+    let results = super::load(&asked.results)?;
+    let wanted = Wanted { cell: asked.cell.clone(), phase: asked.phase.clone(), execution: asked.execution };
+    let found = anatomy(&results, &wanted).map_err(|error| match error {
+        AnatomyError::Absent(text) => Error::asked(text),
+        AnatomyError::Results(error) => Error::failed(error),
+    })?;
+    if let Some(file) = &asked.svg {
+        super::write_text("--svg", file, &inputs, &fathom_report::anatomy_svg(&found))?;
+    }
+    if let Some(file) = &asked.perfetto {
+        let events = fathom_report::anatomy_trace_events(&found).to_string();
+        super::write_text("--perfetto", file, &inputs, &(events + "\n"))?;
+    }
+    if asked.json {
+        return super::print_json(&fathom_report::anatomy_json(&found));
+    }
+    fathom_output::raw(&fathom_report::anatomy_terminal(&found, &super::style()));
+    if let Some(file) = &asked.perfetto {
+        say!("\n  {}: open it at https://ui.perfetto.dev, which keeps it in your browser", shown_path(file));
+    }
+    Ok(Outcome::Good)
+}

@@ -1,0 +1,83 @@
+//! `fathom completions` and `fathom man`: what a shell and `man` know of the command line, made from
+//! the command line itself.
+
+use std::path::Path;
+
+use clap::CommandFactory;
+use fathom_output::say;
+
+use crate::cli::Cli;
+use crate::outcome::{Error, Outcome};
+
+/// Prints the completions for a shell.
+pub fn completions(shell: clap_complete::Shell) -> super::Result {
+    let mut text = Vec::new();
+    // Shells are told hidden commands, too, so they get a command line without them.
+    let whole = Cli::command();
+    let told = whole.get_subcommands().filter(|it| !it.is_hide_set()).cloned();
+    let mut command = clap::Command::new("fathom")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(whole.get_about().cloned().unwrap_or_default())
+        .subcommands(told);
+    clap_complete::generate(shell, &mut command, "fathom", &mut text);
+    print(text)
+}
+
+/// Prints the manual page of `fathom`, or writes one for each command into a directory.
+pub fn man(directory: Option<&Path>) -> super::Result {
+    let command = built();
+    let Some(directory) = directory else { return print(page(&command)?) };
+    if !directory.is_dir() {
+        let directory = fathom_output::shown_path(directory);
+        return Err(Error::asked(format!("--out {directory}: no directory; make it first")));
+    }
+    let mut pages = Vec::new();
+    collect(&command, &mut pages)?;
+    // All names are looked at before the first file is made.
+    for (name, _) in &pages {
+        super::check_unnamed("--out", &directory.join(name), &[], MARK)?;
+    }
+    for (name, text) in &pages {
+        super::write_text("--out", &directory.join(name), &[], text)?;
+    }
+    say!(
+        "{} pages in {}      man -l {}",
+        pages.len(),
+        fathom_output::shown_path(directory),
+        fathom_output::shown_path(&directory.join("fathom.1"))
+    );
+    Ok(Outcome::Good)
+}
+
+/// What shows that a file is a page of ours.
+const MARK: &str = ".TH fathom";
+
+/// The whole command line with the names that its pages have: `fathom-stack-up`.
+fn built() -> clap::Command {
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    command
+}
+
+/// A command's page and those of its subcommands, by file name.
+fn collect(command: &clap::Command, pages: &mut Vec<(String, String)>) -> Result<(), Error> {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let text = String::from_utf8(page(command)?).map_err(Error::failed)?;
+    pages.push((format!("{name}.1"), text));
+    for inner in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+        collect(inner, pages)?;
+    }
+    Ok(())
+}
+
+/// The page of one command.
+fn page(command: &clap::Command) -> Result<Vec<u8>, Error> {
+    let mut text = Vec::new();
+    clap_mangen::Man::new(command.clone()).render(&mut text).map_err(Error::failed)?;
+    Ok(text)
+}
+
+fn print(text: Vec<u8>) -> super::Result {
+    fathom_output::raw(&String::from_utf8(text).map_err(Error::failed)?);
+    Ok(Outcome::Good)
+}
