@@ -1,5 +1,6 @@
 //! Experiments, plan, runs, results and statistics of Fathom.
 
+pub mod advise;
 pub mod analysis;
 pub mod anatomy;
 pub mod cell;

@@ -21,7 +21,7 @@ use crate::number;
 use crate::palette::{FSYNC, PART_COLOURS, PARTS, VALUE_COLOURS};
 use crate::ranking;
 
-const CSS: &str = include_str!("page/page.css");
+pub const CSS: &str = include_str!("page/page.css");
 const JS: &str = include_str!("page/page.js");
 /// Sorts the tables of any page.
 pub const SORT_JS: &str = include_str!("page/sort.js");

@@ -6,6 +6,7 @@
 //! any of them into a file that appears whole or
 //! not at all, and never over what it was read from. The same model feeds all of them, so no two can disagree.
 
+mod advice;
 mod anatomy;
 mod answer;
 mod assumptions;
@@ -41,6 +42,7 @@ use fathom_output::OutputError;
 
 use document::Document;
 
+pub use advice::Advice;
 pub use anatomy::{anatomy_json, anatomy_svg, anatomy_terminal, anatomy_trace_events};
 pub use compare::{Comparison, Verdict};
 pub use cuts::{Cut, Cuts};

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use fathom_workload::spec::Durability;
 
 /// Fathom, a performance laboratory for embedded and mobile databases.
 ///
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     version,
     max_term_width = 110,
     after_help = "First time?  fathom run first-look      What can this machine do?  fathom doctor\n\
+                  Settings for your own application?  fathom trace capture, then fathom advise\n\
                   Exit codes: 0 = all good, 1 = it ran and something failed, 2 = asked wrongly."
 )]
 pub struct Cli {
@@ -36,6 +38,13 @@ pub enum Command {
         after_help = "Examples:\n  fathom list\n  fathom list workloads\n  fathom list --show journal-modes > mine.toml"
     )]
     List(List),
+    /// Which settings your application should use on the devices that it runs on: PRAGMAs to paste
+    #[command(after_help = "Examples:\n  fathom advise app.trace --device sd-slow\n  \
+                      fathom advise app.trace --device emmc-51,ufs-fresh --must keep=all --html advice.html\n  \
+                      fathom advise gmail --fs ext4,xfs --device ./my-card.toml\n\n\
+                      Devices: `fathom list devices`, or a model of your own card: `fathom stack calibrate`.\n\
+                      A trace: `fathom trace capture --out app.trace -- ./app`.")]
+    Advise(Advise),
     /// Run an experiment: a built-in one by name, or your own file
     #[command(after_help = "Examples:\n  fathom run first-look\n  fathom run journal-modes --quick\n  \
                       fathom run update-cost --set stack.filesystem=ext4,xfs --repeat 10\n  \
@@ -488,6 +497,64 @@ pub struct CutAsked {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// `fathom advise`
+#[derive(Debug, Args)]
+pub struct Advise {
+    /// The application's trace, or a profile such as gmail (recorded here, which needs root); or
+    /// what `--out` has kept
+    #[arg(value_name = "TRACE|PROFILE|RESULTS.db")]
+    pub input: PathBuf,
+    /// A device that it runs on, several with commas or by giving it again: a preset (`fathom list
+    /// devices`) or a model's file [default: all presets]
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub device: Vec<String>,
+    /// A file system that it may lie on; of several the best is named [default: ext4]
+    #[arg(long, value_name = "FS")]
+    pub fs: Vec<String>,
+    /// What a power cut must leave of what was committed: keep=all, keep=all-but-last or keep=prefix
+    /// [default: what the application's own settings promise]
+    #[arg(long, value_name = "keep=WHAT", value_parser = must)]
+    pub must: Option<Durability>,
+    /// Recorded runs of each setting of the last round [default: 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub repeat: Option<u32>,
+    /// Where the image is put that it is recorded on [default: where you are]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Keep the last round's recordings in this new file, to ask again of other devices
+    #[arg(long, value_name = "RESULTS.db")]
+    pub out: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Write the advice as one HTML page; in a directory it is named after the trace
+    #[arg(long, value_name = "FILE|DIR")]
+    pub html: Option<PathBuf>,
+}
+
+/// Words of `--must`, and what they mean.
+const MUST: [(&str, Durability); 3] = [
+    ("all", Durability::PowerCut),
+    ("all-but-last", Durability::PowerCutAllButLast),
+    ("prefix", Durability::PowerCutPrefix),
+];
+
+/// `keep=all`: what a power cut must leave.
+fn must(text: &str) -> Result<Durability, String> {
+    let word = text.strip_prefix("keep=").unwrap_or(text).trim();
+    let found = MUST.iter().find(|it| it.0.eq_ignore_ascii_case(word));
+    found.map(|it| it.1).ok_or_else(|| {
+        "give keep=all (every commit), keep=all-but-last (all but at most the last) or keep=prefix (the last commits may go, \
+         never the database)"
+            .into()
+    })
+}
+
+/// The word of a promise that `--must` takes.
+pub fn must_word(must: Durability) -> &'static str {
+    MUST.iter().find(|it| it.1 == must).map_or("prefix", |it| it.0)
 }
 
 /// `fathom stack`

@@ -23,6 +23,7 @@ fn main() -> std::process::ExitCode {
     };
     let outcome = match cli.command {
         Command::Doctor(asked) => commands::doctor::run(&asked),
+        Command::Advise(asked) => commands::advise::run(&asked),
         Command::List(asked) => commands::list::run(&asked),
         Command::Run(asked) => commands::run::run(&asked),
         Command::Report(asked) => commands::report::run(&asked),

@@ -22,6 +22,8 @@ pub struct Question {
     pub phase: Option<String>,
     /// This cell only, by its label.
     pub cell: Option<String>,
+    /// The first so many runs of each cell only.
+    pub runs: Option<usize>,
 }
 
 /// A cell in one phase on one device; geometric means over runs and draws.
@@ -67,6 +69,9 @@ pub struct Row {
     pub written_bytes: f64,
     /// Bytes read by one execution.
     pub read_bytes: f64,
+    /// Block of each run, and its model time of one execution, ns: the geometric mean over draws.
+    #[serde(skip)]
+    pub of_runs: Vec<(u32, f64)>,
 }
 
 /// What was simulated.
@@ -124,7 +129,7 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
         let asked = question.cell.as_ref().is_none_or(is_called);
         let mut programs = Vec::new();
         let mut why = None;
-        for run in results.good_runs(cell.id) {
+        for run in results.good_runs(cell.id).take(question.runs.unwrap_or(usize::MAX)) {
             let Some(recording) = results.recording(run.id)? else { continue };
             has_any = true;
             if !labels.contains(shown) {
@@ -171,7 +176,16 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
             found.replayed.1 += started.elapsed().as_nanos() as u64;
             for (number, window) in first.windows.iter().enumerate().filter(|it| wanted(&it.1.phase)) {
                 let models: Vec<&PhaseModel> = all.iter().filter_map(|it| it.get(number)).collect();
+                let mut of_runs = Vec::new();
+                for ((run, ..), draws) in programs.iter().zip(all.chunks(draws as usize)) {
+                    let of_draws = |it: &Vec<PhaseModel>| {
+                        Some(it.get(number)?.model_ns as f64 / window.count.max(1) as f64)
+                    };
+                    let times: Vec<f64> = draws.iter().filter_map(of_draws).collect();
+                    of_runs.extend(mean_interval(&times).map(|it| (run.block, it.mid)));
+                }
                 let row = Row {
+                    of_runs,
                     cell: cell.id,
                     label: shown.clone(),
                     durability: cell.durability,
@@ -257,5 +271,6 @@ fn of_phase(models: &[&PhaseModel], count: u64) -> Row {
         flushes: mean(&|it| it.operations[2]),
         written_bytes: mean(&|it| it.bytes[1]),
         read_bytes: mean(&|it| it.bytes[0]),
+        of_runs: Vec::new(),
     }
 }

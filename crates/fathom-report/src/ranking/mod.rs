@@ -81,6 +81,21 @@ pub struct Bar {
 }
 
 impl Ranking {
+    /// Of bars that are known: each with the panel and the promise that it is of.
+    pub fn of_bars(
+        title: String,
+        note: String,
+        metric: Metric,
+        bars: Vec<(String, Option<Durability>, Bar)>,
+    ) -> Ranking {
+        let mut panels: Vec<Panel> = Vec::new();
+        for (panel, durability, bar) in bars {
+            panel_of(&mut panels, panel).put(durability, bar);
+        }
+        panels.iter_mut().for_each(|panel| panel.finish(metric));
+        Ranking { title, note, metric, panels }
+    }
+
     /// The cells' values in the phase; none where it was not measured.
     pub fn of(results: &Results, axes: &[Axis], analysis: &Analysis, phase: &str) -> Option<Ranking> {
         let measured = |cell: &CellRow| analysis.curve(cell.id, phase).collect::<Vec<&Measure>>();
@@ -243,7 +258,7 @@ const ORDER: [Option<Durability>; 6] = [
 ];
 
 /// What a power cut keeps, as a heading, and its colour.
-fn keeps(durability: Option<Durability>) -> (&'static str, Colour) {
+pub fn keeps(durability: Option<Durability>) -> (&'static str, Colour) {
     match durability {
         Some(Durability::PowerCut) => ("A power cut keeps every commit", PROMISE_COLOURS[0]),
         Some(Durability::PowerCutAllButLast) => {

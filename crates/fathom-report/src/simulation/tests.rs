@@ -25,6 +25,7 @@ fn row(label: &str, device: &str, ms: f64) -> Row {
         flushes: 1.25,
         written_bytes: 8192.0,
         read_bytes: 0.0,
+        of_runs: Vec::new(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! One file a command.
 
+pub mod advise;
 pub mod anatomy;
 pub mod baseline;
 pub mod calibrate;

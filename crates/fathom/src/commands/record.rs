@@ -2,13 +2,16 @@
 //! their own on the device `recorder`, whose results keep what is replayed.
 
 use std::fmt::Write;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use fathom_lab::conduct::{self, Request, RunError};
 use fathom_lab::experiment::{Selection, TraceChoice};
 use fathom_lab::schedule::{Interrupt, Local, Summary};
 use fathom_lab::store::Results;
-use fathom_output::{shown_path, tell};
+use fathom_output::{Held, shown_path, tell};
+use tempfile::TempDir;
 
 use crate::outcome::Error;
 use crate::progress::Bar;
@@ -23,7 +26,8 @@ pub struct Recorded {
     pub trace: TraceChoice,
     /// File systems.
     pub filesystems: Vec<String>,
-    /// Devices: the recorder, or others for runs that are measured as they are.
+    /// Devices: the recorder, or others for runs that are measured as they are; none for runs in a
+    /// directory.
     pub devices: Vec<String>,
     /// Variants: a name, and settings of the engine.
     pub variants: Vec<(String, Vec<(String, String)>)>,
@@ -41,13 +45,18 @@ impl Recorded {
     /// The experiment, as a file would say it.
     fn source(&self) -> String {
         let mut text = format!(
-            "name = \"recorded\"\ntitle = {:?}\nrepeats = {}\n\n[workload]\nname = \"trace\"\n\n[engine]\nname = \"sqlite\"\n\n\
-             [stack]\nsize_mib = 1024\n\n[instruments]\noperations = true\n\n[matrix]\n",
+            "name = \"recorded\"\ntitle = {:?}\nrepeats = {}\n\n[workload]\nname = \"trace\"\n\n[engine]\nname = \"sqlite\"\n\n",
             self.title, self.repeat
         );
+        let is_modelled = !self.devices.is_empty();
+        if is_modelled {
+            text += "[stack]\nsize_mib = 1024\n\n[instruments]\noperations = true\n\n";
+        }
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "\"stack.filesystem\" = {:?}", self.filesystems);
-        let _ = writeln!(text, "\"stack.device\" = {:?}", self.devices);
+        let _ = writeln!(text, "[matrix]\n\"stack.filesystem\" = {:?}", self.filesystems);
+        if is_modelled {
+            let _ = writeln!(text, "\"stack.device\" = {:?}", self.devices);
+        }
         for (name, settings) in &self.variants {
             let _ = writeln!(text, "\n[[matrix.variants]]\nname = {name:?}");
             for (key, value) in settings {
@@ -111,6 +120,15 @@ fn asked_or_failed(error: RunError) -> Error {
     if error.asked_wrongly() { Error::asked(error) } else { Error::failed(error) }
 }
 
+/// Why this machine cannot model a device, and what would bring that; none where it can.
+pub fn why_not_here() -> Option<String> {
+    if !fathom_stack::is_root() {
+        return Some("Recording for other devices needs root: give the command with sudo".into());
+    }
+    let fuse = Path::new("/dev/fuse");
+    (!fuse.exists()).then(|| "Recording for other devices needs /dev/fuse: `modprobe fuse`".into())
+}
+
 /// Whether this machine can record: a modelled device under a file system takes root.
 ///
 /// # Errors
@@ -126,11 +144,20 @@ pub fn check_machine(command: &str) -> Result<(), Error> {
     )))
 }
 
-/// Where results lie that nobody asked to keep: a directory that goes again.
+/// Where results lie that nobody asked to keep: a directory that goes again, of the user alone, for
+/// a trace may lie in it. Its lock says that its process lives ([`remove_abandoned`]).
 pub struct Kept {
     pub file: PathBuf,
-    directory: Option<tempfile::TempDir>,
+    // Dropped in this order: it is held until it is gone.
+    directory: Option<TempDir>,
+    _held: Option<(Held, File)>,
 }
+
+/// How the directory begins.
+const KEPT: &str = ".fathom-recorded-";
+
+/// The file in it that its process has locked.
+const LOCK: &str = "lock";
 
 impl Kept {
     /// In `out`, or in a directory of its own below `directory`.
@@ -139,15 +166,79 @@ impl Kept {
     /// It cannot be made.
     pub fn new(out: Option<&Path>, directory: &Path) -> Result<Kept, Error> {
         if let Some(out) = out {
-            return Ok(Kept { file: out.to_owned(), directory: None });
+            return Ok(Kept { file: out.to_owned(), directory: None, _held: None });
         }
-        let made = tempfile::Builder::new().prefix(".fathom-recorded-").tempdir_in(directory);
-        let made = made.map_err(|error| Error::failed(format!("{}: {error}", shown_path(directory))))?;
-        Ok(Kept { file: made.path().join("recorded.db"), directory: Some(made) })
+        let problem = |error: std::io::Error| Error::failed(format!("{}: {error}", shown_path(directory)));
+        let make = || {
+            let mut builder = tempfile::Builder::new();
+            builder.prefix(KEPT).permissions(Permissions::from_mode(0o700)).tempdir_in(directory)
+        };
+        let (made, held) = fathom_output::hold(make, TempDir::path).map_err(problem)?;
+        let lock = File::create_new(made.path().join(LOCK)).map_err(problem)?;
+        lock.lock().map_err(problem)?;
+        Ok(Kept { file: made.path().join("recorded.db"), directory: Some(made), _held: Some((held, lock)) })
     }
 
     /// Whether the user has the file afterwards.
     pub fn is_asked_for(&self) -> bool {
         self.directory.is_none()
+    }
+}
+
+/// Removes what commands that were killed have left of recordings in `directory`: directories of
+/// this user's whose process has ended. Gives their paths, and what could not be removed.
+pub fn remove_abandoned(directory: &Path) -> (Vec<PathBuf>, Vec<String>) {
+    // SAFETY: geteuid takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let (mut removed, mut failed) = (Vec::new(), Vec::new());
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_named = entry.file_name().as_encoded_bytes().starts_with(KEPT.as_bytes());
+        // Not behind a link, which might lead anywhere.
+        let is_own = || std::fs::symlink_metadata(&path).is_ok_and(|it| it.is_dir() && it.uid() == user);
+        if !is_named || !is_own() {
+            continue;
+        }
+        // Without a lock it is just being made, or is none of these.
+        let Ok(lock) = File::open(path.join(LOCK)) else { continue };
+        if lock.try_lock().is_err() {
+            continue;
+        }
+        match std::fs::remove_dir_all(&path) {
+            Ok(()) => removed.push(path),
+            Err(error) => failed.push(format!("{}: {error}", shown_path(&path))),
+        }
+    }
+    (removed, failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `kill -9` of a command that records left its directory, with an application's trace in it, for ever.
+    #[test]
+    fn only_what_a_process_that_has_ended_left_is_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let alive = Kept::new(None, place.path()).unwrap();
+        let mode = std::fs::metadata(alive.file.parent().unwrap()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        let killed = place.path().join(".fathom-recorded-killed");
+        std::fs::create_dir(&killed).unwrap();
+        std::fs::write(killed.join(LOCK), "").unwrap();
+        std::fs::write(killed.join("recorded.db"), "x").unwrap();
+        // Not one of these: another name, no lock, a link to somewhere.
+        let other = place.path().join("recorded");
+        std::fs::create_dir(&other).unwrap();
+        std::fs::write(other.join(LOCK), "").unwrap();
+        let unlocked = place.path().join(".fathom-recorded-mine");
+        std::fs::create_dir(&unlocked).unwrap();
+        std::os::unix::fs::symlink(&other, place.path().join(".fathom-recorded-link")).unwrap();
+        let (removed, failed) = remove_abandoned(place.path());
+        assert_eq!((removed, failed), (vec![killed.clone()], Vec::new()));
+        assert!(alive.file.parent().unwrap().exists() && other.join(LOCK).exists() && unlocked.exists());
+        let path = alive.file.parent().unwrap().to_owned();
+        drop(alive);
+        assert!(!path.exists());
     }
 }

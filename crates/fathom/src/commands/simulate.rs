@@ -28,7 +28,7 @@ pub fn run(asked: &Simulate) -> super::Result {
         let (results, title, kept) = recorded(asked)?;
         (results, title, Some(kept))
     };
-    let question = Question { devices, phase: asked.phase.clone(), cell: asked.cell.clone() };
+    let question = Question { devices, phase: asked.phase.clone(), cell: asked.cell.clone(), runs: None };
     let study = study(&results, &question).map_err(|error| match error {
         StudyError::NoRecording(_) | StudyError::NoSuch { .. } => Error::asked(error),
         StudyError::Nothing(..) | StudyError::Store(_) => Error::failed(error),
@@ -71,7 +71,7 @@ pub fn devices(words: &[String]) -> Result<Vec<Model>, Error> {
 }
 
 /// Whether the input is a database, and so results; what else is there is taken for a trace.
-fn is_results(path: &Path) -> bool {
+pub fn is_results(path: &Path) -> bool {
     let mut head = Vec::new();
     let file = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
     let opened = file.and_then(|_| std::fs::File::open(path).ok());

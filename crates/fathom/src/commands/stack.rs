@@ -1,6 +1,6 @@
 //! `fathom stack up|down|list`: a file system of a chosen kind, mounted, for the user's own program.
 
-use fathom_output::{say, tell};
+use fathom_output::{say, shown_path, tell};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -154,6 +154,9 @@ fn down_all(leftovers: bool) -> super::Result {
             it.path.display()
         ));
     }
+    let (recordings, unremoved) = super::record::remove_abandoned(&std::env::temp_dir());
+    dead.removed.extend(recordings.iter().map(|path| format!("a recording, {}", shown_path(path))));
+    dead.failed.extend(unremoved);
     for label in named.removed.iter().chain(&dead.removed) {
         say!("removed {label}");
     }

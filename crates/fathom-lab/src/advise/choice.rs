@@ -1,0 +1,69 @@
+//! Which of the settings that were tried is named.
+
+use std::cmp::Reverse;
+
+use fathom_workload::spec::Durability;
+
+use super::Tried;
+use crate::stats::{Comparison, paired_ratio};
+
+/// How many times as fast one is as another, with its 95 % interval.
+pub type Gain = Comparison;
+
+/// Settings that are so near to the fastest are as good: then the one that promises more, and
+/// changes less, is named.
+const SAME: f64 = 1.02;
+
+/// What is not proven, and less than this, is no reason to change anything; and advice that is so
+/// near to the best stands.
+pub const ENOUGH: f64 = 1.05;
+
+/// What a weaker promise must bring to be worth a sentence.
+const WORTH: f64 = 1.1;
+
+/// The fastest whose promise is allowed; none where none is. A promise that is not known is none.
+#[must_use]
+pub fn choose(tried: &[Tried], must: Durability, baseline: Option<usize>) -> Option<usize> {
+    let allowed = |it: &&Tried| it.durability.is_some_and(|own| own >= must);
+    let fastest = tried.iter().filter(allowed).map(Tried::ns).min_by(f64::total_cmp)?;
+    let near = tried.iter().enumerate().filter(|(_, it)| allowed(it) && it.ns() <= fastest * SAME);
+    let best = near.min_by(|(_, a), (_, b)| {
+        let rank = |it: &Tried| (Reverse(it.durability), it.candidate.changes());
+        rank(a).cmp(&rank(b)).then(a.ns().total_cmp(&b.ns()))
+    });
+    let best = best?.0;
+    // What they have stays where nothing is proven to be worth a change.
+    match baseline {
+        Some(base) if allowed(&&tried[base]) && tried[base].ns() <= fastest * ENOUGH => {
+            let gain = gain(&tried[best], &tried[base]);
+            let is_worth = gain.is_some_and(|it| it.proven && it.ratio >= SAME);
+            Some(if is_worth { best } else { base })
+        }
+        _ => Some(best),
+    }
+}
+
+/// How many times as fast `a` is as `b`: the blocks that both have, paired.
+#[must_use]
+pub fn gain(a: &Tried, b: &Tried) -> Option<Gain> {
+    let pairs: Vec<(f64, f64)> = b
+        .runs
+        .iter()
+        .filter_map(|(block, of_b)| Some((*of_b, a.runs.iter().find(|it| it.0 == *block)?.1)))
+        .collect();
+    paired_ratio(&pairs)
+}
+
+/// The fastest whose promise is not allowed, but leaves a sound database at a power cut, where it is
+/// proven to be worth a thought.
+#[must_use]
+pub fn weaker(tried: &[Tried], best: usize, must: Durability) -> Option<(usize, Gain)> {
+    let sound = |it: &Tried| it.durability.is_some_and(|own| own < must && own >= Durability::PowerCutPrefix);
+    let (place, found) = tried
+        .iter()
+        .enumerate()
+        .filter(|(_, it)| sound(it))
+        .min_by(|(_, a), (_, b)| a.ns().total_cmp(&b.ns()))?;
+    let gain = gain(found, &tried[best])?;
+    (gain.ratio >= WORTH).then_some((place, gain))
+}

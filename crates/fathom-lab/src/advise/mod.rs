@@ -1,0 +1,91 @@
+//! Advice: the settings that an application is to use on a device.
+//!
+//! 1. [`Candidate`] is a setting that is tried. [`first`] gives the journal modes; [`second`] tunes
+//!    those that lead (page size, checkpoints, locking, cache); [`finalists`] are recorded several
+//!    times, in paired blocks. Each round is chosen from what the one before has shown, so that two
+//!    dozen recordings stand for a grid of hundreds.
+//! 2. [`tried`] takes the candidates of a results file on one device, from the simulation of its
+//!    recordings ([`crate::simulate`]); [`tried_here`] those that were measured on this disk.
+//! 3. [`choose`] names one: the fastest of those whose promise is allowed. What a setting promises
+//!    is the engine's own word ([`Durability`], read back from the run); nothing is judged again.
+//! 4. [`sways`] asks the same of devices whose flushes and writes take half or twice as long, and
+//!    of a slower processor: what the advice rests on.
+//!
+//! The last round alone makes the numbers that are shown: who was fastest among many by luck is
+//! measured once more.
+
+mod candidate;
+mod choice;
+mod rounds;
+mod sway;
+mod tried;
+
+pub use candidate::Candidate;
+pub use choice::{ENOUGH, Gain, choose, gain, weaker};
+pub use rounds::{AppUse, finalists, first, second};
+pub use sway::{CPU_FACTOR, Sway, sways};
+pub use tried::{Tried, tried, tried_here};
+
+use fathom_workload::spec::Durability;
+use serde::Serialize;
+
+/// The advice for one device.
+#[derive(Clone, Debug, Serialize)]
+pub struct Advised {
+    /// The model's name; none where it is the disk of this machine.
+    pub device: Option<String>,
+    /// What it is, in words.
+    pub title: String,
+    /// What was tried, in the order of the plan.
+    pub tried: Vec<Tried>,
+    /// Place in `tried` of what the application has now.
+    pub baseline: Option<usize>,
+    /// Place of what is advised; none where nothing keeps the promise.
+    pub best: Option<usize>,
+    /// How much faster than the baseline that is.
+    pub gain: Option<Gain>,
+    /// Place of the fastest with a weaker promise that is worth a sentence, and how much faster than
+    /// the advised one it is.
+    pub weaker: Option<(usize, Gain)>,
+    /// What else would be best if numbers of the model, or of this machine, were others.
+    pub sways: Vec<Sway>,
+    /// Numbers of the model that nobody has published.
+    pub assumptions: Vec<String>,
+}
+
+impl Advised {
+    /// The advice from what was tried.
+    #[must_use]
+    pub fn of(
+        device: Option<String>,
+        title: String,
+        tried: Vec<Tried>,
+        baseline: &Candidate,
+        must: Durability,
+    ) -> Advised {
+        let baseline = tried.iter().position(|it| it.candidate == *baseline);
+        let best = choose(&tried, must, baseline);
+        let gain = best.zip(baseline).and_then(|(best, base)| gain(&tried[best], &tried[base]));
+        let weaker = best.and_then(|best| weaker(&tried, best, must));
+        Advised {
+            device,
+            title,
+            tried,
+            baseline,
+            best,
+            gain,
+            weaker,
+            sways: Vec::new(),
+            assumptions: Vec::new(),
+        }
+    }
+
+    /// The advised one.
+    #[must_use]
+    pub fn named(&self) -> Option<&Tried> {
+        self.tried.get(self.best?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

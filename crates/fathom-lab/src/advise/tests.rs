@@ -1,0 +1,193 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::stats::mean_interval;
+
+const PROMISES: [Durability; 5] = [
+    Durability::None,
+    Durability::ProcessCrash,
+    Durability::PowerCutPrefix,
+    Durability::PowerCutAllButLast,
+    Durability::PowerCut,
+];
+
+fn tried_in(candidate: Candidate, durability: Option<Durability>, times_ms: &[f64]) -> Tried {
+    let ns: Vec<f64> = times_ms.iter().map(|ms| ms * 1e6).collect();
+    Tried {
+        filesystem: "ext4".into(),
+        label: candidate.key(),
+        candidate,
+        durability,
+        runs: (0..).zip(ns.iter().copied()).collect(),
+        time_ns: mean_interval(&ns).unwrap(),
+        cpu_ns: 0.0,
+        p99_ns: None,
+        flushes: 1.0,
+        written_bytes: 4096.0,
+    }
+}
+
+/// What SQLite promises in these modes.
+fn one(journal_mode: &str, synchronous: &str, ms: f64) -> Tried {
+    let durability = match (journal_mode, synchronous) {
+        ("wal", "normal") => Durability::PowerCutPrefix,
+        ("delete", "full") => Durability::PowerCutAllButLast,
+        (_, "off") => Durability::ProcessCrash,
+        _ => Durability::PowerCut,
+    };
+    tried_in(Candidate::new(journal_mode, synchronous), Some(durability), &[ms, ms * 1.001, ms * 0.999])
+}
+
+fn named(tried: &[Tried], must: Durability) -> String {
+    choose(tried, must, Some(0)).map_or("nothing".into(), |place| tried[place].candidate.name())
+}
+
+#[test]
+fn the_fastest_with_the_promise_is_named_and_a_weaker_one_is_only_told() {
+    let all = [
+        one("delete", "full", 10.0),
+        one("wal", "full", 5.0),
+        one("wal", "normal", 2.0),
+        one("wal", "off", 1.0),
+    ];
+    assert_eq!(named(&all, Durability::PowerCutAllButLast), "WAL/FULL");
+    assert_eq!(named(&all, Durability::PowerCutPrefix), "WAL/NORMAL");
+    assert_eq!(named(&all[2..], Durability::PowerCut), "nothing");
+    let (place, gain) = weaker(&all, 1, Durability::PowerCut).unwrap();
+    // Without synchronous a power cut may take the database: that is never a thought.
+    assert_eq!(all[place].candidate.name(), "WAL/NORMAL");
+    assert!(gain.proven && (gain.ratio - 2.5).abs() < 0.02, "{gain:?}");
+    assert!(weaker(&all[..2], 1, Durability::PowerCut).is_none());
+}
+
+#[test]
+fn what_they_have_stays_where_nothing_is_proven_to_be_worth_a_change() {
+    let near = [one("persist", "full", 10.0), one("wal", "full", 9.9)];
+    assert_eq!(named(&near, Durability::PowerCut), "PERSIST/FULL");
+    let scatter = [
+        tried_in(Candidate::new("persist", "full"), Some(Durability::PowerCut), &[10.0, 9.0, 10.0]),
+        tried_in(Candidate::new("wal", "full"), Some(Durability::PowerCut), &[9.0, 10.0, 9.3]),
+    ];
+    assert_eq!(named(&scatter, Durability::PowerCut), "PERSIST/FULL");
+    let proven = [one("persist", "full", 10.0), one("wal", "full", 9.6)];
+    assert_eq!(named(&proven, Durability::PowerCut), "WAL/FULL");
+    // Where it keeps less than is asked, it goes, whatever that costs.
+    let slower = [one("wal", "normal", 1.0), one("wal", "full", 4.0)];
+    assert_eq!(named(&slower, Durability::PowerCut), "WAL/FULL");
+}
+
+#[test]
+fn of_equals_the_one_that_promises_more_and_changes_less_is_named() {
+    let all = [one("delete", "full", 10.0), one("delete", "extra", 5.05), one("wal", "full", 5.0)];
+    // EXTRA is one change, WAL another: the same promise, and so the faster.
+    assert_eq!(named(&all, Durability::PowerCutAllButLast), "WAL/FULL");
+    let mut small = one("wal", "full", 4.95);
+    small.candidate.page_size = 1024;
+    let all = [one("delete", "full", 10.0), small, one("wal", "full", 5.0)];
+    assert_eq!(
+        named(&all, Durability::PowerCutAllButLast),
+        "WAL/FULL",
+        "one percent is no reason for other pages"
+    );
+}
+
+#[test]
+fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
+    let own = Candidate::new("wal", "normal").with("wal_autocheckpoint", "100").with("cache_size", "-500");
+    let modes = first(&own);
+    assert_eq!(modes[0], own, "the baseline is first");
+    assert!(modes.iter().all(|it| it.more.get("cache_size").is_some_and(|size| size == "-500")), "stays");
+    assert!(modes.iter().all(|it| it.journal_mode == "wal" || !it.more.contains_key("wal_autocheckpoint")));
+    assert_eq!(modes.len(), 6, "six modes, of which one is its own: {modes:?}");
+    let tried = vec![vec![
+        one("delete", "full", 10.0),
+        one("persist", "full", 8.0),
+        one("wal", "full", 5.0),
+        one("wal", "normal", 2.0),
+    ]];
+    let app = AppUse { has_one_connection: true, reads_most: false };
+    let more = second(&tried, Durability::PowerCutAllButLast, app);
+    let keys: Vec<String> = more.iter().map(Candidate::key).collect();
+    for key in ["wal/full/1024", "wal/full/16384", "wal/normal/1024", "wal/full/4096/locking_mode=exclusive"]
+    {
+        assert!(keys.iter().any(|it| it == key), "{key} in {keys:?}");
+    }
+    assert!(!keys.iter().any(|it| it.starts_with("delete") || it.contains("cache_size")), "{keys:?}");
+    let shared = second(&tried, Durability::PowerCutAllButLast, AppUse::default());
+    assert!(!shared.iter().any(|it| it.more.contains_key("locking_mode")), "two connections need the file");
+    // Pages and checkpoints that each help are tried together.
+    let mut round = tried.clone();
+    let with = |key: &str, value: &str, ms: f64| {
+        let candidate = Candidate::new("wal", "full").with(key, value);
+        tried_in(candidate, Some(Durability::PowerCut), &[ms])
+    };
+    round[0].extend([with("page_size", "1024", 4.0), with("wal_autocheckpoint", "4000", 4.5)]);
+    let last = finalists(&Candidate::default(), &round, Durability::PowerCutAllButLast);
+    let keys: Vec<String> = last.iter().map(Candidate::key).collect();
+    assert_eq!(
+        keys,
+        ["delete/full/4096", "wal/full/1024", "wal/full/1024/wal_autocheckpoint=4000", "wal/normal/4096"]
+    );
+}
+
+#[test]
+fn statements_stand_in_the_order_in_which_they_have_to_be_given() {
+    let candidate = Candidate::new("wal", "full")
+        .with("page_size", "1024")
+        .with("locking_mode", "exclusive")
+        .with("cache_size", "-500");
+    let lines: Vec<String> = candidate.pragmas().into_iter().map(|it| it.0).collect();
+    assert_eq!(
+        lines,
+        [
+            "PRAGMA page_size = 1024;",
+            "PRAGMA locking_mode = EXCLUSIVE;",
+            "PRAGMA journal_mode = WAL;",
+            "PRAGMA synchronous = FULL;",
+            "PRAGMA cache_size = -500;"
+        ]
+    );
+    assert_eq!(candidate.name(), "WAL/FULL, 1 KiB pages, cache_size -500, locking_mode exclusive");
+    assert_eq!(Candidate::default().with("page_size", "512").name(), "DELETE/FULL, 512 byte pages");
+}
+
+fn any_candidate() -> impl Strategy<Value = Candidate> {
+    let journals = prop::sample::select(vec!["delete", "truncate", "persist", "memory", "wal", "off"]);
+    let syncs = prop::sample::select(vec!["off", "normal", "full", "extra"]);
+    let pages = prop::sample::select(vec!["512", "1024", "4096", "65536"]);
+    (journals, syncs, pages)
+        .prop_map(|(journal, sync, page)| Candidate::new(journal, sync).with("page_size", page))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Whatever was tried, and whatever the application has: what is named keeps what must be kept;
+    /// nothing is named only where nothing does; and no other that keeps it is faster by 5 % for sure.
+    #[test]
+    fn what_must_be_kept_is_kept(
+        all in prop::collection::vec((any_candidate(), 0..6_usize, prop::collection::vec(0.1..50.0_f64, 1..5)), 1..12),
+        must in 0..5_usize,
+        baseline in 0..12_usize,
+    ) {
+        let must = PROMISES[must];
+        let tried: Vec<Tried> = all
+            .into_iter()
+            .map(|(candidate, promise, ms)| tried_in(candidate, PROMISES.get(promise).copied(), &ms))
+            .collect();
+        let baseline = Some(baseline).filter(|it| *it < tried.len());
+        let keeps = |it: &Tried| it.durability.is_some_and(|own| own >= must);
+        match choose(&tried, must, baseline) {
+            None => prop_assert!(!tried.iter().any(keeps)),
+            Some(place) => {
+                prop_assert!(keeps(&tried[place]));
+                let fastest = tried.iter().filter(|it| keeps(it)).map(Tried::ns).fold(f64::INFINITY, f64::min);
+                prop_assert!(tried[place].ns() <= fastest * ENOUGH);
+                if let Some((other, gain)) = weaker(&tried, place, must) {
+                    prop_assert!(!keeps(&tried[other]) && gain.ratio > 1.0);
+                    prop_assert!(tried[other].durability >= Some(Durability::PowerCutPrefix));
+                }
+            }
+        }
+    }
+}

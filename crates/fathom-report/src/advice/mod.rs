@@ -1,0 +1,290 @@
+//! The advice of `fathom advise`, as text, JSON and a page.
+
+mod html;
+mod terminal;
+
+use fathom_lab::advise::{Advised, Candidate, Tried};
+use fathom_lab::analysis::times;
+use fathom_workload::spec::Durability;
+use serde::Serialize;
+
+use crate::document::joined;
+use crate::number;
+use crate::ranking::keeps;
+
+/// Devices that are named in a sentence; more are counted.
+const NAMED: usize = 4;
+
+/// What an application is advised, ready to be shown.
+#[derive(Debug, Serialize)]
+pub struct Advice {
+    /// The application's name: its trace's.
+    pub title: String,
+    /// What a power cut must keep.
+    pub must: Durability,
+    /// What it has now.
+    pub baseline: Candidate,
+    /// Where that is known from, as the end of a sentence.
+    pub baseline_source: String,
+    /// For each device.
+    pub devices: Vec<Advised>,
+    /// What it might do besides.
+    pub hints: Vec<String>,
+    /// What must be known of the numbers.
+    pub notes: Vec<String>,
+    /// What was asked for and could not be answered, and what would bring it.
+    pub missing: Vec<String>,
+    /// The command that gives it again.
+    pub command: String,
+}
+
+/// Devices with the same advice.
+struct Group<'a> {
+    named: &'a Tried,
+    devices: Vec<&'a Advised>,
+}
+
+impl Advice {
+    /// Everything, as a value to be written as JSON.
+    #[must_use]
+    pub fn json(&self) -> impl Serialize {
+        let of =
+            |tried: &Tried| -> Vec<String> { tried.candidate.pragmas().into_iter().map(|it| it.0).collect() };
+        let named: Vec<_> = self
+            .devices
+            .iter()
+            .map(|it| {
+                serde_json::json!({
+                    "device": it.device,
+                    "advised": it.named().map(|named| named.candidate.key()),
+                    "filesystem": it.named().map(|named| &named.filesystem),
+                    "keeps": it.named().and_then(|named| named.durability),
+                    "pragmas": it.named().map(of),
+                    "times_as_fast": it.gain,
+                })
+            })
+            .collect();
+        serde_json::json!({ "advised": named, "advice": self })
+    }
+
+    /// Whether several file systems were tried, so that each is said.
+    fn has_filesystems(&self) -> bool {
+        let mut all = self.devices.iter().flat_map(|it| &it.tried).map(|it| &it.filesystem);
+        all.next().is_some_and(|first| all.any(|it| it != first))
+    }
+
+    fn name(&self, tried: &Tried) -> String {
+        let name = tried.candidate.name();
+        if self.has_filesystems() { format!("{name} on {}", tried.filesystem) } else { name }
+    }
+
+    /// The same advice once, that of most devices first.
+    fn groups(&self) -> Vec<Group<'_>> {
+        let mut groups: Vec<Group<'_>> = Vec::new();
+        for device in &self.devices {
+            let Some(named) = device.named() else { continue };
+            let is_same = |it: &&mut Group<'_>| {
+                it.named.candidate == named.candidate && it.named.filesystem == named.filesystem
+            };
+            match groups.iter_mut().find(is_same) {
+                Some(group) => group.devices.push(device),
+                None => groups.push(Group { named, devices: vec![device] }),
+            }
+        }
+        groups.sort_by_key(|it| std::cmp::Reverse(it.devices.len()));
+        groups
+    }
+
+    /// `sd-slow and emmc-51`, `all 12 devices`, `7 devices`.
+    fn places(&self, devices: &[&Advised]) -> String {
+        let names: Vec<String> = devices.iter().map(|it| place(it).to_owned()).collect();
+        match names.len() {
+            1..=NAMED => joined(&names),
+            all if all == self.devices.len() => format!("all {all} devices"),
+            some => format!("{some} devices ({}, …)", names[..2].join(", ")),
+        }
+    }
+
+    /// The advice in sentences: one for each setting that is named.
+    fn findings(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for group in self.groups() {
+            let on = self.places(&group.devices);
+            let is_kept = group.named.candidate == self.baseline;
+            let mut gains: Vec<_> = group.devices.iter().filter_map(|it| it.gain).collect();
+            gains.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
+            let faster = match gains.as_slice() {
+                [one] => times(one),
+                [least, .., most] => format!("{} to {}", times(least), times(most)),
+                [] => String::new(),
+            };
+            let name = self.name(group.named);
+            all.push(if is_kept && !self.has_filesystems() {
+                format!(
+                    "On {on} keep {name}: nothing that was tried is proven to be worth a change and keeps as much."
+                )
+            } else if faster.is_empty() {
+                format!("On {on} use {name}.")
+            } else {
+                let unproven = if gains.iter().all(|it| it.proven) { "" } else { ", not proven everywhere" };
+                format!("On {on} use {name}: {faster} as fast as {}{unproven}.", self.baseline.name())
+            });
+        }
+        let none: Vec<&Advised> = self.devices.iter().filter(|it| it.best.is_none()).collect();
+        if !none.is_empty() {
+            all.push(format!(
+                "On {} nothing that was tried keeps what a power cut must not take ({}).",
+                self.places(&none),
+                lower(keeps(Some(self.must)).0)
+            ));
+        }
+        all
+    }
+
+    /// What the advice promises, what that is worth, and what less would bring.
+    fn promises(&self) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        for group in self.groups() {
+            let text = format!("{}: {}.", self.name(group.named), lower(keeps(group.named.durability).0));
+            if !all.contains(&text) {
+                all.push(text);
+            }
+        }
+        let mut weaker: Vec<(String, &'static str, Vec<_>)> = Vec::new();
+        for device in &self.devices {
+            let Some((place, gain)) = device.weaker else { continue };
+            let other = &device.tried[place];
+            match weaker.iter_mut().find(|it| it.0 == self.name(other)) {
+                Some(known) => known.2.push((gain, device)),
+                None => weaker.push((self.name(other), keeps(other.durability).0, vec![(gain, device)])),
+            }
+        }
+        for (name, keeps, mut gains) in weaker {
+            gains.sort_by(|a, b| a.0.ratio.total_cmp(&b.0.ratio));
+            let devices: Vec<&Advised> = gains.iter().map(|it| it.1).collect();
+            let faster = match gains.as_slice() {
+                [one] => times(&one.0),
+                [least, .., most] => format!("{} to {}", times(&least.0), times(&most.0)),
+                [] => continue,
+            };
+            all.push(format!(
+                "{name} would be {faster} as fast as that on {}, but then: {}.",
+                self.places(&devices),
+                lower(keeps)
+            ));
+        }
+        all
+    }
+
+    /// Bytes and flushes of a transaction, now and as advised: what wears a card.
+    fn lifetime(&self) -> Vec<String> {
+        let of_group = |group: Group<'_>| {
+            let device = group.devices.first()?;
+            let base = &device.tried[device.baseline?];
+            let (bytes, flushes) = (number::bytes(group.named.written_bytes), group.named.flushes);
+            let what = if device.device.is_some() { "flushes" } else { "calls of fsync" };
+            let now = (group.named.candidate != base.candidate).then(|| {
+                format!(
+                    "; {}: {} and {:.2}",
+                    base.candidate.name(),
+                    number::bytes(base.written_bytes),
+                    base.flushes
+                )
+            });
+            Some(format!(
+                "{}: {bytes} written and {flushes:.2} {what} a transaction{}.",
+                self.name(group.named),
+                now.unwrap_or_default()
+            ))
+        };
+        self.groups().into_iter().filter_map(of_group).collect()
+    }
+
+    /// What the advice rests on: whether it stands where numbers are others.
+    fn rests_on(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        let tested: Vec<&Advised> = self.devices.iter().filter(|it| !it.sways.is_empty()).collect();
+        if tested.is_empty() {
+            return all;
+        }
+        let (stand, fall): (Vec<&Advised>, Vec<&Advised>) =
+            tested.iter().partition(|it| it.sways.iter().all(|sway| sway.stands));
+        if !stand.is_empty() {
+            let what: Vec<String> = stand[0].sways.iter().map(|it| it.what.clone()).collect();
+            all.push(format!(
+                "On {} the advice stays within 5 % of the best with {}.",
+                self.places(&stand),
+                what.join(", ")
+            ));
+        }
+        for device in fall {
+            for sway in device.sways.iter().filter(|it| !it.stands) {
+                all.push(format!(
+                    "On {} with {}, {} would be best: {:.2} times as fast as the advised one.",
+                    place(device),
+                    sway.what,
+                    self.name(&device.tried[sway.best]),
+                    sway.behind
+                ));
+            }
+        }
+        for device in &tested {
+            let assumed = device.assumptions.iter().map(|it| it.trim_end_matches('.'));
+            let assumed: Vec<&str> = assumed.collect();
+            if !assumed.is_empty()
+                && (self.devices.len() <= NAMED || device.sways.iter().any(|it| !it.stands))
+            {
+                all.push(format!(
+                    "Assumed of {}, for nobody has published it: {}.",
+                    place(device),
+                    assumed.join("; ")
+                ));
+            }
+        }
+        all
+    }
+
+    /// The statements to paste for each setting that is named: devices, and the lines.
+    fn to_paste(&self) -> Vec<(String, Vec<String>)> {
+        let filesystems = self.has_filesystems();
+        let of_group = |group: Group<'_>| {
+            let mut lines = Vec::new();
+            if filesystems {
+                let name = &group.named.filesystem;
+                lines.push(format!("# mkfs -t {name} DEVICE && mount -t {name} DEVICE DIRECTORY"));
+            }
+            let pragmas = group.named.candidate.pragmas();
+            let width = pragmas.iter().map(|it| it.0.len()).max().unwrap_or(0);
+            lines.extend(pragmas.iter().map(|(text, when)| format!("{text:width$}  -- {when}")));
+            (self.places(&group.devices), lines)
+        };
+        self.groups().into_iter().map(of_group).collect()
+    }
+
+    fn heading(&self) -> String {
+        format!("{}: which settings", self.title)
+    }
+
+    fn asked(&self) -> String {
+        format!(
+            "To be kept: {}. Now: {} ({}).",
+            lower(keeps(Some(self.must)).0),
+            self.baseline.name(),
+            self.baseline_source
+        )
+    }
+}
+
+/// The device's name, or what it is.
+fn place(device: &Advised) -> &str {
+    device.device.as_deref().unwrap_or(&device.title)
+}
+
+/// A heading within a sentence.
+fn lower(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_lowercase().collect::<String>() + chars.as_str()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,87 @@
+//! The advice for a terminal.
+
+use std::fmt::Write;
+
+use fathom_lab::analysis::times;
+
+use super::{Advice, place};
+use crate::document::promise;
+use crate::number;
+use crate::style::{Align, Style, Table, tame};
+
+impl Advice {
+    /// The answer, what to paste, a line for each device, and what it rests on.
+    #[must_use]
+    pub fn terminal(&self, style: &Style) -> String {
+        let mut out = format!("\n  {}\n", style.bold(&tame(&self.heading())));
+        out += &style.paragraph("  ", &tame(&self.asked()));
+        out.push('\n');
+        for finding in self.findings() {
+            out += &style.paragraph("  ", &style.bold(&tame(&finding)));
+        }
+        for (on, lines) in self.to_paste() {
+            let _ = write!(out, "\n  {}\n", style.dim(&format!("Paste, for {}:", tame(&on))));
+            for line in lines {
+                let _ = writeln!(out, "    {}", tame(&line));
+            }
+        }
+        out.push('\n');
+        for text in self.promises() {
+            out += &style.paragraph("  ", &tame(&text));
+        }
+        let _ = write!(out, "\n{}\n", self.table().text(style));
+        for (head, all) in [
+            ("What it costs the device", self.lifetime()),
+            ("What it rests on", self.rests_on()),
+            ("Besides", self.hints.clone()),
+            ("To be known", self.notes.clone()),
+            ("Not answered", self.missing.clone()),
+        ] {
+            if all.is_empty() {
+                continue;
+            }
+            let _ = writeln!(out, "  {}", style.bold(head));
+            for text in all {
+                out += &style.paragraph("    ", &tame(&text));
+            }
+        }
+        out
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::default();
+        table.column("device", Align::Left);
+        table.column("use", Align::Left);
+        table.column("a s", Align::Right);
+        table.column("times now [95 %]", Align::Right);
+        table.column("p99", Align::Right);
+        table.column("flushes", Align::Right);
+        table.column("written", Align::Right);
+        table.column("keeps", Align::Left);
+        table.column("stands", Align::Left);
+        for device in &self.devices {
+            let Some(named) = device.named() else {
+                table.row(vec![tame(place(device)), "nothing keeps it".into()]);
+                continue;
+            };
+            let stands = match device.sways.iter().filter(|it| !it.stands).count() {
+                _ if device.sways.is_empty() => String::new(),
+                0 => "yes".into(),
+                some => format!("{} of {}", device.sways.len() - some, device.sways.len()),
+            };
+            let is_kept = device.best == device.baseline;
+            table.row(vec![
+                tame(place(device)),
+                tame(&self.name(named)),
+                number::plain(1e9 / named.ns()),
+                device.gain.filter(|_| !is_kept).map_or_else(|| "as it is".into(), |gain| times(&gain)),
+                named.p99_ns.map_or_else(String::new, number::time),
+                format!("{:.2}", named.flushes),
+                number::bytes(named.written_bytes),
+                promise(named.durability).to_owned(),
+                stands,
+            ]);
+        }
+        table
+    }
+}

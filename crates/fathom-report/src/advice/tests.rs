@@ -1,0 +1,106 @@
+use fathom_lab::advise::Sway;
+use fathom_lab::stats::mean_interval;
+
+use super::*;
+use crate::style::Style;
+
+fn tried(journal: &str, synchronous: &str, promise: Durability, ms: f64) -> Tried {
+    let candidate = Candidate::new(journal, synchronous);
+    let ns = [ms * 1e6, ms * 1.001e6, ms * 0.999e6];
+    Tried {
+        label: candidate.key(),
+        candidate,
+        filesystem: "ext4".into(),
+        durability: Some(promise),
+        runs: (0..).zip(ns).collect(),
+        time_ns: mean_interval(&ns).unwrap(),
+        cpu_ns: 0.1e6,
+        p99_ns: Some(ms * 5e6),
+        flushes: ms / 4.0,
+        written_bytes: ms * 4096.0,
+    }
+}
+
+fn advised(device: &str, slowness: f64) -> Advised {
+    let all = vec![
+        tried("delete", "full", Durability::PowerCutAllButLast, 10.0 * slowness),
+        tried("wal", "full", Durability::PowerCut, 4.0 * slowness),
+        tried("wal", "normal", Durability::PowerCutPrefix, 2.0 * slowness),
+    ];
+    let must = Durability::PowerCutAllButLast;
+    let mut found = Advised::of(Some(device.into()), "a card".into(), all, &Candidate::default(), must);
+    found.sways = vec![
+        Sway { what: "flushes x0.5".into(), best: 1, behind: 1.0, stands: true },
+        Sway { what: "flushes x2".into(), best: 0, behind: 1.31, stands: device != "sd-b" },
+    ];
+    found.assumptions = vec!["flush 4 ms: not published.".into()];
+    found
+}
+
+fn advice(devices: Vec<Advised>) -> Advice {
+    Advice {
+        title: "mail & <script>alert(1)</script>\u{1b}[2J".into(),
+        must: Durability::PowerCutAllButLast,
+        baseline: Candidate::default(),
+        baseline_source: "SQLite's defaults".into(),
+        devices,
+        hints: vec!["group them".into()],
+        notes: Vec::new(),
+        missing: vec!["f2fs: not here".into()],
+        command: "fathom advise mail".into(),
+    }
+}
+
+#[test]
+fn the_answer_can_be_pasted_and_says_what_it_promises_gains_and_rests_on() {
+    let text = advice(vec![advised("sd-a", 1.0), advised("sd-b", 2.0)]).terminal(&Style::PLAIN);
+    for words in [
+        "On sd-a and sd-b use WAL/FULL: 2.5x",
+        "PRAGMA journal_mode = WAL;",
+        "PRAGMA synchronous = FULL;",
+        "WAL/FULL: a power cut keeps every commit.",
+        "WAL/NORMAL would be 2.0x",
+        "a power cut may take the last commits",
+        "16 KiB written and 1.00 flushes a transaction; DELETE/FULL: 40 KiB and 2.50",
+        "On sd-a the advice stays within 5 % of the best with flushes x0.5, flushes x2.",
+        "On sd-b with flushes x2, DELETE/FULL would be best: 1.31 times",
+        "Assumed of sd-b",
+        "1 of 2",
+        "group them",
+        "f2fs: not here",
+    ] {
+        assert!(text.replace("\n  ", " ").replace("  ", " ").contains(words), "{words:?} in\n{text}");
+    }
+    assert!(!text.contains('\u{1b}') && !text.contains("page_size"), "{text}");
+}
+
+#[test]
+fn the_page_obeys_nothing_that_a_trace_is_called_and_has_everything() {
+    let html = advice(vec![advised("sd-a", 1.0)]).html();
+    assert!(html[..4096].contains(crate::HTML_MARK), "a later one may replace it");
+    assert!(!html.contains("<script>") && html.contains("mail &amp; &lt;script&gt;"), "{html}");
+    assert!(html.contains("WAL/FULL ◀") && html.contains("DELETE/FULL (now)"), "{html}");
+    assert!(html.contains("default-src 'none'") && html.contains("fathom advise mail"));
+    let bars = html.matches("data-cell=").count();
+    assert_eq!(bars, 3, "a bar for each that was tried");
+}
+
+#[test]
+fn what_stays_and_what_cannot_be_kept_is_said() {
+    let must = Durability::PowerCut;
+    let all = vec![
+        tried("persist", "full", Durability::PowerCut, 4.0),
+        tried("wal", "full", Durability::PowerCut, 4.1),
+    ];
+    let own = Candidate::new("persist", "full");
+    let mut shown = advice(vec![Advised::of(Some("sd-a".into()), String::new(), all.clone(), &own, must)]);
+    shown.baseline = own.clone();
+    let text = shown.terminal(&Style::PLAIN);
+    assert!(text.contains("On sd-a keep PERSIST/FULL") && text.contains("as it is"), "{text}");
+    let weak = vec![tried("wal", "normal", Durability::PowerCutPrefix, 1.0)];
+    shown.devices = vec![Advised::of(Some("sd-a".into()), String::new(), weak, &own, must)];
+    shown.must = must;
+    let text = shown.terminal(&Style::PLAIN);
+    assert!(text.contains("nothing that was tried keeps") && !text.contains("PRAGMA"), "{text}");
+    assert!(shown.html().contains("nothing that was tried keeps"));
+}

@@ -1,0 +1,411 @@
+//! `fathom advise TRACE|PROFILE|RESULTS`: which settings an application should use.
+
+use std::path::{Path, PathBuf};
+
+use fathom_lab::advise::{self, Advised, Candidate, Tried};
+use fathom_lab::analysis::Analysis;
+use fathom_lab::experiment::TraceChoice;
+use fathom_lab::schedule::Interrupt;
+use fathom_lab::store::Results;
+use fathom_output::{shown, shown_path, tell};
+use fathom_report::{Advice, HTML_MARK};
+use fathom_stack::device::Model;
+use fathom_stack::suggest::{did_you_mean, nearest};
+use fathom_workload::spec::Durability;
+
+use super::record::{self, Kept, RECORDER, Recorded};
+use super::simulate;
+use crate::cli::Advise;
+use crate::outcome::{Error, Outcome};
+
+mod application;
+
+use application::Application;
+
+/// The phase of a trace's replay.
+const PHASE: &str = "replay";
+
+/// Runs of each setting of the last round.
+const REPEAT: u32 = 3;
+
+/// Answers.
+pub fn run(asked: &Advise) -> super::Result {
+    let devices = simulate::devices(&asked.device)?;
+    check_outputs(asked)?;
+    let interrupt = Interrupt::new();
+    interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
+    let advice = if simulate::is_results(&asked.input) {
+        of_results(asked, &devices, &interrupt)?
+    } else {
+        of_trace(asked, &devices, &interrupt)?
+    };
+    if let Some((file, is_named)) = report_file(asked, &advice.title) {
+        let inputs = [&*asked.input];
+        if !is_named {
+            super::check_unnamed("--html", &file, &inputs, HTML_MARK)?;
+        }
+        super::write_text("--html", &file, &inputs, &advice.html())?;
+        tell!("Report: {}", shown_path(&file));
+    }
+    if asked.json {
+        super::print_json(&advice.json())?;
+    } else {
+        fathom_output::raw(&advice.terminal(&super::style()));
+    }
+    // Who named a device has no answer for it.
+    let is_whole = advice.missing.is_empty() || (asked.device.is_empty() && asked.fs.is_empty());
+    Ok(if is_whole { Outcome::Good } else { Outcome::Failed })
+}
+
+/// Where the page goes, and whether that is its whole name: in a directory it has the trace's.
+fn report_file(asked: &Advise, title: &str) -> Option<(PathBuf, bool)> {
+    let given = asked.html.as_ref()?;
+    if given.is_dir() {
+        return Some((given.join(format!("{title}-advice.html")), false));
+    }
+    Some((given.clone(), true))
+}
+
+fn check_outputs(asked: &Advise) -> Result<(), Error> {
+    if let Some(file) = &asked.html {
+        if !file.is_dir() {
+            super::check_output("--html", file, &[&asked.input])?;
+        }
+        if asked.json && fathom_output::is_standard_output(file) {
+            return Err(Error::asked(
+                "--json and --html: both would go to standard output; name a file for one",
+            ));
+        }
+    }
+    if let Some(out) = &asked.out {
+        super::check_output("--out", out, &[&asked.input])?;
+        if out.exists() {
+            let problem = "is there already: name another file";
+            return Err(Error::asked(format!("--out {}: {problem}", shown_path(out))));
+        }
+        fathom_lab::store::check_new(out).map_err(|error| Error::asked(format!("--out {error}")))?;
+    }
+    Ok(())
+}
+
+/// From runs that were recorded before.
+fn of_results(asked: &Advise, devices: &[Model], interrupt: &Interrupt) -> Result<Advice, Error> {
+    let of_traces = [
+        ("--fs", !asked.fs.is_empty()),
+        ("--dir", asked.dir.is_some()),
+        ("--out", asked.out.is_some()),
+        ("--repeat", asked.repeat.is_some()),
+    ];
+    if let Some((option, _)) = of_traces.iter().find(|it| it.1) {
+        return Err(Error::asked(format!(
+            "{option} is for traces, which are recorded first: {} holds runs that were made",
+            shown_path(&asked.input)
+        )));
+    }
+    let results = super::load(&asked.input)?;
+    let analysis = Analysis::of(&results).map_err(Error::failed)?;
+    let phases = analysis.phases();
+    let phase = match phases.as_slice() {
+        [one] => one.clone(),
+        all => {
+            return Err(Error::asked(format!(
+                "{}: it holds {} phases ({}): advice is for one application's transactions. Give its trace, or results of one",
+                shown_path(&asked.input),
+                all.len(),
+                all.join(", ")
+            )));
+        }
+    };
+    let mut cells = results.cells.iter().filter(|cell| cell.skipped.is_none());
+    let first = cells.next();
+    if cells.any(|cell| first.is_some_and(|first| first.spec.workload != cell.spec.workload)) {
+        return Err(Error::asked(format!(
+            "{}: it holds several workloads: advice is for one application",
+            shown_path(&asked.input)
+        )));
+    }
+    let (devices_tried, notes) = advise::tried(&results, devices, &phase, None).map_err(study_error)?;
+    let known: Vec<&Candidate> = devices_tried.iter().flatten().map(|it| &it.candidate).collect();
+    let default = Candidate::default();
+    let (baseline, source) = match known.first() {
+        Some(_) if known.contains(&&default) => (default, "SQLite's default".to_owned()),
+        Some(first) => ((*first).clone(), "the first of the results".to_owned()),
+        None => return Err(Error::failed("no cell of these results is SQLite's")),
+    };
+    let must = must(asked, promise_of(&devices_tried, &baseline));
+    let advised = judged(&results, devices, devices_tried, &phase, &baseline, must, interrupt)?;
+    Ok(Advice {
+        title: results.experiment.title.clone(),
+        must,
+        baseline,
+        baseline_source: source,
+        devices: advised,
+        hints: Vec::new(),
+        notes,
+        missing: Vec::new(),
+        command: again(asked),
+    })
+}
+
+/// From a trace: recorded in three rounds where devices can be modelled, and measured on this disk
+/// where not.
+fn of_trace(asked: &Advise, devices: &[Model], interrupt: &Interrupt) -> Result<Advice, Error> {
+    let word = super::text_path("TRACE", &asked.input)?;
+    let mut trace = super::run::trace(word)?;
+    let directory = simulate::directory(asked.dir.as_deref())?;
+    let (filesystems, mut missing) = filesystems(asked)?;
+    fathom_stack::trusted_state().map_err(Error::failed)?;
+    let kept = Kept::new(None, &std::env::temp_dir())?;
+    let title = trace.label.clone();
+    if trace.parameter == "profile" {
+        trace = made_up(&trace, &kept)?;
+    }
+    let application = Application::of(Path::new(&trace.value))?;
+    let is_modelled = !filesystems.is_empty() && record::why_not_here().is_none();
+    if let Some(why) = record::why_not_here() {
+        missing.insert(0, why);
+    }
+    if !is_modelled {
+        let names: Vec<&str> = devices.iter().map(|it| it.name.as_str()).collect();
+        let names =
+            if asked.device.is_empty() { format!("{} devices", names.len()) } else { names.join(", ") };
+        missing.push(format!(
+            "{names}: below is what holds on this disk ({}), in wall time. Where a device can be modelled, \
+             `fathom advise … --out RECORDED.db` keeps recordings, and `fathom advise RECORDED.db` answers from them here",
+            shown_path(&directory)
+        ));
+    }
+    let what = Recorded {
+        trace,
+        filesystems: if is_modelled { filesystems } else { vec!["dir".into()] },
+        devices: if is_modelled { vec![RECORDER.into()] } else { Vec::new() },
+        variants: Vec::new(),
+        repeat: 1,
+        sets: Vec::new(),
+        title: title.clone(),
+        seed: 1,
+    };
+    let mut rounds =
+        Rounds { asked, what, kept, directory, interrupt, devices, is_modelled, broken: Vec::new() };
+    let baseline = &application.baseline;
+
+    let (_, mut shown_by) = rounds.record(1, advise::first(baseline), None)?;
+    let must = must(asked, promise_of(&shown_by, baseline));
+    let second = advise::second(&shown_by, must, application.use_of());
+    if !second.is_empty() {
+        let (_, more) = rounds.record(2, second, None)?;
+        for (all, more) in shown_by.iter_mut().zip(more) {
+            all.extend(more);
+        }
+    }
+    let last = advise::finalists(baseline, &shown_by, must);
+    let out = asked.out.clone();
+    let (results, devices_tried) = rounds.record(3, last, out.as_deref())?;
+    let (advised, mut notes) = if is_modelled {
+        let (_, notes) = advise::tried(&results, devices, PHASE, Some(1)).map_err(study_error)?;
+        (judged(&results, devices, devices_tried, PHASE, baseline, must, interrupt)?, notes)
+    } else {
+        let here = devices_tried.into_iter().flatten().collect();
+        let title = format!("this disk ({})", shown_path(&rounds.directory));
+        (vec![Advised::of(None, title, here, baseline, must)], Vec::new())
+    };
+    if is_modelled {
+        notes.insert(
+            0,
+            "Times are simulated from recordings on this machine: CPU time is this machine's".into(),
+        );
+    }
+    notes.extend(application.notes.iter().cloned());
+    notes.extend(rounds.broken.iter().map(|(label, why)| format!("{label} breaks the application: {why}")));
+    if let Some(out) = &asked.out {
+        tell!("Recorded: {}", shown_path(out));
+    }
+    Ok(Advice {
+        title,
+        must,
+        baseline: baseline.clone(),
+        baseline_source: application.baseline_source.clone(),
+        hints: application.hints(&advised),
+        devices: advised,
+        notes,
+        missing,
+        command: again(asked),
+    })
+}
+
+/// Recordings, round by round.
+struct Rounds<'a> {
+    asked: &'a Advise,
+    what: Recorded,
+    kept: Kept,
+    directory: PathBuf,
+    interrupt: &'a Interrupt,
+    devices: &'a [Model],
+    is_modelled: bool,
+    /// Settings with which the application fails, and why.
+    broken: Vec<(String, String)>,
+}
+
+impl Rounds<'_> {
+    /// Records the candidates in this round, the last one in `out`, and gives what they take by
+    /// device.
+    fn record(
+        &mut self,
+        round: u32,
+        candidates: Vec<Candidate>,
+        out: Option<&Path>,
+    ) -> Result<(Results, Vec<Vec<Tried>>), Error> {
+        let mut what = self.what.clone();
+        what.repeat = if round == 3 { self.asked.repeat.unwrap_or(REPEAT) } else { 1 };
+        what.variants = candidates.iter().map(|it| (it.key(), it.settings())).collect();
+        let runs = candidates.len() * what.filesystems.len() * what.repeat as usize;
+        tell!("{}: round {round} of 3, {runs} runs on {}", shown(&what.title), what.filesystems.join(", "));
+        let file =
+            out.map_or_else(|| self.kept.file.with_file_name(format!("round-{round}.db")), Path::to_owned);
+        let command = again(self.asked);
+        let (results, summary) =
+            record::record(&what, &file, &self.directory, &command, self.interrupt.clone())?;
+        if summary.interrupted {
+            return Err(Error::failed("stopped before everything was recorded"));
+        }
+        if summary.done == 0 {
+            let why = summary.failed.first().map_or("no run was made", |it| it.1.as_str());
+            return Err(Error::failed(format!("nothing could be recorded: {}", shown(why))));
+        }
+        self.broken.extend(summary.failed);
+        let tried = if self.is_modelled {
+            advise::tried(&results, self.devices, PHASE, None).map_err(study_error)?.0
+        } else {
+            let analysis = Analysis::of(&results).map_err(Error::failed)?;
+            vec![advise::tried_here(&results, &analysis, PHASE)]
+        };
+        self.stopped()?;
+        Ok((results, tried))
+    }
+
+    fn stopped(&self) -> Result<(), Error> {
+        stopped(self.interrupt)
+    }
+}
+
+fn stopped(interrupt: &Interrupt) -> Result<(), Error> {
+    if interrupt.is_raised() { Err(Error::failed("stopped by a signal")) } else { Ok(()) }
+}
+
+/// The advice for each device, with what it rests on.
+fn judged(
+    results: &Results,
+    devices: &[Model],
+    tried: Vec<Vec<Tried>>,
+    phase: &str,
+    baseline: &Candidate,
+    must: Durability,
+    interrupt: &Interrupt,
+) -> Result<Vec<Advised>, Error> {
+    let mut all = Vec::new();
+    for (model, tried) in devices.iter().zip(tried) {
+        stopped(interrupt)?;
+        let mut advised = Advised::of(Some(model.name.clone()), model.title.clone(), tried, baseline, must);
+        advised.assumptions.clone_from(&model.assumptions);
+        if let Some(best) = advised.best {
+            advised.sways =
+                advise::sways(results, model, phase, (&advised.tried, best), must).map_err(study_error)?;
+        }
+        all.push(advised);
+    }
+    Ok(all)
+}
+
+/// What must be kept: as asked, else what the application's own settings promise, and a sound
+/// database at the least.
+fn must(asked: &Advise, own: Option<Durability>) -> Durability {
+    let own = own.unwrap_or(Durability::PowerCutAllButLast).max(Durability::PowerCutPrefix);
+    asked.must.unwrap_or(own)
+}
+
+fn promise_of(devices: &[Vec<Tried>], baseline: &Candidate) -> Option<Durability> {
+    devices.iter().flatten().find(|it| it.candidate == *baseline)?.durability
+}
+
+/// The file systems that can be recorded on here, and what is said of the others.
+fn filesystems(asked: &Advise) -> Result<(Vec<String>, Vec<String>), Error> {
+    let wanted: Vec<String> = if asked.fs.is_empty() {
+        vec!["ext4".into()]
+    } else {
+        asked.fs.iter().flat_map(|it| it.split(',')).map(|it| it.trim().to_owned()).collect()
+    };
+    let known = fathom_stack::known_filesystems();
+    let available = fathom_stack::available_filesystems();
+    let (mut here, mut missing) = (Vec::new(), Vec::new());
+    for name in wanted {
+        if here.contains(&name) {
+            return Err(Error::asked(format!("--fs: {name} is given twice")));
+        }
+        let found = available.iter().find(|it| it.filesystem == name);
+        match found {
+            _ if name == "dir" => {
+                return Err(Error::asked(
+                    "--fs dir: a directory is no file system that can be chosen; leave it out",
+                ));
+            }
+            Some(it) if it.present && !it.in_guest => here.push(name),
+            Some(it) if it.present => missing
+                .push(format!("{name}: only the guest kernel has it here, and runs in it keep no recording")),
+            Some(it) => {
+                let remedy =
+                    if it.remedy.is_empty() { String::new() } else { format!("; to get it: {}", it.remedy) };
+                missing.push(format!("{name}: {}{remedy}", it.detail));
+            }
+            None => {
+                let names = available
+                    .iter()
+                    .map(|it| it.filesystem.as_str())
+                    .chain(known.iter().map(|it| it.name.as_ref()));
+                let hint = did_you_mean(nearest(&name, names));
+                return Err(Error::asked(format!(
+                    "--fs: no file system is called {name:?}{hint} `fathom list filesystems` shows them"
+                )));
+            }
+        }
+    }
+    Ok((here, missing))
+}
+
+/// The trace of a profile, made once, so that every run replays the same.
+fn made_up(trace: &TraceChoice, kept: &Kept) -> Result<TraceChoice, Error> {
+    let profile = fathom_trace::synthesise::profile(&trace.value).map_err(Error::asked)?;
+    let file = kept.file.with_file_name(format!("{}.trace", trace.label));
+    fathom_trace::synthesise::synthesise(profile, 1, 100, &file).map_err(Error::failed)?;
+    let value = super::text_path("TMPDIR", &file)?.to_owned();
+    Ok(TraceChoice { label: trace.label.clone(), parameter: "file", value })
+}
+
+fn study_error(error: fathom_lab::simulate::StudyError) -> Error {
+    use fathom_lab::simulate::StudyError;
+    match error {
+        StudyError::NoRecording(_) | StudyError::NoSuch { .. } => Error::asked(error),
+        StudyError::Nothing(..) | StudyError::Store(_) => Error::failed(error),
+    }
+}
+
+/// The command that gives the same.
+fn again(asked: &Advise) -> String {
+    let mut words = vec!["fathom".to_owned(), "advise".to_owned(), asked.input.display().to_string()];
+    for (option, values) in [("--device", &asked.device), ("--fs", &asked.fs)] {
+        for value in values {
+            words.extend([option.to_owned(), value.clone()]);
+        }
+    }
+    if let Some(must) = asked.must {
+        words.extend(["--must".to_owned(), format!("keep={}", crate::cli::must_word(must))]);
+    }
+    if let Some(repeat) = asked.repeat {
+        words.extend(["--repeat".to_owned(), repeat.to_string()]);
+    }
+    for (option, path) in [("--dir", &asked.dir), ("--html", &asked.html), ("--out", &asked.out)] {
+        if let Some(path) = path {
+            words.extend([option.to_owned(), path.display().to_string()]);
+        }
+    }
+    fathom_stack::shell_line(&words)
+}
