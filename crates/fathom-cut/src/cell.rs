@@ -111,14 +111,14 @@ impl Recorded {
         &self,
         history: &History,
         number: usize,
-        file: &mut std::fs::File,
+        out: &mut dyn std::io::Write,
     ) -> Result<(), CutError> {
         let acknowledged = Acknowledged::of(&Script { steps: Vec::new() })?;
         let states = self.states(history);
         let state = states.get(number).ok_or_else(|| no_such(number, states.len()))?;
         let mut checker = Checker::new(history, &acknowledged, &self.filesystem, &self.database)?;
         let epoch = states.epochs.get(state.epoch).ok_or_else(|| no_such(number, states.len()))?;
-        checker.copy_to(epoch, &state, file)
+        checker.copy_to(epoch, &state, out)
     }
 }
 

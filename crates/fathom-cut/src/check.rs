@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
@@ -95,9 +95,9 @@ impl<'a> Checker<'a> {
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn copy_to(&mut self, epoch: &Epoch, state: &State, file: &mut File) -> Result<(), CutError> {
+    pub fn copy_to(&mut self, epoch: &Epoch, state: &State, out: &mut dyn Write) -> Result<(), CutError> {
         self.bring_to(epoch, state)?;
-        self.medium.copy_to(file).map_err(CutError::io("write the image"))
+        self.medium.copy_to(out).map_err(CutError::io("write the image"))
     }
 
     fn find(&mut self, mounted: &Mounted) -> Found {

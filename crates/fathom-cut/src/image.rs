@@ -1,6 +1,7 @@
 //! A device's content in memory, brought from one state to the next by writing only what differs.
 
 use std::fs::File;
+use std::io::Write;
 use std::ptr::NonNull;
 
 use rustix::fs::{MemfdFlags, SeekFrom};
@@ -113,22 +114,13 @@ impl Image {
         }
     }
 
-    /// Writes it into an empty file, with holes where it is zero.
-    pub fn copy_to(&self, file: &mut File) -> std::io::Result<()> {
-        use std::os::unix::fs::FileExt;
-        file.set_len(self.bytes as u64)?;
-        let mut at = 0;
+    /// Writes it whole, zeros too.
+    pub fn copy_to(&self, out: &mut dyn Write) -> std::io::Result<()> {
         let mut content = vec![0; BLOCK];
-        while let Some((begin, end)) = self.data_from(at)? {
-            for block in begin..end {
-                let place = block * BLOCK_BYTES;
-                let length = BLOCK.min((self.bytes as u64 - place) as usize);
-                self.file.read_exact_at(&mut content[..length], place)?;
-                if content[..length].iter().any(|&byte| byte != 0) {
-                    file.write_all_at(&content[..length], place)?;
-                }
-            }
-            at = end * BLOCK_BYTES;
+        for place in (0..self.bytes as u64).step_by(BLOCK) {
+            let length = BLOCK.min((self.bytes as u64 - place) as usize);
+            self.read(place, &mut content[..length])?;
+            out.write_all(&content[..length])?;
         }
         Ok(())
     }

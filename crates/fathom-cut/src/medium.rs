@@ -140,8 +140,8 @@ impl Medium {
     }
 
     /// Writes the image into an empty file, with holes where it is zero.
-    pub fn copy_to(&self, file: &mut File) -> io::Result<()> {
-        self.image.copy_to(file)
+    pub fn copy_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        self.image.copy_to(out)
     }
 
     /// Has Btrfs forget a device whose content is another now.

@@ -44,7 +44,7 @@ fn no_figure_of_a_replayed_trace_is_empty_and_its_settings_are_compared() {
     let (_directory, results) = results(fixture::traced);
     let figures = fathom_report::figures(&results).unwrap();
     let ids: Vec<&str> = figures.iter().map(|(id, _)| id.as_str()).collect();
-    assert_eq!(ids, ["rate", "split", "series", "ranking"]);
+    assert_eq!(ids, ["rate", "split", "series", "latencies", "ranking"]);
     for id in ids {
         let svg = fathom_report::figure_svg(&results, id).unwrap();
         assert!(!svg.contains("Nothing was measured"), "{id}: {svg}");

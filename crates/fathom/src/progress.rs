@@ -237,7 +237,7 @@ mod tests {
             left: Some(Duration::from_secs(75)),
             floor_ns: None,
         };
-        assert_eq!(told(&progress), "3/at most 40  wal/\\x1bfull  at most 1:15 left  1 failed");
+        assert_eq!(told(&progress), "3/at most 40  wal/\\u{1b}full  at most 1:15 left  1 failed");
     }
 
     #[test]

@@ -1,14 +1,13 @@
 //! `fathom cut`: what a power cut leaves of a database, for each setting and file system.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fathom_cut::{Behaviour, CutError, Explanation, Keeps, Limits, Recorded, Run, Script, judge, record};
 use fathom_lab::schedule::Interrupt;
-use fathom_output::{shown_path, tell};
+use fathom_output::{Access, OutputError, shown_path, tell};
 use fathom_report::{Cut, Cuts};
 use fathom_stack::device::{Kind, Model};
 use fathom_stack::suggest::{did_you_mean_hint, nearest};
@@ -193,17 +192,24 @@ fn replay(asked: &CutAsked, directory: &Path) -> super::Result {
     super::tidy_up_on_signals()?;
     let history = recorded.history(&directory.join(cell.to_string()).join(LOG)).map_err(asked_or_failed)?;
     if let Some(image) = &asked.image {
-        let mut file = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(image)
-            .map_err(|error| Error::asked(format!("--image {}: {error}", shown_path(image))))?;
-        if let Err(error) = recorded.copy_to(&history, number, &mut file) {
-            // A half-written image is none.
-            let _ = std::fs::remove_file(image);
+        // What is asked for is a new file: another one of that name would be gone.
+        if image.symlink_metadata().is_ok_and(|found| found.is_file() || found.is_symlink()) {
+            return Err(Error::asked(format!(
+                "--image {}: is there already; give a new name",
+                shown_path(image)
+            )));
+        }
+        let mut failed = None;
+        let written = fathom_output::write(image, &[directory], Access::Private, |out| {
+            recorded.copy_to(&history, number, out).map_err(|error| {
+                failed = Some(error);
+                OutputError::Io { path: image.clone(), source: std::io::Error::other("not made") }
+            })
+        });
+        if let Some(error) = failed {
             return Err(asked_or_failed(error));
         }
+        written.map_err(|error| super::refused_or_failed("--image", error))?;
         tell!("Image: {}", shown_path(image));
     }
     let explanation = recorded.explain(&history, number).map_err(asked_or_failed)?;
