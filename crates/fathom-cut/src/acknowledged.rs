@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
+use fathom_workload::random::Random;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::content::content_of;
 use crate::error::CutError;
-use crate::random::Random;
+use crate::random::stream;
 use crate::verdict::Verdict;
 
 /// Rows that every commit's updates choose among.
@@ -28,7 +29,7 @@ impl Script {
     #[must_use]
     pub fn built_in(commits: u64, seed: u64) -> Script {
         let rows: Vec<String> = (0..ACCOUNTS)
-            .map(|account| format!("({account}, 0, '{}')", text(&mut Random::of(&[seed, account]), 300)))
+            .map(|account| format!("({account}, 0, '{}')", text(&mut stream(&[seed, account]), 300)))
             .collect();
         let first = format!(
             "BEGIN; CREATE TABLE account(id INTEGER PRIMARY KEY, changed INTEGER, name TEXT); \
@@ -37,7 +38,7 @@ impl Script {
             rows.join(", ")
         );
         let commit = |number: u64| {
-            let random = &mut Random::of(&[seed, number, 7]);
+            let random = &mut stream(&[seed, number, 7]);
             let bytes = 40 + random.below(600);
             let body = text(random, bytes);
             let accounts: Vec<String> = (0..CHANGED).map(|_| random.below(ACCOUNTS).to_string()).collect();

@@ -103,7 +103,7 @@ impl Recorded {
         explain(&mut checker, history, &states, number, &owners)
     }
 
-    /// Writes the image of a state into an empty file.
+    /// Writes the image of a state, zeros too.
     ///
     /// # Errors
     /// There is no such state, or the file cannot be written.

@@ -91,7 +91,7 @@ impl<'a> Checker<'a> {
         })
     }
 
-    /// Writes the image of a state into a file, with holes where it is zero.
+    /// Writes the image of a state, zeros too.
     ///
     /// # Errors
     /// It cannot be written.

@@ -70,9 +70,8 @@ pub(crate) fn content_of(database: &Connection) -> Result<u128> {
     }
     for table in tables {
         let quoted = table.replace('"', "\"\"");
-        let mut all = database.prepare(&format!("SELECT * FROM \"{quoted}\""))?;
-        let columns: Vec<String> = (1..=all.column_count()).map(|column| column.to_string()).collect();
-        drop(all.query([])?);
+        let named = database.prepare(&format!("SELECT * FROM \"{quoted}\""))?;
+        let columns: Vec<String> = (1..=named.column_count()).map(|column| column.to_string()).collect();
         let mut all =
             database.prepare(&format!("SELECT * FROM \"{quoted}\" ORDER BY {}", columns.join(", ")))?;
         let columns = all.column_count();

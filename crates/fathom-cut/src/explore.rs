@@ -40,15 +40,8 @@ impl Tally {
         let class = verdict.class();
         self.states += 1;
         *self.classes.entry(class).or_default() += 1;
-        let first = self.first.entry(class).or_insert(number);
-        *first = number.min(*first);
-        let is_worse = match &self.worst {
-            None => true,
-            Some((of, worst)) => rank(&verdict).cmp(&rank(worst)).then(of.cmp(&number)).is_gt(),
-        };
-        if is_worse {
-            self.worst = Some((number, verdict));
-        }
+        self.keep_first(class, number);
+        self.keep_worst(number, verdict);
     }
 
     fn join(&mut self, other: Tally) {
@@ -57,18 +50,26 @@ impl Tally {
             *self.classes.entry(class).or_default() += states;
         }
         for (class, number) in other.first {
-            let first = self.first.entry(class).or_insert(number);
-            *first = number.min(*first);
+            self.keep_first(class, number);
         }
-        let is_worse = match (&self.worst, &other.worst) {
-            (Some((of, worst)), Some((number, verdict))) => {
-                rank(verdict).cmp(&rank(worst)).then(of.cmp(number)).is_gt()
-            }
-            (None, Some(_)) => true,
-            (_, None) => false,
-        };
+        if let Some((number, verdict)) = other.worst {
+            self.keep_worst(number, verdict);
+        }
+    }
+
+    fn keep_first(&mut self, class: Class, number: usize) {
+        let first = self.first.entry(class).or_insert(number);
+        *first = number.min(*first);
+    }
+
+    /// Of verdicts that are equally bad the first state's.
+    fn keep_worst(&mut self, number: usize, verdict: Verdict) {
+        let is_worse = self
+            .worst
+            .as_ref()
+            .is_none_or(|(of, worst)| rank(&verdict).cmp(&rank(worst)).then(of.cmp(&number)).is_gt());
         if is_worse {
-            self.worst = other.worst;
+            self.worst = Some((number, verdict));
         }
     }
 

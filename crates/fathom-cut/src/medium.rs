@@ -139,7 +139,7 @@ impl Medium {
             && u16::from_le_bytes(state) & 2 != 0
     }
 
-    /// Writes the image into an empty file, with holes where it is zero.
+    /// Writes the image, zeros too.
     pub fn copy_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
         self.image.copy_to(out)
     }

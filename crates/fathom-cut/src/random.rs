@@ -1,36 +1,26 @@
 //! Seeded numbers that are the same on every machine and in every version: a state's number names it.
 
-/// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014).
-#[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+use fathom_workload::random::Random;
 
-impl Random {
-    /// A stream of its own for each of the places that `words` names.
-    pub fn of(words: &[u64]) -> Random {
-        let mut random = Random(0x9e37_79b9_7f4a_7c15);
-        for word in words {
-            random.0 ^= *word;
-            random.0 = random.next();
-        }
-        random
+/// A stream of its own for each of the places that `words` names.
+pub(crate) fn stream(words: &[u64]) -> Random {
+    const BEGIN: u64 = 0x9e37_79b9_7f4a_7c15;
+    Random::new(words.iter().fold(BEGIN, |state, word| Random::new(state ^ word).bits()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_stay_what_recorded_state_numbers_mean() {
+        let first = |words: &[u64]| [stream(words).bits(), stream(words).below(1000)];
+        assert_eq!(first(&[]), FIRST[0]);
+        assert_eq!(first(&[1, 2]), FIRST[1]);
+        assert_eq!(first(&[2, 1]), FIRST[2]);
     }
 
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Below `end`, which is not 0; the bias of at most `end / 2^64` does no harm here.
-    pub fn below(&mut self, end: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
-    }
-
-    pub fn shuffle<T>(&mut self, all: &mut [T]) {
-        for last in (1..all.len()).rev() {
-            all.swap(last, self.below(last as u64 + 1) as usize);
-        }
-    }
+    /// As `fathom cut` of 0.1 drew them.
+    const FIRST: [[u64; 2]; 3] =
+        [[0x6e789e6aa1b965f4, 431], [0x35d9cd3e3446b06d, 210], [0x53484c4218a4263e, 325]];
 }

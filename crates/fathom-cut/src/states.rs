@@ -20,7 +20,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::history::{History, Present};
-use crate::random::Random;
+use crate::random::stream;
 
 /// Units in flight up to which every subset is a state.
 pub const EXHAUSTIVE: usize = 8;
@@ -150,7 +150,7 @@ impl States {
         let epochs = epochs(history, behaviour.keeps, begin, end);
         let tears = behaviour.tear_bytes < 4096;
         let mut order: Vec<usize> = (0..epochs.len()).collect();
-        Random::of(&[seed, 1]).shuffle(&mut order);
+        stream(&[seed, 1]).shuffle(&mut order);
         let counts: Vec<usize> = epochs.iter().map(|epoch| count(epoch.in_flight.len(), tears)).collect();
         let (mut passes, mut len) = (Vec::new(), 0);
         let mut taking_part = order.clone();
@@ -201,7 +201,7 @@ impl States {
         // Of a prefix or a suffix of its sectors, or of any, one to seven are there.
         let unit = single((pass - whole) / 2, in_flight.len());
         let with_others = (pass - whole).is_multiple_of(2);
-        let mut random = Random::of(&[self.seed, 3, epoch as u64, pass as u64]);
+        let mut random = stream(&[self.seed, 3, epoch as u64, pass as u64]);
         let sectors = match random.below(3) {
             0 => (1u8 << (1 + random.below(7))) - 1,
             1 => !((1u8 << (1 + random.below(7))) - 1),
@@ -327,7 +327,7 @@ fn subset(units: usize, number: usize, seed: u64, epoch: u64) -> Vec<bool> {
     if let Some(chosen) = chosen {
         return chosen;
     }
-    let mut random = Random::of(&[seed, 2, epoch, number as u64]);
+    let mut random = stream(&[seed, 2, epoch, number as u64]);
     // Few, half or most of them.
     let share = [1, 2, 4, 6, 7][random.below(5) as usize];
     (0..units).map(|_| random.below(8) < share).collect()

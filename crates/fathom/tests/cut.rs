@@ -100,6 +100,7 @@ fn a_rollback_journal_that_is_not_synced_away_brings_the_last_commit_back() {
     kept.exits(0);
     assert!(kept.stdout.contains("2/0: kept"), "{kept}");
     place.fathom(&[&replay[..], &["--image", "after.img"]].concat()).exits(2).says("after.img");
+    place.fathom(&[&replay[..], &["--image", "-"]].concat()).exits(2).says("name a file");
     place.fathom(&["cut", "--replay", "cuts", "--state", "1/9999999"]).exits(2).says("no state 9999999");
     place.fathom(&["cut", "--replay", "cuts", "--state", "3/0"]).exits(2).says("no cell 3");
     assert_eq!(place.read("after.img").len(), 64 << 20);

@@ -7,7 +7,7 @@ use fathom_lab::experiment::Metric;
 
 use super::{Advice, place};
 use crate::document::promise;
-use crate::html::{CSS, escape, label};
+use crate::html::{self, escape, label};
 use crate::number;
 use crate::ranking::{self, Bar, Ranking};
 use crate::style::tame;
@@ -17,16 +17,14 @@ impl Advice {
     /// tried. It needs no script and asks the network for nothing.
     #[must_use]
     pub fn html(&self) -> String {
-        let title = escape(&tame(&self.heading()));
-        let mut out = format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n{}{}\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n\
-             <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n<title>{title}</title>\n\
-             <style>{CSS}</style>\n</head>\n<body>\n<header class=\"page\"><p class=\"brand\"><strong>Fathom</strong> advice</p>\n\
-             <h1>{title}</h1>\n<p class=\"question\">{}</p></header>\n<main>\n<section class=\"opening\">\n",
-            crate::HTML_MARK,
-            env!("CARGO_PKG_VERSION"),
+        let title = tame(&self.heading());
+        let mut out = html::page_head(&title, env!("CARGO_PKG_VERSION"));
+        // Writing to a String cannot fail.
+        let _ = write!(
+            out,
+            "<header class=\"page\"><p class=\"brand\"><strong>Fathom</strong> advice</p>\n\
+             <h1>{}</h1>\n<p class=\"question\">{}</p></header>\n<main>\n<section class=\"opening\">\n",
+            escape(&title),
             text(&self.asked()),
         );
         self.answer(&mut out);
@@ -50,7 +48,7 @@ impl Advice {
     }
 
     fn answer(&self, out: &mut String) {
-        *out += "<div class=\"answer\" role=\"region\" aria-labelledby=\"h-answer\"><h2 id=\"h-answer\">The answer</h2>\n";
+        *out += "<div class=\"answer\" id=\"answer\" role=\"region\" aria-labelledby=\"h-answer\"><h2 id=\"h-answer\">The answer</h2>\n";
         for finding in self.findings() {
             let _ = writeln!(out, "<p class=\"finding\">{}</p>", text(&finding));
         }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fathom_cut::{Behaviour, CutError, Explanation, Keeps, Limits, Recorded, Run, Script, judge, record};
+use fathom_lab::experiment::{Experiment, Selection, Vocabulary, builtin_named};
 use fathom_lab::schedule::Interrupt;
 use fathom_output::{Access, OutputError, shown_path, tell};
 use fathom_report::{Cut, Cuts};
@@ -20,17 +21,6 @@ use serde_json::Value as Json;
 use crate::cli::{CutAsked, KeepsAsked};
 use crate::outcome::{Error, Outcome};
 
-/// What is tried where nothing is said: first-look's settings.
-const FIRST_LOOK: [(&str, &str); 8] = [
-    ("delete", "full"),
-    ("delete", "extra"),
-    ("truncate", "full"),
-    ("persist", "full"),
-    ("wal", "full"),
-    ("wal", "normal"),
-    ("wal", "off"),
-    ("memory", "off"),
-];
 /// Smallest image that every file system of a kind takes, beyond its own smallest, MiB.
 const SIZE_MIB: u64 = 64;
 /// File of a directory of recordings that says what they are of.
@@ -192,6 +182,11 @@ fn replay(asked: &CutAsked, directory: &Path) -> super::Result {
     super::tidy_up_on_signals()?;
     let history = recorded.history(&directory.join(cell.to_string()).join(LOG)).map_err(asked_or_failed)?;
     if let Some(image) = &asked.image {
+        if fathom_output::is_standard_output(image) {
+            return Err(Error::asked(
+                "--image -: the explanation goes to standard output; name a file for the image",
+            ));
+        }
         // What is asked for is a new file: another one of that name would be gone.
         if image.symlink_metadata().is_ok_and(|found| found.is_file() || found.is_symlink()) {
             return Err(Error::asked(format!(
@@ -199,17 +194,13 @@ fn replay(asked: &CutAsked, directory: &Path) -> super::Result {
                 shown_path(image)
             )));
         }
-        let mut failed = None;
-        let written = fathom_output::write(image, &[directory], Access::Private, |out| {
-            recorded.copy_to(&history, number, out).map_err(|error| {
-                failed = Some(error);
-                OutputError::Io { path: image.clone(), source: std::io::Error::other("not made") }
-            })
-        });
-        if let Some(error) = failed {
-            return Err(asked_or_failed(error));
-        }
-        written.map_err(|error| super::refused_or_failed("--image", error))?;
+        fathom_output::write(image, &[directory], Access::Private, |out| {
+            recorded.copy_to(&history, number, out).map_err(ImageError::Cut)
+        })
+        .map_err(|error| match error {
+            ImageError::Cut(error) => asked_or_failed(error),
+            ImageError::Output(error) => super::refused_or_failed("--image", error),
+        })?;
         tell!("Image: {}", shown_path(image));
     }
     let explanation = recorded.explain(&history, number).map_err(asked_or_failed)?;
@@ -218,6 +209,18 @@ fn replay(asked: &CutAsked, directory: &Path) -> super::Result {
     }
     fathom_output::raw(&shown(state, &explanation));
     Ok(Outcome::Good)
+}
+
+/// Why there is no image.
+enum ImageError {
+    Cut(CutError),
+    Output(OutputError),
+}
+
+impl From<OutputError> for ImageError {
+    fn from(error: OutputError) -> ImageError {
+        ImageError::Output(error)
+    }
 }
 
 fn shown(state: &str, explanation: &Explanation) -> String {
@@ -328,19 +331,35 @@ fn cells(asked: &CutAsked) -> Result<Vec<Cell>, Error> {
         cells = cells.iter().flat_map(|cell| values.iter().map(move |value| with(cell, value))).collect();
     }
     if first_look {
+        let modes = first_look_settings()?;
         let with = |cell: &BTreeMap<String, String>| {
-            FIRST_LOOK.map(|(mode, synchronous)| {
-                let mut cell = cell.clone();
-                cell.extend(
-                    [("journal_mode", mode), ("synchronous", synchronous)].map(|(a, b)| (a.into(), b.into())),
-                );
-                cell
-            })
+            let merged = |mode: &BTreeMap<String, String>| {
+                let mut merged = mode.clone();
+                merged.extend(cell.clone());
+                merged
+            };
+            modes.iter().map(merged).collect::<Vec<_>>()
         };
         cells = cells.iter().flat_map(with).collect();
     }
     let several: Vec<&str> = axes.iter().filter(|it| it.1.len() > 1).map(|it| it.0.as_str()).collect();
     cells.into_iter().map(|cell| checked(cell, &several)).collect()
+}
+
+/// What is tried where nothing is said: journal mode and synchronous setting of first-look's cells.
+fn first_look_settings() -> Result<Vec<BTreeMap<String, String>>, Error> {
+    let failed = |problem: &dyn std::fmt::Display| Error::failed(format!("first-look: {problem}"));
+    let builtin = builtin_named("first-look").ok_or_else(|| failed(&"it is not built in"))?;
+    let experiment = Experiment::parse("built-in", builtin.source).map_err(|error| failed(&error))?;
+    let cells = experiment.cells(&Selection::default(), &Vocabulary::here());
+    let settings = |cell: &fathom_lab::cell::Cell| {
+        let engine = cell.engine.iter().flat_map(|engine| &engine.settings);
+        engine
+            .filter(|(key, _)| ["journal_mode", "synchronous"].contains(&key.as_str()))
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect()
+    };
+    Ok(cells.map_err(|error| failed(&error))?.cells.iter().map(|(_, cell)| settings(cell)).collect())
 }
 
 /// A cell with its settings as the engine takes them.
