@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fathom_workload::random::Random;
+use fathom_random::Random;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 

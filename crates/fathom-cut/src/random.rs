@@ -1,6 +1,6 @@
 //! Seeded numbers that are the same on every machine and in every version: a state's number names it.
 
-use fathom_workload::random::Random;
+use fathom_random::Random;
 
 /// A stream of its own for each of the places that `words` names.
 pub(crate) fn stream(words: &[u64]) -> Random {

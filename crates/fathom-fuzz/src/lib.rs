@@ -15,6 +15,6 @@ pub mod mutate;
 mod run;
 mod scratch;
 
-pub use fathom_trace::random::Random;
+pub use fathom_random::Random;
 pub use run::{Fuzz, Turn, turn};
 pub use scratch::Scratch;

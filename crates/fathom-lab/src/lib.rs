@@ -11,7 +11,6 @@ pub mod experiment;
 pub mod model_time;
 pub mod plan;
 pub mod recording;
-pub mod rng;
 pub mod schedule;
 pub mod sim;
 pub mod simulate;

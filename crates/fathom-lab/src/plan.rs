@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
 use crate::experiment::{Cells, Experiment};
-use crate::rng::{SplitMix64, derive_seed};
 use crate::store::{CellRow, Results, RunStatus};
+use fathom_random::{Random, derive_seed};
 
 /// What the plan's seeds are for; part of their derivation.
 const ORDER: u64 = 1;
@@ -192,7 +192,7 @@ impl Plan {
         for block in 0..self.repeats {
             // Over all cells, skipped ones too: what can run must not change the order of the rest.
             let mut order: Vec<&PlannedCell> = self.cells.iter().collect();
-            SplitMix64::new(derive_seed(self.seed, &[ORDER, u64::from(block)])).shuffle(&mut order);
+            Random::new(derive_seed(self.seed, &[ORDER, u64::from(block)])).shuffle(&mut order);
             let seed = derive_seed(self.seed, &[DATA, u64::from(block)]);
             let runnable = order.into_iter().filter(|cell| cell.skipped.is_none());
             turns.extend((0..).zip(runnable).map(|(position, cell)| Turn {

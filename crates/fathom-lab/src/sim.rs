@@ -25,8 +25,8 @@ use serde_json::Value as Json;
 
 use crate::event::{Event, Order};
 use crate::plan::PlannedCell;
-use crate::rng::{SplitMix64, derive_seed};
 use crate::schedule::{Mounted, Strain, WorkError, World};
+use fathom_random::{Random, derive_seed};
 
 /// What a simulated workload asks of clock and device.
 pub trait Medium {
@@ -75,7 +75,7 @@ impl Default for Noise {
 #[derive(Clone, Debug)]
 pub struct VirtualDevice {
     clock_ns: f64,
-    rng: SplitMix64,
+    rng: Random,
     noise: Noise,
     /// What multiplies every time just now.
     factor: f64,
@@ -89,7 +89,7 @@ impl VirtualDevice {
     /// A device at time 0.
     #[must_use]
     pub fn new(seed: u64, noise: Noise) -> VirtualDevice {
-        VirtualDevice { clock_ns: 0.0, rng: SplitMix64::new(seed), noise, factor: 1.0 }
+        VirtualDevice { clock_ns: 0.0, rng: Random::new(seed), noise, factor: 1.0 }
     }
 
     fn pass(&mut self, median_ns: f64) {
@@ -225,7 +225,7 @@ pub struct VirtualLab {
     device: VirtualDevice,
     seed: u64,
     /// The run's own offset and its block's.
-    offsets: SplitMix64,
+    offsets: Random,
     /// Turns at which the worker breaks, by number of the run from 0; for tests of what happens then.
     pub breaks: BTreeMap<u64, WorkError>,
     /// The user stops before this run.
@@ -240,7 +240,7 @@ impl VirtualLab {
         VirtualLab {
             device: VirtualDevice::new(derive_seed(seed, &[0]), noise),
             seed,
-            offsets: SplitMix64::new(derive_seed(seed, &[1])),
+            offsets: Random::new(derive_seed(seed, &[1])),
             breaks: BTreeMap::new(),
             stop_before: None,
             runs: 0,
@@ -294,7 +294,7 @@ impl World for VirtualLab {
             return Err(error.clone());
         }
         // All runs of a block have the same order seed, so they share the block's offset.
-        let block = SplitMix64::new(derive_seed(self.seed, &[2, order.seed])).normal();
+        let block = Random::new(derive_seed(self.seed, &[2, order.seed])).normal();
         let noise = self.device.noise;
         let hours = self.device.clock_ns / 3.6e12;
         self.device.factor = (noise.block * block + noise.run * self.offsets.normal()).exp()

@@ -9,11 +9,11 @@ use std::time::Duration;
 use fathom_lab::analysis::{Analysis, cautions, headlines};
 use fathom_lab::experiment::{Experiment, Metric, Selection, Vocabulary};
 use fathom_lab::plan::{Machine, Plan};
-use fathom_lab::rng::derive_seed;
 use fathom_lab::schedule::{Ending, Limits, carry_out};
 use fathom_lab::sim::{KIND, Noise, VirtualLab};
 use fathom_lab::stats::Comparison;
 use fathom_lab::store::{ExperimentRow, Results, Writer};
+use fathom_random::derive_seed;
 
 const NEVER_EARLY: Ending = Ending { until: None, budget: None, least: 0 };
 const LIMITS: Limits = Limits { run: Duration::from_secs(60), ending: NEVER_EARLY };

@@ -9,8 +9,8 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
+use fathom_random::Random;
 use fathom_trace::import::{Request, import};
-use fathom_trace::random::Random;
 
 fn main() {
     let statements: u64 =

@@ -20,7 +20,6 @@ pub mod import;
 pub mod info;
 pub mod model;
 mod private;
-pub mod random;
 pub mod reuse;
 pub mod spool;
 pub mod sql;

@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use fathom_random::Random;
 use fathom_trace::model::{Action, Origin, Outcome, Start, Value};
 use fathom_trace::{Assembler, Execution, Writer};
-use fathom_workload::random::Random;
 use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Sink};
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
 use fathom_workload::workload::Context;

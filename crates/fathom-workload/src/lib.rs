@@ -20,5 +20,4 @@ pub mod update;
 pub mod workload;
 
 pub use engine::{engines, start_engine};
-pub use fathom_trace::random;
 pub use registry::{create, is_one_thread, workload_named, workloads};

@@ -18,9 +18,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use fathom_random::Random;
 use fathom_trace::Reader;
 use fathom_trace::model::{Action, Event, Record, Value};
-use fathom_trace::random::Random;
 use fathom_trace::sql::Verb;
 use place::Place;
 

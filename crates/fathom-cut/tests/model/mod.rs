@@ -6,21 +6,8 @@
 use std::collections::BTreeSet;
 
 use fathom_cut::{BLOCK_BYTES, CutError, Epoch, History, Judge, State, States, Verdict};
+use fathom_random::Random;
 use fathom_stack::device::{End, Log, Mark, Operation, Outcome, Record};
-
-/// SplitMix64.
-#[derive(Clone)]
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
-    }
-}
 
 /// A disk that answers in a random order.
 pub struct Disk {
@@ -34,7 +21,7 @@ pub struct Disk {
 impl Disk {
     pub fn new(seed: u64) -> Disk {
         let log = Log { records: Vec::new(), marks: Vec::new(), end: End::Complete };
-        Disk { random: Random(seed), log, data: Vec::new(), under_way: Vec::new() }
+        Disk { random: Random::new(seed), log, data: Vec::new(), under_way: Vec::new() }
     }
 
     fn ask(&mut self, operation: Operation, offset: u64, bytes: u32, data_at: Option<u64>) {

@@ -101,7 +101,7 @@ impl Precision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::SplitMix64;
+    use fathom_random::Random;
     use support::record;
 
     mod support {
@@ -182,7 +182,7 @@ mod tests {
     fn stopping_when_precise_costs_some_coverage() {
         const SCHEDULES: u32 = 4_000;
         for (spread, expected) in COVERAGE_WHEN_STOPPED {
-            let mut rng = SplitMix64::new(7);
+            let mut rng = Random::new(7);
             let (mut held, mut blocks) = (0_u32, 0_usize);
             for _ in 0..SCHEDULES {
                 let mut values: Vec<f64> = Vec::new();

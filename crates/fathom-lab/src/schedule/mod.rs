@@ -22,8 +22,8 @@ use fathom_workload::engine::engine_named;
 use crate::cell::Cell;
 use crate::event::{Event, Order, PROTOCOL};
 use crate::plan::{Plan, PlannedCell, Turn};
-use crate::rng::derive_seed;
 use crate::store::{RunStatus, StoreError, TraceRecord, Writer};
+use fathom_random::derive_seed;
 
 pub use ending::{COVERAGE_WHEN_STOPPED, Ended, Ending, Precision};
 pub use local::{Interrupt, Local, environment};

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::{Program, simulate};
 use crate::model_time::PhaseModel;
-use crate::rng::derive_seed;
 use crate::stats::{Interval, mean_interval};
 use crate::store::{Results, StoreError};
+use fathom_random::derive_seed;
 
 /// How often a run is replayed on a model that draws its times: each draw has other luck.
 pub const DRAWS: u64 = 5;

@@ -113,7 +113,7 @@ mod tests {
 
     use super::super::order::median;
     use super::*;
-    use crate::rng::SplitMix64;
+    use fathom_random::Random;
 
     #[test]
     fn an_interval_by_hand() {
@@ -136,7 +136,7 @@ mod tests {
     }
 
     /// Runs of one cell in a drifting, noisy lab: log-normal, and one run in ten hit by something.
-    fn run(rng: &mut SplitMix64, outliers: bool) -> f64 {
+    fn run(rng: &mut Random, outliers: bool) -> f64 {
         let hit = if outliers && rng.unit() < 0.1 { 0.5 * rng.normal().abs() } else { 0.0 };
         (0.05 * rng.normal() + hit).exp()
     }
@@ -153,7 +153,7 @@ mod tests {
             for n in [3, 5, 7, 10, 20] {
                 let mut alarms = [0_u32; 2];
                 let mut found = [0_u32; 2];
-                let mut rng = SplitMix64::new(n as u64 + 100 * u64::from(outliers));
+                let mut rng = Random::new(n as u64 + 100 * u64::from(outliers));
                 for _ in 0..EXPERIMENTS {
                     let a: Vec<f64> = (0..n).map(|_| run(&mut rng, outliers)).collect();
                     let b: Vec<f64> = (0..n).map(|_| run(&mut rng, outliers)).collect();

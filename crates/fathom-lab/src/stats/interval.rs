@@ -70,13 +70,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::rng::SplitMix64;
     use crate::stats::paired_ratio;
+    use fathom_random::Random;
 
     /// How often the interval holds the truth, of 20,000 seeded samples.
-    fn held(n: usize, mut run: impl FnMut(&mut SplitMix64) -> f64, truth: f64) -> f64 {
+    fn held(n: usize, mut run: impl FnMut(&mut Random) -> f64, truth: f64) -> f64 {
         const SAMPLES: u32 = 20_000;
-        let mut rng = SplitMix64::new(n as u64);
+        let mut rng = Random::new(n as u64);
         let mut held = 0_u32;
         for _ in 0..SAMPLES {
             let values: Vec<f64> = (0..n).map(|_| run(&mut rng)).collect();
@@ -97,7 +97,7 @@ mod tests {
         let truth = (0.1 * 0.5 * (2.0 / std::f64::consts::PI).sqrt()).exp();
         let mut wrong = Vec::new();
         for (n, expected) in COVERAGE_WHEN_DISTURBED {
-            let disturbed = |rng: &mut SplitMix64| {
+            let disturbed = |rng: &mut Random| {
                 let hit = if rng.unit() < 0.1 { 0.5 * rng.normal().abs() } else { 0.0 };
                 (0.05 * rng.normal() + hit).exp()
             };

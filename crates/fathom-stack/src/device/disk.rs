@@ -21,13 +21,13 @@ use super::fault::{Fault, Faults, Outcome};
 use super::model::Model;
 use super::oplog::{Mark, OperationLog, Record};
 use super::overhead::{LEAST, Overhead};
-use super::random::Random;
 use super::served::Served;
 use super::serving::Serving;
 use super::statistics::{Statistics, TESTED_FROM_NS, Tally, Tried, index};
 use super::timeline::{Operation, Timeline};
 use super::trial;
 use super::waiting::Waiting;
+use fathom_random::Random;
 
 /// Name of the file.
 pub const FILE: &str = "disk";
@@ -467,7 +467,7 @@ impl Disk {
     /// The file cannot be read or written.
     pub fn trial(&self, trial: &Trial) -> io::Result<[u64; 3]> {
         let Trial { asked_ns, bytes, count, rest } = *trial;
-        let mut room = Room::new(bytes, &mut Random(1));
+        let mut room = Room::new(bytes, &mut Random::new(1));
         self.device.trial_ns.store(asked_ns.max(1), Ordering::Relaxed);
         let times = trial::measure(&self.path(), room.of(bytes), WARM + count, rest);
         self.device.trial_ns.store(0, Ordering::Relaxed);

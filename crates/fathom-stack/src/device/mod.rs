@@ -13,7 +13,6 @@ mod model;
 mod oplog;
 mod overhead;
 mod presets;
-mod random;
 mod served;
 pub mod server;
 mod serving;

@@ -18,7 +18,7 @@
 
 use super::latency::Latency;
 use super::model::{Cache, Kind, Model, Side};
-use super::random::Random;
+use fathom_random::Random;
 
 /// What is asked of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Timeline {
     pub fn new(model: Model, seed: u64) -> Timeline {
         let streams = Streams { ends: Vec::new(), most: model.streams };
         Timeline {
-            random: Random(seed),
+            random: Random::new(seed),
             free_ns: vec![0; model.channels.max(1)],
             reads: streams.clone(),
             writes: streams,
@@ -129,7 +129,7 @@ impl Timeline {
             Operation::Flush => self.flush(now_ns),
             Operation::Read => {
                 let sequential = self.reads.follow(offset, bytes);
-                let share = self.random.share();
+                let share = self.random.unit();
                 let latency_ns = self.model.read.latency(sequential).quantile_ns(share);
                 let transfer_ns = self.model.read.transfer_ns(bytes);
                 self.serve(now_ns, sequential, false, |device, start_ns| {
@@ -142,7 +142,7 @@ impl Timeline {
 
     fn write(&mut self, now_ns: u64, offset: u64, bytes: u64) -> Service {
         let sequential = self.writes.follow(offset, bytes);
-        let share = self.random.share();
+        let share = self.random.unit();
         let latency_ns = self.model.write.latency(sequential).quantile_ns(share);
         let transfer_ns = self.model.write.transfer_ns(bytes);
         let (stalled, stall_ns) = self.stall(bytes);
@@ -174,7 +174,7 @@ impl Timeline {
             return (false, 0.0);
         }
         self.since_stall -= stall.every_bytes;
-        let share = self.random.share();
+        let share = self.random.unit();
         (true, stall.latency.quantile_ns(share))
     }
 
@@ -208,7 +208,7 @@ impl Timeline {
         let busy_ns = self.free_ns.iter().copied().max().unwrap_or(0);
         let start_ns = now_ns.max(busy_ns);
         let dirty_kib = self.dirty_bytes_at(start_ns) / 1024.0;
-        let share = self.random.share();
+        let share = self.random.unit();
         let flush = &self.model.flush;
         let took_ns = flush.base.quantile_ns(share) + dirty_kib * flush.per_dirty_kib_ns;
         let finish_ns = start_ns + took_ns.round() as u64;

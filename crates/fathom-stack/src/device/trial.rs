@@ -129,7 +129,7 @@ mod tests {
         // Where O_DIRECT is to be had: the build's folder is on a disk.
         let file = tempfile::NamedTempFile::new_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.as_file().write_all_at(&[7; 4096], 0).unwrap();
-        let mut random = crate::device::random::Random(1);
+        let mut random = fathom_random::Random::new(1);
         let mut room = crate::device::calibrate::target::Room::new(4096, &mut random);
         let rest = Duration::from_millis(1);
         let begin = Instant::now();

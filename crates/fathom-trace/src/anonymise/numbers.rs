@@ -9,8 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
+use fathom_random::Random;
 
 /// Numbers nearer to zero than this stay.
 pub const LEAST: u64 = 1000;
@@ -37,7 +36,7 @@ impl Numbers {
     /// Draws the replacements of all that were added.
     pub fn draw(&mut self, seed: u64) {
         self.becomes.clear();
-        let mut random = SmallRng::seed_from_u64(seed ^ 0x6e75_6d62_6572_7321);
+        let mut random = Random::new(seed ^ 0x6e75_6d62_6572_7321);
         let mut bounds = fences();
         bounds.extend(self.stay.range(LEAST..).copied());
         let mut from = LEAST;
@@ -81,12 +80,12 @@ fn fences() -> BTreeSet<u64> {
 }
 
 /// `count` different numbers from `from` on and below `to`, in their order.
-fn choose(from: u64, to: u64, count: usize, random: &mut SmallRng) -> Vec<u64> {
+fn choose(from: u64, to: u64, count: usize, random: &mut Random) -> Vec<u64> {
     let all = to - from;
     if count as u64 * 2 < all {
         let mut chosen = BTreeSet::new();
         while chosen.len() < count {
-            chosen.insert(random.random_range(from..to));
+            chosen.insert(from + random.below(all));
         }
         return chosen.into_iter().collect();
     }
@@ -95,7 +94,7 @@ fn choose(from: u64, to: u64, count: usize, random: &mut SmallRng) -> Vec<u64> {
     let mut left = count as u64;
     (from..to)
         .filter(|number| {
-            let is_taken = left > 0 && random.random_range(0..to - number) < left;
+            let is_taken = left > 0 && random.below(to - number) < left;
             left -= u64::from(is_taken);
             is_taken
         })

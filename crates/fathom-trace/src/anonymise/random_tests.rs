@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::assemble::{Assembler, Execution};
-use crate::random::Random;
+use fathom_random::Random;
 
 const SECRETS: [&str; 16] = [
     "Schneider",

@@ -10,9 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use rand::rngs::SmallRng;
-use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
+use fathom_random::Random;
 
 /// Words of this length and more are never left as they are. Of shorter ones there are so few that
 /// in most traces all occur: to change them would take the order from all words that begin with
@@ -104,8 +102,7 @@ impl Words {
 
     fn draw_node(&mut self, edges: &[(u32, char)], again: u64) {
         let node = u64::from(edges[0].0);
-        let mut random =
-            SmallRng::seed_from_u64(self.seed ^ (node ^ again << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut random = Random::new(self.seed ^ (node ^ again << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut classes: BTreeMap<Class, Vec<(u32, char)>> = BTreeMap::new();
         for edge in edges {
             classes.entry(Class::of(edge.1)).or_default().push(*edge);
@@ -133,7 +130,7 @@ impl Words {
     }
 
     /// Some neighbours in a node, to be replaced by some of these letters.
-    fn draw_part(&mut self, present: &[(u32, char)], letters: &[char], random: &mut SmallRng) {
+    fn draw_part(&mut self, present: &[(u32, char)], letters: &[char], random: &mut Random) {
         let mut best: Option<(usize, Vec<char>)> = None;
         for _ in 0..DRAWS {
             let drawn = choose(letters, present.len(), random);
@@ -259,7 +256,11 @@ impl Words {
                 Some(child) => child.becomes,
                 None => {
                     let letters = Class::of(small).letters();
-                    *letters.choose(&mut SmallRng::seed_from_u64(before ^ u64::from(small))).unwrap_or(&small)
+                    if letters.is_empty() {
+                        small
+                    } else {
+                        *Random::new(before ^ u64::from(small)).pick(&letters)
+                    }
                 }
             };
             at = child.map(|child| child.node);
@@ -319,11 +320,14 @@ impl Shared {
             }
         }
         let letters: BTreeSet<char> = self.pieces.iter().flatten().copied().collect();
-        let mut random = SmallRng::seed_from_u64(seed ^ 0x7368_6172_6564);
+        let mut random = Random::new(seed ^ 0x7368_6172_6564);
         for _ in 0..MOVES {
             for letter in &letters {
                 let all = Class::of(*letter).letters();
-                let Some(other) = all.choose(&mut random).copied() else { continue };
+                if all.is_empty() {
+                    continue;
+                }
+                let other = *random.pick(&all);
                 let before = self.becomes.insert(*letter, other);
                 let is_taken = letters.iter().any(|it| it != letter && self.letter(*it) == other);
                 if is_taken || !self.fits(edges, *letter) {
@@ -355,10 +359,10 @@ impl Shared {
 }
 
 /// `count` of `letters`, in their order.
-fn choose(letters: &[char], count: usize, random: &mut SmallRng) -> Vec<char> {
-    let mut chosen: Vec<char> = letters.choose_multiple(random, count).copied().collect();
-    chosen.sort_unstable();
-    chosen
+fn choose(letters: &[char], count: usize, random: &mut Random) -> Vec<char> {
+    let mut places = random.distinct(count as u64, letters.len() as u64);
+    places.sort_unstable();
+    places.into_iter().map(|place| letters[place as usize]).collect()
 }
 
 /// Characters that may replace each other: same length in UTF-8 and in UTF-16.
@@ -420,17 +424,16 @@ impl Blobs {
     /// Draws the replacements.
     pub fn draw(&mut self, seed: u64) {
         self.seed = seed;
-        let all: Vec<u8> = (0..=255).collect();
         let mut edges: Vec<(u32, u8)> = self.children.keys().copied().collect();
         edges.sort_unstable();
         for of_node in edges.chunk_by(|(a, _), (b, _)| a == b) {
             let node = u64::from(of_node[0].0);
-            let mut random = SmallRng::seed_from_u64(!self.seed ^ node.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            let mut drawn: Vec<u8> = all.choose_multiple(&mut random, of_node.len()).copied().collect();
+            let mut random = Random::new(!self.seed ^ node.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let mut drawn = random.distinct(of_node.len() as u64, 256);
             drawn.sort_unstable();
             for (edge, byte) in of_node.iter().zip(drawn) {
                 if let Some((_, becomes)) = self.children.get_mut(edge) {
-                    *becomes = byte;
+                    *becomes = byte as u8;
                 }
             }
         }
@@ -442,13 +445,13 @@ impl Blobs {
         for byte in blob.iter() {
             hash = (hash.rotate_left(5) ^ u64::from(*byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         }
-        let mut random = SmallRng::seed_from_u64(hash);
+        let mut random = Random::new(hash);
         let mut at = Some(0);
         for (number, byte) in blob.iter_mut().enumerate() {
             let known =
                 at.filter(|_| number < BLOB_DEPTH).and_then(|at: u32| self.children.get(&(at, *byte)));
             at = known.map(|(next, _)| *next);
-            *byte = known.map_or_else(|| random.random(), |(_, becomes)| *becomes);
+            *byte = known.map_or_else(|| random.bits() as u8, |(_, becomes)| *becomes);
         }
     }
 }
@@ -555,7 +558,7 @@ mod tests {
     #[test]
     fn no_other_word_holds_what_is_looked_for_by_accident() {
         let mut tree = Words::new();
-        let mut random = crate::random::Random::new(1);
+        let mut random = Random::new(1);
         let mut word = || (0..7).map(|_| char::from(b'a' + random.below(13) as u8)).collect::<String>();
         let words: Vec<String> = (0..2000).map(|_| word()).collect();
         words.iter().for_each(|word| tree.add(word));

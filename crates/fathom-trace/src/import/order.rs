@@ -1,6 +1,6 @@
 //! In which order the streams of a folder take their turns, so that a replay has one outcome.
 
-use crate::random::Random;
+use fathom_random::Random;
 
 /// The order. A turn is a whole transaction, or one statement outside of one: what is in a
 /// transaction always stays together, because another stream's statement between would wait for its

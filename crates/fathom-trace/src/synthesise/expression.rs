@@ -23,7 +23,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 
 use crate::model::Value;
-use crate::random::Random;
+use fathom_random::Random;
 
 /// What is drawn for a value.
 #[derive(Clone, Debug, PartialEq, serde::Deserialize)]

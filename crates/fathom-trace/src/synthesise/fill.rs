@@ -7,7 +7,7 @@ use super::expression::{Counters, Scope, Source};
 use super::profile::{Database, Profile, scaled};
 use crate::error::TraceError;
 use crate::model::Value;
-use crate::random::Random;
+use fathom_random::Random;
 
 /// Wall clock at a trace's time 0, ms since 1970: a day of 2014, when the papers' phones were in use.
 pub(super) const BASE_MS: i64 = 1_400_000_000_000;

@@ -16,8 +16,8 @@ use crate::assemble::Assembler;
 use crate::error::TraceError;
 use crate::format::{Totals, Writer};
 use crate::model::*;
-use crate::random::Random;
 use crate::sql::Verb;
+use fathom_random::Random;
 
 /// Durations are nominal, and only there to make an order: nothing is measured here. A call within the page cache …
 const CALL_NS: u64 = 20_000;

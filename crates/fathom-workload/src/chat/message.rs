@@ -14,7 +14,7 @@ use serde_json::json;
 use super::text::{self, Language, exponential};
 use super::zipf::Zipf;
 use crate::engine::Value;
-use crate::random::Random;
+use fathom_random::Random;
 
 /// Number of columns of `chat_logs`.
 pub const COLUMNS: usize = 12;

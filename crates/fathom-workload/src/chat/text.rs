@@ -3,7 +3,7 @@
 //! Nothing here comes from a real conversation. What matters to a database is what the text does to it: Korean takes three
 //! bytes a syllable in UTF-8, most messages are a few words long, some are a page, and no two pages are alike.
 
-use crate::random::Random;
+use fathom_random::Random;
 
 /// The language of a chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

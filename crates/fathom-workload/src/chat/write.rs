@@ -5,10 +5,10 @@ use super::schema::INSERT;
 use super::table::{self, DATABASE};
 use super::wrong;
 use crate::engine::{Engine, Value};
-use crate::random::Random;
 use crate::recorder::{Phase, Unit};
 use crate::sample::Sink;
 use crate::workload::WorkloadError;
+use fathom_random::Random;
 
 /// `SET col = col + 10` for `chat_id`, then on the same rows for `is_temp`.
 pub fn updates(

@@ -3,7 +3,7 @@
 //! A few chats are busy and most are quiet; message counts of chats, as of most human communication, follow this law with an
 //! exponent near 1.
 
-use crate::random::Random;
+use fathom_random::Random;
 
 /// Draws ranks 0 … n−1 by Zipf's law.
 ///

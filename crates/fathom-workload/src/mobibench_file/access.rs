@@ -1,6 +1,6 @@
 //! What is done to the file, and in which order.
 
-use crate::random::Random;
+use fathom_random::Random;
 
 /// A pass over the file, one of Mobibench's access modes (`-a`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@
 //! tell how: zeroes (never written), a whole record of an older generation (a lost write), a whole record of another place (a misplaced write),
 //! or bytes that fit no record (torn or damaged).
 
-use crate::random::Random;
+use fathom_random::Random;
 
 const MAGIC: [u8; 8] = *b"FATHOMBK";
 

@@ -22,10 +22,10 @@ use fathom_trace::file_calls::{Call, FileCalls};
 use super::{KIND, refused};
 use crate::clock::now_ns;
 use crate::params::Params;
-use crate::random::Random;
 use crate::recorder::{Phase, Unit};
 use crate::sample::{IoRow, Sink};
 use crate::workload::{Context, Workload, WorkloadError};
+use fathom_random::Random;
 
 /// Length of the repeated bytes.
 const PATTERN_BYTES: usize = 1 << 20;

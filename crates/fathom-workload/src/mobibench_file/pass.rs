@@ -14,10 +14,10 @@ use super::buffer::Buffer;
 use super::medium::Medium;
 use super::{MobibenchFile, path_of};
 use crate::clock::{now_ns, thread_cpu_ns};
-use crate::random::Random;
 use crate::recorder::{Lane, Phase, Unit};
 use crate::sample::{IoRow, Sink};
 use crate::workload::{Context, WorkloadError};
+use fathom_random::Random;
 
 /// Memory for records of all threads together. A pass over more data pauses, untimed, to check or make the next records.
 const BUFFERS_BYTES: u64 = 64 << 20;

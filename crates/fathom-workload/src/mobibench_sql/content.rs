@@ -1,7 +1,7 @@
 //! What one thread's rows must hold, and what its next transaction does to them.
 
 use super::phase::{Operation, Plan};
-use crate::random::Random;
+use fathom_random::Random;
 
 /// A value's number: its text is made from it (see [`write_value`]). 0 = the row is not there.
 pub(super) type Key = u64;

@@ -5,10 +5,10 @@ use super::expected::Expected;
 use super::restore::Prepared;
 use super::table::{self, DATABASE, wrong};
 use crate::engine::{Connection, Engine, Statement, Value};
-use crate::random::Random;
 use crate::recorder::{Lane, Phase, Unit};
 use crate::sample::Sink;
 use crate::workload::WorkloadError;
+use fathom_random::Random;
 
 /// One run of the workload.
 struct Run<'a> {

@@ -25,7 +25,7 @@
 //! number to an integer and an UPDATE never changes a record's length; and such sums are exact in a double.
 
 use crate::engine::Value;
-use crate::random::Random;
+use fathom_random::Random;
 
 /// Width of a record, as counted above.
 pub const RECORD_BYTES: usize = 88;

@@ -195,7 +195,7 @@ mod tests {
             let directory = tempfile::tempdir().expect("a directory");
             let (source, target) = (directory.path().join("source"), directory.path().join("target"));
             let mut content = vec![0; source_bytes];
-            crate::random::Random::new(seed).fill(&mut content);
+            fathom_random::Random::new(seed).fill(&mut content);
             std::fs::write(&source, &content).expect("written");
             let mut other = content.clone();
             other.resize(target_bytes, 9);

@@ -61,11 +61,11 @@ mod tests {
     #[test]
     fn a_heavy_tail_does_not_hide_what_is_dirty() {
         // As the fragmented UFS part of the presets: half of the flushes at 500 us, the other half up to 200 times as long.
-        let mut random = crate::device::random::Random(7);
+        let mut random = fathom_random::Random::new(7);
         let mut points = Vec::new();
         for _ in 0..41 {
             for bytes in DIRTY {
-                let share = (random.next() % 1000) as f64 / 1000.0;
+                let share = (random.bits() % 1000) as f64 / 1000.0;
                 let base = 500e3 * 200f64.powf((2.0 * share - 1.0).max(0.0));
                 points.push((bytes, (base + bytes as f64 / 1024.0 * 2000.0) as u64));
             }

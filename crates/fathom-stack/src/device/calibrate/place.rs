@@ -8,8 +8,8 @@ use std::path::Path;
 use super::described::Described;
 use super::target::{Room, Target};
 use super::{CalibrateError, Calibration, LARGEST, SMALLEST_MIB};
-use crate::device::random::Random;
 use crate::mountinfo::host_of;
+use fathom_random::Random;
 
 impl Calibration {
     /// Opens what is measured. A file of Fathom's own has no name, so that nothing is left of it however this ends.
@@ -88,7 +88,7 @@ impl Calibration {
         if bytes < SMALLEST_MIB << 20 {
             return Err(place(format!("holds {} MiB only: at least {SMALLEST_MIB} are needed", bytes >> 20)));
         }
-        let mut random = Random(1);
+        let mut random = Random::new(1);
         let mut room = Room::new(LARGEST, &mut random);
         // Whether 512 bytes can be read by themselves is what the sector's size is.
         let sectors = if file.read_exact_at(&mut room.of(512)[..512], 0).is_ok() { 512 } else { 4096 };

@@ -12,7 +12,7 @@ use super::cache::Found;
 use super::flush::flush_cost;
 use super::sorted::{Sorted, median};
 use super::{BLOCK, By, CalibrateError, DEPTHS, DIRTY, LARGEST, REST, SIZES};
-use crate::device::random::Random;
+use fathom_random::Random;
 
 /// Operations between two looks whether the quantiles are known well.
 const BETWEEN: usize = 1000;
@@ -47,7 +47,7 @@ impl Room {
         // Zeros might be compressed away.
         memory[start..]
             .chunks_mut(8)
-            .for_each(|eight| eight.copy_from_slice(&random.next().to_le_bytes()[..eight.len()]));
+            .for_each(|eight| eight.copy_from_slice(&random.bits().to_le_bytes()[..eight.len()]));
         Room { memory, start }
     }
 
@@ -57,15 +57,13 @@ impl Room {
     }
 }
 
-impl Random {
-    /// A place for `bytes`, aligned to their size, that does not begin at `not`.
-    pub(super) fn place(&mut self, within: u64, bytes: usize, not: u64) -> u64 {
-        let bytes = bytes as u64;
-        let slots = (within / bytes).max(1);
-        let slot = self.next() % slots;
-        let slot = if slot * bytes == not { (slot + slots / 2) % slots } else { slot };
-        slot * bytes
-    }
+/// A place for `bytes`, aligned to their size, that does not begin at `not`.
+fn place(random: &mut Random, within: u64, bytes: usize, not: u64) -> u64 {
+    let bytes = bytes as u64;
+    let slots = (within / bytes).max(1);
+    let slot = random.bits() % slots;
+    let slot = if slot * bytes == not { (slot + slots / 2) % slots } else { slot };
+    slot * bytes
 }
 
 /// What is measured on.
@@ -136,7 +134,7 @@ impl Target<'_> {
     ) -> Option<T> {
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(path).ok()?;
         let room = Room::new(LARGEST, &mut self.random);
-        let (random, stopped) = (Random(self.random.next()), self.stopped);
+        let (random, stopped) = (Random::new(self.random.bits()), self.stopped);
         let mut other = Target { path: path.to_path_buf(), file, bytes: self.bytes, random, room, stopped };
         with(&mut other).ok()
     }
@@ -180,7 +178,7 @@ impl Target<'_> {
     /// One operation at a random place that does not begin where the last one ended.
     fn one(&mut self, what: What, bytes: usize, end: &mut u64) -> Result<u64, CalibrateError> {
         self.go_on()?;
-        let at = self.random.place(self.bytes, bytes, *end);
+        let at = place(&mut self.random, self.bytes, bytes, *end);
         *end = at + bytes as u64;
         self.operate(what, at, bytes)
     }
@@ -225,15 +223,15 @@ impl Target<'_> {
     pub fn rate(&mut self, threads: usize, count: usize, most: Duration) -> Result<f64, CalibrateError> {
         let (left, begin) = (AtomicUsize::new(count), Instant::now());
         let (file, bytes) = (&self.file, self.bytes);
-        let seeds: Vec<u64> = (0..threads).map(|_| self.random.next()).collect();
+        let seeds: Vec<u64> = (0..threads).map(|_| self.random.bits()).collect();
         let one = |seed: u64| -> io::Result<usize> {
-            let mut random = Random(seed);
+            let mut random = Random::new(seed);
             let mut room = Room::new(BLOCK, &mut random);
             let (mut end, mut done) = (u64::MAX, 0);
             let take =
                 || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |it| it.checked_sub(1)).is_ok();
             while begin.elapsed() < most && take() {
-                let at = random.place(bytes, BLOCK, end);
+                let at = place(&mut random, bytes, BLOCK, end);
                 end = at + BLOCK as u64;
                 file.read_exact_at(room.of(BLOCK), at)?;
                 done += 1;
@@ -310,7 +308,7 @@ impl Target<'_> {
             for (bytes, times) in &mut single {
                 self.flush()?;
                 thread::sleep(REST);
-                let at = self.random.place(self.bytes, *bytes, u64::MAX);
+                let at = place(&mut self.random, self.bytes, *bytes, u64::MAX);
                 times.push(self.operate(What::Write, at, *bytes)?);
             }
         }

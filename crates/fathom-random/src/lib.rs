@@ -1,10 +1,12 @@
-//! The random numbers of workloads and synthesised traces.
+//! The random numbers of all that has a seed: workloads, plans, traces that are made up or made
+//! anonymous, modelled devices, states after a power cut.
 //!
-//! The same seed must give the same data in every release, on every processor and for years, because results files name
-//! the seed and nothing else, and so does a synthesised trace. The generators of the `rand` crate do not promise that across its versions, so
-//! these use SplitMix64 (Steele, Lea, Flood: *Fast Splittable Pseudorandom Number Generators*, OOPSLA 2014; the
-//! constants are those of Vigna's public-domain `splitmix64.c`): 64 bits of state, passes BigCrush, and any number of
-//! independent streams can be derived from one seed by name and index.
+//! The same seed must give the same data in every release, on every processor and for years, since
+//! results files name the seed and nothing else. The generators of the `rand` crate do not promise
+//! that across its versions, so these use SplitMix64 (Steele, Lea, Flood: *Fast Splittable
+//! Pseudorandom Number Generators*, OOPSLA 2014; the constants are those of Vigna's public-domain
+//! `splitmix64.c`): 64 bits of state, passes BigCrush, and any number of independent streams can be
+//! derived from one seed by name and index.
 
 /// A seeded stream of random numbers.
 #[derive(Clone, Debug)]
@@ -80,6 +82,12 @@ impl Random {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
+    /// A standard normal deviate (Box and Muller 1958, the cosine half).
+    pub fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+
     /// One of the items.
     ///
     /// # Panics
@@ -124,6 +132,14 @@ impl Random {
     }
 }
 
+/// A seed for a purpose: different `words` under one `seed` give unrelated generators.
+#[must_use]
+pub fn derive_seed(seed: u64, words: &[u64]) -> u64 {
+    words.iter().fold(mix(seed ^ 0x5851_f42d_4c95_7f2d), |state, &word| {
+        mix(state.wrapping_add(GOLDEN) ^ mix(word.wrapping_add(GOLDEN)))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,6 +172,33 @@ mod tests {
         }
         let chi: f64 = boxes.iter().map(|n| (n - 10_000.0).powi(2) / 10_000.0).sum();
         assert!(chi < 37.4, "{chi}: {boxes:?}");
+    }
+
+    #[test]
+    fn normal_deviates_have_mean_zero_and_variance_one() {
+        let mut random = Random::new(7);
+        let n = 200_000;
+        let values: Vec<f64> = (0..n).map(|_| random.normal()).collect();
+        let mean = values.iter().sum::<f64>() / f64::from(n);
+        let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / f64::from(n);
+        // Standard errors: 1/sqrt(n) = 0.0022 and sqrt(2/n) = 0.0032; five of them.
+        assert!(mean.abs() < 0.012, "mean {mean}");
+        assert!((variance - 1.0).abs() < 0.016, "variance {variance}");
+    }
+
+    #[test]
+    fn a_shuffle_favours_no_place() {
+        let mut counts = [[0_u32; 4]; 4];
+        let mut random = Random::new(3);
+        for _ in 0..40_000 {
+            let mut items = [0, 1, 2, 3];
+            random.shuffle(&mut items);
+            for (place, &item) in items.iter().enumerate() {
+                counts[item][place] += 1;
+            }
+        }
+        // Each count is binomial(40000, 1/4): mean 10000, deviation 87; five of them.
+        assert!(counts.iter().flatten().all(|count| count.abs_diff(10_000) < 435), "{counts:?}");
     }
 
     #[test]
