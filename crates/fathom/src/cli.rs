@@ -62,7 +62,7 @@ pub enum Command {
     #[command(after_help = "Examples, in the repository:\n  fathom papers --out docs/papers.md\n  \
                       fathom papers --check docs/papers.md\n  \
                       fathom papers --list                               the data and the commands that measured them\n  \
-                      fathom papers --with journal-modes-cards=new.db    do the verdicts come out again?")]
+                      fathom papers --with p4-cards=new.db             do the verdicts come out again?")]
     Papers(PapersAsked),
     /// What changed between two results, with intervals; ~ where nothing is proven
     #[command(after_help = "Examples:\n  fathom compare before/results.db after/results.db\n  \
