@@ -9,6 +9,7 @@ pub mod estimate;
 pub mod event;
 pub mod experiment;
 pub mod model_time;
+pub mod naming;
 pub mod plan;
 pub mod recording;
 pub mod schedule;

@@ -266,6 +266,7 @@ impl Plan {
             .map(|planned| CellRow {
                 id: planned.id,
                 label: planned.label.clone(),
+                title: String::new(),
                 axes: planned.cell.axes.clone(),
                 spec: planned.cell.clone(),
                 durability: None,

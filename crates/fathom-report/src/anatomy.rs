@@ -9,9 +9,9 @@ use fathom_stack::blocks::BlockOp;
 use serde_json::{Value, json};
 
 use crate::blocks::{CAUSE_COLOURS, cause_name};
+use crate::canvas::{Canvas, INK, MUTED, WIDTH, document, text_width};
 use crate::number;
 use crate::style::{Align, Style, Table, tame};
-use crate::svg::{Canvas, INK, MUTED, WIDTH, document, text_width};
 
 /// What the calls of the picture are drawn in.
 const CALL: &str = "#59616b";

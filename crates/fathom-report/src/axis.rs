@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_lab::analysis::spelled;
+use fathom_lab::naming::value_name;
 use fathom_lab::store::CellRow;
 
 use crate::palette;
@@ -37,7 +37,7 @@ pub fn axes_of(cells: &[CellRow], order: &[String]) -> Vec<Axis> {
             let (known, shown) = values.entry(axis).or_default();
             if !known.contains(value) {
                 known.push(value.clone());
-                shown.push(spelled(cell, value));
+                shown.push(value_name(cell, axis).unwrap_or_default());
             }
         }
     }

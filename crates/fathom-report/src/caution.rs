@@ -1,7 +1,7 @@
 //! What to be careful about, in the order in which it matters: first what may change the answer,
 //! then all else, each thing once.
 
-use fathom_lab::analysis::{Analysis, Finding, Weight, spelled};
+use fathom_lab::analysis::{Analysis, Finding, Weight};
 use fathom_lab::store::{CellRow, Results};
 
 use crate::document::{distinct, joined};
@@ -56,14 +56,14 @@ pub fn cautions(
         all.push(Caution::new(Weight::Note, "", warning));
     }
     for run in results.failed_runs() {
-        let label = results.cell(run.cell).map_or_else(String::new, |cell| spelled(cell, &cell.label));
+        let label = results.cell(run.cell).map_or_else(String::new, |cell| cell.title.clone());
         let message = run.message.as_deref().unwrap_or("no message");
         all.push(Caution::new(Weight::Note, format!("{label}, run {} failed:", run.block + 1), message));
     }
     let reason = |cell: &CellRow| cell.skipped.clone().unwrap_or_default();
     for why in distinct(results.cells.iter().map(reason)) {
         let skipped = results.cells.iter().filter(|cell| reason(cell) == why);
-        let names: Vec<String> = skipped.map(|cell| spelled(cell, &cell.label)).collect();
+        let names: Vec<String> = skipped.map(|cell| cell.title.clone()).collect();
         all.push(Caution { weight: Weight::Note, about: format!("Skipped: {}:", joined(&names)), text: why });
     }
     if let Some(trouble) = trouble {

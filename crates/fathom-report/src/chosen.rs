@@ -5,8 +5,9 @@
 //! same block. One sentence holds all of these comparisons of two values, so that who asked about
 //! file systems reads of file systems first, for each journal mode.
 
-use fathom_lab::analysis::{Analysis, Clock, Finding, abscissa_name, headlines, spelled, times};
+use fathom_lab::analysis::{Analysis, Clock, Finding, headlines, times};
 use fathom_lab::experiment::{Experiment, Headline, Metric, Where};
+use fathom_lab::naming::{abscissa_name, value_name};
 use fathom_lab::store::{CellRow, Results};
 
 use crate::axis::label_of;
@@ -93,7 +94,7 @@ fn named(axis: &ChosenAxis, cell: &CellRow) -> String {
     if value.parse::<f64>().is_ok() || matches!(value, "true" | "false" | "on" | "off") {
         return format!("{} {value}", label_of(&axis.key));
     }
-    spelled(cell, value)
+    value_name(cell, &axis.key).unwrap_or_default()
 }
 
 /// `f2fs commits 1.3x [1.2, 1.4] faster than ext4 (insert).`, or with several cells of each value
@@ -167,7 +168,7 @@ fn others(results: &Results, axis: &ChosenAxis, cell: &CellRow) -> String {
         .axes
         .iter()
         .filter(|(key, value)| **key != axis.key && varies(key, value))
-        .map(|(_, value)| spelled(cell, value))
+        .filter_map(|(axis, _)| value_name(cell, axis))
         .collect();
     words.join(" ")
 }

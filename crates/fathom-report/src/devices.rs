@@ -1,16 +1,20 @@
 //! Modelled devices in the report: whether they kept their models' times, and the time by the model beside the measured one.
 
-use std::io::{self, Write};
-
-use fathom_lab::analysis::{Carries, DeviceStudy, spelled};
+use fathom_lab::analysis::{Carries, DeviceStudy};
+use maud::{Markup, html};
 
 use crate::document::Document;
-use crate::html::{cell_name, label};
+use crate::html::cell_name;
 use crate::number;
+use crate::page::{column, label, scrolled};
 use crate::style::{Align, Style, Table, tame};
 
 /// Stands behind a rate whose runs did not keep the model's times.
-pub const MARK: &str = " <abbr title=\"the machine was too busy to keep the device model's times in some of these runs\">!</abbr>";
+pub fn mark() -> Markup {
+    html! {
+        " " abbr title="the machine was too busy to keep the device model's times in some of these runs" { "!" }
+    }
+}
 
 const NOTE: &str = "How late the device's answers came after the time of its model: median and 99th percentile, and the share that came \
     later by more than 5 % of the request's time and 20 µs. Device time is how long the device had something to do, run time the whole run \
@@ -39,68 +43,72 @@ fn part(study: &DeviceStudy) -> &'static str {
     }
 }
 
+const HEADS: [&str; 11] = [
+    "runs",
+    "marked",
+    "requests",
+    "late p50",
+    "late p99",
+    "late",
+    "device time",
+    "by the model",
+    "run time",
+    "by the model",
+    "self-test off by",
+];
+
 /// The section of the page, or nothing where no device was modelled.
-pub fn section(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
-    if document.devices.is_empty() {
-        return Ok(());
-    }
-    writeln!(
-        out,
-        "<section aria-labelledby=\"h-devices\"><h2 id=\"h-devices\">Modelled devices: time by the model</h2><p class=\"note\">{NOTE}</p>\
-         <div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Modelled devices\"><table id=\"devices\"><thead><tr>\
-         <th scope=\"col\">cell</th><th scope=\"col\">device</th>"
-    )?;
-    for heading in [
-        "runs",
-        "marked",
-        "requests",
-        "late p50",
-        "late p99",
-        "late",
-        "device time",
-        "by the model",
-        "run time",
-        "by the model",
-        "self-test off by",
-    ] {
-        write!(out, "<th scope=\"col\" class=\"n\">{heading}</th>")?;
-    }
-    writeln!(
-        out,
-        "<th scope=\"col\">self-test: asked, and given to read, write, flush</th></tr></thead><tbody>"
-    )?;
-    for study in &document.devices {
-        let time = |of: fn(&fathom_lab::analysis::DeviceRun) -> u64| {
-            number::time(study.median(|run| of(run) as f64))
-        };
-        let numbers = [
-            study.runs.len().to_string(),
-            study.marked().to_string(),
-            number::plain(study.median(|run| run.used.operations.iter().sum::<u64>() as f64)),
-            time(|run| run.used.late_p50_ns),
-            time(|run| run.used.late_p99_ns),
-            number::percent(study.median(|run| run.late_share)),
-            time(|run| run.used.measured_ns),
-            time(|run| run.used.model_ns),
-            time(|run| run.elapsed_ns),
-            time(|run| run.elapsed_model_ns),
-            study.self_test_error().map_or_else(|| "not made".into(), number::percent),
-        ];
-        write!(
-            out,
-            "<tr data-cell=\"{}\"><th scope=\"row\">{}{}{}</th><td>{}</td>",
-            study.cell,
-            document.results.cell(study.cell).map_or_else(String::new, cell_name),
-            part(study),
-            if study.marked() > 0 { MARK } else { "" },
-            label(&study.device),
-        )?;
-        for number in numbers {
-            write!(out, "<td class=\"n\">{number}</td>")?;
+pub fn section(document: &Document<'_>) -> Markup {
+    html! {
+        @if !document.devices.is_empty() {
+            section aria-labelledby="h-devices" {
+                h2 id="h-devices" { "Modelled devices: time by the model" }
+                p.note { (NOTE) }
+                (scrolled("Modelled devices", &html! {
+                    table id="devices" {
+                        thead {
+                            tr {
+                                (column("cell", false))
+                                (column("device", false))
+                                @for name in HEADS { (column(name, true)) }
+                                (column("self-test: asked, and given to read, write, flush", false))
+                            }
+                        }
+                        tbody { @for study in &document.devices { (row(document, study)) } }
+                    }
+                }))
+            }
         }
-        writeln!(out, "<td>{}</td></tr>", label(&self_test(study)))?;
     }
-    writeln!(out, "</tbody></table></div></section>")
+}
+
+fn row(document: &Document<'_>, study: &DeviceStudy) -> Markup {
+    let time =
+        |of: fn(&fathom_lab::analysis::DeviceRun) -> u64| number::time(study.median(|run| of(run) as f64));
+    let numbers = [
+        study.runs.len().to_string(),
+        study.marked().to_string(),
+        number::plain(study.median(|run| run.used.operations.iter().sum::<u64>() as f64)),
+        time(|run| run.used.late_p50_ns),
+        time(|run| run.used.late_p99_ns),
+        number::percent(study.median(|run| run.late_share)),
+        time(|run| run.used.measured_ns),
+        time(|run| run.used.model_ns),
+        time(|run| run.elapsed_ns),
+        time(|run| run.elapsed_model_ns),
+        study.self_test_error().map_or_else(|| "not made".into(), number::percent),
+    ];
+    html! {
+        tr data-cell=(study.cell) {
+            th scope="row" {
+                (cell_name(document, study.cell)) (part(study))
+                @if study.marked() > 0 { (mark()) }
+            }
+            td { (label(&study.device)) }
+            @for number in &numbers { td.n { (number) } }
+            td { (label(&self_test(study))) }
+        }
+    }
 }
 
 /// The table of the terminal, only where a cell is marked: who keeps the model's times needs no second one.
@@ -120,7 +128,7 @@ pub fn terminal(document: &Document<'_>, style: &Style) -> String {
         };
         let cell = document.results.cell(study.cell);
         table.row(vec![
-            cell.map_or_else(String::new, |cell| tame(&spelled(cell, &cell.label))) + part(study),
+            cell.map_or_else(String::new, |cell| tame(&cell.title)) + part(study),
             format!("{} of {}", study.marked(), study.runs.len()),
             number::percent(study.median(|run| run.late_share)),
             time(|run| run.used.measured_ns),

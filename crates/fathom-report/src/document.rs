@@ -1,9 +1,9 @@
 //! Everything the report says, worked out once from the results; the page, the terminal and the exports only lay it out.
 
 use fathom_lab::analysis::{
-    Analysis, BlockStudy, Carries, DeviceStudy, Finding, block_studies, device_studies, engine_name,
-    unattributed,
+    Analysis, BlockStudy, Carries, DeviceStudy, Finding, block_studies, device_studies, unattributed,
 };
+use fathom_lab::naming::engine_name;
 use fathom_lab::stats::mean_interval;
 use fathom_lab::store::{Results, StoreError};
 use fathom_workload::spec::Durability;
@@ -193,20 +193,12 @@ fn told(findings: Vec<Finding>) -> (Vec<String>, Vec<String>) {
     }
     ranked.sort_by_key(|(rank, order, _)| (*rank, *order));
     let mut sentences = Vec::new();
-    let mut promises = Vec::new();
+    let mut promises: Vec<String> = Vec::new();
     for (_, _, finding) in ranked {
-        match finding.sentence.split_once(" They do not promise the same: ") {
-            Some((compared, promise)) if !finding.same_durability => {
-                sentences.push(compared.to_string());
-                let promise = format!("Not the same promise: {promise}");
-                if !promises.contains(&promise) {
-                    promises.push(promise);
-                }
-            }
-            _ => sentences.push(finding.sentence),
-        }
+        sentences.push(finding.sentence);
+        promises.extend(finding.promises.map(|words| format!("Not the same promise: {words}")));
     }
-    (sentences, promises)
+    (sentences, distinct(promises.into_iter()))
 }
 
 /// What a durability class promises, in the words of all tables.

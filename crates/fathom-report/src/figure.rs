@@ -1,8 +1,9 @@
 //! The figure model: what a figure shows, independent of what draws it. The page's charts, the static SVG, the tables under
 //! the figures and the CSV are made from this one value.
 
-use fathom_lab::analysis::{Analysis, Clock, Measure, abscissa_name, spelled};
+use fathom_lab::analysis::{Analysis, Clock, Measure};
 use fathom_lab::experiment::{Figure as Definition, FigureKind as Kind, Metric};
+use fathom_lab::naming::{abscissa_name, value_name};
 use fathom_lab::stats::{Interval, mean_interval};
 use fathom_lab::store::{Results, StoreError};
 use serde::Serialize;
@@ -365,10 +366,10 @@ fn series_for(
     let others = varying.iter().filter(|axis| {
         by.is_none_or(|by| by.key != axis.key) && facet.is_none_or(|facet| facet.key != axis.key)
     });
-    let mut words: Vec<&str> = value.map(String::as_str).into_iter().collect();
-    words.extend(others.filter_map(|axis| cell.axes.get(&axis.key)).map(String::as_str));
+    let mut words: Vec<String> = by.and_then(|axis| value_name(cell, &axis.key)).into_iter().collect();
+    words.extend(others.filter_map(|axis| value_name(cell, &axis.key)));
     Series {
-        name: spelled(cell, &if words.is_empty() { cell.label.clone() } else { words.join(" · ") }),
+        name: if words.is_empty() { cell.title.clone() } else { words.join(" · ") },
         value: value.cloned(),
         colour: by
             .zip(value)

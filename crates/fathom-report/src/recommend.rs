@@ -5,8 +5,9 @@
 //! (DELETE, FULL) promises, against that default; what the next weaker promise would add; what giving up power cuts would
 //! add. A difference that is not proven is said to be none.
 
-use fathom_lab::analysis::{Analysis, Measure, spelled, times};
+use fathom_lab::analysis::{Analysis, Measure, times};
 use fathom_lab::experiment::Metric;
+use fathom_lab::naming::value_name;
 use fathom_lab::store::{CellRow, Results};
 use fathom_workload::engine::{Dialect, engine_named};
 use fathom_workload::spec::Durability;
@@ -61,7 +62,7 @@ pub fn groups(results: &Results) -> Vec<Group<'_>> {
         let first = group.cells[0];
         let common = |key: &str| group.cells.iter().all(|it| it.axes.get(key) == first.axes.get(key));
         let words = first.axes.iter().filter(|(key, value)| common(key) && tells(key, value));
-        group.name = words.map(|(_, value)| spelled(first, value)).collect::<Vec<_>>().join(" ");
+        group.name = words.filter_map(|(axis, _)| value_name(first, axis)).collect::<Vec<_>>().join(" ");
     }
     groups
 }

@@ -3,10 +3,12 @@
 use std::fmt::Write;
 
 use fathom_lab::simulate::{Row, Study};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 
-use crate::html::escape;
+use crate::canvas::{Canvas, INK, MUTED, WIDTH, document};
 use crate::number;
+use crate::page;
 use crate::style::{Align, Style, Table, tame};
 
 /// What was simulated, ready to be shown.
@@ -25,9 +27,12 @@ const LOGARITHMIC: f64 = 20.0;
 /// What every number is.
 const WHAT: &str = "simulated: recorded once, replayed on the models in virtual time; model time, with the CPU time of this machine";
 
+/// A cell, a phase and an abscissa, whose devices are compared.
+type Group<'a> = (&'a str, &'a str, Option<f64>);
+
 impl Simulation {
     /// Names of cells and phases that have rows, in their order.
-    fn groups(&self) -> Vec<(&str, &str, Option<f64>)> {
+    fn groups(&self) -> Vec<Group<'_>> {
         let mut groups = Vec::new();
         for row in &self.study.rows {
             let group = (row.label.as_str(), row.phase.as_str(), row.x);
@@ -39,7 +44,7 @@ impl Simulation {
     }
 
     /// The rows of one group, the fastest first.
-    fn ranked(&self, group: (&str, &str, Option<f64>)) -> Vec<&Row> {
+    fn ranked(&self, group: Group<'_>) -> Vec<&Row> {
         let is_of = |row: &&Row| (row.label.as_str(), row.phase.as_str(), row.x) == group;
         let mut rows: Vec<&Row> = self.study.rows.iter().filter(is_of).collect();
         rows.sort_by(|a, b| b.rate.mid.total_cmp(&a.rate.mid));
@@ -57,7 +62,7 @@ impl Simulation {
     }
 
     /// The name of a group beside the others.
-    fn name(&self, (label, phase, x): (&str, &str, Option<f64>)) -> String {
+    fn name(&self, (label, phase, x): Group<'_>) -> String {
         let x = x.map_or_else(String::new, |x| format!(", {}", number::plain(x)));
         let phases = self.study.rows.iter().any(|row| row.phase != phase);
         if phases { format!("{label}: {phase}{x}") } else { format!("{label}{x}") }
@@ -167,7 +172,6 @@ impl Simulation {
     /// Ranked bars with direct labels, a panel for each cell and phase, all on one axis.
     #[must_use]
     pub fn svg(&self) -> String {
-        const WIDTH: f64 = 720.0;
         const LEFT: f64 = 170.0;
         const RIGHT: f64 = 150.0;
         const STEP: f64 = 22.0;
@@ -178,81 +182,35 @@ impl Simulation {
         // On a logarithmic axis the shortest bar has a length of its own.
         let foot = low / 2.0;
         let share = |rate: f64| if is_log { (rate / foot).ln() / (high / foot).ln() } else { rate / high };
-        let (mut body, mut y) = (String::new(), 22.0);
-        let mut text = |x: f64, y: f64, anchor: &str, size: u32, fill: &str, weight: u32, words: &str| {
-            let _ = writeln!(
-                body,
-                "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" text-anchor=\"{anchor}\" fill=\"{fill}\" \
-                 font-weight=\"{weight}\">{}</text>",
-                escape(&tame(words))
-            );
-        };
-        let (ink, muted) = ("#1b1f24", "#59616b");
-        text(0.0, y, "start", 16, ink, 600, &self.heading());
+        let (mut body, mut bars, mut y) = (Canvas::default(), Canvas::default(), 22.0);
+        let heading = tame(&self.heading());
+        body.text(0.0, y, &heading, "start", INK, 16, true);
         y += 18.0;
         let axis = if is_log { "logarithmic bars" } else { "bars from zero" };
         let unit = self.study.rows.first().map_or("execution", |row| row.unit.as_str());
-        text(
-            0.0,
-            y,
-            "start",
-            11,
-            muted,
-            400,
-            &format!("{unit}s per second of model time, {axis}; simulated"),
-        );
-        let mut bars = String::new();
+        let about = format!("{unit}s per second of model time, {axis}; simulated");
+        body.text(0.0, y, &tame(&about), "start", MUTED, 11, false);
         for group in self.groups() {
             y += 30.0;
-            text(0.0, y, "start", 12, ink, 600, &self.name(group));
+            body.text(0.0, y, &tame(&self.name(group)), "start", INK, 12, true);
             y += 8.0;
             for row in self.ranked(group) {
                 let length = (share(row.rate.mid) * (WIDTH - LEFT - RIGHT)).max(1.0);
-                let _ = writeln!(
-                    bars,
-                    "<rect x=\"{LEFT}\" y=\"{:.1}\" width=\"{length:.1}\" height=\"14\" fill=\"#0b5a9c\"/>",
-                    y + 4.0
-                );
-                text(LEFT - 8.0, y + 15.0, "end", 12, ink, 400, &row.device);
+                bars.area(LEFT, y + 4.0, length, 14.0, "#0b5a9c");
+                body.text(LEFT - 8.0, y + 15.0, &tame(&row.device), "end", INK, 12, false);
                 let label =
                     format!("{} /s · {}", number::plain(row.rate.mid), number::time(row.model_ns.mid));
-                text(LEFT + length + 6.0, y + 15.0, "start", 11, ink, 400, &label);
+                body.text(LEFT + length + 6.0, y + 15.0, &label, "start", INK, 11, false);
                 y += STEP;
             }
         }
-        y += 14.0;
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {y:.0}\" width=\"{WIDTH}\" height=\"{y:.0}\" \
-             role=\"img\" {}\n<title>{}</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{bars}{body}</svg>\n",
-            crate::SVG_MARK,
-            escape(&tame(&self.heading())),
-        )
+        bars.put_all(&body);
+        document(&heading, &about, y + 14.0, &bars)
     }
 
     /// One page with the figure, the table and the notes.
     #[must_use]
     pub fn html(&self) -> String {
-        let mut rows = String::new();
-        for group in self.groups() {
-            for row in self.ranked(group) {
-                let fields = [
-                    escape(&tame(&self.name(group))),
-                    escape(&tame(&row.device)),
-                    number::plain(row.rate.mid),
-                    interval(row),
-                    number::time(row.model_ns.mid),
-                    number::time(row.device_ns),
-                    number::time(row.cpu_ns),
-                    number::time(row.other_ns),
-                    row.p50_ns.map_or_else(String::new, number::time),
-                    row.p99_ns.map_or_else(String::new, number::time),
-                    format!("{:.2}", row.flushes),
-                    number::bytes(row.written_bytes),
-                    number::bytes(row.read_bytes),
-                ];
-                let _ = writeln!(rows, "<tr><td>{}</td></tr>", fields.join("</td><td>"));
-            }
-        }
         let heads = [
             "what",
             "device",
@@ -268,21 +226,52 @@ impl Simulation {
             "written",
             "read",
         ];
-        let notes: Vec<String> =
-            self.notes().iter().map(|note| format!("<li>{}</li>", escape(&tame(note)))).collect();
-        let title = escape(&tame(&self.heading()));
-        format!(
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n{}{}\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n<style>{STYLE}</style>\n\
-             </head>\n<body>\n<h1>{title}</h1>\n<p>{}. Times, flushes and bytes are of one execution.</p>\n{}\n\
-             <div class=\"wide\"><table>\n<tr><th>{}</th></tr>\n{rows}</table></div>\n<ul>{}</ul>\n</body>\n</html>\n",
-            crate::HTML_MARK,
-            env!("CARGO_PKG_VERSION"),
-            escape(WHAT),
-            self.svg(),
-            heads.join("</th><th>"),
-            notes.concat(),
-        )
+        let title = tame(&self.heading());
+        page::finished(html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    (page::generator(env!("CARGO_PKG_VERSION")))
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    title { (title) }
+                    style { (PreEscaped(STYLE)) }
+                }
+                body {
+                    h1 { (title) }
+                    p { (WHAT) ". Times, flushes and bytes are of one execution." }
+                    (PreEscaped(self.svg()))
+                    div.wide {
+                        table {
+                            tr { @for head in heads { th { (head) } } }
+                            @for group in self.groups() {
+                                @for row in self.ranked(group) { (self.row(group, row)) }
+                            }
+                        }
+                    }
+                    ul { @for note in &self.notes() { li { (tame(note)) } } }
+                }
+            }
+        })
+    }
+
+    fn row(&self, group: Group<'_>, row: &Row) -> Markup {
+        let fields = [
+            tame(&self.name(group)),
+            tame(&row.device),
+            number::plain(row.rate.mid),
+            interval(row),
+            number::time(row.model_ns.mid),
+            number::time(row.device_ns),
+            number::time(row.cpu_ns),
+            number::time(row.other_ns),
+            row.p50_ns.map_or_else(String::new, number::time),
+            row.p99_ns.map_or_else(String::new, number::time),
+            format!("{:.2}", row.flushes),
+            number::bytes(row.written_bytes),
+            number::bytes(row.read_bytes),
+        ];
+        html! { tr { @for field in &fields { td { (field) } } } }
     }
 }
 

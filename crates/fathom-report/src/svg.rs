@@ -1,23 +1,15 @@
 //! A figure as a static SVG: for papers, for machines without a browser, for `fathom report --figure ID --svg FILE`.
 //!
-//! Drawn by hand from the figure model (rectangles, lines, circles and text; a plotting crate would bring more code than
-//! this file has), on white, in the light colours of the page, 720 units wide; text is text, so it can be searched and set
-//! in another font. Axes start at zero unless they are logarithmic, and then say so.
-
-use std::fmt::Write;
+//! Axes start at zero unless they are logarithmic, and then say so.
 
 use fathom_lab::experiment::{FigureKind as Kind, Metric};
 
+use crate::canvas::{Canvas, INK, MUTED, RULE, WIDTH, document, text_width};
 use crate::ecdf::WHOLE;
 use crate::figure::{Figure, Line, Mark};
-use crate::html::escape;
 use crate::number;
 use crate::palette::{FSYNC, PART_COLOURS, PARTS, VALUE_COLOURS};
 
-pub const WIDTH: f64 = 720.0;
-pub const INK: &str = "#1b1f24";
-pub const MUTED: &str = "#59616b";
-const RULE: &str = "#dcdfe3";
 const DASHES: [&str; 5] = ["", "6 3", "2 3", "8 3 2 3", "1 2"];
 
 /// Draws the figure.
@@ -59,90 +51,6 @@ pub fn draw(figure: &Figure) -> String {
     }
     let total = y + panels.len().div_ceil(columns) as f64 * (heading + height + below) + 4.0;
     document(&figure.title, &figure.description, total, &body)
-}
-
-/// A whole file of this height with what is drawn.
-pub fn document(title: &str, description: &str, height: f64, body: &Canvas) -> String {
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height:.0}\" width=\"{WIDTH}\" height=\"{height:.0}\" \
-         role=\"img\" font-family=\"Helvetica Neue, Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif\">\n\
-         <title>{}</title>\n<desc>{}</desc>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{}</svg>\n",
-        xml(title),
-        xml(description),
-        body.0
-    )
-}
-
-/// Text for XML: escaped, and without the control characters that XML forbids.
-fn xml(text: &str) -> String {
-    escape(
-        &text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect::<String>(),
-    )
-}
-
-/// The inside of the SVG.
-#[derive(Default)]
-pub struct Canvas(String);
-
-impl Canvas {
-    fn put(&mut self, element: std::fmt::Arguments<'_>) {
-        // Writing to a String cannot fail.
-        let _ = self.0.write_fmt(element);
-        self.0.push('\n');
-    }
-
-    /// Draws all of another canvas over what is here.
-    pub fn put_all(&mut self, over: &Canvas) {
-        self.0.push_str(&over.0);
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    pub fn text(&mut self, x: f64, y: f64, text: &str, anchor: &str, fill: &str, size: u32, bold: bool) {
-        if !text.is_empty() {
-            let weight = if bold { " font-weight=\"600\"" } else { "" };
-            self.put(format_args!(
-                "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" text-anchor=\"{anchor}\" fill=\"{fill}\"{weight}>{}</text>",
-                xml(text)
-            ));
-        }
-    }
-
-    pub fn line(&mut self, x1: f64, y1: f64, x2: f64, y2: f64, stroke: &str, width: f64) {
-        self.put(format_args!(
-            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{stroke}\" stroke-width=\"{width}\"/>"
-        ));
-    }
-
-    pub fn rect(&mut self, x: f64, y: f64, width: f64, height: f64, fill: &str) {
-        self.put(format_args!(
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{fill}\" stroke=\"#ffffff\" stroke-width=\"0.5\"/>",
-            width.max(0.3),
-            height.max(0.3)
-        ));
-    }
-
-    fn whisker(&mut self, x: f64, low: f64, high: f64, half: f64, stroke: &str) {
-        self.line(x, low, x, high, stroke, 1.0);
-        self.line(x - half, low, x + half, low, stroke, 1.0);
-        self.line(x - half, high, x + half, high, stroke, 1.0);
-    }
-
-    /// A mark whose shape, too, tells the series.
-    fn symbol(&mut self, index: usize, x: f64, y: f64, fill: &str) {
-        match index % 4 {
-            0 => self.put(format_args!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{fill}\"/>")),
-            1 => self.put(format_args!(
-                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"5.6\" height=\"5.6\" fill=\"{fill}\"/>",
-                x - 2.8,
-                y - 2.8
-            )),
-            2 => self.put(format_args!("<path d=\"M{x:.1} {:.1}l3.6 6.2h-7.2z\" fill=\"{fill}\"/>", y - 3.8)),
-            _ => self.put(format_args!(
-                "<path d=\"M{x:.1} {:.1}l3.8 3.8l-3.8 3.8l-3.8 -3.8z\" fill=\"{fill}\"/>",
-                y - 3.8
-            )),
-        }
-    }
 }
 
 /// Where a panel is.
@@ -229,17 +137,6 @@ fn short(value: f64) -> String {
         v if v >= 1e4 => format!("{}k", trim(v / 1e3)),
         v => number::plain(v),
     }
-}
-
-/// About how wide a text is in a sans-serif face at `size`, px; rather too wide than too narrow. The page that shows an SVG
-/// chooses the face, so this cannot be exact.
-pub fn text_width(text: &str, size: f64) -> f64 {
-    let width = |c: char| match c {
-        'A'..='Z' | 'm' | 'w' => 0.72,
-        'f' | 'i' | 'j' | 'l' | 't' | 'r' | '/' | ',' | '.' | ' ' => 0.36,
-        _ => 0.58,
-    };
-    text.chars().map(width).sum::<f64>() * size
 }
 
 /// Names with their colours, in lines; gives the y below them.
@@ -426,9 +323,6 @@ fn curves(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &
         11,
         false,
     );
-    let path = |points: &mut dyn Iterator<Item = (f64, f64)>| {
-        points.map(|(px, py)| format!("{:.1},{:.1}", x(px), y(py))).collect::<Vec<_>>().join(" ")
-    };
     for (index, series) in figure.series.iter().enumerate() {
         let colour = VALUE_COLOURS[series.colour].light;
         let dash = DASHES[index % DASHES.len()];
@@ -440,20 +334,14 @@ fn curves(figure: &Figure, panel: usize, frame: &Frame, ruler: &Ruler, canvas: &
             .collect();
         own.sort_by(|a, b| a.0.total_cmp(&b.0));
         if !own.is_empty() {
-            canvas.put(format_args!(
-                "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.4\" stroke-dasharray=\"{dash}\"/>",
-                path(&mut own.iter().map(|(x, m)| (*x, m.mid)))
-            ));
+            canvas.polyline(own.iter().map(|(at, mark)| (x(*at), y(mark.mid))), colour, 1.4, Some(dash));
         }
         for (at, mark) in own {
             canvas.whisker(x(at), y(mark.low), y(mark.high), 3.0, colour);
             canvas.symbol(index, x(at), y(mark.mid), colour);
         }
         for line in figure.lines.iter().filter(|l| l.panel == panel && l.series == index) {
-            canvas.put(format_args!(
-                "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"0.9\"/>",
-                path(&mut line.points.iter().copied())
-            ));
+            canvas.polyline(line.points.iter().map(|(px, py)| (x(*px), y(*py))), colour, 0.9, None);
         }
     }
 }

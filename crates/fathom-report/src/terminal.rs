@@ -1,7 +1,8 @@
 //! What a person reads in the terminal after a run: a table that answers, the findings, what to be careful about.
 
-use fathom_lab::analysis::{Analysis, Clock, Measure, abscissa_name, engine_name, spelled};
+use fathom_lab::analysis::{Analysis, Clock, Measure};
 use fathom_lab::experiment::Metric;
+use fathom_lab::naming::{abscissa_name, engine_name, value_name};
 use fathom_lab::store::{CellRow, Results};
 use fathom_workload::engine::EngineInfo;
 use fathom_workload::spec::Durability;
@@ -141,15 +142,13 @@ fn naming(document: &Document<'_>) -> Vec<(String, Naming)> {
     }
     let varying: Vec<_> = document.axes.iter().filter(|axis| axis.values.len() > 1).collect();
     if varying.is_empty() {
-        return vec![("cell".into(), Box::new(|cell: &CellRow| spelled(cell, &cell.label)))];
+        return vec![("cell".into(), Box::new(|cell: &CellRow| cell.title.clone()))];
     }
     varying
         .into_iter()
         .map(|axis| {
             let key = axis.key.clone();
-            let value = move |cell: &CellRow| {
-                cell.axes.get(&key).map_or_else(String::new, |value| spelled(cell, value))
-            };
+            let value = move |cell: &CellRow| value_name(cell, &key).unwrap_or_default();
             (axis.label.clone(), Box::new(value) as Naming)
         })
         .collect()
@@ -297,7 +296,7 @@ fn pivot(document: &Document<'_>, phase: &str, style: &Style) -> String {
         let mut table = Table::default();
         table.column(cells.first().map_or("size", |cell| abscissa_name(cell)), Align::Right);
         for cell in chunk {
-            table.column(tame(&spelled(cell, &cell.label)), Align::Right);
+            table.column(tame(&cell.title), Align::Right);
         }
         for &size in &sizes {
             let mut fields = vec![number::plain(size)];

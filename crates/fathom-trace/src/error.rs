@@ -71,6 +71,9 @@ pub enum TraceError {
         /// What is different, and what to do.
         problem: String,
     },
+    /// A line of the input cannot be used.
+    #[error("{}", shown(&.0.to_string()))]
+    Line(fathom_diagnostic::Diagnostic),
     /// The input is readable, and this cannot be done with it.
     #[error("{}: {}", shown(what), shown(problem))]
     Refused {
@@ -102,4 +105,14 @@ impl TraceError {
     pub(crate) fn refused(what: impl std::fmt::Display, problem: impl Into<String>) -> TraceError {
         TraceError::Refused { what: what.to_string(), problem: problem.into() }
     }
+
+    /// A line of an input, from 1, that cannot be used.
+    pub(crate) fn line(path: &Path, line: u64, problem: impl Into<String>) -> TraceError {
+        TraceError::Line(in_line(&path.display().to_string(), line, problem))
+    }
+}
+
+/// What is wrong in a line, from 1, whose text is not shown.
+pub(crate) fn in_line(file: &str, line: u64, problem: impl Into<String>) -> fathom_diagnostic::Diagnostic {
+    fathom_diagnostic::Diagnostic::in_line(file, usize::try_from(line).unwrap_or(usize::MAX), "", problem)
 }

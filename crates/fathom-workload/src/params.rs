@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
-use fathom_stack::suggest::{did_you_mean, nearest};
+use fathom_diagnostic::suggest::{did_you_mean, nearest};
 
 /// One accepted parameter or setting.
 #[derive(Clone, Copy, Debug)]

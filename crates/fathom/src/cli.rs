@@ -584,11 +584,6 @@ fn must(text: &str) -> Result<Durability, String> {
     })
 }
 
-/// The word of a promise that `--must` takes.
-pub fn must_word(must: Durability) -> &'static str {
-    MUST.iter().find(|it| it.1 == must).map_or("prefix", |it| it.0)
-}
-
 /// `fathom stack`
 #[derive(Debug, Args)]
 pub struct Stack {

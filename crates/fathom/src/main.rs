@@ -8,30 +8,31 @@ mod commands;
 mod ending;
 mod outcome;
 mod progress;
+mod repeat;
 
-use clap::Parser;
-
-use cli::{Cli, Command};
+use cli::Command;
 use outcome::Outcome;
+use repeat::Parsed;
 
 fn main() -> std::process::ExitCode {
     restore_sigpipe();
     ending::outlive_the_limit();
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let parsed = Parsed::of_process().and_then(|parsed| Ok((parsed.cli()?, parsed)));
+    let (cli, parsed) = match parsed {
+        Ok(both) => both,
         Err(said) => return say_of_the_command_line(&said),
     };
     let outcome = match cli.command {
         Command::Doctor(asked) => commands::doctor::run(&asked),
-        Command::Advise(asked) => commands::advise::run(&asked),
+        Command::Advise(asked) => commands::advise::run(&asked, &parsed),
         Command::List(asked) => commands::list::run(&asked),
-        Command::Run(asked) => commands::run::run(&asked),
+        Command::Run(asked) => commands::run::run(&asked, &parsed),
         Command::Report(asked) => commands::report::run(&asked),
         Command::Papers(asked) => commands::papers::run(&asked),
         Command::Anatomy(asked) => commands::anatomy::run(&asked),
         Command::Baseline(asked) => commands::baseline::run(&asked),
         Command::Compare(asked) => commands::compare::run(&asked),
-        Command::Simulate(asked) => commands::simulate::run(&asked),
+        Command::Simulate(asked) => commands::simulate::run(&asked, &parsed),
         Command::Cut(asked) => commands::cut::run(&asked),
         Command::Stack(asked) => commands::stack::run(&asked),
         Command::Trace(asked) => commands::trace::run(&asked),

@@ -5,7 +5,7 @@
 
 mod file;
 
-pub use file::NetworkFileError;
+pub use fathom_diagnostic::Diagnostic;
 
 use crate::centre::{Delivery, Failure};
 use crate::model::StationKey;

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::{Analysis, Clock, Measure, abscissa_name, promise, spelled};
+use super::{Analysis, Clock, Measure, promise};
 use crate::experiment::{Headline, Metric, Where};
+use crate::naming::{abscissa_name, value_name};
 use crate::stats::Comparison;
 use crate::store::{CellRow, Results};
 
@@ -28,10 +29,11 @@ pub struct Finding {
     pub wall_faster: Option<Comparison>,
     /// The baseline's share of time in fsync, 0 to 1.
     pub baseline_sync_share: f64,
-    /// Whether the two cells promise the same durability; the sentence says it where they do not.
-    pub same_durability: bool,
     /// "WAL commits 2.1x [1.9, 2.3] faster than DELETE on ext4; 91 % of DELETE's time is fsync."
     pub sentence: String,
+    /// "WAL may lose the last commits at a power cut, never the database; DELETE keeps every commit at
+    /// a power cut.": where the two cells do not promise the same durability.
+    pub promises: Option<String>,
 }
 
 /// Puts every headline of the experiment into findings, in the order of the file. Cells that were skipped or have no good run
@@ -127,7 +129,7 @@ fn besides(cell: &CellRow, cells: &[&CellRow], told: &[Option<&str>]) -> String 
         .axes
         .iter()
         .filter(|(axis, value)| !told.contains(&Some(axis.as_str())) && differs(axis, value))
-        .map(|(_, value)| spelled(cell, value))
+        .filter_map(|(axis, _)| value_name(cell, axis))
         .collect();
     if values.is_empty() { String::new() } else { format!(" with {}", values.join(", ")) }
 }
@@ -144,7 +146,6 @@ fn finding(
     let faster = measure.faster_than(base, metric)?;
     let clock = measure.common_clock(base);
     let wall_faster = if clock == Clock::Model { measure.faster_by(base, metric, Clock::Wall) } else { None };
-    let same_durability = cell.durability == base_cell.durability;
     let mut finding = Finding {
         cell: cell.id,
         baseline: base_cell.id,
@@ -155,32 +156,36 @@ fn finding(
         clock,
         wall_faster,
         baseline_sync_share: base.shares.sync,
-        same_durability,
         sentence: String::new(),
+        promises: None,
     };
     let is_one_of_two = measure.clock != base.clock;
-    finding.sentence = sentence(&finding, cell, base_cell, measure, place, axis, is_one_of_two);
+    let value = |cell: &CellRow, axis: &str| value_name(cell, axis).unwrap_or_else(|| cell.title.clone());
+    // Two cells in one phase: "WAL", "DELETE"; two phases in one cell: "update-point", "delete-point".
+    let (subject, object) = match axis {
+        Some(axis) => (value(cell, axis), value(base_cell, axis)),
+        None => (finding.phase.clone(), finding.baseline_phase.clone()),
+    };
+    let work = if axis.is_some() { finding.phase.as_str() } else { "" };
+    finding.sentence = sentence(&finding, (&subject, &object, work), cell, measure, place, is_one_of_two);
+    finding.promises = (cell.durability != base_cell.durability)
+        .then(|| {
+            let (promised, base_promised) = (promise(cell.durability?), promise(base_cell.durability?));
+            Some(format!("{subject} {promised}; {object} {base_promised}."))
+        })
+        .flatten();
     Some(finding)
 }
 
 fn sentence(
     finding: &Finding,
+    (subject, object, work): (&str, &str, &str),
     cell: &CellRow,
-    base_cell: &CellRow,
     measure: &Measure,
     place: &str,
-    axis: Option<&str>,
     is_one_of_two: bool,
 ) -> String {
-    let value = |cell: &CellRow, axis: &str| {
-        spelled(cell, cell.axes.get(axis).map_or(cell.label.as_str(), String::as_str))
-    };
     let x = finding.x.map(|x| format!(" ({} {})", thousands(x), abscissa_name(cell))).unwrap_or_default();
-    // Two cells in one phase: "WAL", "DELETE"; two phases in one cell: "update-point", "delete-point".
-    let (subject, object, work) = match axis {
-        Some(axis) => (value(cell, axis), value(base_cell, axis), finding.phase.clone()),
-        None => (finding.phase.clone(), finding.baseline_phase.clone(), String::new()),
-    };
     let Comparison { ratio, proven, .. } = finding.faster;
     let mut text = if !proven {
         let of = if work.is_empty() { String::new() } else { format!(" in {work}{x}") };
@@ -194,7 +199,7 @@ fn sentence(
         let (shown, word) =
             if ratio >= 1.0 { (finding.faster, "faster") } else { (finding.faster.inverse(), "slower") };
         let by = format!("{} {word}", times(&shown));
-        match (work.as_str(), measure.unit.as_str()) {
+        match (work, measure.unit.as_str()) {
             ("", _) => format!("{subject} is {by} than {object}{x}{place}"),
             (work, "message") => {
                 format!("{subject} handles messages {by} than {object}{place}: {work}{x}")
@@ -214,15 +219,6 @@ fn sentence(
         text.push_str(&format!("; {share} % of {object}'s time is fsync"));
     }
     text.push('.');
-    if !finding.same_durability
-        && let (Some(promised), Some(base_promised)) = (cell.durability, base_cell.durability)
-    {
-        text.push_str(&format!(
-            " They do not promise the same: {subject} {}; {object} {}.",
-            promise(promised),
-            promise(base_promised)
-        ));
-    }
     text
 }
 

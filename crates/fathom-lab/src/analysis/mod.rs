@@ -12,7 +12,6 @@ mod devices;
 mod headline;
 mod measure;
 mod side;
-mod spelling;
 
 pub use baseline::{BaselineError, is_baseline};
 pub use blocks::{ALL_PHASES, BlockStudy, Ladder, block_studies, ratio, unattributed};
@@ -22,7 +21,6 @@ pub use devices::{Carries, DeviceRun, DeviceStudy, device_studies};
 pub use headline::{Finding, headlines, times};
 pub use measure::{Analysis, Clock, Measure, ModelShare, OfRun, Shares, WallOfRun};
 pub use side::{CellValues, PhaseValues, Quantity, Side};
-pub use spelling::{abscissa_name, engine_name, spelled};
 
 use fathom_workload::spec::Durability;
 

@@ -2,18 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fathom_stack::suggest::{did_you_mean_hint, nearest};
+use fathom_diagnostic::Diagnostic;
+use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
 use fathom_stack::{SpecProblem, StackSpec};
 use fathom_workload::params::{Kind, Parameter, Params};
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
 use fathom_workload::workload::WorkloadError;
 use serde_json::Value as Json;
 
-use super::diagnostic::{Diagnostic, Problem, Source, Span};
+use super::diagnostic::{Problem, Source, Span};
 use super::node::{Node, Value};
 use super::parse::{label_of, points};
 use super::{Axis, Experiment, Point, Setting, Vocabulary, overrides, units};
 use crate::cell::{Cell, Instruments};
+use crate::naming::{joined_values, make_unique};
 
 /// Keys of `[stack]`.
 pub(super) const STACK_KEYS: [&str; 11] = [
@@ -58,7 +60,7 @@ pub struct TraceChoice {
 }
 
 /// The axis of `--trace` where the file's variants are about something else than workloads.
-const TRACE_AXIS: &str = "trace";
+pub(crate) const TRACE_AXIS: &str = "trace";
 
 /// The cells of an experiment under a [`Selection`].
 #[derive(Clone, Debug, PartialEq)]
@@ -171,8 +173,8 @@ impl Experiment {
             let is_said =
                 |axis: &Axis| !(without_optional && axis.name == "variants" && axis.points.len() == 1);
             let said = axes.iter().zip(&combination).filter(|(axis, _)| is_said(axis));
-            let words: Vec<&str> = said.map(|(_, point)| point.label.as_str()).collect();
-            let label = if words.is_empty() { cell.workload.name.clone() } else { words.join(" ") };
+            let values = said.map(|(_, point)| point.label.as_str());
+            let label = joined_values(values, &cell.workload.name);
             made.cells.push((label, cell));
         }
         if made.cells.is_empty()
@@ -180,7 +182,7 @@ impl Experiment {
         {
             return Err(Problem::new(&exclusion.span, "nothing is left: every cell is excluded", ""));
         }
-        make_unique(&mut made.cells);
+        make_unique(made.cells.iter_mut().map(|(label, _)| label));
         made.warnings.sort();
         made.warnings.dedup();
         Ok(made)
@@ -265,19 +267,6 @@ fn is_of_another_workload(path: &str, own: &str, all: &BTreeSet<String>, vocabul
         vocabulary.workload(name).is_some_and(|kind| kind.parameters.iter().any(|it| it.name == parameter))
     };
     !takes(own) && all.iter().any(|name| takes(name))
-}
-
-/// Labels name cells in tables and in results.db: two axes with words such as "a b" and "b" must not make two alike.
-fn make_unique(cells: &mut [(String, Cell)]) {
-    let mut seen = BTreeSet::new();
-    for (label, _) in cells {
-        let mut number = 2;
-        let plain = label.clone();
-        while !seen.insert(label.clone()) {
-            *label = format!("{plain} ({number})");
-            number += 1;
-        }
-    }
 }
 
 /// Puts one setting over the file's.

@@ -20,12 +20,17 @@ use serde::{Deserialize, Serialize};
 
 pub use builtin::{Builtin, builtin, builtin_named};
 pub use cells::{Cells, Selection, TraceChoice};
-pub use diagnostic::Diagnostic;
+pub use fathom_diagnostic::Diagnostic;
 pub use parse::is_name;
 pub use vocabulary::Vocabulary;
 
+pub(crate) use cells::TRACE_AXIS;
+
 use diagnostic::{Source, Span};
 use node::Node;
+
+/// The axis of variants, which are named by the experiment's author.
+pub(crate) const VARIANTS_AXIS: &str = "variants";
 
 /// An experiment, read and checked in itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +80,13 @@ impl Axis {
     /// The names of its values, in order.
     pub fn values(&self) -> impl Iterator<Item = &str> {
         self.points.iter().map(|point| point.label.as_str())
+    }
+
+    /// Of variants some of which are only made on wish: the name of the other, where there is one other.
+    pub(crate) fn only_required(&self) -> Option<&str> {
+        let mut required = self.points.iter().filter(|point| !point.optional);
+        let (only, another) = (required.next()?, required.next());
+        (another.is_none() && self.points.len() > 1).then_some(only.label.as_str())
     }
 
     /// Whether it is the axis of a path, or its variants set that path.

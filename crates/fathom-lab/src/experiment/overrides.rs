@@ -7,7 +7,7 @@ use super::diagnostic::{Problem, Span};
 use super::node::{Node, Value, document};
 use super::parse::check_path;
 use super::{Axis, Setting, Vocabulary};
-use fathom_stack::suggest::{did_you_mean_hint, nearest};
+use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
 use fathom_workload::params::{Kind, Parameter};
 
 /// Reads the argument of a `--set`, which is source number `source`.

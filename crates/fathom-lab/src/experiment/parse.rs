@@ -1,11 +1,12 @@
 //! Reads an experiment file.
 
-use super::diagnostic::{Diagnostic, Problem, Source, Span};
+use super::diagnostic::{Problem, Source, Span};
 use super::node::{Entry, Node, Value, document, unknown_key};
 use super::{
     Axis, Exclusion, Experiment, Figure, FigureKind, Headline, Metric, Point, Quick, Setting, Where,
 };
-use fathom_stack::suggest::{did_you_mean_hint, nearest};
+use fathom_diagnostic::Diagnostic;
+use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
 use serde_json::Value as Json;
 
 const TOP: [&str; 16] = [

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{Program, simulate};
 use crate::model_time::PhaseModel;
+use crate::naming::labels_without;
 use crate::stats::{Interval, mean_interval};
 use crate::store::{Results, StoreError};
 use fathom_random::derive_seed;
@@ -225,12 +226,7 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
 /// are shown on; as they are where two would be the same.
 fn labels_without_devices(results: &Results) -> Vec<String> {
     let all: Vec<String> = results.cells.iter().map(|cell| cell.label.clone()).collect();
-    let without = results.cells.iter().map(|cell| {
-        let device = cell.spec.stack.device.as_str();
-        let words: Vec<&str> = cell.label.split(' ').filter(|word| *word != device).collect();
-        if words.is_empty() { cell.label.clone() } else { words.join(" ") }
-    });
-    let without: Vec<String> = without.collect();
+    let without = labels_without(results, "stack.device");
     let is_twice = |label: &String| without.iter().filter(|it| *it == label).count() > 1;
     if without.iter().any(is_twice) { all } else { without }
 }

@@ -5,7 +5,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::experiment::Experiment;
 use crate::model_time::PhaseModel;
+use crate::naming::entitle;
 use crate::recording::Recording;
 use fathom_probe::Split;
 use fathom_stack::attribution::Cause;
@@ -96,7 +98,10 @@ impl Results {
         .map_err(fail)?
         .into_iter()
         .collect();
-        let cells = read_all(&db, "SELECT * FROM cell ORDER BY id", cell_row).map_err(fail)?;
+        let mut cells = read_all(&db, "SELECT * FROM cell ORDER BY id", cell_row).map_err(fail)?;
+        // Results outlive versions: a file that this one cannot read names no axes.
+        let file = Experiment::parse(&experiment.source_name, &experiment.source);
+        entitle(&mut cells, file.as_ref().ok());
         let runs = read_all(&db, "SELECT * FROM run ORDER BY block, position, id", run_row).map_err(fail)?;
         let phases = read_all(
             &db,
@@ -517,6 +522,7 @@ fn cell_row(row: &Row<'_>) -> rusqlite::Result<CellRow> {
     Ok(CellRow {
         id: row.get("id")?,
         label: row.get("label")?,
+        title: String::new(),
         axes: from_json(2, &row.get::<_, String>("axes")?)?,
         spec: from_json(3, &row.get::<_, String>("spec")?)?,
         durability: durability.map(|it| from_json(4, &format!("\"{it}\""))).transpose()?,

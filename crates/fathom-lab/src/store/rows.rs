@@ -48,6 +48,9 @@ pub struct CellRow {
     pub id: i64,
     /// `ext4 wal full`.
     pub label: String,
+    /// `ext4 WAL FULL`: the same for people; not in the file, made of `axes` ([`crate::naming`]).
+    #[serde(skip)]
+    pub title: String,
     /// The matrix' axes and this cell's value on each.
     pub axes: BTreeMap<String, String>,
     /// The whole cell.

@@ -39,6 +39,7 @@ fn cell(id: i64, mode: &str) -> CellRow {
     CellRow {
         id,
         label: mode.into(),
+        title: mode.to_ascii_uppercase(),
         axes: axes.clone(),
         spec: Cell {
             workload: WorkloadSpec {

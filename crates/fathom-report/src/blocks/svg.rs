@@ -1,7 +1,5 @@
 //! Address over time as a static SVG: what the page's canvas shows before anybody zooms, for print.
 
-use std::fmt::Write;
-
 use fathom_lab::store::{Results, StoreError, TraceSource};
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
@@ -9,13 +7,12 @@ use fathom_stack::blocks::BlockOp;
 use super::picture::{dots_of, trace_of};
 use super::thin::Dot;
 use super::{CAUSE_COLOURS, cause_name};
-use crate::html::escape;
+use crate::canvas::{Canvas, INK, MUTED, RULE, WIDTH, document};
 use crate::number;
 
 /// Rectangles of one figure: some 50 bytes each.
 const DOTS: usize = 12_000;
 
-const WIDTH: f64 = 720.0;
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 10.0;
 const HEIGHT: f64 = 220.0;
@@ -24,9 +21,6 @@ const TICKS: f64 = 12.0;
 /// Most stretches that the axis is cut into, as in the page.
 const STRETCHES: usize = 7;
 
-const INK: &str = "#1b1f24";
-const MUTED: &str = "#59616b";
-const RULE: &str = "#dcdfe3";
 const BAND: &str = "#f3f4f6";
 
 /// The name of a cell's figure.
@@ -56,32 +50,21 @@ pub fn draw(results: &Results, id: &str) -> Result<Option<String>, StoreError> {
     let span_ns = trace.span_ns.max(1) as f64;
     let plot = WIDTH - LEFT - RIGHT;
     let x = |ns: u64| LEFT + ns as f64 / span_ns * plot;
-    let mut out = String::new();
-    let mut put = |element: std::fmt::Arguments<'_>| {
-        // Writing to a String cannot fail.
-        let _ = out.write_fmt(element);
-        out.push('\n');
-    };
-    let title = escape(&title(results, cell));
-    put(format_args!(
-        "<text x=\"0\" y=\"20\" font-size=\"15\" font-weight=\"600\" fill=\"{INK}\">{title}</text>"
-    ));
+    let mut canvas = Canvas::default();
+    let title = title(results, cell);
+    canvas.text(0.0, 20.0, &title, "start", INK, 15, true);
     let thinned = dots.len() as u64 != requests;
     let drawn =
         if thinned { format!(", drawn as {}", number::plain(dots.len() as f64)) } else { String::new() };
     let place = if trace.source == TraceSource::Device { "of the device" } else { "within the files" };
     let count = number::plain(requests as f64);
-    put(format_args!(
-        "<text x=\"0\" y=\"36\" font-size=\"11\" fill=\"{MUTED}\">{count} requests{drawn}; address {place}, untouched stretches cut out</text>"
-    ));
+    let about = format!("{count} requests{drawn}; address {place}, untouched stretches cut out");
+    canvas.text(0.0, 36.0, &about, "start", MUTED, 11, false);
     let mut at = 0.0;
     for cause in causes_of(&dots) {
         let (colour, name) = (CAUSE_COLOURS[cause.number() as usize].light, cause_name(cause));
-        put(format_args!("<rect x=\"{at:.0}\" y=\"46\" width=\"10\" height=\"10\" fill=\"{colour}\"/>"));
-        put(format_args!(
-            "<text x=\"{:.0}\" y=\"55\" font-size=\"11\" fill=\"{INK}\">{name}</text>",
-            at + 14.0
-        ));
+        canvas.area(at, 46.0, 10.0, 10.0, colour);
+        canvas.text(at + 14.0, 55.0, name, "start", INK, 11, false);
         at += 26.0 + 6.2 * name.len() as f64;
     }
     let top = 80.0;
@@ -90,36 +73,20 @@ pub fn draw(results: &Results, id: &str) -> Result<Option<String>, StoreError> {
     // Phases as bands with their names where there is room.
     for window in &trace.windows {
         let (from, to) = (x(window.start_ns), x(window.end_ns.min(trace.span_ns)));
-        let height = HEIGHT + TICKS;
-        put(format_args!(
-            "<rect x=\"{from:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"{height}\" fill=\"{BAND}\"/>",
-            (to - from).max(0.5)
-        ));
+        canvas.area(from, top, (to - from).max(0.5), HEIGHT + TICKS, BAND);
         if to - from > 6.5 * window.phase.chars().count() as f64 {
-            put(format_args!(
-                "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"11\" text-anchor=\"middle\" fill=\"{MUTED}\">{}</text>",
-                (from + to) / 2.0,
-                top - 5.0,
-                escape(&window.phase)
-            ));
+            canvas.text((from + to) / 2.0, top - 5.0, &window.phase, "middle", MUTED, 11, false);
         }
     }
     let mut last = f64::INFINITY;
     for stretch in &stretches.0 {
         for (place, address) in [(stretch.at, stretch.from), (stretch.at + stretch.size, stretch.to)] {
             let at = y(place);
-            put(format_args!(
-                "<line x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{:.0}\" y2=\"{at:.1}\" stroke=\"{RULE}\"/>",
-                WIDTH - RIGHT
-            ));
+            canvas.line(LEFT, at, WIDTH - RIGHT, at, RULE, 1.0);
             if last - at >= 12.0 {
                 last = at;
                 let bytes = number::bytes(address as f64);
-                put(format_args!(
-                    "<text x=\"{:.0}\" y=\"{:.1}\" font-size=\"10\" text-anchor=\"end\" fill=\"{MUTED}\">{bytes}</text>",
-                    LEFT - 6.0,
-                    at + 3.0
-                ));
+                canvas.text(LEFT - 6.0, at + 3.0, &bytes, "end", MUTED, 10, false);
             }
         }
     }
@@ -128,58 +95,41 @@ pub fn draw(results: &Results, id: &str) -> Result<Option<String>, StoreError> {
     kinds.sort_unstable_by_key(|kind| (kind >> 4, kind & 15));
     kinds.dedup();
     for kind in kinds {
-        let colour = CAUSE_COLOURS.get(usize::from(kind & 15)).map_or(MUTED, |it| it.light);
-        let opacity = if kind >> 4 == BlockOp::Read.number() { " fill-opacity=\"0.45\"" } else { "" };
-        put(format_args!("<g fill=\"{colour}\"{opacity}>"));
-        for dot in dots.iter().filter(|dot| dot.kind == kind) {
+        let colour = CAUSE_COLOURS.get(usize::from(kind & 15)).map_or(MUTED, |cause| cause.light);
+        let opacity = if kind >> 4 == BlockOp::Read.number() { 0.45 } else { 1.0 };
+        let of_kind = dots.iter().filter(|dot| dot.kind == kind);
+        let marks = of_kind.map(|dot| {
             let left = x(dot.at_ns.min(trace.span_ns));
-            let (from, height) = if kind >> 4 == BlockOp::Flush.number() {
-                (bottom + 3.0, TICKS - 3.0)
-            } else {
-                let (low, high) = (stretches.place(dot.offset), stretches.place(dot.offset + dot.bytes));
-                let height = ((high - low) * HEIGHT).max(1.2);
-                ((y(low) - height).max(top), height)
-            };
-            put(format_args!("<rect x=\"{left:.1}\" y=\"{from:.1}\" width=\"1\" height=\"{height:.1}\"/>"));
-        }
-        put(format_args!("</g>"));
+            if kind >> 4 == BlockOp::Flush.number() {
+                return [left, bottom + 3.0, 1.0, TICKS - 3.0];
+            }
+            let (low, high) = (stretches.place(dot.offset), stretches.place(dot.offset + dot.bytes));
+            let height = ((high - low) * HEIGHT).max(1.2);
+            [left, (y(low) - height).max(top), 1.0, height]
+        });
+        canvas.dots(colour, opacity, marks);
     }
     let floor = bottom + TICKS;
-    put(format_args!(
-        "<rect x=\"{LEFT}\" y=\"{top}\" width=\"{plot}\" height=\"{}\" fill=\"none\" stroke=\"{RULE}\"/>",
-        HEIGHT + TICKS
-    ));
+    canvas.outline(LEFT, top, plot, HEIGHT + TICKS, RULE);
     let flushes = if trace.source == TraceSource::Device { "flushes" } else { "syncs" };
-    put(format_args!(
-        "<text x=\"{:.0}\" y=\"{:.1}\" font-size=\"10\" text-anchor=\"end\" fill=\"{MUTED}\">{flushes}</text>",
-        LEFT - 6.0,
-        bottom + TICKS - 2.0
-    ));
+    canvas.text(LEFT - 6.0, bottom + TICKS - 2.0, flushes, "end", MUTED, 10, false);
     let rough = span_ns / 7.0;
     let power = 10_f64.powf(rough.log10().floor());
-    let step =
-        [1.0, 2.0, 5.0, 10.0].into_iter().map(|it| it * power).find(|it| *it >= rough).unwrap_or(rough);
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|step| step * power)
+        .find(|step| *step >= rough)
+        .unwrap_or(rough);
     let mut moment = 0.0;
     while moment <= span_ns {
-        let (at, text) =
-            (LEFT + moment / span_ns * plot, if moment == 0.0 { "0".into() } else { number::time(moment) });
-        put(format_args!(
-            "<line x1=\"{at:.1}\" y1=\"{floor}\" x2=\"{at:.1}\" y2=\"{:.0}\" stroke=\"{MUTED}\"/>",
-            floor + 4.0
-        ));
+        let at = LEFT + moment / span_ns * plot;
+        let text = if moment == 0.0 { "0".into() } else { number::time(moment) };
+        canvas.line(at, floor, at, floor + 4.0, MUTED, 1.0);
         let anchor = if at > WIDTH - 30.0 { "end" } else { "middle" };
-        put(format_args!(
-            "<text x=\"{at:.1}\" y=\"{:.0}\" font-size=\"10\" text-anchor=\"{anchor}\" fill=\"{MUTED}\">{text}</text>",
-            floor + 15.0
-        ));
+        canvas.text(at, floor + 15.0, &text, anchor, MUTED, 10, false);
         moment += step;
     }
-    let total = floor + 22.0;
-    Ok(Some(format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {total:.0}\" width=\"{WIDTH}\" height=\"{total:.0}\" role=\"img\" \
-         font-family=\"Helvetica Neue, Helvetica, Arial, Liberation Sans, DejaVu Sans, sans-serif\">\n<title>{title}</title>\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{out}</svg>\n"
-    )))
+    Ok(Some(document(&title, &about, floor + 22.0, &canvas)))
 }
 
 fn causes_of(dots: &[Dot]) -> Vec<Cause> {

@@ -1,6 +1,6 @@
 //! The block trace in the terminal: one row a cell.
 
-use fathom_lab::analysis::{BlockStudy, ratio, spelled};
+use fathom_lab::analysis::{BlockStudy, ratio};
 use fathom_lab::store::TraceSource;
 
 use super::{each, factor, files, of_all_phases};
@@ -84,7 +84,7 @@ fn laid_out(document: &Document<'_>, studies: &[&BlockStudy], columns: &[Column]
     }
     for study in studies {
         let cell = document.results.cell(study.cell);
-        let label = cell.map_or_else(String::new, |cell| tame(&spelled(cell, &cell.label)));
+        let label = cell.map_or_else(String::new, |cell| tame(&cell.title));
         let fields = columns.iter().map(|(.., says)| says(study));
         table.row(std::iter::once(label).chain(fields).collect());
     }

@@ -1,12 +1,11 @@
 //! The comparison as a page: what changed in a sentence, a picture of every ratio with its interval,
 //! the table. It needs no script but for sorting, and takes head and style from the report.
 
-use std::fmt::Write as _;
-
 use fathom_lab::analysis::Change;
+use maud::{Markup, html};
 
 use super::{Comparison, head, percent, place};
-use crate::html::{self, escape, label};
+use crate::page::{Page, column, folded, label, scrolled, sorting};
 use crate::style::tame;
 
 /// No ratio is drawn further from 1 than this.
@@ -62,161 +61,134 @@ impl Comparison {
     /// The whole as one HTML page that needs no server and no network.
     #[must_use]
     pub fn html(&self) -> String {
-        let mut out = html::page_head("B against A", env!("CARGO_PKG_VERSION"));
+        let title = "B against A";
         let [a, b] = self.titles();
-        let _ = writeln!(
-            out,
-            "<header class=\"page\"><p class=\"brand\"><strong>Fathom</strong> <span>compare</span></p>\n\
-             <h1>B against A</h1>\n<p class=\"question\">A: {}<br>B: {}</p></header>\n<main>",
-            label(&a),
-            label(&b)
-        );
-        let _ = writeln!(
-            out,
-            "<div class=\"answer\" id=\"answer\" role=\"region\" aria-labelledby=\"h-answer\"><h2 id=\"h-answer\">The answer</h2>\n\
-             <p class=\"finding\">{}</p>",
-            escape(&self.summary())
-        );
+        let page = Page {
+            title,
+            version: env!("CARGO_PKG_VERSION"),
+            header: html! {
+                p.brand { strong { "Fathom" } " " span { "compare" } }
+                h1 { (title) }
+                p.question { "A: " (label(&a)) br; "B: " (label(&b)) }
+            },
+            main: html! {
+                (self.answer())
+                @if self.changes.changes.is_empty() {
+                    p { "The files have no cell with a good run in common, so there is nothing to compare." }
+                } @else {
+                    (self.picture())
+                    (self.table())
+                }
+                (self.careful())
+            },
+            credits: html! {},
+            scripts: sorting(),
+        };
+        page.html()
+    }
+
+    fn answer(&self) -> Markup {
         let decision = self.decision();
         let (first, more) = decision.split_at(decision.len().min(SENTENCES));
-        for sentence in first {
-            let _ = writeln!(out, "<p class=\"promise\">{}</p>", escape(&tame(sentence)));
-        }
-        if !more.is_empty() {
-            let _ = write!(out, "<details class=\"rest\"><summary>{} more</summary><ul>", more.len());
-            for sentence in more {
-                let _ = write!(out, "<li>{}</li>", escape(&tame(sentence)));
+        html! {
+            div.answer id="answer" role="region" aria-labelledby="h-answer" {
+                h2 id="h-answer" { "The answer" }
+                p.finding { (self.summary()) }
+                @for sentence in first { p.promise { (tame(sentence)) } }
+                @if !more.is_empty() {
+                    (folded(&format!("{} more", more.len()), &html! {
+                        ul { @for sentence in more { li { (tame(sentence)) } } }
+                    }))
+                }
             }
-            out.push_str("</ul></details>\n");
         }
-        out.push_str("</div>\n");
-        if self.changes.changes.is_empty() {
-            out.push_str(
-                "<p>The files have no cell with a good run in common, so there is nothing to compare.</p>\n",
-            );
-        } else {
-            self.picture(&mut out);
-            self.table(&mut out);
-        }
-        self.careful(&mut out);
-        let _ = writeln!(
-            out,
-            "</main>\n<footer class=\"page\"><p>Made by Fathom {}. This file asks the network for nothing.</p></footer>\n\
-             <script>{}</script>\n</body>\n</html>",
-            env!("CARGO_PKG_VERSION"),
-            html::SORT_JS
-        );
-        out
     }
 
     /// Every ratio with its interval, a panel for each quantity, all on one axis.
-    fn picture(&self, out: &mut String) {
+    fn picture(&self) -> Markup {
         let changes = &self.changes.changes;
         let ruler = Ruler::of(changes, self.allowed);
-        let _ = writeln!(
-            out,
-            "<figure class=\"figure ratios\" id=\"ratios\" aria-labelledby=\"h-ratios\"><figcaption><h3 id=\"h-ratios\">How many times \
-             as fast, or as little, B is</h3><p>Ratio of the geometric means with its 95 % interval; logarithmic axis. Right of the \
-             line B is better. Hollow: not proven.{}</p></figcaption>",
-            match self.allowed {
-                Some(allowed) => format!(" Dashed: the {} that are allowed.", percent(allowed)),
-                None => String::new(),
-            }
-        );
         let mut heads: Vec<&str> = Vec::new();
         for change in changes {
             if !heads.contains(&head(change)) {
                 heads.push(head(change));
             }
         }
-        for of in heads {
-            let _ = writeln!(out, "<h4>{}</h4><ol>", escape(of));
-            for change in changes.iter().filter(|it| head(it) == of) {
-                self.ratio(change, &ruler, out);
+        html! {
+            figure.figure.ratios id="ratios" aria-labelledby="h-ratios" {
+                figcaption {
+                    h3 id="h-ratios" { "How many times as fast, or as little, B is" }
+                    p {
+                        "Ratio of the geometric means with its 95 % interval; logarithmic axis. Right of the line \
+                         B is better. Hollow: not proven."
+                        @if let Some(allowed) = self.allowed {
+                            " Dashed: the " (percent(allowed)) " that are allowed."
+                        }
+                    }
+                }
+                @for quantity in heads {
+                    h4 { (quantity) }
+                    ol {
+                        @for change in changes.iter().filter(|change| head(change) == quantity) {
+                            (self.ratio(change, &ruler))
+                        }
+                    }
+                }
+                p.scale aria-hidden="true" {
+                    span.track {
+                        @for tick in ruler.ticks() { span style=(left(ruler.at(tick))) { (tick_name(tick)) "x" } }
+                    }
+                }
             }
-            out.push_str("</ol>\n");
         }
-        out.push_str("<p class=\"scale\" aria-hidden=\"true\"><span class=\"track\">");
-        for tick in ruler.ticks() {
-            // 1/2 is as far on one side as 2 on the other.
-            let told = if tick < 1.0 {
-                format!("1/{}", crate::number::plain((100.0 / tick).round() / 100.0))
-            } else {
-                crate::number::plain((tick * 100.0).round() / 100.0)
-            };
-            let told =
-                if told.contains('.') { told.trim_end_matches('0').trim_end_matches('.') } else { &told };
-            let _ = write!(out, "<span style=\"left:{:.2}%\">{told}x</span>", ruler.at(tick));
-        }
-        out.push_str("</span></p></figure>\n");
     }
 
-    fn ratio(&self, change: &Change, ruler: &Ruler, out: &mut String) {
-        let it = &change.faster;
-        let kind = match (it.proven, it.ratio >= 1.0) {
+    fn ratio(&self, change: &Change, ruler: &Ruler) -> Markup {
+        let faster = &change.faster;
+        let kind = match (faster.proven, faster.ratio >= 1.0) {
             (false, _) => "same",
             (true, true) => "better",
             (true, false) => "worse",
         };
-        let (low, high) = (ruler.at(it.low), ruler.at(it.high));
-        let open =
-            |end: f64, class: &str| if ruler.is_beyond(end) { format!(" {class}") } else { String::new() };
-        let limit = self.allowed.map_or_else(String::new, |allowed| {
-            format!("<b class=\"limit\" style=\"left:{:.2}%\"></b>", ruler.at(1.0 / (1.0 + allowed)))
-        });
-        let _ = writeln!(
-            out,
-            "<li class=\"{kind}\"><span class=\"name\">{}</span><span class=\"track\" aria-hidden=\"true\"><b class=\"one\"></b>{limit}\
-             <b class=\"range{}{}\" style=\"left:{low:.2}%;width:{:.2}%\"></b><i style=\"left:{:.2}%\"></i></span>\
-             <span class=\"value\">{}</span></li>",
-            label(&tame(&place(change))),
-            open(it.low, "cut-low"),
-            open(it.high, "cut-high"),
-            (high - low).max(0.0),
-            ruler.at(it.ratio),
-            escape(&super::verdict_of(change)),
-        );
-    }
-
-    fn table(&self, out: &mut String) {
-        let (heads, rows) = self.rows();
-        out.push_str(
-            "<section aria-labelledby=\"h-values\"><h2 id=\"h-values\">Every value</h2>\n\
-             <div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Every value\"><table class=\"sortable\"><thead><tr>",
-        );
-        let is_number = |name: &str| matches!(name, "A" | "B" | "size" | "[95 %]");
-        for name in &heads {
-            let class = if is_number(name) { " class=\"n\"" } else { "" };
-            let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", escape(name));
-        }
-        out.push_str("</tr></thead><tbody>\n");
-        for ((fields, _), change) in rows.iter().zip(&self.changes.changes) {
-            out.push_str("<tr>");
-            // What the first two intervals' columns sort by is their own low end.
-            let mut lows = [change.a.low, change.b.low].into_iter();
-            for (name, field) in heads.iter().zip(fields) {
-                let text = escape(field);
-                let key = match name.as_str() {
-                    "A" => Some(change.a.mid),
-                    "B" => Some(change.b.mid),
-                    "[95 %]" => lows.next(),
-                    "size" => change.x,
-                    "B is" => Some(change.faster.ratio),
-                    _ => None,
-                };
-                let key = key.filter(|it| it.is_finite()).map_or_else(String::new, html::sort_key);
-                let _ = match name.as_str() {
-                    "cell" => write!(out, "<th scope=\"row\">{}</th>", label(field)),
-                    other if is_number(other) => write!(out, "<td class=\"n\"{key}>{text}</td>"),
-                    _ => write!(out, "<td{key}>{text}</td>"),
-                };
+        let (low, high) = (ruler.at(faster.low), ruler.at(faster.high));
+        let range = format!("left:{low:.2}%;width:{:.2}%", (high - low).max(0.0));
+        html! {
+            li class=(kind) {
+                span.name { (label(&tame(&place(change)))) }
+                span.track aria-hidden="true" {
+                    b.one {}
+                    @if let Some(allowed) = self.allowed {
+                        b.limit style=(left(ruler.at(1.0 / (1.0 + allowed)))) {}
+                    }
+                    b.range.cut-low[ruler.is_beyond(faster.low)].cut-high[ruler.is_beyond(faster.high)]
+                        style=(range) {}
+                    i style=(left(ruler.at(faster.ratio))) {}
+                }
+                span.value { (super::verdict_of(change)) }
             }
-            out.push_str("</tr>\n");
         }
-        out.push_str("</tbody></table></div></section>\n");
     }
 
-    fn careful(&self, out: &mut String) {
+    fn table(&self) -> Markup {
+        let (heads, rows) = self.rows();
+        html! {
+            section aria-labelledby="h-values" {
+                h2 id="h-values" { "Every value" }
+                (scrolled("Every value", &html! {
+                    table.sortable {
+                        thead { tr { @for name in &heads { (column(name, is_number(name))) } } }
+                        tbody {
+                            @for ((fields, _), change) in rows.iter().zip(&self.changes.changes) {
+                                (row(&heads, fields, change))
+                            }
+                        }
+                    }
+                }))
+            }
+        }
+    }
+
+    fn careful(&self) -> Markup {
         let mut all: Vec<String> = Vec::new();
         for (cells, which) in [(&self.changes.only_a, "A"), (&self.changes.only_b, "B")] {
             if !cells.is_empty() {
@@ -224,16 +196,59 @@ impl Comparison {
             }
         }
         all.extend(self.changes.cautions.iter().chain(&self.changes.lacking).cloned());
-        if all.is_empty() {
-            return;
+        html! {
+            @if !all.is_empty() {
+                section.careful aria-labelledby="h-careful" {
+                    h2 id="h-careful" { "What to be careful about" }
+                    ul { @for text in &all { li { (tame(text)) } } }
+                }
+            }
         }
-        out.push_str(
-            "<section class=\"careful\" aria-labelledby=\"h-careful\"><h2 id=\"h-careful\">What to be careful about</h2>\n<ul>",
-        );
-        for text in all {
-            let _ = writeln!(out, "<li>{}</li>", escape(&tame(&text)));
+    }
+}
+
+fn left(percent: f64) -> String {
+    format!("left:{percent:.2}%")
+}
+
+/// `1/2`, as far on one side as `2` on the other.
+fn tick_name(tick: f64) -> String {
+    let digits = |value: f64| {
+        let text = crate::number::plain((100.0 * value).round() / 100.0);
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    };
+    if tick < 1.0 { format!("1/{}", digits(1.0 / tick)) } else { digits(tick) }
+}
+
+fn is_number(column: &str) -> bool {
+    matches!(column, "A" | "B" | "size" | "[95 %]")
+}
+
+fn row(heads: &[String], fields: &[String], change: &Change) -> Markup {
+    // What the first two intervals' columns sort by is their own low end.
+    let mut lows = [change.a.low, change.b.low].into_iter();
+    let mut key = |name: &str| {
+        let key = match name {
+            "A" => Some(change.a.mid),
+            "B" => Some(change.b.mid),
+            "[95 %]" => lows.next(),
+            "size" => change.x,
+            "B is" => Some(change.faster.ratio),
+            _ => None,
+        };
+        key.filter(|value| value.is_finite())
+    };
+    html! {
+        tr {
+            @for (name, field) in heads.iter().zip(fields) {
+                @let key = key(name);
+                @if name == "cell" {
+                    th scope="row" { (label(field)) }
+                } @else {
+                    td.n[is_number(name)] data-v=[key] { (field) }
+                }
+            }
         }
-        out.push_str("</ul></section>\n");
     }
 }
 

@@ -8,8 +8,9 @@
 pub mod html;
 pub mod svg;
 
-use fathom_lab::analysis::{Analysis, Clock, Measure, spelled};
+use fathom_lab::analysis::{Analysis, Clock, Measure};
 use fathom_lab::experiment::Metric;
+use fathom_lab::naming::value_name;
 use fathom_lab::store::{CellRow, Results};
 use fathom_workload::spec::Durability;
 
@@ -242,10 +243,10 @@ fn words(cell: &CellRow, axes: &[&Axis], between: &str) -> String {
             let value = cell.axes.get(&axis.key)?;
             // A number alone does not say of what.
             let is_number = value.parse::<f64>().is_ok();
-            Some(if is_number { format!("{} {value}", axis.label) } else { spelled(cell, value) })
+            if is_number { Some(format!("{} {value}", axis.label)) } else { value_name(cell, &axis.key) }
         })
         .collect();
-    if values.is_empty() { spelled(cell, &cell.label) } else { values.join(between) }
+    if values.is_empty() { cell.title.clone() } else { values.join(between) }
 }
 
 const ORDER: [Option<Durability>; 6] = [

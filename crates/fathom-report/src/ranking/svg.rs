@@ -1,7 +1,7 @@
 //! The ranked bars as a static SVG, for `fathom report --figure ranking --svg FILE`.
 
 use super::{Ranking, interval, value};
-use crate::svg::{Canvas, INK, MUTED, WIDTH, document, text_width};
+use crate::canvas::{Canvas, INK, MUTED, WIDTH, document, text_width};
 
 const ROW: f64 = 20.0;
 

@@ -26,7 +26,7 @@ pub use calibrate::{CalibrateError, Calibration};
 pub use disk::{Disk, DiskError, FILE, MARK, Options, SERVED_MAX, STATISTICS, Shared, Trial};
 pub use fault::{Fault, Faults, Outcome};
 pub use latency::Latency;
-pub use model::{Cache, Flush, Kind, Model, ModelError, Side, Stall};
+pub use model::{Cache, Flush, Kind, Model, Side, Stall};
 pub(crate) use oplog::is_log;
 pub use oplog::{End, Log, Mark, OperationLog, Record, data_of, external_of, log_end, read_log};
 pub use presets::{own_model, preset, presets, text_of};

@@ -31,9 +31,9 @@
 //! us = [[50, 20000], [100, 250000]]
 //! ```
 
-use std::fmt;
 use std::ops::Range;
 
+use fathom_diagnostic::Diagnostic;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -134,37 +134,6 @@ pub struct Model {
     pub cache: Option<Cache>,
     /// Pauses, if there are any.
     pub stall: Option<Stall>,
-}
-
-/// What is wrong with a model file, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct ModelError {
-    /// The file.
-    pub file: String,
-    /// Line, from 1.
-    pub line: usize,
-    /// The line's text.
-    pub text: String,
-    /// What is wrong, and what would be right.
-    pub problem: String,
-}
-
-impl ModelError {
-    /// What is wrong with a line of the text, counted from 0.
-    pub(super) fn in_line(line: usize, file: &str, text: &str, problem: String) -> ModelError {
-        let of_line = text.lines().nth(line).unwrap_or_default().to_owned();
-        ModelError { file: file.to_owned(), line: line + 1, text: of_line, problem }
-    }
-}
-
-impl fmt::Display for ModelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file, self.line, self.problem)?;
-        if !self.text.trim().is_empty() {
-            write!(f, "\n{:>5} | {}", self.line, self.text)?;
-        }
-        Ok(())
-    }
 }
 
 #[derive(Deserialize)]
@@ -375,8 +344,8 @@ impl Model {
     /// Reads a model's text; `file` is for messages.
     ///
     /// # Errors
-    /// [`ModelError`] with the line and the reason.
-    pub fn parse(file: &str, text: &str) -> Result<Model, ModelError> {
+    /// [`Diagnostic`] with the line and the reason.
+    pub fn parse(file: &str, text: &str) -> Result<Model, Diagnostic> {
         let problem = match toml::from_str::<WrittenModel>(text) {
             Ok(written) => match written.checked() {
                 Ok(model) => return Ok(model),
@@ -385,8 +354,7 @@ impl Model {
             Err(error) => (error.span().unwrap_or(0..0), error.message().to_owned()),
         };
         let (span, problem) = problem;
-        let before = text.get(..span.start).unwrap_or_default();
-        Err(ModelError::in_line(before.matches('\n').count(), file, text, problem))
+        Err(Diagnostic::in_line_of(file, text, span.start, problem))
     }
 }
 
@@ -472,7 +440,7 @@ us = [[50, 20000], [100, 250000]]
             assert!(GOOD.contains(from), "{from}");
             let error = Model::parse("mine.toml", &GOOD.replacen(from, to, 1)).unwrap_err();
             assert_eq!(error.line, line, "{to}: {error}");
-            assert!(error.problem.contains(word), "{to}: {error}");
+            assert!(error.message.contains(word), "{to}: {error}");
             assert!(error.to_string().starts_with(&format!("mine.toml:{line}: ")), "{error}");
         }
         assert!(Model::parse("x", "").is_err());

@@ -2,7 +2,9 @@
 
 use std::sync::OnceLock;
 
-use super::model::{Model, ModelError};
+use fathom_diagnostic::Diagnostic;
+
+use super::model::Model;
 
 /// File name and text.
 const FILES: &[(&str, &str)] = &[
@@ -47,7 +49,7 @@ pub fn preset(name: &str) -> Option<&'static Model> {
 ///
 /// # Errors
 /// As [`Model::parse`], and a preset's name on another model.
-pub fn own_model(file: &str, text: &str) -> Result<Model, ModelError> {
+pub fn own_model(file: &str, text: &str) -> Result<Model, Diagnostic> {
     let model = Model::parse(file, text)?;
     match preset(&model.name) {
         Some(known) if *known != model => {
@@ -57,7 +59,8 @@ pub fn own_model(file: &str, text: &str) -> Result<Model, ModelError> {
                 "{0:?} is a preset, from which this model differs: give it a name of its own, e.g. \"my-{0}\"",
                 model.name
             );
-            Err(ModelError::in_line(line, file, text, problem))
+            let of_line = text.lines().nth(line).unwrap_or_default();
+            Err(Diagnostic::in_line(file, line + 1, of_line, problem))
         }
         _ => Ok(model),
     }

@@ -200,7 +200,7 @@ impl FileCalls {
         let mut read = FileCalls::default();
         for (number, line) in (1..).zip(file.lines()) {
             let line = line.map_err(TraceError::io(path))?;
-            let wrong = |problem: &str| TraceError::refused(format!("{}:{number}", path.display()), problem);
+            let wrong = |problem: &str| TraceError::line(path, number, problem);
             if number == 1 {
                 if line != MAGIC {
                     return Err(wrong(

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use crate::error::TraceError;
+use crate::error::{TraceError, in_line};
 
 /// How many are listed; all are counted.
 const LISTED_MAX: usize = 1000;
@@ -26,8 +26,8 @@ pub struct Bad {
 
 impl fmt::Display for Bad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file, self.line, self.problem)?;
-        if self.text.is_empty() { Ok(()) } else { write!(f, ": `{}`", self.text) }
+        let text = if self.text.is_empty() { String::new() } else { format!(": `{}`", self.text) };
+        in_line(&self.file, self.line, format!("{}{text}", self.problem)).fmt(f)
     }
 }
 

@@ -142,8 +142,9 @@ impl<'a> Player<'a> {
         if let Some(unfit) = &done.unfit {
             let (file, line) = place;
             if was_autocommit != connection.is_autocommit() {
-                return Err(TraceError::refused(
-                    format!("{}:{line}", file.display()),
+                return Err(TraceError::line(
+                    file,
+                    line,
                     format!("{unfit}, and its transaction went with it: `{}`", sql.trim()),
                 ));
             }

@@ -63,9 +63,9 @@ pub fn for_each(
     while let Some(line) = lines.next_line()? {
         if splitter.is_between() && line.trim_start().starts_with('.') {
             let command = line.trim().to_owned();
-            let what = format!("{}:{}", path.display(), lines.number());
-            return Err(TraceError::refused(
-                what,
+            return Err(TraceError::line(
+                path,
+                lines.number(),
                 format!("`{command}` is a command of the sqlite3 shell and no SQL; remove the line"),
             ));
         }
@@ -75,8 +75,9 @@ pub fn for_each(
     }
     match splitter.rest() {
         None => Ok(()),
-        Some((number, rest)) if is_open(&rest) => Err(TraceError::refused(
-            format!("{}:{number}", path.display()),
+        Some((number, rest)) if is_open(&rest) => Err(TraceError::line(
+            path,
+            number,
             "the statement that begins here has a text or comment that is never closed",
         )),
         Some((number, rest)) => each(number, &rest),

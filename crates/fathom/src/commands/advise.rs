@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fathom_diagnostic::suggest::{did_you_mean, nearest};
 use fathom_lab::advise::{self, Advised, Candidate, Tried};
 use fathom_lab::analysis::Analysis;
 use fathom_lab::experiment::TraceChoice;
@@ -10,13 +11,13 @@ use fathom_lab::store::Results;
 use fathom_output::{shown, shown_path, tell};
 use fathom_report::{Advice, HTML_MARK};
 use fathom_stack::device::Model;
-use fathom_stack::suggest::{did_you_mean, nearest};
 use fathom_workload::spec::Durability;
 
 use super::record::{self, Kept, RECORDER, Recorded};
 use super::simulate;
 use crate::cli::Advise;
 use crate::outcome::{Error, Outcome};
+use crate::repeat::Parsed;
 
 mod application;
 
@@ -29,15 +30,16 @@ const PHASE: &str = "replay";
 const REPEAT: u32 = 3;
 
 /// Answers.
-pub fn run(asked: &Advise) -> super::Result {
+pub fn run(asked: &Advise, parsed: &Parsed) -> super::Result {
+    let command = parsed.again(&["json"], &[]);
     let devices = simulate::devices(&asked.device)?;
     check_outputs(asked)?;
     let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
     let advice = if simulate::is_results(&asked.input) {
-        of_results(asked, &devices, &interrupt)?
+        of_results(asked, &command, &devices, &interrupt)?
     } else {
-        of_trace(asked, &devices, &interrupt)?
+        of_trace(asked, &command, &devices, &interrupt)?
     };
     if let Some((file, is_named)) = report_file(asked, &advice.title) {
         let inputs = [&*asked.input];
@@ -89,7 +91,12 @@ fn check_outputs(asked: &Advise) -> Result<(), Error> {
 }
 
 /// From runs that were recorded before.
-fn of_results(asked: &Advise, devices: &[Model], interrupt: &Interrupt) -> Result<Advice, Error> {
+fn of_results(
+    asked: &Advise,
+    command: &str,
+    devices: &[Model],
+    interrupt: &Interrupt,
+) -> Result<Advice, Error> {
     let of_traces = [
         ("--fs", !asked.fs.is_empty()),
         ("--dir", asked.dir.is_some()),
@@ -143,13 +150,18 @@ fn of_results(asked: &Advise, devices: &[Model], interrupt: &Interrupt) -> Resul
         hints: Vec::new(),
         notes,
         missing: Vec::new(),
-        command: again(asked),
+        command: command.to_owned(),
     })
 }
 
 /// From a trace: recorded in three rounds where devices can be modelled, and measured on this disk
 /// where not.
-fn of_trace(asked: &Advise, devices: &[Model], interrupt: &Interrupt) -> Result<Advice, Error> {
+fn of_trace(
+    asked: &Advise,
+    command: &str,
+    devices: &[Model],
+    interrupt: &Interrupt,
+) -> Result<Advice, Error> {
     let word = super::text_path("TRACE", &asked.input)?;
     let mut trace = super::run::trace(word)?;
     let directory = simulate::directory(asked.dir.as_deref())?;
@@ -186,7 +198,7 @@ fn of_trace(asked: &Advise, devices: &[Model], interrupt: &Interrupt) -> Result<
         seed: 1,
     };
     let mut rounds =
-        Rounds { asked, what, kept, directory, interrupt, devices, is_modelled, broken: Vec::new() };
+        Rounds { asked, command, what, kept, directory, interrupt, devices, is_modelled, broken: Vec::new() };
     let baseline = &application.baseline;
 
     let (_, mut shown_by) = rounds.record(1, advise::first(baseline), None)?;
@@ -229,13 +241,14 @@ fn of_trace(asked: &Advise, devices: &[Model], interrupt: &Interrupt) -> Result<
         devices: advised,
         notes,
         missing,
-        command: again(asked),
+        command: command.to_owned(),
     })
 }
 
 /// Recordings, round by round.
 struct Rounds<'a> {
     asked: &'a Advise,
+    command: &'a str,
     what: Recorded,
     kept: Kept,
     directory: PathBuf,
@@ -262,9 +275,8 @@ impl Rounds<'_> {
         tell!("{}: round {round} of 3, {runs} runs on {}", shown(&what.title), what.filesystems.join(", "));
         let file =
             out.map_or_else(|| self.kept.file.with_file_name(format!("round-{round}.db")), Path::to_owned);
-        let command = again(self.asked);
         let (results, summary) =
-            record::record(&what, &file, &self.directory, &command, self.interrupt.clone())?;
+            record::record(&what, &file, &self.directory, self.command, self.interrupt.clone())?;
         if summary.interrupted {
             return Err(Error::failed("stopped before everything was recorded"));
         }
@@ -386,26 +398,4 @@ fn study_error(error: fathom_lab::simulate::StudyError) -> Error {
         StudyError::NoRecording(_) | StudyError::NoSuch { .. } => Error::asked(error),
         StudyError::Nothing(..) | StudyError::Store(_) => Error::failed(error),
     }
-}
-
-/// The command that gives the same.
-fn again(asked: &Advise) -> String {
-    let mut words = vec!["fathom".to_owned(), "advise".to_owned(), asked.input.display().to_string()];
-    for (option, values) in [("--device", &asked.device), ("--fs", &asked.fs)] {
-        for value in values {
-            words.extend([option.to_owned(), value.clone()]);
-        }
-    }
-    if let Some(must) = asked.must {
-        words.extend(["--must".to_owned(), format!("keep={}", crate::cli::must_word(must))]);
-    }
-    if let Some(repeat) = asked.repeat {
-        words.extend(["--repeat".to_owned(), repeat.to_string()]);
-    }
-    for (option, path) in [("--dir", &asked.dir), ("--html", &asked.html), ("--out", &asked.out)] {
-        if let Some(path) = path {
-            words.extend([option.to_owned(), path.display().to_string()]);
-        }
-    }
-    fathom_stack::shell_line(&words)
 }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fathom_cut::{Behaviour, CutError, Explanation, Keeps, Limits, Recorded, Run, Script, judge, record};
+use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
 use fathom_lab::experiment::{Experiment, Selection, Vocabulary, builtin_named};
 use fathom_lab::schedule::Interrupt;
 use fathom_output::{Access, OutputError, shown_path, tell};
 use fathom_report::{Cut, Cuts};
 use fathom_stack::device::{Kind, Model};
-use fathom_stack::suggest::{did_you_mean_hint, nearest};
 use fathom_stack::{StackError, StackSpec, known_filesystems};
 use fathom_workload::engine::check_settings;
 use fathom_workload::spec::EngineSpec;

@@ -1,8 +1,8 @@
 //! `fathom list`: experiments, workloads, engines, file systems, modelled devices and profiles of applications.
 
+use fathom_diagnostic::suggest::{did_you_mean, nearest};
 use fathom_lab::experiment::{self, Builtin, Experiment};
 use fathom_output::say;
-use fathom_stack::suggest::{did_you_mean, nearest};
 use fathom_trace::synthesise::profiles;
 use fathom_workload::params::Parameter;
 use serde_json::{Value, json};

@@ -5,25 +5,30 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fathom_diagnostic::suggest::{did_you_mean, nearest};
 use fathom_lab::conduct::{self, Prepared, Request, RunError};
 use fathom_lab::estimate::estimate;
 use fathom_lab::experiment::{self, Experiment, Selection, TraceChoice};
 use fathom_lab::plan::Plan;
 use fathom_lab::schedule::{Ended, Interrupt, Local, Summary};
 use fathom_lab::store::{self, Lock, Results, StoreError};
-use fathom_stack::suggest::{did_you_mean, nearest};
 use fathom_trace::synthesise::{NAMES, profile};
 
 use crate::cli::Run;
 use crate::outcome::{Error, Outcome};
 use crate::progress::{Bar, clock};
+use crate::repeat::Parsed;
 
 /// The largest experiment file, octets: a device, or a pipe that never ends, is not read for ever. Those that come with Fathom have 10 KiB
 /// at most.
 const EXPERIMENT_MAX: u64 = 4 << 20;
 
+/// Options that are not in the command that repeats a run, for they do not change its result: how
+/// an earlier one is gone on with, a look at the plan, and what is printed.
+pub const NOT_REPEATED: &[&str] = &["resume", "plan", "quiet"];
+
 /// Runs the experiment and reports on it.
-pub fn run(asked: &Run) -> super::Result {
+pub fn run(asked: &Run, parsed: &Parsed) -> super::Result {
     let (source_name, source) = read_source(&asked.experiment)?;
     let name = Experiment::parse(&source_name, &source).map_err(Error::asked)?.name;
     let out = results_file(asked, &name)?;
@@ -62,7 +67,7 @@ pub fn run(asked: &Run) -> super::Result {
         return Ok(Outcome::Good);
     }
     say_skipped(&prepared.plan);
-    request.command = command_line(asked, prepared.plan.seed);
+    request.command = parsed.again(NOT_REPEATED, &[("seed", prepared.plan.seed.to_string())]);
     // Before anything is made or renamed: whatever ends the command from here on is to end it in order.
     let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
@@ -445,40 +450,4 @@ fn time_of(prepared: &Prepared, out: &Path) -> String {
     };
     let time = clock(found.time.as_secs_f64().ceil() as u64);
     format!("Time: {most}about {time} as in {}{others}", shown_path(&file))
-}
-
-/// The command that makes the same plan again, quoted for a shell.
-fn command_line(asked: &Run, seed: u64) -> String {
-    let mut words = vec!["fathom".to_owned(), "run".to_owned(), asked.experiment.clone()];
-    if asked.quick {
-        words.push("--quick".into());
-    }
-    if let Some(repeat) = asked.repeat {
-        words.extend(["--repeat".into(), repeat.to_string()]);
-    }
-    words.extend(["--seed".into(), seed.to_string()]);
-    if asked.guest {
-        words.push("--guest".into());
-    }
-    for set in &asked.set {
-        words.extend(["--set".into(), set.clone()]);
-    }
-    for trace in &asked.trace {
-        words.extend(["--trace".into(), trace.clone()]);
-    }
-    if !asked.sqlite.is_empty() {
-        words.extend(["--sqlite".into(), asked.sqlite.join(",")]);
-    }
-    if let Some(until) = asked.until {
-        words.extend(["--until".into(), format!("{}%", until * 100.0)]);
-    }
-    if let Some(budget) = asked.budget {
-        words.extend(["--budget".into(), format!("{}s", budget.as_secs_f64())]);
-    }
-    for (name, path) in [("--dir", &asked.dir), ("--out", &asked.out)] {
-        if let Some(path) = path {
-            words.extend([name.into(), path.display().to_string()]);
-        }
-    }
-    fathom_stack::shell_line(&words)
 }

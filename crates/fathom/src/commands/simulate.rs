@@ -13,9 +13,10 @@ use fathom_stack::device::{Kind, Model, presets};
 use super::record::{self, Kept, RECORDER, Recorded};
 use crate::cli::Simulate;
 use crate::outcome::{Error, Outcome};
+use crate::repeat::Parsed;
 
 /// Records the trace, if it is one, and replays the recordings on the devices.
-pub fn run(asked: &Simulate) -> super::Result {
+pub fn run(asked: &Simulate, parsed: &Parsed) -> super::Result {
     let devices = devices(&asked.device)?;
     check_outputs(asked)?;
     let (results, title, _kept) = if is_results(&asked.input) {
@@ -25,7 +26,8 @@ pub fn run(asked: &Simulate) -> super::Result {
         let title = results.experiment.title.clone();
         (results, title, None)
     } else {
-        let (results, title, kept) = recorded(asked)?;
+        let command = parsed.again(&["json", "csv"], &[]);
+        let (results, title, kept) = recorded(asked, &command)?;
         (results, title, Some(kept))
     };
     let question = Question { devices, phase: asked.phase.clone(), cell: asked.cell.clone(), runs: None };
@@ -98,7 +100,7 @@ fn refuse_of_traces(asked: &Simulate) -> Result<(), Error> {
 }
 
 /// Records the trace with the settings that were asked for.
-fn recorded(asked: &Simulate) -> Result<(Results, String, Kept), Error> {
+fn recorded(asked: &Simulate, command: &str) -> Result<(Results, String, Kept), Error> {
     let word = super::text_path("TRACE", &asked.input)?;
     let trace = super::run::trace(word)?;
     record::check_machine("fathom simulate TRACE")?;
@@ -124,8 +126,7 @@ fn recorded(asked: &Simulate) -> Result<(Results, String, Kept), Error> {
         title: title.clone(),
         seed: 1,
     };
-    let command = format!("fathom simulate {word}");
-    let (results, summary) = record::record(&what, &kept.file, &directory, &command, interrupt)?;
+    let (results, summary) = record::record(&what, &kept.file, &directory, command, interrupt)?;
     if summary.interrupted {
         return Err(Error::failed("stopped before everything was recorded"));
     }

@@ -2,40 +2,14 @@
 
 use super::{NetworkProfile, Times};
 use crate::centre::{Failure, RetryPolicy};
+use fathom_diagnostic::Diagnostic;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use toml::Spanned;
-
-/// What is wrong with a network's file, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct NetworkFileError {
-    /// The file.
-    pub file: String,
-    /// Line, from 1; 0 if the file cannot be read.
-    pub line: usize,
-    /// The line's text.
-    pub text: String,
-    /// What is wrong, and what would be right.
-    pub problem: String,
-}
-
-impl fmt::Display for NetworkFileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.line == 0 {
-            return write!(f, "{}: {}", self.file, self.problem);
-        }
-        write!(f, "{}:{}: {}", self.file, self.line, self.problem)?;
-        if !self.text.trim().is_empty() {
-            write!(f, "\n{:>5} | {}", self.line, self.text)?;
-        }
-        Ok(())
-    }
-}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -206,11 +180,10 @@ impl NetworkProfile {
     /// Reads a network's file: how mobiles behave, and when the centre tries again.
     ///
     /// # Errors
-    /// [`NetworkFileError`]
-    pub fn read(path: &Path) -> Result<(NetworkProfile, RetryPolicy), NetworkFileError> {
+    /// [`Diagnostic`]
+    pub fn read(path: &Path) -> Result<(NetworkProfile, RetryPolicy), Diagnostic> {
         let file = path.display().to_string();
-        let refused =
-            |problem: String| NetworkFileError { file: file.clone(), line: 0, text: String::new(), problem };
+        let refused = |problem: String| Diagnostic::of(&file, problem);
         let mut text = String::new();
         let opened = File::open(path).and_then(|it| it.take(FILE_MAX + 1).read_to_string(&mut text));
         opened.map_err(|error| refused(error.to_string()))?;
@@ -223,8 +196,8 @@ impl NetworkProfile {
     /// As [`NetworkProfile::read`], of the text of `file`.
     ///
     /// # Errors
-    /// [`NetworkFileError`] with the line and the reason.
-    pub fn parse(file: &str, text: &str) -> Result<(NetworkProfile, RetryPolicy), NetworkFileError> {
+    /// [`Diagnostic`] with the line and the reason.
+    pub fn parse(file: &str, text: &str) -> Result<(NetworkProfile, RetryPolicy), Diagnostic> {
         let (span, problem) = match toml::from_str::<Written>(text) {
             Ok(written) => match written.checked() {
                 Ok(read) => return Ok(read),
@@ -232,10 +205,7 @@ impl NetworkProfile {
             },
             Err(error) => (error.span().unwrap_or(0..0), error.message().to_owned()),
         };
-        let before = text.get(..span.start).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
-        let text = text.lines().nth(line - 1).unwrap_or_default().to_owned();
-        Err(NetworkFileError { file: file.to_owned(), line, text, problem })
+        Err(Diagnostic::in_line_of(file, text, span.start, problem))
     }
 }
 
@@ -296,7 +266,7 @@ mod tests {
             assert!(EXAMPLE.contains(from), "{from}");
             let error = NetworkProfile::parse("mine.toml", &EXAMPLE.replacen(from, to, 1)).unwrap_err();
             assert_eq!(error.line, line_of(at), "{to}: {error}");
-            assert!(error.problem.contains(word), "{to}: {error}");
+            assert!(error.message.contains(word), "{to}: {error}");
             assert!(error.to_string().starts_with(&format!("mine.toml:{}: ", error.line)), "{error}");
         }
     }

@@ -1,0 +1,148 @@
+//! What is wrong in a text that a user wrote: the place, the line, and what would be right.
+//!
+//! Experiment files, `--set` arguments, device models, networks and scripts of SQL are refused with
+//! one type, [`Diagnostic`], so that every such message has the same form. [`suggest`] finds the
+//! word that was probably meant.
+
+pub mod suggest;
+
+use std::fmt;
+use std::ops::Range;
+
+/// What is wrong in a text, and where. As text:
+///
+/// ```text
+/// mine.toml:14: unknown file system "ext5"
+///    14 | filesystem = ["ext4", "ext5"]
+///       |                       ^^^^^^ did you mean "ext4"?
+/// ```
+///
+/// The second line is left out where the line is not known or empty, the third where nothing in it
+/// is marked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// The file's name as it was given, or what else the text is: `--set`.
+    pub source: String,
+    /// Line, from 1; 0 where the text has no lines or cannot be read.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// The line of the source.
+    pub text: String,
+    /// Characters marked; 0 where the whole line is meant.
+    pub width: usize,
+    /// What is wrong.
+    pub message: String,
+    /// What would be right, or empty.
+    pub hint: String,
+}
+
+impl Diagnostic {
+    /// At a place of a text, bytes. A place over several lines is marked to the end of its first.
+    #[must_use]
+    pub fn at(source: &str, text: &str, place: Range<usize>, message: String, hint: String) -> Diagnostic {
+        // Places come from parsers and lie on character borders; `get` keeps a mistake there from
+        // being a panic.
+        let start = place.start.min(text.len());
+        let before = text.get(..start).unwrap_or_default();
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = text.get(line_start..).unwrap_or_default().lines().next().unwrap_or_default();
+        let column = text.get(line_start..start).unwrap_or_default().chars().count() + 1;
+        let marked = text.get(start..place.end).unwrap_or_default();
+        let width = marked.lines().next().unwrap_or_default().trim_end().chars().count().max(1);
+        Diagnostic {
+            source: source.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column,
+            text: line.replace('\t', " "),
+            width,
+            message,
+            hint,
+        }
+    }
+
+    /// In a line as a whole, from 1.
+    #[must_use]
+    pub fn in_line(source: &str, line: usize, text: &str, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { line, text: text.to_owned(), ..Diagnostic::of(source, message) }
+    }
+
+    /// In the line of a text that holds this byte, as a whole.
+    #[must_use]
+    pub fn in_line_of(source: &str, text: &str, byte: usize, message: impl Into<String>) -> Diagnostic {
+        let before = text.get(..byte).unwrap_or_default();
+        let line = before.matches('\n').count();
+        Diagnostic::in_line(source, line + 1, text.lines().nth(line).unwrap_or_default(), message)
+    }
+
+    /// Of a text as a whole: a file that cannot be read.
+    #[must_use]
+    pub fn of(source: &str, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            source: source.to_owned(),
+            line: 0,
+            column: 0,
+            text: String::new(),
+            width: 0,
+            message: message.into(),
+            hint: String::new(),
+        }
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = if self.line == 0 { String::new() } else { self.line.to_string() };
+        let colon = if self.line == 0 { "" } else { ":" };
+        write!(f, "{}{colon}{number}: {}", self.source, self.message)?;
+        if self.width > 0 || !self.text.trim().is_empty() {
+            write!(f, "\n{number:>5} | {}", self.text)?;
+        }
+        if self.width > 0 {
+            let space = " ".repeat(self.column.saturating_sub(1));
+            let line = format!("{:>5} | {space}{} {}", "", "^".repeat(self.width), self.hint);
+            write!(f, "\n{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Diagnostic {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "name = \"é\"\n\tfs = [\"ext4\",\n\"ext5\"]\n";
+
+    #[test]
+    fn a_place_is_marked_in_its_line() {
+        let start = TEXT.find("[").unwrap();
+        let end = TEXT.find("]").unwrap();
+        let error = Diagnostic::at("mine.toml", TEXT, start..end, "no".into(), "did you mean \"x\"?".into());
+        let expected =
+            "mine.toml:2: no\n    2 |  fs = [\"ext4\",\n      |       ^^^^^^^^ did you mean \"x\"?";
+        assert_eq!(error.to_string(), expected);
+        let argument =
+            Diagnostic { line: 0, ..Diagnostic::at("--set", "a=b", 2..3, "no".into(), String::new()) };
+        assert_eq!(argument.to_string(), "--set: no\n      | a=b\n      |   ^");
+    }
+
+    #[test]
+    fn a_line_and_a_file_need_no_place_in_it() {
+        let byte = TEXT.find("ext5").unwrap();
+        assert_eq!(Diagnostic::in_line_of("a", TEXT, byte, "no").to_string(), "a:3: no\n    3 | \"ext5\"]");
+        assert_eq!(Diagnostic::in_line("a.sql", 7, "", "no").to_string(), "a.sql:7: no");
+        assert_eq!(Diagnostic::of("a.sql", "cannot be read").to_string(), "a.sql: cannot be read");
+    }
+
+    #[test]
+    fn places_that_no_text_has_are_no_panic() {
+        for place in [0..0, 8..9, 9..8, 1000..2000, 0..1000] {
+            let error = Diagnostic::at("a", TEXT, place.clone(), "no".into(), String::new());
+            assert!(error.to_string().starts_with("a:"), "{place:?}");
+            assert!(Diagnostic::in_line_of("a", TEXT, place.start, "no").line >= 1);
+        }
+        assert!(Diagnostic::at("", "", 0..0, String::new(), String::new()).width == 1);
+    }
+}

@@ -1,0 +1,265 @@
+//! Names of cells, rendered from the pairs (axis, value) that make them.
+//!
+//! A cell's label is for programs: the values as the experiment file writes them, unique in a
+//! results file, compared and never read. Its title is for people: the same pairs with engines,
+//! journal modes and synchronous settings written as their documentation writes them.
+
+use std::collections::BTreeSet;
+
+use fathom_workload::engine::engine_named;
+use fathom_workload::registry::workload_named;
+
+use crate::experiment::{Axis, Experiment, TRACE_AXIS, VARIANTS_AXIS};
+use crate::store::{CellRow, Results};
+
+/// An engine as its makers write it.
+#[must_use]
+pub fn engine_name(name: &str) -> &str {
+    engine_named(name).map_or(name, |kind| kind.title)
+}
+
+/// What the abscissa of the cell's phases counts: `rows`, `threads`; `size` for a workload that
+/// this Fathom does not know.
+#[must_use]
+pub fn abscissa_name(cell: &CellRow) -> &'static str {
+    match workload_named(&cell.spec.workload.name) {
+        Some(kind) if !kind.abscissa.is_empty() => kind.abscissa,
+        _ => "size",
+    }
+}
+
+/// The cell's value on an axis as people read it: `WAL` on `engine.journal_mode`, `SQLite` on
+/// `engine.name`. A variant is written as its author wrote it, unless it is named after settings
+/// of the cell: `wal/full` is then `WAL/FULL`. None where the cell has no value on this axis.
+#[must_use]
+pub fn value_name(cell: &CellRow, axis: &str) -> Option<String> {
+    let value = cell.axes.get(axis)?;
+    let Some(engine) = &cell.spec.engine else { return Some(value.clone()) };
+    let capitals = engine_named(&engine.name).map_or(&[][..], |kind| kind.capitals);
+    if axis == "engine.name" {
+        return Some(engine_name(value).to_owned());
+    }
+    if axis != VARIANTS_AXIS {
+        let is_capital = axis.strip_prefix("engine.").is_some_and(|key| capitals.contains(&key));
+        return Some(if is_capital { value.to_ascii_uppercase() } else { value.clone() });
+    }
+    let settings = capitals.iter().filter_map(|key| engine.settings.get(*key)?.as_str());
+    let mut pairs = vec![(engine.name.as_str(), engine_name(&engine.name).to_owned())];
+    pairs.extend(settings.map(|setting| (setting, setting.to_ascii_uppercase())));
+    Some(composed(value, &pairs).unwrap_or_else(|| value.clone()))
+}
+
+/// The name that some of these pairs make, in their order, joined by a space or a slash, if their
+/// plain words make `name`.
+fn composed(name: &str, pairs: &[(&str, String)]) -> Option<String> {
+    pairs.iter().enumerate().find_map(|(place, (plain, shown))| {
+        let rest = strip_prefix(name, plain)?;
+        if rest.is_empty() {
+            return Some(shown.clone());
+        }
+        let between = rest.chars().next().filter(|c| matches!(c, ' ' | '/'))?;
+        let after = composed(&rest[between.len_utf8()..], &pairs[place + 1..])?;
+        Some(format!("{shown}{between}{after}"))
+    })
+}
+
+/// What follows `prefix`, in whichever case it is written.
+fn strip_prefix<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+    let (head, rest) = text.split_at_checked(prefix.len())?;
+    head.eq_ignore_ascii_case(prefix).then_some(rest)
+}
+
+/// The words of a cell that has these values on the axes that tell cells apart: `ext4 wal`;
+/// `otherwise` where there is no such axis.
+pub(crate) fn joined_values<'a>(values: impl Iterator<Item = &'a str>, otherwise: &str) -> String {
+    let words: Vec<&str> = values.collect();
+    if words.is_empty() { otherwise.to_owned() } else { words.join(" ") }
+}
+
+/// Tells names apart that are alike: two axes with words such as "a b" and "b" make two.
+pub(crate) fn make_unique<'a>(names: impl Iterator<Item = &'a mut String>) {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        let mut number = 2;
+        let plain = name.clone();
+        while !seen.insert(name.clone()) {
+            *name = format!("{plain} ({number})");
+            number += 1;
+        }
+    }
+}
+
+/// The axes that tell cells of a results file apart.
+struct Order<'a> {
+    /// The axes of the experiment file, in its order.
+    file_axes: &'a [Axis],
+    /// Whether the variant of all cells goes without saying: the only one that is not optional.
+    has_unsaid_variant: bool,
+}
+
+impl<'a> Order<'a> {
+    fn new(cells: &[CellRow], experiment: Option<&'a Experiment>) -> Order<'a> {
+        let file_axes = experiment.map_or(&[][..], |experiment| experiment.axes.as_slice());
+        let required = file_axes.iter().find_map(Axis::only_required);
+        let is_required =
+            |cell: &CellRow| cell.axes.get(VARIANTS_AXIS).is_none_or(|it| Some(it.as_str()) == required);
+        Order { file_axes, has_unsaid_variant: required.is_some() && cells.iter().all(is_required) }
+    }
+
+    /// The axes of a cell in the order of the file, after that of traces and before those that a
+    /// `--set` has added.
+    fn of<'c>(&self, cell: &'c CellRow) -> Vec<&'c str> {
+        let is_said = |key: &&str| !(self.has_unsaid_variant && *key == VARIANTS_AXIS);
+        let mut keys: Vec<&str> = cell.axes.keys().map(String::as_str).filter(is_said).collect();
+        keys.sort_by_key(|key| match self.file_axes.iter().position(|axis| axis.name == *key) {
+            _ if *key == TRACE_AXIS => 0,
+            Some(place) => place + 1,
+            None => self.file_axes.len() + 1,
+        });
+        keys
+    }
+}
+
+/// Gives every cell its title.
+pub(crate) fn entitle(cells: &mut [CellRow], experiment: Option<&Experiment>) {
+    let order = Order::new(cells, experiment);
+    for cell in cells.iter_mut() {
+        let names: Vec<String> = order.of(cell).iter().filter_map(|axis| value_name(cell, axis)).collect();
+        cell.title = joined_values(names.iter().map(String::as_str), &cell.spec.workload.name);
+    }
+    make_unique(cells.iter_mut().map(|cell| &mut cell.title));
+}
+
+/// The cells' labels without their values on one axis; a cell that has no other is called by its
+/// label. Cells that are told apart by that axis are called alike.
+pub(crate) fn labels_without(results: &Results, axis: &str) -> Vec<String> {
+    let row = &results.experiment;
+    let experiment = Experiment::parse(&row.source_name, &row.source).ok();
+    let order = Order::new(&results.cells, experiment.as_ref());
+    let label = |cell: &CellRow| {
+        let others = order.of(cell).into_iter().filter(|key| *key != axis);
+        let values = others.filter_map(|key| cell.axes.get(key)).map(String::as_str);
+        joined_values(values, &cell.label)
+    };
+    results.cells.iter().map(label).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use fathom_stack::StackSpec;
+    use fathom_workload::spec::{EngineSpec, WorkloadSpec};
+    use serde_json::json;
+
+    use super::*;
+    use crate::cell::Cell;
+
+    fn cell(engine: &str, settings: &[(&str, &str)], axes: &[(&str, &str)]) -> CellRow {
+        let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+        let axes: BTreeMap<String, String> =
+            axes.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        CellRow {
+            id: 1,
+            label: String::new(),
+            title: String::new(),
+            axes: axes.clone(),
+            spec: Cell {
+                workload: WorkloadSpec { name: "update".into(), params: BTreeMap::new() },
+                engine: Some(EngineSpec { name: engine.into(), settings }),
+                stack: StackSpec::default(),
+                instruments: crate::cell::Instruments::default(),
+                axes,
+            },
+            durability: None,
+            skipped: None,
+        }
+    }
+
+    #[test]
+    fn an_abscissa_is_called_what_its_workload_counts() {
+        let of = |workload: &str| {
+            let mut row = cell("sqlite", &[], &[]);
+            row.spec.workload.name = workload.into();
+            abscissa_name(&row)
+        };
+        assert_eq!([of("sms"), of("update"), of("chat")], ["threads", "rows", "columns"]);
+        // Without an abscissa of its own, or from a Fathom that knows other workloads.
+        assert_eq!([of("mobibench-sql"), of("no-such")], ["size", "size"]);
+    }
+
+    #[test]
+    fn a_value_is_written_as_the_documentation_of_its_axis_writes_it() {
+        let axes = [
+            ("engine.name", "sqlite"),
+            ("engine.journal_mode", "wal"),
+            ("engine.library", "./sqlite-wal/wal"),
+            ("stack.filesystem", "wal"),
+            ("workload.mode", "off"),
+        ];
+        let row = cell("sqlite", &[("journal_mode", "wal"), ("synchronous", "off")], &axes);
+        let of = |axis: &str| value_name(&row, axis);
+        assert_eq!(of("engine.name").as_deref(), Some("SQLite"));
+        assert_eq!(of("engine.journal_mode").as_deref(), Some("WAL"));
+        assert_eq!(of("engine.library").as_deref(), Some("./sqlite-wal/wal"));
+        assert_eq!(of("stack.filesystem").as_deref(), Some("wal"));
+        assert_eq!(of("workload.mode").as_deref(), Some("off"));
+        assert_eq!(of("engine.page_size"), None);
+        let server = cell("postgresql", &[("synchronous", "off")], &[("engine.synchronous", "off")]);
+        assert_eq!(value_name(&server, "engine.synchronous").as_deref(), Some("off"));
+    }
+
+    #[test]
+    fn a_variant_is_named_by_its_author_or_after_its_settings() {
+        let settings = [("journal_mode", "wal"), ("synchronous", "full"), ("page_size", "x")];
+        let of = |variant: &str| value_name(&cell("sqlite", &settings, &[("variants", variant)]), "variants");
+        for (variant, expected) in [
+            ("wal/full", "WAL/FULL"),
+            ("WAL/full", "WAL/FULL"),
+            ("sqlite wal", "SQLite WAL"),
+            ("sqlite wal/full", "SQLite WAL/FULL"),
+            ("full", "FULL"),
+            ("full wal", "full wal"),
+            ("select", "select"),
+            ("walrus", "walrus"),
+            ("wal/full!", "wal/full!"),
+            ("wal x", "wal x"),
+            ("wal/", "wal/"),
+            ("é", "é"),
+            ("", ""),
+        ] {
+            assert_eq!(of(variant).as_deref(), Some(expected));
+        }
+    }
+
+    /// A label was once taken apart to be written with capitals, so that a file system called like a
+    /// journal mode, or a part of a path, came out in capitals as well.
+    #[test]
+    fn titles_are_made_of_axes_in_the_order_of_the_file_and_tell_cells_apart() {
+        let source = "name = \"t\"\ntitle = \"t\"\n[workload]\nname = \"update\"\n[engine]\nname = \"sqlite\"\n\
+                      [matrix]\n\"stack.filesystem\" = [\"dir\"]\n\"engine.journal_mode\" = [\"wal\"]\n";
+        let experiment = Experiment::parse("t.toml", source).unwrap();
+        let settings = [("journal_mode", "wal")];
+        let row = |filesystem: &str, cache: &str, trace: &str| {
+            let axes = [
+                ("engine.cache_kib", cache),
+                ("engine.journal_mode", "wal"),
+                ("stack.filesystem", filesystem),
+                ("trace", trace),
+            ];
+            cell("sqlite", &settings, &axes)
+        };
+        let mut cells = [row("wal", "100", "wal"), row("dir", "9", "a"), row("dir", "9", "a")];
+        cells[1].id = 2;
+        cells[2].id = 3;
+        entitle(&mut cells, Some(&experiment));
+        let titles: Vec<&str> = cells.iter().map(|cell| cell.title.as_str()).collect();
+        assert_eq!(titles, ["wal wal WAL 100", "a dir WAL 9", "a dir WAL 9 (2)"]);
+        // Without a file that can be read, in the order of their keys.
+        entitle(&mut cells, None);
+        assert_eq!(cells[0].title, "wal 100 WAL wal");
+        let mut lonely = [cell("sqlite", &[], &[])];
+        entitle(&mut lonely, None);
+        assert_eq!(lonely[0].title, "update");
+    }
+}
