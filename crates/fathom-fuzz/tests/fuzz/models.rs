@@ -53,7 +53,7 @@ fn models_are_read_or_refused() {
         |text| {
             let model = match own_model("mine.toml", text) {
                 Ok(model) => model,
-                Err(error) if error.line == 0 || error.problem.is_empty() => {
+                Err(error) if error.line == 0 || error.message.is_empty() => {
                     return Err(format!("no line or no reason: {error:?}"));
                 }
                 Err(_) => return Ok(()),

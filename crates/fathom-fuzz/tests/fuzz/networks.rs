@@ -38,7 +38,7 @@ fn networks_are_read_or_refused() {
                 Err(format!("more than all of them fail: {profile:?}"))
             }
             Ok(_) => Ok(()),
-            Err(error) if error.line == 0 || error.problem.is_empty() => {
+            Err(error) if error.line == 0 || error.message.is_empty() => {
                 Err(format!("no line or no reason: {error:?}"))
             }
             Err(_) => Ok(()),

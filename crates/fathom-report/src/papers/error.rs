@@ -1,7 +1,9 @@
 //! What can be wrong with the sources of the page.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use fathom_diagnostic::Diagnostic;
 use fathom_lab::store::StoreError;
 
 /// What is wrong with the sources of the page, and where.
@@ -15,16 +17,9 @@ pub enum PapersError {
         /// What the system says.
         source: std::io::Error,
     },
-    /// A line of a file that is not understood.
-    #[error("{}:{line}: {problem}", path.display())]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// Its line, from 1.
-        line: usize,
-        /// What is wrong there.
-        problem: String,
-    },
+    /// A place of a file that is not understood.
+    #[error("{0}")]
+    Place(Box<Diagnostic>),
     /// Two data sets of one name.
     #[error("{}: there are two data sets called {name:?}: give one another name", path.display())]
     Twice {
@@ -70,8 +65,13 @@ pub enum PapersError {
 impl PapersError {
     /// As the reader of TOML says it, with the line.
     pub(super) fn of_toml(path: &Path, source: &str, error: &toml::de::Error) -> PapersError {
-        let begin = error.span().map_or(0, |span| span.start).min(source.len());
-        let line = source.as_bytes()[..begin].iter().filter(|byte| **byte == b'\n').count() + 1;
-        PapersError::Line { path: path.to_path_buf(), line, problem: error.message().to_owned() }
+        let place = error.span().unwrap_or(0..0);
+        PapersError::at(path, source, place, error.message().to_owned())
+    }
+
+    /// At a place of a file, bytes.
+    pub(super) fn at(path: &Path, source: &str, place: Range<usize>, message: String) -> PapersError {
+        let name = path.display().to_string();
+        PapersError::Place(Box::new(Diagnostic::at(&name, source, place, message, String::new())))
     }
 }

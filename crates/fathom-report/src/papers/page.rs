@@ -60,17 +60,20 @@ impl<'a> Printer<'a> {
     pub fn print(mut self) -> Result<Printed, PapersError> {
         let source = self.papers.directory.join("page.md");
         let mut page = GENERATED.to_owned();
-        for (number, line) in self.papers.page.lines().enumerate() {
-            let printed = self.line(line).map_err(|failure| match failure {
-                Failure::Words(problem) => {
-                    PapersError::Line { path: source.clone(), line: number + 1, problem }
-                }
-                Failure::Whole(error) => {
-                    PapersError::Line { path: source.clone(), line: number + 1, problem: error.to_string() }
-                }
+        let text = self.papers.page.as_str();
+        let mut begin = 0;
+        for line in text.split_inclusive('\n') {
+            let content = line.trim_end_matches('\n');
+            let printed = self.line(content).map_err(|failure| {
+                let message = match failure {
+                    Failure::Words(message) => message,
+                    Failure::Whole(error) => error.to_string(),
+                };
+                PapersError::at(&source, text, begin..begin + content.len(), message)
             })?;
             page += &printed;
             page.push('\n');
+            begin += line.len();
         }
         // Counted last, where all are known.
         if page.contains(VERDICTS) {

@@ -78,7 +78,7 @@ mod tests {
         assert_ne!(changed, text);
         let error = own_model("copy.toml", &changed).unwrap_err();
         assert!(error.text.starts_with("name = \"sd-slow\""), "{error}");
-        assert!(error.problem.contains("my-sd-slow"), "{error}");
+        assert!(error.message.contains("my-sd-slow"), "{error}");
         let renamed = changed.replacen("name = \"sd-slow\"", "name = \"my-sd-slow\"", 1);
         assert_eq!(own_model("copy.toml", &renamed).unwrap().name, "my-sd-slow");
     }
