@@ -1,7 +1,8 @@
-//! How well `memory_limit` holds: fills tables of several shapes up to a limit, and compares what the database counts with
-//! the growth of the process's resident memory.
+//! How well `memory_limit` holds: fills tables of several shapes up to a limit, and compares what
+//! the database counts with the growth of the process's resident memory.
 //!
-//! `cargo bench -p mmdb --bench memory [MiB]`. Each shape runs in a process of its own, because an allocator keeps what it was given.
+//! `cargo bench -p mmdb --bench memory [MiB]`. Each shape runs in a process of its own, because an
+//! allocator keeps what it was given.
 #![allow(clippy::unwrap_used)]
 
 use mmdb::{ColumnType, Database, Durability, Error, Options, Schema, Value};

@@ -1,14 +1,17 @@
 //! The engine against a log-only floor, and its own options against each other.
 //!
-//! Method. The floor appends frames of the same size as the engine's to a buffer and makes them durable by group
-//! `fdatasync` on a zero-filled file, with the same kind of hand-over (whoever waits first flushes, one futex wakes a
-//! batch) and no tables. Floor and engine run in turn within one round; the median of each over the rounds is printed, and
-//! the share is the median of the rounds' quotients, so that a slow phase of the disk hits both. The rows of every other
-//! table are measured in turn too. `MMDB_BENCH_ROUNDS` says how many rounds (5), `MMDB_BENCH_DIR` on which disk.
+//! Method. The floor appends frames of the same size as the engine's to a buffer and makes them
+//! durable by group `fdatasync` on a zero-filled file, with the same kind of hand-over (whoever
+//! waits first flushes, one futex wakes a batch) and no tables. Floor and engine run in turn within
+//! one round; the median of each over the rounds is printed, and the share is the median of the
+//! rounds' quotients, so that a slow phase of the disk hits both. The rows of every other table are
+//! measured in turn too. `MMDB_BENCH_ROUNDS` says how many rounds (5), `MMDB_BENCH_DIR` on which
+//! disk.
 //!
-//! Workload: *receive* inserts a 160-byte message and a queue row; *deliver* deletes both and upserts the receiver's
-//! state. Clients alternate between the two. Run with `cargo bench -p mmdb --bench transactions [-- PART…]`, parts
-//! `floor tickets recovery kinds streams locking group reference`; all by default.
+//! Workload: *receive* inserts a 160-byte message and a queue row; *deliver* deletes both and
+//! upserts the receiver's state. Clients alternate between the two. Run with `cargo bench -p mmdb
+//! --bench transactions [-- PART…]`, parts `floor tickets recovery kinds streams locking group
+//! reference`; all by default.
 #![allow(clippy::unwrap_used)]
 
 use mmdb::medium::{Medium, MediumFile, MemoryMedium};
@@ -99,7 +102,8 @@ fn deliver(db: &Database, s: &Schemas, id: i64, durability: Durability) -> Ticke
     done.unwrap().1
 }
 
-/// Runs `clients` threads until the time is up; each call of `f` is one transaction. Transactions per second.
+/// Runs `clients` threads until the time is up; each call of `f` is one transaction. Transactions
+/// per second.
 fn drive(clients: usize, f: impl Fn(usize, i64) + Sync) -> f64 {
     let stop = AtomicBool::new(false);
     let total = AtomicU64::new(0);
@@ -212,8 +216,8 @@ struct Batch {
 const SLOW_SYNC: Duration = Duration::from_millis(1);
 const SLOW_RATE: u64 = 40_000_000;
 
-/// Emulated slow devices, in memory: every sync of a log file takes its device for a while. Directories whose name begins
-/// with `log-` each lie on a device of their own, or all on one.
+/// Emulated slow devices, in memory: every sync of a log file takes its device for a while.
+/// Directories whose name begins with `log-` each lie on a device of their own, or all on one.
 #[derive(Debug)]
 struct SlowMedium {
     memory: MemoryMedium,
@@ -323,7 +327,8 @@ impl Floor {
         }
     }
 
-    /// One flush; then the waiters of the next batch are served by the next caller, as long as one is there.
+    /// One flush; then the waiters of the next batch are served by the next caller, as long as one
+    /// is there.
     fn flush(&self) -> bool {
         let mut did = false;
         loop {
@@ -352,7 +357,8 @@ impl Floor {
                 let _ = futex::wake(&batch.done, futex::Flags::PRIVATE, i32::MAX as u32);
             }
             did = true;
-            // As the engine does: those just woken come back before the next flush, as long as some do.
+            // As the engine does: those just woken come back before the next flush, as long as some
+            // do.
             let mut seen = before;
             while seen - before < u64::from(woken) {
                 std::thread::yield_now();
@@ -378,13 +384,14 @@ fn median(mut v: Vec<f64>) -> f64 {
     v[v.len() / 2]
 }
 
-/// Rounds of every table: in each, every row is measured once, one after the other, so that a slow phase of the disk or
-/// of the machine meets all of them.
+/// Rounds of every table: in each, every row is measured once, one after the other, so that a slow
+/// phase of the disk or of the machine meets all of them.
 fn rounds() -> usize {
     std::env::var("MMDB_BENCH_ROUNDS").map_or(5, |n| n.parse().unwrap())
 }
 
-/// Measures every row in every round; `f` returns the row's figures. The median of each figure by row.
+/// Measures every row in every round; `f` returns the row's figures. The median of each figure by
+/// row.
 fn interleaved<R, const N: usize>(rows: &[R], f: impl Fn(&R) -> [f64; N]) -> Vec<[f64; N]> {
     let mut all = vec![Vec::new(); rows.len()];
     for _ in 0..rounds() {

@@ -4,7 +4,8 @@ use crate::memory::block;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Buckets of doubling size: an item never moves, so a reference to it stays good while the list lives.
+/// Buckets of doubling size: an item never moves, so a reference to it stays good while the list
+/// lives.
 #[derive(Debug)]
 pub(crate) struct AppendList<T> {
     buckets: [OnceLock<Box<[OnceLock<T>]>>; 29],
@@ -36,7 +37,8 @@ impl<T> AppendList<T> {
         self.buckets.get(b)?.get()?.get(k)?.get()
     }
 
-    /// Puts an item at number `i`. False, and nothing changes, if the number is used or out of range.
+    /// Puts an item at number `i`. False, and nothing changes, if the number is used or out of
+    /// range.
     pub(crate) fn put(&self, i: u32, item: T) -> bool {
         let (b, k) = place(i);
         let Some(bucket) = self.buckets.get(b) else { return false };

@@ -1,18 +1,20 @@
 //! Online backup: fuzzy images plus the piece of log that makes them whole.
 //!
-//! The copy has images of all containers as of some moment between G0 and G1, and of each stream the frames up to G1
-//! and not one more: a later frame could state a horizon that covers frames which the copy of another stream lacks.
+//! The copy has images of all containers as of some moment between G0 and G1, and of each stream
+//! the frames up to G1 and not one more: a later frame could state a horizon that covers frames
+//! which the copy of another stream lacks.
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::log::mark::{self, Mark};
-use crate::log::{Sabotage, segment};
+use crate::log::segment;
 use crate::manifest::{self, Image, Inventory, Manifest, Published};
 use crate::medium::{Entry, Medium};
 use crate::recovery::buffer::Buffer;
 use crate::recovery::scan;
 use crate::recovery::survey::{LOCK, Locks, Purpose, Survey, check_places};
+use crate::sabotage::has_defect;
 use crate::schema::Logging;
 use crate::table::TableInner;
 use std::path::Path;
@@ -22,8 +24,7 @@ use std::sync::Arc;
 pub(crate) fn require_empty(medium: &dyn Medium, to: &Path) -> Result<()> {
     let names = medium.list(to).map_err(Error::io("list", to))?;
     if let Some(n) = names.iter().find(|n| *n != LOCK) {
-        let e = std::io::Error::other("the directory is not empty");
-        return Err(Error::io("write", &to.join(n))(e));
+        return Err(Error::directory(to, format!("it must be empty, and {n} is there")));
     }
     Ok(())
 }
@@ -32,8 +33,8 @@ impl Engine {
     pub(crate) fn backup(&self, to: &Path) -> Result<()> {
         let medium = &*self.options.medium;
         if self.options.reference {
-            let reason = "a database that is opened with `reference` logs nothing and cannot be backed up";
-            return Err(Error::Schema { table: "(options)".into(), reason: reason.into() });
+            let reason = "a database that is opened with Options::reference logs nothing";
+            return Err(Error::Unsupported { operation: "back up", reason });
         }
         self.log.check()?;
         let to = &*medium.absolute(to).map_err(Error::io("find the place of", to))?;
@@ -42,7 +43,8 @@ impl Engine {
         let dirs: Vec<_> = (0..self.log.streams.len()).map(|i| to.join(format!("log-{i}"))).collect();
         dirs.iter().map(AsRef::as_ref).chain([to]).try_for_each(|dir| require_empty(medium, dir))?;
         medium.create_dir(to).map_err(Error::io("create directory", to))?;
-        // A database of its own from now on: its log and the original's cannot be mistaken for each other.
+        // A database of its own from now on: its log and the original's cannot be mistaken for each
+        // other.
         let identity = Identity::random();
         let stated = self.stated();
         let (g0, moment) = self.begin_moment();
@@ -75,10 +77,11 @@ impl Engine {
         }
         file.sync().map_err(Error::io("sync", &path))?;
         let g1 = self.log.last();
-        if self.log.sabotage != Sabotage::BackupWithoutFlush {
+        assert!(g1 >= g0, "commit numbers never fall: {g1} after {g0}");
+        if !has_defect!(self.log.defect, BackupWithoutFlush) {
             self.log.flush_all()?;
         }
-        let lacking = usize::from(self.log.sabotage == Sabotage::BackupLacksLog);
+        let lacking = usize::from(has_defect!(self.log.defect, BackupLacksLog));
         let mut logs = Vec::new();
         for (i, (s, dir)) in self.log.streams.iter().zip(&dirs).enumerate() {
             medium.create_dir(dir).map_err(Error::io("create directory", dir))?;
@@ -86,7 +89,7 @@ impl Engine {
             let mut log = Inventory::default();
             for number in s.live_segments().into_iter().skip(lacking) {
                 let mut scanned = scan::read(medium, s.dir(), i, number, &stated.epochs, Buffer::default())?;
-                let upto = if self.log.sabotage == Sabotage::BackupTakesMore { u64::MAX } else { g1 };
+                let upto = if has_defect!(self.log.defect, BackupTakesMore) { u64::MAX } else { g1 };
                 let cut = scanned.epoch.map_or(0, |e| e.cut.min(upto));
                 let end = scanned.frames.iter().filter(|f| f.gsn <= cut).map(|f| f.at + f.len).max();
                 // A segment that is ready but empty has no place in the copy.
@@ -116,8 +119,9 @@ impl Engine {
     }
 }
 
-/// Copies a backup (or a closed database whose log lies in its directory) from `from` to the empty directory `to`, durably; the log goes
-/// where `options` say. The copy is a database of its own. Opening `to` checks it.
+/// Copies a backup (or a closed database whose log lies in its directory) from `from` to the empty
+/// directory `to`, durably; the log goes where `options` say. The copy is a database of its own.
+/// Opening `to` checks it.
 ///
 /// ```
 /// use mmdb::{Database, Options, restore};
@@ -131,14 +135,16 @@ impl Engine {
 /// ```
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Corrupt`] if `from` has no valid manifest or a segment is missing; [`Error::Directory`] if a log directory is.
+/// [`Error::Io`]; [`Error::NoDatabase`] if `from` has no manifest; [`Error::Corrupt`] if that is
+/// damaged or a segment is missing; [`Error::Directory`] if a log directory is, or `to` is not
+/// empty.
 pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &crate::Options) -> Result<()> {
     let (from, to, medium) = (from.as_ref(), to.as_ref(), &*options.medium);
     let mut locks = Locks::default();
     let source = crate::Options { stream_dirs: Vec::new(), ..options.clone() };
     let mut found = Survey::take(from, &source, Purpose::Read, &mut locks)?;
     let Some(m) = &found.manifest else {
-        return Err(Error::corrupt(&from.join(manifest::NAME), 0, "there is no manifest"));
+        return Err(Error::NoDatabase { dir: from.to_owned() });
     };
     let m = Manifest { identity: Identity::random(), before: None, ..m.clone() };
     found.require_whole()?;
@@ -197,7 +203,7 @@ mod tests {
         let db = Database::open("/db", o).unwrap();
         let refused = db.backup("/copy").unwrap_err();
         assert!(
-            matches!(&refused, Error::Schema { reason, .. } if reason.contains("reference")),
+            matches!(refused, Error::Unsupported { reason, .. } if reason.contains("reference")),
             "{refused}"
         );
         assert!(disk.list("/copy".as_ref()).unwrap().is_empty());

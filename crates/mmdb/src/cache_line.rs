@@ -2,8 +2,9 @@
 
 use std::ops::Deref;
 
-/// A value alone on its cache line, and on the one beside it that processors fetch along. Measured with 96 clients on two
-/// processors: a counter of every commit on the line of a field of every read cost 6 % of a commit.
+/// A value alone on its cache line, and on the one beside it that processors fetch along. Measured
+/// with 96 clients on two processors: a counter of every commit on the line of a field of every
+/// read cost 6 % of a commit.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct CacheLine<T>(pub(crate) T);

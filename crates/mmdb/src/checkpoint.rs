@@ -1,21 +1,25 @@
 //! Fuzzy two-sided checkpoints.
 //!
-//! 1. G0: a commit number such that everything up to it is applied (the gates are closed for a moment).
-//! 2. Containers that changed since this side's last checkpoint are copied, each under a shared latch, into this side's
-//!    file. The other side's file, the last good one, is never touched. No log repairs the images of a table that is only
-//!    checkpointed, so they are all of the moment G0: whoever changes such a container first keeps a copy (`moment.rs`).
-//! 3. G1: the last commit number given out. The images hold nothing newer. The file is synced, and nothing goes on
-//!    before the durable horizon has reached G1: an image must not know commits that the log can lose.
+//! 1. G0: a commit number such that everything up to it is applied (the gates are closed for a
+//!    moment).
+//! 2. Containers that changed since this side's last checkpoint are copied, each under a shared
+//!    latch, into this side's file. The other side's file, the last good one, is never touched. No
+//!    log repairs the images of a table that is only checkpointed, so they are all of the moment
+//!    G0: whoever changes such a container first keeps a copy (`moment.rs`).
+//! 3. G1: the last commit number given out. The images hold nothing newer. The file is synced, and
+//!    nothing goes on before the durable horizon has reached G1: an image must not know commits
+//!    that the log can lose.
 //! 4. The manifest names the side, G0, G1 and every image's checksum, and is replaced atomically.
 //! 5. Segments whose commits are all at or below G0 are released.
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::log::{Log, Sabotage};
+use crate::log::Log;
 use crate::manifest::{self, Image, Manifest, Published};
 use crate::medium::MediumFile;
 use crate::moment::Moment;
 use crate::register::Stated;
+use crate::sabotage::has_defect;
 use crate::schema::Logging;
 use crate::sync::{MutexGuard, atomic::Ordering, thread};
 use crate::table::TableInner;
@@ -34,7 +38,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// checkpoints. One user at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Admin {
-    /// Per side: checksum of each container's image in the file. A container that is not dirty on a side has one there.
+    /// Per side: checksum of each container's image in the file. A container that is not dirty on a
+    /// side has one there.
     pub(crate) crcs: [HashMap<(u32, u32), u32>; 2],
 }
 
@@ -109,10 +114,9 @@ impl<'a> Stepwise<'a> {
         engine.log.check()?;
         let admin = engine.admin.lock();
         engine.log.register.require_own_manifest(&engine.log)?;
-        let side = engine.stated().published.as_ref().map_or(0, |p| match engine.log.sabotage {
-            Sabotage::OneSide => p.side,
-            _ => 1 - p.side,
-        });
+        let same = has_defect!(engine.log.defect, OneSide);
+        let published = engine.stated().published.as_ref().map(|p| p.side);
+        let side = published.map_or(0, |side| if same { side } else { 1 - side });
         let medium = &*engine.options.medium;
         let path = engine.path.join(manifest::image_name(side));
         let file = match medium.open(&path) {
@@ -122,11 +126,15 @@ impl<'a> Stepwise<'a> {
         let file = file.map_err(Error::io("open", &path))?;
         let position = engine.log.position();
         let (g0, moment) = engine.begin_moment();
+        if let Some(before) = engine.stated().published.as_ref() {
+            assert!(g0 >= before.g0, "checkpoints go on: from commit {g0} after {}", before.g0);
+            assert!(side != before.side || same, "the side that the manifest names is not written");
+        }
         let mut work = moment.work();
-        if engine.log.sabotage == Sabotage::NoCheckpointedTables {
+        if has_defect!(engine.log.defect, NoCheckpointedTables) {
             work.clear();
         }
-        let volatile_too = engine.log.sabotage == Sabotage::VolatileTablesKept;
+        let volatile_too = has_defect!(engine.log.defect, VolatileTablesKept);
         let kept = |t: &&Arc<TableInner>| {
             t.logging == Logging::Logged || (volatile_too && t.logging == Logging::Volatile)
         };
@@ -158,7 +166,7 @@ impl<'a> Stepwise<'a> {
                 let bytes = c.bytes.read();
                 // An image without a checksum is none.
                 let known = self.admin.crcs[self.side].contains_key(&(t.id, *n))
-                    || self.engine.log.sabotage == Sabotage::ForgetsBeforeManifest;
+                    || has_defect!(self.engine.log.defect, ForgetsBeforeManifest);
                 match c.take_before() {
                     // It has changed since, so it stays to be copied next time.
                     Some(before) => before,
@@ -172,6 +180,7 @@ impl<'a> Stepwise<'a> {
                 }
             };
             let path = self.engine.path.join(manifest::image_name(self.side));
+            assert_eq!(copy.len(), size, "the image of container {n} is a whole container");
             let at = u64::from(c.image) * size as u64;
             self.file.write_at(at, &copy).map_err(Error::io("write", &path))?;
             self.admin.crcs[self.side].insert((t.id, *n), crc32c::crc32c(&copy));
@@ -186,38 +195,48 @@ impl<'a> Stepwise<'a> {
         while self.step()? {}
         let e = self.engine;
         let g1 = e.log.last();
+        assert!(g1 >= self.g0, "commit numbers never fall: {g1} after {}", self.g0);
         let path = e.path.join(manifest::image_name(self.side));
         let synced = self.file.sync().and_then(|()| e.options.medium.sync_dir(&e.path));
         if let Err(err) = synced.map_err(Error::io("sync", &path)) {
             e.log.poison(&err.to_string());
             return Err(err);
         }
-        if e.log.sabotage != Sabotage::NoPublishRule {
+        if !has_defect!(e.log.defect, NoPublishRule) {
             e.log.flush_all()?;
+            let horizon = e.log.horizon();
+            assert!(
+                horizon >= g1,
+                "images hold what is durable: up to commit {g1}, the horizon is {horizon}"
+            );
         }
         let mut images = Vec::with_capacity(self.work.len());
         for (t, n) in &self.work {
             let Some(c) = t.containers.get(*n) else { continue };
-            // Published without it, the container would be missing at the next opening, and its log gone.
+            // Published without it, the container would be missing at the next opening, and its log
+            // gone.
             let Some(&crc) = self.admin.crcs[self.side].get(&(t.id, *n)) else {
                 let what = format!(
-                    "no checksum is known of the image of container {n} of table {} (a defect of this crate); the checkpoint was given up",
+                    "the image of container {n} of table {} has no checksum, so the checkpoint was given up",
                     t.schema.name
                 );
-                return Err(Error::corrupt(&path, u64::from(c.image) * e.space.container_size as u64, what));
+                return Err(Error::Internal { what });
             };
             images.push(Image { table: t.id, number: *n, class: c.class, image: c.image, crc });
         }
+        require_places_of_their_own(&images);
         let published = Some(Published { side: self.side, g0: self.g0, g1, images });
         // What earlier lives logged is all in the images.
         let stated = e.stated();
         let epochs = stated.epochs.last().copied().into_iter().collect();
         let next = Stated { published, epochs, ..Stated::clone(&stated) };
         let manifest = e.state(&mut self.admin, next)?;
+        let on_disk = manifest.checkpoint.as_ref().map(|c| (c.side, c.g0, c.g1));
+        assert_eq!(on_disk, Some((self.side, self.g0, g1)), "the manifest names this checkpoint");
         self.published = true;
         e.log.released(self.position);
         let mut segments = 0;
-        let upto = if e.log.sabotage == Sabotage::RecyclesTooMuch { g1 } else { self.g0 };
+        let upto = if has_defect!(e.log.defect, RecyclesTooMuch) { g1 } else { self.g0 };
         for (s, stated) in e.log.streams.iter().zip(&manifest.logs) {
             segments += s.recycle(&e.log, upto, &stated.segments)? as u64;
         }
@@ -226,6 +245,16 @@ impl<'a> Stepwise<'a> {
         c.checkpoint_containers.fetch_add(self.copied, Ordering::Relaxed);
         c.recycled.fetch_add(segments, Ordering::Relaxed);
         Ok(CheckpointStats { g0: self.g0, g1, containers: self.copied, segments })
+    }
+}
+
+/// No two images lie at one place, or one has overwritten the other.
+fn require_places_of_their_own(images: &[Image]) {
+    let places = images.iter().map(|i| i.image as usize + 1).max().unwrap_or(0);
+    let mut taken = vec![false; places];
+    for i in images {
+        let before = std::mem::replace(&mut taken[i.image as usize], true);
+        assert!(!before, "two containers have their images at place {}", i.image);
     }
 }
 
@@ -251,8 +280,8 @@ impl Engine {
         done
     }
 
-    /// The body of the thread that takes checkpoints. One that fails is tried again, after a pause that doubles: the cause may be
-    /// a full disk, and the attempts must not be what keeps it busy.
+    /// The body of the thread that takes checkpoints. One that fails is tried again, after a pause
+    /// that doubles: the cause may be a full disk, and the attempts must not be what keeps it busy.
     pub(crate) fn run_checkpoints(weak: &std::sync::Weak<Engine>, log: &Log) {
         let mut pause = FIRST_PAUSE;
         let mut next = Instant::now();
@@ -285,9 +314,10 @@ impl Engine {
         self.log.register.state(&self.log, Some(next), false)
     }
 
-    /// States that nothing comes after the horizon: the end of a life. Nothing may be committed any more.
+    /// States that nothing comes after the horizon: the end of a life. Nothing may be committed any
+    /// more.
     pub(crate) fn state_closed(&self) -> Result<()> {
-        if self.log.sabotage == Sabotage::ClosesWithoutHorizon {
+        if has_defect!(self.log.defect, ClosesWithoutHorizon) {
             return Ok(());
         }
         let _admin = self.admin.lock();
@@ -314,8 +344,9 @@ mod tests {
         db.begin().unwrap().scan(&db.table("t").unwrap()).unwrap().count()
     }
 
-    /// A container whose image had no checksum was left out of the checkpoint, whose log was then recycled: the table was empty at the
-    /// next opening. Such a container is copied again; should one still have none in the end, nothing is published.
+    /// A container whose image had no checksum was left out of the checkpoint, whose log was then
+    /// recycled: the table was empty at the next opening. Such a container is copied again; should
+    /// one still have none in the end, nothing is published.
     #[test]
     fn an_image_without_a_checksum_is_copied_again_and_never_published() {
         let options = Options::in_memory();
@@ -326,7 +357,7 @@ mod tests {
         while step.step().unwrap() {}
         step.admin.crcs.iter_mut().for_each(|side| side.clear());
         let refused = step.finish().unwrap_err();
-        assert!(matches!(&refused, Error::Corrupt { what, .. } if what.contains("no checksum")), "{refused}");
+        assert!(matches!(&refused, Error::Internal { what } if what.contains("no checksum")), "{refused}");
         drop(db);
         assert_eq!(rows(options), 9);
     }

@@ -1,8 +1,9 @@
 //! Containers: the unit of allocation, of latching and of checkpointing.
 //!
-//! A container is a run of equal slots. A slot is `version u64 | meta u32 | row bytes | zeros`; `meta` holds the row's
-//! length (low 16 bits) and whether it is live (bit 31). Version counts the changes the slot has seen. Everything
-//! behind the version is the *body*, which is what the log takes differences of.
+//! A container is a run of equal slots. A slot is `version u64 | meta u32 | row bytes | zeros`;
+//! `meta` holds the row's length (low 16 bits) and whether it is live (bit 31). Version counts the
+//! changes the slot has seen. Everything behind the version is the *body*, which is what the log
+//! takes differences of.
 
 use crate::codec::{u32_at, u64_at};
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -71,7 +72,8 @@ pub(crate) struct Container {
     before: Before,
 }
 
-/// What a container held at the moment that an image is of, while that is being taken. Only used under the container's latch.
+/// What a container held at the moment that an image is of, while that is being taken. Only used
+/// under the container's latch.
 #[derive(Debug)]
 struct Before {
     /// The first change has to keep what was there.
@@ -79,9 +81,10 @@ struct Before {
     kept: Mutex<Option<Box<[u8]>>>,
 }
 
-/// Zeros for a container, or `None` without memory. Each page is written to: one that is read first, as replay and a
-/// commit's difference read a slot, is mapped to the kernel's page of zeros, and the write that follows then interrupts every
-/// processor. Half of the time of a replay went into that.
+/// Zeros for a container, or `None` without memory. Each page is written to: one that is read
+/// first, as replay and a commit's difference read a slot, is mapped to the kernel's page of zeros,
+/// and the write that follows then interrupts every processor. Half of the time of a replay went
+/// into that.
 pub(crate) fn zeros(size: usize) -> Option<Box<[u8]>> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(size).ok()?;
@@ -105,9 +108,11 @@ impl Container {
         }
     }
 
-    /// From now on [`Container::take_before`] gives what is here now. To be called while nobody changes it.
+    /// From now on [`Container::take_before`] gives what is here now. To be called while nobody
+    /// changes it.
     pub(crate) fn want_before(&self) {
-        *self.before.kept.lock() = None;
+        let left = self.before.kept.lock().take();
+        assert!(left.is_none(), "the copy for the last moment was taken or given up");
         self.before.wanted.store(true, Ordering::Relaxed);
     }
 
@@ -119,8 +124,8 @@ impl Container {
         }
     }
 
-    /// What was here when it was wanted, if it has changed since; from now on it is not kept any more. The caller has latched
-    /// the container.
+    /// What was here when it was wanted, if it has changed since; from now on it is not kept any
+    /// more. The caller has latched the container.
     pub(crate) fn take_before(&self) -> Option<Box<[u8]>> {
         self.before.wanted.store(false, Ordering::Relaxed);
         self.before.kept.lock().take()
@@ -178,8 +183,10 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// Makes `row` the live content of the slot (its body as seen by [`body_after`]) and counts the change.
+/// Makes `row` the live content of the slot (its body as seen by [`body_after`]) and counts the
+/// change.
 pub(crate) fn write_slot(slot: &mut [u8], row: &[u8]) {
+    assert!(row.len() <= 0xffff && SLOT_HEAD + row.len() <= slot.len(), "the row fits its slot");
     let old = Slot(slot).len();
     let version = Slot(slot).version() + 1;
     slot[..8].copy_from_slice(&version.to_le_bytes());

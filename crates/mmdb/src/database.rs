@@ -4,12 +4,13 @@ use crate::checkpoint::{Admin, CheckpointStats, Stepwise};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::lock::Mode;
-use crate::log::{Sabotage, Ticket};
+use crate::log::Ticket;
 use crate::manifest::MAX_TABLES;
 use crate::options::{Durability, Options};
 use crate::recovery;
 use crate::register::Stated;
 use crate::retries::Retries;
+use crate::sabotage::has_defect;
 use crate::schema::Schema;
 use crate::stats::Stats;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -79,8 +80,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes everything durable, ends the threads, and leaves the evidence: a manifest that states the last commit. Only the last
-    /// handle calls this, so nothing is committed meanwhile.
+    /// Makes everything durable, ends the threads, and leaves the evidence: a manifest that states
+    /// the last commit. Only the last handle calls this, so nothing is committed meanwhile.
     fn shut_down(&self) -> Result<()> {
         if self.is_closing.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -99,13 +100,15 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Best effort: what is not acknowledged may be lost anyway, and what is needs no evidence to be there.
+        // Best effort: what is not acknowledged may be lost anyway, and what is needs no evidence
+        // to be there.
         let _ = self.shut_down();
     }
 }
 
 impl Database {
-    /// Opens the database in directory `path`, creating it if there is none, and recovers what was acknowledged.
+    /// Opens the database in directory `path`, creating it if there is none, and recovers what was
+    /// acknowledged.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Options, Schema};
@@ -125,12 +128,13 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Corrupt`] names the file and offset if acknowledged data is missing or damaged, [`Error::Directory`] a directory that is
-    /// missing or does not belong to the database, [`Error::File`] a file that is a link: nothing
-    /// is changed, and [`crate::salvage`] can save what is readable. [`Error::Io`] with
-    /// `WouldBlock` if the database, or one of its log directories, is open elsewhere, or if a
-    /// thread was refused that it needs: then it is closed again, and none is left. Recovery makes
-    /// do with fewer.
+    /// [`Error::Options`] names an option that is out of range; [`Error::Corrupt`] names the file
+    /// and offset, [`Error::CorruptTable`] the table, if acknowledged data is missing or damaged,
+    /// [`Error::Directory`] a directory that is missing or does not belong to the database,
+    /// [`Error::File`] a file that is a link: nothing is changed, and [`crate::salvage`] can save
+    /// what is readable. [`Error::Io`] with `WouldBlock` if the database, or one of its log
+    /// directories, is open elsewhere, or if a thread was refused that it needs: then it is closed
+    /// again, and none is left. Recovery makes do with fewer.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         let engine = Arc::new(recovery::open(path.as_ref(), options)?);
         let inner = Inner { engine, threads: Mutex::new(Vec::new()), is_closing: AtomicBool::new(false) };
@@ -169,7 +173,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::TableExists`], or [`Error::Schema`] if the schema contradicts itself.
+    /// [`Error::TableExists`]; [`Error::Schema`] if the schema contradicts itself;
+    /// [`Error::Operation`] if as many tables were created as a database can have.
     pub fn create_table(&self, schema: Schema) -> Result<Table> {
         let e = &self.0.engine;
         schema.validate()?;
@@ -179,22 +184,27 @@ impl Database {
             return Err(Error::TableExists { table: schema.name });
         }
         let id = e.stated().next_table;
+        assert!(e.stated().schemas.iter().all(|s| s.0 < id), "number {id} is no table's");
         if id >= MAX_TABLES {
-            let reason = "as many tables as a database can have were created".into();
-            return Err(Error::Schema { table: schema.name, reason });
+            return Err(Error::Operation {
+                table: schema.name,
+                operation: "create it",
+                reason: format!("{MAX_TABLES} tables were created, the most in the life of a database"),
+            });
         }
         let table = Arc::new(TableInner::new(id, schema, e.space.clone(), e.options.reference));
         let mut next = Stated::clone(&e.stated());
         next.next_table += 1;
         next.schemas.push((id, table.schema.clone()));
-        match e.options.sabotage {
-            Sabotage::CreatesWithoutManifest => e.log.register.assume(next),
-            Sabotage::CreatesHalf => {
-                let done = e.state(&mut admin, next.clone());
-                e.log.register.assume(next);
-                done?;
-            }
-            _ => drop(e.state(&mut admin, next)?),
+        let defect = e.options.defect();
+        if has_defect!(defect, CreatesWithoutManifest) {
+            e.log.register.assume(next);
+        } else if has_defect!(defect, CreatesHalf) {
+            let done = e.state(&mut admin, next.clone());
+            e.log.register.assume(next);
+            done?;
+        } else {
+            e.state(&mut admin, next)?;
         }
         e.enter_table(&table);
         Ok(Table(table))
@@ -254,7 +264,8 @@ impl Database {
     /// [`Error::NoSuchTable`], also for a handle of another database or opening.
     pub fn drop_table(&self, table: &Table) -> Result<()> {
         let e = &self.0.engine;
-        // A handle of another database, or of an earlier opening, has a number that is somebody else's here.
+        // A handle of another database, or of an earlier opening, has a number that is somebody
+        // else's here.
         let mine = e.table_of(table)?;
         let tx = self.locked_whole(mine)?;
         let mut admin = e.admin.lock();
@@ -263,7 +274,8 @@ impl Database {
             return Err(mine.gone());
         }
         if let Err(e) = self.state_drop(mine, &mut admin) {
-            mine.life.give_up_drop();
+            let lives = mine.life.give_up_drop();
+            assert!(lives, "nobody else changes a table that is being dropped");
             return Err(e);
         }
         // Who waits in line for the table learns that it is gone, and leaves it, while it can still
@@ -304,19 +316,19 @@ impl Database {
         if let Some(p) = &mut next.published {
             p.images.retain(|i| i.table != id);
         }
-        match e.options.sabotage {
-            Sabotage::DropsWithoutManifest => {}
-            Sabotage::ForgetsBeforeManifest => {
-                admin.forget_images(id);
-                e.state(admin, next)?;
-            }
-            _ => drop(e.state(admin, next)?),
+        let defect = e.options.defect();
+        if has_defect!(defect, ForgetsBeforeManifest) {
+            admin.forget_images(id);
+        }
+        if !has_defect!(defect, DropsWithoutManifest) {
+            e.state(admin, next)?;
         }
         admin.forget_images(id);
         Ok(())
     }
 
-    /// Starts a serializable transaction. Waits here, holding nothing, while the log device is behind.
+    /// Starts a serializable transaction. Waits here, holding nothing, while the log device is
+    /// behind.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Options, Schema};
@@ -336,7 +348,8 @@ impl Database {
 
     fn begin_aged(&self, age: u64) -> Result<Transaction<'_>> {
         let e = &self.0.engine;
-        // Without background threads there is one thread; spreading its transactions makes tests see all streams.
+        // Without background threads there is one thread; spreading its transactions makes tests
+        // see all streams.
         let (stripe, lane) = match e.options.background {
             true => (sync::processor(), sync::thread_number()),
             false => (age as usize, age as usize),
@@ -354,10 +367,11 @@ impl Database {
 
     /// Runs a transaction until it commits, and waits until it is durable.
     ///
-    /// If `f` returns an error, the transaction is undone and the error, of whatever type the caller likes, is returned
-    /// as it is. Only where another transaction was in the way, `f` runs again: once that one has gone, with
-    /// the same age, so that it gets its turn. Whether one was in the way is known from the transaction itself, so
-    /// it does not matter what `f` makes of [`Error::Deadlock`]. `f` may run many times: what else it changes must bear that.
+    /// If `f` returns an error, the transaction is undone and the error, of whatever type the
+    /// caller likes, is returned as it is. Only where another transaction was in the way, `f` runs
+    /// again: once that one has gone, with the same age, so that it gets its turn. Whether one was
+    /// in the way is known from the transaction itself, so it does not matter what `f` makes of
+    /// [`Error::Deadlock`]. `f` may run many times: what else it changes must bear that.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Options, Schema};
@@ -379,8 +393,9 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// What `f` returns; what [`Transaction::commit`] and [`Ticket::wait`] return that running again cannot cure;
-    /// [`Error::LockTimeout`] after [`Options::lock_timeout`] of waiting for one lock or [`Options::max_runs`] runs.
+    /// What `f` returns; what [`Transaction::commit`] and [`Ticket::wait`] return that running
+    /// again cannot cure; [`Error::LockTimeout`] after [`Options::lock_timeout`] of waiting for one
+    /// lock or [`Options::max_runs`] runs.
     pub fn run<T, E: From<Error>>(
         &self,
         f: impl FnMut(&mut Transaction<'_>) -> std::result::Result<T, E>,
@@ -494,8 +509,9 @@ impl Database {
         Stepwise::begin(&self.0.engine)
     }
 
-    /// Copies the database into the empty directory `to` (on the same medium) while transactions go on. The copy holds
-    /// every commit that was durable when this was called; it can be opened as it is.
+    /// Copies the database into the empty directory `to` (on the same medium) while transactions go
+    /// on. The copy holds every commit that was durable when this was called; it can be opened as
+    /// it is.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Options, Schema};
@@ -512,8 +528,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Schema`] of a database that is opened with [`Options::reference`],
-    /// which has no log.
+    /// [`Error::Io`]; [`Error::Directory`] if `to` is not empty; [`Error::Unsupported`] of a
+    /// database that is opened with [`Options::reference`], which has no log.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<()> {
         self.0.engine.backup(to.as_ref())
     }
@@ -544,7 +560,7 @@ impl Database {
     /// db.run(|tx| tx.insert(&t, &[1.into()]))?;
     /// drop((t, db));
     /// let r = Database::open("/db", options)?.recovery();
-    /// assert_eq!((r.cut, r.frames, r.dropped), (1, 1, 0));
+    /// assert_eq!((r.cut, r.frames, r.dropped_frames), (1, 1, 0));
     /// # Ok::<(), mmdb::Error>(())
     /// ```
     #[must_use]
@@ -552,9 +568,10 @@ impl Database {
         *self.0.engine.recovered.lock()
     }
 
-    /// Flushes and closes, and states in the manifest which commit was the last: damage to the log of a closed database is always
-    /// noticed. Other clones of the handle keep the database open; then this only flushes, and the last one closes. Dropping the last one
-    /// does the same without telling of errors.
+    /// Flushes and closes, and states in the manifest which commit was the last: damage to the log
+    /// of a closed database is always noticed. Other clones of the handle keep the database open;
+    /// then this only flushes, and the last one closes. Dropping the last one does the same without
+    /// telling of errors.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Options, Schema};
@@ -567,7 +584,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Poisoned`] or [`Error::Io`] if the last flush fails; [`Error::Directory`] if the directory was replaced meanwhile.
+    /// [`Error::Poisoned`] or [`Error::Io`] if the last flush fails; [`Error::Directory`] if the
+    /// directory was replaced meanwhile.
     pub fn close(self) -> Result<()> {
         self.flush()?;
         match Arc::into_inner(self.0) {
@@ -592,7 +610,8 @@ impl Database {
     /// Checks the indexes against the rows.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] on the first contradiction. Only meaningful while no transaction runs.
+    /// [`Error::CorruptTable`] on the first contradiction. Only meaningful while no transaction
+    /// runs.
     #[doc(hidden)]
     pub fn verify(&self) -> Result<()> {
         recovery::verify(&self.0.engine)

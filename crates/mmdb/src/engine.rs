@@ -2,7 +2,7 @@
 
 use crate::cache_line::CacheLine;
 use crate::checkpoint::Admin;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key::mix;
 use crate::lock::LockManager;
 use crate::log::{Anchor, Log};
@@ -17,8 +17,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Stripes of the gate: processors do not meet there. A transaction keeps the stripe of the processor it began
-/// on, wherever it goes later.
+/// Stripes of the gate: processors do not meet there. A transaction keeps the stripe of the
+/// processor it began on, wherever it goes later.
 pub(crate) const GATES: usize = 8;
 
 /// Counters of the engine, for [`crate::Stats`].
@@ -43,6 +43,9 @@ pub(crate) struct Engine {
     pub(crate) space: Arc<Space>,
     /// Tables that exist, those that are being filled too.
     pub(crate) names: RwLock<HashMap<String, Arc<TableInner>>>,
+    /// Names of tables that were dropped since the opening, by their numbers, for who has nothing
+    /// but the number left to say what is missing.
+    dropped: Mutex<HashMap<u32, String>>,
     /// Commits pass it shared until they are applied; closing it for a moment gives a commit number
     /// up to which everything is applied. Who is inside finds the tables there.
     gates: [CacheLine<RwLock<Tables>>; GATES],
@@ -95,6 +98,7 @@ impl Engine {
             log,
             space,
             names: RwLock::new(HashMap::new()),
+            dropped: Mutex::default(),
             gates: Default::default(),
             ages: CacheLine(AtomicU64::new(1)),
             admin: Mutex::new(admin),
@@ -135,14 +139,34 @@ impl Engine {
         handle.0.alive().map(|()| &handle.0)
     }
 
+    /// The table with this number, for who has passed the gate.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`] if it was dropped.
+    #[inline]
+    pub(crate) fn existing<'t>(&self, tables: &'t Tables, id: u32) -> Result<&'t TableInner> {
+        tables.get(id).ok_or_else(|| self.missing(id))
+    }
+
+    #[cold]
+    fn missing(&self, id: u32) -> Error {
+        match self.dropped.lock().get(&id) {
+            Some(name) => Error::NoSuchTable { table: name.clone() },
+            None => Error::Internal { what: format!("table number {id} was never dropped and is missing") },
+        }
+    }
+
     /// Lets everybody find a table: first by its number, as who has got a handle must.
     pub(crate) fn enter_table(&self, table: &Arc<TableInner>) {
         self.gates.iter().for_each(|g| g.write().put(table));
-        self.names.write().insert(table.schema.name.clone(), table.clone());
+        let before = self.names.write().insert(table.schema.name.clone(), table.clone());
+        assert!(before.is_none(), "no two tables are called {}", table.schema.name);
     }
 
     /// Forgets a table that is dropped: it goes with its last handle.
     pub(crate) fn forget_table(&self, table: &TableInner) {
+        assert!(table.life.is_dropped(), "table {} is still there", table.schema.name);
+        self.dropped.lock().insert(table.id, table.schema.name.clone());
         let mut names = self.names.write();
         if names.get(&table.schema.name).is_some_and(|there| there.id == table.id) {
             names.remove(&table.schema.name);

@@ -66,13 +66,49 @@ pub enum Error {
         /// Index name.
         index: String,
     },
-    /// The schema or the request contradicts itself or exceeds a limit.
+    /// The definition of a table contradicts itself or exceeds a limit.
     #[error("table {table}: {reason}")]
     Schema {
         /// Table name.
         table: String,
         /// What is wrong.
         reason: String,
+    },
+    /// An option of [`crate::Options`] is out of its range, or contradicts another one.
+    #[error("Options::{option} {reason}")]
+    Options {
+        /// The option's name.
+        option: &'static str,
+        /// What it has to be.
+        reason: String,
+    },
+    /// The table cannot do what was asked of it, because of how it is defined or what it holds now.
+    #[error("table {table}: cannot {operation}: {reason}")]
+    Operation {
+        /// Table name.
+        table: String,
+        /// What was asked, as a verb with its object.
+        operation: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// The database as a whole cannot do what was asked, because of how it was opened.
+    #[error("cannot {operation}: {reason}")]
+    Unsupported {
+        /// What was asked, as a verb with its object.
+        operation: &'static str,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// A row is longer than a container can hold.
+    #[error("table {table}: a row of {bytes} bytes exceeds the {max} that a container holds")]
+    RowTooLarge {
+        /// Table name.
+        table: String,
+        /// Length of the row, bytes.
+        bytes: u64,
+        /// Longest row possible, bytes.
+        max: u64,
     },
     /// A unique constraint would be violated.
     #[error("table {table}, constraint {constraint}: key {key} is already present")]
@@ -94,7 +130,8 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
-    /// Wait-die chose this transaction as the victim, or the lock policy forbids waiting. Run it again.
+    /// Wait-die chose this transaction as the victim, or the lock policy forbids waiting. Run it
+    /// again.
     #[error("table {table}, key {key}: lock held by another transaction; run the transaction again")]
     Deadlock {
         /// Table name.
@@ -107,7 +144,7 @@ pub enum Error {
     #[error(
         "table {table}, key {key}: not free after {} ms and {runs} run{} of this transaction; commit or drop the \
          transaction that holds it, or raise Options::lock_timeout or Options::max_runs",
-        .waited.as_millis(), if *.runs == 1 { "" } else { "s" }
+        .wait.as_millis(), if *.runs == 1 { "" } else { "s" }
     )]
     LockTimeout {
         /// Table name.
@@ -115,7 +152,7 @@ pub enum Error {
         /// What was to be locked, as text.
         key: String,
         /// Time from the first refusal or from the beginning of the wait until now.
-        waited: Duration,
+        wait: Duration,
         /// How often the transaction was run.
         runs: u32,
     },
@@ -127,8 +164,8 @@ pub enum Error {
         /// The key, as text.
         key: String,
     },
-    /// With this change the transaction's frame would be larger than a log segment can hold. The change was not made; the
-    /// transaction goes on, and may commit what it has.
+    /// With this change the transaction's frame would be larger than a log segment can hold. The
+    /// change was not made; the transaction goes on, and may commit what it has.
     #[error(
         "transaction of {bytes} log bytes exceeds the {max} that a segment holds; commit in smaller parts, or raise \
          Options::segment_bytes"
@@ -139,18 +176,36 @@ pub enum Error {
         /// Largest frame possible, bytes.
         max: u64,
     },
-    /// The memory limit is reached; nothing was changed. Rows can still be deleted, and what that frees be used again.
+    /// The memory limit is reached; nothing was changed. Rows can still be deleted, and what that
+    /// frees be used again.
     #[error(
-        "table {table}: memory limit of {limit} bytes reached ({used} in use); delete rows, drop a table, or raise \
-         Options::memory_limit"
+        "{}: memory limit of {limit} bytes reached ({bytes} in use); delete rows, drop a table, or raise \
+         Options::memory_limit",
+        .table.as_ref().map_or_else(|| "transaction".to_owned(), |table| format!("table {table}"))
     )]
     MemoryLimit {
-        /// Table that asked for memory; `(transaction)` if its private changes did.
-        table: String,
+        /// Table that asked for memory; `None` if a transaction's private changes did.
+        table: Option<String>,
         /// Bytes in use.
-        used: u64,
+        bytes: u64,
         /// The limit, bytes.
         limit: u64,
+    },
+    /// The system has no memory for another container; nothing was changed.
+    #[error("table {table}: the system has no {bytes} bytes of memory left for another container")]
+    OutOfMemory {
+        /// Table name.
+        table: String,
+        /// Size of a container, bytes.
+        bytes: u64,
+    },
+    /// The table has as many containers as a table can have; nothing was changed.
+    #[error("table {table}: it has {containers} containers, the most that a table can have")]
+    TableFull {
+        /// Table name.
+        table: String,
+        /// Containers of the table.
+        containers: u32,
     },
     /// No log segment is ready. The commit was refused before it got a number; nothing was changed.
     #[error("log directory {}: no segment ready ({cause})", .dir.display())]
@@ -174,7 +229,8 @@ pub enum Error {
         /// The failure.
         cause: String,
     },
-    /// Data that was acknowledged is missing or damaged. The database refuses to open; see [`crate::salvage`].
+    /// Data that was acknowledged is missing or damaged. The database refuses to open; see
+    /// [`crate::salvage`].
     #[error("{} is corrupt at offset {offset}: {what}", .file.display())]
     Corrupt {
         /// The file.
@@ -184,8 +240,23 @@ pub enum Error {
         /// What was found.
         what: String,
     },
-    /// A directory is not the one that belongs there: forgotten, missing, another database's, another stream's, an older copy. Nothing
-    /// was changed.
+    /// Rows or indexes of a table contradict each other or its definition, whatever file they came
+    /// from. The database refuses to open; see [`crate::salvage`].
+    #[error("table {table} is corrupt: {what}")]
+    CorruptTable {
+        /// Table name.
+        table: String,
+        /// What was found.
+        what: String,
+    },
+    /// There is no database in the directory.
+    #[error("directory {}: there is no database (no MANIFEST)", .dir.display())]
+    NoDatabase {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// A directory is not the one that belongs there: forgotten, missing, another database's,
+    /// another stream's, an older copy. Nothing was changed.
     #[error("directory {}: {reason}", .dir.display())]
     Directory {
         /// The directory.
@@ -215,11 +286,17 @@ pub enum Error {
     /// The database is being closed.
     #[error("database is closed")]
     Closed,
+    /// This crate contradicts itself. Nothing was changed; report it.
+    #[error("{what} (a defect of mmdb)")]
+    Internal {
+        /// What was found.
+        what: String,
+    },
 }
 
 impl Error {
-    /// True if the same transaction, run again from its start, may succeed. [`Error::LockTimeout`] is not among them:
-    /// that was tried for long enough.
+    /// True if the same transaction, run again from its start, may succeed. [`Error::LockTimeout`]
+    /// is not among them: that was tried for long enough.
     ///
     /// ```
     /// use mmdb::Error;
@@ -249,6 +326,10 @@ impl Error {
 
     pub(crate) fn file(file: &Path, reason: impl Into<String>) -> Error {
         Error::File { file: file.to_path_buf(), reason: reason.into() }
+    }
+
+    pub(crate) fn corrupt_table(table: &str, what: impl Into<String>) -> Error {
+        Error::CorruptTable { table: table.to_owned(), what: what.into() }
     }
 
     pub(crate) fn corrupt(file: &Path, offset: u64, what: impl Into<String>) -> Error {

@@ -1,10 +1,13 @@
-//! Filling an empty table that is not logged: what can be made again need not be brought in row by row, by transactions.
+//! Filling an empty table that is not logged: what can be made again need not be brought in row by
+//! row, by transactions.
 //!
-//! 1. [`Database::fill`] takes the table away from everybody else: it does not exist until it is full.
+//! 1. [`Database::fill`] takes the table away from everybody else: it does not exist until it is
+//!    full.
 //! 2. Any number of threads put rows into containers, without locks, log and indexes.
-//! 3. [`Fill::finish`] builds the indexes from the containers, sorted and on several threads, as a restart does.
+//! 3. [`Fill::finish`] builds the indexes from the containers, sorted and on several threads, as a
+//!    restart does.
 
-use crate::container::{CLASSES, SLOT_HEAD, class_of, write_slot};
+use crate::container::{CLASSES, class_of, write_slot};
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::recovery::build_indexes;
@@ -15,9 +18,10 @@ use crate::table::{Table, TableInner};
 use crate::value::Value;
 use std::sync::Arc;
 
-/// An empty [`Logging::Volatile`] table that is being filled. Nobody else may use it meanwhile; who tries gets
-/// [`Error::NoSuchTable`]. If this is dropped before [`Fill::finish`], or that fails, the table is there again, empty as
-/// it was, and its memory is given back: as it would be if the database were opened again.
+/// An empty [`Logging::Volatile`] table that is being filled. Nobody else may use it meanwhile; who
+/// tries gets [`Error::NoSuchTable`]. If this is dropped before [`Fill::finish`], or that fails,
+/// the table is there again, empty as it was, and its memory is given back: as it would be if the
+/// database were opened again.
 ///
 /// ```
 /// use mmdb::{ColumnType, Database, Logging, Schema};
@@ -50,7 +54,8 @@ impl Drop for Fill {
             self.table.discard_rows();
         }
         // Nobody drops a table that is being filled, so this is refused to nobody but a defect.
-        self.table.life.end_fill();
+        let ended = self.table.life.end_fill();
+        assert!(ended || std::thread::panicking(), "nobody else changes a table that is being filled");
     }
 }
 
@@ -81,8 +86,9 @@ pub struct FillWriter<'a> {
 }
 
 impl Database {
-    /// Begins to fill an empty table whose rows are not logged. Does not wait: a transaction that has used the table before gets
-    /// [`Error::NoSuchTable`] when it goes on with it, or commits what it wrote there.
+    /// Begins to fill an empty table whose rows are not logged. Does not wait: a transaction that
+    /// has used the table before gets [`Error::NoSuchTable`] when it goes on with it, or commits
+    /// what it wrote there.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Error, Logging, Schema};
@@ -90,7 +96,7 @@ impl Database {
     /// let schema = |name| Schema::new(name).column("id", ColumnType::Int64).primary_key(&["id"]);
     /// let t = db.create_table(schema("t").logging(Logging::Volatile))?;
     /// let logged = db.create_table(schema("logged"))?;
-    /// assert!(matches!(db.fill(&logged), Err(Error::Schema { .. })), "its rows would be missing in the log");
+    /// assert!(matches!(db.fill(&logged), Err(Error::Operation { .. })), "its rows would be missing in the log");
     /// let fill = db.fill(&t)?;
     /// assert!(matches!(db.table("t"), Err(Error::NoSuchTable { .. })));
     /// fill.finish()?;
@@ -99,14 +105,15 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Schema`] if the table is logged or has rows; [`Error::NoSuchTable`].
+    /// [`Error::Operation`] if the table is logged or has rows; [`Error::NoSuchTable`].
     pub fn fill(&self, table: &Table) -> Result<Fill> {
         let engine = &self.0.engine;
         let mine = engine.table_of(table)?;
         let refuse = |reason: &str| {
-            Err(Error::Schema {
+            Err(Error::Operation {
                 table: table.name().to_owned(),
-                reason: format!("cannot be filled: {reason}"),
+                operation: "fill it",
+                reason: reason.to_owned(),
             })
         };
         if table.schema().logging != Logging::Volatile {
@@ -115,8 +122,9 @@ impl Database {
         if !mine.life.begin_fill() {
             return Err(mine.gone());
         }
-        // Commits look once more at the table inside the gate, and slots of it are taken and given back there: who was in has
-        // done so by now, who comes later finds that the table is in another life.
+        // Commits look once more at the table inside the gate, and slots of it are taken and given
+        // back there: who was in has done so by now, who comes later finds that the table is in
+        // another life.
         engine.quiesce();
         let whole = mine.rows() > 0;
         let fill = Fill { table: Arc::clone(mine), whole, spawner: engine.options.spawner.clone() };
@@ -155,12 +163,14 @@ impl Fill {
     /// let fill = db.fill(&t)?;
     /// fill.writer().put(&[1.into()])?;
     /// fill.writer().put(&[1.into()])?;
-    /// assert!(matches!(fill.finish(), Err(Error::Corrupt { .. })), "two rows share a key");
+    /// let refused = fill.finish();
+    /// assert!(matches!(refused, Err(Error::DuplicateKey { .. })), "two rows share a key");
     /// # Ok::<(), mmdb::Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if two rows share a unique key; [`Error::MemoryLimit`]. The table is empty again then.
+    /// [`Error::DuplicateKey`] if two rows share a unique key; [`Error::MemoryLimit`]. The table is
+    /// empty again then.
     pub fn finish(mut self) -> Result<()> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         build_indexes(&self.table, threads, &self.spawner)?;
@@ -189,20 +199,16 @@ impl FillWriter<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Value`], [`Error::Schema`], [`Error::MemoryLimit`].
+    /// [`Error::Value`]; [`Error::Operation`] if the number of values is wrong;
+    /// [`Error::RowTooLarge`]; [`Error::MemoryLimit`].
     pub fn put(&mut self, values: &[Value<'_>]) -> Result<()> {
         let t = self.table;
         self.row.clear();
         t.layout.encode(values, &mut self.row)?;
-        let class = class_of(self.row.len(), t.space.container_size).ok_or_else(|| Error::Schema {
-            table: t.schema.name.clone(),
-            reason: format!(
-                "a row of {} bytes exceeds {}",
-                self.row.len(),
-                t.space.container_size - SLOT_HEAD
-            ),
-        })?;
-        // The indexes come at the end, when it is too late to find that there is no memory for them.
+        let class = class_of(self.row.len(), t.space.container_size);
+        let class = class.ok_or_else(|| t.row_too_large(self.row.len()))?;
+        // The indexes come at the end, when it is too late to find that there is no memory for
+        // them.
         let slots = t.space.container_size / CLASSES[usize::from(class)];
         let rows = u64::from(t.containers.len()).saturating_add(1).saturating_mul(slots as u64);
         let rid = t.allocate(class, self.stripe, t.entry_bytes(rows))?;
@@ -256,7 +262,7 @@ mod tests {
         assert!(matches!(db.fill(&t), Err(Error::NoSuchTable { .. })));
         fill.finish().unwrap();
         db.run(|tx| tx.insert(&t, &[1.into(), 1.into()])).unwrap();
-        assert!(matches!(db.fill(&t), Err(Error::Schema { .. })), "it has a row now");
+        assert!(matches!(db.fill(&t), Err(Error::Operation { .. })), "it has a row now");
         assert!(db.begin().unwrap().get(&t, &[1.into()]).unwrap().is_some(), "and keeps it");
     }
 }

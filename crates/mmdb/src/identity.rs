@@ -4,7 +4,8 @@ use crate::codec::{Reader, put_u32, put_u64};
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 
-/// A number that no other database has: made at creation, kept in the manifest and in every stream's directory.
+/// A number that no other database has: made at creation, kept in the manifest and in every
+/// stream's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity([u8; 16]);
 
@@ -35,8 +36,8 @@ impl fmt::Display for Identity {
     }
 }
 
-/// One life of a database, from an opening to the next. Its salt tells it from a life of the same number that a copy of the
-/// database had.
+/// One life of a database, from an opening to the next. Its salt tells it from a life of the same
+/// number that a copy of the database had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Life {
     pub(crate) number: u32,

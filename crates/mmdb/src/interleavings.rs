@@ -1,5 +1,5 @@
-//! Every order of threads, as far as a seeded scheduler gets: tickets, the durable horizon, the lock table, checkpoints,
-//! and crashes in the middle of all that.
+//! Every order of threads, as far as a seeded scheduler gets: tickets, the durable horizon, the
+//! lock table, checkpoints, and crashes in the middle of all that.
 
 #[path = "../tests/crash/clients.rs"]
 mod clients;
@@ -56,7 +56,8 @@ fn table(db: &Database) -> Table {
     db.create_table(s.primary_key(&["id"])).unwrap()
 }
 
-/// Blocking, polling and awaiting clients on two streams: all are told, nobody too early, and closing ends every thread.
+/// Blocking, polling and awaiting clients on two streams: all are told, nobody too early, and
+/// closing ends every thread.
 #[test]
 fn every_ticket_resolves_and_not_before_its_commit_is_durable() {
     explore(1, 300, || {
@@ -113,8 +114,8 @@ fn an_awaited_ticket_is_answered() {
     });
 }
 
-/// Who waits for a lazy commit gets it flushed, even if it came while another client was flushing. It used to be left to the
-/// timer of lazy commits then, which never fires here.
+/// Who waits for a lazy commit gets it flushed, even if it came while another client was flushing.
+/// It used to be left to the timer of lazy commits then, which never fires here.
 #[test]
 fn a_lazy_commit_that_is_waited_for_is_flushed() {
     explore(5, 2000, || {
@@ -136,7 +137,8 @@ fn a_lazy_commit_that_is_waited_for_is_flushed() {
     });
 }
 
-/// A sync fails under waiting clients: each gets its number or learns that it cannot know, nobody waits for ever.
+/// A sync fails under waiting clients: each gets its number or learns that it cannot know, nobody
+/// waits for ever.
 #[test]
 fn a_failed_sync_reaches_every_waiter() {
     let (told, turn) = (Arc::new(AtomicU64::new(0)), AtomicU64::new(0));
@@ -171,8 +173,9 @@ fn a_failed_sync_reaches_every_waiter() {
     assert!(told > 20, "{told} waiters were told");
 }
 
-/// An update that outgrows its slot takes the row out of the indexes and puts it back. Who looks it up meanwhile must wait,
-/// not find nothing: with coarse locks by its key, with any locks by a secondary key. (The writer once locked neither.)
+/// An update that outgrows its slot takes the row out of the indexes and puts it back. Who looks it
+/// up meanwhile must wait, not find nothing: with coarse locks by its key, with any locks by a
+/// secondary key. (The writer once locked neither.)
 #[test]
 fn a_row_that_moves_is_never_missed() {
     for (seed, locking) in [Locking::Record, Locking::Page, Locking::Container].into_iter().enumerate() {
@@ -273,7 +276,8 @@ struct Claim {
     whole: Option<(Mode, bool)>,
 }
 
-/// The locks of a table of two rows, and who is inside: readers in the lower half, writers in the upper.
+/// The locks of a table of two rows, and who is inside: readers in the lower half, writers in the
+/// upper.
 struct Arena {
     locks: LockManager,
     table: TableLock,
@@ -282,7 +286,8 @@ struct Arena {
 }
 
 impl Arena {
-    /// Goes in at `row` and sees whether somebody is there who must not be; `mine` is what this transaction has there already.
+    /// Goes in at `row` and sees whether somebody is there who must not be; `mine` is what this
+    /// transaction has there already.
     fn enter(&self, row: usize, mode: Mode, mine: &mut [u64; 2]) {
         let one = if mode == Mode::Exclusive { 1 << 32 } else { 1 };
         let others = self.rows[row].fetch_add(one, Ordering::Relaxed) - mine[row];
@@ -330,8 +335,8 @@ impl Arena {
     }
 }
 
-/// Rows in any order and whole tables, by transactions of any age: never two who exclude each other, never a deadlock,
-/// nothing left behind.
+/// Rows in any order and whole tables, by transactions of any age: never two who exclude each
+/// other, never a deadlock, nothing left behind.
 #[test]
 fn locks_exclude_and_never_deadlock() {
     use Mode::{Exclusive, Shared};

@@ -38,8 +38,8 @@ impl KeyBuf {
         if len <= INLINE { 0 } else { block(len) as i64 }
     }
 
-    /// Whether it is the key of these bytes. Keys are short, and their lengths differ seldom within an index: comparing words
-    /// spares the call that comparing slices is.
+    /// Whether it is the key of these bytes. Keys are short, and their lengths differ seldom within
+    /// an index: comparing words spares the call that comparing slices is.
     #[inline]
     pub(crate) fn is(&self, key: &[u8]) -> bool {
         match self {
@@ -90,19 +90,21 @@ impl PartialOrd for KeyBuf {
 }
 
 impl Ord for KeyBuf {
-    /// The order of the slices. Two short keys are compared as numbers, without a call: searching an ordered index is
-    /// little else.
+    /// The order of the slices. Two short keys are compared as numbers, without a call: searching
+    /// an ordered index is little else.
     #[inline]
     fn cmp(&self, o: &KeyBuf) -> Ordering {
         match (self, o) {
-            // Zeros fill up a shorter key; where that makes two equal, the shorter one is a prefix of the other.
+            // Zeros fill up a shorter key; where that makes two equal, the shorter one is a prefix
+            // of the other.
             (KeyBuf::Inline(n, a), KeyBuf::Inline(m, b)) => words(a).cmp(&words(b)).then_with(|| n.cmp(m)),
             _ => self.as_slice().cmp(o.as_slice()),
         }
     }
 }
 
-/// An inline key as big-endian numbers; the last one repeats two bytes of the second, which changes no order.
+/// An inline key as big-endian numbers; the last one repeats two bytes of the second, which changes
+/// no order.
 #[inline]
 fn words(a: &[u8; INLINE]) -> [u64; 3] {
     [0, 8, INLINE - 8].map(|at| match a[at..at + 8].try_into() {
@@ -121,7 +123,8 @@ impl std::borrow::Borrow<[u8]> for KeyBuf {
 /// The hash of an encoded key; shards, hash tables and lock names all use this one.
 #[inline]
 pub(crate) fn hash(key: &[u8]) -> u64 {
-    // A fixed seed: keys come from the program that embeds us, and the same hash makes runs repeatable.
+    // A fixed seed: keys come from the program that embeds us, and the same hash makes runs
+    // repeatable.
     let mut h = FixedState::with_seed(0x6d6d_6462).build_hasher();
     h.write(key);
     h.finish()

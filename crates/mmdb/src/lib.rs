@@ -1,8 +1,8 @@
 //! An embedded main-memory DBMS with parallel differential logging.
 //!
-//! Tables live in memory; every commit that is acknowledged survives a power cut; the log is the only disk I/O in
-//! normal operation. A commit writes one frame, the XOR of what changed, to one of several log streams, and its ticket
-//! resolves once everything up to it is on the disk.
+//! Tables live in memory; every commit that is acknowledged survives a power cut; the log is the
+//! only disk I/O in normal operation. A commit writes one frame, the XOR of what changed, to one of
+//! several log streams, and its ticket resolves once everything up to it is on the disk.
 //!
 //! ```
 //! use mmdb::{ColumnType, Database, Schema};
@@ -18,7 +18,8 @@
 //! # Ok::<(), mmdb::Error>(())
 //! ```
 //!
-//! The formats are in `docs/design.md`, the rules of recovery in `docs/recovery.md`. Linux only (futexes).
+//! The formats are in `docs/design.md`, the rules of recovery in `docs/recovery.md`. Linux only
+//! (futexes).
 
 // The locks of unit tests are larger.
 #![cfg_attr(test, allow(clippy::large_enum_variant))]
@@ -50,6 +51,7 @@ mod recovery;
 mod register;
 mod retries;
 mod row;
+mod sabotage;
 mod salvage;
 mod schema;
 mod spawner;
@@ -76,13 +78,14 @@ pub use checkpoint::Stepwise;
 pub use database::Database;
 pub use error::{Error, Result};
 pub use fill::{Fill, FillWriter};
-#[doc(hidden)]
-pub use log::Sabotage;
 pub use log::Ticket;
 pub use options::{Durability, LogKind, Options};
 pub use recovery::RecoveryReport;
 pub use row::{Row, RowView};
-pub use salvage::{LoggedChange, LoggedFrame, Salvaged, Snapshot, read_log, salvage};
+#[cfg(feature = "sabotage")]
+#[doc(hidden)]
+pub use sabotage::Sabotage;
+pub use salvage::{LogFrame, LogRecord, OfflineDatabase, SalvageReport, read_log, salvage};
 pub use schema::{Column, ColumnType, IndexDef, IndexKind, Locking, Logging, MAX_COLUMNS, Schema};
 #[doc(hidden)]
 pub use spawner::Spawner;

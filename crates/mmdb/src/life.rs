@@ -7,11 +7,12 @@ const FILLED: u64 = 1;
 const DROPPED: u64 = 2;
 const STATES: u64 = 4;
 
-/// What becomes of a table: live, taken away to be filled, or dropped. Every change is from one known state to another, by
-/// compare-and-swap, so that of a fill and a drop at the same time one is refused and neither undoes what the other did.
+/// What becomes of a table: live, taken away to be filled, or dropped. Every change is from one
+/// known state to another, by compare-and-swap, so that of a fill and a drop at the same time one
+/// is refused and neither undoes what the other did.
 ///
-/// A fill that ends, well or not, gives the table back in a new life: places in its containers that somebody took in an
-/// earlier one mean nothing any more.
+/// A fill that ends, well or not, gives the table back in a new life: places in its containers that
+/// somebody took in an earlier one mean nothing any more.
 #[derive(Debug, Default)]
 pub(crate) struct Life(AtomicU64);
 

@@ -19,9 +19,10 @@
 //!              each: table u32, number u32, class u8, image u32, CRC32C u32
 //!           4  CRC32C of all before
 //! ```
-//! A stream's directory must hold each segment named, and those from `next segment` on without a gap. What is not named was only
-//! prepared when the manifest was written, or holds nothing that the checkpoint does not. Each one
-//! named up to the number `begun` must hold frames; in the others there may be some.
+//! A stream's directory must hold each segment named, and those from `next segment` on without a
+//! gap. What is not named was only prepared when the manifest was written, or holds nothing that
+//! the checkpoint does not. Each one named up to the number `begun` must hold frames; in the others
+//! there may be some.
 
 use crate::codec::{Reader, put_u32, put_u64, put_varint, u32_at};
 use crate::error::{Error, Result};
@@ -39,7 +40,8 @@ const MAGIC: &[u8; 8] = b"MMDBMAN1";
 const FORMAT: u32 = 3;
 /// The oldest format that is read.
 const OLDEST: u32 = 2;
-/// No manifest is longer, bytes: room for more than 200 million images. Whatever states more is damaged.
+/// No manifest is longer, bytes: room for more than 200 million images. Whatever states more is
+/// damaged.
 const MAX_BYTES: u64 = 1 << 32;
 /// Most tables that a database creates in its life: what a damaged number may cost is bounded.
 pub(crate) const MAX_TABLES: u32 = 1 << 20;
@@ -107,7 +109,8 @@ pub(crate) struct Manifest {
     pub(crate) horizon: u64,
     /// The life before the last, until the marks of all streams name the last.
     pub(crate) before: Option<Life>,
-    /// Empty until the first opening is done: the streams' directories may not be made yet, and nothing is logged.
+    /// Empty until the first opening is done: the streams' directories may not be made yet, and
+    /// nothing is logged.
     pub(crate) epochs: Vec<Epoch>,
     pub(crate) next_table: u32,
     pub(crate) tables: Vec<(u32, Schema)>,
@@ -230,17 +233,7 @@ impl Manifest {
             }
             _ => return None,
         };
-        let commit = |n: u64| n <= MAX_GSN;
-        let sane = (4096..=65536).contains(&container_size)
-            && container_size.is_power_of_two()
-            && next_table <= MAX_TABLES
-            && commit(horizon)
-            && epochs.iter().all(|e| e.number < u32::MAX && (commit(e.cut) || e.cut == u64::MAX))
-            && logs
-                .iter()
-                .all(|l| l.begun < l.next && l.next <= MAX_NUMBER && l.segments.is_sorted_by(|a, b| a < b))
-            && checkpoint.as_ref().is_none_or(|c| c.g0 <= c.g1 && commit(c.g1));
-        (r.is_empty() && sane).then_some(Manifest {
+        let manifest = Manifest {
             identity,
             container_size,
             kind,
@@ -252,7 +245,31 @@ impl Manifest {
             tables,
             logs,
             checkpoint,
-        })
+        };
+        (r.is_empty() && manifest.is_sane()).then_some(manifest)
+    }
+
+    /// Whether the numbers can be what they are called: asked before a manifest is written, and
+    /// again when it is read.
+    fn is_sane(&self) -> bool {
+        let commit = |n: u64| n <= MAX_GSN;
+        (4096..=65536).contains(&self.container_size)
+            && self.container_size.is_power_of_two()
+            && self.next_table <= MAX_TABLES
+            && commit(self.horizon)
+            && self.epochs.iter().all(|e| e.number < u32::MAX && (commit(e.cut) || e.cut == u64::MAX))
+            && self.logs.iter().all(|log| {
+                log.begun < log.next && log.next <= MAX_NUMBER && log.segments.is_sorted_by(|a, b| a < b)
+            })
+            && self.checkpoint.as_ref().is_none_or(|c| c.g0 <= c.g1 && commit(c.g1))
+            && are_distinct(self.tables.iter().map(|(_, schema)| &schema.name))
+            && are_distinct(self.tables.iter().map(|(id, _)| id))
+            && are_distinct(self.images().map(|i| i.image))
+    }
+
+    /// The images of the checkpoint, if there is one.
+    fn images(&self) -> impl Iterator<Item = &Image> {
+        self.checkpoint.iter().flat_map(|c| &c.images)
     }
 
     /// Reads the manifest of a database; `None` if there is none.
@@ -290,6 +307,7 @@ impl Manifest {
     /// Replaces the stored manifest. Returns its length in bytes; an error comes with whether the
     /// new one may be in place.
     pub(crate) fn store(&self, medium: &dyn Medium, dir: &Path) -> std::result::Result<u64, (bool, Error)> {
+        assert!(self.is_sane(), "a manifest that is stored can be read again");
         let bytes = self.encode();
         if bytes.len() as u64 > MAX_BYTES {
             let e =
@@ -299,6 +317,13 @@ impl Manifest {
         let done = medium::replace(medium, dir, NAME, &bytes).map(|()| bytes.len() as u64);
         done.map_err(|(maybe, e)| (maybe, Error::io("replace", &dir.join(NAME))(e)))
     }
+}
+
+/// Whether nothing occurs twice.
+fn are_distinct<T: Ord>(items: impl Iterator<Item = T>) -> bool {
+    let mut items: Vec<T> = items.collect();
+    items.sort_unstable();
+    items.is_sorted_by(|a, b| a < b)
 }
 
 /// The file that holds the images of one checkpoint side.

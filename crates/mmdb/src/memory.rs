@@ -1,13 +1,16 @@
 //! How much memory the database holds, and how much it may.
 //!
-//! What is counted: containers, free slots, the entries of every index with the room that its tables keep, locks, the log's
-//! buffers, and the private changes of transactions above [`SMALL`]. What is counted is what the allocator was asked for, rounded as it
-//! rounds. Nothing is counted by the row: a structure reports when it takes or gives back a piece, and entries that have
-//! a piece of their own (keys above 22 bytes) are summed up before they reach the counter that all processors share.
+//! What is counted: containers, free slots, the entries of every index with the room that its
+//! tables keep, locks, the log's buffers, and the private changes of transactions above [`SMALL`].
+//! What is counted is what the allocator was asked for, rounded as it rounds. Nothing is counted by
+//! the row: a structure reports when it takes or gives back a piece, and entries that have a piece
+//! of their own (keys above 22 bytes) are summed up before they reach the counter that all
+//! processors share.
 //!
-//! The limit is checked where an operation of a transaction first needs more, for a commit can no longer fail. So what
-//! the operations running at that moment take can go beyond it: a few hundred bytes for each row, [`SMALL`] for each
-//! transaction. Deletes, commits, checkpoints and recovery are never refused.
+//! The limit is checked where an operation of a transaction first needs more, for a commit can no
+//! longer fail. So what the operations running at that moment take can go beyond it: a few hundred
+//! bytes for each row, [`SMALL`] for each transaction. Deletes, commits, checkpoints and recovery
+//! are never refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -17,12 +20,14 @@ pub(crate) const SMALL: u64 = 64 << 10;
 /// Small changes are passed on once they add up to this, bytes.
 const STEP: i64 = 4096;
 
-/// What an allocation of `bytes` costs: a word of the allocator's, and rounding to 16, as in glibc on 64 bits.
+/// What an allocation of `bytes` costs: a word of the allocator's, and rounding to 16, as in glibc
+/// on 64 bits.
 pub(crate) fn block(bytes: usize) -> u64 {
     if bytes == 0 { 0 } else { (bytes as u64 + 8).next_multiple_of(16).max(32) }
 }
 
-/// Bytes in use, of all parts of a database but its containers, which [`crate::table::Space`] counts.
+/// Bytes in use, of all parts of a database but its containers, which [`crate::table::Space`]
+/// counts.
 #[derive(Debug, Default)]
 pub(crate) struct Budget(AtomicI64);
 
@@ -37,7 +42,8 @@ impl Budget {
     }
 }
 
-/// Bytes in use by one part. Whoever adds holds the latch of what changed, or does not mind the order.
+/// Bytes in use by one part. Whoever adds holds the latch of what changed, or does not mind the
+/// order.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge {
     bytes: AtomicI64,

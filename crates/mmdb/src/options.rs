@@ -1,7 +1,9 @@
 //! How a database is opened.
 
-use crate::log::Sabotage;
 use crate::medium::{FileMedium, Medium};
+use crate::sabotage::Defect;
+#[cfg(feature = "sabotage")]
+use crate::sabotage::Sabotage;
 use crate::spawner::Spawner;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,8 +51,8 @@ pub enum Durability {
     /// Its ticket resolves once a power cut cannot take it back.
     #[default]
     Durable,
-    /// Its ticket is resolved from the start; it becomes durable within [`Options::lazy_interval`]. A crash may take
-    /// it back, but only together with every later commit.
+    /// Its ticket is resolved from the start; it becomes durable within [`Options::lazy_interval`].
+    /// A crash may take it back, but only together with every later commit.
     Lazy,
 }
 
@@ -70,66 +72,73 @@ pub struct Options {
     pub streams: usize,
     /// Directory of each stream; those not given are `log-N` in the database's directory. The paths
     /// are not kept (but a relative one is of the working directory at the opening, whatever that
-    /// is later): who moves a directory
-    /// names the new place here. Each belongs to one stream of one database, which its file `STREAM` says; any other is refused.
+    /// is later): who moves a directory names the new place here. Each belongs to one stream of one
+    /// database, which its file `STREAM` says; any other is refused.
     pub stream_dirs: Vec<PathBuf>,
-    /// Size of a log segment, bytes; a multiple of 4096, at least 16 KiB. A transaction's log record lies in one segment, so
-    /// it has at most 4136 bytes less than this; the first change that is too much is refused with
-    /// [`crate::Error::TransactionTooLarge`]. Default 64 MiB.
+    /// Size of a log segment, bytes; a multiple of 4096, at least 16 KiB. A transaction's log
+    /// record lies in one segment, so it has at most 4136 bytes less than this; the first change
+    /// that is too much is refused with [`crate::Error::TransactionTooLarge`]. Default 64 MiB.
     pub segment_bytes: u64,
-    /// Size of a container for a new database, bytes: a power of two from 4 KiB to 64 KiB. A row is at most 12 bytes
-    /// smaller. Default 64 KiB.
+    /// Size of a container for a new database, bytes: a power of two from 4 KiB to 64 KiB. A row is
+    /// at most 12 bytes smaller. Default 64 KiB.
     pub container_bytes: usize,
     /// What log records hold. Default: differences.
     pub log_kind: LogKind,
-    /// Whether a delete zeroes the row in memory and on disk. Default: false, only its flag changes.
+    /// Whether a delete zeroes the row in memory and on disk. Default: false, only its flag
+    /// changes.
     pub scrub: bool,
-    /// Memory for all tables, bytes, beyond which inserts and updates fail with [`crate::Error::MemoryLimit`]; deletes,
-    /// commits and checkpoints go on. Counted are containers, free slots, all indexes, locks, the log's buffers, and the private
-    /// changes of transactions that have more than 64 KiB of them. The last sixteenth (and at most 512 KiB more) is kept for rows that
-    /// take the place of deleted ones, so that deletes make room. A database that holds more already can be opened. Default: no limit.
+    /// Memory for all tables, bytes, beyond which inserts and updates fail with
+    /// [`crate::Error::MemoryLimit`]; deletes, commits and checkpoints go on. Counted are
+    /// containers, free slots, all indexes, locks, the log's buffers, and the private changes of
+    /// transactions that have more than 64 KiB of them. The last sixteenth (and at most 512 KiB
+    /// more) is kept for rows that take the place of deleted ones, so that deletes make room. A
+    /// database that holds more already can be opened. Default: no limit.
     pub memory_limit: u64,
-    /// Longest time that a transaction waits for one lock, and that [`crate::Database::run`] waits between two runs for
-    /// whoever made it give way. Then it is [`crate::Error::LockTimeout`]: a transaction that somebody began and forgot
-    /// makes nobody wait for good. Default 10 s.
+    /// Longest time that a transaction waits for one lock, and that [`crate::Database::run`] waits
+    /// between two runs for whoever made it give way. Then it is [`crate::Error::LockTimeout`]: a
+    /// transaction that somebody began and forgot makes nobody wait for good. Default 10 s.
     pub lock_timeout: Duration,
     /// How often [`crate::Database::run`] runs a transaction at most before it reports
     /// [`crate::Error::LockTimeout`], at least 1. Default 10,000.
     pub max_runs: u32,
     /// A checkpoint starts by itself once so many bytes were logged since the last one, or once the
-    /// log has half of the segments that `max_log_bytes` allows; 0 for never. One that fails is told
-    /// by [`crate::Stats::checkpoint_error`] and tried again after 100 ms, 200 ms, and so on up to
-    /// 10 s. Default 1 GiB.
+    /// log has half of the segments that `max_log_bytes` allows; 0 for never. One that fails is
+    /// told by [`crate::Stats::checkpoint_error`] and tried again after 100 ms, 200 ms, and so on
+    /// up to 10 s. Default 1 GiB.
     pub checkpoint_log_bytes: u64,
-    /// Most bytes that the log may hold, in whole segments. While checkpoints succeed, new transactions
-    /// wait near it until one has made room, for at most `lock_timeout`. While they fail, or are never
-    /// made, commits are refused with [`crate::Error::LogFull`], which says why, before the log fills
-    /// the disk that a checkpoint needs; one that succeeds lets commits go on. At least four segments
-    /// for each stream, and more than `checkpoint_log_bytes`. Default 64 GiB.
+    /// Most bytes that the log may hold, in whole segments. While checkpoints succeed, new
+    /// transactions wait near it until one has made room, for at most `lock_timeout`. While they
+    /// fail, or are never made, commits are refused with [`crate::Error::LogFull`], which says why,
+    /// before the log fills the disk that a checkpoint needs; one that succeeds lets commits go on.
+    /// At least four segments for each stream, and more than `checkpoint_log_bytes`. Default 64
+    /// GiB.
     pub max_log_bytes: u64,
     /// Longest time until a lazy commit's flush begins; less than 1 ms counts as 1 ms. Default 10
     /// ms.
     pub lazy_interval: Duration,
-    /// Longest time until the manifest states that a commit is durable, but for what storing it takes.
-    /// What is stated cannot be missing unnoticed after a crash, whatever becomes of the log (see
-    /// `docs/recovery.md`, R15). While nothing is committed nothing is stored; a manifest of more than
-    /// 1 MiB is stored less often, at 100 KiB a second. Default 10 s.
-    pub stated_within: Duration,
-    /// Whether one flush serves all commits waiting. False is for measuring what that is worth. Default true.
+    /// Longest time until the manifest states that a commit is durable, but for what storing it
+    /// takes. What is stated cannot be missing unnoticed after a crash, whatever becomes of the log
+    /// (see `docs/recovery.md`, R15). While nothing is committed nothing is stored; a manifest of
+    /// more than 1 MiB is stored less often, at 100 KiB a second. Default 10 s.
+    pub manifest_interval: Duration,
+    /// Whether one flush serves all commits waiting. False is for measuring what that is worth.
+    /// Default true.
     pub group_commit: bool,
-    /// No locking and no logging at all, whatever the tables say: the reference of what transactions cost. Nothing
-    /// is read or written, so [`crate::Database::backup`] is refused. Threads that write the same
-    /// keys at once can break unique constraints. Default false.
+    /// No locking and no logging at all, whatever the tables say: the reference of what
+    /// transactions cost. Nothing is read or written, so [`crate::Database::backup`] is refused.
+    /// Threads that write the same keys at once can break unique constraints. Default false.
     pub reference: bool,
     /// Threads that load, replay and index at start. Default: the machine's parallelism.
     pub recovery_threads: usize,
-    /// False runs everything on the callers' threads and refuses instead of waiting: repeatable tests.
+    /// False runs everything on the callers' threads and refuses instead of waiting: repeatable
+    /// tests.
     #[doc(hidden)]
     pub background: bool,
     /// Where threads come from; tests refuse some.
     #[doc(hidden)]
     pub spawner: Spawner,
     /// A defect for tests to find.
+    #[cfg(feature = "sabotage")]
     #[doc(hidden)]
     pub sabotage: Sabotage,
 }
@@ -150,12 +159,13 @@ impl Default for Options {
             checkpoint_log_bytes: 1 << 30,
             max_log_bytes: 64 << 30,
             lazy_interval: Duration::from_millis(10),
-            stated_within: Duration::from_secs(10),
+            manifest_interval: Duration::from_secs(10),
             group_commit: true,
             reference: false,
             recovery_threads: std::thread::available_parallelism().map_or(2, usize::from),
             background: true,
             spawner: Spawner::default(),
+            #[cfg(feature = "sabotage")]
             sabotage: Sabotage::None,
         }
     }
@@ -178,6 +188,14 @@ impl Options {
             segment_bytes: 1 << 20,
             ..Options::default()
         }
+    }
+
+    /// The defect to be found, if there is one.
+    pub(crate) fn defect(&self) -> Defect {
+        Defect(
+            #[cfg(feature = "sabotage")]
+            self.sabotage,
+        )
     }
 
     pub(crate) fn stream_dir(&self, path: &std::path::Path, i: usize) -> PathBuf {

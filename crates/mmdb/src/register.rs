@@ -12,10 +12,11 @@
 
 use crate::error::{Error, Result};
 use crate::identity::{Identity, Life};
-use crate::log::{Log, Sabotage};
+use crate::log::Log;
 use crate::manifest::{Epoch, Manifest, Published};
 use crate::medium::Medium;
 use crate::options::{LogKind, Options};
+use crate::sabotage::has_defect;
 use crate::schema::Schema;
 use crate::sync::{self, Mutex};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Manifests that are stored only to state the horizon are longer apart if they are larger: by
-/// [`Options::stated_within`] for each of these, bytes.
+/// [`Options::manifest_interval`] for each of these, bytes.
 const PIECE: u64 = 1 << 20;
 
 /// What the manifest on the disk states of tables, lives and checkpoints. It is never changed in
@@ -69,6 +70,30 @@ struct Current {
     tried: Instant,
 }
 
+impl Current {
+    /// Whether a manifest may take the place of the one on the disk: it is of the same life, and
+    /// takes nothing back.
+    fn require_successor(&self, next: &Manifest) {
+        let stated = &*self.stated;
+        assert!(
+            next.horizon >= self.horizon,
+            "what is stated to be durable stays so: commit {} after {}",
+            next.horizon,
+            self.horizon
+        );
+        assert!(next.next_table >= stated.next_table, "no table's number is given again");
+        assert!(next.identity == stated.identity && next.life() == stated.life(), "a life is one database's");
+        let g1 = |p: Option<&Published>| p.map_or(0, |p| p.g1);
+        let (before, now) = (g1(stated.published.as_ref()), g1(next.checkpoint.as_ref()));
+        assert!(now >= before, "checkpoints go on: to commit {now} after {before}");
+        assert!(
+            now <= next.horizon || next.checkpoint == stated.published,
+            "what a checkpoint holds is durable: up to commit {now}, the horizon is {}",
+            next.horizon
+        );
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Register {
     /// The database's directory; `None` for a database without files.
@@ -89,7 +114,7 @@ impl Register {
             place: (!options.reference).then(|| (options.medium.clone(), path.to_path_buf())),
             container_size: container_size as u32,
             kind: options.log_kind,
-            within: options.stated_within,
+            within: options.manifest_interval,
             current: Mutex::new(current),
         }
     }
@@ -105,7 +130,7 @@ impl Register {
 
     /// The manifest that states this, with what the log holds now.
     pub(crate) fn manifest(&self, log: &Log, stated: &Stated) -> Manifest {
-        let too_much = log.sabotage == Sabotage::RecyclesTooMuch;
+        let too_much = has_defect!(log.defect, RecyclesTooMuch);
         let g0 = stated.published.as_ref().map_or(0, |p| if too_much { p.g1 } else { p.g0 });
         // Before the inventory: a commit that is durable by now is in a segment that the inventory
         // has.
@@ -142,6 +167,7 @@ impl Register {
         log.check()?;
         self.require_own(log, &current.stated)?;
         let manifest = Manifest { closed, ..self.manifest(log, &next) };
+        current.require_successor(&manifest);
         let stored = manifest.store(&**medium, path);
         current.bytes = stored.map_err(|(maybe, err)| {
             if maybe {

@@ -1,9 +1,10 @@
 //! What happens between two runs of one transaction.
 //!
-//! Wait-die makes the younger transaction give up its locks. Running it again at once finds the same lock held: an idle
-//! transaction made another one's closure run 2,041 times in two seconds. So it waits, holding nothing, until nobody
-//! older is in the way of what it was refused, and only then runs again. It looks with growing pauses instead of lining
-//! up: most locks are held for microseconds, and a line would have to be looked at by everybody who gives a lock back.
+//! Wait-die makes the younger transaction give up its locks. Running it again at once finds the
+//! same lock held: an idle transaction made another one's closure run 2,041 times in two seconds.
+//! So it waits, holding nothing, until nobody older is in the way of what it was refused, and only
+//! then runs again. It looks with growing pauses instead of lining up: most locks are held for
+//! microseconds, and a line would have to be looked at by everybody who gives a lock back.
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -11,7 +12,8 @@ use crate::sync::thread;
 use crate::tx::Refusal;
 use std::time::{Duration, Instant};
 
-/// Looks that only give the processor away: whoever is in the way holds its locks for microseconds, unless it was preempted.
+/// Looks that only give the processor away: whoever is in the way holds its locks for microseconds,
+/// unless it was preempted.
 const YIELDS: u32 = 8;
 /// Longest pause between two looks.
 const LONGEST: Duration = Duration::from_millis(1);
@@ -25,7 +27,8 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    /// Waits until running again makes sense. What running again cannot cure comes back as an error.
+    /// Waits until running again makes sense. What running again cannot cure comes back as an
+    /// error.
     pub(crate) fn after(&mut self, refusal: Refusal, db: &Engine) -> Result<()> {
         self.runs += 1;
         if !refusal.error.is_retryable() {
@@ -41,7 +44,8 @@ impl Retries {
         }
         let since = Instant::now();
         let mut looks = 0;
-        // The first pause is taken in any case. More of them follow many runs: then there is a crowd.
+        // The first pause is taken in any case. More of them follow many runs: then there is a
+        // crowd.
         pause(self.runs);
         while refusal.stands(db) {
             db.log.check()?;
@@ -57,9 +61,9 @@ impl Retries {
     /// The time-out of a lock knows nothing of the runs before.
     fn named(&self, error: Error) -> Error {
         match error {
-            Error::LockTimeout { table, key, waited, .. } => {
-                let waited = self.began.map_or(waited, |began| began.elapsed());
-                Error::LockTimeout { table, key, waited, runs: self.runs }
+            Error::LockTimeout { table, key, wait, .. } => {
+                let wait = self.began.map_or(wait, |began| began.elapsed());
+                Error::LockTimeout { table, key, wait, runs: self.runs }
             }
             other => other,
         }
@@ -68,7 +72,7 @@ impl Retries {
     fn given_up(&self, error: Error, began: Instant) -> Error {
         match error {
             Error::Deadlock { table, key } | Error::Conflict { table, key } => {
-                Error::LockTimeout { table, key, waited: began.elapsed(), runs: self.runs }
+                Error::LockTimeout { table, key, wait: began.elapsed(), runs: self.runs }
             }
             other => other,
         }

@@ -1,4 +1,5 @@
-//! Rows as bytes: `null bitmap | fixed columns | end offsets of the variable columns | their bytes`.
+//! Rows as bytes: `null bitmap | fixed columns | end offsets of the variable columns | their
+//! bytes`.
 
 use crate::codec::{put_u16, u16_at};
 use crate::error::{Error, Result};
@@ -106,8 +107,9 @@ impl Layout {
     /// Appends the encoding of `values`, which are checked, to `out`.
     pub(crate) fn encode(&self, values: &[Value<'_>], out: &mut Vec<u8>) -> Result<()> {
         if values.len() != self.columns.len() {
-            return Err(Error::Schema {
+            return Err(Error::Operation {
                 table: self.table.clone(),
+                operation: "make a row",
                 reason: format!("{} values for {} columns", values.len(), self.columns.len()),
             });
         }
@@ -125,9 +127,11 @@ impl Layout {
             } else {
                 out[start + i / 8] |= 1 << (i % 8);
             }
-            let end = u16::try_from(out.len() - start).map_err(|_| Error::Schema {
+            let len = out.len() - start;
+            let end = u16::try_from(len).map_err(|_| Error::RowTooLarge {
                 table: self.table.clone(),
-                reason: "the row exceeds 64 KiB".into(),
+                bytes: len as u64,
+                max: u16::MAX.into(),
             })?;
             let slot = start + self.ends + 2 * c.at;
             out[slot..slot + 2].copy_from_slice(&end.to_le_bytes());
@@ -154,8 +158,8 @@ impl Layout {
         }
     }
 
-    /// Appends the row at `old` with the values of `set` to `out`, if only fixed columns change; else gives false and appends
-    /// nothing. The columns must exist.
+    /// Appends the row at `old` with the values of `set` to `out`, if only fixed columns change;
+    /// else gives false and appends nothing. The columns must exist.
     pub(crate) fn patch(
         &self,
         set: &[(usize, Value<'_>)],
@@ -178,7 +182,8 @@ impl Layout {
         Ok(true)
     }
 
-    /// The value of column `col` of the encoded row `b`. Rows that [`Layout::valid`] refuses give NULLs, not panics.
+    /// The value of column `col` of the encoded row `b`. Rows that [`Layout::valid`] refuses give
+    /// NULLs, not panics.
     pub(crate) fn get<'a>(&self, b: &'a [u8], col: usize) -> Value<'a> {
         self.try_get(b, col).unwrap_or(Value::Null)
     }
@@ -216,7 +221,8 @@ impl Layout {
         b.len() >= self.head && (0..self.columns.len()).all(|c| self.try_get(b, c).is_some())
     }
 
-    /// Appends the order-preserving encoding of one key part: comparing the bytes compares the values.
+    /// Appends the order-preserving encoding of one key part: comparing the bytes compares the
+    /// values.
     pub(crate) fn key_part(&self, col: usize, v: Value<'_>, out: &mut Vec<u8>) {
         if self.columns[col].nullable {
             out.push(u8::from(!v.is_null()));
@@ -253,9 +259,10 @@ impl Layout {
         out: &mut Vec<u8>,
     ) -> Result<()> {
         if values.len() > cols.len() || (!prefix && values.len() != cols.len()) {
-            return Err(Error::Schema {
+            return Err(Error::Operation {
                 table: self.table.clone(),
-                reason: format!("a key of {} values where {} columns are declared", values.len(), cols.len()),
+                operation: "make a key",
+                reason: format!("{} values where {} columns are declared", values.len(), cols.len()),
             });
         }
         for (&c, v) in cols.iter().zip(values) {
@@ -308,8 +315,8 @@ pub struct Row {
     pub(crate) layout: Arc<Layout>,
 }
 
-/// One row where it lies: reading it copies nothing and allocates nothing. [`crate::Transaction::get_with`] and
-/// [`crate::Cursor::next_with`] lend it.
+/// One row where it lies: reading it copies nothing and allocates nothing.
+/// [`crate::Transaction::get_with`] and [`crate::Cursor::next_with`] lend it.
 ///
 /// ```
 /// # use mmdb::{ColumnType, Database, RowView, Schema};

@@ -28,7 +28,7 @@ use std::path::Path;
 /// # Ok::<(), mmdb::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Salvaged {
+pub struct SalvageReport {
     /// The copy holds every commit up to this one, except for what `problems` names.
     pub cut: u64,
     /// Rows saved, over all tables.
@@ -37,8 +37,9 @@ pub struct Salvaged {
     pub problems: Vec<String>,
 }
 
-/// Saves what can be read of the damaged database `from` into a new database in the empty directory `to`: the images
-/// that are whole and the log up to its first missing commit. `from` is not changed.
+/// Saves what can be read of the damaged database `from` into a new database in the empty directory
+/// `to`: the images that are whole and the log up to its first missing commit. `from` is not
+/// changed.
 ///
 /// ```
 /// use mmdb::medium::{CrashMedium, Medium};
@@ -61,11 +62,12 @@ pub struct Salvaged {
 /// ```
 ///
 /// # Errors
-/// [`Error::Corrupt`] if the manifest itself is unreadable; [`Error::Io`].
-pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &Options) -> Result<Salvaged> {
+/// [`Error::NoDatabase`]; [`Error::Corrupt`] if the manifest itself is unreadable; [`Error::Io`];
+/// [`Error::Directory`] if `to` is not empty.
+pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &Options) -> Result<SalvageReport> {
     let (from, to, medium) = (from.as_ref(), to.as_ref(), &*options.medium);
-    let loaded = recovery::read(from, options, true)?
-        .ok_or_else(|| Error::corrupt(&from.join(manifest::NAME), 0, "there is no manifest"))?;
+    let loaded =
+        recovery::read(from, options, true)?.ok_or_else(|| Error::NoDatabase { dir: from.to_owned() })?;
     require_empty(medium, to)?;
     medium.create_dir(to).map_err(Error::io("create directory", to))?;
     let cut = loaded.report.cut;
@@ -98,34 +100,34 @@ pub fn salvage(from: impl AsRef<Path>, to: impl AsRef<Path>, options: &Options) 
         ..old.clone()
     };
     m.store(medium, to).map_err(|e| e.1)?;
-    Ok(Salvaged { cut, rows, problems: loaded.problems })
+    Ok(SalvageReport { cut, rows, problems: loaded.problems })
 }
 
 /// A database read into memory without changing anything on disk: for checking and dumping.
 ///
 /// ```
-/// use mmdb::{ColumnType, Database, Options, Schema, Snapshot};
+/// use mmdb::{ColumnType, Database, Options, Schema, OfflineDatabase};
 /// let options = Options::in_memory();
 /// let db = Database::open("/db", options.clone())?;
 /// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
 /// db.run(|tx| tx.insert(&t, &[7.into()]))?;
 /// db.close()?;
-/// let s = Snapshot::load("/db", &options)?;
+/// let s = OfflineDatabase::load("/db", &options)?;
 /// s.check()?;
 /// let mut lines = Vec::new();
 /// s.rows("t", |row| lines.push(row.to_json()))?;
 /// assert_eq!(lines, [r#"{"id":7}"#]);
 /// # Ok::<(), mmdb::Error>(())
 /// ```
-pub struct Snapshot(Loaded);
+pub struct OfflineDatabase(Loaded);
 
-impl std::fmt::Debug for Snapshot {
+impl std::fmt::Debug for OfflineDatabase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Snapshot({:?})", self.0.report)
+        write!(f, "OfflineDatabase({:?})", self.0.report)
     }
 }
 
-impl Snapshot {
+impl OfflineDatabase {
     /// Reads the database in directory `path`.
     ///
     /// ```
@@ -135,21 +137,18 @@ impl Snapshot {
     /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
     /// # db.run(|tx| tx.insert(&t, &[7.into()]))?;
     /// # drop((t, db));
-    /// # use mmdb::Snapshot;
-    /// assert!(Snapshot::load("/db", &options).is_ok());
-    /// assert!(Snapshot::load("/no such", &options).is_err());
+    /// # use mmdb::OfflineDatabase;
+    /// assert!(OfflineDatabase::load("/db", &options).is_ok());
+    /// assert!(OfflineDatabase::load("/no such", &options).is_err());
     /// # Ok::<(), mmdb::Error>(())
     /// ```
     ///
     /// # Errors
-    /// As [`crate::Database::open`]; `NotFound` if there is no database.
-    pub fn load(path: impl AsRef<Path>, options: &Options) -> Result<Snapshot> {
+    /// As [`crate::Database::open`]; [`Error::NoDatabase`] if there is none.
+    pub fn load(path: impl AsRef<Path>, options: &Options) -> Result<OfflineDatabase> {
         let path = path.as_ref();
-        let missing = || {
-            let e = std::io::Error::from(std::io::ErrorKind::NotFound);
-            Error::io("open", &path.join(manifest::NAME))(e)
-        };
-        recovery::read(path, options, false)?.map(Snapshot).ok_or_else(missing)
+        let missing = || Error::NoDatabase { dir: path.to_owned() };
+        recovery::read(path, options, false)?.map(OfflineDatabase).ok_or_else(missing)
     }
 
     /// What was read.
@@ -161,8 +160,8 @@ impl Snapshot {
     /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
     /// # db.run(|tx| tx.insert(&t, &[7.into()]))?;
     /// # drop((t, db));
-    /// # use mmdb::Snapshot;
-    /// assert_eq!(Snapshot::load("/db", &options)?.report().cut, 1);
+    /// # use mmdb::OfflineDatabase;
+    /// assert_eq!(OfflineDatabase::load("/db", &options)?.report().cut, 1);
     /// # Ok::<(), mmdb::Error>(())
     /// ```
     #[must_use]
@@ -179,8 +178,8 @@ impl Snapshot {
     /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
     /// # db.run(|tx| tx.insert(&t, &[7.into()]))?;
     /// # drop((t, db));
-    /// # use mmdb::Snapshot;
-    /// let tables = Snapshot::load("/db", &options)?.tables();
+    /// # use mmdb::OfflineDatabase;
+    /// let tables = OfflineDatabase::load("/db", &options)?.tables();
     /// assert_eq!((tables[0].0.name.as_str(), tables[0].1), ("t", 1));
     /// # Ok::<(), mmdb::Error>(())
     /// ```
@@ -198,13 +197,13 @@ impl Snapshot {
     /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
     /// # db.run(|tx| tx.insert(&t, &[7.into()]))?;
     /// # drop((t, db));
-    /// # use mmdb::Snapshot;
-    /// Snapshot::load("/db", &options)?.check()?;
+    /// # use mmdb::OfflineDatabase;
+    /// OfflineDatabase::load("/db", &options)?.check()?;
     /// # Ok::<(), mmdb::Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`Error::Corrupt`] on the first contradiction.
+    /// [`Error::CorruptTable`] on the first contradiction.
     pub fn check(&self) -> Result<()> {
         self.0.verify()
     }
@@ -218,9 +217,9 @@ impl Snapshot {
     /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
     /// # db.run(|tx| tx.insert(&t, &[7.into()]))?;
     /// # drop((t, db));
-    /// # use mmdb::Snapshot;
+    /// # use mmdb::OfflineDatabase;
     /// let mut ids = Vec::new();
-    /// Snapshot::load("/db", &options)?.rows("t", |row| ids.push(row.at(0).as_int()))?;
+    /// OfflineDatabase::load("/db", &options)?.rows("t", |row| ids.push(row.at(0).as_int()))?;
     /// assert_eq!(ids, [Some(7)]);
     /// # Ok::<(), mmdb::Error>(())
     /// ```
@@ -253,11 +252,11 @@ impl Snapshot {
 /// # drop((t, db));
 /// let mut changes = Vec::new();
 /// mmdb::read_log("/db", &options, |frame| changes.extend(frame.changes.clone()))?;
-/// assert_eq!((changes[0].place, changes[0].version, changes[0].differential), ((0, 0), 1, true));
+/// assert_eq!((changes[0].place, changes[0].version, changes[0].is_difference), ((0, 0), 1, true));
 /// # Ok::<(), mmdb::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoggedChange {
+pub struct LogRecord {
     /// Number of the table.
     pub table: u32,
     /// Container and slot of the row.
@@ -265,7 +264,7 @@ pub struct LoggedChange {
     /// Version of the slot after the change.
     pub version: u64,
     /// True for a difference, false for an after-image.
-    pub differential: bool,
+    pub is_difference: bool,
     /// Bytes of the payload.
     pub bytes: usize,
 }
@@ -280,12 +279,12 @@ pub struct LoggedChange {
 /// # db.run(|tx| tx.insert(&t, &[7.into()]))?;
 /// # drop((t, db));
 /// mmdb::read_log("/db", &options, |frame| {
-///     assert_eq!((frame.gsn, frame.horizon, frame.offset, frame.counts), (1, 0, 4096, true));
+///     assert_eq!((frame.gsn, frame.horizon, frame.offset, frame.is_recovered), (1, 0, 4096, true));
 /// })?;
 /// # Ok::<(), mmdb::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoggedFrame {
+pub struct LogFrame {
     /// File of the segment.
     pub file: std::path::PathBuf,
     /// Offset in it, bytes.
@@ -297,12 +296,13 @@ pub struct LoggedFrame {
     /// Durable horizon when it was written.
     pub horizon: u64,
     /// False if it lies behind the cut of its life: recovery ignores it.
-    pub counts: bool,
+    pub is_recovered: bool,
     /// What changed.
-    pub changes: Vec<LoggedChange>,
+    pub changes: Vec<LogRecord>,
 }
 
-/// Gives every valid frame of a closed database's log to `f`, stream by stream, in order. Returns what is missing or damaged.
+/// Gives every valid frame of a closed database's log to `f`, stream by stream, in order. Returns
+/// what is missing or damaged.
 ///
 /// ```
 /// # use mmdb::{ColumnType, Database, Options, Schema};
@@ -318,18 +318,16 @@ pub struct LoggedFrame {
 /// ```
 ///
 /// # Errors
-/// [`Error::Corrupt`] if the manifest is unreadable; [`Error::Io`].
+/// [`Error::NoDatabase`]; [`Error::Corrupt`] if the manifest is unreadable; [`Error::Io`].
 pub fn read_log(
     path: impl AsRef<Path>,
     options: &Options,
-    mut f: impl FnMut(&LoggedFrame),
+    mut f: impl FnMut(&LogFrame),
 ) -> Result<Vec<String>> {
     let (path, medium) = (path.as_ref(), &*options.medium);
     let mut locks = Locks::default();
     let found = Survey::take(path, options, Purpose::Read, &mut locks)?;
-    let m = found
-        .manifest
-        .ok_or_else(|| Error::corrupt(&path.join(manifest::NAME), 0, "there is no manifest"))?;
+    let m = found.manifest.ok_or_else(|| Error::NoDatabase { dir: path.to_owned() })?;
     let mut damaged = Vec::new();
     let mut buffer = Buffer::default();
     for (i, home) in found.homes.iter().enumerate() {
@@ -344,21 +342,21 @@ pub fn read_log(
                 let mut r = Reader::new(&s.bytes[frame.body()]);
                 let mut changes = Vec::new();
                 while let Some(c) = record::next(&mut r) {
-                    changes.push(LoggedChange {
+                    changes.push(LogRecord {
                         table: c.target.table,
                         place: (c.target.container, c.target.slot),
                         version: c.target.version,
-                        differential: c.kind == Kind::Difference,
+                        is_difference: c.kind == Kind::Difference,
                         bytes: c.payload.len(),
                     });
                 }
-                f(&LoggedFrame {
+                f(&LogFrame {
                     file: s.path.clone(),
                     offset: frame.at as u64,
                     len: frame.len as u64,
                     gsn: frame.gsn,
                     horizon: frame.horizon,
-                    counts: s.epoch.is_some_and(|e| frame.gsn <= e.cut),
+                    is_recovered: s.epoch.is_some_and(|e| frame.gsn <= e.cut),
                     changes,
                 });
             }

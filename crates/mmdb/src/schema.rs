@@ -44,7 +44,8 @@ pub enum ColumnType {
     Time,
     /// Exactly this many bytes.
     FixedBytes(u16),
-    /// Text of at most this many bytes, stored in place: an update never moves the columns behind it.
+    /// Text of at most this many bytes, stored in place: an update never moves the columns behind
+    /// it.
     FixedText(u16),
     /// At most this many bytes.
     VarBytes(u16),
@@ -189,7 +190,8 @@ pub enum Logging {
     /// Every acknowledged commit.
     #[default]
     Logged,
-    /// All rows as they were when the last checkpoint began. A transaction that wrote logged tables too may be there in those only.
+    /// All rows as they were when the last checkpoint began. A transaction that wrote logged tables
+    /// too may be there in those only.
     Checkpointed,
     /// Nothing: the table is empty.
     Volatile,

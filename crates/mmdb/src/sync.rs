@@ -1,13 +1,15 @@
 //! Where the engine takes its locks, atomics, threads and futexes from.
 //!
-//! Unit tests have `sync/scheduled.rs` in this file's place, whose types hand every step to a scheduler that tries one
-//! order of threads after the other. So whatever two threads can meet at must come from here.
+//! Unit tests have `sync/scheduled.rs` in this file's place, whose types hand every step to a
+//! scheduler that tries one order of threads after the other. So whatever two threads can meet at
+//! must come from here.
 //!
-//! The locks are for sections of well under a microsecond that many threads pass: they spin for a moment and then sleep,
-//! and never yield their processor to whoever else wants the same lock. They are the standard library's. Its locks spin
-//! without giving the processor away; those of `parking_lot` call `sched_yield` meanwhile, which with far more threads than
-//! processors hands every short wait to a cold thread. A panic of another thread is that thread's matter, as it is with
-//! `parking_lot`: nothing here is left half done by one.
+//! The locks are for sections of well under a microsecond that many threads pass: they spin for a
+//! moment and then sleep, and never yield their processor to whoever else wants the same lock. They
+//! are the standard library's. Its locks spin without giving the processor away; those of
+//! `parking_lot` call `sched_yield` meanwhile, which with far more threads than processors hands
+//! every short wait to a cold thread. A panic of another thread is that thread's matter, as it is
+//! with `parking_lot`: nothing here is left half done by one.
 
 use rustix::thread::futex;
 use std::sync::PoisonError;

@@ -2,7 +2,7 @@
 
 use crate::append_list::AppendList;
 use crate::cache_line::CacheLine;
-use crate::container::{CLASSES, Container, MAX_CONTAINERS, Rid, Slot, zeros};
+use crate::container::{CLASSES, Container, MAX_CONTAINERS, Rid, SLOT_HEAD, Slot, zeros};
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::life::{Life, Span};
@@ -54,7 +54,10 @@ impl Space {
     }
 
     pub(crate) fn give_image(&self, n: u32) {
-        self.images.lock().1.push(n);
+        let mut images = self.images.lock();
+        assert!(n < images.0, "place {n} of the images was given out");
+        images.1.push(n);
+        assert!(images.1.len() as u64 <= u64::from(images.0), "no place is given back twice");
     }
 
     /// Bytes in use by all tables, their indexes, the locks and large transactions.
@@ -67,8 +70,9 @@ impl Space {
         self.bytes().saturating_add(more) > self.limit
     }
 
-    /// What must be left where a row comes to a slot that never held one: room for the indexes to change in while the number of
-    /// rows stays, bytes. So what was deleted makes room, though other leaves and tables of the indexes get full than became empty.
+    /// What must be left where a row comes to a slot that never held one: room for the indexes to
+    /// change in while the number of rows stays, bytes. So what was deleted makes room, though
+    /// other leaves and tables of the indexes get full than became empty.
     pub(crate) fn reserve(&self) -> u64 {
         // Where tables are small, chance fills more of their leaves and shards before others.
         self.limit / 16 + (self.limit / 16).min(512 << 10)
@@ -91,7 +95,8 @@ pub(crate) struct TableInner {
     pub(crate) locking: Locking,
     pub(crate) lock: TableLock,
     pub(crate) logging: Logging,
-    /// Whether a row that comes or changes claims keys before its commit: it locks them, or a secondary one is unique.
+    /// Whether a row that comes or changes claims keys before its commit: it locks them, or a
+    /// secondary one is unique.
     pub(crate) claims_keys: bool,
     pub(crate) containers: AppendList<Container>,
     pub(crate) indexes: Vec<Index>,
@@ -198,8 +203,9 @@ impl TableInner {
             if let Some(rid) = taken {
                 return Ok(rid);
             }
-            // What another stripe has in plenty is taken over, or a stripe that only frees would hoard. A container's
-            // worth is left to it, so that stripes stay in different containers, unless memory is nearly gone.
+            // What another stripe has in plenty is taken over, or a stripe that only frees would
+            // hoard. A container's worth is left to it, so that stripes stay in different
+            // containers, unless memory is nearly gone.
             let plenty = self.space.container_size / CLASSES[usize::from(class) % CLASSES.len()];
             let leave = if self.space.is_tight() { 0 } else { plenty };
             let mut taken = Vec::new();
@@ -233,7 +239,8 @@ impl TableInner {
         })
     }
 
-    /// A free slot of a class that held a row before, from any stripe. Those that were freed last are looked at first.
+    /// A free slot of a class that held a row before, from any stripe. Those that were freed last
+    /// are looked at first.
     pub(crate) fn allocate_used(&self, class: u8) -> Option<Rid> {
         self.free[usize::from(class) % CLASSES.len()].iter().find_map(|list| {
             with_free(&self.gauge, list, |list| {
@@ -255,14 +262,18 @@ impl TableInner {
         self.gauge.add(self.containers.memory() as i64);
     }
 
-    /// Gives all containers, free slots and index entries back. Nobody may use the table, and no checkpoint may copy it.
+    /// Gives all containers, free slots and index entries back. Nobody may use the table, and no
+    /// checkpoint may copy it.
     pub(crate) fn discard_rows(&self) {
+        assert!(!self.is_live(), "table {} is used", self.schema.name);
         for (_, c) in self.containers.iter() {
             // Containers that were discarded before are no more than their numbers.
             let bytes = std::mem::take(&mut *c.bytes.write());
             if !bytes.is_empty() {
+                assert_eq!(bytes.len(), self.space.container_size, "containers are of one size");
                 self.space.give_image(c.image);
-                self.space.containers.fetch_sub(1, Ordering::Relaxed);
+                let before = self.space.containers.fetch_sub(1, Ordering::Relaxed);
+                assert!(before > 0, "no more containers are given back than were made");
             }
         }
         for list in self.free.iter().flatten() {
@@ -275,7 +286,8 @@ impl TableInner {
         let list = &self.free[usize::from(class) % CLASSES.len()][stripe % STRIPES];
         with_free(&self.gauge, list, |list| {
             if list.len() == list.capacity() {
-                // Doubling would cost most where there is least: when much was deleted at the limit.
+                // Doubling would cost most where there is least: when much was deleted at the
+                // limit.
                 list.reserve_exact((list.len() / 8).max(64));
             }
             list.push(rid);
@@ -286,23 +298,22 @@ impl TableInner {
     fn grow(&self, class: u8, stripe: usize, spare: u64) -> Result<()> {
         let _one = self.growing.lock();
         let size = self.space.container_size;
-        let full = || self.full();
         let free = size / CLASSES[usize::from(class) % CLASSES.len()] * size_of::<Rid>();
         let more = spare.saturating_add(self.space.reserve()).saturating_add(block(size) + block(free));
         if self.space.lacks(more) {
-            return Err(full());
+            return Err(self.full());
         }
-        let bytes = zeros(size).ok_or_else(full)?;
         let i = self.containers.len();
         if i >= MAX_CONTAINERS {
-            return Err(full());
+            return Err(Error::TableFull { table: self.schema.name.clone(), containers: i });
         }
+        let none = || Error::OutOfMemory { table: self.schema.name.clone(), bytes: size as u64 };
+        let bytes = zeros(size).ok_or_else(none)?;
         let container = Container::new(class, self.space.take_image(), bytes);
         let slots = container.slots(size);
         let before = self.containers.memory();
-        if !self.containers.put(i, container) {
-            return Err(full());
-        }
+        // Containers are added under `growing` only.
+        assert!(self.containers.put(i, container), "container {i} is the first of its number");
         self.gauge.add((self.containers.memory() - before) as i64);
         self.space.containers.fetch_add(1, Ordering::Relaxed);
         let free = &self.free[usize::from(class) % CLASSES.len()][stripe % STRIPES];
@@ -313,9 +324,18 @@ impl TableInner {
     /// There is no memory left for this table.
     pub(crate) fn full(&self) -> Error {
         Error::MemoryLimit {
-            table: self.schema.name.clone(),
-            used: self.space.bytes(),
+            table: Some(self.schema.name.clone()),
+            bytes: self.space.bytes(),
             limit: self.space.limit,
+        }
+    }
+
+    /// No container can hold a row of `len` bytes.
+    pub(crate) fn row_too_large(&self, len: usize) -> Error {
+        Error::RowTooLarge {
+            table: self.schema.name.clone(),
+            bytes: len as u64,
+            max: (self.space.container_size - SLOT_HEAD) as u64,
         }
     }
 
@@ -325,9 +345,8 @@ impl TableInner {
     }
 
     pub(crate) fn container(&self, rid: Rid) -> Result<&Container> {
-        self.containers.get(rid.container()).ok_or_else(|| Error::Schema {
-            table: self.schema.name.clone(),
-            reason: format!("no container {} (a defect of this crate)", rid.container()),
+        self.containers.get(rid.container()).ok_or_else(|| Error::Internal {
+            what: format!("table {} has no container {}", self.schema.name, rid.container()),
         })
     }
 

@@ -6,7 +6,6 @@
 //! list closes one gate after the other. So a table that is dropped is freed as soon as its last
 //! handle is.
 
-use crate::error::{Error, Result};
 use crate::table::TableInner;
 use std::sync::Arc;
 
@@ -19,26 +18,23 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// The table with this number.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchTable`] if it was dropped.
+    /// The table with this number; `None` if it was dropped.
     #[inline]
-    pub(crate) fn get(&self, id: u32) -> Result<&TableInner> {
+    pub(crate) fn get(&self, id: u32) -> Option<&TableInner> {
         // Mostly no table was ever dropped, and each stands where its number says.
         let first = self.numbers.first().map_or(0, |&first| first);
         let at = id.wrapping_sub(first) as usize;
         if self.numbers.get(at) == Some(&id)
             && let Some(table) = self.tables.get(at)
         {
-            return Ok(table);
+            return Some(table);
         }
         self.search(id)
     }
 
-    fn search(&self, id: u32) -> Result<&TableInner> {
+    fn search(&self, id: u32) -> Option<&TableInner> {
         let found = self.numbers.binary_search(&id).ok().and_then(|at| self.tables.get(at));
-        found.map(|t| &**t).ok_or_else(|| Error::NoSuchTable { table: format!("number {id}, dropped") })
+        found.map(|t| &**t)
     }
 
     /// Numbers rise, but tables may be entered in any order.
@@ -47,12 +43,14 @@ impl Tables {
             self.numbers.insert(at, table.id);
             self.tables.insert(at, table.clone());
         }
+        assert_eq!(self.numbers.len(), self.tables.len(), "each table has its number beside it");
     }
 
     pub(crate) fn remove(&mut self, id: u32) {
         if let Ok(at) = self.numbers.binary_search(&id) {
             self.numbers.remove(at);
-            self.tables.remove(at);
+            let gone = self.tables.remove(at);
+            assert_eq!(gone.id, id, "each table has its number beside it");
         }
     }
 }

@@ -1,13 +1,14 @@
-//! The standard anomalies, at each lock granularity: none may happen. With locking off some do, which shows that the
-//! tests can see them.
+//! The standard anomalies, at each lock granularity: none may happen. With locking off some do,
+//! which shows that the tests can see them.
 //!
-//! Names: P0–P4, A5A, A5B of Berenson et al. (SIGMOD 1995), G0, G1a–c, OTV of Adya (1999) and Bailis et al. (2014), the
-//! read-only anomaly of Fekete et al. (SIGMOD Record 2004).
+//! Names: P0–P4, A5A, A5B of Berenson et al. (SIGMOD 1995), G0, G1a–c, OTV of Adya (1999) and
+//! Bailis et al. (2014), the read-only anomaly of Fekete et al. (SIGMOD Record 2004).
 #![allow(clippy::unwrap_used)]
 
 use mmdb::{ColumnType, Database, Error, Locking, Options, Schema, Table, Transaction, Value};
 
-/// On one thread, conflicts are refused instead of waited for, so every interleaving can be written down.
+/// On one thread, conflicts are refused instead of waited for, so every interleaving can be written
+/// down.
 fn open(locking: Locking) -> (Database, Table) {
     let db = Database::open("/db", Options { background: false, ..Options::in_memory() }).unwrap();
     let s = Schema::new("t")
@@ -448,8 +449,8 @@ fn without_locking_the_structure_stays_sound() {
     assert_eq!(rows(&Database::open("/db", options).unwrap()), before);
 }
 
-/// Two transactions that change one row without locks: the second finds at its commit that the row has gone, also if another
-/// row has taken its place since.
+/// Two transactions that change one row without locks: the second finds at its commit that the row
+/// has gone, also if another row has taken its place since.
 #[test]
 fn without_locking_a_commit_notices_that_its_row_has_gone() {
     type Step = fn(&mut Transaction<'_>, &Table) -> bool;

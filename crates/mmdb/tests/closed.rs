@@ -1,14 +1,15 @@
 //! The tail of a closed database.
 //!
-//! What happened: a frame counts if its checksums hold, and the last one of a log has none behind it to say that it was acknowledged. So
-//! one flipped bit in the last frame of a database that had been *closed* was taken for a torn tail. Harm: 999 of 1,000 rows, no error,
-//! and `mmdb check` said ok. The mend: closing writes into the manifest up to which commit everything is durable.
+//! What happened: a frame counts if its checksums hold, and the last one of a log has none behind
+//! it to say that it was acknowledged. So one flipped bit in the last frame of a database that had
+//! been *closed* was taken for a torn tail. Harm: 999 of 1,000 rows, no error, and `mmdb check`
+//! said ok. The mend: closing writes into the manifest up to which commit everything is durable.
 #![allow(clippy::unwrap_used)]
 
 mod tree;
 
 use mmdb::medium::{Medium, MemoryMedium};
-use mmdb::{ColumnType, Database, Error, Options, Schema, Snapshot};
+use mmdb::{ColumnType, Database, Error, OfflineDatabase, Options, Schema};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -62,14 +63,15 @@ fn open(files: &Files, streams: usize) -> Result<usize, Error> {
         m.create(path).unwrap().write_at(0, bytes).unwrap();
     }
     let o = options(&m, streams);
-    let checked = Snapshot::load("/db", &o).map(|s| s.tables()[0].1 as usize);
+    let checked = OfflineDatabase::load("/db", &o).map(|s| s.tables()[0].1 as usize);
     let opened =
         Database::open("/db", o).map(|db| db.begin().unwrap().scan(&db.table("t").unwrap()).unwrap().count());
     assert_eq!(checked.as_ref().ok(), opened.as_ref().ok(), "`mmdb check` says what opening says");
     opened
 }
 
-/// The files of a database that was closed, by its handle's end or by `close`, and the last frame of each stream.
+/// The files of a database that was closed, by its handle's end or by `close`, and the last frame
+/// of each stream.
 fn sample(streams: usize, explicit: bool) -> (Files, Vec<(PathBuf, usize)>) {
     let m = MemoryMedium::new();
     let db = Database::open("/db", options(&m, streams)).unwrap();
@@ -130,7 +132,8 @@ fn a_last_segment_that_is_cut_short_emptied_or_gone_is_refused() {
     }
 }
 
-/// A database that crashed has no such evidence for its last flush, and needs none: nothing of it may have been acknowledged.
+/// A database that crashed has no such evidence for its last flush, and needs none: nothing of it
+/// may have been acknowledged.
 #[test]
 fn the_torn_tail_of_a_database_that_was_not_closed_is_dropped() {
     let m = MemoryMedium::new();
@@ -148,7 +151,8 @@ fn the_torn_tail_of_a_database_that_was_not_closed_is_dropped() {
     assert_eq!(open(&crashed, 1).unwrap(), 19);
 }
 
-/// A closed database is opened, used and closed again, with and without checkpoints: the evidence is always that of the last closing.
+/// A closed database is opened, used and closed again, with and without checkpoints: the evidence
+/// is always that of the last closing.
 #[test]
 fn closing_again_and_again_keeps_the_evidence_current() {
     let m = MemoryMedium::new();
@@ -168,8 +172,8 @@ fn closing_again_and_again_keeps_the_evidence_current() {
             drop(t);
             db.close().unwrap();
         }
-        let report = Snapshot::load("/db", &options(&m, 1)).unwrap().report();
-        assert_eq!((report.cut, report.stated), (life as u64 * 10 + 10, life as u64 * 10 + 10));
+        let report = OfflineDatabase::load("/db", &options(&m, 1)).unwrap().report();
+        assert_eq!((report.cut, report.manifest_horizon), (life as u64 * 10 + 10, life as u64 * 10 + 10));
     }
 }
 
@@ -184,7 +188,7 @@ fn a_database_with_another_handle_stays_open_and_is_closed_by_the_last() {
     let t = other.table("t").unwrap();
     other.run(|tx| tx.insert(&t, &[9.into(), "v".into()])).unwrap();
     drop((t, other));
-    assert_eq!(Snapshot::load("/db", &options(&m, 1)).unwrap().report().stated, 4);
+    assert_eq!(OfflineDatabase::load("/db", &options(&m, 1)).unwrap().report().manifest_horizon, 4);
 }
 
 #[test]

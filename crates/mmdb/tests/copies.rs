@@ -12,7 +12,7 @@
 
 mod tree;
 
-use mmdb::{ColumnType, Database, Error, Options, Schema, Snapshot, restore, salvage};
+use mmdb::{ColumnType, Database, Error, OfflineDatabase, Options, Schema, restore, salvage};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tree::{Place, copy};
@@ -78,7 +78,7 @@ fn copies_of_hard_links_are_refused_until_they_are_copies() {
     for one in [&dir, &twin] {
         refused(&p, one, options(&[]), &HARD);
         // Reading harms nobody.
-        Snapshot::load(one, &options(&[])).unwrap().check().unwrap();
+        OfflineDatabase::load(one, &options(&[])).unwrap().check().unwrap();
     }
     restore(&twin, p.join("restored"), &options(&[])).unwrap();
     assert_eq!(count(&Database::open(p.join("restored"), options(&[])).unwrap()), 150);
@@ -194,7 +194,7 @@ fn a_segment_that_is_a_link_is_called_a_link() {
             let words = ["symbolic link", "stream_dirs", file.to_str().unwrap()];
             refused(&p, dir, options(dirs), &words);
             assert!(matches!(Database::open(dir, options(dirs)), Err(Error::File { .. })));
-            let e = Snapshot::load(dir, &options(dirs)).unwrap_err().to_string();
+            let e = OfflineDatabase::load(dir, &options(dirs)).unwrap_err().to_string();
             assert!(e.contains("symbolic link"), "{e}");
             // It leads to whole data: salvage reads it, and says so.
             let new = p.join("saved");

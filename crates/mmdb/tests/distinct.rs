@@ -1,9 +1,11 @@
-//! An index that has all columns of the primary key needs no places behind its keys; it must answer like any other.
+//! An index that has all columns of the primary key needs no places behind its keys; it must answer
+//! like any other.
 #![allow(clippy::unwrap_used)]
 
 use mmdb::{ColumnType, Database, Locking, Schema, Transaction, Value};
 
-/// Keys of the rows from `(n)` to `(n)` in the index by n and id, and of those in the index by n alone.
+/// Keys of the rows from `(n)` to `(n)` in the index by n and id, and of those in the index by n
+/// alone.
 fn by_both(tx: &mut Transaction<'_>, t: &mmdb::Table, n: i64) -> [Vec<i64>; 2] {
     ["by_n_and_id", "by_n"].map(|index| {
         let rows = tx.range(t, index, [Value::Int(n)]..=[Value::Int(n)]).unwrap();
@@ -30,7 +32,8 @@ fn rows_that_come_change_move_and_go_are_in_it_once() {
         assert_eq!(by_both(&mut db.begin().unwrap(), &t, 1), [odd.clone(), odd]);
 
         let mut tx = db.begin().unwrap();
-        // Its row no longer fits into its slot: gone from there, and here again under the same keys.
+        // Its row no longer fits into its slot: gone from there, and here again under the same
+        // keys.
         assert!(tx.update(&t, &[1.into()], &[("text", long.as_str().into())]).unwrap());
         // Another key in the index; and gone and back in one transaction.
         assert!(tx.update(&t, &[3.into()], &[("n", 7.into())]).unwrap());

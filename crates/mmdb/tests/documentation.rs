@@ -1,5 +1,5 @@
-//! What the documentation says of itself holds: every public item has an example that runs, every rule of recovery has
-//! its test.
+//! What the documentation says of itself holds: every public item has an example that runs, every
+//! rule of recovery has its test.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -27,8 +27,9 @@ fn exported() -> Vec<String> {
     lists.flat_map(words).map(str::to_owned).collect()
 }
 
-/// Public items of a file that have no runnable example. Rustfmt keeps one item a line and the crate writes `pub` only on
-/// what is public, so reading lines is enough. A trait's example may show its methods, a type's its fields and variants.
+/// Public items of a file that have no runnable example. Rustfmt keeps one item a line and the
+/// crate writes `pub` only on what is public, so reading lines is enough. A trait's example may
+/// show its methods, a type's its fields and variants.
 fn without_example(text: &str, exported: &[String]) -> Vec<String> {
     let is_public = |name: &str| exported.iter().any(|e| e == name);
     let (mut missing, mut doc, mut hidden) = (Vec::new(), String::new(), false);
@@ -129,7 +130,8 @@ fn every_test_that_the_rules_of_recovery_name_exists() {
                 let texts = candidates.iter().map(|c| Path::new(env!("CARGO_MANIFEST_DIR")).join(c));
                 texts.filter_map(|p| std::fs::read_to_string(p).ok()).any(|t| {
                     t.split_once(&format!("fn {test}(")).is_some_and(|(before, _)| {
-                        // An attribute of its own, or a property test's; a macro may make the test of a list.
+                        // An attribute of its own, or a property test's; a macro may make the test
+                        // of a list.
                         before.trim_end().ends_with("#[test]")
                     })
                 })

@@ -1,6 +1,8 @@
-//! A table that is dropped gives its memory back to the limit and to the tables that come after it: the process does not grow.
+//! A table that is dropped gives its memory back to the limit and to the tables that come after it:
+//! the process does not grow.
 //!
-//! Not to the system: an allocator keeps what lies between other pieces. Alone in its process, whose resident memory is the database's.
+//! Not to the system: an allocator keeps what lies between other pieces. Alone in its process,
+//! whose resident memory is the database's.
 #![allow(clippy::unwrap_used)]
 #![cfg(target_os = "linux")]
 

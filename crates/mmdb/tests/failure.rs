@@ -1,10 +1,11 @@
-//! Defined failure: torn tails, corruption, poison, full disks, memory limits; and that good copies are equal.
+//! Defined failure: torn tails, corruption, poison, full disks, memory limits; and that good copies
+//! are equal.
 #![allow(clippy::unwrap_used)]
 
 use mmdb::medium::{CrashKind, CrashMedium, Faults, Medium};
 use mmdb::{
-    ColumnType, Database, Durability, Error, Locking, LogKind, Logging, Options, Schema, Snapshot, Table,
-    Value, restore, salvage,
+    ColumnType, Database, Durability, Error, Locking, LogKind, Logging, OfflineDatabase, Options, Schema,
+    Table, Value, restore, salvage,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -59,7 +60,7 @@ fn damage_to_acknowledged_data_is_refused_with_file_and_offset_and_can_be_salvag
         }
         other => panic!("{other:?}"),
     }
-    assert!(Snapshot::load("/db", &options(&m)).is_err());
+    assert!(OfflineDatabase::load("/db", &options(&m)).is_err());
     let s = salvage("/db", "/new", &options(&m)).unwrap();
     assert_eq!((s.cut, s.rows), (2, 2));
     assert!(s.problems.iter().any(|p| p.contains("offset 12288")), "{:?}", s.problems);
@@ -85,7 +86,8 @@ fn damage_to_an_image_is_refused_with_file_and_offset() {
     assert!(!s.problems.is_empty());
 }
 
-/// Of a database that was not closed: a closed one states its last commit, see `tests/closed.rs`. This test used to close it.
+/// Of a database that was not closed: a closed one states its last commit, see `tests/closed.rs`.
+/// This test used to close it.
 #[test]
 fn a_torn_tail_is_dropped_silently() {
     let m = CrashMedium::new(1);
@@ -349,7 +351,7 @@ fn a_hot_copy_opened_elsewhere_is_equal_and_whole() {
         cold.verify().unwrap();
         assert_eq!(rows(&cold, "t"), rows(&db, "t"));
         put(&cold, &cold.table("t").unwrap(), 9999).unwrap();
-        assert!(matches!(db.backup("/cold"), Err(Error::Io { .. })), "a copy never overwrites");
+        assert!(matches!(db.backup("/cold"), Err(Error::Directory { .. })), "a copy never overwrites");
     }
 }
 

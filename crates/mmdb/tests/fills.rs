@@ -1,13 +1,15 @@
 //! A fill that meets transactions and drops which were there before it.
 //!
-//! What happened: a fill took the table away, but not the places that open transactions held in it. A commit that had looked at the
-//! table just before ran into the fill and was acknowledged for a row that was nowhere. A fill that was given up discarded the
-//! containers, and an abort put a slot of them back among the free ones: the next insert that was acknowledged went nowhere, the
-//! next fill panicked. And "being filled" and "dropped" were one flag, which the end of a fill took back: a table dropped meanwhile
-//! was there again, and dropping it once more took the name from its successor. Harm: acknowledged rows were not there.
-//! The mend: a table has lives. A fill begins another; a commit asks inside the gate whether the table is in the life in which the
-//! transaction found it, and slots of an earlier life are never given back. Live, being filled and dropped are states that are
-//! changed by compare-and-swap.
+//! What happened: a fill took the table away, but not the places that open transactions held in it.
+//! A commit that had looked at the table just before ran into the fill and was acknowledged for a
+//! row that was nowhere. A fill that was given up discarded the containers, and an abort put a slot
+//! of them back among the free ones: the next insert that was acknowledged went nowhere, the next
+//! fill panicked. And "being filled" and "dropped" were one flag, which the end of a fill took
+//! back: a table dropped meanwhile was there again, and dropping it once more took the name from
+//! its successor. Harm: acknowledged rows were not there. The mend: a table has lives. A fill
+//! begins another; a commit asks inside the gate whether the table is in the life in which the
+//! transaction found it, and slots of an earlier life are never given back. Live, being filled and
+//! dropped are states that are changed by compare-and-swap.
 #![allow(clippy::unwrap_used)]
 
 use mmdb::{ColumnType, Database, Error, Locking, Logging, Options, Schema, Table};
@@ -88,7 +90,8 @@ fn who_used_a_table_before_a_fill_neither_goes_on_with_it_nor_commits() {
     }
 }
 
-/// A commit of many rows, so that there is time between its look at the table and the gate. The fill comes at every part of it.
+/// A commit of many rows, so that there is time between its look at the table and the gate. The
+/// fill comes at every part of it.
 #[test]
 fn a_commit_that_meets_a_fill_is_refused_or_its_rows_are_there() {
     const ROUNDS: u32 = 24;

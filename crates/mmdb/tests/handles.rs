@@ -1,9 +1,10 @@
 //! A handle that is not of this opening of this database is good for nothing here.
 //!
-//! What happened: `drop_table` never asked whose handle it was given. One of another database, or of an earlier opening of the same
-//! one, dropped the table that has the same number here, durably, and emptied the memory of the other. Harm: rows that were
-//! acknowledged were gone in both. The mend: `drop_table` asks what transactions and fills asked all the time, whether the
-//! handle's table is the very table that this database has under its number, before it does anything else.
+//! What happened: `drop_table` never asked whose handle it was given. One of another database, or
+//! of an earlier opening of the same one, dropped the table that has the same number here, durably,
+//! and emptied the memory of the other. Harm: rows that were acknowledged were gone in both. The
+//! mend: `drop_table` asks what transactions and fills asked all the time, whether the handle's
+//! table is the very table that this database has under its number, before it does anything else.
 #![allow(clippy::unwrap_used)]
 
 use mmdb::medium::CrashMedium;

@@ -1,10 +1,12 @@
 //! Which directories belong to a database.
 //!
-//! What happened: a log directory had no identity. Opened once with `stream_dirs` forgotten: no error, no rows; opened again as it should
-//! be: still none, because the first opening had dropped the old life's salt. Database B opened with A's log directory: both lost
-//! everything, even while A was running. A log directory deleted, or on a disk that was not mounted: no error, no rows. Two streams in one
-//! directory: accepted, then unopenable. The mend: every stream directory says whose it is, which stream it holds and which life used it
-//! last, and is locked; the manifest says which segments must be there; whatever is missing, foreign, doubled, crossed or forgotten is
+//! What happened: a log directory had no identity. Opened once with `stream_dirs` forgotten: no
+//! error, no rows; opened again as it should be: still none, because the first opening had dropped
+//! the old life's salt. Database B opened with A's log directory: both lost everything, even while
+//! A was running. A log directory deleted, or on a disk that was not mounted: no error, no rows.
+//! Two streams in one directory: accepted, then unopenable. The mend: every stream directory says
+//! whose it is, which stream it holds and which life used it last, and is locked; the manifest says
+//! which segments must be there; whatever is missing, foreign, doubled, crossed or forgotten is
 //! refused with its path and a reason, before anything is written.
 #![allow(clippy::unwrap_used)]
 
@@ -84,7 +86,8 @@ fn more_directories_than_streams_are_refused() {
     refused(&p, &dir, Options { streams: 2, ..options(&dirs) }, &["3 directories", "z"]);
     // A new database is not made by halves either.
     refused(&p, &p.join("new"), Options { streams: 1, ..options(&dirs) }, &["3 directories"]);
-    // Asked for by both, it is a change of the number of streams, and back again; what is given up can be used anew.
+    // Asked for by both, it is a change of the number of streams, and back again; what is given up
+    // can be used anew.
     whole(&dir, options(&dirs), 50);
     whole(&dir, Options { streams: 1, ..options(&dirs) }, 50);
     refused(&p, &dir, Options { streams: 1, ..options(&dirs) }, &["3 directories"]);
@@ -214,7 +217,8 @@ fn a_second_opening_is_refused_under_every_name_of_the_directory() {
     whole(&dir, o, 5);
 }
 
-/// The base directory is copied and its log is not: whichever opens first goes on, the other one is told, and nothing is lost.
+/// The base directory is copied and its log is not: whichever opens first goes on, the other one is
+/// told, and nothing is lost.
 #[test]
 fn a_copy_of_the_base_directory_does_not_take_the_log_from_the_original() {
     for lives in 1..4 {
@@ -231,7 +235,8 @@ fn a_copy_of_the_base_directory_does_not_take_the_log_from_the_original() {
         refused(&p, &old, o.clone(), &["log", "later", "older copy"]);
         whole(&dir, o, 10 + lives as usize);
     }
-    // The copy opens first: it goes on as if the directory had been moved, and the original is the one that is told.
+    // The copy opens first: it goes on as if the directory had been moved, and the original is the
+    // one that is told.
     let p = Place::new("base");
     let (dir, old, log) = (p.join("db"), p.join("old"), p.join("log"));
     let o = options(std::slice::from_ref(&log));
@@ -244,7 +249,8 @@ fn a_copy_of_the_base_directory_does_not_take_the_log_from_the_original() {
     whole(&old, o, 13);
 }
 
-/// All directories are copied: two databases from then on, of one identity. Their logs are told apart by their lives.
+/// All directories are copied: two databases from then on, of one identity. Their logs are told
+/// apart by their lives.
 #[test]
 fn copies_of_everything_go_on_separately_and_cannot_be_crossed() {
     let p = Place::new("copies");
@@ -298,7 +304,8 @@ fn a_segment_that_the_manifest_names_must_be_there_and_so_must_those_between() {
         assert!(segments.len() > 6);
         for (i, path) in segments.iter().enumerate() {
             if i + 1 == segments.len() {
-                // The last one was only prepared, maybe after the manifest: its absence is not seen, and costs nothing.
+                // The last one was only prepared, maybe after the manifest: its absence is not
+                // seen, and costs nothing.
                 continue;
             }
             let bytes = std::fs::read(path).unwrap();
@@ -310,8 +317,8 @@ fn a_segment_that_the_manifest_names_must_be_there_and_so_must_those_between() {
     }
 }
 
-/// What happened: a crash can take the names of the LOCK files with it and damage the log. The opening refused, as it must, but had made
-/// the LOCK files anew before it knew.
+/// What happened: a crash can take the names of the LOCK files with it and damage the log. The
+/// opening refused, as it must, but had made the LOCK files anew before it knew.
 #[test]
 fn a_refused_opening_does_not_even_make_the_lock_files_that_a_crash_has_taken() {
     let p = Place::new("locks-gone");
@@ -362,8 +369,8 @@ fn files_that_are_not_ours_are_never_taken_over() {
     assert_eq!(std::fs::read_to_string(log.join("notes")).unwrap(), "my own");
 }
 
-/// The directory is taken away and another database is made in its place while the old handle still lives: neither its closing nor its
-/// threads may write over the new one.
+/// The directory is taken away and another database is made in its place while the old handle still
+/// lives: neither its closing nor its threads may write over the new one.
 #[test]
 fn a_handle_on_a_directory_that_was_replaced_does_not_overwrite_the_new_one() {
     let p = Place::new("replaced");
@@ -400,7 +407,8 @@ fn a_manifest_of_another_format_is_refused_by_its_number() {
     refused(&p, &dir, options(&[]), &["MANIFEST", "format 1", "format 2", "dump"]);
 }
 
-/// Backups and restored copies are databases of their own, and go on beside the original; their logs cannot be crossed.
+/// Backups and restored copies are databases of their own, and go on beside the original; their
+/// logs cannot be crossed.
 #[test]
 fn a_backup_and_what_is_restored_from_it_have_identities_of_their_own() {
     let p = Place::new("backup");
@@ -425,12 +433,13 @@ fn a_backup_and_what_is_restored_from_it_have_identities_of_their_own() {
     );
     whole(&dir, options(&dirs), 20);
     whole(&p.join("restored"), inside.clone(), 15);
-    // A database whose log lies elsewhere is not copied without it, and a directory in use is not copied into.
+    // A database whose log lies elsewhere is not copied without it, and a directory in use is not
+    // copied into.
     let before = p.picture();
     let e = restore(&dir, p.join("lost"), &inside).unwrap_err().to_string();
     assert!(e.contains("stream 0"), "{e}");
     let e = restore(p.join("restored"), p.join("new"), &options(&dirs)).unwrap_err().to_string();
-    assert!(e.contains("not empty"), "{e}");
+    assert!(e.contains("must be empty"), "{e}");
     assert_eq!(p.picture(), before);
 }
 
@@ -446,7 +455,10 @@ fn what_salvage_saves_is_a_database_of_its_own_and_missing_directories_are_named
     std::fs::remove_dir_all(&dirs[1]).unwrap();
     let before = p.picture();
     let saved = salvage(&dir, p.join("saved"), &options(&dirs)).unwrap();
-    assert!(saved.rows >= 10 && saved.problems.iter().any(|it| it.contains("stream 1")), "{saved:?}");
+    assert!(
+        saved.rows >= 10 && saved.problems.iter().any(|problem| problem.contains("stream 1")),
+        "{saved:?}"
+    );
     let mut after = p.picture();
     after.retain(|path, _| before.contains_key(path) && *path != p.join(""));
     assert!(after.iter().all(|(path, it)| before[path] == *it), "the damaged one is not touched");
@@ -456,8 +468,8 @@ fn what_salvage_saves_is_a_database_of_its_own_and_missing_directories_are_named
     }
 }
 
-/// Creating is cut off at every call, by a kill or a power cut: it can be done again, with as many streams or with others, and once it
-/// is done it stays done.
+/// Creating is cut off at every call, by a kill or a power cut: it can be done again, with as many
+/// streams or with others, and once it is done it stays done.
 #[test]
 fn a_creation_that_was_cut_off_anywhere_is_done_again() {
     let (mut cut_off, mut done) = (0, 0);
@@ -493,7 +505,8 @@ fn a_creation_that_was_cut_off_anywhere_is_done_again() {
     assert!(cut_off > 60 && done == 240, "{cut_off}");
 }
 
-/// Any later opening, cut off at any call any number of times, with streams coming and going, is done again.
+/// Any later opening, cut off at any call any number of times, with streams coming and going, is
+/// done again.
 #[test]
 fn an_opening_that_was_cut_off_again_and_again_is_done_again() {
     let mut cut_off = 0;
@@ -540,7 +553,8 @@ fn a_stream_directory_that_was_exchanged_for_an_older_copy_of_itself_is_refused(
     }
     refused(&p, &dir, options(&[p.join("before")]), &["before"]);
     whole(&dir, o.clone(), 13);
-    // The copy is of the very life before, and the database crashed: no manifest states the commits that the copy lacks.
+    // The copy is of the very life before, and the database crashed: no manifest states the commits
+    // that the copy lacks.
     let (younger, crashed) = (p.join("younger"), p.join("crashed"));
     copy(&log, &younger);
     let db = Database::open(&dir, o.clone()).unwrap();

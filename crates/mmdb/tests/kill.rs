@@ -79,7 +79,8 @@ fn a_killed_process_loses_nothing_it_acknowledged() {
             }
             last
         });
-        // Every third life may end while it is still opening; in the others all threads count, however slow the machine.
+        // Every third life may end while it is still opening; in the others all threads count,
+        // however slow the machine.
         if round % 3 != 0 {
             let _ = counting.recv_timeout(Duration::from_secs(60));
         }

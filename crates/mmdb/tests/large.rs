@@ -1,7 +1,9 @@
-//! Opening a large table after its process was killed: nothing acknowledged is missing, and it takes seconds.
+//! Opening a large table after its process was killed: nothing acknowledged is missing, and it
+//! takes seconds.
 //!
 //! 10 million rows with `FATHOM_LONG`, else 100,000; `MMDB_ROWS` sets another number:
-//! `MMDB_ROWS=10000000 cargo test --release -p mmdb --test large -- --nocapture` prints times and memory.
+//! `MMDB_ROWS=10000000 cargo test --release -p mmdb --test large -- --nocapture` prints times and
+//! memory.
 #![allow(clippy::unwrap_used)]
 
 use mmdb::{ColumnType, Database, Options, Schema, Value};
@@ -103,8 +105,8 @@ fn child(role: &str, dir: &Path) -> Child {
         .unwrap()
 }
 
-/// The first thing that a child says; nothing if it ends before. What it is read through must outlive the child, which
-/// could not write otherwise.
+/// The first thing that a child says; nothing if it ends before. What it is read through must
+/// outlive the child, which could not write otherwise.
 fn told(child: &mut Child) -> (Option<String>, impl Iterator<Item = String> + use<>) {
     let out = BufReader::new(child.stdout.take().unwrap());
     let mut lines = out.lines().map_while(Result::ok);

@@ -1,9 +1,10 @@
 //! Files whose length is damaged.
 //!
-//! What happened: a segment or a MANIFEST that a damaged file system, or `truncate -s 8T`, gave a length of terabytes was to be read into
-//! memory of that size. Harm: `mmdb check`, opening and even salvage ended with "memory allocation failed" and SIGABRT, and the whole
-//! database could not be saved for one file. The mend: a length above the greatest possible one is damage like any other, told with the
-//! file; memory that is not there is an error.
+//! What happened: a segment or a MANIFEST that a damaged file system, or `truncate -s 8T`, gave a
+//! length of terabytes was to be read into memory of that size. Harm: `mmdb check`, opening and
+//! even salvage ended with "memory allocation failed" and SIGABRT, and the whole database could not
+//! be saved for one file. The mend: a length above the greatest possible one is damage like any
+//! other, told with the file; memory that is not there is an error.
 #![allow(clippy::unwrap_used)]
 
 mod tree;

@@ -1,8 +1,9 @@
-//! What the memory limit counts is what the allocator was asked for, and at the limit nothing is lost.
+//! What the memory limit counts is what the allocator was asked for, and at the limit nothing is
+//! lost.
 //!
-//! The limit counted containers, and an index entry as 64 bytes of the one table that grew: 64 MiB asked became 134 MiB. Now
-//! every part of the database counts what it takes. Here an allocator counts too, and both must agree within a tenth,
-//! whatever the shape of the tables.
+//! The limit counted containers, and an index entry as 64 bytes of the one table that grew: 64 MiB
+//! asked became 134 MiB. Now every part of the database counts what it takes. Here an allocator
+//! counts too, and both must agree within a tenth, whatever the shape of the tables.
 #![allow(clippy::unwrap_used)]
 
 use mmdb::{ColumnType, Database, Durability, Error, Locking, Logging, Options, Schema, Table, Value};
@@ -245,7 +246,8 @@ fn a_large_transaction_is_counted_while_it_lives() {
     assert!(idle as f64 <= told - 8e6, "{idle} of {told}");
 }
 
-/// At the limit: a clear error of the operation, nothing lost, deletes, checkpoints and recovery go on, and what was deleted makes room.
+/// At the limit: a clear error of the operation, nothing lost, deletes, checkpoints and recovery go
+/// on, and what was deleted makes room.
 #[test]
 fn at_the_limit_nothing_is_lost_and_deletes_make_room() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -318,7 +320,8 @@ fn at_the_limit_nothing_is_lost_and_deletes_make_room() {
             }
             db.flush().unwrap();
             assert_eq!(count(&db), 0);
-            // Which leaf and which hash table splits or doubles when depends on what was there before, so not to the last row.
+            // Which leaf and which hash table splits or doubles when depends on what was there
+            // before, so not to the last row.
             let again = (0..rows).position(|id| {
                 put(&db, if id % 2 == 0 { &t } else { &u }, id..id + 1, 40)
                     .inspect_err(|e| assert!(matches!(e, Error::MemoryLimit { .. }), "{e}"))

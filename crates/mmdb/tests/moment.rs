@@ -41,12 +41,14 @@ fn rows(db: &Database) -> Vec<(i64, usize, i64)> {
     rows
 }
 
-/// A checkpoint copies a table container by container while its rows go on changing, and no log repairs the copies of a table
-/// that is not logged. A row that outgrew its slot moved from a container that was not copied yet to one that was, and was in
-/// neither image: lost without a word, although it had been there all the time. One that moved the other way was in both, and so
-/// was a unique key that two rows exchanged: "two rows share a key", and the whole database could not be opened any more. The
-/// crash schedules found the first within 3,000 seeds. Now the images are of the moment when the checkpoint began: whoever
-/// changes a container before it is copied keeps a copy.
+/// A checkpoint copies a table container by container while its rows go on changing, and no log
+/// repairs the copies of a table that is not logged. A row that outgrew its slot moved from a
+/// container that was not copied yet to one that was, and was in neither image: lost without a
+/// word, although it had been there all the time. One that moved the other way was in both, and so
+/// was a unique key that two rows exchanged: "two rows share a key", and the whole database could
+/// not be opened any more. The crash schedules found the first within 3,000 seeds. Now the images
+/// are of the moment when the checkpoint began: whoever changes a container before it is copied
+/// keeps a copy.
 #[test]
 fn a_checkpointed_table_comes_back_as_it_was_when_the_checkpoint_began() {
     for steps in 0..4 {
@@ -90,7 +92,8 @@ fn a_checkpointed_table_comes_back_as_it_was_when_the_checkpoint_began() {
     }
 }
 
-/// The next checkpoint of the same side must copy what changed under the last one, which took the copy from before.
+/// The next checkpoint of the same side must copy what changed under the last one, which took the
+/// copy from before.
 #[test]
 fn a_change_under_a_checkpoint_is_in_the_next_ones() {
     let disk = CrashMedium::new(1);

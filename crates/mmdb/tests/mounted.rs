@@ -1,14 +1,15 @@
 //! Looking at a database on a file system that is mounted read-only.
 //!
-//! What happened: nothing could be looked at on a read-only mount, or in files that the user may only read, because every file was opened
-//! for writing, the lock too. Harm: the copy that is to be examined after an accident is just what is mounted read-only. The mend: who
-//! only reads opens only for reading.
+//! What happened: nothing could be looked at on a read-only mount, or in files that the user may
+//! only read, because every file was opened for writing, the lock too. Harm: the copy that is to be
+//! examined after an accident is just what is mounted read-only. The mend: who only reads opens
+//! only for reading.
 #![allow(clippy::unwrap_used)]
 
 mod tree;
 
 use mmdb::medium::{FileMedium, Medium, MediumFile};
-use mmdb::{ColumnType, Database, Options, Schema, Snapshot};
+use mmdb::{ColumnType, Database, OfflineDatabase, Options, Schema};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -73,7 +74,7 @@ fn a_database_on_a_read_only_file_system_can_be_looked_at() {
     let options = Options { medium: Arc::new(ReadOnly), ..Options::default() };
     for dir in [&dir, &crashed] {
         let before = p.picture();
-        let s = Snapshot::load(dir, &options).unwrap();
+        let s = OfflineDatabase::load(dir, &options).unwrap();
         s.check().unwrap();
         assert_eq!(s.tables()[0].1, 2);
         drop(s);

@@ -11,7 +11,7 @@
 
 mod tree;
 
-use mmdb::{ColumnType, Database, Options, Schema, Snapshot, salvage};
+use mmdb::{ColumnType, Database, OfflineDatabase, Options, Schema, salvage};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tree::{Place, copy};
@@ -44,7 +44,7 @@ fn begun(log: &Path) -> Vec<PathBuf> {
 fn refused(place: &Place, dir: &Path, options: &Options, words: &[&str]) {
     let before = place.picture();
     let e = Database::open(dir, options.clone()).map(|db| db.recovery()).unwrap_err().to_string();
-    assert!(Snapshot::load(dir, options).is_err());
+    assert!(OfflineDatabase::load(dir, options).is_err());
     assert_eq!(place.picture(), before, "{e}");
     for w in words {
         assert!(e.contains(w), "{w:?} is not in: {e}");
@@ -122,7 +122,7 @@ fn an_acknowledged_commit_is_stated_by_itself_after_a_while() {
     let (dir, log) = (p.join("db"), p.join("log"));
     let o = Options {
         segment_bytes: 1 << 20,
-        stated_within: Duration::from_millis(50),
+        manifest_interval: Duration::from_millis(50),
         checkpoint_log_bytes: 0,
         ..options(&log)
     };
@@ -140,7 +140,8 @@ fn an_acknowledged_commit_is_stated_by_itself_after_a_while() {
         std::fs::remove_dir_all(p.join("look")).ok();
         copy(&dir, &p.join("look"));
         copy(&log, &p.join("look-log"));
-        let stated = Snapshot::load(p.join("look"), &options(&p.join("look-log"))).map(|s| s.report().stated);
+        let stated = OfflineDatabase::load(p.join("look"), &options(&p.join("look-log")))
+            .map(|s| s.report().manifest_horizon);
         stated.unwrap_or(0)
     };
     let began = Instant::now();

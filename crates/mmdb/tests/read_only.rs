@@ -1,12 +1,13 @@
 //! `mmdb stat`, `check`, `dump` and `log` only look.
 //!
-//! What happened: they made a `LOCK` in whatever directory they were given. Harm: a directory that is no database is littered, one that
-//! must not change changes. The mend: files to lock are only those that are there.
+//! What happened: they made a `LOCK` in whatever directory they were given. Harm: a directory that
+//! is no database is littered, one that must not change changes. The mend: files to lock are only
+//! those that are there.
 #![allow(clippy::unwrap_used)]
 
 mod tree;
 
-use mmdb::{ColumnType, Database, Options, Schema, Snapshot};
+use mmdb::{ColumnType, Database, OfflineDatabase, Options, Schema};
 use std::path::Path;
 use std::process::Command;
 use tree::{Place, copy};
@@ -96,7 +97,7 @@ fn looking_where_no_database_is_leaves_no_trace() {
     let before = p.picture();
     assert!(look(&dir, &[]).iter().all(|&c| c == 1));
     assert!(look(&p.join("nowhere"), &[]).iter().all(|&c| c == 1));
-    assert!(Snapshot::load(&dir, &Options::default()).is_err());
+    assert!(OfflineDatabase::load(&dir, &Options::default()).is_err());
     assert!(mmdb::salvage(&dir, p.join("new"), &Options::default()).is_err());
     assert_eq!(p.picture(), before);
 }

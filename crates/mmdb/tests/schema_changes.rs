@@ -1,10 +1,12 @@
 //! Schema changes whose manifest cannot be written.
 //!
-//! What happened: `drop_table` forgot the checksums of the table's images before it stored the manifest. When storing failed, as it
-//! does on a full disk, the very moment when people drop tables, the table lived on without them. Harm: the next checkpoint left the
-//! table's clean containers out, recycled the log, and the next opening showed the table empty, without an error. The mend: what the
-//! database believes is stated becomes what it believes only once it is stored; a container without a checksum is copied again; and a
-//! checkpoint that misses one all the same is refused.
+//! What happened: `drop_table` forgot the checksums of the table's images before it stored the
+//! manifest. When storing failed, as it does on a full disk, the very moment when people drop
+//! tables, the table lived on without them. Harm: the next checkpoint left the table's clean
+//! containers out, recycled the log, and the next opening showed the table empty, without an error.
+//! The mend: what the database believes is stated becomes what it believes only once it is stored;
+//! a container without a checksum is copied again; and a checkpoint that misses one all the same is
+//! refused.
 #![allow(clippy::unwrap_used)]
 
 use mmdb::medium::{CrashKind, CrashMedium, Faults};
@@ -87,8 +89,8 @@ fn a_table_that_could_not_be_created_does_not_exist_and_costs_no_number() {
     assert_eq!(count(&Database::open("/db", options(&m)).unwrap(), "t"), 1);
 }
 
-/// Every call of a schema change fails once, in each way a call can fail: afterwards the change is there whole or not at all, whatever
-/// the handle said, and no row of another table is missing.
+/// Every call of a schema change fails once, in each way a call can fail: afterwards the change is
+/// there whole or not at all, whatever the handle said, and no row of another table is missing.
 #[test]
 fn a_schema_change_that_fails_anywhere_is_made_whole_or_not_at_all() {
     let (mut failed, mut made) = (0, 0);
@@ -139,8 +141,8 @@ fn a_schema_change_that_fails_anywhere_is_made_whole_or_not_at_all() {
     assert!(failed > 30 && made > 10, "{failed} failed, {made} made");
 }
 
-/// Both pass the first look, one waits for the other's lock and is told then: dropped twice, the images' places would be given back twice,
-/// and two containers of later tables would share one.
+/// Both pass the first look, one waits for the other's lock and is told then: dropped twice, the
+/// images' places would be given back twice, and two containers of later tables would share one.
 #[test]
 fn a_table_that_two_threads_drop_at_once_is_dropped_once() {
     for round in 0..20 {

@@ -12,7 +12,7 @@
 #![allow(clippy::unwrap_used)]
 #![cfg(target_os = "linux")]
 
-use mmdb::{ColumnType, Database, Error, Logging, Options, Schema, Snapshot, Spawner};
+use mmdb::{ColumnType, Database, Error, Logging, OfflineDatabase, Options, Schema, Spawner};
 use std::time::Duration;
 
 /// Threads of this process. One that was joined may be shown for a moment more.
@@ -101,8 +101,8 @@ fn an_opening_makes_do_with_fewer_threads_or_says_so_and_leaves_none_behind() {
                 let text = e.to_string();
                 assert!(matches!(e, Error::Io { .. }) && text.contains("TasksMax"), "{text}");
                 // It was closed in order: nothing can be missing unnoticed.
-                let left = Snapshot::load("/db", &o).unwrap();
-                assert!(left.report().closed && left.report().cut > 0, "thread {n}");
+                let left = OfflineDatabase::load("/db", &o).unwrap();
+                assert!(left.report().is_closed && left.report().cut > 0, "thread {n}");
             }
         }
         assert_eq!(threads(before), before, "thread {n} {only}");

@@ -70,8 +70,9 @@ fn the_tool_shows_checks_dumps_and_salvages() {
     std::fs::remove_dir_all(&base).unwrap();
 }
 
-/// What happened: `mmdb stat` of a directory whose name is no UTF-8 was a panic, and so was help where standard output was full. Names
-/// are now taken as the system has them, and whatever cannot be printed is an error.
+/// What happened: `mmdb stat` of a directory whose name is no UTF-8 was a panic, and so was help
+/// where standard output was full. Names are now taken as the system has them, and whatever cannot
+/// be printed is an error.
 #[test]
 fn a_name_that_is_no_text_and_a_full_output_are_no_panic() {
     use std::os::unix::ffi::OsStringExt;
@@ -121,7 +122,7 @@ fn what_is_saved_goes_nowhere_into_the_damaged_database() {
     let path = dir.to_str().unwrap();
     let files = || {
         let of = |at: &std::path::Path| {
-            std::fs::read_dir(at).unwrap().map(|it| it.unwrap().path()).collect::<Vec<_>>()
+            std::fs::read_dir(at).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
         };
         (of(&dir), of(&elsewhere), of(&base))
     };

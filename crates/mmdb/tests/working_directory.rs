@@ -50,7 +50,7 @@ fn a_relative_path_means_the_directory_of_the_opening_for_good() {
     db.close().unwrap();
     std::env::set_current_dir("/").unwrap();
     let db = Database::open(here.join("db"), options(here.join("log"))).unwrap();
-    assert!(db.recovery().closed);
+    assert!(db.recovery().is_closed);
     assert_eq!(db.begin().unwrap().scan(&db.table("t").unwrap()).unwrap().count(), 400);
     // Nothing of it lies anywhere else.
     let names = |dir: &PathBuf| {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use fathom_fuzz::{Fuzz, Random, mutate};
 use mmdb::medium::{Medium, MemoryMedium};
-use mmdb::{ColumnType, Database, Error, LogKind, Options, Schema, Snapshot, Value};
+use mmdb::{ColumnType, Database, Error, LogKind, OfflineDatabase, Options, Schema, Value};
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 type Rows = Vec<String>;
@@ -258,8 +258,8 @@ fn judge(store: &Store<'_>) -> Result<(), String> {
         medium.create(path).map_err(text)?.write_at(0, bytes).map_err(text)?;
     }
     // The tool reads without opening; it must not change anything, and opening comes to the same.
-    let seen = Snapshot::load("/db", &options(&medium, seed.after))
-        .map(|snapshot| (snapshot.report().cut, snapshot.check().is_ok()));
+    let seen = OfflineDatabase::load("/db", &options(&medium, seed.after))
+        .map(|database| (database.report().cut, database.check().is_ok()));
     let _ = mmdb::read_log("/db", &options(&medium, seed.after), |_| {});
     for (path, bytes) in files {
         let file =

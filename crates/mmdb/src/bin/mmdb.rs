@@ -2,7 +2,7 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-use mmdb::{Options, Snapshot, read_log, salvage};
+use mmdb::{OfflineDatabase, Options, read_log, salvage};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -112,14 +112,14 @@ fn fail(what: &str) -> ExitCode {
 }
 
 fn stat(dir: &Path, options: &Options, out: &mut impl Write) -> Done {
-    let s = Snapshot::load(dir, options)?;
+    let s = OfflineDatabase::load(dir, options)?;
     let r = s.report();
     writeln!(out, "last commit        {}", r.cut)?;
-    let closed = if r.closed { "yes" } else { "no, so its end is what the log shows" };
+    let closed = if r.is_closed { "yes" } else { "no, so its end is what the log shows" };
     writeln!(out, "closed             {closed}")?;
     writeln!(out, "container images   {}", r.images)?;
     writeln!(out, "log frames         {} ({} bytes)", r.frames, r.log_bytes)?;
-    writeln!(out, "frames dropped     {} (behind the cut, never acknowledged)", r.dropped)?;
+    writeln!(out, "frames dropped     {} (behind the cut, never acknowledged)", r.dropped_frames)?;
     for (schema, rows) in s.tables() {
         let indexes: Vec<String> = schema.indexes.iter().map(|i| shown(&i.name)).collect();
         writeln!(
@@ -136,23 +136,23 @@ fn stat(dir: &Path, options: &Options, out: &mut impl Write) -> Done {
 }
 
 fn check(dir: &Path, options: &Options, out: &mut impl Write) -> Done {
-    let s = Snapshot::load(dir, options)?;
+    let s = OfflineDatabase::load(dir, options)?;
     s.check()?;
     let rows: u64 = s.tables().iter().map(|t| t.1).sum();
     let r = s.report();
     writeln!(out, "ok: {rows} rows in {} tables, last commit {}", s.tables().len(), r.cut)?;
-    if !r.closed {
+    if !r.is_closed {
         writeln!(
             out,
             "the database was not closed: MANIFEST states commits up to {}, the log shows those behind",
-            r.stated
+            r.manifest_horizon
         )?;
     }
     Ok(())
 }
 
 fn dump(dir: &Path, table: Option<&str>, options: &Options, out: &mut impl Write) -> Done {
-    let s = Snapshot::load(dir, options)?;
+    let s = OfflineDatabase::load(dir, options)?;
     let mut failed = Ok(());
     if let Some(t) = table {
         s.rows(t, |row| {
@@ -176,16 +176,18 @@ fn dump(dir: &Path, table: Option<&str>, options: &Options, out: &mut impl Write
 /// Where a path leads, also one that is not there yet: its longest part that is there, without
 /// links.
 fn whereabouts(path: &Path) -> Option<PathBuf> {
-    std::path::absolute(path).ok()?.ancestors().find_map(|it| it.canonicalize().ok())
+    std::path::absolute(path).ok()?.ancestors().find_map(|part| part.canonicalize().ok())
 }
 
 /// Whether `new` lies in what is to be saved: the database's directory, or that of a log stream,
 /// which may be elsewhere or behind a link.
 fn is_within(new: &Path, dir: &Path, options: &Options) -> bool {
     let Some(new) = whereabouts(new) else { return false };
-    let within = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|it| it.path());
+    let within = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let damaged = options.stream_dirs.iter().cloned().chain(within).chain([dir.to_owned()]);
-    damaged.filter_map(|it| it.canonicalize().ok()).any(|it| it.is_dir() && new.starts_with(it))
+    damaged
+        .filter_map(|place| place.canonicalize().ok())
+        .any(|place| place.is_dir() && new.starts_with(place))
 }
 
 fn save(dir: &Path, new: &Path, options: &Options, out: &mut impl Write) -> Done {
@@ -218,7 +220,7 @@ fn log(dir: &Path, options: &Options, out: &mut impl Write) -> Done {
                     c.place.0,
                     c.place.1,
                     c.version,
-                    if c.differential { "difference" } else { "after" },
+                    if c.is_difference { "difference" } else { "after" },
                     c.bytes
                 )
             })
@@ -232,7 +234,7 @@ fn log(dir: &Path, options: &Options, out: &mut impl Write) -> Done {
             f.len,
             f.gsn,
             f.horizon,
-            f.counts,
+            f.is_recovered,
             changes.join(",")
         );
     })?;

@@ -35,14 +35,17 @@ impl std::fmt::Debug for HashIndex {
     }
 }
 
-/// The shard of a hash. The table itself uses the low and the top bits; the shard comes from 16 in the middle.
+/// The shard of a hash. The table itself uses the low and the top bits; the shard comes from 16 in
+/// the middle.
 ///
-/// Shards are not equally large: the largest gets twice the keys of the smallest, and between them sizes rise evenly. Equal ones would
-/// all double at nearly the same number of keys, so that a database close below its limit could need a third more
-/// memory for its next few rows; these double one after the other.
+/// Shards are not equally large: the largest gets twice the keys of the smallest, and between them
+/// sizes rise evenly. Equal ones would all double at nearly the same number of keys, so that a
+/// database close below its limit could need a third more memory for its next few rows; these
+/// double one after the other.
 #[inline]
 fn shard_of(h: u64) -> usize {
-    // 128 times the logarithm to base 2 of 1 + x, for the fraction x in 16 bits, by the parabola through its ends.
+    // 128 times the logarithm to base 2 of 1 + x, for the fraction x in 16 bits, by the parabola
+    // through its ends.
     const BEND: u64 = 44;
     let x = (h >> 40) & 0xffff;
     let shard = (x * SHARDS as u64 + ((x * (0x1_0000 - x)) >> 16) * BEND) >> 16;
@@ -53,7 +56,8 @@ fn rehash(e: &Entry) -> u64 {
     hash(e.key.as_slice())
 }
 
-/// What a set of so many places takes. A tree's node holds 5 to 11 of them, 6 if they came in rising order.
+/// What a set of so many places takes. A tree's node holds 5 to 11 of them, 6 if they came in
+/// rising order.
 fn set_bytes(places: usize) -> i64 {
     const HEAD: u64 = 32;
     let node = block(11 * size_of::<Rid>() + 16);
@@ -101,9 +105,10 @@ fn make_room(table: &mut HashTable<Entry>) -> i64 {
     block(table.allocation_size()) as i64 - before as i64
 }
 
-/// Halves a table that is less than three eighths full; the bytes that this took, which is none or less. What is left fills three quarters of
-/// the smaller table: it takes a quarter more or half less to make it change again. Waiting for less to be left would
-/// let chance double more and more shards while the number of keys stays.
+/// Halves a table that is less than three eighths full; the bytes that this took, which is none or
+/// less. What is left fills three quarters of the smaller table: it takes a quarter more or half
+/// less to make it change again. Waiting for less to be left would let chance double more and more
+/// shards while the number of keys stays.
 fn shrink(table: &mut HashTable<Entry>) -> i64 {
     const SMALLEST: usize = 14;
     let (len, places) = (table.len(), places(table));
@@ -224,15 +229,15 @@ impl HashIndex {
         self.shards.iter().map(|s| s.read().len()).sum()
     }
 
-    /// Each thread takes every `threads`-th shard: it sorts its entries by shard, so that each shard is sized once and
-    /// filled while it is in the cache.
+    /// Each thread takes every `threads`-th shard: it sorts its entries by shard, so that each
+    /// shard is sized once and filled while it is in the cache.
     pub(super) fn build(
         &self,
         entries: &[Vec<(KeyBuf, Rid)>],
         unique: bool,
         threads: usize,
         spawner: &Spawner,
-    ) -> bool {
+    ) -> Result<(), Rid> {
         let threads = threads.clamp(1, SHARDS);
         let expect = entries.iter().map(Vec::len).sum::<usize>() * 5 / 4 / SHARDS + 4;
         let fill = |part: usize| {
@@ -251,12 +256,12 @@ impl HashIndex {
                 let before = block(t.allocation_size());
                 t.reserve(list.len(), rehash);
                 let mut taken = block(t.allocation_size()) as i64 - before as i64;
-                let mut whole = true;
+                let mut second = None;
                 for (h, key, rid) in list {
                     if !unique {
                         taken += add(&mut t, key.as_slice(), h, rid);
                     } else if t.find(h, |e| e.key == *key).is_some() {
-                        whole = false;
+                        second = Some(rid);
                         break;
                     } else {
                         taken += KeyBuf::heap(key.as_slice().len());
@@ -264,13 +269,13 @@ impl HashIndex {
                     }
                 }
                 self.gauge.add(taken);
-                if !whole {
-                    return false;
+                if let Some(rid) = second {
+                    return Err(rid);
                 }
             }
-            true
+            Ok(())
         };
-        spawner.share(threads, fill).into_iter().all(|whole| whole)
+        spawner.share(threads, fill).into_iter().collect()
     }
 }
 
@@ -314,7 +319,8 @@ mod tests {
             }
             before = index.memory();
         }
-        // As many as before, but others: what was removed leaves traces, which must not make the tables double.
+        // As many as before, but others: what was removed leaves traces, which must not make the
+        // tables double.
         for n in 0..KEYS * 3 {
             remove(&index, n);
             insert(&index, n + KEYS);

@@ -18,7 +18,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Index {
     pub(crate) def: IndexDef,
-    /// No two rows have the same key in it: it is declared unique, or it has all columns of the primary key.
+    /// No two rows have the same key in it: it is declared unique, or it has all columns of the
+    /// primary key.
     pub(crate) distinct: bool,
     body: Body,
 }
@@ -94,8 +95,14 @@ impl Index {
         }
     }
 
-    /// Fills an empty index from unsorted entries on several threads. False if a unique key occurs twice.
-    pub(crate) fn build(&self, entries: Vec<Vec<(KeyBuf, Rid)>>, threads: usize, spawner: &Spawner) -> bool {
+    /// Fills an empty index from unsorted entries on several threads. An error is a row with a
+    /// unique key that another one has.
+    pub(crate) fn build(
+        &self,
+        entries: Vec<Vec<(KeyBuf, Rid)>>,
+        threads: usize,
+        spawner: &Spawner,
+    ) -> Result<(), Rid> {
         match &self.body {
             Body::Hash(h) => h.build(&entries, self.distinct, threads, spawner),
             Body::Ordered(o) => o.build(entries.into_iter().flatten().collect()),

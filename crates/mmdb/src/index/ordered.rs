@@ -1,9 +1,9 @@
-//! Ordered entries from key to place, in leaves under latches of their own. A key that several rows may have is followed by its
-//! row's place, so that entries are distinct.
+//! Ordered entries from key to place, in leaves under latches of their own. A key that several rows
+//! may have is followed by its row's place, so that entries are distinct.
 //!
-//! A map, shared by all, leads to the leaf that may hold a key; only splitting a full leaf and removing an empty one
-//! change the map. One latch over one tree was measured first: with 96 clients on two cores, waiting for it took a quarter
-//! to a half of all processor time.
+//! A map, shared by all, leads to the leaf that may hold a key; only splitting a full leaf and
+//! removing an empty one change the map. One latch over one tree was measured first: with 96
+//! clients on two cores, waiting for it took a quarter to a half of all processor time.
 
 use crate::container::Rid;
 use crate::key::KeyBuf;
@@ -26,7 +26,8 @@ const JOINED: usize = LEAF * 5 / 8;
 type Entry = (KeyBuf, Rid);
 /// Entries in order.
 type Leaf = RwLock<Vec<Entry>>;
-/// Leaves by their lower bound; the first one's is the empty key, so that there is a leaf for every key.
+/// Leaves by their lower bound; the first one's is the empty key, so that there is a leaf for every
+/// key.
 type Leaves = BTreeMap<KeyBuf, Leaf>;
 
 pub(super) struct OrderedIndex {
@@ -37,7 +38,8 @@ pub(super) struct OrderedIndex {
     gauge: Gauge,
 }
 
-/// What a leaf costs the map: its place in a node that has 6 of 11 places taken when keys rise, 7 or 8 when they do not.
+/// What a leaf costs the map: its place in a node that has 6 of 11 places taken when keys rise, 7
+/// or 8 when they do not.
 const IN_MAP: usize = (size_of::<KeyBuf>() + size_of::<Leaf>()) * 8 / 5 + 24;
 
 /// What a leaf of this capacity takes under a lower bound of `lower` bytes.
@@ -59,7 +61,8 @@ fn place(entries: &[Entry], key: &KeyBuf) -> Result<usize, usize> {
     entries.binary_search_by(|e| e.0.cmp(key))
 }
 
-/// The leaf that holds `key` if any does, and those behind it, which are looked for only when they are asked for.
+/// The leaf that holds `key` if any does, and those behind it, which are looked for only when they
+/// are asked for.
 fn leaves_from<'a>(leaves: &'a Leaves, key: &'a KeyBuf) -> impl Iterator<Item = &'a Leaf> {
     let behind =
         move || leaves.range::<KeyBuf, _>((Bound::Excluded(key), Bound::Unbounded)).map(|(_, leaf)| leaf);
@@ -70,7 +73,8 @@ fn leaf_of<'a>(leaves: &'a Leaves, key: &KeyBuf) -> Option<&'a Leaf> {
     leaves.range::<KeyBuf, _>(..=key).next_back().map(|(_, leaf)| leaf)
 }
 
-/// Of the leaf of `key` and a neighbour, if they are to be joined, the lower bound of the right one.
+/// Of the leaf of `key` and a neighbour, if they are to be joined, the lower bound of the right
+/// one.
 fn right_of_pair(leaves: &Leaves, key: &KeyBuf) -> Option<KeyBuf> {
     let (lower, leaf) = leaves.range::<KeyBuf, _>(..=key).next_back()?;
     let len = leaf.read().len();
@@ -196,8 +200,8 @@ impl OrderedIndex {
         }
     }
 
-    /// Joins the leaf of `key` with a neighbour, if both are nearly empty: else a few entries that stay behind, one in each leaf, would keep
-    /// the memory of all that were removed.
+    /// Joins the leaf of `key` with a neighbour, if both are nearly empty: else a few entries that
+    /// stay behind, one in each leaf, would keep the memory of all that were removed.
     fn join(&self, key: &KeyBuf) {
         // Whether there is anything to do is seen without keeping others out.
         let Some(lower) = right_of_pair(&self.leaves.read(), key) else { return };
@@ -309,14 +313,14 @@ impl OrderedIndex {
         self.len.load(Ordering::Relaxed)
     }
 
-    pub(super) fn build(&self, mut entries: Vec<Entry>) -> bool {
+    pub(super) fn build(&self, mut entries: Vec<Entry>) -> Result<(), Rid> {
         if !self.distinct {
             for (k, r) in &mut entries {
                 *k = self.stored(k.as_slice(), *r);
             }
         }
         entries.sort_unstable();
-        let whole = entries.windows(2).all(|two| two[0].0 != two[1].0);
+        let second = entries.windows(2).find(|two| two[0].0 == two[1].0).map(|two| two[1].1);
         let mut leaves: Leaves = BTreeMap::new();
         let mut taken = 0;
         for part in entries.chunks(FILL) {
@@ -329,7 +333,7 @@ impl OrderedIndex {
         leaves.entry(KeyBuf::new(&[])).or_default();
         self.len.store(entries.len(), Ordering::Relaxed);
         *self.leaves.write() = leaves;
-        whole
+        second.map_or(Ok(()), Err)
     }
 }
 
@@ -346,7 +350,8 @@ fn visit(leaves: &Leaves, key: &KeyBuf, mut f: impl FnMut(&KeyBuf, Rid) -> bool)
     }
 }
 
-/// True if the stored key `k` is `key` followed by a place. Encoded keys are prefix-free, so length decides nothing else.
+/// True if the stored key `k` is `key` followed by a place. Encoded keys are prefix-free, so length
+/// decides nothing else.
 fn is_key(k: &[u8], key: &[u8]) -> bool {
     k.len() == key.len() + 8 && k.starts_with(key)
 }
@@ -379,7 +384,8 @@ mod tests {
     }
 
     proptest! {
-        /// Enough inserts to split leaves many times, enough removals to empty some; bounds may be inverted.
+        /// Enough inserts to split leaves many times, enough removals to empty some; bounds may be
+        /// inverted.
         #[test]
         fn it_answers_as_one_sorted_map_does(
             built in proptest::collection::btree_set(0u16..2000, 0..600),
@@ -389,7 +395,7 @@ mod tests {
             let index = OrderedIndex::new(true, Gauge::default());
             let mut model = Model::new();
             model.extend(built.iter().map(|&n| (key(n), Rid(u64::from(n)))));
-            prop_assert!(index.build(model.iter().map(|(k, r)| (KeyBuf::new(k), *r)).collect()));
+            prop_assert_eq!(index.build(model.iter().map(|(k, r)| (KeyBuf::new(k), *r)).collect()), Ok(()));
             for (add, first, count) in steps {
                 for n in (first..first + count).map(|n| n % 2000) {
                     let rid = Rid(u64::from(n));

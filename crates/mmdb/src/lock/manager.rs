@@ -68,7 +68,8 @@ impl LockManager {
         done
     }
 
-    /// Sleeps if need be; no latch may be held. `withdraw` takes a request back that was not granted in time.
+    /// Sleeps if need be; no latch may be held. `withdraw` takes a request back that was not
+    /// granted in time.
     fn settle(&self, answer: Answer, withdraw: impl FnOnce(&Arc<Signal>)) -> Result<Held, Refused> {
         match answer {
             Answer::Granted(held) => Ok(held),
@@ -87,7 +88,8 @@ impl LockManager {
         }
     }
 
-    /// Whether asking for `name` now would be refused because somebody older has it or waits for it.
+    /// Whether asking for `name` now would be refused because somebody older has it or waits for
+    /// it.
     pub(crate) fn refuses(&self, name: u64, mode: Mode, age: u64) -> bool {
         let shard = self.shard(name).lock();
         shard.find(name, |l| l.name == name).is_some_and(|l| l.queue.refuses(age, mode))
@@ -151,8 +153,9 @@ impl LockManager {
         Ok(held)
     }
 
-    /// Takes `name` exclusively and waits whoever holds it. Deadlock-free only if all callers take names in rising
-    /// order, hold them for a moment, and take no other locks meanwhile. No whole table is looked at.
+    /// Takes `name` exclusively and waits whoever holds it. Deadlock-free only if all callers take
+    /// names in rising order, hold them for a moment, and take no other locks meanwhile. No whole
+    /// table is looked at.
     pub(crate) fn acquire_in_order(&self, name: u64, age: u64) -> Result<Held, Refused> {
         let held = self.take(u32::MAX, name, Mode::Exclusive, age, Patience::Always, || false);
         self.counted(held.map(|(held, _)| held))
@@ -210,7 +213,8 @@ impl LockManager {
         self.settle(answer, |signal| table.gate.lock().queue.withdraw(signal)).map(|_| ())
     }
 
-    /// Takes the whole table in `mode`. `again` if this transaction has it whole already, in a weaker mode.
+    /// Takes the whole table in `mode`. `again` if this transaction has it whole already, in a
+    /// weaker mode.
     pub(crate) fn acquire_whole(
         &self,
         table: &TableLock,
@@ -236,12 +240,14 @@ impl LockManager {
         self.counted(held.map(|_| ()))
     }
 
-    /// Announces everybody who holds a part of the table. Whoever takes one behind this look announces himself.
+    /// Announces everybody who holds a part of the table. Whoever takes one behind this look
+    /// announces himself.
     fn announce_all(&self, table: &TableLock) {
         for shard in &self.shards {
             let shard = shard.lock();
             for lock in shard.iter().filter(|l| l.table == table.table) {
-                // Under the shard's latch, so that nobody gives his lock back before he is announced.
+                // Under the shard's latch, so that nobody gives his lock back before he is
+                // announced.
                 let mut gate = table.gate.lock();
                 for holder in lock.queue.holders() {
                     gate.queue.set(holder.age, holder.mode.intent());
@@ -253,9 +259,12 @@ impl LockManager {
     /// Gives `name` back and wakes who can go on.
     pub(crate) fn release(&self, name: u64, age: u64) {
         let mut shard = self.shard(name).lock();
-        let Ok(mut entry) = shard.find_entry(name, |l| l.name == name) else { return };
+        let Ok(mut entry) = shard.find_entry(name, |l| l.name == name) else {
+            unreachable!("a lock that is given back is held: nobody holds {name:#x}")
+        };
         let queue = &mut entry.get_mut().queue;
-        queue.clear(age);
+        let held = queue.clear(age);
+        assert!(held, "a lock that is given back is held: {name:#x} by transaction {age}");
         if queue.is_free() {
             entry.remove();
             // One large transaction must not keep its memory for good.
@@ -265,6 +274,12 @@ impl LockManager {
                 self.gauge.add(-(before as i64));
             }
         }
+    }
+
+    /// Whether `age` holds `name` in `mode` or a stronger one.
+    pub(crate) fn holds(&self, name: u64, mode: Mode, age: u64) -> bool {
+        let shard = self.shard(name).lock();
+        shard.find(name, |l| l.name == name).is_some_and(|l| l.queue.holds(age, mode))
     }
 
     /// Leaves a table of which nothing is held any more; `whole` if all of it was.
@@ -291,8 +306,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(600);
 
-    /// Whoever waits for an idle holder used to wait for good. Taking the request back must also let those go on who stand
-    /// in line behind it, and leave no lock behind that nobody has.
+    /// Whoever waits for an idle holder used to wait for good. Taking the request back must also
+    /// let those go on who stand in line behind it, and leave no lock behind that nobody has.
     #[test]
     fn who_waits_in_vain_is_told_and_is_in_nobodys_way_any_more() {
         let m = LockManager::new(true, Duration::from_millis(5));
@@ -345,7 +360,8 @@ mod tests {
         assert_eq!(m.acquire(&t, 9, IntentShared, 2), Err(Refused::Died));
     }
 
-    /// Threads take random pairs of locks in random order; a deadlock would hang the test, a broken lock lose a count.
+    /// Threads take random pairs of locks in random order; a deadlock would hang the test, a broken
+    /// lock lose a count.
     #[test]
     fn random_orders_neither_deadlock_nor_overlap() {
         let m = Arc::new(LockManager::new(true, LONG));
@@ -398,7 +414,8 @@ mod tests {
         assert_eq!(m.len(), 0);
     }
 
-    /// What is held in part keeps the whole away and the other way round, whether it was announced or not.
+    /// What is held in part keeps the whole away and the other way round, whether it was announced
+    /// or not.
     #[test]
     fn a_table_is_whole_or_in_parts() {
         use Mode::*;

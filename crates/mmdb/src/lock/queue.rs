@@ -1,9 +1,9 @@
 //! Who holds one lock and who waits for it.
 //!
-//! A request waits only if the requester is older (smaller age) than every conflicting holder *and* every conflicting
-//! waiter; otherwise it dies. So every wait is of an older transaction for a younger one, queues are in order of
-//! arrival, and no cycle can form. The same rule lets nobody barge past an older waiter, so nobody starves who keeps
-//! his age when he runs again.
+//! A request waits only if the requester is older (smaller age) than every conflicting holder *and*
+//! every conflicting waiter; otherwise it dies. So every wait is of an older transaction for a
+//! younger one, queues are in order of arrival, and no cycle can form. The same rule lets nobody
+//! barge past an older waiter, so nobody starves who keeps his age when he runs again.
 
 use super::Mode;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -158,6 +158,7 @@ impl Queue {
         if patience == Patience::Never || (!oldest && patience == Patience::WaitDie) {
             return Answer::Refused;
         }
+        assert!(oldest || patience == Patience::Always, "only the oldest waits, so nobody waits in a circle");
         let signal = Arc::new(Signal { granted: AtomicBool::new(false), thread: thread::current() });
         self.waiters.push_back(Waiter { age, mode, signal: signal.clone() });
         Answer::Wait(signal, if have.is_some() { Held::Already } else { Held::New })
@@ -178,19 +179,29 @@ impl Queue {
         self.grant();
     }
 
-    /// Takes `age` off and lets those go on whom it held up.
-    pub(super) fn clear(&mut self, age: u64) {
+    /// Takes `age` off and lets those go on whom it held up. Whether it was among the holders.
+    pub(super) fn clear(&mut self, age: u64) -> bool {
+        let mut held = true;
         if self.holder.is_some_and(|h| h.age == age) {
             self.holder = self.others.pop();
         } else {
+            let before = self.others.len();
             self.others.retain(|h| h.age != age);
+            held = self.others.len() < before;
         }
         if !self.waiters.is_empty() {
             self.grant();
         }
+        held
     }
 
-    /// Grants in order of arrival; nobody is granted who conflicts with one still waiting before him.
+    /// Whether `age` holds this in `mode` or a stronger one.
+    pub(super) fn holds(&self, age: u64, mode: Mode) -> bool {
+        self.holders().any(|h| h.age == age && h.mode.join(mode) == h.mode)
+    }
+
+    /// Grants in order of arrival; nobody is granted who conflicts with one still waiting before
+    /// him.
     fn grant(&mut self) {
         let mut i = 0;
         while i < self.waiters.len() {
@@ -198,6 +209,7 @@ impl Queue {
             let free = self.fits(age, mode) && self.waiters.iter().take(i).all(|w| w.mode.compatible(mode));
             if free && let Some(w) = self.waiters.remove(i) {
                 self.set(age, mode);
+                assert!(!w.signal.is_granted(), "a request is granted once");
                 w.signal.granted.store(true, Ordering::Release);
                 w.signal.thread.unpark();
             } else {

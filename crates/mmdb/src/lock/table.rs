@@ -1,17 +1,21 @@
 //! The lock of a table, which costs nothing while nobody wants the table whole.
 //!
-//! A transaction that locks rows should announce that at the table first (granular locking), so that one who wants the whole
-//! table need not look at rows. These announcements were half of all locks taken, and only who wants a whole table
-//! ever reads them. So they are made for him when he comes:
+//! A transaction that locks rows should announce that at the table first (granular locking), so
+//! that one who wants the whole table need not look at rows. These announcements were half of all
+//! locks taken, and only who wants a whole table ever reads them. So they are made for him when he
+//! comes:
 //!
-//! 1. He counts himself in `whole`. From then on everybody who takes a lock of a row sees that, inside the critical section in
-//!    which he takes it, and announces himself at the gate by himself.
-//! 2. He looks through the lock table and announces, at the gate, those who hold rows: whoever took his lock before the look sees
-//!    `whole` when he gives it back, and takes himself off the gate too.
+//! 1. He counts himself in `whole`. From then on everybody who takes a lock of a row sees that,
+//!    inside the critical section in which he takes it, and announces himself at the gate by
+//!    himself.
+//! 2. He looks through the lock table and announces, at the gate, those who hold rows: whoever took
+//!    his lock before the look sees `whole` when he gives it back, and takes himself off the gate
+//!    too.
 //! 3. Now the gate knows everybody, and he asks there.
 //!
-//! As long as `whole` stays above zero no further look is needed. When it is zero the gate may hold transactions that ended
-//! without looking at it; the next one who wants the table whole begins with an empty gate.
+//! As long as `whole` stays above zero no further look is needed. When it is zero the gate may hold
+//! transactions that ended without looking at it; the next one who wants the table whole begins
+//! with an empty gate.
 
 use super::queue::Queue;
 use crate::cache_line::CacheLine;
@@ -21,7 +25,8 @@ use crate::sync::atomic::{AtomicU32, Ordering};
 /// The lock of one table.
 pub(crate) struct TableLock {
     pub(super) table: u32,
-    /// Transactions that hold or want the table whole. Read with every lock of a row, so it has a cache line for itself.
+    /// Transactions that hold or want the table whole. Read with every lock of a row, so it has a
+    /// cache line for itself.
     whole: CacheLine<AtomicU32>,
     /// One look through the lock table at a time, and nobody is granted the table meanwhile.
     pub(super) look: Mutex<()>,
@@ -67,8 +72,10 @@ impl TableLock {
 
     /// Counts one out; he is off the gate already.
     pub(super) fn go(&self, gate: &mut Gate) {
-        let left = self.whole.fetch_sub(1, Ordering::SeqCst) - 1;
-        debug_assert!(left > 0 || !gate.queue.has_waiters(), "nobody waits for a table that nobody has");
+        let before = self.whole.fetch_sub(1, Ordering::SeqCst);
+        assert!(before > 0, "who leaves a table has come to it");
+        let left = before - 1;
+        assert!(left > 0 || !gate.queue.has_waiters(), "nobody waits for a table that nobody has");
     }
 
     /// Who holds the table or waits for it, whole or in part, as far as somebody wanted to know.

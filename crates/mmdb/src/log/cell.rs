@@ -6,12 +6,13 @@ use crate::sync::{Futex, Mutex};
 use std::panic::{self, AssertUnwindSafe};
 use std::task::Waker;
 
-/// Cells of a stream. Batches that are this far apart share one; then some of the woken find that they were not meant. Two in
-/// unit tests, where that shall happen often.
+/// Cells of a stream. Batches that are this far apart share one; then some of the woken find that
+/// they were not meant. Two in unit tests, where that shall happen often.
 const CELLS: usize = if cfg!(test) { 2 } else { 64 };
 
-/// A stream's cells, by the number of the batch. They belong to the stream and not to the tickets: a count of references
-/// was written by every commit and by every ticket dropped, mostly on different processors, and cost 6 % of a commit.
+/// A stream's cells, by the number of the batch. They belong to the stream and not to the tickets:
+/// a count of references was written by every commit and by every ticket dropped, mostly on
+/// different processors, and cost 6 % of a commit.
 pub(crate) struct Cells(Box<[CacheLine<Cell>]>);
 
 impl Cells {
@@ -28,8 +29,9 @@ impl Cells {
     }
 }
 
-/// Wakes one future. A waker is the caller's code and may panic: that is neither the end of the thread that flushes, on
-/// which all later commits rely, nor a reason not to wake the others. The panic's message has been printed by its hook.
+/// Wakes one future. A waker is the caller's code and may panic: that is neither the end of the
+/// thread that flushes, on which all later commits rely, nor a reason not to wake the others. The
+/// panic's message has been printed by its hook.
 fn wake(waker: Waker) {
     let woken = panic::catch_unwind(AssertUnwindSafe(|| waker.wake()));
     if let Err(payload) = woken {
@@ -38,14 +40,15 @@ fn wake(waker: Waker) {
     }
 }
 
-/// A futex word for threads, wakers for futures; one wake per flush serves them all. What they wait for is not kept here:
-/// everybody looks for himself, before sleeping and after.
+/// A futex word for threads, wakers for futures; one wake per flush serves them all. What they wait
+/// for is not kept here: everybody looks for himself, before sleeping and after.
 ///
-/// Why nobody sleeps through: the waker makes the news visible, takes `sleepers`, changes the word and wakes if there were
-/// any. The sleeper reads the word, sets `sleepers`, looks for the news, and sleeps only on the word that he read. If he
-/// misses the news, he had set `sleepers` before the waker took it, so he is woken or finds the word changed. Taking
-/// `sleepers` comes before changing the word, so whoever reads the new word and finds `sleepers` set knows that it is set for the next
-/// waker. All of it is sequentially consistent.
+/// Why nobody sleeps through: the waker makes the news visible, takes `sleepers`, changes the word
+/// and wakes if there were any. The sleeper reads the word, sets `sleepers`, looks for the news,
+/// and sleeps only on the word that he read. If he misses the news, he had set `sleepers` before
+/// the waker took it, so he is woken or finds the word changed. Taking `sleepers` comes before
+/// changing the word, so whoever reads the new word and finds `sleepers` set knows that it is set
+/// for the next waker. All of it is sequentially consistent.
 pub(crate) struct Cell {
     word: Futex,
     sleepers: AtomicBool,
@@ -68,7 +71,8 @@ impl Cell {
         woken
     }
 
-    /// Sleeps until the next [`Cell::resolve`], or not at all if there is `news`. May return for no reason.
+    /// Sleeps until the next [`Cell::resolve`], or not at all if there is `news`. May return for no
+    /// reason.
     pub(crate) fn wait_unless(&self, news: impl FnOnce() -> bool) {
         let word = self.word.load(Ordering::SeqCst);
         // Setting it again would take the line from all others who are about to sleep.
@@ -101,7 +105,8 @@ mod tests {
     use std::sync::Arc;
     use std::task::{Context, Wake};
 
-    /// Waiters for different news at one cell, two wakers: a sleeper who is forgotten is a deadlock to the scheduler.
+    /// Waiters for different news at one cell, two wakers: a sleeper who is forgotten is a deadlock
+    /// to the scheduler.
     #[test]
     fn nobody_sleeps_through_the_news() {
         for seed in 0..4 {

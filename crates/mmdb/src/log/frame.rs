@@ -10,8 +10,8 @@
 //!     28    4  CRC32C of bytes 0..28, seeded with salt, stream, segment and offset
 //!     32    n  body: records; then zeros to a multiple of 8
 //! ```
-//! The seed makes stale bytes invalid: those of an earlier use of a recycled segment, of an earlier life of the
-//! database, or of another place.
+//! The seed makes stale bytes invalid: those of an earlier use of a recycled segment, of an earlier
+//! life of the database, or of another place.
 
 use crate::codec::{u32_at, u64_at};
 
@@ -58,6 +58,8 @@ pub(crate) fn put_frame(
     body: &[u8],
     body_crc: u32,
 ) {
+    assert!(offset.is_multiple_of(ALIGN as u64) && gsn <= MAX_GSN && horizon < gsn);
+    assert!(u32::try_from(body.len()).is_ok(), "a body's length has 32 bits");
     let mut head = [0; HEAD];
     head[..4].copy_from_slice(&MAGIC.to_le_bytes());
     head[4..8].copy_from_slice(&(body.len() as u32).to_le_bytes());
@@ -87,6 +89,13 @@ impl Frame {
     pub(crate) fn body(&self) -> std::ops::Range<usize> {
         self.at + HEAD..self.at + HEAD + self.body_len
     }
+}
+
+/// The number of the frame with which `bytes` begin, if its head is whole and stands at `offset`.
+pub(crate) fn head(bytes: &[u8], offset: u64, seed: Seed) -> Option<u64> {
+    let head = bytes.get(..HEAD)?;
+    let is_whole = u32_at(head, 0) == MAGIC && seed.crc(offset, &head[..28]) == u32_at(head, 28);
+    is_whole.then(|| u64_at(head, 8))
 }
 
 /// The frame at `at` of a segment's bytes, if a valid one is there.

@@ -1,4 +1,5 @@
-//! The mark of a stream's directory: whose log is here, which stream of it, and which life used it last.
+//! The mark of a stream's directory: whose log is here, which stream of it, and which life used it
+//! last.
 //!
 //! ```text
 //! offset size
@@ -8,7 +9,8 @@
 //!     28   12  last life that used the directory: number u32, salt u64; zeros before the first
 //!     40    4  CRC32C of bytes 0..40
 //! ```
-//! Written when the directory is made part of the database and at every opening, behind the manifest; replaced whole.
+//! Written when the directory is made part of the database and at every opening, behind the
+//! manifest; replaced whole.
 
 use crate::codec::{Reader, put_u32, u32_at};
 use crate::error::{Error, Result};

@@ -15,6 +15,7 @@ pub use ticket::Ticket;
 use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
 use crate::register::Register;
+use crate::sabotage::{Defect, has_defect};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, thread};
 use std::time::{Duration, Instant};
@@ -44,70 +45,6 @@ pub(crate) struct LogCounters {
     pub(crate) flush_ns: AtomicU64,
 }
 
-/// Behaviours that tests switch off to see that the tests notice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[doc(hidden)]
-pub enum Sabotage {
-    /// Everything as designed.
-    #[default]
-    None,
-    /// Recovery applies a change whatever version the slot has.
-    NoVersionFilter,
-    /// Recovery applies frames behind a missing one.
-    NoGapFreeCut,
-    /// A checkpoint is published before its changes are durable.
-    NoPublishRule,
-    /// Commits are acknowledged before the sync.
-    NoSync,
-    /// Recovery keeps the salt, so that frames behind the cut come back.
-    NoNewSalt,
-    /// Recovery does not make durable what it found in the page cache.
-    NoRecoverySync,
-    /// The images of a table that is not logged are of different moments.
-    NoMoment,
-    /// A flush that spans segments makes only the last one durable.
-    LastSegmentOnly,
-    /// A checkpoint releases log that its images do not hold.
-    RecyclesTooMuch,
-    /// A checkpoint writes the side that the manifest names.
-    OneSide,
-    /// A checkpoint leaves out the tables that are not logged.
-    NoCheckpointedTables,
-    /// Rows of volatile tables are in checkpoints, and come back from them.
-    VolatileTablesKept,
-    /// A table is created without a manifest that names it.
-    CreatesWithoutManifest,
-    /// A table that could not be created stays in the next manifest.
-    CreatesHalf,
-    /// A table's images are forgotten before the manifest says that it is dropped.
-    ForgetsBeforeManifest,
-    /// A table is dropped without a manifest that says so.
-    DropsWithoutManifest,
-    /// Recovery builds no secondary unique index.
-    NoUniqueIndex,
-    /// An update leaves the old key in the secondary indexes.
-    StaleIndex,
-    /// Secondary unique keys are not checked.
-    NoUniqueCheck,
-    /// Opening does not look whose directories it is given.
-    NoIdentity,
-    /// Closing does not state how far the log goes.
-    ClosesWithoutHorizon,
-    /// A backup lacks the oldest piece of the log.
-    BackupLacksLog,
-    /// A backup has whatever the log holds when it is copied, commits after its images too.
-    BackupTakesMore,
-    /// A backup does not wait for the commits that its images may hold.
-    BackupWithoutFlush,
-    /// Segments are used, and commits in them acknowledged, that no manifest names.
-    UsesBeforeManifest,
-    /// Commits in a segment are acknowledged though no manifest says that there are any.
-    BeginsWithoutManifest,
-    /// Recovery does not ask whether there are commits in a segment in which the manifest knows of
-    /// some.
-    BelievesEmptySegments,
-}
-
 /// The log of a database: its streams, the commit counter and the durable horizon.
 pub(crate) struct Log {
     pub(crate) streams: Vec<Stream>,
@@ -119,7 +56,7 @@ pub(crate) struct Log {
     lagging: Mutex<Vec<Lagging>>,
     poison: Mutex<Option<String>>,
     poisoned: AtomicBool,
-    pub(crate) sabotage: Sabotage,
+    pub(crate) defect: Defect,
     /// Flushes by background threads; else whoever waits does all the work.
     pub(crate) background: bool,
     /// Flushes one frame at a time: group commit off, to measure what it is worth.
@@ -151,14 +88,26 @@ impl std::fmt::Debug for Log {
     }
 }
 
-/// A medium is the application's code too. If it panics in the middle of a flush, nobody knows what is on the disk: then
-/// everybody who waits for this flush or a later one must learn that, instead of waiting for good.
-struct PoisonIfPanicking<'a>(&'a Log);
+/// A medium is the application's code too. If it panics in the middle of a flush, nobody knows what
+/// is on the disk: then everybody who waits for this flush or a later one must learn that, instead
+/// of waiting for good. The same holds for an assertion that fails while a commit is applied: its
+/// frame has a number, and its slots are half changed.
+pub(crate) struct PoisonIfPanicking<'a> {
+    log: &'a Log,
+    /// What was under way.
+    what: &'static str,
+}
+
+impl<'a> PoisonIfPanicking<'a> {
+    pub(crate) fn during(log: &'a Log, what: &'static str) -> Self {
+        PoisonIfPanicking { log, what }
+    }
+}
 
 impl Drop for PoisonIfPanicking<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.poison("the medium panicked during a flush");
+            self.log.poison(&format!("a thread panicked during {}", self.what));
         }
     }
 }
@@ -170,7 +119,7 @@ impl Log {
         last: u64,
         background: bool,
         single: bool,
-        sabotage: Sabotage,
+        defect: Defect,
     ) -> Log {
         let segments = streams.iter().map(|s| s.live_segments().len() as u64).sum();
         Log {
@@ -180,7 +129,7 @@ impl Log {
             lagging: Mutex::new(Vec::new()),
             poison: Mutex::new(None),
             poisoned: AtomicBool::new(false),
-            sabotage,
+            defect,
             background,
             single,
             counters: LogCounters::default(),
@@ -219,6 +168,7 @@ impl Log {
 
     /// A checkpoint has everything up to `position`.
     pub(crate) fn released(&self, position: u64) {
+        assert!(position <= self.position(), "the log went as far as {position} bytes");
         self.released.fetch_max(position, Ordering::Relaxed);
     }
 
@@ -329,14 +279,17 @@ impl Log {
 
     /// Puts a flushed batch in line and moves the horizon as far as all streams allow.
     ///
-    /// The counter is read before the streams: a number up to it was taken inside a stream's critical section, so
-    /// locking that stream afterwards shows the frame if it is not durable yet.
+    /// The counter is read before the streams: a number up to it was taken inside a stream's
+    /// critical section, so locking that stream afterwards shows the frame if it is not durable
+    /// yet.
     fn advance(&self, batches: impl Iterator<Item = Lagging>) -> Woken {
         let mut lagging = self.lagging.lock();
         lagging.extend(batches);
-        let mut h = self.last();
+        let given_out = self.last();
+        let mut h = given_out;
         for s in &self.streams {
             if let Some(oldest) = s.oldest_undurable() {
+                assert!(oldest > 0, "commits are numbered from 1");
                 h = h.min(oldest - 1);
             }
         }
@@ -346,8 +299,11 @@ impl Log {
             lagging.clear();
             return Woken { threads: 0, last: h };
         }
-        self.horizon.fetch_max(h, Ordering::SeqCst);
+        // Who comes with less than is known already has looked earlier.
+        let before = self.horizon.fetch_max(h, Ordering::SeqCst);
         let h = self.horizon();
+        assert!(before <= h, "the horizon never falls: {before}, then {h}");
+        assert!(h <= self.last(), "commit {h} was not given out: the last one is {given_out}");
         let mut done = Vec::new();
         lagging.retain(|l| {
             if l.last <= h {
@@ -360,12 +316,14 @@ impl Log {
         Woken { threads: done.iter().map(|&(i, b)| self.streams[i].cell(b).resolve()).sum(), last }
     }
 
-    /// Lets those who were just woken come back with their next commits, so that these share the next flush: a flush costs
-    /// as much processor time as several commits. Returns as soon as no more come, at once if nobody was woken.
+    /// Lets those who were just woken come back with their next commits, so that these share the
+    /// next flush: a flush costs as much processor time as several commits. Returns as soon as no
+    /// more come, at once if nobody was woken.
     fn gather(&self, woken: Woken) {
         let mut seen = woken.last;
         while seen - woken.last < woken.threads {
-            // Gives the processor to one of them if they outnumber the processors, else costs less than a microsecond.
+            // Gives the processor to one of them if they outnumber the processors, else costs less
+            // than a microsecond.
             thread::yield_now();
             let now = self.last();
             if now == seen {
@@ -375,8 +333,9 @@ impl Log {
         }
     }
 
-    /// Flushes stream `i` once if nobody else does. True if this call did a flush. What came meanwhile is left to the
-    /// stream's thread: until that has got a processor more comes in, and the caller has work of its own.
+    /// Flushes stream `i` once if nobody else does. True if this call did a flush. What came
+    /// meanwhile is left to the stream's thread: until that has got a processor more comes in, and
+    /// the caller has work of its own.
     pub(crate) fn flush(&self, i: usize) -> Result<bool> {
         match self.flush_as(i, self.background)? {
             None => Ok(false),
@@ -394,12 +353,11 @@ impl Log {
         self.check()?;
         let Some(batch) = self.streams[i].begin_flush(self.single, guest) else { return Ok(None) };
         let started = Instant::now();
-        let unwinds = PoisonIfPanicking(self);
-        let done = self.streams[i].write_batch(&batch, self.sabotage);
+        let unwinds = PoisonIfPanicking::during(self, "a flush");
+        let done = self.streams[i].write_batch(&batch, self.defect);
         // Nobody has been told of these commits yet.
         let done = done.and_then(|()| batch.begins().map_or(Ok(()), |number| self.state_begun(i, number)));
-        drop(unwinds);
-        match done {
+        let flushed = match done {
             Ok(()) => {
                 let c = &self.counters;
                 c.flushes.fetch_add(1, Ordering::Relaxed);
@@ -418,7 +376,9 @@ impl Log {
                 // The batch never ends, so the horizon can never pass it.
                 Err(e)
             }
-        }
+        };
+        drop(unwinds);
+        flushed
     }
 
     /// Stores a manifest which says that there are commits in a segment, the first of which have
@@ -426,7 +386,7 @@ impl Log {
     /// from it. An error is one that poisons.
     fn state_begun(&self, i: usize, number: u64) -> Result<()> {
         self.streams[i].begun(number);
-        if matches!(self.sabotage, Sabotage::UsesBeforeManifest | Sabotage::BeginsWithoutManifest) {
+        if has_defect!(self.defect, UsesBeforeManifest | BeginsWithoutManifest) {
             return Ok(());
         }
         let done = match self.register.state(self, None, false) {

@@ -4,8 +4,9 @@
 //! kind u8 (0 difference, 1 after-image) | class u8 | table varint | container varint | slot varint
 //! version after the change varint | length of the payload varint | payload
 //! ```
-//! The payload of a difference is `(zeros varint, bytes varint, that many bytes)*`: the XOR of the slot's body before
-//! and after, without its runs of zeros. The payload of an after-image is meta and row; zeros follow to the slot's end.
+//! The payload of a difference is `(zeros varint, bytes varint, that many bytes)*`: the XOR of the
+//! slot's body before and after, without its runs of zeros. The payload of an after-image is meta
+//! and row; zeros follow to the slot's end.
 
 use crate::codec::{Reader, put_varint};
 use crate::container::{LIVE, META, SLOT_HEAD, Slot};
@@ -35,7 +36,8 @@ pub(crate) struct Record<'a> {
     pub(crate) payload: &'a [u8],
 }
 
-/// A run of zeros shorter than this costs less inside its neighbours than as a run of its own, bytes.
+/// A run of zeros shorter than this costs less inside its neighbours than as a run of its own,
+/// bytes.
 const MIN_RUN: usize = 4;
 
 fn put_target(out: &mut Vec<u8>, kind: Kind, t: Target) {
@@ -107,9 +109,10 @@ pub(crate) fn put_delete(out: &mut Vec<u8>, kind: Kind, target: Target, before: 
     });
 }
 
-/// Most bytes of a record that changes `changed` bytes of a row. Each of the head's numbers is as long as it can be. A run of
-/// zeros is left out where it saves at least [`MIN_RUN`] bytes, which is as much as the two numbers in its place take; only
-/// the first two numbers of a payload save nothing.
+/// Most bytes of a record that changes `changed` bytes of a row. Each of the head's numbers is as
+/// long as it can be. A run of zeros is left out where it saves at least [`MIN_RUN`] bytes, which
+/// is as much as the two numbers in its place take; only the first two numbers of a payload save
+/// nothing.
 pub(crate) fn most(changed: usize) -> usize {
     const HEAD: usize = 2 + 5 + 5 + 3 + 10 + 3;
     const FIRST: usize = 2 * 3;
@@ -153,7 +156,8 @@ fn pack(out: &mut Vec<u8>, start: usize) {
     out.drain(start..end);
 }
 
-/// XORs a packed difference into a slot's body. False, with the body unspecified, if it does not fit.
+/// XORs a packed difference into a slot's body. False, with the body unspecified, if it does not
+/// fit.
 #[must_use]
 pub(crate) fn apply_difference(body: &mut [u8], payload: &[u8]) -> bool {
     let mut r = Reader::new(payload);

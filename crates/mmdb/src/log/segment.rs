@@ -9,11 +9,13 @@
 //!     24    4  CRC32C of bytes 0..24
 //!   4096       frames; every flush begins at a multiple of 4096
 //! ```
-//! The header tells people and tools what the file is, and recovery which salt to try first. If it is damaged,
-//! recovery tries every salt of the manifest, because the name alone and a salt make the seed.
+//! The header tells people and tools what the file is, and recovery which salt to try first. If it
+//! is damaged, recovery tries every salt of the manifest, because the name alone and a salt make
+//! the seed.
 //!
-//! The first flush writes its frames and the second magic under one sync. So while a whole header has the first magic, no
-//! frame in the segment was ever acknowledged, and recovery need not read it.
+//! The first flush writes its frames and the second magic under one sync. So while a whole header
+//! has the first magic, no frame in the segment was ever acknowledged, and recovery need not read
+//! it.
 
 use crate::codec::{put_u32, put_u64, u32_at, u64_at};
 use crate::error::{Error, Result};
@@ -23,7 +25,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Unit of a flush and size of the header, bytes: no block that holds acknowledged frames is written again.
+/// Unit of a flush and size of the header, bytes: no block that holds acknowledged frames is
+/// written again.
 pub(crate) const BLOCK: usize = 4096;
 /// No segment is longer, bytes.
 pub(crate) const MAX_SIZE: u64 = 1 << 32;
@@ -39,7 +42,8 @@ pub(crate) struct Segment {
     pub(crate) seed: Seed,
 }
 
-/// A segment is filled in steps of so many bytes: a database that is closed meanwhile waits for one of them at most.
+/// A segment is filled in steps of so many bytes: a database that is closed meanwhile waits for one
+/// of them at most.
 const STEP: u64 = 8 << 20;
 
 /// The identity that a segment's header states.
@@ -60,7 +64,8 @@ pub(crate) fn name(number: u64) -> String {
 /// No segment has a greater number.
 pub(crate) const MAX_NUMBER: u64 = 1 << 60;
 
-/// The number in a segment's name. A number has one name: `segment-7` is none, or a copy would be read twice.
+/// The number in a segment's name. A number has one name: `segment-7` is none, or a copy would be
+/// read twice.
 pub(crate) fn number_of(file: &str) -> Option<u64> {
     let number = file.strip_prefix("segment-")?.parse().ok()?;
     (number < MAX_NUMBER && name(number) == file).then_some(number)
@@ -85,8 +90,9 @@ pub(crate) fn header_block(h: Header) -> Vec<u8> {
     b
 }
 
-/// Makes segment `number` ready, out of `old` if there is one: named, of full size, headed and durable. Between two steps of
-/// filling it, asks whether it is still wanted; one that is not is removed, and an error.
+/// Makes segment `number` ready, out of `old` if there is one: named, of full size, headed and
+/// durable. Between two steps of filling it, asks whether it is still wanted; one that is not is
+/// removed, and an error.
 pub(crate) fn prepare(
     medium: &dyn Medium,
     dir: &Path,
@@ -137,7 +143,8 @@ mod tests {
     use crate::medium::MemoryMedium;
     use std::cell::Cell;
 
-    /// Closing a database used to wait until the segments ahead were whole, which a slow disk takes seconds for.
+    /// Closing a database used to wait until the segments ahead were whole, which a slow disk takes
+    /// seconds for.
     #[test]
     fn a_segment_that_is_wanted_no_more_is_given_up_between_two_steps() {
         let (medium, dir) = (MemoryMedium::new(), Path::new("/log"));

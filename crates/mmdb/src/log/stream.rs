@@ -1,16 +1,17 @@
 //! A stream: one directory of segments, one buffer, one flush at a time.
 
+use super::Log;
 use super::cell::{Cell, Cells};
 use super::frame::{self, frame_len};
 use super::mark::Mark;
 use super::preparer::Problem;
 use super::segment::{self, BLOCK, Header, Segment};
-use super::{Log, Sabotage};
 use crate::cache_line::CacheLine;
 use crate::error::{Error, Result};
 use crate::manifest::Inventory;
 use crate::medium::Medium;
 use crate::memory::{Budget, Gauge};
+use crate::sabotage::{Defect, has_defect};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -85,6 +86,8 @@ struct State {
     sealed: VecDeque<Chunk>,
     /// First commit of the flush under way and its last batch.
     inflight: Option<(u64, u32)>,
+    /// Last commit that a flush took from here.
+    taken: u64,
     flushing: bool,
     urgent: bool,
     kicked: bool,
@@ -148,7 +151,8 @@ pub(crate) struct Stream {
     cells: Cells,
     work: Condvar,
     drained: Condvar,
-    /// More than [`MAX_PENDING`] is not flushed yet. Written when that changes, for it is read by every transaction.
+    /// More than [`MAX_PENDING`] is not flushed yet. Written when that changes, for it is read by
+    /// every transaction.
     behind: AtomicBool,
     /// A flush is under way or asked for: polling need not ask again.
     busy: AtomicBool,
@@ -171,6 +175,7 @@ impl Stream {
                 batch: 0,
                 sealed: VecDeque::new(),
                 inflight: None,
+                taken: 0,
                 flushing: false,
                 urgent: false,
                 kicked: false,
@@ -210,7 +215,8 @@ impl Stream {
         self.state.lock().pending
     }
 
-    /// Puts a frame into the buffer under the next commit number, which it returns with the batch's number.
+    /// Puts a frame into the buffer under the next commit number, which it returns with the batch's
+    /// number.
     pub(crate) fn append(&self, log: &Log, body: &[u8], body_crc: u32, urgent: bool) -> Result<(u64, u32)> {
         let len = frame_len(body.len()) as u64;
         if body.len() as u64 > self.max_body() {
@@ -227,7 +233,7 @@ impl Stream {
             if let Some(why) = log.is_full() {
                 return Err(self.full(why));
             }
-            let believed = log.sabotage == Sabotage::UsesBeforeManifest && !st.ready.is_empty();
+            let believed = has_defect!(log.defect, UsesBeforeManifest) && !st.ready.is_empty();
             if !st.is_ready() && !believed {
                 st = self.await_segment(log, st)?;
                 continue;
@@ -235,13 +241,23 @@ impl Stream {
             self.roll(&mut st);
             log.segments.fetch_add(1, Ordering::Relaxed);
         }
-        let Some(seed) = st.segment.as_ref().map(|s| s.seed) else { return Err(Error::Closed) };
+        let Some(seed) = st.segment.as_ref().map(|s| s.seed) else {
+            return Err(Error::Internal { what: "a stream has no segment after it got one".into() });
+        };
+        let offset = st.at + st.buf.len() as u64;
+        assert!(
+            offset >= BLOCK as u64 && offset + len <= self.place.segment_size,
+            "a frame of {len} bytes at {offset} lies in its segment"
+        );
         // From here to the end nothing can fail: a number once taken has its frame.
         let gsn = log.last.fetch_add(1, Ordering::AcqRel) + 1;
-        let offset = st.at + st.buf.len() as u64;
+        let horizon = log.horizon();
+        assert!(horizon < gsn, "commit {gsn} cannot be durable before it is logged (horizon {horizon})");
+        assert!(gsn > st.last, "numbers rise along a stream: {gsn} comes after {}", st.last);
+        assert!((st.frames == 0) == st.buf.is_empty(), "a buffer holds what is counted in it");
         let State { buf, .. } = &mut *st;
         let before = buf.capacity();
-        frame::put_frame(buf, seed, offset, gsn, log.horizon(), body, body_crc);
+        frame::put_frame(buf, seed, offset, gsn, horizon, body, body_crc);
         if buf.capacity() != before {
             self.gauge.add(buf.capacity() as i64 - before as i64);
         }
@@ -262,7 +278,8 @@ impl Stream {
         Ok((gsn, batch))
     }
 
-    /// Gets a segment ready: on this thread without background threads, else by waiting for the preparer.
+    /// Gets a segment ready: on this thread without background threads, else by waiting for the
+    /// preparer.
     fn await_segment<'a>(
         &'a self,
         log: &Log,
@@ -306,7 +323,8 @@ impl Stream {
 
     fn make(&self, number: u64, old: Option<&str>, is_wanted: &dyn Fn() -> bool) -> Result<Segment> {
         let (p, header) = (&self.place, self.header(number, false));
-        // A segment is made by its name: if the directory was moved away meanwhile, there may be another database's in its place.
+        // A segment is made by its name: if the directory was moved away meanwhile, there may be
+        // another database's in its place.
         if Mark::load(&*p.medium, &p.dir)? != Some(p.mark) {
             let what =
                 "the log that was opened here is not here any more: the directory was replaced or emptied";
@@ -322,11 +340,13 @@ impl Stream {
         let step = self.state.lock().next_step(at_most);
         match step {
             Step::Nothing => return Ok(false),
-            Step::Name if log.sabotage == Sabotage::UsesBeforeManifest => return Ok(false),
+            Step::Name if has_defect!(log.defect, UsesBeforeManifest) => return Ok(false),
             Step::Name => drop(log.register.state(log, None, false)?),
             Step::Make(number, old) => {
                 let made = self.make(number, old.as_deref(), is_wanted)?;
                 let mut st = self.state.lock();
+                assert_eq!(st.next_number, number, "one segment is made at a time");
+                assert!(st.ready.len() < at_most, "no more segments are ready than were to be made");
                 st.next_number = number + 1;
                 st.ready.push_back(made);
             }
@@ -360,13 +380,16 @@ impl Stream {
     /// The manifest on the disk names the segments before `next`.
     pub(crate) fn named(&self, next: u64) {
         let mut st = self.state.lock();
+        assert!(next <= st.next_number, "segment {next} is not made, and cannot be named");
         st.unnamed = st.unnamed.max(next);
     }
 
     /// There are durable frames in segment `number`.
     pub(crate) fn begun(&self, number: u64) {
         let mut st = self.state.lock();
-        st.begun = st.begun.max(number);
+        assert!(number < st.next_number, "segment {number} was written before it was made");
+        assert!(number >= st.begun, "segments begin in order: {number} after {}", st.begun);
+        st.begun = number;
     }
 
     /// How far this stream has come, bytes; see [`Log::position`].
@@ -393,7 +416,18 @@ impl Stream {
         self.gauge.add(bytes.capacity() as i64 - before as i64);
         let at = st.at;
         st.at += bytes.len() as u64;
+        assert!(
+            at.is_multiple_of(BLOCK as u64) && st.at <= self.place.segment_size,
+            "a flush of {} bytes at {at} is blocks of its segment",
+            bytes.len()
+        );
         let (first, last, frames, batch) = (st.first, st.last, st.frames, st.batch);
+        assert!(
+            first > 0 && frames <= last - first + 1,
+            "{frames} frames have numbers of their own from {first} to {last}"
+        );
+        let behind = st.sealed.back().map_or(st.taken, |chunk| chunk.last);
+        assert!(first > behind, "what follows commit {behind} on a stream begins with {first}");
         let chunk = Chunk { segment, at, bytes, first, last, frames, batch };
         st.batch = batch.wrapping_add(1);
         st.frames = 0;
@@ -403,11 +437,25 @@ impl Stream {
     /// Goes on in the next segment, which must be ready.
     fn roll(&self, st: &mut State) {
         self.seal(st);
+        assert!(st.buf.is_empty() && st.frames == 0, "no frame continues in another segment");
         if let Some(old) = st.segment.take() {
+            if let Some(before) = st.closed.last() {
+                assert!(
+                    before.number < old.number && before.max_gsn < st.last,
+                    "segments are closed in order: {} after {}",
+                    old.number,
+                    before.number
+                );
+            }
             st.closed.push(Closed { number: old.number, max_gsn: st.last });
             st.rolled += 1;
         }
-        st.segment = st.ready.pop_front();
+        let next = st.ready.pop_front();
+        if let (Some(next), Some(before)) = (&next, st.closed.last()) {
+            assert!(next.number > before.number, "segment {} was closed already", next.number);
+            assert!(next.number > st.begun, "segment {} was begun already", next.number);
+        }
+        st.segment = next;
         st.wanted = true;
         st.at = BLOCK as u64;
     }
@@ -451,8 +499,9 @@ impl Stream {
         st.inflight.filter(|(first, _)| *first <= gsn).map(|(_, batch)| batch)
     }
 
-    /// Takes what is there, if nobody is flushing. With `single`, one chunk only. A `guest` is not the stream's own
-    /// thread: while that one is awake it goes on by itself, which saves waking it for every batch.
+    /// Takes what is there, if nobody is flushing. With `single`, one chunk only. A `guest` is not
+    /// the stream's own thread: while that one is awake it goes on by itself, which saves waking it
+    /// for every batch.
     pub(crate) fn begin_flush(&self, single: bool, guest: bool) -> Option<Batch> {
         let mut st = self.state.lock();
         if st.flushing {
@@ -472,6 +521,9 @@ impl Stream {
         };
         let batch_first = first.first;
         let frames = chunks.iter().map(|c| c.frames).sum();
+        assert!(st.inflight.is_none(), "one flush at a time");
+        assert!(first.first > st.taken, "commit {} was flushed already", first.first);
+        st.taken = last.last;
         let last_batch = last.batch;
         if st.sealed.is_empty() {
             st.urgent = false;
@@ -485,22 +537,34 @@ impl Stream {
         Some(Batch { chunks, frames })
     }
 
+    /// Whether what is about to be written is what was sealed: whole blocks within the segment, and
+    /// the frame that the chunk begins with at the place that its checksum is seeded with.
+    fn require_place(&self, c: &Chunk) {
+        let (at, len) = (c.at, c.bytes.len() as u64);
+        assert!(
+            at >= BLOCK as u64 && at.is_multiple_of(BLOCK as u64) && len.is_multiple_of(BLOCK as u64),
+            "{len} bytes at {at} are whole blocks behind the header"
+        );
+        assert!(at + len <= self.place.segment_size, "{len} bytes at {at} are within the segment");
+        let first = frame::head(&c.bytes, at, c.segment.seed);
+        assert_eq!(first, Some(c.first), "the frame at {at} is that of the chunk's first commit");
+    }
+
     /// Writes a batch and makes it durable: one write per chunk, one sync per segment.
-    pub(crate) fn write_batch(&self, batch: &Batch, sabotage: Sabotage) -> Result<()> {
+    pub(crate) fn write_batch(&self, batch: &Batch, defect: Defect) -> Result<()> {
         for (i, c) in batch.chunks.iter().enumerate() {
+            self.require_place(c);
             if c.at == BLOCK as u64 {
-                // The segment's first frames: the header says from now on that there are some. It goes first, so that a
-                // killed process leaves no frames behind a header that denies them.
+                // The segment's first frames: the header says from now on that there are some. It
+                // goes first, so that a killed process leaves no frames behind a header that denies
+                // them.
                 let header = segment::header_block(self.header(c.segment.number, true));
                 c.segment.file.write_at(0, &header).map_err(Error::io("write", &c.segment.path))?;
             }
             c.segment.file.write_at(c.at, &c.bytes).map_err(Error::io("write", &c.segment.path))?;
             let next_same = batch.chunks.get(i + 1).is_some_and(|n| n.segment.number == c.segment.number);
-            let forgotten = match sabotage {
-                Sabotage::NoSync => true,
-                Sabotage::LastSegmentOnly => i + 1 < batch.chunks.len(),
-                _ => false,
-            };
+            let is_last = i + 1 == batch.chunks.len();
+            let forgotten = has_defect!(defect, NoSync) || (!is_last && has_defect!(defect, LastSegmentOnly));
             if !next_same && !forgotten {
                 c.segment.file.sync().map_err(Error::io("sync", &c.segment.path))?;
             }
@@ -511,6 +575,7 @@ impl Stream {
     /// Marks the batch under way as durable here.
     pub(crate) fn end_flush(&self) {
         let mut st = self.state.lock();
+        assert!(st.flushing && st.inflight.is_some(), "a flush that ends was begun");
         st.flushing = false;
         st.inflight = None;
         self.busy.store(st.urgent, Ordering::Relaxed);
@@ -550,9 +615,9 @@ impl Stream {
         }
     }
 
-    /// Sees to it that everything here up to `gsn` gets flushed, lazy commits too. A flush under way that does not hold them
-    /// must be followed by another one, whoever does it: a kick may reach the stream's thread while a guest still flushes,
-    /// find nothing to do and be forgotten.
+    /// Sees to it that everything here up to `gsn` gets flushed, lazy commits too. A flush under
+    /// way that does not hold them must be followed by another one, whoever does it: a kick may
+    /// reach the stream's thread while a guest still flushes, find nothing to do and be forgotten.
     pub(crate) fn demand(&self, gsn: u64) {
         let mut st = self.state.lock();
         let sealed = st.sealed.front().is_some_and(|c| c.first <= gsn);
@@ -619,18 +684,23 @@ impl Stream {
         Ok(())
     }
 
-    /// What a manifest has to state of the segments here, when its checkpoint has every commit up to `g0`.
+    /// What a manifest has to state of the segments here, when its checkpoint has every commit up
+    /// to `g0`.
     pub(crate) fn inventory(&self, g0: u64) -> Inventory {
         let st = self.state.lock();
         let mut segments: Vec<u64> = st.closed.iter().filter(|c| c.max_gsn > g0).map(|c| c.number).collect();
         segments.extend(st.segment.as_ref().map(|s| s.number));
         segments.extend(st.ready.iter().map(|s| s.number));
         segments.sort_unstable();
+        assert!(segments.is_sorted_by(|a, b| a < b), "no segment is named twice: {segments:?}");
+        assert!(segments.last().is_none_or(|&last| last < st.next_number), "{segments:?} were made");
+        assert!(st.begun < st.next_number, "segment {} was made", st.begun);
         Inventory { next: st.next_number, begun: st.begun, segments }
     }
 
-    /// Releases segments whose commits are all at or below `upto`: kept for reuse or removed. Returns how many. Those that the
-    /// manifest on the disk names, which are `stated`, stay: one may have been closed since.
+    /// Releases segments whose commits are all at or below `upto`: kept for reuse or removed.
+    /// Returns how many. Those that the manifest on the disk names, which are `stated`, stay: one
+    /// may have been closed since.
     pub(crate) fn recycle(&self, log: &Log, upto: u64, stated: &[u64]) -> Result<usize> {
         let mut gone = Vec::new();
         let n = {
@@ -639,7 +709,10 @@ impl Stream {
             let (old, kept): (Vec<_>, Vec<_>) = st.closed.drain(..).partition(superfluous);
             st.closed = kept;
             let n = old.len();
-            log.segments.fetch_sub(n as u64, Ordering::Relaxed);
+            let before = log.segments.fetch_sub(n as u64, Ordering::Relaxed);
+            assert!(before >= n as u64, "{n} segments of {before} are released");
+            let current = st.segment.as_ref().map(|segment| segment.number);
+            assert!(old.iter().all(|c| Some(c.number) != current), "the segment in use stays");
             if n > 0 {
                 // What was missing may be there now.
                 st.wanted = true;

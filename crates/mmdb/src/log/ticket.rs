@@ -9,13 +9,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// The log, as tickets hold it. There is one for each processor, because every ticket counts itself here.
+/// The log, as tickets hold it. There is one for each processor, because every ticket counts itself
+/// here.
 pub(crate) type Anchor = Arc<CacheLine<Arc<Log>>>;
 
 /// A promise that a commit becomes durable: wait for it, poll it or await it.
 ///
-/// The commit's effects are visible to other transactions already. A ticket that is neither waited for nor polled is
-/// flushed within [`crate::Options::lazy_interval`] all the same. Dropping it loses nothing but the answer.
+/// The commit's effects are visible to other transactions already. A ticket that is neither waited
+/// for nor polled is flushed within [`crate::Options::lazy_interval`] all the same. Dropping it
+/// loses nothing but the answer.
 ///
 /// ```
 /// use mmdb::{ColumnType, Database, Schema};
@@ -46,6 +48,7 @@ impl std::fmt::Debug for Ticket {
 
 impl Ticket {
     pub(crate) fn new(anchor: Anchor, batch: Option<u32>, stream: usize, gsn: u64, lazy: bool) -> Ticket {
+        assert!(batch.is_none() || gsn > 0, "commits are numbered from 1");
         Ticket { anchor, batch, stream, gsn, lazy }
     }
 
@@ -58,8 +61,8 @@ impl Ticket {
         self.log().horizon() >= self.gsn || self.log().is_poisoned()
     }
 
-    /// Number of the commit; commits are numbered in serial order. For a read-only transaction, that of the last
-    /// commit it may have seen.
+    /// Number of the commit; commits are numbered in serial order. For a read-only transaction,
+    /// that of the last commit it may have seen.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Schema};
@@ -82,7 +85,8 @@ impl Ticket {
         Error::Indeterminate { gsn: self.gsn, cause: self.log().cause() }
     }
 
-    /// Blocks until the commit is durable and returns its number. Returns at once for a lazy commit.
+    /// Blocks until the commit is durable and returns its number. Returns at once for a lazy
+    /// commit.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Schema};
@@ -136,12 +140,14 @@ impl Ticket {
                 self.log().flush_all().map_err(|_| self.failed())?;
                 continue;
             }
-            // Whoever waits first is the one who flushes: one hand-over less than asking a thread to.
+            // Whoever waits first is the one who flushes: one hand-over less than asking a thread
+            // to.
             let Some(batch) = self.batch else {
                 self.wait_all();
                 continue;
             };
-            // A flush under way is followed by another one if this commit is not in it, so there is nothing to look up.
+            // A flush under way is followed by another one if this commit is not in it, so there is
+            // nothing to look up.
             let stream = &self.log().streams[self.stream];
             if !stream.is_busy()
                 && stream.needs_flush(self.gsn)

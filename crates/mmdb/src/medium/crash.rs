@@ -1,10 +1,11 @@
 //! A seeded, adversarial disk.
 //!
-//! Writes are kept as pending pieces until their file is synced, names until their directory is. A power cut keeps,
-//! for every pending piece on its own, all of it, none of it, a prefix, or any set of its 512-byte sectors: that
-//! drops, reorders and tears. Names are lost the same way. A kill (the process dies, the machine does not) keeps what
-//! was written, still unsynced, so that a later power cut can take it. A failed sync decides the fate of the pending
-//! pieces at once and forgets them, as page caches do: what reads back afterwards may never reach the device.
+//! Writes are kept as pending pieces until their file is synced, names until their directory is. A
+//! power cut keeps, for every pending piece on its own, all of it, none of it, a prefix, or any set
+//! of its 512-byte sectors: that drops, reorders and tears. Names are lost the same way. A kill
+//! (the process dies, the machine does not) keeps what was written, still unsynced, so that a later
+//! power cut can take it. A failed sync decides the fate of the pending pieces at once and forgets
+//! them, as page caches do: what reads back afterwards may never reach the device.
 
 use super::memory::{read_slice, write_slice};
 use super::{Medium, MediumFile};
@@ -58,8 +59,9 @@ pub struct Faults {
     pub sync_error_at: Option<u64>,
     /// The first write at or after this call fails with `EIO`, possibly half done.
     pub write_error_at: Option<u64>,
-    /// The first call at or after this one fails, whatever it is: a write with `ENOSPC` and possibly half done, the creation of
-    /// a file with `ENOSPC`, all others with `EIO`. Whether a failed rename or removal was done is up to the seed.
+    /// The first call at or after this one fails, whatever it is: a write with `ENOSPC` and
+    /// possibly half done, the creation of a file with `ENOSPC`, all others with `EIO`. Whether a
+    /// failed rename or removal was done is up to the seed.
     pub error_at: Option<u64>,
     /// Total file bytes after which extending a file fails with `ENOSPC`.
     pub capacity: Option<u64>,
@@ -75,7 +77,8 @@ struct Inode {
 #[derive(Clone, Debug)]
 enum NameOp {
     Link(PathBuf, usize),
-    /// The inode is part of it: whatever else is lost, a rename never gives the name to another file.
+    /// The inode is part of it: whatever else is lost, a rename never gives the name to another
+    /// file.
     Rename(PathBuf, PathBuf, usize),
     Unlink(PathBuf),
 }
@@ -287,7 +290,8 @@ impl CrashMedium {
         self.0.lock().faults
     }
 
-    /// Calls that were made to fail so far: an error of the engine while this stays the same has another cause.
+    /// Calls that were made to fail so far: an error of the engine while this stays the same has
+    /// another cause.
     ///
     /// ```
     /// use mmdb::medium::{CrashMedium, Faults, Medium};
@@ -380,9 +384,10 @@ impl CrashMedium {
         }
     }
 
-    /// All names and what their files are to hold when all that is written has reached the disk, in one number: two that are equal mean
-    /// that nothing was written. Pages of a failed sync do not count: whether a reader finds them still in the cache or has dropped
-    /// them, he has written nothing.
+    /// All names and what their files are to hold when all that is written has reached the disk, in
+    /// one number: two that are equal mean that nothing was written. Pages of a failed sync do not
+    /// count: whether a reader finds them still in the cache or has dropped them, he has written
+    /// nothing.
     ///
     /// ```
     /// use mmdb::medium::{CrashMedium, Medium};
@@ -406,7 +411,8 @@ impl CrashMedium {
         })
     }
 
-    /// Takes all files below `dir` away, as when a disk is not mounted; [`CrashMedium::mount`] brings them back.
+    /// Takes all files below `dir` away, as when a disk is not mounted; [`CrashMedium::mount`]
+    /// brings them back.
     ///
     /// ```
     /// use mmdb::medium::{CrashMedium, Medium};
@@ -506,7 +512,8 @@ impl CrashMedium {
         let ordered = s.random() & 1 == 0;
         let keep = if ops.is_empty() { 0 } else { (s.random() as usize) % (ops.len() + 1) };
         for (i, op) in ops.iter().enumerate() {
-            // Half of the crashes keep a prefix, as a journalling file system does, half keep any subset.
+            // Half of the crashes keep a prefix, as a journalling file system does, half keep any
+            // subset.
             if if ordered { i < keep } else { s.random() & 1 == 1 } {
                 let mut names = std::mem::take(&mut s.durable_names);
                 op.apply(&mut names);

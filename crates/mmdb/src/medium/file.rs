@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 /// Zeros are written in pieces of this size, bytes.
 const ZERO_PIECE: usize = 1 << 20;
-/// Reading past the page cache wants memory, offset and length at multiples of the device's block, which this is.
+/// Reading past the page cache wants memory, offset and length at multiples of the device's block,
+/// which this is.
 const DIRECT: usize = 4096;
 
 /// The medium of a real database: files and directories of the operating system.
@@ -33,8 +34,8 @@ pub struct FileMedium;
 #[derive(Debug)]
 struct OsFile(File);
 
-/// A locked file. A process that another thread has just forked has the file open, too, until it runs its program; closing
-/// ours alone would leave the lock to it for so long.
+/// A locked file. A process that another thread has just forked has the file open, too, until it
+/// runs its program; closing ours alone would leave the lock to it for so long.
 struct Locked(File);
 
 impl Drop for Locked {
@@ -49,9 +50,10 @@ fn locked(f: File) -> io::Result<Box<dyn Send + Sync>> {
     Ok(Box::new(Locked(f)))
 }
 
-/// Makes a directory and all above it that are missing, and makes every new name durable: a power cut that takes one of them takes all
-/// that is below. What is there already may have been made by a process that was killed before it got so far, so its name is synced
-/// as well, as far up as this is allowed.
+/// Makes a directory and all above it that are missing, and makes every new name durable: a power
+/// cut that takes one of them takes all that is below. What is there already may have been made by
+/// a process that was killed before it got so far, so its name is synced as well, as far up as this
+/// is allowed.
 fn make_dirs(
     path: &Path,
     make: &mut dyn FnMut(&Path) -> io::Result<()>,
@@ -183,7 +185,8 @@ impl Medium for FileMedium {
                 }
                 done => done.map(Some),
             },
-            // Neither is a path through what is no directory a lock; what it is shows when it is used.
+            // Neither is a path through what is no directory a lock; what it is shows when it is
+            // used.
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
             Err(e) => Err(e),
         }
@@ -260,7 +263,8 @@ impl MediumFile for OsFile {
 
     fn read_device(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.drop_cache()?;
-        // The device reads into `buf` itself, if that and the file system allow it; else through the cache, as ever.
+        // The device reads into `buf` itself, if that and the file system allow it; else through
+        // the cache, as ever.
         let aligned = buf.as_ptr().align_offset(DIRECT) == 0 && buf.len().is_multiple_of(DIRECT);
         let flags = rustix::fs::fcntl_getfl(&self.0)?;
         if aligned && rustix::fs::fcntl_setfl(&self.0, flags | rustix::fs::OFlags::DIRECT).is_ok() {
@@ -322,8 +326,8 @@ mod tests {
         dir
     }
 
-    /// Only the last of four new directories was made durable, by a sync of the third: a power cut could take the first, and with it the
-    /// log of commits that were acknowledged.
+    /// Only the last of four new directories was made durable, by a sync of the third: a power cut
+    /// could take the first, and with it the log of commits that were acknowledged.
     #[test]
     fn every_directory_that_is_made_is_synced_up_to_the_first_that_was_there() {
         let base = place("dirs");

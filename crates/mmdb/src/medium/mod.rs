@@ -1,12 +1,13 @@
 //! The seam between the engine and the disk.
 //!
-//! Everything the engine asks of a disk is one of the few calls of [`Medium`] and [`MediumFile`]. Three
-//! implementations: [`FileMedium`] (a real file system), [`MemoryMedium`] (nothing survives the process) and
-//! [`CrashMedium`] (a seeded, adversarial disk for tests).
+//! Everything the engine asks of a disk is one of the few calls of [`Medium`] and [`MediumFile`].
+//! Three implementations: [`FileMedium`] (a real file system), [`MemoryMedium`] (nothing survives
+//! the process) and [`CrashMedium`] (a seeded, adversarial disk for tests).
 //!
-//! What the engine assumes of a medium, and nothing more: bytes written are durable only after `sync` of that
-//! file returned; a name is durable only after `sync_dir` of its directory returned; `rename` is atomic; a sector of
-//! 512 bytes may be torn from its neighbours, in any order; after a failed `sync` the bytes may be lost for good.
+//! What the engine assumes of a medium, and nothing more: bytes written are durable only after
+//! `sync` of that file returned; a name is durable only after `sync_dir` of its directory returned;
+//! `rename` is atomic; a sector of 512 bytes may be torn from its neighbours, in any order; after a
+//! failed `sync` the bytes may be lost for good.
 
 mod crash;
 mod file;
@@ -71,8 +72,9 @@ pub enum Entry {
 pub trait Medium: Send + Sync + Debug {
     /// Opens an existing file for reading and writing; `NotFound` if there is none.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>>;
-    /// Opens an existing file that is only read, where the file system or the file's mode may forbid writing; `NotFound` if there is
-    /// none. The default is for media that forbid nobody to write.
+    /// Opens an existing file that is only read, where the file system or the file's mode may
+    /// forbid writing; `NotFound` if there is none. The default is for media that forbid nobody to
+    /// write.
     fn open_to_read(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
         self.open(path)
     }
@@ -89,10 +91,11 @@ pub trait Medium: Send + Sync + Debug {
     /// Names of the files in a directory, sorted, those that are symbolic links too; empty if the
     /// directory does not exist.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// Takes the exclusive right to use a database; `WouldBlock` if another holds it. Dropping gives it back.
+    /// Takes the exclusive right to use a database; `WouldBlock` if another holds it. Dropping
+    /// gives it back.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
-    /// As [`Medium::lock`] for who only reads: makes no file, and gives `None` if there is none to lock. The default is for media
-    /// whose locks are no files.
+    /// As [`Medium::lock`] for who only reads: makes no file, and gives `None` if there is none to
+    /// lock. The default is for media whose locks are no files.
     fn lock_existing(&self, path: &Path) -> io::Result<Option<Box<dyn Send + Sync>>> {
         self.lock(path).map(Some)
     }
@@ -117,8 +120,8 @@ pub trait Medium: Send + Sync + Debug {
     fn absolute(&self, path: &Path) -> io::Result<PathBuf> {
         Ok(path.to_path_buf())
     }
-    /// The one name of a place that has several, as far as it exists: without links, `.` and `..`. The default is for media where
-    /// every place has one name.
+    /// The one name of a place that has several, as far as it exists: without links, `.` and `..`.
+    /// The default is for media where every place has one name.
     fn resolve(&self, path: &Path) -> PathBuf {
         path.to_path_buf()
     }
@@ -150,8 +153,9 @@ pub trait MediumFile: Send + Sync + Debug {
     }
     /// Reads up to `buf.len()` bytes at `offset`; fewer only at the end of the file.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
-    /// Fills `buf` from the start of the file with what the device has, not with what the cache has; returns the length read,
-    /// shorter only at the end of the file. The default forgets the cache and reads.
+    /// Fills `buf` from the start of the file with what the device has, not with what the cache
+    /// has; returns the length read, shorter only at the end of the file. The default forgets the
+    /// cache and reads.
     fn read_device(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.drop_cache()?;
         self.read_at(0, buf)
@@ -169,13 +173,15 @@ pub trait MediumFile: Send + Sync + Debug {
     fn reserve(&self, _len: u64) -> io::Result<()> {
         Ok(())
     }
-    /// Forgets cached pages, so that what is read next comes from the device. A hint; the default does nothing.
+    /// Forgets cached pages, so that what is read next comes from the device. A hint; the default
+    /// does nothing.
     fn drop_cache(&self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Reads a whole file of `len` bytes. A length is data of the disk, which may be damaged: memory that is not there is an error.
+/// Reads a whole file of `len` bytes. A length is data of the disk, which may be damaged: memory
+/// that is not there is an error.
 pub(crate) fn read_all(file: &dyn MediumFile, len: u64) -> io::Result<Vec<u8>> {
     let len = usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?;
     let mut buf = Vec::new();
@@ -186,8 +192,8 @@ pub(crate) fn read_all(file: &dyn MediumFile, len: u64) -> io::Result<Vec<u8>> {
     Ok(buf)
 }
 
-/// Writes a file whole and durable, name and all: temporary file, sync, rename, sync of the directory. An error comes
-/// with whether the new file may have taken the name already.
+/// Writes a file whole and durable, name and all: temporary file, sync, rename, sync of the
+/// directory. An error comes with whether the new file may have taken the name already.
 pub(crate) fn replace(
     medium: &dyn Medium,
     dir: &Path,

@@ -1,7 +1,7 @@
 //! Memory for a segment's bytes, used again for the next segment.
 //!
-//! Measured with 428 MB of log: into new memory and through the page cache recovery spent 1.3 s of 1.9 s in the kernel's copy,
-//! nearly all of it on first touches of pages.
+//! Measured with 428 MB of log: into new memory and through the page cache recovery spent 1.3 s of
+//! 1.9 s in the kernel's copy, nearly all of it on first touches of pages.
 
 use crate::log::segment::BLOCK;
 use std::io;

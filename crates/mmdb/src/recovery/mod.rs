@@ -13,10 +13,11 @@ use crate::identity::{self, Identity, Life};
 use crate::key::{self, KeyBuf};
 use crate::log::mark::{self, Mark};
 use crate::log::stream::{Closed, Place, Stream};
-use crate::log::{Log, Sabotage, segment};
+use crate::log::{Log, segment};
 use crate::manifest::{self, Epoch, Image, Inventory, Manifest};
 use crate::options::{MAX_STREAMS, Options};
 use crate::register::{Register, Stated};
+use crate::sabotage::{Defect, has_defect};
 use crate::schema::{IndexDef, Logging};
 use crate::spawner::Spawner;
 use crate::table::{Space, TableInner};
@@ -58,12 +59,14 @@ pub struct RecoveryReport {
     pub log_bytes: u64,
     /// Last commit recovered.
     pub cut: u64,
-    /// Last commit that the manifest states to be durable. Up to here nothing can be missing unnoticed.
-    pub stated: u64,
-    /// Whether the database had been closed: then the manifest states its last commit, and nothing at all can be missing.
-    pub closed: bool,
+    /// Last commit that the manifest states to be durable. Up to here nothing can be missing
+    /// unnoticed.
+    pub manifest_horizon: u64,
+    /// Whether the database had been closed: then the manifest states its last commit, and nothing
+    /// at all can be missing.
+    pub is_closed: bool,
     /// Frames behind the cut, dropped: never acknowledged.
-    pub dropped: u64,
+    pub dropped_frames: u64,
     /// Time to load the images.
     pub image_time: Duration,
     /// Time to read, check and apply the log.
@@ -94,23 +97,23 @@ pub(crate) struct Loaded {
 }
 
 fn check_options(o: &Options) -> Result<()> {
-    let bad = |reason: &str| Err(Error::Schema { table: "(options)".into(), reason: reason.into() });
+    let bad = |option, reason: &str| Err(Error::Options { option, reason: reason.into() });
     if !(1..=MAX_STREAMS).contains(&o.streams) {
-        return bad("streams must be 1 to 256");
+        return bad("streams", "must be 1 to 256");
     }
     if o.segment_bytes < 16384 || !o.segment_bytes.is_multiple_of(4096) || o.segment_bytes > segment::MAX_SIZE
     {
-        return bad("segment_bytes must be a multiple of 4096 from 16 KiB to 4 GiB");
+        return bad("segment_bytes", "must be a multiple of 4096 from 16 KiB to 4 GiB");
     }
     let least = 4 * o.segment_bytes * o.streams as u64;
     if o.max_log_bytes < least {
-        return bad("max_log_bytes must be at least four segments for each stream");
+        return bad("max_log_bytes", "must be at least four segments for each stream");
     }
     if o.max_log_bytes <= o.checkpoint_log_bytes {
-        return bad("max_log_bytes must be above checkpoint_log_bytes, or no checkpoint is ever due");
+        return bad("max_log_bytes", "must be above checkpoint_log_bytes, or no checkpoint is ever due");
     }
     if !o.container_bytes.is_power_of_two() || !(4096..=65536).contains(&o.container_bytes) {
-        return bad("container_bytes must be a power of two from 4 KiB to 64 KiB");
+        return bad("container_bytes", "must be a power of two from 4 KiB to 64 KiB");
     }
     Ok(())
 }
@@ -125,7 +128,7 @@ pub(crate) fn open(path: &Path, mut options: Options) -> Result<Engine> {
     if options.reference {
         let space = Arc::new(Space::new(options.container_bytes, options.memory_limit));
         let register = Register::new(path, &options, options.container_bytes, Stated::nothing());
-        let log = Arc::new(Log::new(Vec::new(), register, 0, true, false, Sabotage::None));
+        let log = Arc::new(Log::new(Vec::new(), register, 0, true, false, Defect::default()));
         return Ok(Engine::new(path.to_path_buf(), options, log, space, Admin::default(), None));
     }
     let mut locks = Locks::default();
@@ -140,8 +143,9 @@ pub(crate) fn open(path: &Path, mut options: Options) -> Result<Engine> {
             found = survey(path, &options, &mut locks)?;
         }
         if found.manifest.is_none() {
-            // The identity comes first: a creation that is cut off after this goes on with it. Until the first opening is done the
-            // manifest has no life, and says that way that the streams' directories may not be made yet.
+            // The identity comes first: a creation that is cut off after this goes on with it.
+            // Until the first opening is done the manifest has no life, and says that way that the
+            // streams' directories may not be made yet.
             let m = unborn(&options);
             m.store(&*options.medium, path).map_err(|e| e.1)?;
             found.manifest = Some(m);
@@ -154,7 +158,7 @@ pub(crate) fn open(path: &Path, mut options: Options) -> Result<Engine> {
 /// What is there to be opened, if nothing is wrong with it.
 fn survey(path: &Path, options: &Options, locks: &mut Locks) -> Result<Survey> {
     let mut found = Survey::take(path, options, Purpose::Open, locks)?;
-    if options.sabotage != Sabotage::NoIdentity {
+    if !has_defect!(options.defect(), NoIdentity) {
         found.require_whole()?;
     }
     Ok(found)
@@ -162,16 +166,17 @@ fn survey(path: &Path, options: &Options, locks: &mut Locks) -> Result<Survey> {
 
 /// Reads a database that is to be opened.
 fn load_whole(path: &Path, options: &Options, found: Survey, locks: Locks) -> Result<Loaded> {
-    load(path, options, found, locks, false)?
-        .ok_or_else(|| Error::corrupt(&path.join(manifest::NAME), 0, "there is no manifest"))
+    load(path, options, found, locks, false)?.ok_or_else(|| Error::NoDatabase { dir: path.to_owned() })
 }
 
-/// Reads a database that has been open before. It is read whole before anything is written, for it may have to be refused: a crash that
-/// damaged the log can have taken the names of the LOCK files with it, and a refusal leaves what it finds as it is.
+/// Reads a database that has been open before. It is read whole before anything is written, for it
+/// may have to be refused: a crash that damaged the log can have taken the names of the LOCK files
+/// with it, and a refusal leaves what it finds as it is.
 fn reload(path: &Path, options: &Options, found: Survey, locks: Locks) -> Result<Loaded> {
     let mut loaded = load_whole(path, options, found, locks)?;
     if take_all(path, options, &loaded.homes, false, &mut loaded.locks)? {
-        // Where directories have no locks of their own, somebody else may have been faster: then what was read is of the life before.
+        // Where directories have no locks of their own, somebody else may have been faster: then
+        // what was read is of the life before.
         let again = survey(path, options, &mut loaded.locks)?;
         if again.manifest.as_ref() != Some(&loaded.manifest) {
             loaded = load_whole(path, options, again, loaded.locks)?;
@@ -180,7 +185,8 @@ fn reload(path: &Path, options: &Options, found: Survey, locks: Locks) -> Result
     Ok(loaded)
 }
 
-/// Makes the directories that are not there yet and locks them all, each by a file in it. Whether such a lock was not held before.
+/// Makes the directories that are not there yet and locks them all, each by a file in it. Whether
+/// such a lock was not held before.
 fn take_all(path: &Path, options: &Options, homes: &[Home], is_new: bool, locks: &mut Locks) -> Result<bool> {
     let medium = &*options.medium;
     // Where there is a manifest or a mark, the directory was made durably before it.
@@ -214,8 +220,8 @@ fn unborn(options: &Options) -> Manifest {
     }
 }
 
-/// Makes the mark of every directory name `life`, durably: one that does already may have been written by a process that was killed
-/// before its name was synced.
+/// Makes the mark of every directory name `life`, durably: one that does already may have been
+/// written by a process that was killed before its name was synced.
 fn mark(options: &Options, identity: Identity, homes: &mut [Home], life: Option<Life>) -> Result<()> {
     for (i, home) in homes.iter_mut().enumerate() {
         let mark = Mark { identity, stream: i as u32, life };
@@ -235,13 +241,16 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
     let old = &l.manifest;
     let last = old.life();
     let reshaped = last.is_some() && (old.logs.len() != options.streams || old.kind != options.log_kind);
-    // First every mark names the life that the manifest names, then the manifest the new one and the one before, then the marks the new
-    // one. So, wherever this is cut off, and however often, a mark names one of the two. The manifest that was read may be one that
-    // a killed process has left in the page cache: it must be there to stay before a mark is written that it alone explains.
+    // First every mark names the life that the manifest names, then the manifest the new one and
+    // the one before, then the marks the new one. So, wherever this is cut off, and however often,
+    // a mark names one of the two. The manifest that was read may be one that a killed process has
+    // left in the page cache: it must be there to stay before a mark is written that it alone
+    // explains.
     medium.sync_dir(path).map_err(Error::io("sync", path))?;
     mark(&options, old.identity, &mut l.homes, last)?;
-    // Frames that a kill left in the page cache were just read; commits will build on them, so they must be durable.
-    for (i, seen) in l.streams.iter().enumerate().filter(|_| options.sabotage != Sabotage::NoRecoverySync) {
+    // Frames that a kill left in the page cache were just read; commits will build on them, so they
+    // must be durable.
+    for (i, seen) in l.streams.iter().enumerate().filter(|_| !has_defect!(options.defect(), NoRecoverySync)) {
         let dir = &l.homes[i].dir;
         for s in seen.iter().filter(|s| s.max_gsn.is_some()) {
             let p = dir.join(segment::name(s.number));
@@ -259,13 +268,18 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
         e.cut = cut;
     }
     let now = match old.epochs.last() {
-        Some(e) if options.sabotage == Sabotage::NoNewSalt => {
+        Some(e) if has_defect!(options.defect(), NoNewSalt) => {
             epochs.retain(|x| x.number != e.number);
             *e
         }
         e => Epoch { number: e.map_or(1, |e| e.number + 1), salt: identity::random(), cut: u64::MAX },
     };
     epochs.push(now);
+    assert!(epochs.is_sorted_by(|a, b| a.number < b.number), "lives are numbered in order: {epochs:?}");
+    assert!(
+        epochs.iter().rev().skip(1).all(|e| e.cut != u64::MAX),
+        "only the life that begins has no last commit yet: {epochs:?}"
+    );
     let g0 = old.checkpoint.as_ref().map_or(0, |c| c.g0);
     let needed = |s: &&Seen| s.max_gsn.is_some_and(|m| m > g0);
     let mut streams = Vec::new();
@@ -313,17 +327,22 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
     let by_itself = options.background && options.checkpoint_log_bytes > 0;
     let patience = if by_itself { options.lock_timeout } else { Duration::ZERO };
     let register = Register::new(path, &options, l.space.container_size, stated);
-    let log = Log::new(streams, register, cut, options.background, !options.group_commit, options.sabotage)
+    let log = Log::new(streams, register, cut, options.background, !options.group_commit, options.defect())
         .bounded(options.max_log_bytes, options.segment_bytes, patience);
     let kind = l.manifest.kind;
     let locks: Box<dyn Send + Sync> = Box::new(l.locks);
     let engine = Engine::new(path.to_path_buf(), options, Arc::new(log), l.space, admin, Some(locks));
+    assert!(
+        engine.log.last() == cut && engine.log.horizon() == cut,
+        "a life begins with what was recovered, all of it durable"
+    );
     for t in l.tables.iter().flatten() {
         engine.enter_table(t);
     }
     *engine.recovered.lock() = l.report;
-    // Before the first commit of this life: a crash in between just recovers again. When the shape of the log changes, the
-    // manifest must still describe the old one until the checkpoint has made it superfluous.
+    // Before the first commit of this life: a crash in between just recovers again. When the shape
+    // of the log changes, the manifest must still describe the old one until the checkpoint has
+    // made it superfluous.
     let (register, stated) = (&engine.log.register, engine.stated());
     let mut m = register.manifest(&engine.log, &stated);
     if reshaped {
@@ -332,7 +351,8 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
     }
     m.store(&*medium, path).map_err(|e| e.1)?;
     mark(&engine.options, m.identity, &mut l.homes, Some(now.life()))?;
-    // From here on the marks name this life and no other: a log of the life before would be an older copy.
+    // From here on the marks name this life and no other: a log of the life before would be an
+    // older copy.
     let stated = Stated { before: None, ..Stated::clone(&stated) };
     if !reshaped {
         register.state(&engine.log, Some(stated), false)?;
@@ -345,7 +365,8 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
                 medium.remove(&p).map_err(Error::io("remove", &p))
             };
             scan::numbers(&*medium, &home.dir)?.into_iter().try_for_each(|n| remove(&segment::name(n)))?;
-            // The mark goes when all else is gone for good: what is left after a crash is known to be ours.
+            // The mark goes when all else is gone for good: what is left after a crash is known to
+            // be ours.
             medium.sync_dir(&home.dir).map_err(Error::io("sync", &home.dir))?;
             remove(mark::NAME)?;
             medium.sync_dir(&home.dir).map_err(Error::io("sync", &home.dir))?;
@@ -354,7 +375,8 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
     Ok(engine)
 }
 
-/// Reads a database for who does not open it, changing nothing. `None` if there is none. `salvage` takes what it can instead of refusing.
+/// Reads a database for who does not open it, changing nothing. `None` if there is none. `salvage`
+/// takes what it can instead of refusing.
 pub(crate) fn read(path: &Path, options: &Options, salvage: bool) -> Result<Option<Loaded>> {
     let mut locks = Locks::default();
     let mut found = Survey::take(path, options, Purpose::Read, &mut locks)?;
@@ -386,8 +408,11 @@ fn load(
             .get_mut(*id as usize)
             .ok_or_else(|| Error::corrupt(&path, 0, "table number out of range"))? = Some(t);
     }
-    let mut report =
-        RecoveryReport { stated: manifest.horizon, closed: manifest.closed, ..RecoveryReport::default() };
+    let mut report = RecoveryReport {
+        manifest_horizon: manifest.horizon,
+        is_closed: manifest.closed,
+        ..RecoveryReport::default()
+    };
     let began = Instant::now();
     load_images(path, options, &manifest, &tables, &space, salvage.then_some(&mut problems))?;
     report.images = space.containers.load(Ordering::Relaxed);
@@ -410,9 +435,16 @@ fn load(
     let began = Instant::now();
     for t in tables.iter().flatten() {
         let wanted =
-            |i: &IndexDef| options.sabotage != Sabotage::NoUniqueIndex || !i.unique || i.name == "primary";
+            |i: &IndexDef| !has_defect!(options.defect(), NoUniqueIndex) || !i.unique || i.name == "primary";
         let problems = salvage.then_some(&mut problems);
-        build_some_indexes(t, options.recovery_threads, &options.spawner, problems, wanted)?;
+        let built = build_some_indexes(t, options.recovery_threads, &options.spawner, problems, wanted);
+        built.map_err(|e| match e {
+            // Nobody gave it the key: what was read is wrong.
+            Error::DuplicateKey { table, constraint, key } => {
+                Error::CorruptTable { table, what: format!("two rows share key {key} of index {constraint}") }
+            }
+            other => other,
+        })?;
         t.collect_free();
     }
     report.index_time = began.elapsed();
@@ -435,7 +467,8 @@ fn load_images(
     let file = options.medium.open_to_read(&file_path).map_err(Error::io("open", &file_path))?;
     let size = space.container_size;
     let len = file.len().map_err(Error::io("measure", &file_path))?;
-    // Checked before anything is sized by these numbers. What a salvage finds missing is an image like any other.
+    // Checked before anything is sized by these numbers. What a salvage finds missing is an image
+    // like any other.
     let whole = |i: &&Image| (u64::from(i.image) + 1) * size as u64 <= len && i.number < MAX_CONTAINERS;
     if let Some(i) = c.images.iter().find(|i| !whole(i)).filter(|_| problems.is_none()) {
         let what = format!("there is no image of container {} of table {}", i.number, i.table);
@@ -457,8 +490,9 @@ fn load_images(
                     return Err(Error::corrupt(&file_path, at, what));
                 }
                 let Some(Some(t)) = tables.get(i.table as usize) else { return Ok(()) };
-                // Not kept in a checkpoint any more (the schema cannot change, so: written by an older version).
-                if t.logging == Logging::Volatile && options.sabotage != Sabotage::VolatileTablesKept {
+                // Not kept in a checkpoint any more (the schema cannot change, so: written by an
+                // older version).
+                if t.logging == Logging::Volatile && !has_defect!(options.defect(), VolatileTablesKept) {
                     return Ok(());
                 }
                 if i.number >= MAX_CONTAINERS {
@@ -500,7 +534,8 @@ fn load_images(
 struct Bits(Vec<u64>, Vec<u64>);
 
 impl Bits {
-    /// Numbers this far ahead of all others are kept in a list: a damaged one must not cost memory, 8 MiB of bits.
+    /// Numbers this far ahead of all others are kept in a list: a damaged one must not cost memory,
+    /// 8 MiB of bits.
     const AHEAD: u64 = 1 << 26;
 
     fn set(&mut self, i: u64) {
@@ -578,7 +613,7 @@ impl<'a> Replay<'a> {
             max_gsn: 0,
             pending: Vec::new(),
             spare: Arc::default(),
-            workers: (0..n).map(|i| Worker::new(i, n, tables, options.sabotage)).collect(),
+            workers: (0..n).map(|i| Worker::new(i, n, tables, options.defect())).collect(),
             damage: None,
             unread: Vec::new(),
             outdated: Vec::new(),
@@ -669,7 +704,7 @@ impl<'a> Replay<'a> {
         if let (Some(at), None) = (s.damage, &self.damage) {
             self.damage = Some((s.path.clone(), at));
         }
-        if self.options.sabotage != Sabotage::BelievesEmptySegments {
+        if !has_defect!(self.options.defect(), BelievesEmptySegments) {
             self.outdated.extend(s.misses_frames(self.manifest));
         }
         let Some(epoch) = s.epoch else { return };
@@ -731,7 +766,7 @@ impl<'a> Replay<'a> {
             problems.push(e.to_string());
         }
         let mut cut = self.cut();
-        if self.options.sabotage == Sabotage::NoGapFreeCut {
+        if has_defect!(self.options.defect(), NoGapFreeCut) {
             cut = cut.max(self.max_gsn);
         }
         if cut < self.horizon {
@@ -753,8 +788,13 @@ impl<'a> Replay<'a> {
                 problems.push(format!("{} is damaged at offset {at}", file.display()));
             }
         }
+        assert!(
+            cut >= self.horizon || self.salvage,
+            "nothing that was acknowledged is missing: the log goes up to {cut} of {}",
+            self.horizon
+        );
         self.apply_up_to(self.limit.map_or(cut, |l| l.min(cut)))?;
-        report.dropped = self.pending.iter().map(|w| w.frames.len() as u64).sum();
+        report.dropped_frames = self.pending.iter().map(|w| w.frames.len() as u64).sum();
         self.pending.clear();
         if self.salvage || self.workers.len() == 1 {
             for w in &mut self.workers {
@@ -785,7 +825,8 @@ fn on_threads<'a>(
 
 type Entries = Vec<Vec<(KeyBuf, Rid)>>;
 
-/// Fills the indexes of a table from its containers.
+/// Fills the indexes of a table from its containers. A unique key that two rows share is a
+/// [`Error::DuplicateKey`], a row that cannot be read a [`Error::CorruptTable`].
 pub(crate) fn build_indexes(t: &TableInner, threads: usize, spawner: &Spawner) -> Result<()> {
     build_some_indexes(t, threads, spawner, None, |_| true)
 }
@@ -816,7 +857,8 @@ fn build_some_indexes(
             for slot in 0..c.slots(t.space.container_size) {
                 let whole = &bytes[c.range(slot)];
                 let row = Slot(whole).row();
-                // A manifest that lies about the size of a container's slots makes rows end in the middle of others.
+                // A manifest that lies about the size of a container's slots makes rows end in the
+                // middle of others.
                 if !crate::log::record::is_canonical(whole) || row.is_some_and(|row| !t.layout.valid(row)) {
                     if let Ok(mut b) = bad.lock() {
                         b.push((n, slot));
@@ -833,13 +875,13 @@ fn build_some_indexes(
         }
     };
     let mut parts: Vec<Entries> = spawner.share(threads, |_| collect());
-    let name: &Path = t.schema.name.as_ref();
+    let name = &t.schema.name;
     let bad = bad.into_inner().unwrap_or_default();
     match problems {
         None => {
             if let Some((n, slot)) = bad.first() {
                 let what = format!("the row in container {n}, slot {slot} does not fit the schema");
-                return Err(Error::corrupt(name, 0, what));
+                return Err(Error::corrupt_table(name, what));
             }
         }
         Some(p) => {
@@ -853,8 +895,11 @@ fn build_some_indexes(
     }
     for (i, index) in t.indexes.iter().enumerate().filter(|(_, index)| wanted(&index.def)) {
         let lists = parts.iter_mut().map(|p| std::mem::take(&mut p[i])).collect();
-        if !index.build(lists, threads, spawner) {
-            return Err(Error::corrupt(name, 0, format!("two rows share a key of index {}", index.def.name)));
+        if let Err(second) = index.build(lists, threads, spawner) {
+            let mut row = Vec::new();
+            t.read(second, &mut row)?;
+            let key = t.layout.key_text(&row, &index.def.columns);
+            return Err(Error::DuplicateKey { table: name.clone(), constraint: index.def.name.clone(), key });
         }
     }
     Ok(())
@@ -866,7 +911,7 @@ pub(crate) fn verify(e: &Engine) -> Result<()> {
 }
 
 fn verify_table(t: &TableInner) -> Result<()> {
-    let name: &Path = t.schema.name.as_ref();
+    let name = &t.schema.name;
     let mut rows = 0;
     let mut k = Vec::new();
     for (n, c) in t.containers.iter() {
@@ -878,7 +923,7 @@ fn verify_table(t: &TableInner) -> Result<()> {
             let bytes = &bytes[c.range(slot)];
             if !crate::log::record::is_canonical(bytes) {
                 let what = format!("container {n}, slot {slot} has bytes behind its row");
-                return Err(Error::corrupt(name, 0, what));
+                return Err(Error::corrupt_table(name, what));
             }
             let Some(row) = Slot(bytes).row() else { continue };
             rows += 1;
@@ -889,7 +934,7 @@ fn verify_table(t: &TableInner) -> Result<()> {
                 index.find_all(&k, key::hash(&k), &mut rids);
                 if !rids.contains(&Rid::new(n, slot)) {
                     let what = format!("container {n}, slot {slot} is not in index {}", index.def.name);
-                    return Err(Error::corrupt(name, 0, what));
+                    return Err(Error::corrupt_table(name, what));
                 }
             }
         }
@@ -901,7 +946,7 @@ fn verify_table(t: &TableInner) -> Result<()> {
         }
         if total != rows {
             let what = format!("index {} has {total} entries for {rows} rows", index.def.name);
-            return Err(Error::corrupt(name, 0, what));
+            return Err(Error::corrupt_table(name, what));
         }
     }
     Ok(())

@@ -1,15 +1,17 @@
 //! Applying the log to the images, in parallel and in any order.
 //!
-//! Differences commute, so frames need no order between streams. Each worker owns the containers whose number falls to
-//! it. Per slot it keeps the image's version: changes at or below it are in the image already (the version filter),
-//! each of the others must come exactly once (the self-check).
+//! Differences commute, so frames need no order between streams. Each worker owns the containers
+//! whose number falls to it. Per slot it keeps the image's version: changes at or below it are in
+//! the image already (the version filter), each of the others must come exactly once (the
+//! self-check).
 
 use super::scan::Scanned;
 use crate::codec::Reader;
 use crate::container::{BODY, CLASSES, Container, MAX_CONTAINERS, Slot, zeros};
 use crate::error::{Error, Result};
+use crate::log::frame::Frame;
 use crate::log::record::{self, Kind, Target};
-use crate::log::{Sabotage, frame::Frame};
+use crate::sabotage::{Defect, has_defect};
 use crate::schema::Logging;
 use crate::sync::RwLockWriteGuard;
 use crate::table::TableInner;
@@ -45,7 +47,7 @@ pub(crate) struct Worker<'a> {
     part: u32,
     parts: u32,
     tables: &'a [Option<Arc<TableInner>>],
-    sabotage: Sabotage,
+    defect: Defect,
     slots: Vec<Vec<Option<Box<[SlotState]>>>>,
     pub(crate) records: u64,
 }
@@ -55,14 +57,15 @@ impl<'a> Worker<'a> {
         part: usize,
         parts: usize,
         tables: &'a [Option<Arc<TableInner>>],
-        sabotage: Sabotage,
+        defect: Defect,
     ) -> Self {
         let slots = tables.iter().map(|_| Vec::new()).collect();
-        Worker { part: part as u32, parts: parts as u32, tables, sabotage, slots, records: 0 }
+        Worker { part: part as u32, parts: parts as u32, tables, defect, slots, records: 0 }
     }
 
     pub(crate) fn apply(&mut self, work: &[Work]) -> Result<()> {
-        // A transaction's records often lie in one container: it stays latched until another one's turn comes.
+        // A transaction's records often lie in one container: it stays latched until another one's
+        // turn comes.
         let mut open = None;
         for w in work {
             for f in &w.frames {
@@ -82,7 +85,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Latches the container of `t`, which is made if need be. `None` if its table is not recovered from the log.
+    /// Latches the container of `t`, which is made if need be. `None` if its table is not recovered
+    /// from the log.
     fn open(&mut self, t: Target) -> std::result::Result<Option<Latched<'a>>, String> {
         let table = self.tables.get(t.table as usize).ok_or_else(|| format!("unknown table {}", t.table))?;
         // Dropped since, or not logged any more.
@@ -96,7 +100,8 @@ impl<'a> Worker<'a> {
             }
             let bytes = zeros(size).ok_or_else(|| format!("no memory for container {}", t.container))?;
             let c = Container::new(t.class, table.space.take_image(), bytes);
-            table.containers.put(t.container, c);
+            let put = table.containers.put(t.container, c);
+            assert!(put, "one worker makes the containers whose numbers fall to it");
             table.space.containers.fetch_add(1, Ordering::Relaxed);
         }
         let c = table.containers.get(t.container).ok_or("container cannot be made")?;
@@ -134,7 +139,7 @@ impl<'a> Worker<'a> {
             let base = Slot(slot).version();
             *s = SlotState { base, max: base, seen: 0 };
         }
-        if t.version <= s.base && self.sabotage != Sabotage::NoVersionFilter {
+        if t.version <= s.base && !has_defect!(self.defect, NoVersionFilter) {
             return Ok(());
         }
         let fits = match rec.kind {
@@ -147,10 +152,12 @@ impl<'a> Worker<'a> {
         }
         s.max = s.max.max(t.version);
         s.seen += 1;
+        assert!(s.max >= s.base, "versions rise from the image's on");
         Ok(())
     }
 
-    /// Checks every touched slot and gives it its version. With `broken`, bad slots are emptied and reported there.
+    /// Checks every touched slot and gives it its version. With `broken`, bad slots are emptied and
+    /// reported there.
     pub(crate) fn finish(&mut self, mut broken: Option<&mut Vec<String>>) -> Result<()> {
         for (id, containers) in self.slots.iter().enumerate() {
             let Some(table) = self.tables.get(id).and_then(Option::as_ref) else { continue };
@@ -159,14 +166,14 @@ impl<'a> Worker<'a> {
                 let mut bytes = c.bytes.write();
                 for (i, s) in states.iter().enumerate().filter(|(_, s)| s.seen > 0) {
                     let slot = &mut bytes[c.range(i as u16)];
-                    let whole = s.seen == s.max - s.base || self.sabotage == Sabotage::NoVersionFilter;
+                    let whole = s.seen == s.max - s.base || has_defect!(self.defect, NoVersionFilter);
                     if !whole || !record::is_canonical(slot) {
                         let what = format!(
                             "table {}, container {n}, slot {i}: {} changes lead from version {} to {}",
                             table.schema.name, s.seen, s.base, s.max
                         );
                         match &mut broken {
-                            None => return Err(Error::corrupt(table.schema.name.as_ref(), 0, what)),
+                            None => return Err(Error::corrupt_table(&table.schema.name, what)),
                             Some(list) => {
                                 list.push(what);
                                 slot[BODY..].fill(0);

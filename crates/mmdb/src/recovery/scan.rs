@@ -69,7 +69,8 @@ pub(crate) fn read(
         buffer.truncate(n);
         Ok(header_of(&buffer, stream, number))
     };
-    // A segment that was only prepared is 64 MiB of zeros, or of an earlier life: nothing in it counts.
+    // A segment that was only prepared is 64 MiB of zeros, or of an earlier life: nothing in it
+    // counts.
     if fill(BLOCK)?.is_none_or(|h| h.used) {
         let len = file.len().map_err(Error::io("read", &path))?;
         // A damaged length must not cost more memory than a segment can have.

@@ -1,8 +1,9 @@
 //! What stands where, before anything is written: the manifest, and the directory of every stream.
 //!
-//! A log directory is data like any other, and the options can name the wrong one: forgotten, not mounted, another database's, in another
-//! order, twice. All of that is found out here, under the locks of all directories, from the manifest and the marks in the directories.
-//! The rules are numbered in `docs/recovery.md`.
+//! A log directory is data like any other, and the options can name the wrong one: forgotten, not
+//! mounted, another database's, in another order, twice. All of that is found out here, under the
+//! locks of all directories, from the manifest and the marks in the directories. The rules are
+//! numbered in `docs/recovery.md`.
 
 use crate::error::{Error, Result};
 use crate::identity::Life;
@@ -119,8 +120,8 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Looks at the database in `path` and takes the locks that are there, writing nothing. An error is about the whole of it; those
-    /// about one stream are in the homes.
+    /// Looks at the database in `path` and takes the locks that are there, writing nothing. An
+    /// error is about the whole of it; those about one stream are in the homes.
     pub(crate) fn take(
         path: &Path,
         options: &Options,
@@ -184,7 +185,8 @@ impl Survey {
 }
 
 impl Home {
-    /// The directory of stream `i` of a database that has it: everything in the manifest must be there.
+    /// The directory of stream `i` of a database that has it: everything in the manifest must be
+    /// there.
     fn examine(&mut self, medium: &dyn Medium, m: &Manifest, i: usize, log: &Inventory) -> Result<()> {
         self.numbers = scan::numbers(medium, &self.dir)?;
         self.mark = Mark::load(medium, &self.dir)?;

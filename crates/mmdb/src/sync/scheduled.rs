@@ -1,10 +1,12 @@
-//! What `sync.rs` gives, for unit tests: inside [`explore`] every step that another thread could see or disturb is a
-//! point at which a seeded scheduler chooses who goes on; outside, the real thing.
+//! What `sync.rs` gives, for unit tests: inside [`explore`] every step that another thread could
+//! see or disturb is a point at which a seeded scheduler chooses who goes on; outside, the real
+//! thing.
 //!
-//! Each lock is a real one behind a gate of the scheduler's. The scheduler runs one thread at a time, so behind the gate
-//! nobody ever waits. It gives every atomic access sequential consistency, so it finds wrong conditions and wrong order
-//! of steps, not orderings that are too weak. Time does not pass: a wait that ends only by its time limit is reported as
-//! a deadlock, which makes lost wake-ups visible that a time limit would hide.
+//! Each lock is a real one behind a gate of the scheduler's. The scheduler runs one thread at a
+//! time, so behind the gate nobody ever waits. It gives every atomic access sequential consistency,
+//! so it finds wrong conditions and wrong order of steps, not orderings that are too weak. Time
+//! does not pass: a wait that ends only by its time limit is reported as a deadlock, which makes
+//! lost wake-ups visible that a time limit would hide.
 
 use shuttle::sync as gate;
 use std::ops::{Deref, DerefMut};
@@ -21,9 +23,10 @@ fn step() {
     }
 }
 
-/// Runs `f` under `schedules` schedules from seed `seed` on, panics if `f` does in any of them. The odd seeds' scheduler
-/// throws dice at every step; the even seeds' gives threads priorities and changes them at a few points (PCT, Burckhardt
-/// et al., ASPLOS 2010), so that one thread stands still while another goes a long way.
+/// Runs `f` under `schedules` schedules from seed `seed` on, panics if `f` does in any of them. The
+/// odd seeds' scheduler throws dice at every step; the even seeds' gives threads priorities and
+/// changes them at a few points (PCT, Burckhardt et al., ASPLOS 2010), so that one thread stands
+/// still while another goes a long way.
 pub(crate) fn explore(seed: u64, schedules: usize, f: impl Fn() + Send + Sync + 'static) {
     use shuttle::scheduler::{PctScheduler, RandomScheduler};
     let mut config = shuttle::Config::new();

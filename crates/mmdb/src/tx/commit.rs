@@ -2,25 +2,31 @@
 //!
 //! 1. All locks are held. For tables without locking, the written keys are locked now, in order,
 //!    for the commit only. The gate is passed and left when all is applied.
-//! 2. The records are built from the slots as they are and the rows as they will be; the body's checksum is taken.
-//! 3. Inside the stream's critical section the frame gets its number and its place. Before this point every failure
-//!    leaves nothing behind; after it nothing can fail.
-//! 4. The slots and indexes change, the locks are released, and only then does anybody wait for the disk.
+//! 2. The records are built from the slots as they are and the rows as they will be; the body's
+//!    checksum is taken.
+//! 3. Inside the stream's critical section the frame gets its number and its place. Before this
+//!    point every failure leaves nothing behind; after it nothing can fail.
+//! 4. The slots and indexes change, the locks are released, and only then does anybody wait for the
+//!    disk.
 
 use super::Transaction;
 use super::write_set::{Change, Write};
-use crate::container::{CLASSES, Slot, clear_slot, write_slot};
+use crate::container::{CLASSES, Container, Slot, clear_slot, write_slot};
 use crate::engine::name;
 use crate::error::{Error, Result};
 use crate::key;
-use crate::lock::Held;
+use crate::lock::{Held, Mode, Refused};
 use crate::log::record::{self, Kind, Target};
-use crate::log::{Sabotage, Ticket};
+use crate::log::{PoisonIfPanicking, Ticket};
 use crate::options::{Durability, LogKind};
+use crate::sabotage::has_defect;
 use crate::schema::{Locking, Logging};
 use crate::sync::atomic::Ordering;
 use crate::table::TableInner;
 use crate::tables::Tables;
+
+/// Up to so many locks are looked through one by one.
+const FEW_LOCKS: usize = 32;
 
 impl Transaction<'_> {
     /// Commits with the given durability; see [`Transaction::commit`].
@@ -46,7 +52,8 @@ impl Transaction<'_> {
         self.goes_on()?;
         let lazy = durability == Durability::Lazy;
         let log = &self.db.log;
-        // The reference mode has no concurrency control at all: what it leaves out is what it measures.
+        // The reference mode has no concurrency control at all: what it leaves out is what it
+        // measures.
         if self.unlocked && !self.db.options.reference {
             self.lock_unlocked_keys()?;
         }
@@ -55,6 +62,9 @@ impl Transaction<'_> {
         // before is seen. Whatever fails below leaves the gate before the transaction is undone.
         let tables = self.db.enter(self.stripe);
         self.goes_through(&tables)?;
+        // Behind the append nothing can fail, and if something does the memory is not to be
+        // believed.
+        let whole = PoisonIfPanicking::during(log, "a commit");
         let (gsn, batch) = if self.build_body(&tables)? {
             let crc = crc32c::crc32c(&self.s.body);
             let (gsn, batch) = log.streams[stream].append(log, &self.s.body, crc, !lazy)?;
@@ -64,6 +74,7 @@ impl Transaction<'_> {
             (log.last(), None)
         };
         self.apply(&tables);
+        drop(whole);
         self.unlock(&tables);
         drop(tables);
         self.open = false;
@@ -84,11 +95,46 @@ impl Transaction<'_> {
                     Ok(())
                 }
                 Ok(Held::Already) => Ok(()),
-                Err(_) => Err(Error::Conflict { table: "(written)".into(), key: "(commit)".into() }),
+                Err(why) => Err(self.unlocked_refused(n, why)),
             })
         });
         self.s.names = names;
         locked
+    }
+
+    /// Why the lock `name` of a written key was refused: its holder did not give it back in time,
+    /// or nobody waits here.
+    #[cold]
+    fn unlocked_refused(&self, name: u64, why: Refused) -> Error {
+        let tables = self.db.enter(self.stripe);
+        let mut names = Vec::new();
+        for w in self.s.writes.iter().filter(|w| w.change != Change::Dead) {
+            let Some(t) = tables.get(w.table).filter(|t| t.locking == Locking::None) else { continue };
+            names.clear();
+            names.push(name::key(t.id, 0, w.hash));
+            if t.claims_keys
+                && let Err(e) = self.unique_names(t, w, &mut names)
+            {
+                return e;
+            }
+            if names.contains(&name) {
+                let mut row = self.s.arena[w.after.clone()].to_vec();
+                if row.is_empty()
+                    && let Err(e) = t.read(w.rid, &mut row)
+                {
+                    return e;
+                }
+                let table = t.schema.name.clone();
+                let key = t.layout.key_text(&row, &t.indexes[0].def.columns);
+                return match why {
+                    Refused::TimedOut => {
+                        Error::LockTimeout { table, key, wait: self.db.options.lock_timeout, runs: 1 }
+                    }
+                    Refused::Died => Error::Conflict { table, key },
+                };
+            }
+        }
+        Error::Internal { what: "a lock was asked for that belongs to no write".into() }
     }
 
     /// Appends the lock names of the unique keys that are written in tables without locking.
@@ -96,7 +142,7 @@ impl Transaction<'_> {
         // Left before the names are locked: their holders have to pass it.
         let tables = self.db.enter(self.stripe);
         for w in self.s.writes.iter().filter(|w| w.change != Change::Dead) {
-            let t = tables.get(w.table)?;
+            let t = self.db.existing(&tables, w.table)?;
             if t.locking != Locking::None {
                 continue;
             }
@@ -127,8 +173,8 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// For tables without locking, whose written keys this commit has locked: whether the rows are still there that it changes,
-    /// and the keys free that it gives. `k` is a buffer.
+    /// For tables without locking, whose written keys this commit has locked: whether the rows are
+    /// still there that it changes, and the keys free that it gives. `k` is a buffer.
     fn check_unlocked(&self, t: &TableInner, w: &Write, slot: Slot<'_>, k: &mut Vec<u8>) -> Result<()> {
         let primary = &t.indexes[0].def.columns;
         if w.change != Change::Insert {
@@ -165,15 +211,17 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Checks what changes in tables without locking, and builds the frame's body. False if nothing is to be logged.
+    /// Checks what changes in tables without locking, and builds the frame's body. False if nothing
+    /// is to be logged.
     fn build_body(&mut self, tables: &Tables) -> Result<bool> {
         let mut body = std::mem::take(&mut self.s.body);
         let mut k = std::mem::take(&mut self.s.key);
         body.clear();
         let kind = self.kind();
         let mut writes = self.s.writes.iter().filter(|w| w.change != Change::Dead);
-        let built =
-            writes.try_for_each(|w| self.put_record(tables.get(w.table)?, w, kind, &mut body, &mut k));
+        let built = writes.try_for_each(|w| {
+            self.put_record(self.db.existing(tables, w.table)?, w, kind, &mut body, &mut k)
+        });
         let logged = !body.is_empty();
         self.s.body = body;
         self.s.key = k;
@@ -222,12 +270,12 @@ impl Transaction<'_> {
         }
     }
 
-    /// Whether every table that is written is in the life in which its slots were taken. Asked inside the gate, so that after this
-    /// nothing of the transaction can be skipped.
+    /// Whether every table that is written is in the life in which its slots were taken. Asked
+    /// inside the gate, so that after this nothing of the transaction can be skipped.
     fn goes_through(&self, tables: &Tables) -> Result<()> {
         let mut last = None;
         for w in self.s.writes.iter().filter(|w| last.replace(w.table) != Some(w.table)) {
-            let t = tables.get(w.table)?;
+            let t = self.db.existing(tables, w.table)?;
             if !self.is_same(t) {
                 return Err(t.gone());
             }
@@ -242,9 +290,10 @@ impl Transaction<'_> {
         }
     }
 
-    /// Whether the frame holds these writes too, of which the first takes the place of write number `instead`. Told now and not
-    /// by the commit, so that the transaction can commit what it has. A bound is added up as long as that is enough; only
-    /// near the limit are the records built, as the commit will build them.
+    /// Whether the frame holds these writes too, of which the first takes the place of write number
+    /// `instead`. Told now and not by the commit, so that the transaction can commit what it has. A
+    /// bound is added up as long as that is enough; only near the limit are the records built, as
+    /// the commit will build them.
     #[inline]
     pub(super) fn admit(&mut self, t: &TableInner, new: &[&Write], instead: Option<usize>) -> Result<()> {
         if t.logging != Logging::Logged {
@@ -266,7 +315,7 @@ impl Transaction<'_> {
         let mut record = std::mem::take(&mut self.s.body);
         let tables = self.db.enter(self.stripe);
         let mut size = |w: &Write| -> Result<u64> {
-            let t = tables.get(w.table)?;
+            let t = self.db.existing(&tables, w.table)?;
             if t.logging != Logging::Logged || w.change == Change::Dead {
                 return Ok(0);
             }
@@ -292,9 +341,46 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// After-images leave nothing behind a deleted row, so that each one is a whole state whatever came before.
+    /// After-images leave nothing behind a deleted row, so that each one is a whole state whatever
+    /// came before.
     fn scrubs(&self) -> bool {
         self.db.options.scrub || self.db.options.log_kind == LogKind::AfterImage
+    }
+
+    /// Whether a slot is as it was when this transaction read it, and the row's lock held: what was
+    /// logged is the difference to that. Without any concurrency control nothing is certain.
+    #[inline]
+    fn require_place(&self, t: &TableInner, c: &Container, w: &Write, slot: Slot<'_>) {
+        if self.db.options.reference {
+            return;
+        }
+        assert_eq!(c.class, w.class, "slot {:?} of table {} is of the write's class", w.rid, t.id);
+        assert_eq!(
+            slot.is_live(),
+            w.change != Change::Insert,
+            "slot {:?} of table {} has a row, unless one comes",
+            w.rid,
+            t.id
+        );
+        assert!(self.holds_row(t, w), "the lock of slot {:?} of table {} is held", w.rid, t.id);
+    }
+
+    /// Whether the lock is held under which a row is written.
+    #[inline]
+    fn holds_row(&self, t: &TableInner, w: &Write) -> bool {
+        let name = match t.locking {
+            Locking::Record | Locking::None => name::key(t.id, 0, w.hash),
+            Locking::Page | Locking::Container => match Self::unit(t, w.rid) {
+                Ok(Some(unit)) => unit,
+                _ => return false,
+            },
+        };
+        // Of a few locks it is the same as asking the lock table, and cheaper.
+        if self.s.locks.len() <= FEW_LOCKS && self.s.locks.contains(&name) {
+            return true;
+        }
+        self.db.locks.holds(name, Mode::Exclusive, self.age)
+            || self.s.intents.iter().any(|i| i.0 == t.id && i.1 == Mode::Exclusive)
     }
 
     /// Changes slots and indexes. Other transactions cannot see it half done: they lack the locks.
@@ -304,7 +390,7 @@ impl Transaction<'_> {
         let mut k = std::mem::take(&mut self.s.key);
         for i in 0..self.s.writes.len() {
             let w = self.s.writes[i].clone();
-            let Ok(t) = tables.get(w.table) else { continue };
+            let Some(t) = tables.get(w.table) else { continue };
             let Ok(c) = t.container(w.rid) else { continue };
             if w.change == Change::Dead {
                 t.release(w.class, w.rid, self.stripe);
@@ -316,8 +402,11 @@ impl Transaction<'_> {
                 if t.logging == Logging::Checkpointed {
                     c.keep_before(&bytes);
                 }
-                // Never absent: the table is in the life in which the slot was taken, and containers go only with that.
+                // The table is in the life in which the slot was taken, and containers go only with
+                // that.
+                assert!(!bytes.is_empty(), "container {} is there", w.rid.container());
                 let Some(slot) = bytes.get_mut(c.range(w.rid.slot())) else { continue };
+                self.require_place(t, c, &w, Slot(slot));
                 if w.change != Change::Insert
                     && (w.change == Change::Delete || t.indexes.len() > 1)
                     && let Some(row) = Slot(slot).row()
@@ -353,7 +442,7 @@ impl Transaction<'_> {
                         t.layout.row_key(after, columns, &mut k);
                         let (before, now) = k.split_at(n);
                         if before != now {
-                            if self.db.options.sabotage != Sabotage::StaleIndex {
+                            if !has_defect!(self.db.options.defect(), StaleIndex) {
                                 index.remove(before, hash(before), w.rid);
                             }
                             index.insert(now, hash(now), w.rid);
@@ -382,6 +471,6 @@ impl Transaction<'_> {
     fn build_maps(&mut self) {
         let tables = self.db.enter(self.stripe);
         let s = &mut *self.s;
-        s.writes.build_maps(|id| tables.get(id).ok(), &s.arena);
+        s.writes.build_maps(|id| tables.get(id), &s.arena);
     }
 }

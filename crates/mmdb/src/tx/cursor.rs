@@ -11,7 +11,8 @@ use std::collections::VecDeque;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-/// Index entries fetched at a time: few at first, for who looks at the first row only, and four times as many each time.
+/// Index entries fetched at a time: few at first, for who looks at the first row only, and four
+/// times as many each time.
 const BATCHES: std::ops::RangeInclusive<usize> = 4..=64;
 /// Entries fetched at once at most, whatever is expected: the index is latched meanwhile.
 const EXPECTED_MAX: usize = 1024;
@@ -90,8 +91,9 @@ impl<'a, 'db> Cursor<'a, 'db> {
         upper: Bound<KeyBuf>,
     ) -> Result<Self> {
         if table.indexes[index].def.kind != crate::schema::IndexKind::Ordered {
-            return Err(Error::Schema {
+            return Err(Error::Operation {
                 table: table.schema.name.clone(),
+                operation: "read a range",
                 reason: format!("index {} is a hash index and has no order", table.indexes[index].def.name),
             });
         }
@@ -109,7 +111,8 @@ impl<'a, 'db> Cursor<'a, 'db> {
         Ok(Self::places(tx, table, 0, 1))
     }
 
-    /// The rows in the containers from number `first` on, each `step`-th; the first part has the transaction's own.
+    /// The rows in the containers from number `first` on, each `step`-th; the first part has the
+    /// transaction's own.
     pub(super) fn places(tx: &'a Transaction<'db>, table: &Arc<TableInner>, first: u32, step: u32) -> Self {
         let own = if first == 0 { own_entries(&tx.s.writes, table, 0, &tx.s.arena) } else { Vec::new() };
         let source = Source::Places { container: first, step, batch: VecDeque::new() };
@@ -136,8 +139,8 @@ impl<'a, 'db> Cursor<'a, 'db> {
         self
     }
 
-    /// Says how many rows will be taken, where that is known: so many entries are fetched from the index at once, neither in
-    /// several steps nor in vain. More rows may be taken all the same.
+    /// Says how many rows will be taken, where that is known: so many entries are fetched from the
+    /// index at once, neither in several steps nor in vain. More rows may be taken all the same.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Schema};
@@ -147,12 +150,12 @@ impl<'a, 'db> Cursor<'a, 'db> {
     /// for id in [3, 1, 2] {
     ///     tx.insert(&t, &[id.into()])?;
     /// }
-    /// let first = tx.scan(&t)?.expecting(1).next().transpose()?;
+    /// let first = tx.scan(&t)?.prefetch(1).next().transpose()?;
     /// assert_eq!(first.map(|r| r.at(0) == 1.into()), Some(true));
     /// # Ok::<(), mmdb::Error>(())
     /// ```
     #[must_use]
-    pub fn expecting(mut self, rows: usize) -> Self {
+    pub fn prefetch(mut self, rows: usize) -> Self {
         if let Source::Ordered { want, .. } = &mut self.source {
             *want = rows.clamp(1, EXPECTED_MAX);
         }
@@ -197,7 +200,8 @@ impl<'a, 'db> Cursor<'a, 'db> {
         }
     }
 
-    /// What `read` makes of the next row, which is lent to it: no copy is allocated, as [`Iterator::next`] must.
+    /// What `read` makes of the next row, which is lent to it: no copy is allocated, as
+    /// [`Iterator::next`] must.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Schema};

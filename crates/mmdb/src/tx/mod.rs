@@ -6,16 +6,17 @@ mod write_set;
 
 pub use cursor::Cursor;
 
-use crate::container::{Rid, SLOT_HEAD, class_of};
+use crate::container::{Rid, class_of};
 use crate::engine::{Engine, name};
 use crate::error::{Error, Result};
 use crate::key::{self, KeyBuf};
 use crate::life::Span;
 use crate::lock::{Held, Mode, Refused};
-use crate::log::{Sabotage, Ticket};
+use crate::log::Ticket;
 use crate::memory::SMALL;
 use crate::options::Durability;
 use crate::row::{Row, RowView, values_text};
+use crate::sabotage::has_defect;
 use crate::schema::{Locking, Logging};
 use crate::sync::RwLockReadGuard;
 use crate::sync::atomic::Ordering;
@@ -51,7 +52,8 @@ impl Scratch {
 
 thread_local!(static SPARE: RefCell<Option<Box<Scratch>>> = const { RefCell::new(None) });
 
-/// A serializable transaction. It sees its own changes; others see them once it has committed. Dropping it undoes it.
+/// A serializable transaction. It sees its own changes; others see them once it has committed.
+/// Dropping it undoes it.
 ///
 /// ```
 /// use mmdb::{ColumnType, Database, Schema};
@@ -99,7 +101,8 @@ pub(crate) struct Refusal {
 
 #[derive(Clone, Copy, Debug)]
 enum Obstacle {
-    /// A part of the table with this number: its lock, or somebody who has or wants the table whole.
+    /// A part of the table with this number: its lock, or somebody who has or wants the table
+    /// whole.
     Part(u32, u64, Mode),
     /// The whole table.
     Whole(u32, Mode),
@@ -117,7 +120,7 @@ impl Refusal {
         let gate = |table: u32, mode| {
             tables
                 .get(table)
-                .is_ok_and(|t| t.alive().is_ok() && db.locks.refuses_table(&t.lock, mode, self.age))
+                .is_some_and(|t| t.alive().is_ok() && db.locks.refuses_table(&t.lock, mode, self.age))
         };
         match self.obstacle {
             Some(Obstacle::Part(table, name, mode)) => {
@@ -154,6 +157,10 @@ impl Drop for Transaction<'_> {
             self.db.space.budget.add(-(self.charged as i64));
         }
         let mut s = std::mem::take(&mut self.s);
+        assert!(
+            (s.locks.is_empty() && s.intents.is_empty()) || std::thread::panicking(),
+            "a transaction that ends has given its locks back"
+        );
         s.arena.clear();
         s.intents.clear();
         s.spans.clear();
@@ -169,6 +176,10 @@ impl Drop for Transaction<'_> {
 impl<'db> Transaction<'db> {
     pub(crate) fn new(db: &'db Engine, age: u64, stripe: usize, lane: usize) -> Self {
         let s = SPARE.try_with(|spare| spare.borrow_mut().take()).ok().flatten().unwrap_or_default();
+        assert!(
+            s.locks.is_empty() && s.intents.is_empty() && s.spans.is_empty() && s.writes.len() == 0,
+            "a transaction begins with nothing"
+        );
         Transaction {
             db,
             age,
@@ -186,9 +197,10 @@ impl<'db> Transaction<'db> {
 
     /// Gives back fresh slots and locks.
     fn undo(&mut self) {
+        assert!(self.open, "a transaction ends once");
         let tables = self.db.enter(self.stripe);
         for w in self.s.writes.iter().filter(|w| w.fresh) {
-            if let Ok(t) = tables.get(w.table)
+            if let Some(t) = tables.get(w.table)
                 && self.is_same(t)
             {
                 t.release(w.class, w.rid, self.stripe);
@@ -198,7 +210,8 @@ impl<'db> Transaction<'db> {
         self.open = false;
     }
 
-    /// Gives a fresh slot back, if it is still one: a fill that was given up has discarded the slots from before.
+    /// Gives a fresh slot back, if it is still one: a fill that was given up has discarded the
+    /// slots from before.
     fn give_back(&self, t: &TableInner, class: u8, rid: Rid) {
         let _gate = self.db.enter(self.stripe);
         if self.is_same(t) {
@@ -206,7 +219,8 @@ impl<'db> Transaction<'db> {
         }
     }
 
-    /// Whether a table is in the life in which this transaction first used it. This lasts as long as the gate is not left.
+    /// Whether a table is in the life in which this transaction first used it. This lasts as long
+    /// as the gate is not left.
     #[inline]
     fn is_same(&self, t: &TableInner) -> bool {
         let known = self.s.spans.iter().find(|s| s.0 == t.id);
@@ -219,7 +233,7 @@ impl<'db> Transaction<'db> {
             self.db.locks.release(name, self.age);
         }
         for (table, mode) in self.s.intents.drain(..) {
-            if let Ok(t) = tables.get(table) {
+            if let Some(t) = tables.get(table) {
                 self.db.locks.leave(&t.lock, mode.is_whole(), self.age);
             }
         }
@@ -241,8 +255,8 @@ impl<'db> Transaction<'db> {
     /// ```
     pub fn abort(self) {}
 
-    /// Applies the changes, hands them to the log and returns a ticket for their durability. The locks are free when
-    /// this returns; nothing here waits for the disk.
+    /// Applies the changes, hands them to the log and returns a ticket for their durability. The
+    /// locks are free when this returns; nothing here waits for the disk.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Schema};
@@ -259,14 +273,16 @@ impl<'db> Transaction<'db> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::LogFull`], [`Error::Poisoned`]; [`Error::Deadlock`] or [`Error::LockTimeout`] if an operation of this
-    /// transaction returned it; and for tables without locking [`Error::TransactionTooLarge`],
-    /// [`Error::Conflict`] and [`Error::DuplicateKey`]. Nothing is changed then.
+    /// [`Error::LogFull`], [`Error::Poisoned`]; [`Error::Deadlock`] or [`Error::LockTimeout`] if an
+    /// operation of this transaction returned it; and for tables without locking
+    /// [`Error::TransactionTooLarge`], [`Error::Conflict`] and [`Error::DuplicateKey`]. Nothing is
+    /// changed then.
     pub fn commit(self) -> Result<Ticket> {
         self.commit_with(Durability::Durable)
     }
 
-    /// What this transaction had to give way for, however its error was wrapped, mapped or dropped since.
+    /// What this transaction had to give way for, however its error was wrapped, mapped or dropped
+    /// since.
     pub(crate) fn take_refusal(&mut self) -> Option<Refusal> {
         self.refusal.take().map(|refusal| *refusal)
     }
@@ -277,7 +293,7 @@ impl<'db> Transaction<'db> {
         let error = match why {
             Refused::Died => Error::Deadlock { table, key },
             Refused::TimedOut => {
-                Error::LockTimeout { table, key, waited: self.db.options.lock_timeout, runs: 1 }
+                Error::LockTimeout { table, key, wait: self.db.options.lock_timeout, runs: 1 }
             }
         };
         let obstacle = (why == Refused::Died).then_some(obstacle);
@@ -297,7 +313,8 @@ impl<'db> Transaction<'db> {
         let now = mine.span()?;
         match self.s.spans.iter().find(|s| s.0 == mine.id) {
             Some(first) if first.1 == now => {}
-            // It was filled meanwhile: what was read of it, locked and written belongs to the life before.
+            // It was filled meanwhile: what was read of it, locked and written belongs to the life
+            // before.
             Some(_) => return Err(mine.gone()),
             None => {
                 self.s.spans.push((mine.id, now));
@@ -401,7 +418,8 @@ impl<'db> Transaction<'db> {
                 Ok(self.find(t, 0, key, hash))
             }
             Locking::Page | Locking::Container => {
-                // The place may change until its unit is locked; absence is pinned by the lock of the key.
+                // The place may change until its unit is locked; absence is pinned by the lock of
+                // the key.
                 let mut pinned = None;
                 let mut absent = false;
                 loop {
@@ -423,8 +441,8 @@ impl<'db> Transaction<'db> {
         }
     }
 
-    /// Takes the lock that a change of the row with this primary key takes, whether there is such a row or not: so a table without
-    /// rows can lend its locks to something that is no row.
+    /// Takes the lock that a change of the row with this primary key takes, whether there is such a
+    /// row or not: so a table without rows can lend its locks to something that is no row.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Schema};
@@ -452,7 +470,8 @@ impl<'db> Transaction<'db> {
         locked
     }
 
-    /// As [`Transaction::lock_key`], but without waiting: false if somebody else has the lock, and then the transaction goes on.
+    /// As [`Transaction::lock_key`], but without waiting: false if somebody else has the lock, and
+    /// then the transaction goes on.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Schema};
@@ -468,13 +487,15 @@ impl<'db> Transaction<'db> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Schema`] if the table is not [`Locking::Record`]: elsewhere a key has no lock of its own.
+    /// [`Error::Operation`] if the table is not [`Locking::Record`]: elsewhere a key has no lock of
+    /// its own.
     pub fn try_lock_key(&mut self, table: &Table, key: &[Value<'_>]) -> Result<bool> {
         let t = self.table(table)?;
         if t.locking != Locking::Record {
-            return Err(Error::Schema {
+            return Err(Error::Operation {
                 table: t.schema.name.clone(),
-                reason: "a key can be tried only where records are locked".into(),
+                operation: "try the lock of a key",
+                reason: "keys have locks of their own only with Locking::Record".into(),
             });
         }
         let (k, h) = self.user_key(t, 0, key)?;
@@ -489,7 +510,8 @@ impl<'db> Transaction<'db> {
         self.stays(t).map(|()| true)
     }
 
-    /// Appends the bytes of a found row to the arena. `None` if it went away (tables without locking only).
+    /// Appends the bytes of a found row to the arena. `None` if it went away (tables without
+    /// locking only).
     fn fetch(&mut self, t: &TableInner, f: Found) -> Result<Option<Range<usize>>> {
         match f {
             Found::Own(i) => Ok(Some(self.s.writes[i].after.clone())),
@@ -531,14 +553,14 @@ impl<'db> Transaction<'db> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Deadlock`], [`Error::LockTimeout`]; [`Error::Value`] or [`Error::Schema`] if the key does not fit the
-    /// primary key.
+    /// [`Error::Deadlock`], [`Error::LockTimeout`]; [`Error::Value`] or [`Error::Operation`] if the
+    /// key does not fit the primary key.
     pub fn get(&mut self, table: &Table, key: &[Value<'_>]) -> Result<Option<Row>> {
         self.get_with(table, key, |row| row.to_row())
     }
 
-    /// What `read` makes of the row with this primary key, which is lent to it: no copy is allocated, as
-    /// [`Transaction::get`] must.
+    /// What `read` makes of the row with this primary key, which is lent to it: no copy is
+    /// allocated, as [`Transaction::get`] must.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Schema};
@@ -666,8 +688,9 @@ impl<'db> Transaction<'db> {
         Ok(rows)
     }
 
-    /// Rows in order of the named ordered index, within bounds on its leading columns. A bound may give fewer columns
-    /// than the index has: `[5]..=[5]` is every row whose first column is 5. The table is locked against writers.
+    /// Rows in order of the named ordered index, within bounds on its leading columns. A bound may
+    /// give fewer columns than the index has: `[5]..=[5]` is every row whose first column is 5. The
+    /// table is locked against writers.
     ///
     /// ```
     /// use mmdb::{ColumnType, Database, Schema, Value};
@@ -681,7 +704,7 @@ impl<'db> Transaction<'db> {
     /// ```
     ///
     /// # Errors
-    /// As [`Transaction::get`], [`Error::NoSuchIndex`], [`Error::Schema`] for a hash index.
+    /// As [`Transaction::get`], [`Error::NoSuchIndex`], [`Error::Operation`] for a hash index.
     pub fn range<'v, K: AsRef<[Value<'v>]>>(
         &mut self,
         table: &Table,
@@ -714,8 +737,8 @@ impl<'db> Transaction<'db> {
         Cursor::ordered(self, &table.0, ix, lower, upper)
     }
 
-    /// All rows: in order of the primary key if that is ordered, else in no particular order. The table is locked
-    /// against writers.
+    /// All rows: in order of the primary key if that is ordered, else in no particular order. The
+    /// table is locked against writers.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Schema};
@@ -739,8 +762,9 @@ impl<'db> Transaction<'db> {
         Cursor::all(self, &table.0)
     }
 
-    /// Part `part`, from 0, of `parts` parts of the rows, of about the same size, in no particular order: so that several
-    /// threads, each with a transaction, read a table together. The table is locked against writers.
+    /// Part `part`, from 0, of `parts` parts of the rows, of about the same size, in no particular
+    /// order: so that several threads, each with a transaction, read a table together. The table is
+    /// locked against writers.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Schema};
@@ -783,10 +807,10 @@ impl<'db> Transaction<'db> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::DuplicateKey`] names the constraint; [`Error::Value`] the column; [`Error::MemoryLimit`];
-    /// [`Error::TransactionTooLarge`], told by the first change that is too much;
-    /// [`Error::Deadlock`] and [`Error::LockTimeout`]. The transaction goes on after all but the last two, after which
-    /// every call, [`Transaction::commit`] too, returns them again.
+    /// [`Error::DuplicateKey`] names the constraint; [`Error::Value`] the column;
+    /// [`Error::MemoryLimit`]; [`Error::TransactionTooLarge`], told by the first change that is too
+    /// much; [`Error::Deadlock`] and [`Error::LockTimeout`]. The transaction goes on after all but
+    /// the last two, after which every call, [`Transaction::commit`] too, returns them again.
     pub fn insert(&mut self, table: &Table, values: &[Value<'_>]) -> Result<()> {
         let t = self.table(table)?;
         self.index_writes();
@@ -853,7 +877,7 @@ impl<'db> Transaction<'db> {
 
     fn memory_limit(&self) -> Error {
         let space = &self.db.space;
-        Error::MemoryLimit { table: "(transaction)".into(), used: space.bytes(), limit: space.limit }
+        Error::MemoryLimit { table: None, bytes: space.bytes(), limit: space.limit }
     }
 
     /// Bytes that the keys of a row would take now in all indexes.
@@ -868,8 +892,8 @@ impl<'db> Transaction<'db> {
         need
     }
 
-    /// Near the limit: whether the indexes can take the keys of a row that replaces another one. It may have some of them already;
-    /// then they need no room.
+    /// Near the limit: whether the indexes can take the keys of a row that replaces another one. It
+    /// may have some of them already; then they need no room.
     fn find_room(&self, t: &TableInner, row: Range<usize>) -> Result<()> {
         if !self.db.space.is_tight() {
             return Ok(());
@@ -878,8 +902,9 @@ impl<'db> Transaction<'db> {
         if need > 0 && self.db.space.lacks(need) { Err(t.full()) } else { Ok(()) }
     }
 
-    /// Near the limit: whether the indexes can take the keys of a row that is to go to the free slot `rid`, or to the one that is returned
-    /// instead; if not, the slot is given back. What [`crate::table::Space::reserve`] keeps is for rows in the places of deleted ones.
+    /// Near the limit: whether the indexes can take the keys of a row that is to go to the free
+    /// slot `rid`, or to the one that is returned instead; if not, the slot is given back. What
+    /// [`crate::table::Space::reserve`] keeps is for rows in the places of deleted ones.
     fn find_room_at(&mut self, t: &TableInner, row: Range<usize>, class: u8, rid: Rid) -> Result<Rid> {
         let space = &self.db.space;
         if !space.is_tight() {
@@ -891,7 +916,8 @@ impl<'db> Transaction<'db> {
             return Ok(rid);
         }
         let may_reuse = reserve > 0 && !space.lacks(need);
-        // After a fill or a drop there is nothing to give back: this slot, too, was of the table's earlier life.
+        // After a fill or a drop there is nothing to give back: this slot, too, was of the table's
+        // earlier life.
         let gate = self.slots_gate(t)?;
         let instead = if may_reuse { t.allocate_used(class) } else { None };
         drop(gate);
@@ -909,10 +935,7 @@ impl<'db> Transaction<'db> {
     }
 
     fn class(&self, t: &TableInner, len: usize) -> Result<u8> {
-        class_of(len, self.db.space.container_size).ok_or_else(|| Error::Schema {
-            table: t.schema.name.clone(),
-            reason: format!("a row of {len} bytes exceeds {}", self.db.space.container_size - SLOT_HEAD),
-        })
+        class_of(len, self.db.space.container_size).ok_or_else(|| t.row_too_large(len))
     }
 
     /// A fresh slot under a locked unit.
@@ -923,7 +946,8 @@ impl<'db> Transaction<'db> {
         self.lock_slot(t, class, rid)
     }
 
-    /// The gate of the engine, for slots of a table that no lock keeps from fills and drops; nothing where one does.
+    /// The gate of the engine, for slots of a table that no lock keeps from fills and drops;
+    /// nothing where one does.
     ///
     /// # Errors
     /// The table was filled or dropped since this transaction first used it.
@@ -952,9 +976,10 @@ impl<'db> Transaction<'db> {
         Ok(rid)
     }
 
-    /// Locks the secondary keys of a row that appears, changes (`old` to `new`) or goes, and checks unique ones.
-    /// `committed` is the place that holds the row already. A row that `moves` is in no index for a moment while the commit
-    /// is applied: who reads by any of its keys must wait until it is back.
+    /// Locks the secondary keys of a row that appears, changes (`old` to `new`) or goes, and checks
+    /// unique ones. `committed` is the place that holds the row already. A row that `moves` is in
+    /// no index for a moment while the commit is applied: who reads by any of its keys must wait
+    /// until it is back.
     fn claim_keys(
         &mut self,
         t: &TableInner,
@@ -994,7 +1019,10 @@ impl<'db> Transaction<'db> {
                         done = self.lock(t, name::key(t.id, ix, h), mode, || "(new key)".into());
                     }
                 }
-                if done.is_ok() && def.unique && !same && self.db.options.sabotage != Sabotage::NoUniqueCheck
+                if done.is_ok()
+                    && def.unique
+                    && !same
+                    && !has_defect!(self.db.options.defect(), NoUniqueCheck)
                 {
                     match self.find(t, ix, &k, h) {
                         Some(Found::There(rid)) if Some(rid) == committed => {}
@@ -1031,8 +1059,8 @@ impl<'db> Transaction<'db> {
         Ok(!same(0) && same(ix))
     }
 
-    /// Changes some columns of the row with this primary key. False if there is no such row. Columns of the primary
-    /// key cannot be changed; delete and insert instead.
+    /// Changes some columns of the row with this primary key. False if there is no such row.
+    /// Columns of the primary key cannot be changed; delete and insert instead.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Schema};
@@ -1099,12 +1127,10 @@ impl<'db> Transaction<'db> {
                 });
             };
             if t.indexes[0].def.columns.contains(col) {
-                return Err(Error::Schema {
+                return Err(Error::Operation {
                     table: t.schema.name.clone(),
-                    reason: format!(
-                        "column {} belongs to the primary key and cannot be updated",
-                        column.name
-                    ),
+                    operation: "update a column of the primary key",
+                    reason: format!("{} is one; delete the row and insert another", column.name),
                 });
             }
         }
@@ -1130,8 +1156,8 @@ impl<'db> Transaction<'db> {
         Ok(true)
     }
 
-    /// Gives a located row a new content with the same primary key, whose hash is `hash`. `old`, its content, is asked for where
-    /// keys are claimed.
+    /// Gives a located row a new content with the same primary key, whose hash is `hash`. `old`,
+    /// its content, is asked for where keys are claimed.
     fn replace(
         &mut self,
         t: &TableInner,

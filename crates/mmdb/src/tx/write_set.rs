@@ -121,7 +121,8 @@ impl WriteSet {
         self.list.iter().position(same)
     }
 
-    /// Rows written by this transaction that have this key, whose hash is `hash`, in index `ix`, in no particular order.
+    /// Rows written by this transaction that have this key, whose hash is `hash`, in index `ix`, in
+    /// no particular order.
     fn with_key<'a>(
         &'a self,
         t: &'a TableInner,
@@ -135,7 +136,8 @@ impl WriteSet {
         let mut k = Vec::new();
         mapped.into_iter().flatten().chain(all.into_iter().flatten()).filter(move |&i| {
             let w = &self.list[i];
-            // Rows with another primary key are told by its hash; keys are encoded only for the rest.
+            // Rows with another primary key are told by its hash; keys are encoded only for the
+            // rest.
             if w.table != t.id || !w.is_live() || (ix == 0 && w.hash != hash) {
                 return false;
             }
@@ -192,7 +194,8 @@ impl WriteSet {
         }
     }
 
-    /// Adds a write. Once there are many, maps are built; writes of other tables are in them from then on.
+    /// Adds a write. Once there are many, maps are built; writes of other tables are in them from
+    /// then on.
     pub(super) fn push(&mut self, t: &TableInner, w: Write, arena: &[u8]) {
         let live = w.is_live();
         let at = self.list.len();
@@ -206,7 +209,8 @@ impl WriteSet {
         }
     }
 
-    /// True if the next lookups should go through maps; the caller then calls [`WriteSet::build_maps`].
+    /// True if the next lookups should go through maps; the caller then calls
+    /// [`WriteSet::build_maps`].
     pub(super) fn wants_maps(&self) -> bool {
         !self.mapped && self.list.len() > SMALL
     }

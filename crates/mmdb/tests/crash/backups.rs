@@ -35,8 +35,8 @@ impl Backups {
         Ok(())
     }
 
-    /// After a crash, so that a copy which was not made durable is noticed: what was copied is there. All are looked at in the
-    /// last life, some before.
+    /// After a crash, so that a copy which was not made durable is noticed: what was copied is
+    /// there. All are looked at in the last life, some before.
     pub fn check(&mut self, options: &Options, disk: &CrashMedium, last: bool) -> Result<(), String> {
         while self.whole.len() > usize::from(!last) {
             let b = self.whole.remove(0);

@@ -1,4 +1,5 @@
-//! The disk as an engine uses it that forgets to make something durable: what it would have synced is taken for synced.
+//! The disk as an engine uses it that forgets to make something durable: what it would have synced
+//! is taken for synced.
 
 use mmdb::medium::{CrashMedium, Medium, MediumFile};
 use std::io;

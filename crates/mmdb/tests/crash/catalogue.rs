@@ -1,4 +1,5 @@
-//! The tables of a schedule as the harness knows them: which must be there after a restart, which may be, and with which rows.
+//! The tables of a schedule as the harness knows them: which must be there after a restart, which
+//! may be, and with which rows.
 
 use crate::history::{History, Tx};
 use crate::table::{Rows, is_unique, rows};
@@ -6,15 +7,18 @@ use mmdb::{Database, Logging, Schema, Table};
 
 /// A table that was created.
 pub struct Known {
-    /// Its number in the history. A table that is not logged has another one in every life, because its rows have another past.
+    /// Its number in the history. A table that is not logged has another one in every life, because
+    /// its rows have another past.
     pub number: usize,
     pub schema: Schema,
     /// Its handle in this life.
     pub handle: Option<Table>,
     pub unique: bool,
-    /// False after a call about it that failed such that only the next opening can tell whether it was done.
+    /// False after a call about it that failed such that only the next opening can tell whether it
+    /// was done.
     certain: bool,
-    /// Checkpointed tables: what a restart may find, by the last checkpoint, or the last two; and what, by the one under way.
+    /// Checkpointed tables: what a restart may find, by the last checkpoint, or the last two; and
+    /// what, by the one under way.
     after: Vec<Rows>,
     during: Option<Rows>,
 }
@@ -93,9 +97,9 @@ impl Catalogue {
         self.tables.iter().map(|t| (t.schema.clone(), rows(t))).collect()
     }
 
-    /// After opening: every table that must be there is, with its columns and indexes, none is that must not be, and the rows are
-    /// those of a prefix of the commits which has everything acknowledged. `id` is a transaction number for what came back
-    /// although it was not logged.
+    /// After opening: every table that must be there is, with its columns and indexes, none is that
+    /// must not be, and the rows are those of a prefix of the commits which has everything
+    /// acknowledged. `id` is a transaction number for what came back although it was not logged.
     pub fn check_recovered(
         &mut self,
         db: &Database,

@@ -1,9 +1,10 @@
-//! Clients that run at the same time, blocking each other and waiting for the disk, until the disk dies under them. Meanwhile
-//! checkpoints and backups are taken, log directories copied, to be put back after the crash
-//! (`older.rs`), and a third table comes and goes (`keeper.rs`).
+//! Clients that run at the same time, blocking each other and waiting for the disk, until the disk
+//! dies under them. Meanwhile checkpoints and backups are taken, log directories copied, to be put
+//! back after the crash (`older.rs`), and a third table comes and goes (`keeper.rs`).
 //!
-//! The same clients run on threads of the operating system (`main.rs`) and under the scheduler of the unit tests
-//! (`src/interleavings.rs`), which is why they name the engine and the threads through their parent.
+//! The same clients run on threads of the operating system (`main.rs`) and under the scheduler of
+//! the unit tests (`src/interleavings.rs`), which is why they name the engine and the threads
+//! through their parent.
 
 use super::engine::medium::{CrashKind, CrashMedium, Faults, Medium};
 use super::engine::{
@@ -115,8 +116,8 @@ impl Told {
     }
 }
 
-/// Runs a schedule: lives with concurrent clients, each ended by a crash, and a last one that only looks. How many
-/// commits the crashes took back, or what was wrong.
+/// Runs a schedule: lives with concurrent clients, each ended by a crash, and a last one that only
+/// looks. How many commits the crashes took back, or what was wrong.
 pub fn run(plan: &Plan, disk: &CrashMedium) -> std::result::Result<u64, String> {
     let mut rng = Rng(plan.seed ^ 0x5eed);
     let mut history = History::default();
@@ -143,7 +144,11 @@ pub fn run(plan: &Plan, disk: &CrashMedium) -> std::result::Result<u64, String> 
         }
         let (mut backups, mut copies) = (Vec::new(), Vec::new());
         match Database::open("/db", plan.options.clone()) {
-            Err(e) if last || disk.failed_calls() == failed || matches!(e, Error::Corrupt { .. }) => {
+            Err(e)
+                if last
+                    || disk.failed_calls() == failed
+                    || matches!(e, Error::Corrupt { .. } | Error::CorruptTable { .. }) =>
+            {
                 return Err(format!("life {life}: cannot open: {e}"));
             }
             Err(_) => {}
@@ -236,8 +241,8 @@ fn tables(db: &Database, plan: &Plan, created: &mut bool) -> Option<Vec<Table>> 
     all
 }
 
-/// One life: clients, the keeper of the third table, and checkpoints, at the same time, until they are through or the disk is
-/// dead.
+/// One life: clients, the keeper of the third table, and checkpoints, at the same time, until they
+/// are through or the disk is dead.
 fn live(db: &Database, plan: &Plan, life: u64, told: Told, third: &mut Third) -> Told {
     let told = Arc::new(told);
     let mut threads = Vec::new();
@@ -396,8 +401,9 @@ impl Seen {
     }
 }
 
-/// Puts a life's transactions into the history in the order of their numbers. What each one read must be what stood there
-/// at its number, which names the version read; then the graph of their dependencies must have no cycle.
+/// Puts a life's transactions into the history in the order of their numbers. What each one read
+/// must be what stood there at its number, which names the version read; then the graph of their
+/// dependencies must have no cycle.
 fn explain(history: &mut History, mut seen: Vec<Seen>) -> std::result::Result<(), String> {
     // A read-only transaction has the number of the last commit it may have seen.
     seen.sort_by_key(|s| (s.tx.gsn, s.tx.writes.is_empty()));
@@ -426,8 +432,8 @@ fn explain(history: &mut History, mut seen: Vec<Seen>) -> std::result::Result<()
 }
 
 impl Backup {
-    /// After the crash, so that a copy that was not made durable is noticed: it has every commit up to some number, which is not
-    /// below the horizon when it was begun, and none after.
+    /// After the crash, so that a copy that was not made durable is noticed: it has every commit up
+    /// to some number, which is not below the horizon when it was begun, and none after.
     fn check(
         &self,
         plan: &Plan,

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 /// Keys of a table, at most.
 pub const MAX_KEYS: u8 = 90;
 
-/// A table's number, which no other table has, not even a later one of the same name; and the row's key.
+/// A table's number, which no other table has, not even a later one of the same name; and the row's
+/// key.
 pub type Key = (usize, u8);
 /// A row's content: who wrote it, how many bytes of padding follow, and its tag.
 pub type Content = Option<(u64, usize, u8)>;
@@ -81,7 +82,8 @@ impl History {
         self.committed.iter().map(|t| t.gsn).max().unwrap_or(0)
     }
 
-    /// After a crash: what is behind `cut` is gone. An error if that takes back anything acknowledged.
+    /// After a crash: what is behind `cut` is gone. An error if that takes back anything
+    /// acknowledged.
     pub fn truncate(&mut self, cut: u64) -> Result<(), String> {
         let mut gone = Vec::new();
         for t in &self.committed {

@@ -1,5 +1,5 @@
-//! The third table of the concurrent schedules: one client creates it, writes it and drops it, while the others and the
-//! checkpoints go on. It is of any kind of logging.
+//! The third table of the concurrent schedules: one client creates it, writes it and drops it,
+//! while the others and the checkpoints go on. It is of any kind of logging.
 
 use super::clients::{Seen, Told};
 use super::engine::{Database, Durability, Error, Locking, Logging, Schema};
@@ -101,7 +101,8 @@ impl Keeper {
         third
     }
 
-    /// Creates the table if it is not there, writes it, and perhaps drops it. `None` if no more can be done in this life.
+    /// Creates the table if it is not there, writes it, and perhaps drops it. `None` if no more can
+    /// be done in this life.
     fn round(&mut self, third: &mut Third) -> Option<()> {
         if !third.there? {
             self.create(third)?;
@@ -130,7 +131,8 @@ impl Keeper {
     fn create(&mut self, third: &mut Third) -> Option<()> {
         let logging = self.rng.of(&[Logging::Logged, Logging::Checkpointed, Logging::Volatile]);
         let schema = schema(NAME, self.locking, logging, &mut self.rng);
-        // The first two numbers are those of the tables that all use; a life without a keeper has taken none.
+        // The first two numbers are those of the tables that all use; a life without a keeper has
+        // taken none.
         let number = third.made.last().map_or(2, |m| m.number + 1);
         third.made.push(Made { number, schema: schema.clone() });
         third.past = vec![Rows::new()];

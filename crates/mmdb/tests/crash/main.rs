@@ -1,17 +1,19 @@
-//! Crash schedules: random concurrent histories on a disk that drops, reorders, tears and fails, checked after every
-//! restart.
+//! Crash schedules: random concurrent histories on a disk that drops, reorders, tears and fails,
+//! checked after every restart.
 //!
-//! One schedule is one seed, and repeats exactly: all clients run on one thread, whose next step the seed chooses. What happens
-//! in it: transactions that read by key, by every sort of index and in ranges, and write; lazy commits by the dozen, which fill
-//! several segments before they are flushed; checkpoints in steps; tables of all kinds of logging that are created and dropped,
-//! also while one of the calls fails that this takes; backups, restored and compared; clean closings; and at the end of each life
-//! a kill or a power cut, after which log directories are exchanged for older copies of themselves,
-//! or lack their last segments.
-//! A tenth as many run with clients on threads of their own, which repeat only roughly; `src/interleavings.rs` runs the same
-//! clients under a scheduler that repeats them exactly.
+//! One schedule is one seed, and repeats exactly: all clients run on one thread, whose next step
+//! the seed chooses. What happens in it: transactions that read by key, by every sort of index and
+//! in ranges, and write; lazy commits by the dozen, which fill several segments before they are
+//! flushed; checkpoints in steps; tables of all kinds of logging that are created and dropped, also
+//! while one of the calls fails that this takes; backups, restored and compared; clean closings;
+//! and at the end of each life a kill or a power cut, after which log directories are exchanged for
+//! older copies of themselves, or lack their last segments. A tenth as many run with clients on
+//! threads of their own, which repeat only roughly; `src/interleavings.rs` runs the same clients
+//! under a scheduler that repeats them exactly.
 //!
-//! `MMDB_CRASH_SCHEDULES` sets how many are run (5,000 by default), `MMDB_CRASH_FROM` the first seed, and `MMDB_CRASH_SEED` runs
-//! one and prints its steps. Every test here heeds them, those of the defects too. A failure prints the command that repeats it.
+//! `MMDB_CRASH_SCHEDULES` sets how many are run (5,000 by default), `MMDB_CRASH_FROM` the first
+//! seed, and `MMDB_CRASH_SEED` runs one and prints its steps. Every test here heeds them, those of
+//! the defects too. A failure prints the command that repeats it.
 #![allow(clippy::unwrap_used)]
 
 mod backups;

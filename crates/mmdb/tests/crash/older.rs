@@ -8,7 +8,7 @@
 //! then. Every attempt is made on a disk of its own, because one that succeeds begins a new life.
 
 use super::engine::medium::{CrashMedium, Medium};
-use super::engine::{Database, LoggedFrame, Options, read_log};
+use super::engine::{Database, LogFrame, Options, read_log};
 use super::rng::Rng;
 use super::wrong;
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ fn attempt(
 ) -> Result<Vec<(String, u64)>, String> {
     let mut held = Vec::new();
     let whole = Options { medium: wrap(disk.fork()), ..options.clone() };
-    let note = |f: &LoggedFrame| {
+    let note = |f: &LogFrame| {
         if f.file.parent() == Some(now.dir.as_path()) && acknowledged.binary_search(&f.gsn).is_ok() {
             let name = f.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
             held.push((name, f.gsn));

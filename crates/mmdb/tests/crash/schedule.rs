@@ -91,7 +91,8 @@ macro_rules! trace {
     ($w:expr, $($arg:tt)*) => { if $w.trace { eprintln!($($arg)*); } };
 }
 
-/// Runs the schedule of `seed` with an engine that has the defect `sabotage`, on the disk as `wrap` shows it to the engine.
+/// Runs the schedule of `seed` with an engine that has the defect `sabotage`, on the disk as `wrap`
+/// shows it to the engine.
 pub fn run(
     seed: u64,
     sabotage: Sabotage,
@@ -236,7 +237,8 @@ fn one_life(w: &mut World, options: &Options, locking: Locking, last: bool) -> R
     Ok(())
 }
 
-/// One bit of the end of a closed log flips: whoever opens it is told, unless nothing needs that frame any more.
+/// One bit of the end of a closed log flips: whoever opens it is told, unless nothing needs that
+/// frame any more.
 fn open_damaged(w: &mut World, options: &Options) -> Result<(), String> {
     let medium = w.medium.clone();
     let Some((file, at)) = wrong::end_of_log(&mut w.rng, options, &medium) else { return Ok(()) };
@@ -250,7 +252,9 @@ fn open_damaged(w: &mut World, options: &Options) -> Result<(), String> {
             w.check_recovered(&db).map_err(|e| format!("with a bit of {} flipped: {e}", file.display()))
         }
         Err(e) if medium.fingerprint() != damaged => Err(format!("refused ({e}), but files changed")),
-        Err(Error::Corrupt { .. }) => medium.flip_bit(&file, at, bit).map_err(|e| e.to_string()),
+        Err(Error::Corrupt { .. } | Error::CorruptTable { .. }) => {
+            medium.flip_bit(&file, at, bit).map_err(|e| e.to_string())
+        }
         Err(e) => Err(format!("a flipped bit of {}: {e}", file.display())),
     }
 }
@@ -444,7 +448,8 @@ fn drop_table(db: &Database, w: &mut World, i: usize) -> Result<(), String> {
     }
 }
 
-/// Many commits that nobody waits for, enough for several segments, and perhaps a flush that takes them all.
+/// Many commits that nobody waits for, enough for several segments, and perhaps a flush that takes
+/// them all.
 fn burst(db: &Database, w: &mut World, streams: usize) -> Result<(), String> {
     for _ in 0..10 + w.rng.below(30) {
         let mut slot = None;
@@ -469,8 +474,9 @@ fn burst(db: &Database, w: &mut World, streams: usize) -> Result<(), String> {
     flushed.or_else(|e| w.excuse("flush", &e))
 }
 
-/// A transaction near the largest frame that a segment holds: it inserts rows with keys of their own until one is refused, which is told
-/// with both sizes and changes nothing, takes them back until it can commit a little, or commits all of it as one.
+/// A transaction near the largest frame that a segment holds: it inserts rows with keys of their
+/// own until one is refused, which is told with both sizes and changes nothing, takes them back
+/// until it can commit a little, or commits all of it as one.
 fn crowd(db: &Database, w: &mut World, tickets: &mut Vec<(u64, Ticket)>) -> Result<(), String> {
     let Some((number, table, unique)) = w.table(true) else { return Ok(()) };
     if unique {
@@ -517,8 +523,8 @@ fn crowd(db: &Database, w: &mut World, tickets: &mut Vec<(u64, Ticket)>) -> Resu
     commit(w, client, durability, tickets)
 }
 
-/// Fills an empty volatile table, while calls of the disk fail. A fill that is dropped, or in which two rows share a key, leaves the table
-/// empty; and none is there after a restart.
+/// Fills an empty volatile table, while calls of the disk fail. A fill that is dropped, or in which
+/// two rows share a key, leaves the table empty; and none is there after a restart.
 fn fill(db: &Database, w: &mut World) -> Result<(), String> {
     let volatile = |t: &&crate::catalogue::Known| t.schema.logging == Logging::Volatile && t.handle.is_some();
     let Some(t) = w.catalogue.tables.iter().find(volatile) else { return Ok(()) };
@@ -528,7 +534,7 @@ fn fill(db: &Database, w: &mut World) -> Result<(), String> {
     let fill = match db.fill(&table) {
         Ok(fill) if there.is_empty() => fill,
         Ok(_) => return Err(format!("{name} is filled although it has {there:?}")),
-        Err(Error::Schema { .. }) if !there.is_empty() => return Ok(()),
+        Err(Error::Operation { .. }) if !there.is_empty() => return Ok(()),
         Err(e) => return w.excuse("fill", &e),
     };
     let before = w.medium.faults();
@@ -568,7 +574,7 @@ fn fill(db: &Database, w: &mut World) -> Result<(), String> {
             log.gsn = w.history.last();
             w.history.commit(log);
         }
-        Some(Err(Error::Corrupt { .. })) if twice => {}
+        Some(Err(Error::DuplicateKey { .. })) if twice => {}
         None => {}
         Some(done) => return Err(format!("fill of {name}, a key twice {twice}: {done:?}")),
     }
@@ -634,7 +640,8 @@ fn operate(
     let holder = |w: &World, c: &Client<'_>| {
         (0..KEYS as u8).filter(|&o| o != k).find(|&o| view(w, c, (number, o)).is_some_and(|r| r.2 == tag))
     };
-    // After a write: it said the right thing about the row that was there, and did not take another row's tag.
+    // After a write: it said the right thing about the row that was there, and did not take another
+    // row's tag.
     let after = |w: &World, c: &mut Client<'_>, was: bool, written: Content| {
         let there = expect(w, c, at)?.is_some();
         if was != there {
@@ -678,7 +685,7 @@ fn operate(
             let bounds = [row[2]]..;
             match client.tx.range(t, "by_tag", bounds).and_then(|c| c.collect::<mmdb::Result<Vec<Row>>>()) {
                 // A hash index has no order.
-                Err(Error::Schema { .. }) => return Ok(true),
+                Err(Error::Operation { .. }) => return Ok(true),
                 all => all.map(|rows| {
                     if !rows.is_sorted_by_key(|r| content(r).2) {
                         return Err(format!("a range is out of order: {rows:?}"));
@@ -712,7 +719,8 @@ fn view(w: &World, c: &Client<'_>, key: Key) -> Content {
     c.log.writes.get(&key).copied().unwrap_or_else(|| w.history.current(key).content)
 }
 
-/// What the transaction must see: its own write, or the last committed version, which is noted as read.
+/// What the transaction must see: its own write, or the last committed version, which is noted as
+/// read.
 fn expect(w: &World, c: &mut Client<'_>, key: Key) -> Result<Content, String> {
     if let Some(own) = c.log.writes.get(&key) {
         return Ok(*own);

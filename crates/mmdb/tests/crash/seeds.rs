@@ -24,7 +24,8 @@ fn number(name: &str) -> Option<u64> {
 }
 
 impl Seeds {
-    /// One schedule out of `part` that `MMDB_CRASH_SCHEDULES` asks for, or of the 5,000 that are run without it.
+    /// One schedule out of `part` that `MMDB_CRASH_SCHEDULES` asks for, or of the 5,000 that are
+    /// run without it.
     pub fn of_environment(part: u64) -> Seeds {
         let from = number("MMDB_CRASH_FROM").unwrap_or(1);
         match number("MMDB_CRASH_SEED") {
@@ -43,7 +44,8 @@ impl Seeds {
         Seeds { count: all.count.min(if all.trace { 1 } else { most }), ..all }
     }
 
-    /// Runs the schedules on `threads` threads, until one has failed if that is `enough`; the seeds that failed, and how.
+    /// Runs the schedules on `threads` threads, until one has failed if that is `enough`; the seeds
+    /// that failed, and how.
     pub fn run(
         self,
         threads: usize,
@@ -75,7 +77,8 @@ impl Seeds {
         failures
     }
 
-    /// Runs the schedules; every one must pass. `target` and `test` are what repeats one that does not.
+    /// Runs the schedules; every one must pass. `target` and `test` are what repeats one that does
+    /// not.
     pub fn none_fails(
         self,
         (target, test): (&str, &str),

@@ -1,11 +1,12 @@
-//! The tables that all crash schedules work on: their columns, their indexes, and what stands in their rows.
+//! The tables that all crash schedules work on: their columns, their indexes, and what stands in
+//! their rows.
 
 use super::engine::{ColumnType, Database, Locking, Logging, Row, Schema, Table, Value};
 use super::rng::Rng;
 use std::collections::BTreeMap;
 
-/// Lengths of the padding, bytes: rows of several classes, so that some outgrow their slots; with the longest, a few commits fill
-/// a segment.
+/// Lengths of the padding, bytes: rows of several classes, so that some outgrow their slots; with
+/// the longest, a few commits fill a segment.
 pub const PADS: [usize; 4] = [3, 10, 200, 390];
 /// Values of the column that may be unique.
 pub const TAGS: u64 = 9;
@@ -40,7 +41,8 @@ pub fn is_unique(table: &Table) -> bool {
     table.schema().indexes.iter().any(|i| i.name == "by_tag" && i.unique)
 }
 
-/// The padding that `writer` puts into a row: nothing that packs well, so that the log has it at its length.
+/// The padding that `writer` puts into a row: nothing that packs well, so that the log has it at
+/// its length.
 pub fn padding(writer: u64, len: usize) -> Vec<u8> {
     let mut rng = Rng(writer);
     (0..len.div_ceil(8)).flat_map(|_| rng.next().to_le_bytes()).take(len).collect()

@@ -1,5 +1,5 @@
-//! Openings that must be refused: the directories of the log are forgotten, others than they were, exchanged, doubled, another
-//! database's, or not mounted. A refused opening changes nothing.
+//! Openings that must be refused: the directories of the log are forgotten, others than they were,
+//! exchanged, doubled, another database's, or not mounted. A refused opening changes nothing.
 
 use super::engine::medium::{CrashMedium, Medium};
 use super::engine::{Database, Options};
@@ -18,7 +18,8 @@ pub fn make_other(options: &Options) -> Result<(), String> {
     Database::open("/other", options).and_then(Database::close).map_err(|e| e.to_string())
 }
 
-/// Tries one wrong opening of the database at `/db`, which was opened before; `other` if [`make_other`] was called.
+/// Tries one wrong opening of the database at `/db`, which was opened before; `other` if
+/// [`make_other`] was called.
 pub fn attempt(rng: &mut Rng, options: &Options, disk: &CrashMedium, other: bool) -> Result<(), String> {
     let right = dirs("/db", options);
     let with = |stream_dirs| Options { stream_dirs, ..options.clone() };

@@ -1,7 +1,9 @@
-//! Checkpoints that fail are told, tried again, and stop commits before the log has filled the disk.
+//! Checkpoints that fail are told, tried again, and stop commits before the log has filled the
+//! disk.
 //!
-//! A background checkpoint's error was thrown away. The log grew without a bound and without a word until the disk was full, and
-//! then there was no room left for the checkpoint that would have released it.
+//! A background checkpoint's error was thrown away. The log grew without a bound and without a word
+//! until the disk was full, and then there was no room left for the checkpoint that would have
+//! released it.
 
 use mmdb::medium::{Medium, MediumFile, MemoryMedium};
 use mmdb::{ColumnType, Database, Error, Options, Schema, Table, Value};
@@ -170,7 +172,8 @@ fn a_checkpoint_that_is_called_for_ends_the_refusal_too() {
         put(&db, &t, id).unwrap();
         id += 1;
     }
-    // What was refused before a restart is refused after it: the bound counts what earlier lives left.
+    // What was refused before a restart is refused after it: the bound counts what earlier lives
+    // left.
     while put(&db, &t, id).is_ok() {
         id += 1;
     }

@@ -72,7 +72,8 @@ fn dropped_tables_go_with_their_last_handles() {
     drop(tables);
     gone(tx.commit().map(|_| ()));
     reads.commit().unwrap().wait().unwrap();
-    // The other table's second row and the log's buffers take a little, the tables that went nothing.
+    // The other table's second row and the log's buffers take a little, the tables that went
+    // nothing.
     let left = db.stats().memory_bytes;
     assert!(left < before + frames / 2, "{left}, {before} without them, who took {frames}");
 }

@@ -1,12 +1,14 @@
 //! A transaction that is larger than a log segment is told so by the change that makes it so.
 //!
-//! A frame lies in one segment. The limit was told by the commit only: minutes of work were lost, after the application had
-//! been told that every change of it was fine. Now the first change that is too much is refused, and what came
-//! before can still be committed. It is the same limit, to the byte.
+//! A frame lies in one segment. The limit was told by the commit only: minutes of work were lost,
+//! after the application had been told that every change of it was fine. Now the first change that
+//! is too much is refused, and what came before can still be committed. It is the same limit, to
+//! the byte.
 
 use mmdb::{ColumnType, Database, Error, LogKind, Options, Schema, Table, Value};
 
-/// Bytes of a segment that no body of a frame can have: the header's block, the frame's head, alignment.
+/// Bytes of a segment that no body of a frame can have: the header's block, the frame's head,
+/// alignment.
 const OVERHEAD: u64 = 4096 + 32 + 8;
 
 fn open(segment_bytes: u64, log_kind: LogKind) -> (Database, Table) {
@@ -22,8 +24,8 @@ fn noise(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i % 251) as u8 + 1).collect()
 }
 
-/// Inserts rows of 1000 bytes until one is too large, then one that fills the frame up to `spare` bytes below the limit; the
-/// size that is reported where that is one too many.
+/// Inserts rows of 1000 bytes until one is too large, then one that fills the frame up to `spare`
+/// bytes below the limit; the size that is reported where that is one too many.
 fn fill_up(db: &Database, t: &Table, spare: i64) -> (u64, mmdb::Result<u64>) {
     let mut tx = db.begin().unwrap();
     let row = noise(1000);
@@ -34,7 +36,8 @@ fn fill_up(db: &Database, t: &Table, spare: i64) -> (u64, mmdb::Result<u64>) {
     } {
         id += 1;
     }
-    // One row makes room for a longer one, which is first too long and then, by what it was told, just as long as it may be.
+    // One row makes room for a longer one, which is first too long and then, by what it was told,
+    // just as long as it may be.
     id -= 1;
     assert!(tx.delete(t, &[id.into()]).unwrap());
     let mut len = 2100;
@@ -42,7 +45,8 @@ fn fill_up(db: &Database, t: &Table, spare: i64) -> (u64, mmdb::Result<u64>) {
         let Error::TransactionTooLarge { bytes, max } = e else { panic!("{e}") };
         len -= (bytes - max) as usize;
     }
-    // It is in now, and the frame is full to the byte or nearly. Change its length by what is asked for.
+    // It is in now, and the frame is full to the byte or nearly. Change its length by what is asked
+    // for.
     tx.delete(t, &[id.into()]).unwrap();
     let len = (len as i64 - spare) as usize;
     let done = tx.insert(t, &[id.into(), Value::Bytes(&noise(len))]);
@@ -98,7 +102,8 @@ fn updates_deletes_and_moves_are_counted_like_inserts() {
         for id in 0..60i64 {
             db.run(|tx| tx.insert(&t, &[id.into(), Value::Bytes(&noise(400))])).unwrap();
         }
-        // Every byte changes; some rows move to a larger slot; some are changed twice or deleted after all.
+        // Every byte changes; some rows move to a larger slot; some are changed twice or deleted
+        // after all.
         let mut tx = db.begin().unwrap();
         let mut refused = 0;
         for id in 0..60i64 {

@@ -1,4 +1,5 @@
-//! Limits that protect: what waits does not wait for good, what fails leaves nothing half done, what grows is bounded.
+//! Limits that protect: what waits does not wait for good, what fails leaves nothing half done,
+//! what grows is bounded.
 #![allow(clippy::unwrap_used)]
 
 mod checkpoints;

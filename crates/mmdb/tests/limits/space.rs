@@ -147,7 +147,7 @@ fn open(medium: &Small) -> (Database, Table) {
         container_bytes: 4096,
         checkpoint_log_bytes: 0,
         // No manifest comes in between.
-        stated_within: Duration::from_secs(3600),
+        manifest_interval: Duration::from_secs(3600),
         ..Options::default()
     };
     let db = Database::open("/db", options).unwrap();
@@ -259,8 +259,9 @@ fn a_segment_that_no_manifest_can_name_is_not_used_and_nothing_is_lost() {
     assert_eq!(db.begin().unwrap().scan(&t).unwrap().count() as i64, id + 1);
 }
 
-/// A closed database was copied with `cp --sparse=always`. Its segments had their length and few blocks, and were used again like that:
-/// a disk that was full by then was met by a flush, which poisons, and not by a commit, which is refused.
+/// A closed database was copied with `cp --sparse=always`. Its segments had their length and few
+/// blocks, and were used again like that: a disk that was full by then was met by a flush, which
+/// poisons, and not by a commit, which is refused.
 #[test]
 fn the_segments_of_a_sparse_copy_have_their_space_before_they_are_used_again() {
     use std::os::unix::fs::{FileExt, MetadataExt};

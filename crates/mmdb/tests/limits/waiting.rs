@@ -1,9 +1,11 @@
-//! Whoever waits for a lock is told when it takes too long, and `run` aborts where the application says so.
+//! Whoever waits for a lock is told when it takes too long, and `run` aborts where the application
+//! says so.
 //!
-//! An idle transaction that held a lock made another one's `run` execute its closure 2,041 times in two seconds, without
-//! end and without a word; an older one waited for it in silence for good. `run` knew errors of its own type only: an
-//! application returned its own inside `Ok`, and `Ok(Err(e))` committed. And whoever mapped `Error::Deadlock` into a type
-//! of his own lost that the transaction was to run again.
+//! An idle transaction that held a lock made another one's `run` execute its closure 2,041 times in
+//! two seconds, without end and without a word; an older one waited for it in silence for good.
+//! `run` knew errors of its own type only: an application returned its own inside `Ok`, and
+//! `Ok(Err(e))` committed. And whoever mapped `Error::Deadlock` into a type of his own lost that
+//! the transaction was to run again.
 
 use mmdb::{ColumnType, Database, Error, Locking, Options, Schema, Table, Transaction};
 use std::sync::atomic::{AtomicU32, Ordering};

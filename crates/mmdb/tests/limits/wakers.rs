@@ -1,9 +1,10 @@
 //! What a caller's waker does is the caller's matter.
 //!
-//! A ticket that is awaited wakes its task from the thread that flushed: the stream's own thread, or any client that
-//! waits. Wakers were called there without a guard and under the cell's lock. One that panicked ended the stream's
-//! thread: every later lazy commit stayed in memory, and the wakers behind it slept for good. Now each is called
-//! on its own, outside of the lock, and a panic ends there.
+//! A ticket that is awaited wakes its task from the thread that flushed: the stream's own thread,
+//! or any client that waits. Wakers were called there without a guard and under the cell's lock.
+//! One that panicked ended the stream's thread: every later lazy commit stayed in memory, and the
+//! wakers behind it slept for good. Now each is called on its own, outside of the lock, and a panic
+//! ends there.
 
 use mmdb::{ColumnType, Database, Durability, Options, Schema, Table, Ticket};
 use std::future::Future;

@@ -387,7 +387,7 @@ impl Transaction for MmdbTransaction<'_, '_> {
         }
         with_native(R::TABLE, index.columns, from, |from| {
             with_native(R::TABLE, index.columns, to, |to| {
-                let mut rows = self.tx.range(table, index.name, from..=to)?.expecting(limit);
+                let mut rows = self.tx.range(table, index.name, from..=to)?.prefetch(limit);
                 let mut found = Vec::new();
                 while found.len() < limit
                     && let Some(row) = rows.next_with(|row| R::read(&NativeRow(row)))?
