@@ -238,7 +238,7 @@ fn replace_run(
     other: &dyn Fn(&mut Random) -> String,
 ) {
     let from = place(random, text);
-    let Some(begin) = text[from..].find(&belongs).map(|it| from + it) else { return };
-    let end = text[begin..].find(|c| !belongs(c)).map_or(text.len(), |it| begin + it);
+    let Some(begin) = text[from..].find(&belongs).map(|offset| from + offset) else { return };
+    let end = text[begin..].find(|c| !belongs(c)).map_or(text.len(), |offset| begin + offset);
     text.replace_range(begin..end, &other(random));
 }

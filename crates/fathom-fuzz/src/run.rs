@@ -75,7 +75,7 @@ pub(crate) fn last_words(what: &str) {
     let mut text = [0_u8; 512];
     let mut rest = &mut text[..];
     let name = NAME.try_lock();
-    let name = name.as_ref().map_or("", |it| it.as_str());
+    let name = name.as_ref().map_or("", |name| name.as_str());
     let case = CASE.load(Relaxed);
     // What does not fit is cut off.
     let _ = writeln!(

@@ -44,7 +44,7 @@ impl Scratch {
     pub fn outside_is_untouched(&self, names: &[&str]) -> Result<(), String> {
         let mut found: Vec<String> = std::fs::read_dir(self.outside())
             .map_err(|error| error.to_string())?
-            .filter_map(|it| Some(it.ok()?.file_name().to_string_lossy().into_owned()))
+            .filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()))
             .filter(|name| name != "inside")
             .collect();
         found.sort();

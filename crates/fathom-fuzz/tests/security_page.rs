@@ -10,7 +10,7 @@ fn sources(directory: &Path, all: &mut String) {
         let path = entry.unwrap().path();
         if path.is_dir() {
             sources(&path, all);
-        } else if path.extension().is_some_and(|it| it == "rs") {
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
             all.push_str(&std::fs::read_to_string(path).unwrap());
         }
     }
@@ -33,7 +33,7 @@ fn every_test_that_the_page_on_security_names_is_there() {
         .filter_map(|line| line.trim_end_matches('|').rsplit('|').next());
     let mut named = 0;
     for cell in shown {
-        for name in cell.split('`').skip(1).step_by(2).filter(|it| it.contains('_')) {
+        for name in cell.split('`').skip(1).step_by(2).filter(|word| word.contains('_')) {
             assert!(
                 all.contains(&format!("fn {name}(")),
                 "docs/security.md names `{name}`, and there is no such test"

@@ -113,7 +113,8 @@ mod tests {
         std::thread::sleep(Duration::from_millis(300));
         let (later_before, later, later_after) = read();
         let ns = later.ns_since(moment) as f64;
-        let [least, most] = [later_before - after, later_after - before].map(|it| it.as_nanos() as f64);
+        let [least, most] =
+            [later_before - after, later_after - before].map(|distance| distance.as_nanos() as f64);
         assert!((least * 0.999..=most * 1.001).contains(&ns), "{ns} ns, expected {least} to {most} ns");
         assert_eq!(moment.ns_since(Moment::now()), 0);
     }

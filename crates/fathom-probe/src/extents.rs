@@ -87,7 +87,7 @@ pub fn extents(file: impl AsFd, offset: u64, length: u64) -> io::Result<Vec<Exte
             };
         }
         let mapped = map.extents.get(..map.mapped_extents as usize).unwrap_or(&map.extents);
-        for extent in mapped.iter().filter(|it| it.flags & NO_PLACE == 0 && it.length > 0) {
+        for extent in mapped.iter().filter(|extent| extent.flags & NO_PLACE == 0 && extent.length > 0) {
             found.push(Extent { offset: extent.logical, physical: extent.physical, length: extent.length });
         }
         match mapped.last() {
@@ -108,7 +108,7 @@ fn blocks(file: BorrowedFd<'_>, offset: u64, end: u64) -> io::Result<Vec<Extent>
     if unsafe { libc::ioctl(descriptor, FIGETBSZ, &raw mut size) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    let size = u64::try_from(size).ok().filter(|it| *it > 0).ok_or(io::ErrorKind::InvalidData)?;
+    let size = u64::try_from(size).ok().filter(|bytes| *bytes > 0).ok_or(io::ErrorKind::InvalidData)?;
     // SAFETY: all-zero bytes are a valid stat, which is there to be written.
     let (status, result) = unsafe {
         let mut status: libc::stat = std::mem::zeroed();
@@ -170,9 +170,10 @@ mod tests {
             }
             other => other.unwrap(),
         };
-        let covers = |byte: u64| found.iter().any(|it| (it.offset..it.offset + it.length).contains(&byte));
+        let covers =
+            |byte: u64| found.iter().any(|place| (place.offset..place.offset + place.length).contains(&byte));
         assert!(covers(0) && covers(8191) && covers(1 << 20) && !covers(512 << 10), "{found:?}");
         let part = extents(&file, 1 << 20, 4096).unwrap();
-        assert!(part.iter().all(|it| it.offset >= 8192), "{part:?}");
+        assert!(part.iter().all(|place| place.offset >= 8192), "{part:?}");
     }
 }

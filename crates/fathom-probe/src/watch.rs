@@ -236,7 +236,7 @@ impl Tracked {
     #[inline]
     pub fn call<R>(tracked: *const Tracked, op: Op, offset: i64, bytes: u64, call: impl FnOnce() -> R) -> R {
         // SAFETY: null, or a box that lives as long as the file is open.
-        let Some(tracked) = (unsafe { tracked.as_ref() }).filter(|it| it.mode == CALLS) else {
+        let Some(tracked) = (unsafe { tracked.as_ref() }).filter(|file| file.mode == CALLS) else {
             return call();
         };
         let begin_ns = now_ns();
@@ -275,7 +275,7 @@ impl PlainFile {
     /// Whether its extents are watched.
     #[must_use]
     pub fn is_watched(&self) -> bool {
-        self.0.as_ref().is_some_and(|it| it.mode == EXTENTS)
+        self.0.as_ref().is_some_and(|file| file.mode == EXTENTS)
     }
 
     /// Bytes were written.
@@ -462,7 +462,7 @@ mod tests {
                 Note::Mapped { physical, length, .. } => owned.extend(physical..physical + length),
                 Note::Freed { physical, length, .. } => {
                     (physical..physical + length)
-                        .for_each(|it| assert!(owned.remove(&it), "{it} was not owned"));
+                        .for_each(|number| assert!(owned.remove(&number), "{number} was not owned"));
                 }
             }
         }

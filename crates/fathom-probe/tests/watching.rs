@@ -46,7 +46,7 @@ fn a_journal_is_mapped_while_it_is_there_and_given_back_when_it_goes() {
             return;
         }
         assert!(watched.calls.is_empty());
-        let number_of = |class| watched.files.iter().position(|it| it.class == class).unwrap() as u32;
+        let number_of = |class| watched.files.iter().position(|file| file.class == class).unwrap() as u32;
         let bytes = |number: u32| {
             watched.notes.iter().fold((0_u64, 0_u64), |(mapped, freed), note| match *note {
                 Note::Mapped { file, length, .. } if file == number => (mapped + length, freed),
@@ -76,14 +76,14 @@ fn every_call_is_kept_with_its_place() {
     let writes: Vec<_> = watched
         .calls
         .iter()
-        .filter(|it| it.op == Op::Write && watched.files[it.file as usize].class == FileClass::Database)
+        .filter(|call| call.op == Op::Write && watched.files[call.file as usize].class == FileClass::Database)
         .collect();
     assert!(
-        !writes.is_empty() && writes.iter().all(|it| it.bytes == 8192 && it.offset % 8192 == 0),
+        !writes.is_empty() && writes.iter().all(|call| call.bytes == 8192 && call.offset % 8192 == 0),
         "{writes:?}"
     );
-    assert!(watched.calls.iter().any(|it| it.op == Op::Sync));
-    assert!(watched.calls.iter().all(|it| 0 < it.begin_ns && it.begin_ns <= it.end_ns));
+    assert!(watched.calls.iter().any(|call| call.op == Op::Sync));
+    assert!(watched.calls.iter().all(|call| 0 < call.begin_ns && call.begin_ns <= call.end_ns));
     // Nothing is watched any more.
     db.execute_batch("INSERT INTO t VALUES (2)").unwrap();
     assert!(take_watched().calls.is_empty());

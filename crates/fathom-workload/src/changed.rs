@@ -83,7 +83,7 @@ pub(crate) fn literal_bytes(sql: &[u8]) -> u64 {
                 }
             }
             b'0'..=b'9' if !(before.is_ascii_alphanumeric() || b"_$?:@".contains(&before)) => {
-                while sql.get(at).is_some_and(|it| it.is_ascii_alphanumeric() || *it == b'.') {
+                while sql.get(at).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'.') {
                     at += 1;
                 }
                 let digits = std::str::from_utf8(&sql[start..at]).unwrap_or("");

@@ -57,6 +57,13 @@ pub enum Command {
                       fathom report results.db --html report.html\n  fathom report results.db --figure P4-T3 --svg table3.svg\n  \
                       fathom report results.db --csv > results.csv")]
     Report(Report),
+    /// The page of the papers: each finding, the paper's number, ours and the verdict, printed from
+    /// published data
+    #[command(after_help = "Examples, in the repository:\n  fathom papers --out docs/papers.md\n  \
+                      fathom papers --check docs/papers.md\n  \
+                      fathom papers --list                               the data and the commands that measured them\n  \
+                      fathom papers --with p4-cards=new.db             do the verdicts come out again?")]
+    Papers(PapersAsked),
     /// What changed between two results, with intervals; ~ where nothing is proven
     #[command(after_help = "Examples:\n  fathom compare before/results.db after/results.db\n  \
                       fathom compare fathom-baseline.toml new.db --fail-if-slower 10%\n  \
@@ -257,12 +264,37 @@ pub struct Report {
     /// Print every request of the block traces as CSV, with --json as JSON
     #[arg(long, conflicts_with_all = ["csv", "blocks", "samples"])]
     pub requests: bool,
+    /// Write an excerpt: every run with its phases, without single executions, block traces and
+    /// recordings; a few KiB to publish, which `fathom report` reads as it reads RESULTS.db
+    #[arg(long, value_name = "FILE.db.zst")]
+    pub excerpt: Option<PathBuf>,
     /// The figure to draw (without --svg: print its SVG)
     #[arg(long, value_name = "ID")]
     pub figure: Option<String>,
     /// Write the figure, or without --figure every figure into this directory, as SVG
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+}
+
+/// `fathom papers`
+#[derive(Debug, Args)]
+pub struct PapersAsked {
+    /// The page's sources: `page.md`, findings and data sets in `*.toml`
+    #[arg(value_name = "DIR", default_value = "docs/papers")]
+    pub source: PathBuf,
+    /// Write the page, and its figures into `figures/` beside it, instead of printing the page
+    #[arg(long, value_name = "FILE.md", conflicts_with_all = ["check", "list", "with"])]
+    pub out: Option<PathBuf>,
+    /// Say where this page, or a figure of it, is not what the data print (exit code 1)
+    #[arg(long, value_name = "FILE.md", conflicts_with_all = ["list", "with"])]
+    pub check: Option<PathBuf>,
+    /// List the data sets with the commands that measured them
+    #[arg(long, conflicts_with = "with")]
+    pub list: bool,
+    /// Judge with these new results in the place of a data set's, and say which verdicts change
+    /// (exit code 1); may be given several times
+    #[arg(long, value_name = "NAME=RESULTS.db")]
+    pub with: Vec<String>,
 }
 
 /// `fathom compare`

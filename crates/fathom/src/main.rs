@@ -28,6 +28,7 @@ fn main() -> std::process::ExitCode {
         Command::List(asked) => commands::list::run(&asked),
         Command::Run(asked) => commands::run::run(&asked, &parsed),
         Command::Report(asked) => commands::report::run(&asked),
+        Command::Papers(asked) => commands::papers::run(&asked),
         Command::Anatomy(asked) => commands::anatomy::run(&asked),
         Command::Baseline(asked) => commands::baseline::run(&asked),
         Command::Compare(asked) => commands::compare::run(&asked),

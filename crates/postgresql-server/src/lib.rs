@@ -444,7 +444,7 @@ struct Ids(Vec<(u64, u64)>);
 fn ids_here(kind: &str) -> Ids {
     let text = std::fs::read_to_string(format!("/proc/self/{kind}_map")).unwrap_or_default();
     let line = |line: &str| {
-        let numbers: Vec<u64> = line.split_whitespace().map_while(|it| it.parse().ok()).collect();
+        let numbers: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
         Some((*numbers.first()?, *numbers.get(2)?))
     };
     Ids(text.lines().filter_map(line).collect())

@@ -61,7 +61,7 @@ const WORDS: &[&str] = &[
 #[test]
 fn experiments_are_planned_or_refused() {
     let target = Fuzz::new("experiments::experiments_are_planned_or_refused", 1_500).memory(64 << 20, 4000);
-    let seeds: Vec<&str> = builtin().iter().map(|it| it.source).collect();
+    let seeds: Vec<&str> = builtin().iter().map(|experiment| experiment.source).collect();
     assert!(seeds.len() > 5);
     let vocabulary = Vocabulary::here();
     // A matrix is a product: its cells are bounded by a number, not by the file's length.
@@ -100,7 +100,7 @@ fn experiments_are_planned_or_refused() {
             if plan.cells.len() * plan.repeats as usize <= 10_000 {
                 let turns = plan.turns().len();
                 let asked =
-                    plan.cells.iter().filter(|it| it.skipped.is_none()).count() * plan.repeats as usize;
+                    plan.cells.iter().filter(|cell| cell.skipped.is_none()).count() * plan.repeats as usize;
                 if turns != asked {
                     return Err(format!("{turns} turns, not {asked}"));
                 }

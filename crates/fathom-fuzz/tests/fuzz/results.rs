@@ -88,7 +88,7 @@ fn report(results: &Results) -> Result<(), String> {
     {
         return Err("an escape comes through to the terminal".into());
     }
-    if fathom_report::html(results, &mut out).is_ok() && out.windows(5).any(|it| it == b"<fuzz") {
+    if fathom_report::html(results, &mut out).is_ok() && out.windows(5).any(|window| window == b"<fuzz") {
         return Err("markup comes through to the page".into());
     }
     out.clear();

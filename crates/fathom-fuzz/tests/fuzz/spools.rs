@@ -73,7 +73,7 @@ fn good() -> Vec<Spool> {
     let mut clock = 1000_u64;
     let mut raw = |tag: u8, words: &[u64], texts: &[&str]| {
         clock += 10;
-        let texts = texts.iter().map(|it| it.as_bytes().to_vec()).collect();
+        let texts = texts.iter().map(|text| text.as_bytes().to_vec()).collect();
         Raw { tag, thread: 7, connection: 0, start: clock, end: clock + 5, words: words.to_vec(), texts }
     };
     let first = vec![
@@ -208,7 +208,9 @@ fn merged(directory: &Path, out: &Path) -> Result<(), String> {
     for record in Reader::open(out).map_err(text)? {
         match record.map_err(|error| format!("what was merged cannot be read: {error}"))? {
             Record::Event(_) => events += 1,
-            Record::Content(content) if content.bytes.windows(SECRET.len()).any(|it| it == SECRET) => {
+            Record::Content(content)
+                if content.bytes.windows(SECRET.len()).any(|window| window == SECRET) =>
+            {
                 return Err("a file outside of the spool's directory is in the trace".into());
             }
             _ => {}

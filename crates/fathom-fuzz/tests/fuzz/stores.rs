@@ -61,7 +61,7 @@ fn rows(db: &Database) -> Result<Rows, String> {
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).map_or(0, |it| u32::from_le_bytes([it[0], it[1], it[2], it[3]]))
+    bytes.get(at..at + 4).map_or(0, |four| u32::from_le_bytes([four[0], four[1], four[2], four[3]]))
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
@@ -159,7 +159,7 @@ impl Seed {
         let is_whole = |frame: &Frame| {
             let now = files.get(&frame.path).map_or(&[][..], Vec::as_slice);
             let same = |from: usize, to: usize| {
-                now.get(from..to).is_some_and(|it| *it == self.files[&frame.path][from..to])
+                now.get(from..to).is_some_and(|part| *part == self.files[&frame.path][from..to])
             };
             same(0, 4096) && same(frame.at, frame.at + frame.length)
         };
@@ -224,8 +224,8 @@ impl Seed {
             _ => {
                 // Most of a segment is empty, and most of what is not is in its frames.
                 let begins: Vec<usize> =
-                    self.frames.iter().filter(|it| it.path == path).map(|it| it.at).collect();
-                let used = bytes.iter().rposition(|it| *it != 0).map_or(0, |it| it + 1);
+                    self.frames.iter().filter(|frame| frame.path == path).map(|frame| frame.at).collect();
+                let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
                 let from = if begins.is_empty() || random.below(5) == 0 { 0 } else { *random.pick(&begins) };
                 let to = (from + 1 + random.below(200) as usize).min(used.max(1)).min(bytes.len());
                 let from = from.min(to);
@@ -258,8 +258,8 @@ fn judge(store: &Store<'_>) -> Result<(), String> {
         medium.create(path).map_err(text)?.write_at(0, bytes).map_err(text)?;
     }
     // The tool reads without opening; it must not change anything, and opening comes to the same.
-    let seen =
-        Snapshot::load("/db", &options(&medium, seed.after)).map(|it| (it.report().cut, it.check().is_ok()));
+    let seen = Snapshot::load("/db", &options(&medium, seed.after))
+        .map(|snapshot| (snapshot.report().cut, snapshot.check().is_ok()));
     let _ = mmdb::read_log("/db", &options(&medium, seed.after), |_| {});
     for (path, bytes) in files {
         let file =

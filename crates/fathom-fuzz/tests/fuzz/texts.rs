@@ -165,7 +165,7 @@ fn septets_come_back() {
         },
         |(octets, fill, count)| {
             let septets = unpack(octets, *fill, *count);
-            if septets.len() > *count || septets.iter().any(|it| *it > 0x7f) {
+            if septets.len() > *count || septets.iter().any(|septet| *septet > 0x7f) {
                 return Err(format!("{} septets of {count}", septets.len()));
             }
             let mut packed = Vec::new();

@@ -113,7 +113,7 @@ fn put(out: &mut Vec<u8>, clock: &mut u64, record: &Record) {
             out.push(2);
             out.put_u64(it.id.into());
             out.put_u64(it.pid.into());
-            out.put_u64(it.parent.map_or(0, |it| u64::from(it) + 1));
+            out.put_u64(it.parent.map_or(0, |parent| u64::from(parent) + 1));
             text(out, &it.program);
             text(out, &it.sqlite);
         }
@@ -164,7 +164,7 @@ fn put(out: &mut Vec<u8>, clock: &mut u64, record: &Record) {
         }
         Record::Loss(it) => {
             out.push(7);
-            out.put_u64(it.process.map_or(0, |it| u64::from(it) + 1));
+            out.put_u64(it.process.map_or(0, |process| u64::from(process) + 1));
             out.put_u64(it.at_ns);
         }
         Record::Event(it) => event(out, clock, it),
@@ -344,8 +344,8 @@ pub fn examples() -> Vec<PathBuf> {
     let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/traces");
     let mut paths: Vec<PathBuf> = std::fs::read_dir(&directory)
         .expect("the example traces")
-        .filter_map(|it| Some(it.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|it| it == "trace"))
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "trace"))
         .collect();
     paths.sort();
     assert!(paths.len() >= 4, "{paths:?}");

@@ -19,8 +19,8 @@ struct Seeds {
 fn seeds() -> Seeds {
     let mut records: Vec<Vec<Record>> = examples().iter().map(|path| beginning(path, 60)).collect();
     records.push(everything());
-    let chunks: Vec<Vec<Chunk>> = records.iter().map(|it| chunks(it)).collect();
-    let files = chunks.iter().map(|it| file(it, None)).collect();
+    let chunks: Vec<Vec<Chunk>> = records.iter().map(|bytes| chunks(bytes)).collect();
+    let files = chunks.iter().map(|chunks| file(chunks, None)).collect();
     Seeds { records, chunks, files }
 }
 
@@ -285,7 +285,7 @@ impl Seeds {
                         2 => chunks.swap(0, at),
                         _ => {
                             let others: Vec<Vec<u8>> =
-                                self.chunks[which].iter().map(|it| it.1.clone()).collect();
+                                self.chunks[which].iter().map(|chunk| chunk.1.clone()).collect();
                             mutate::bytes(random, &mut chunks[at].1, 1, &others);
                         }
                     }
@@ -314,7 +314,7 @@ impl Seeds {
                     let other = random.below(records.len() as u64) as usize;
                     records.swap(at, other);
                 }
-                _ => records.get_mut(at).into_iter().for_each(|it| twist(random, it)),
+                _ => records.get_mut(at).into_iter().for_each(|record| twist(random, record)),
             }
         }
         records
@@ -396,7 +396,7 @@ fn images_of_traces_are_made_anonymous_or_refused() {
             let times = 1 + random.below(4);
             mutate::bytes(random, &mut image, times, std::slice::from_ref(&good));
             let mut records = everything();
-            records.retain(|it| !matches!(it, Record::Database(Database { id: 4 | 5, .. })));
+            records.retain(|record| !matches!(record, Record::Database(Database { id: 4 | 5, .. })));
             for record in &mut records {
                 match record {
                     Record::Database(it) if it.id == 0 => {

@@ -37,6 +37,11 @@ const OF_RUNS: [(&str, &str); 11] = [
 /// Tables that belong to no run.
 const OF_ALL: [&str; 3] = ["experiment", "environment", "cell"];
 
+/// All tables that checksums are of: those of the head first.
+pub(super) fn tables() -> impl Iterator<Item = &'static str> {
+    OF_ALL.into_iter().chain(OF_RUNS.map(|(table, _)| table))
+}
+
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 

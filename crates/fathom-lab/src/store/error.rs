@@ -83,6 +83,16 @@ pub enum StoreError {
         /// The version this Fathom writes.
         written: i64,
     },
+    /// An excerpt, with which nothing can go on.
+    #[error(
+        "{}: an excerpt of results, without their single executions: it can be read, and not gone on with. \
+         Leave out `--resume` and begin anew (`--out OTHER.db`)",
+        path.display()
+    )]
+    Excerpt {
+        /// The excerpt.
+        path: PathBuf,
+    },
     /// Damaged or cut short.
     #[error(
         "{}: the results file is damaged: {detail}. It was left as it is; `sqlite3 {} .recover` may save what is still readable",

@@ -7,6 +7,7 @@
 
 mod checksum;
 mod error;
+mod excerpt;
 mod lock;
 mod read;
 mod rows;

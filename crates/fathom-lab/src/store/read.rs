@@ -23,7 +23,7 @@ use super::rows::{
     BlockRow, CellRow, ExperimentRow, IoOfRun, ModelOfRun, PhaseOfRun, RunRow, RunStatus, TraceOfRun,
     VerifiedRow, WarningRow,
 };
-use super::{APPLICATION_ID, StoreError, VERSION, checksum};
+use super::{APPLICATION_ID, StoreError, VERSION, checksum, excerpt};
 
 /// A results file, read: everything but the samples, which are read when asked for.
 #[derive(Debug)]
@@ -56,14 +56,20 @@ pub struct Results {
 }
 
 impl Results {
-    /// Opens and reads a results file; nothing is written to it.
+    /// Opens and reads a results file, or an excerpt of one; nothing is written to it.
     ///
     /// # Errors
     /// A file that is missing, is no database, is not Fathom's, is newer than this Fathom, or is damaged.
     pub fn load(path: &Path) -> Result<Results, StoreError> {
-        check_header(path)?;
         let fail = |error| StoreError::from_sqlite(path, error);
-        let db = open_to_read(path)?;
+        let db = if excerpt::is_packed(path) {
+            let (db, header) = excerpt::open(path)?;
+            check_application(path, &header)?;
+            db
+        } else {
+            check_header(path)?;
+            open_to_read(path)?
+        };
         let number = |pragma: &str| -> Result<i64, StoreError> {
             db.pragma_query_value(None, pragma, |row| row.get(0)).map_err(fail)
         };
@@ -163,6 +169,11 @@ impl Results {
     #[must_use]
     pub fn has_models(&self) -> bool {
         self.version >= MODELS
+    }
+
+    /// The open file.
+    pub(super) fn connection(&self) -> &Connection {
+        &self.db
     }
 
     /// Where the file is.
@@ -377,6 +388,11 @@ fn check_header(path: &Path) -> Result<(), StoreError> {
         }
         Ok(()) => return Err(not("it does not begin as a SQLite database does")),
     }
+    check_application(path, &header)
+}
+
+/// Refuses a database that is not Fathom's by its first 100 bytes.
+fn check_application(path: &Path, header: &[u8]) -> Result<(), StoreError> {
     // The application id, big-endian at offset 68 (<https://www.sqlite.org/fileformat2.html>, the database header).
     let application = i64::from(i32::from_be_bytes([header[68], header[69], header[70], header[71]]));
     if application != APPLICATION_ID {

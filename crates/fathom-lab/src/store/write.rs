@@ -160,6 +160,9 @@ impl Writer {
     pub fn resume(results: Results) -> Result<Writer, StoreError> {
         let path = results.path().to_path_buf();
         check_name(&path)?;
+        if results.is_excerpt() {
+            return Err(StoreError::Excerpt { path });
+        }
         if results.version < VERSION {
             return Err(StoreError::Older { path, found: results.version, written: VERSION });
         }

@@ -7,7 +7,7 @@ use std::io::{BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 use std::rc::Rc;
 
-use super::flow::{Source, findings};
+use super::flow::{Found, Source, Use, findings};
 use super::meaning::Learnt;
 use super::names::Schema;
 use super::play::{Done, Watch, words};
@@ -61,20 +61,24 @@ pub struct Original {
     looked_at: HashSet<(usize, u32)>,
     /// Tables and views that were looked at.
     tables: HashSet<String>,
+    /// Statements that found something else in an anonymous trace.
+    suspects: HashSet<u32>,
 }
 
 impl Original {
-    /// Before the first call; whether it is asked which numbers something is calculated from.
+    /// Before the first call; whether it is asked which numbers something is calculated from, and
+    /// statements that find something else on a way that their programs do not show.
     ///
     /// # Errors
     /// No room for temporary files.
-    pub fn new(with_numbers: bool) -> Result<Original, TraceError> {
+    pub fn new(with_numbers: bool, suspects: HashSet<u32>) -> Result<Original, TraceError> {
         Ok(Original {
             calls: BufWriter::new(temporary()?),
             learnt: Learnt::new(with_numbers),
             schemas: HashMap::new(),
             looked_at: HashSet::new(),
             tables: HashSet::new(),
+            suspects,
         })
     }
 
@@ -105,7 +109,10 @@ impl Original {
             connection.begin_statement();
             let mut found = findings(connection, &sql, &roots);
             // It is not executed, so nothing is calculated from any number.
-            found.retain(|(source, _)| matches!(source, Source::Literal(_) | Source::Column(..)));
+            found.writes.clear();
+            found.uses.retain(|(source, _)| {
+                matches!(source, Source::Literal(_) | Source::Column(..) | Source::Any(..))
+            });
             self.learnt.add(connection, u32::MAX, found);
         }
     }
@@ -117,6 +124,18 @@ impl Original {
     pub fn end(self) -> Result<(File, Learnt), TraceError> {
         let file = self.calls.into_inner().map_err(|error| temporary_error(error.into_error()))?;
         Ok((file, self.learnt))
+    }
+}
+
+/// All numbers that a statement reads stay as they are, also those that are texts.
+fn suspect(found: &mut Found) {
+    for column in std::mem::take(&mut found.reads) {
+        for use_ in [Use::Number, Use::Sum, Use::Digits] {
+            let is_text = matches!(column, Source::Column(..));
+            if !(is_text && use_ == Use::Digits) {
+                found.uses.insert((column.clone(), use_));
+            }
+        }
     }
 }
 
@@ -149,7 +168,10 @@ impl Watch for Original {
         if asks && self.looked_at.insert((address(connection), statement)) {
             let roots = Rc::clone(&self.schema_of(connection).roots);
             connection.begin_statement();
-            let found = findings(connection, sql, &roots);
+            let mut found = findings(connection, sql, &roots);
+            if self.suspects.contains(&statement) {
+                suspect(&mut found);
+            }
             self.learnt.add(connection, statement, found);
         }
     }

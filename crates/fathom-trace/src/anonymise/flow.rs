@@ -24,8 +24,10 @@ pub enum Source {
     Literal(Rc<str>),
     /// A parameter, from 1.
     Parameter(u32),
-    /// A column that can hold texts: table and name.
+    /// A column of texts: table and name.
     Column(Rc<str>, Rc<str>),
+    /// A column without affinity, which holds texts and numbers alike: table and name.
+    Any(Rc<str>, Rc<str>),
     /// A number.
     Number,
     /// A whole number that the statement or SQLite itself writes.
@@ -38,6 +40,9 @@ pub enum Source {
     Said,
     /// What was calculated from numbers.
     Calculated,
+    /// A text that was put together of others, or from which something was taken out: what are
+    /// words there are none in its sources.
+    Joined,
 }
 
 /// What is done with a text.
@@ -55,6 +60,8 @@ pub enum Use {
     Match,
     /// It is a pattern for what may be a number.
     Digits,
+    /// Its digits are looked at one by one, whatever stands between them.
+    Spelt,
     /// It is looked for within texts.
     Within,
     /// It is looked for within texts, as a part of a pattern that is put together.
@@ -67,6 +74,17 @@ pub enum Use {
 
 /// A text and what is done with it.
 pub type Finding = (Source, Use);
+
+/// What a statement does.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// With its texts and numbers.
+    pub uses: BTreeSet<Finding>,
+    /// Which values it writes into which columns: a source, and the column or rowids.
+    pub writes: BTreeSet<(Source, Source)>,
+    /// The columns that it reads.
+    pub reads: BTreeSet<Source>,
+}
 
 /// Where a cursor reads.
 #[derive(Clone, Debug, Default)]
@@ -142,10 +160,13 @@ fn add_columns(known: &mut Vec<Labels>, columns: &[Labels]) -> bool {
 }
 
 /// What a statement does with its texts. Nothing where it does not compile.
-pub fn findings(connection: &Connection, sql: &str, roots: &Roots) -> BTreeSet<Finding> {
-    let mut found = BTreeSet::new();
+pub fn findings(connection: &Connection, sql: &str, roots: &Roots) -> Found {
+    let mut found = Found::default();
     let Ok(ops) = listing(connection, sql) else { return found };
     let written = arguments_written(sql);
+    // What rows are given to triggers, by its place among what is given. SQLite's listing does not
+    // say which trigger a `Program` calls, so each gets what any of them is given.
+    let mut given: HashMap<i64, Labels> = HashMap::new();
     // The programs of triggers stand behind the statement's own; each begins with address 0.
     let mut rest = &ops[..];
     while let Some(length) = rest
@@ -159,9 +180,9 @@ pub fn findings(connection: &Connection, sql: &str, roots: &Roots) -> BTreeSet<F
         let program: Vec<&Op> = program.iter().map(|(_, op)| op).collect();
         Walk {
             program: &program,
-            roots,
             found: &mut found,
-            cursors: HashMap::new(),
+            given: &mut given,
+            cursors: cursors(&program, roots),
             held: HashMap::new(),
             written: &written,
         }
@@ -169,6 +190,16 @@ pub fn findings(connection: &Connection, sql: &str, roots: &Roots) -> BTreeSet<F
         rest = after;
     }
     found
+}
+
+/// What the cursors of a program read. Each number is one cursor throughout a program, and the walk
+/// may come to what a cursor does before it comes to where it is opened.
+fn cursors(program: &[&Op], roots: &Roots) -> HashMap<i64, Rc<Columns>> {
+    program
+        .iter()
+        .filter(|op| ["OpenRead", "OpenWrite", "ReopenIdx"].contains(&op.code.as_str()))
+        .map(|op| (op.p1, roots.get(&(op.p3, op.p2)).cloned().unwrap_or_default()))
+        .collect()
 }
 
 fn listing(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<(i64, Op)>> {
@@ -231,8 +262,9 @@ fn arguments_written(sql: &str) -> HashMap<String, i64> {
 /// its caller runs on from there.
 struct Walk<'a> {
     program: &'a [&'a Op],
-    roots: &'a Roots,
-    found: &'a mut BTreeSet<Finding>,
+    found: &'a mut Found,
+    /// What triggers are given.
+    given: &'a mut HashMap<i64, Labels>,
     /// What each cursor reads.
     cursors: HashMap<i64, Rc<Columns>>,
     /// What was written into the temporary table of a cursor.
@@ -307,15 +339,29 @@ impl Walk<'_> {
     }
 
     fn find(&mut self, labels: &Labels, use_: Use) {
-        self.found.extend(labels.iter().filter(|it| is_text(it)).map(|it| (it.clone(), use_)));
+        let texts = labels.iter().filter(|source| is_text(source));
+        self.found.uses.extend(texts.map(|source| (source.clone(), use_)));
     }
 
     /// Numbers that something is made of.
     fn find_numbers(&mut self, labels: &Labels) {
-        let numbers = labels.iter().filter(|it| {
-            matches!(it, Source::Constant(_) | Source::Numbers(..) | Source::Rowids(_) | Source::Parameter(_))
+        let numbers = labels.iter().filter(|source| {
+            matches!(
+                source,
+                Source::Constant(_)
+                    | Source::Numbers(..)
+                    | Source::Any(..)
+                    | Source::Rowids(_)
+                    | Source::Parameter(_)
+            )
         });
-        self.found.extend(numbers.map(|it| (it.clone(), Use::Sum)));
+        self.found.uses.extend(numbers.map(|source| (source.clone(), Use::Sum)));
+    }
+
+    /// Values that are written into a column, or become rowids.
+    fn write(&mut self, labels: &Labels, column: &Source) {
+        let values = labels.iter().filter(|source| *source != column && (is_text(source)));
+        self.found.writes.extend(values.map(|source| (source.clone(), column.clone())));
     }
 
     fn step(&mut self, op: &Op, state: &mut State) {
@@ -333,6 +379,9 @@ impl Walk<'_> {
             }
             "Rowid" | "IdxRowid" | "NewRowid" => {
                 let rowids = self.cursors.get(&p1).map(|columns| Source::Rowids(Rc::clone(&columns.table)));
+                if code != "NewRowid" {
+                    self.found.reads.extend(rowids.clone());
+                }
                 let labels: Labels = rowids.into_iter().chain([Source::Number]).collect();
                 // What SQLite gives follows from what it gave before. Where the statement names
                 // one, it gives one for NULL only.
@@ -345,18 +394,12 @@ impl Walk<'_> {
             "Real" => state.set(p2, Labels::from([Source::Number])),
             "Count" | "Sequence" => state.set(p2, Labels::from([Source::Number, Source::Calculated])),
             "Null" | "SoftNull" | "Blob" | "Once" => {}
-            "OpenRead" | "OpenWrite" | "ReopenIdx" => {
-                let columns = self.roots.get(&(p3, p2)).cloned().unwrap_or_default();
-                self.cursors.insert(p1, columns);
-            }
-            "OpenEphemeral" | "OpenAutoindex" | "SorterOpen" | "OpenPseudo" | "VOpen" | "OpenDup" => {
-                self.cursors.remove(&p1);
-            }
             "Column" => {
                 let place = usize::try_from(p2).unwrap_or(usize::MAX);
                 let labels = match self.cursors.get(&p1) {
                     Some(columns) => {
                         let source = columns.sources.get(place).cloned().flatten();
+                        self.found.reads.extend(source.clone());
                         let is_number = matches!(source, Some(Source::Numbers(..)));
                         source.into_iter().chain(is_number.then_some(Source::Number)).collect()
                     }
@@ -381,10 +424,17 @@ impl Walk<'_> {
                 state.records.insert(p3, columns);
             }
             "IdxInsert" | "Insert" => {
-                if !self.cursors.contains_key(&p1)
-                    && let Some(columns) = state.records.get(&p2)
-                {
-                    add_columns(self.held.entry(p1).or_default(), columns);
+                let record = state.records.get(&p2).map_or(&[][..], Vec::as_slice);
+                match self.cursors.get(&p1).cloned() {
+                    None => drop(add_columns(self.held.entry(p1).or_default(), record)),
+                    Some(columns) => {
+                        for (labels, column) in record.iter().zip(&columns.sources) {
+                            column.iter().for_each(|column| self.write(labels, column));
+                        }
+                        if code == "Insert" {
+                            self.write(&state.get(p3), &Source::Rowids(Rc::clone(&columns.table)));
+                        }
+                    }
                 }
             }
             "Affinity" => self.affinities(p4, p1, state),
@@ -437,7 +487,11 @@ impl Walk<'_> {
                     self.find(&only_written(&right), Use::Word);
                     state.set(p3, Labels::from([Source::Said]));
                 } else {
-                    state.set(p3, left.union(&right).cloned().collect());
+                    let mut joined: Labels = left.union(&right).cloned().collect();
+                    if is_words(&left) && is_words(&right) {
+                        joined.insert(Source::Joined);
+                    }
+                    state.set(p3, joined);
                 }
             }
             "Function" | "PureFunc" => self.function(p4, p2, p3, state),
@@ -465,7 +519,14 @@ impl Walk<'_> {
                     self.find(&only_written(&state.get(p3 + more)), Use::Match);
                 }
             }
-            "Program" | "Param" | "VColumn" | "SorterData" | "RowData" => {
+            // A trigger reads what stands from its caller's register on.
+            "Program" => {
+                for (register, labels) in state.registers.iter().filter(|(register, _)| **register >= p1) {
+                    self.given.entry(register - p1).or_default().extend(labels.iter().cloned());
+                }
+            }
+            "Param" => state.set(p2, self.given.get(&p1).cloned().unwrap_or_default()),
+            "VColumn" | "SorterData" | "RowData" => {
                 state.set(if code == "VColumn" { p3 } else { p2 }, Labels::new());
             }
             _ => {}
@@ -492,6 +553,7 @@ impl Walk<'_> {
 
     /// A comparison.
     fn meet(&mut self, left: &Labels, right: &Labels) {
+        self.meet_joined(left, right);
         for (one, other) in [(left, right), (right, left)] {
             if one.contains(&Source::Said) {
                 self.find(&only_written(other), Use::Word);
@@ -499,6 +561,14 @@ impl Walk<'_> {
             if one.contains(&Source::Said) || one.contains(&Source::Calculated) {
                 self.find_numbers(other);
             }
+        }
+    }
+
+    /// What is looked for in a text that was put together, or the other way round.
+    fn meet_joined(&mut self, left: &Labels, right: &Labels) {
+        if left.contains(&Source::Joined) || right.contains(&Source::Joined) {
+            self.find(left, Use::Spelt);
+            self.find(right, Use::Spelt);
         }
     }
 
@@ -586,9 +656,16 @@ impl Walk<'_> {
             result = arguments.iter().take(texts).flatten().cloned().collect();
         } else if ["like", "glob"].contains(&name) {
             if let [pattern, text, ..] = &arguments[..] {
-                if text.contains(&Source::Number) {
+                let may_be_number = |source: &Source| {
+                    matches!(source, Source::Number | Source::Numbers(..) | Source::Any(..))
+                };
+                if text.iter().any(may_be_number) {
                     self.find(&only_written(pattern), Use::Digits);
+                    // Where it is a text all the same, it has to stay as the pattern does.
+                    let columns = text.iter().filter(|source| may_be_number(source)).cloned().collect();
+                    self.find(&columns, Use::Digits);
                 }
+                self.meet_joined(pattern, text);
                 if text.contains(&Source::Said) {
                     self.find(&only_written(pattern), Use::Word);
                 }
@@ -603,7 +680,12 @@ impl Walk<'_> {
         } else if ["instr", "replace"].contains(&name) {
             arguments.iter().skip(1).take(1).for_each(|labels| self.find(&only_written(labels), Use::Needle));
             if name == "instr" {
+                if let [text, piece] = &arguments[..] {
+                    self.meet_joined(text, piece);
+                }
                 result.insert(Source::Number);
+            } else {
+                result = arguments.iter().take(1).flatten().cloned().chain([Source::Joined]).collect();
             }
         } else if NUMBERS.contains(&name) {
             if ["abs", "round", "sign"].contains(&name) {
@@ -620,8 +702,16 @@ fn only_written(labels: &Labels) -> Labels {
     labels.iter().filter(|it| matches!(it, Source::Literal(_) | Source::Parameter(_))).cloned().collect()
 }
 
+/// Whether it is a text that goes on as a word where another one is put to it: one with a sign of
+/// its own (`'-'`, `'%'`) parts what it is put between.
+fn is_words(labels: &Labels) -> bool {
+    let is_sign =
+        |source: &Source| matches!(source, Source::Literal(text) if !text.contains(char::is_alphanumeric));
+    labels.iter().any(is_text) && !labels.iter().any(is_sign)
+}
+
 fn is_text(source: &Source) -> bool {
-    !matches!(source, Source::Number | Source::Said | Source::Calculated)
+    !matches!(source, Source::Number | Source::Said | Source::Calculated | Source::Joined)
 }
 
 /// Instructions that may go on at their second operand.
@@ -695,19 +785,20 @@ mod tests {
         let known = Schema::of(&connection).expect("read");
         let found = findings(&connection, sql, &known.roots);
         found
+            .uses
             .into_iter()
             .map(|(source, use_)| match source {
                 Source::Literal(text) => format!("'{text}' {use_:?}"),
                 Source::Parameter(number) => format!("?{number} {use_:?}"),
-                Source::Column(table, column) => format!("{table}.{column} {use_:?}"),
+                Source::Column(table, column) | Source::Any(table, column) => {
+                    format!("{table}.{column} {use_:?}")
+                }
                 other => format!("{other:?} {use_:?}"),
             })
             // Of numbers: see below.
-            .filter(|it| {
-                it.starts_with('\'')
-                    || it.starts_with("s.")
-                    || it.starts_with("c.")
-                    || (it.starts_with('?') && !it.ends_with("Sum"))
+            .filter(|line| {
+                let begins = |start| line.starts_with(start);
+                (begins("'") || begins("s.") || begins("c.") || begins("?")) && !line.ends_with("Sum")
             })
             .collect()
     }
@@ -778,6 +869,57 @@ mod tests {
         );
     }
 
+    /// What happened: what a statement writes was not looked at, so a value that was there only
+    /// between two statements was not treated as its column's are.
+    #[test]
+    fn what_is_written_into_which_column_is_found_through_triggers_and_queries() {
+        let connection = Connection::open_in_memory().expect("opens");
+        let more = "CREATE TABLE e(a INTEGER, b TEXT); CREATE TRIGGER copies AFTER UPDATE ON c BEGIN
+                INSERT INTO s(corpus, body) VALUES (new.n, old.name); END;";
+        connection.execute_batch(&format!("{SCHEMA} {more}")).expect("made");
+        let known = Schema::of(&connection).expect("read");
+        let of = |sql: &str| -> Vec<String> {
+            let name = |source: &Source| match source {
+                Source::Literal(text) => format!("'{text}'"),
+                Source::Parameter(number) => format!("?{number}"),
+                Source::Constant(number) => number.to_string(),
+                Source::Column(table, column)
+                | Source::Any(table, column)
+                | Source::Numbers(table, column) => format!("{table}.{column}"),
+                Source::Rowids(table) => format!("{table}.rowid"),
+                other => format!("{other:?}"),
+            };
+            let found = findings(&connection, sql, &known.roots);
+            found
+                .writes
+                .iter()
+                .map(|(value, column)| format!("{} to {}", name(value), name(column)))
+                .collect()
+        };
+        let mut wrong = Vec::new();
+        for (sql, expected) in [
+            ("UPDATE s SET corpus = 5000, body = ?2", &["?2 to s.body", "5000 to s.corpus"][..]),
+            // The trigger of `s` updates `c`, whose trigger writes into `s`.
+            (
+                "INSERT INTO s(_id, corpus) VALUES (5000, '6000'), (?1, 7000)",
+                &[
+                    "'6000' to s.corpus",
+                    "?1 to s.rowid",
+                    "c.name to s.body",
+                    "5000 to s.rowid",
+                    "7000 to s.corpus",
+                ],
+            ),
+            ("INSERT INTO s(body, any) SELECT name, n FROM c", &["c.name to s.body", "c.n to s.any"]),
+            // The walk came to the insertion before it came to where the table is opened.
+            ("INSERT INTO e(a) VALUES (5000), ('6000')", &["'6000' to e.a", "5000 to e.a"]),
+            ("UPDATE c SET n = ?1", &["?1 to c.n", "?1 to s.corpus", "c.name to s.body"]),
+        ] {
+            wrong.extend((of(sql) != expected).then(|| (sql, of(sql))));
+        }
+        assert_eq!(wrong, []);
+    }
+
     #[test]
     fn numbers_that_something_is_made_of_are_found() {
         let connection = Connection::open_in_memory().expect("opens");
@@ -806,7 +948,7 @@ mod tests {
                 _ => None,
             };
             let found: BTreeSet<String> =
-                findings(&connection, sql, &known.roots).into_iter().filter_map(of).collect();
+                findings(&connection, sql, &known.roots).uses.into_iter().filter_map(of).collect();
             let found: Vec<String> = found.into_iter().collect();
             wrong.extend((found != expected).then_some((sql, found)));
         }
@@ -836,6 +978,13 @@ mod tests {
             ("INSERT INTO f(f) VALUES ('optimize')", &["'optimize' Match"]),
             ("SELECT 1 FROM s WHERE instr(body, 'mid') > 0", &["'mid' Needle"]),
             ("SELECT 1 FROM s WHERE body LIKE '%' || ?1 || '%'", &["'%' Needle", "?1 Needle"]),
+            (
+                "SELECT 1 FROM s WHERE replace(body, '-', '') LIKE ?1 || '%'",
+                &["'%' Spelt", "'%' Needle", "'-' Needle", "?1 Spelt", "?1 Needle", "s.body Spelt"],
+            ),
+            ("SELECT 1 FROM s WHERE ?1 || body = ?2", &["?1 Spelt", "?2 Spelt", "s.body Spelt"]),
+            ("SELECT 1 FROM s WHERE ?1 || '-' || body = '1-2'", &[]),
+            ("SELECT 1 FROM s WHERE any LIKE '1%'", &["'1%' Digits", "'1%' Within", "s.any Digits"]),
             ("SELECT 1 FROM s WHERE lower(body) = 'x' AND coalesce(any, 'y') = 'z'", &[]),
         ] {
             wrong.extend((all(SCHEMA, sql) != expected).then(|| (sql, all(SCHEMA, sql))));

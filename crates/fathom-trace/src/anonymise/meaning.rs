@@ -6,11 +6,11 @@
 //! `text` that `typeof` says. Questions and patterns are rewritten word by word, their own signs
 //! left.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use rusqlite::Connection;
 
-use super::flow::{Finding, Source, Use};
+use super::flow::{Found, Source, Use};
 
 /// What is known of the texts of a trace.
 #[derive(Debug, Default)]
@@ -23,6 +23,8 @@ pub struct Meanings {
     formats: HashSet<Vec<u8>>,
     /// Patterns of GLOB.
     globs: HashSet<Vec<u8>>,
+    /// Texts without letters whose digits are looked at one by one.
+    spelt: HashSet<Vec<u8>>,
     /// Pieces of words that are looked for within words, lower case.
     pub pieces: BTreeSet<String>,
     /// Names of the schema, lower case.
@@ -46,6 +48,8 @@ pub enum Form {
     Format,
     /// All but `[…]`.
     Glob,
+    /// Digit by digit, each by the same one everywhere.
+    Spelt,
     /// Word by word.
     Words,
 }
@@ -62,7 +66,7 @@ impl Meanings {
             Use::Digits => !has_letters,
             Use::Word => SAID.contains(&words) || !has_letters,
             Use::Match => is_command(words),
-            Use::Within | Use::Needle | Use::Glob | Use::Sum => false,
+            Use::Within | Use::Needle | Use::Glob | Use::Sum | Use::Spelt => false,
         };
         if stays {
             self.kept.insert(text.to_vec());
@@ -77,6 +81,9 @@ impl Meanings {
             }
             Use::Within => self.add_pieces(words, "%_"),
             Use::Needle => self.add_pieces(&format!("%{words}"), "%_"),
+            Use::Spelt if !has_letters && words.bytes().any(|byte| byte.is_ascii_digit()) => {
+                self.spelt.insert(text.to_vec());
+            }
             _ => {}
         }
     }
@@ -110,6 +117,8 @@ impl Meanings {
         } else if self.matches.contains(bytes) {
             // Also where a table is called so: it is a word of the texts that are looked for.
             Form::Match
+        } else if self.spelt.contains(bytes) {
+            Form::Spelt
         } else if self.is_name(text) || self.is_short(text) || (self.keep_dates && is_calendar(text)) {
             Form::Kept
         } else if self.formats.contains(bytes) {
@@ -142,19 +151,35 @@ const NAME_MAX: usize = 200;
 /// What `typeof` and `json_type` say.
 const SAID: [&str; 9] = ["text", "integer", "real", "blob", "null", "true", "false", "object", "array"];
 
+/// A column: its table, and its name; none for the rowids.
+type Place = (String, Option<String>);
+
+/// What is known of a column.
+#[derive(Debug, Default)]
+struct Column {
+    /// What is done with what it holds.
+    uses: BTreeSet<Use>,
+    /// What statements write into it.
+    written: BTreeSet<Source>,
+}
+
 /// What is learnt of the statements as they are prepared.
+///
+/// What is done with a column is done with all that it holds while that is so: with what it holds
+/// when the statement is prepared, and with what is written into it from then on, by whatever
+/// statement.
 #[derive(Debug, Default)]
 pub struct Learnt {
     /// What is known of texts.
     pub meanings: Meanings,
     /// What is done with the parameters of statements.
     parameters: HashMap<u32, Vec<(u32, Use)>>,
-    /// Columns of which numbers or dates are made.
-    columns: BTreeSet<(String, String, Use)>,
+    /// Columns that parameters of statements are written into.
+    parameters_written: HashMap<u32, Vec<(u32, Place)>>,
+    /// Columns of which numbers or dates are made, and what is written into any.
+    columns: BTreeMap<Place, Column>,
     /// Whole numbers that something is calculated from, where they are asked for.
     pub staying: Option<BTreeSet<i64>>,
-    /// Columns of such numbers: table, and name; none for the rowids.
-    numbers: BTreeSet<(String, Option<String>)>,
 }
 
 impl Learnt {
@@ -164,45 +189,77 @@ impl Learnt {
     }
 
     /// What a statement does. Columns whose texts stay are read on the connection.
-    pub fn add(&mut self, connection: &Connection, statement: u32, found: BTreeSet<Finding>) {
+    pub fn add(&mut self, connection: &Connection, statement: u32, found: Found) {
         let mut parameters = Vec::new();
-        for (source, use_) in found {
-            let is_read = matches!(source, Source::Column(..) | Source::Numbers(..) | Source::Parameter(_));
+        let mut written = Vec::new();
+        for (source, column) in found.writes {
+            let Some(place) = place_of(&column) else { continue };
+            if let Source::Parameter(index) = source {
+                written.push((index, place));
+                continue;
+            }
+            let column = self.columns.entry(place).or_default();
+            if column.written.insert(source.clone()) {
+                for use_ in column.uses.clone() {
+                    self.use_source(connection, &source, use_);
+                }
+            }
+        }
+        for (source, use_) in found.uses {
+            let is_read = matches!(
+                source,
+                Source::Column(..) | Source::Any(..) | Source::Numbers(..) | Source::Parameter(_)
+            );
             self.meanings.keep_dates |= use_ == Use::Date && is_read;
             match source {
+                Source::Parameter(index) => parameters.push((index, use_)),
+                source => self.use_source(connection, &source, use_),
+            }
+        }
+        replace_at(&mut self.parameters, statement, parameters);
+        replace_at(&mut self.parameters_written, statement, written);
+    }
+
+    /// Something is done with a value, and with what it comes from.
+    fn use_source(&mut self, connection: &Connection, source: &Source, use_: Use) {
+        let mut waiting = vec![source.clone()];
+        while let Some(source) = waiting.pop() {
+            match &source {
                 Source::Literal(text) => {
                     self.meanings.add(text.as_bytes(), use_);
                     self.stays_as_text(text.as_bytes(), use_);
                 }
-                Source::Constant(number) if is_sum(use_) => self.stay(number),
-                Source::Numbers(table, column) if is_sum(use_) => {
-                    self.number_column(connection, &table, Some(&column));
-                }
-                Source::Rowids(table) if is_sum(use_) => self.number_column(connection, &table, None),
-                Source::Parameter(index) => parameters.push((index, use_)),
-                Source::Column(table, column)
-                    if matches!(use_, Use::Number | Use::Calculated | Use::Date) =>
-                {
-                    let (table, column) = (table.to_string(), column.to_string());
-                    if self.columns.insert((table.clone(), column.clone(), use_)) {
-                        self.read(connection, &table, &column, use_);
-                    }
-                }
+                Source::Constant(number) if is_sum(use_) => self.stay(*number),
                 _ => {}
             }
+            let Some(place) = place_of(&source) else { continue };
+            if !of_column(&source, use_) {
+                continue;
+            }
+            let column = self.columns.entry(place.clone()).or_default();
+            if column.uses.insert(use_) {
+                waiting.extend(column.written.iter().cloned());
+                self.read(connection, &place, use_);
+            }
         }
-        if parameters.is_empty() {
-            self.parameters.remove(&statement);
-        } else {
-            self.parameters.insert(statement, parameters);
-        }
+    }
+
+    /// What is done with a parameter: by its statement, and with the columns that it is written
+    /// into.
+    fn uses_of(&self, statement: u32, index: u32) -> BTreeSet<Use> {
+        let uses = self.parameters.get(&statement).map_or(&[][..], Vec::as_slice);
+        let written = self.parameters_written.get(&statement).map_or(&[][..], Vec::as_slice);
+        let columns = written
+            .iter()
+            .filter(|(number, _)| *number == index)
+            .filter_map(|(_, place)| self.columns.get(place))
+            .flat_map(|column| column.uses.iter().copied());
+        uses.iter().filter(|(number, _)| *number == index).map(|(_, use_)| *use_).chain(columns).collect()
     }
 
     /// A value that is bound to a parameter.
     pub fn bound(&mut self, statement: u32, index: u32, text: &[u8]) {
-        let uses = self.parameters.get(&statement).map_or(&[][..], Vec::as_slice);
-        let uses: Vec<Use> = uses.iter().filter(|(it, _)| *it == index).map(|(_, use_)| *use_).collect();
-        for use_ in uses {
+        for use_ in self.uses_of(statement, index) {
             self.meanings.add(text, use_);
             self.stays_as_text(text, use_);
         }
@@ -210,8 +267,7 @@ impl Learnt {
 
     /// A number that is bound to a parameter.
     pub fn bound_number(&mut self, statement: u32, index: u32, number: i64) {
-        let uses = self.parameters.get(&statement).map_or(&[][..], Vec::as_slice);
-        if uses.iter().any(|(it, use_)| *it == index && is_sum(*use_)) {
+        if self.staying.is_some() && self.uses_of(statement, index).into_iter().any(is_sum) {
             self.stay(number);
         }
     }
@@ -233,35 +289,24 @@ impl Learnt {
         }
     }
 
-    fn number_column(&mut self, connection: &Connection, table: &str, column: Option<&str>) {
-        if self.staying.is_some() && self.numbers.insert((table.to_owned(), column.map(str::to_owned))) {
-            self.read_numbers(connection, table, column);
-        }
-    }
-
-    fn read_numbers(&mut self, connection: &Connection, table: &str, column: Option<&str>) {
-        let Some(staying) = &mut self.staying else { return };
-        let (table, column) = (quoted(table), column.map_or("rowid".to_owned(), quoted));
-        let sql = format!("SELECT DISTINCT {column} FROM {table} WHERE typeof({column}) = 'integer'");
-        let Ok(mut select) = connection.prepare(&sql) else { return };
-        let Ok(rows) = select.query_map([], |row| row.get::<_, i64>(0)) else { return };
-        staying.extend(rows.flatten());
-    }
-
     /// Reads what the columns hold at the end.
     pub fn read_again(&mut self, connection: &Connection) {
-        for (table, column, use_) in self.columns.clone() {
-            self.read(connection, &table, &column, use_);
-        }
-        for (table, column) in self.numbers.clone() {
-            self.read_numbers(connection, &table, column.as_deref());
+        let used = self
+            .columns
+            .iter()
+            .flat_map(|(place, column)| column.uses.iter().map(|use_| (place.clone(), *use_)));
+        for (place, use_) in used.collect::<Vec<_>>() {
+            self.read(connection, &place, use_);
         }
         // What AUTOINCREMENT goes on from.
-        self.read_numbers(connection, "sqlite_sequence", Some("seq"));
+        self.read_numbers(connection, "sqlite_sequence", "seq");
     }
 
-    fn read(&mut self, connection: &Connection, table: &str, column: &str, use_: Use) {
-        let (table, column) = (quoted(table), quoted(column));
+    fn read(&mut self, connection: &Connection, (table, column): &Place, use_: Use) {
+        let (table, column) = (quoted(table), column.as_deref().map_or("rowid".to_owned(), quoted));
+        if is_sum(use_) {
+            self.read_numbers(connection, &table, &column);
+        }
         let sql = format!("SELECT DISTINCT {column} FROM {table} WHERE typeof({column}) = 'text'");
         // A column that is gone, or is in a schema that hides it, has nothing to say here.
         let Ok(mut select) = connection.prepare(&sql) else { return };
@@ -272,6 +317,45 @@ impl Learnt {
                 self.stays_as_text(text, use_);
             }
         }
+    }
+
+    fn read_numbers(&mut self, connection: &Connection, table: &str, column: &str) {
+        let Some(staying) = &mut self.staying else { return };
+        let sql = format!("SELECT DISTINCT {column} FROM {table} WHERE typeof({column}) = 'integer'");
+        let Ok(mut select) = connection.prepare(&sql) else { return };
+        let Ok(rows) = select.query_map([], |row| row.get::<_, i64>(0)) else { return };
+        staying.extend(rows.flatten());
+    }
+}
+
+/// Puts what is known of a statement in the place of what was; nothing takes no memory.
+fn replace_at<T>(of: &mut HashMap<u32, Vec<T>>, statement: u32, all: Vec<T>) {
+    if all.is_empty() {
+        of.remove(&statement);
+    } else {
+        of.insert(statement, all);
+    }
+}
+
+/// The column that a source is.
+fn place_of(source: &Source) -> Option<Place> {
+    match source {
+        Source::Column(table, column) | Source::Any(table, column) | Source::Numbers(table, column) => {
+            Some((table.to_string(), Some(column.to_string())))
+        }
+        Source::Rowids(table) => Some((table.to_string(), None)),
+        _ => None,
+    }
+}
+
+/// Whether what is done with a column is done with what it holds in a way that says something of
+/// each value.
+fn of_column(column: &Source, use_: Use) -> bool {
+    match use_ {
+        Use::Calculated | Use::Date | Use::Sum | Use::Spelt | Use::Digits => true,
+        // What is a number in a column of numbers is none of texts.
+        Use::Number => matches!(column, Source::Column(..) | Source::Any(..)),
+        Use::Word | Use::Match | Use::Within | Use::Needle | Use::Glob => false,
     }
 }
 

@@ -72,6 +72,9 @@ pub struct Anonymised {
     pub different: u64,
     /// The first of them.
     pub differences: Vec<String>,
+    /// Statements that found something else at first: the numbers that they read, and those that
+    /// are texts, are as they were.
+    pub suspects: u64,
 }
 
 /// How often it is tried: with other words, and with more of what looks like a number left as it
@@ -99,16 +102,8 @@ pub fn anonymise(input: &Path, out: &Path, wish: &Wish) -> Result<Anonymised, Tr
         let shown = images.shown(*database);
         Image::open(&file, &shown)?.visit(&mut Collect(&mut vocabulary), false)?;
     }
-    let original = Play::new(input)?;
-    let mut watch = Original::new(wish.numbers)?;
-    original.run(input, &mut watch)?;
-    let (calls, learnt) = watch.end()?;
-    let Learnt { meanings, staying, .. } = learnt;
-    vocabulary.meanings = meanings;
-    staying.into_iter().flatten().for_each(|number| vocabulary.add_number(number, true));
-    let was = original.pages()?;
-    drop(original);
-
+    let mut suspects = HashSet::new();
+    let (calls, was) = learn(input, wish, &suspects, &mut vocabulary)?;
     let anonymous = images.directory.path().join("anonymous.trace");
     let mut done = Anonymised::default();
     for number in 0..TRIES {
@@ -119,14 +114,16 @@ pub fn anonymise(input: &Path, out: &Path, wish: &Wish) -> Result<Anonymised, Tr
         let mut watch = Anonymous::new(&calls)?;
         play.run(&anonymous, &mut watch)?;
         let differences = watch.end(&was, &play.pages()?);
-        done.different = differences.count;
+        (done.different, done.suspects) = (differences.count, suspects.len() as u64);
         if differences.count == 0 {
             break;
         }
         if number + 1 == TRIES {
             done.differences = in_words(input, &differences)?;
         } else {
-            keep_numbers(input, &differences, &mut vocabulary)?;
+            suspects.extend(differences.told.keys().copied());
+            learn(input, wish, &suspects, &mut vocabulary)?;
+            keep_numbers(input, &suspects, &mut vocabulary)?;
         }
     }
     if done.different > 0 && !wish.allow_differences {
@@ -145,6 +142,24 @@ pub fn anonymise(input: &Path, out: &Path, wish: &Wish) -> Result<Anonymised, Tr
     std::io::copy(&mut from, &mut to).map_err(TraceError::io(out))?;
     to.finish()?;
     Ok(done)
+}
+
+/// Plays the original, and learns what is done with its texts and numbers; of suspect statements
+/// all numbers that they read stay. Gives what came of each call, and each database's pages.
+fn learn(
+    input: &Path,
+    wish: &Wish,
+    suspects: &HashSet<u32>,
+    vocabulary: &mut Vocabulary,
+) -> Result<(File, Vec<(String, u64)>), TraceError> {
+    let original = Play::new(input)?;
+    let mut watch = Original::new(wish.numbers, suspects.clone())?;
+    original.run(input, &mut watch)?;
+    let (calls, learnt) = watch.end()?;
+    let Learnt { meanings, staying, .. } = learnt;
+    vocabulary.meanings = meanings;
+    staying.into_iter().flatten().for_each(|number| vocabulary.add_number(number, true));
+    Ok((calls, original.pages()?))
 }
 
 /// The anonymous trace, at `out`; gives how many events it has.
@@ -198,16 +213,15 @@ fn in_words(input: &Path, differences: &Differences) -> Result<Vec<String>, Trac
 
 /// What looks like a number in statements that do something else stays as it is, in the next try:
 /// it may have met a number on a way that the statements' programs do not show.
-fn keep_numbers(
-    input: &Path,
-    differences: &Differences,
-    vocabulary: &mut Vocabulary,
-) -> Result<(), TraceError> {
-    let wanted: HashSet<u32> = differences.told.keys().copied().collect();
-    for sql in compare::statements(input, &wanted)?.values() {
-        for token in tokens(sql).filter(|token| token.kind == TokenKind::Text) {
-            if let Some(Value::Text(text)) = value_of(&token) {
-                vocabulary.meanings.keep_number(&text);
+fn keep_numbers(input: &Path, wanted: &HashSet<u32>, vocabulary: &mut Vocabulary) -> Result<(), TraceError> {
+    for sql in compare::statements(input, wanted)?.values() {
+        for token in tokens(sql) {
+            match value_of(&token) {
+                Some(Value::Text(text)) if token.kind == TokenKind::Text => {
+                    vocabulary.meanings.keep_number(&text);
+                }
+                Some(Value::Integer(number)) => vocabulary.add_number(number, true),
+                _ => {}
             }
         }
     }
@@ -219,11 +233,11 @@ fn keep_numbers(
                 handles.insert((connection, handle));
             }
             Action::Prepare { handle, .. } => drop(handles.remove(&(connection, handle))),
-            Action::Bind { handle, value: Value::Text(text), .. }
-                if handles.contains(&(connection, handle)) =>
-            {
-                vocabulary.meanings.keep_number(&text);
-            }
+            Action::Bind { handle, value, .. } if handles.contains(&(connection, handle)) => match value {
+                Value::Text(text) => vocabulary.meanings.keep_number(&text),
+                Value::Integer(number) => vocabulary.add_number(number, true),
+                _ => {}
+            },
             _ => {}
         }
     }

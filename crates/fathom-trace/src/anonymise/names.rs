@@ -117,9 +117,14 @@ fn index(connection: &Connection, database: &str, table: &str, name: &str) -> ru
 fn source(table: &str, column: &str, kind: &str) -> Source {
     let kind = kind.to_ascii_uppercase();
     let is_one_of = |words: &[&str]| words.iter().any(|word| kind.contains(word));
-    if !is_one_of(&["INT"]) && (kind.is_empty() || is_one_of(&["CHAR", "CLOB", "TEXT", "BLOB"])) {
-        Source::Column(table.into(), column.into())
+    let (table, column) = (table.into(), column.into());
+    if is_one_of(&["INT"]) {
+        Source::Numbers(table, column)
+    } else if is_one_of(&["CHAR", "CLOB", "TEXT"]) {
+        Source::Column(table, column)
+    } else if kind.is_empty() || is_one_of(&["BLOB"]) {
+        Source::Any(table, column)
     } else {
-        Source::Numbers(table.into(), column.into())
+        Source::Numbers(table, column)
     }
 }

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+use fathom_random::Random;
+
 use super::meaning::{Form, Meanings};
 use super::numbers::Numbers;
 use super::words::{Blobs, Words};
@@ -21,11 +23,15 @@ pub struct Vocabulary {
     pub meanings: Meanings,
     /// Whole numbers, where they are replaced.
     pub numbers: Option<Numbers>,
+    /// What each digit becomes in texts whose digits are looked at one by one.
+    spelling: [char; 10],
 }
 
 /// Words that are no text of a user although they stand in texts: values of JSON, and of date
 /// functions.
 const KEPT: [&str; 6] = ["true", "false", "null", "now", "localtime", "utc"];
+
+const DIGITS: [char; 10] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];
 
 impl Vocabulary {
     /// Nothing yet; whether numbers are replaced as well.
@@ -36,6 +42,7 @@ impl Vocabulary {
             blobs: Blobs::new(),
             names: HashSet::new(),
             meanings: Meanings::default(),
+            spelling: DIGITS,
         }
     }
 
@@ -131,9 +138,24 @@ impl Vocabulary {
             }
             numbers.draw(seed);
         }
+        self.draw_spelling(seed);
         self.blobs.draw(seed);
         self.words.look_for(&self.meanings.pieces);
         self.words.draw(seed)
+    }
+
+    /// One circle through all digits (Sattolo's algorithm), so that none stays what it is.
+    fn draw_spelling(&mut self, seed: u64) {
+        let mut random = Random::new(seed ^ 0x7370_656c_7400);
+        let mut circle = DIGITS;
+        for last in (1..circle.len()).rev() {
+            circle.swap(last, random.below(last as u64) as usize);
+        }
+        self.spelling = circle;
+    }
+
+    fn spelt(&self, letter: char) -> char {
+        letter.to_digit(10).and_then(|digit| self.spelling.get(digit as usize)).copied().unwrap_or(letter)
     }
 
     /// The replacement of a text.
@@ -152,6 +174,7 @@ impl Vocabulary {
             Form::Match => self.question(text, &mut out),
             Form::Format => self.format(text, &mut out),
             Form::Glob => self.glob(text, &mut out),
+            Form::Spelt => out.extend(text.chars().map(|letter| self.spelt(letter))),
             Form::Words if is_json(text) => self.json(text, &mut out),
             Form::Words if text.starts_with("$.") || text.starts_with("$[") => self.path(text, &mut out),
             Form::Words => self.plain(text, &mut out),

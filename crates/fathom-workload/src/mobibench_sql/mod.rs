@@ -10,6 +10,7 @@
 //! | `-t` threads (1, at most 100), each with files of its own | `threads`, the same; `shared` (false) puts all on one file | several connections on one file wait for each other: waits are reported |
 //! | `-d` 0 insert, 1 update, 2 delete: one a program run | `phases`, a list, always in this order; each is a phase of that name, on a new connection | one run gives the whole table |
 //! | `-R` ids inserted in random order | `random_insert` | |
+//! | until 2017 one table, `AUTOINCREMENT` and autocommit | `tables = 1`, `autoincrement` (false); one statement is one transaction with or without `BEGIN` | P4 (2015) used that one; SQLite keeps the greatest id of such tables in one of its own and writes that too |
 //! | `-i` pause after each transaction, ms | `interval_ms`: in the phase's wall time, as in the original, in no transaction's | |
 //! | `-j` journal mode (truncate), `-s` synchronous (full), page size 4096 | the engine's `journal_mode`, `synchronous`, `page_size` | settings are the engine's, and read back |
 //! | one transaction = the text `BEGIN;` a statement per table `COMMIT;` by one `sqlite3_exec` | `statements = "text"`, the same; `"prepared"` binds values to statements prepared before | |
@@ -120,6 +121,13 @@ static PARAMETERS: &[Parameter] = &[
         description: "Whether ids are inserted in random order instead of ascending.",
     },
     Parameter {
+        name: "autoincrement",
+        kind: Kind::Boolean,
+        default: Preset::Boolean(false),
+        unit: "",
+        description: "Whether ids are never used again (AUTOINCREMENT), as in Mobibench until 2017.",
+    },
+    Parameter {
         name: "statements",
         kind: Kind::TextOf(&["text", "prepared"]),
         default: Preset::Text("text"),
@@ -173,6 +181,7 @@ fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
         shared: params.boolean("shared"),
         value_bytes: usize::try_from(params.count("value_bytes")).unwrap_or(usize::MAX),
         random_insert: params.boolean("random_insert"),
+        autoincrement: params.boolean("autoincrement"),
         prepared: params.text("statements") == "prepared",
         interval: std::time::Duration::from_millis(params.count("interval_ms")),
         checkpoint: params.boolean("checkpoint"),

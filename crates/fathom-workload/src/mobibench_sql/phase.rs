@@ -40,6 +40,7 @@ pub(super) struct Plan {
     pub shared: bool,
     pub value_bytes: usize,
     pub random_insert: bool,
+    pub autoincrement: bool,
     pub prepared: bool,
     pub interval: Duration,
     pub checkpoint: bool,
@@ -186,7 +187,7 @@ fn open<'a>(
     }
     let mut create = String::from("BEGIN;");
     for (database, table) in pairs(databases, tables) {
-        create.push_str(&sql::create_table(engine.dialect(), database, table));
+        create.push_str(&sql::create_table(engine.dialect(), plan.autoincrement, database, table));
         create.push(';');
     }
     connection.execute_script(&(create + "COMMIT;"))?;

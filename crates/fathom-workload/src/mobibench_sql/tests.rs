@@ -126,6 +126,22 @@ fn threads_with_databases_of_their_own_and_attached_databases() {
     assert!(kept.rows.iter().any(|row| row.class == "super-journal"), "several databases commit as one");
 }
 
+/// Mobibench until 2017, which P4 ran, made its table with AUTOINCREMENT: each insert then writes
+/// the page of `sqlite_sequence` as well, and an update does not.
+#[test]
+fn autoincrement_writes_the_greatest_id_with_each_insert() {
+    let writes = |autoincrement: bool| {
+        let params =
+            [("transactions", json!(20)), ("tables", json!(1)), ("autoincrement", json!(autoincrement))];
+        let kept = run(&[("journal_mode", json!("delete"))], &params).unwrap();
+        [0, 1].map(|phase: usize| kept.phases[phase].split.write_calls)
+    };
+    let (with, without) = (writes(true), writes(false));
+    // Its page in the journal (number, content, checksum) and in the database.
+    assert!(with[0] >= without[0] + 20 * 4, "{with:?} {without:?}");
+    assert_eq!(with[1], without[1]);
+}
+
 #[test]
 fn phases_alone_fill_their_tables_first() {
     for phase in ["update", "delete"] {
@@ -295,6 +311,7 @@ fn any_plan() -> impl Strategy<Value = Plan> {
             shared,
             value_bytes: 100,
             random_insert,
+            autoincrement: false,
             prepared: false,
             interval: std::time::Duration::ZERO,
             checkpoint: true,

@@ -42,7 +42,8 @@ fn every_phase_and_number_of_threads_is_measured_and_verified() {
             ("messages", 200.into()),
             ("stations", 100.into()),
         ]);
-        let of: Vec<_> = kept.phases.iter().map(|it| (it.phase.as_str(), it.x, it.count)).collect();
+        let of: Vec<_> =
+            kept.phases.iter().map(|sample| (sample.phase.as_str(), sample.x, sample.count)).collect();
         let expected: Vec<_> =
             SIDES.iter().flat_map(|side| [(*side, Some(1.0), 200), (*side, Some(4.0), 200)]).collect();
         assert_eq!(of, expected, "{store}");

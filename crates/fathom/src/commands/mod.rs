@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod list;
 pub mod manual;
 pub mod operations;
+pub mod papers;
 pub mod record;
 pub mod report;
 pub mod run;
@@ -120,6 +121,16 @@ pub fn write_html(
     inputs: &[&Path],
 ) -> std::result::Result<(), Error> {
     write(option, file, inputs, |out| fathom_report::html(results, out))
+}
+
+/// Writes an excerpt of results; a reader never sees half of it.
+pub fn write_excerpt(
+    option: &str,
+    results: &Results,
+    file: &Path,
+    inputs: &[&Path],
+) -> std::result::Result<(), Error> {
+    write(option, file, inputs, |out| Ok(results.excerpt(out)?))
 }
 
 /// Writes a text as a file.

@@ -19,8 +19,13 @@ pub fn run(asked: &Report) -> super::Result {
         super::write_html("--html", &results, file, &inputs)?;
         tell!("Report: {}", shown_path(file));
     }
+    if let Some(file) = &asked.excerpt {
+        super::write_excerpt("--excerpt", &results, file, &inputs)?;
+        tell!("Excerpt: {}", shown_path(file));
+    }
     // What was just written is not overwritten by the figure.
-    let inputs: Vec<&Path> = inputs.into_iter().chain(asked.html.as_deref()).collect();
+    let inputs: Vec<&Path> =
+        inputs.into_iter().chain(asked.html.as_deref()).chain(asked.excerpt.as_deref()).collect();
     match (&asked.figure, &asked.svg) {
         (Some(id), Some(file)) => {
             super::write_text("--svg", file, &inputs, &figure(&results, id)?)?;
@@ -67,7 +72,8 @@ pub fn run(asked: &Report) -> super::Result {
         fathom_report::csv(&results, out).map_err(Error::failed)?;
     } else if asked.json {
         fathom_report::json(&results, asked.samples, out).map_err(Error::failed)?;
-    } else if asked.html.is_none() && asked.figure.is_none() && asked.svg.is_none() {
+    } else if asked.html.is_none() && asked.excerpt.is_none() && asked.figure.is_none() && asked.svg.is_none()
+    {
         let text = fathom_report::terminal(&results, &super::style()).map_err(Error::failed)?;
         fathom_output::raw(&text);
     }
@@ -86,13 +92,13 @@ fn figure(results: &Results, id: &str) -> Result<String, Error> {
 fn check_outputs(asked: &Report) -> Result<(), Error> {
     let inputs = [&*asked.results];
     let mut to_stdout = Vec::new();
-    for (option, path) in [("--html", &asked.html), ("--svg", &asked.svg)] {
+    for (option, path) in [("--html", &asked.html), ("--excerpt", &asked.excerpt), ("--svg", &asked.svg)] {
         let Some(path) = path else { continue };
         if fathom_output::is_standard_output(path) {
             to_stdout.push(option);
         }
         // Without --figure, --svg names a directory.
-        if option == "--html" || asked.figure.is_some() {
+        if option != "--svg" || asked.figure.is_some() {
             super::check_output(option, path, &inputs)?;
         } else if path.exists() && !path.is_dir() || path.as_os_str() == "-" {
             return Err(Error::asked(format!(
@@ -110,7 +116,7 @@ fn check_outputs(asked: &Report) -> Result<(), Error> {
     to_stdout.extend(data.iter().filter(|(_, is_asked)| *is_asked).map(|(option, _)| *option));
     // `--requests --json` is one output.
     let several = to_stdout.iter().filter(|option| !(asked.requests && **option == "--json")).count() > 1;
-    if several && to_stdout.iter().any(|option| matches!(*option, "--html" | "--svg")) {
+    if several && to_stdout.iter().any(|option| matches!(*option, "--html" | "--excerpt" | "--svg")) {
         return Err(Error::asked(format!(
             "{}: both would go to standard output; name a file for one",
             to_stdout.join(" and ")

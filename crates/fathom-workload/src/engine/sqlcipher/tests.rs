@@ -22,7 +22,7 @@ fn is_here() -> bool {
 
 #[test]
 fn its_settings_are_its_key_and_those_of_sqlite() {
-    let names: Vec<&str> = super::SETTINGS.iter().map(|it| it.name).collect();
+    let names: Vec<&str> = super::SETTINGS.iter().map(|setting| setting.name).collect();
     assert_eq!(names[..3], ["library", "key", "journal_mode"]);
     let mut unique = names.clone();
     unique.sort_unstable();
@@ -51,7 +51,7 @@ fn rows_are_there_with_the_key_and_nothing_is_without_it() {
     connection.execute_script("CREATE TABLE t(a TEXT); INSERT INTO t VALUES('plain words')").unwrap();
     connection.close().unwrap();
     let bytes = std::fs::read(directory.path().join("t.db")).unwrap();
-    let has = |text: &[u8]| bytes.windows(text.len()).any(|it| it == text);
+    let has = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
     assert!(!has(b"plain words") && !has(b"SQLite format 3"), "the file is not encrypted");
     let mut connection = engine.connect("t").unwrap();
     let select = connection.prepare("SELECT a FROM t").unwrap();
@@ -76,7 +76,7 @@ fn attached_databases_have_the_key_as_well() {
     connection.execute_script("CREATE TABLE other.v(b); INSERT INTO other.v VALUES('plain words')").unwrap();
     connection.close().unwrap();
     let bytes = std::fs::read(directory.path().join("u.db")).unwrap();
-    assert!(!bytes.windows(11).any(|it| it == b"plain words"), "the attached file is not encrypted");
+    assert!(!bytes.windows(11).any(|window| window == b"plain words"), "the attached file is not encrypted");
     let mut alone = engine.connect("u").unwrap();
     alone.execute_script("SELECT * FROM v").unwrap();
 }

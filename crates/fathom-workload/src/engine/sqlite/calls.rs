@@ -66,8 +66,10 @@ impl SqliteConnection {
     /// Before a VACUUM INTO: its file is there, empty, and the user's alone; and it may be attached.
     #[inline]
     fn make_room(&mut self, handle: u32) {
-        let file =
-            self.numbered_at(handle).filter(|it| it.is_at_rest).and_then(|it| it.vacuum_into.as_deref());
+        let file = self
+            .numbered_at(handle)
+            .filter(|statement| statement.is_at_rest)
+            .and_then(|statement| statement.vacuum_into.as_deref());
         if let Some(file) = file {
             let file = file.to_owned();
             // What cannot be made SQLite will say better.

@@ -191,7 +191,7 @@ impl SqliteLibrary {
                 let api = unsafe { fathom_probe::sqlite_api!(libsqlite3_sys) };
                 // What the bundled release was compiled with is in `.cargo/config.toml`, and is there for this crate, too.
                 let has_fdatasync =
-                    option_env!("LIBSQLITE3_FLAGS").is_some_and(|it| it.contains("-DHAVE_FDATASYNC=1"));
+                    option_env!("LIBSQLITE3_FLAGS").is_some_and(|flags| flags.contains("-DHAVE_FDATASYNC=1"));
                 let library =
                     Self { path: None, has_fdatasync, functions: Functions::bundled(), probe: None }
                         .checked(api)?;

@@ -23,6 +23,12 @@ pub fn run(asked: &TraceAnonymise) -> super::super::Result {
             done.disordered
         );
     }
+    if done.suspects > 0 {
+        tell!(
+            "warning: {} statements found something else by other numbers, so all numbers in the columns that they read are as they were, also those in texts",
+            done.suspects
+        );
+    }
     if done.different > 0 {
         tell!(
             "warning: it does not do what the original does: {} calls or databases differ:\n  {}",

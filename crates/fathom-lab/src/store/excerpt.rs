@@ -1,0 +1,171 @@
+//! Excerpts: a results file without its single executions, small enough to be published.
+//!
+//! An excerpt holds every run of every block: its phases, their model time, counts, checks and
+//! warnings, so that every mean, interval and ratio that `fathom report` prints can be computed
+//! again. It leaves out what only a few figures need and what fills a file: the single executions,
+//! the requests of block traces, and recordings. It is a results file of its own, whose checksums
+//! are of what it holds, compressed with Zstandard (RFC 8878); `zstd -d` makes a SQLite database of
+//! it.
+//!
+//! It is read into memory, never onto the disk, and nothing goes on with it.
+
+use std::io::{Read, Write};
+use std::path::Path;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+
+use super::{APPLICATION_ID, Results, SCHEMA, StoreError, VERSION, checksum};
+
+/// How a compressed file begins (RFC 8878, section 3.1.1).
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// An excerpt unpacks to no more than so many bytes; published ones have a few hundred KiB.
+const LARGEST: u64 = 256 << 20;
+
+/// How hard the compressor tries. Excerpts are written once and read for years.
+const LEVEL: i32 = 19;
+
+/// What an excerpt does not hold.
+const LEFT_OUT: [&str; 5] = ["sample", "trace", "phase_window", "block_request", "recording"];
+
+/// Under this key of its environment an excerpt says what it is.
+pub(super) const KEY: &str = "excerpt";
+
+impl Results {
+    /// Writes an excerpt of these results.
+    ///
+    /// # Errors
+    /// Results of an earlier version, which have other columns; a file that was damaged after it was
+    /// read; what `out` says.
+    pub fn excerpt(&self, out: &mut dyn Write) -> Result<(), StoreError> {
+        if self.version < VERSION {
+            let path = self.path().to_path_buf();
+            return Err(StoreError::Older { path, found: self.version, written: VERSION });
+        }
+        let fail = |error| StoreError::from_sqlite(self.path(), error);
+        let mut small = Connection::open_in_memory().map_err(fail)?;
+        self.copy_to(&mut small).map_err(fail)?;
+        let data = small.serialize("main").map_err(fail)?;
+        let other = |error: std::io::Error| StoreError::Other {
+            path: self.path().to_path_buf(),
+            detail: format!("its excerpt cannot be written: {error}"),
+        };
+        let packed = zstd::bulk::compress(&data, LEVEL).map_err(other)?;
+        out.write_all(&packed).map_err(other)
+    }
+
+    /// Whether these results are an excerpt: means and intervals, and no single executions.
+    #[must_use]
+    pub fn is_excerpt(&self) -> bool {
+        self.environment.contains_key(KEY)
+    }
+
+    fn copy_to(&self, small: &mut Connection) -> rusqlite::Result<()> {
+        // Seven of eight pages of a small file would be half empty with the usual 4 KiB.
+        small.pragma_update(None, "page_size", 1024)?;
+        small.pragma_update(None, "application_id", APPLICATION_ID)?;
+        small.pragma_update(None, "user_version", VERSION)?;
+        let transaction = small.transaction()?;
+        transaction.execute_batch(SCHEMA)?;
+        for table in checksum::tables() {
+            if !LEFT_OUT.contains(&table) {
+                copy(self.connection(), &transaction, table)?;
+            }
+        }
+        let says =
+            "means and intervals of every run; single executions, block traces and recordings left out";
+        transaction.execute("INSERT OR REPLACE INTO environment VALUES (?, ?)", [KEY, says])?;
+        checksum::store_head(&transaction)?;
+        for run in &self.runs {
+            checksum::store_run(&transaction, run.id)?;
+        }
+        transaction.commit()
+    }
+}
+
+/// Copies all rows of a table.
+fn copy(from: &Connection, to: &Connection, table: &str) -> rusqlite::Result<()> {
+    let mut select = from
+        .prepare(&format!("SELECT * FROM {table} ORDER BY rowid"))
+        .or_else(|_| from.prepare(&format!("SELECT * FROM {table}")))?;
+    let columns = select.column_count();
+    let places = vec!["?"; columns].join(", ");
+    let mut insert = to.prepare(&format!("INSERT INTO {table} VALUES ({places})"))?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let values = (0..columns).map(|column| row.get::<_, Value>(column));
+        insert.execute(params_from_iter(values.collect::<rusqlite::Result<Vec<Value>>>()?))?;
+    }
+    Ok(())
+}
+
+/// Whether a file begins as an excerpt does; a file that cannot be read does not.
+pub(super) fn is_packed(path: &Path) -> bool {
+    let mut begin = [0; 4];
+    // Only of a regular file: the other end of a FIFO would be waited for.
+    std::fs::metadata(path).is_ok_and(|found| found.is_file())
+        && std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut begin)).is_ok()
+        && begin == MAGIC
+}
+
+/// The database of an excerpt, in memory, and its first 100 bytes.
+///
+/// # Errors
+/// A file that is no whole compressed file, is too large, or holds no database.
+pub(super) fn open(path: &Path) -> Result<(Connection, Vec<u8>), StoreError> {
+    let not = |detail: String| StoreError::NotADatabase { path: path.to_path_buf(), detail };
+    let file = std::fs::File::open(path).map_err(|error| not(error.to_string()))?;
+    let unpack = zstd::stream::read::Decoder::new(file).map_err(|error| not(error.to_string()))?;
+    let mut bytes = Vec::new();
+    unpack.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| {
+        not(format!("it begins as a compressed excerpt does, and cannot be unpacked: {error}"))
+    })?;
+    if bytes.len() as u64 > LARGEST {
+        let most = LARGEST >> 20;
+        return Err(not(format!("it unpacks to more than {most} MiB, which no excerpt of results does")));
+    }
+    if !bytes.starts_with(b"SQLite format 3\0") || bytes.len() < 100 {
+        return Err(not("it is a compressed file, and what is in it is no SQLite database".into()));
+    }
+    // Bytes 18 and 19: a database in memory has no write-ahead log, and SQLite would refuse it in words
+    // that speak of a file that cannot be opened.
+    if bytes[18] != 1 || bytes[19] != 1 {
+        return Err(not(
+            "it is a compressed database in WAL mode, which is no excerpt: unpack it first".into()
+        ));
+    }
+    let fail = |error| StoreError::from_sqlite(path, error);
+    let mut db = Connection::open_in_memory().map_err(fail)?;
+    let length = bytes.len();
+    db.deserialize_read_exact("main", bytes.as_slice(), length, true).map_err(fail)?;
+    db.pragma_update(None, "query_only", true).map_err(fail)?;
+    bytes.truncate(100);
+    Ok((db, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is not an excerpt is refused in words, and a small file cannot fill the memory.
+    #[test]
+    fn files_that_only_begin_like_an_excerpt_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.db.zst");
+        let refused = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            Results::load(&path).expect_err("refused").to_string()
+        };
+        assert!(refused(&MAGIC).contains("cannot be unpacked"));
+        let text = zstd::bulk::compress(b"no database", 3).unwrap();
+        assert!(refused(&text).contains("is no SQLite database"));
+        assert!(refused(&text[..text.len() - 3]).contains("cannot be unpacked"));
+        let mut bomb = zstd::stream::write::Encoder::new(Vec::new(), 3).unwrap();
+        let zeros = vec![0; 1 << 20];
+        (0..=LARGEST >> 20).for_each(|_| bomb.write_all(&zeros).unwrap());
+        let bomb = bomb.finish().unwrap();
+        assert!(bomb.len() < 64 << 10);
+        assert!(refused(&bomb).contains("more than 256 MiB"));
+    }
+}

@@ -1,0 +1,120 @@
+//! A data set: published results, the command that measured them, and how good they are.
+
+use std::path::Path;
+
+use fathom_lab::analysis::{Analysis, Carries, DeviceStudy, device_studies};
+use fathom_lab::store::{Results, StoreError};
+use serde::Deserialize;
+
+use super::PapersError;
+use crate::number;
+
+/// A data set as a source describes it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Source {
+    /// The excerpt, beside the source.
+    pub file: String,
+    /// What of the command is not in the results: who stood beside it, what was built first.
+    #[serde(default)]
+    pub remark: String,
+}
+
+/// Published results.
+#[derive(Debug)]
+pub struct Dataset {
+    name: String,
+    /// The file's name, beside the page's sources.
+    pub file: String,
+    /// See [`Source::remark`].
+    pub remark: String,
+    /// The results.
+    pub results: Results,
+    /// Their measures.
+    pub(super) analysis: Analysis,
+    devices: Vec<DeviceStudy>,
+}
+
+impl Dataset {
+    pub(super) fn load(name: &str, source: Source, directory: &Path) -> Result<Dataset, PapersError> {
+        let path = directory.join(&source.file);
+        let (results, analysis, devices) = read(name, &path)?;
+        let Source { file, remark } = source;
+        Ok(Dataset { name: name.into(), file, remark, results, analysis, devices })
+    }
+
+    pub(super) fn replace(&mut self, path: &Path) -> Result<(), PapersError> {
+        (self.results, self.analysis, self.devices) = read(&self.name, path)?;
+        Ok(())
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The command that measures it again.
+    #[must_use]
+    pub fn command(&self) -> &str {
+        &self.results.experiment.command
+    }
+
+    /// Good runs on modelled devices, and how many of them are marked because answers came late.
+    pub(super) fn marked(&self) -> (usize, usize) {
+        let of_file_systems = self.devices.iter().filter(|study| study.carries == Carries::FileSystem);
+        of_file_systems
+            .fold((0, 0), |(runs, marked), study| (runs + study.runs.len(), marked + study.marked()))
+    }
+
+    /// A sentence on how it was measured and how good that is: disclosed at each table.
+    pub(super) fn about(&self) -> String {
+        let results = &self.results;
+        let cells = results.cells.iter().filter(|cell| cell.skipped.is_none()).count();
+        let blocks = results.runs.iter().map(|run| run.block).max().map_or(0, |last| last + 1);
+        let failed = results.failed_runs().count();
+        let good = results.runs.len() - failed;
+        let mut text = format!(
+            "`{}` · {blocks} interleaved blocks of {cells} cells, {good} good runs, {}.",
+            self.command(),
+            match failed {
+                0 => "none failed".to_owned(),
+                failed => format!("{failed} failed"),
+            }
+        );
+        let (on_devices, marked) = self.marked();
+        if on_devices > 0 {
+            text += &format!(" In {marked} of {on_devices} runs the modelled device answered late.");
+        }
+        let engine = results.runs.iter().find_map(|run| run.engine.as_ref());
+        let mut made_by = Vec::new();
+        if let Some(engine) = engine {
+            let sync_call =
+                engine.settings.get("sync_call").map_or(String::new(), |call| format!(" with {call}"));
+            made_by.push(format!("{} {}{sync_call}", engine.name, engine.version));
+        }
+        if let Some(kernel) = results.environment.get("kernel") {
+            made_by.push(format!("kernel {kernel}"));
+        }
+        made_by.push(format!("Fathom {}", results.experiment.fathom_version));
+        let moment = number::moment(results.experiment.started_ms);
+        let day = moment.split(' ').next().unwrap_or_default();
+        text += &format!(" {}; measured {day}.", made_by.join(", "));
+        if !self.remark.is_empty() {
+            text += &format!(" {}", self.remark);
+        }
+        text + &format!(" Data: [results/{0}](results/{0}).", self.file_name())
+    }
+
+    fn file_name(&self) -> &str {
+        self.file.rsplit('/').next().unwrap_or(&self.file)
+    }
+}
+
+fn read(name: &str, path: &Path) -> Result<(Results, Analysis, Vec<DeviceStudy>), PapersError> {
+    let fail = |source: StoreError| PapersError::Data { name: name.into(), source };
+    let results = Results::load(path).map_err(fail)?;
+    let analysis = Analysis::of(&results).map_err(fail)?;
+    let devices = device_studies(&results);
+    Ok((results, analysis, devices))
+}

@@ -1,0 +1,141 @@
+//! A finding of a paper, and the ratio that bears it out or does not.
+
+use std::path::{Path, PathBuf};
+
+use fathom_lab::stats::Comparison;
+use serde::Deserialize;
+
+use super::select::{Choice, Show, ratio_text};
+use super::verdict::{Stated, Verdict, of as verdict_of};
+use super::{Papers, PapersError};
+
+/// One row of a table of findings, as its source states it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Finding {
+    /// The table that shows it.
+    pub table: String,
+    /// The paper's figure or table.
+    pub figure: String,
+    /// What the paper says, in words.
+    pub finding: String,
+    /// What the paper measured.
+    pub paper: String,
+    /// The band of ratios that would bear the paper out, both ends included. Stated before the ratio
+    /// is known.
+    pub holds: Option<[f64; 2]>,
+    /// The data set; none where nothing was measured.
+    pub data: Option<String>,
+    /// The phase that is compared.
+    #[serde(default)]
+    pub phase: String,
+    /// What is compared.
+    #[serde(default)]
+    pub show: Show,
+    /// The cell that is compared …
+    #[serde(default)]
+    pub of: Choice,
+    /// … with this one.
+    #[serde(default)]
+    pub over: Choice,
+    /// What both have in common.
+    #[serde(default, rename = "where")]
+    pub at: Choice,
+    /// An axis of whose every value there is a ratio.
+    pub each: Option<String>,
+    /// A verdict that no ratio gives.
+    pub verdict: Option<Stated>,
+    /// The measurement that shows why a finding is not reproduced.
+    pub cause: Option<String>,
+    /// What is to be known besides.
+    pub remark: Option<String>,
+    /// The file that states it.
+    #[serde(skip)]
+    pub file: PathBuf,
+}
+
+/// A finding with what was measured.
+#[derive(Debug)]
+pub(super) struct Judged {
+    /// The ratios in words.
+    pub measured: String,
+    /// What they say.
+    pub verdict: Verdict,
+    /// Cause or remark, else empty.
+    pub remark: String,
+}
+
+impl Finding {
+    pub fn of(self, file: &Path) -> Finding {
+        Finding { file: file.to_path_buf(), ..self }
+    }
+
+    fn wrong(&self, problem: &str) -> PapersError {
+        let problem = format!("the finding {:?} of table {:?}: {problem}", self.finding, self.table);
+        PapersError::Unused { path: self.file.clone(), problem }
+    }
+
+    /// Computes its ratios, and judges.
+    pub fn judge(&self, papers: &Papers) -> Result<Judged, PapersError> {
+        let remark = [self.cause.as_deref(), self.remark.as_deref()]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(" ");
+        if self.verdict.is_some() && self.cause.is_some() {
+            return Err(self.wrong("a stated verdict needs a `remark`, and no `cause`"));
+        }
+        if self.verdict.is_some() && self.remark.is_none() {
+            return Err(self.wrong("a stated verdict needs a `remark` that says why"));
+        }
+        let Some(data) = &self.data else {
+            let Some(Stated::CannotBeTested) = self.verdict else {
+                return Err(self.wrong("without `data` its verdict can only be `cannot-be-tested`"));
+            };
+            return Ok(Judged { measured: String::new(), verdict: Verdict::CannotBeTested, remark });
+        };
+        if self.verdict.is_none() && self.holds.is_none() {
+            return Err(self.wrong("`holds = [low, high]` states what would bear it out"));
+        }
+        let ratios = self.ratios(papers, data)?;
+        let one = |(name, ratio): &(String, Comparison)| match name.is_empty() {
+            true => ratio_text(ratio),
+            false => format!("{name} {}", ratio_text(ratio)),
+        };
+        let measured = ratios.iter().map(one).collect::<Vec<_>>().join(", ");
+        let only: Vec<Comparison> = ratios.iter().map(|(_, ratio)| *ratio).collect();
+        let verdict = match self.verdict {
+            Some(Stated::ByConstruction) => Verdict::ByConstruction,
+            Some(Stated::CannotBeTested) => Verdict::CannotBeTested,
+            None => verdict_of(&only, self.holds, self.cause.is_some()),
+        };
+        if verdict == Verdict::Reproduced && self.cause.is_some() {
+            return Err(self.wrong("it is reproduced, and needs no `cause` of why it is not"));
+        }
+        Ok(Judged { measured, verdict, remark })
+    }
+
+    fn ratios(&self, papers: &Papers, data: &str) -> Result<Vec<(String, Comparison)>, PapersError> {
+        let dataset = papers.dataset(data)?;
+        let mut places = vec![(String::new(), self.at.clone())];
+        if let Some(axis) = &self.each {
+            let values = dataset.values(axis, &self.at.and(&self.of));
+            if values.is_empty() {
+                return Err(self.wrong(&format!("no cell has a value on the axis {axis:?}")));
+            }
+            let at = |value: String| {
+                let also = Choice(vec![(axis.clone(), value.clone())]);
+                (value, self.at.and(&also))
+            };
+            places = values.into_iter().map(at).collect();
+        }
+        let ratio = |(name, at): (String, Choice)| {
+            let of = dataset.measure(&at.and(&self.of), &self.phase)?;
+            let over = dataset.measure(&at.and(&self.over), &self.phase)?;
+            let ratio =
+                self.show.ratio(of, over).ok_or_else(|| self.wrong("the two cells share no block"))?;
+            Ok((name, ratio))
+        };
+        places.into_iter().map(ratio).collect()
+    }
+}

@@ -1,0 +1,243 @@
+//! Prints the page.
+//!
+//! # Directives
+//! - `{{about DATA}}`: how the data was measured, how many runs are marked, where it is.
+//! - `{{findings TABLE}}`: the findings of a table with the paper's words, what was measured, and
+//!   the verdict. Every finding has to be shown somewhere.
+//! - `{{table DATA phase=P rows=AXIS columns=AXIS [where=CHOICE] [show=WHAT]}}`: values.
+//! - `{{figure DATA ID file=NAME.svg}}`: one of the report's figures, with its title.
+//! - `{{ratio DATA phase=P of=CHOICE over=CHOICE [where=CHOICE] [show=WHAT]}}` and
+//!   `{{value DATA phase=P where=CHOICE [show=WHAT]}}`, within a sentence.
+//! - `{{verdicts}}`: how many findings have which verdict.
+//!
+//! A CHOICE is `axis:value,axis:value`; WHAT is `faster` (the default; a rate), `slower` (a time),
+//! `flushes`, `written`, `sync` or `cpu`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::directive::Directive;
+use super::finding::Finding;
+use super::select::{Choice, Show, ratio_text};
+use super::{Papers, PapersError, Printed, Verdict};
+
+/// What stands at the head of the page, for whoever would mend it by hand.
+const GENERATED: &str = "<!-- Printed by `fathom papers` from docs/papers/; change it there. -->\n\n";
+
+/// How a directive fails: in words that want a line, or already complete.
+enum Failure {
+    Words(String),
+    Whole(PapersError),
+}
+
+impl From<String> for Failure {
+    fn from(words: String) -> Failure {
+        Failure::Words(words)
+    }
+}
+
+impl From<PapersError> for Failure {
+    fn from(error: PapersError) -> Failure {
+        Failure::Whole(error)
+    }
+}
+
+/// The page under way.
+pub(super) struct Printer<'a> {
+    papers: &'a Papers,
+    figures: Vec<(String, String)>,
+    verdicts: Vec<(String, String, Verdict)>,
+    /// Tables of findings that were printed, and data sets that something was printed of.
+    shown: BTreeSet<String>,
+    used: BTreeSet<String>,
+}
+
+impl<'a> Printer<'a> {
+    pub fn new(papers: &'a Papers) -> Printer<'a> {
+        let (figures, verdicts) = (Vec::new(), Vec::new());
+        Printer { papers, figures, verdicts, shown: BTreeSet::new(), used: BTreeSet::new() }
+    }
+
+    pub fn print(mut self) -> Result<Printed, PapersError> {
+        let source = self.papers.directory.join("page.md");
+        let mut page = GENERATED.to_owned();
+        for (number, line) in self.papers.page.lines().enumerate() {
+            let printed = self.line(line).map_err(|failure| match failure {
+                Failure::Words(problem) => {
+                    PapersError::Line { path: source.clone(), line: number + 1, problem }
+                }
+                Failure::Whole(error) => {
+                    PapersError::Line { path: source.clone(), line: number + 1, problem: error.to_string() }
+                }
+            })?;
+            page += &printed;
+            page.push('\n');
+        }
+        // Counted last, where all are known.
+        if page.contains(VERDICTS) {
+            page = page.replace(VERDICTS, &self.counted());
+        }
+        self.check_used(&source)?;
+        Ok(Printed { page, figures: self.figures, verdicts: self.verdicts })
+    }
+
+    /// A line with what its directives print in their places.
+    fn line(&mut self, line: &str) -> Result<String, Failure> {
+        let mut printed = String::new();
+        let mut rest = line;
+        while let Some((before, after)) = rest.split_once("{{") {
+            let (inside, behind) =
+                after.split_once("}}").ok_or_else(|| "braces that are opened and not closed".to_owned())?;
+            printed += before;
+            printed += &self.directive(&Directive::parse(inside)?)?;
+            rest = behind;
+        }
+        Ok(printed + rest)
+    }
+
+    fn directive(&mut self, directive: &Directive) -> Result<String, Failure> {
+        let papers = self.papers;
+        match directive.name.as_str() {
+            "verdicts" => {
+                directive.knows(&[])?;
+                return Ok(VERDICTS.to_owned());
+            }
+            "findings" => {
+                directive.knows(&[])?;
+                return self.findings(directive.argument()?);
+            }
+            _ => {}
+        }
+        let name = directive.arguments.first().ok_or_else(|| format!("{} of what data?", directive.name))?;
+        let dataset = papers.dataset(name)?;
+        self.used.insert(name.clone());
+        let show = directive.options.get("show").map_or(Ok(Show::default()), |word| Show::parse(word))?;
+        let choice = |key: &str| Choice::parse(directive.options.get(key).map_or("", String::as_str));
+        let at = choice("where")?;
+        match directive.name.as_str() {
+            "about" => {
+                directive.knows(&[])?;
+                Ok(dataset.about())
+            }
+            "ratio" => {
+                directive.knows(&["phase", "of", "over", "where", "show"])?;
+                directive.argument()?;
+                let phase = directive.wanted("phase")?;
+                let of = dataset.measure(&at.and(&choice("of")?), phase)?;
+                let over = dataset.measure(&at.and(&choice("over")?), phase)?;
+                let ratio = show.ratio(of, over).ok_or_else(|| "the two share no block".to_owned())?;
+                Ok(ratio_text(&ratio))
+            }
+            "value" => {
+                directive.knows(&["phase", "where", "show"])?;
+                directive.argument()?;
+                let measure = dataset.measure(&at, directive.wanted("phase")?)?;
+                Ok(show.value(measure).ok_or_else(|| "it was not measured".to_owned())?)
+            }
+            "table" => {
+                directive.knows(&["phase", "rows", "columns", "where", "show"])?;
+                directive.argument()?;
+                let (rows, columns) = (directive.wanted("rows")?, directive.wanted("columns")?);
+                let phase = directive.wanted("phase")?;
+                let names = dataset.values(columns, &at);
+                let mut table =
+                    format!("| {} | {} |\n|---|", rows.rsplit('.').next().unwrap_or(rows), names.join(" | "));
+                table += &"---|".repeat(names.len());
+                for row in dataset.values(rows, &at) {
+                    let mut cells = vec![row.clone()];
+                    for column in &names {
+                        let pairs =
+                            vec![(rows.to_owned(), row.clone()), (columns.to_owned(), column.clone())];
+                        let measure = dataset.measure(&at.and(&Choice(pairs)), phase)?;
+                        cells.push(show.value(measure).unwrap_or_else(|| "not measured".into()));
+                    }
+                    table += &format!("\n| {} |", cells.join(" | "));
+                }
+                Ok(table)
+            }
+            "figure" => {
+                directive.knows(&["file"])?;
+                let [_, id] = &directive.arguments[..] else {
+                    return Err("figure DATA ID file=NAME.svg".to_owned().into());
+                };
+                let file = directive.wanted("file")?;
+                let is_plain =
+                    file.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+                if !is_plain || !file.ends_with(".svg") || file.starts_with('.') {
+                    return Err(format!("{file:?} is no plain name of a file that ends in .svg").into());
+                }
+                let titles = crate::figures(&dataset.results).map_err(|error| error.to_string())?;
+                let title = titles.into_iter().find(|(known, _)| known == id).map(|(_, title)| title);
+                let svg = crate::figure_svg(&dataset.results, id).map_err(|error| error.to_string())?;
+                self.figures.push((file.to_owned(), svg));
+                Ok(format!(
+                    "![{}](figures/{file})",
+                    title.unwrap_or_else(|| id.clone()).replace(['[', ']'], "")
+                ))
+            }
+            other => Err(format!(
+                "{other:?} is no directive; there are: about, findings, table, figure, ratio, value, verdicts"
+            )
+            .into()),
+        }
+    }
+
+    fn findings(&mut self, table: &str) -> Result<String, Failure> {
+        let papers = self.papers;
+        let rows: Vec<&Finding> = papers.findings.iter().filter(|finding| finding.table == table).collect();
+        if rows.is_empty() {
+            let known: BTreeSet<&str> =
+                papers.findings.iter().map(|finding| finding.table.as_str()).collect();
+            let known: Vec<&str> = known.into_iter().collect();
+            return Err(format!("no finding of a table {table:?}; there are: {}", known.join(", ")).into());
+        }
+        let mut printed = "| figure | finding | paper | reproduced if | measured here | verdict |\n|---|---|---|---|---|---|".to_owned();
+        for finding in rows {
+            let judged = finding.judge(papers)?;
+            let band = finding.holds.map_or(String::new(), |[low, high]| format!("{low} to {high}"));
+            let verdict = match judged.remark.is_empty() {
+                true => format!("**{}**", judged.verdict),
+                false => format!("**{}**: {}", judged.verdict, judged.remark),
+            };
+            printed += &format!(
+                "\n| {} | {} | {} | {band} | {} | {verdict} |",
+                finding.figure, finding.finding, finding.paper, judged.measured
+            );
+            self.used.extend(finding.data.clone());
+            self.verdicts.push((table.to_owned(), finding.finding.clone(), judged.verdict));
+        }
+        self.shown.insert(table.to_owned());
+        Ok(printed)
+    }
+
+    fn counted(&self) -> String {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for (_, _, verdict) in &self.verdicts {
+            *counts.entry(verdict.to_string()).or_default() += 1;
+        }
+        let parts: Vec<String> = counts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect();
+        format!("{} findings: {}", self.verdicts.len(), parts.join(" · "))
+    }
+
+    /// Refuses findings that no table shows and data that nothing is printed of: what is published
+    /// and hidden misleads as much as what is wrong.
+    fn check_used(&self, page: &std::path::Path) -> Result<(), PapersError> {
+        let hidden = self.papers.findings.iter().find(|finding| !self.shown.contains(&finding.table));
+        if let Some(finding) = hidden {
+            let problem = format!(
+                "the finding {:?} is in no table of the page: {{{{findings {}}}}} is missing",
+                finding.finding, finding.table
+            );
+            return Err(PapersError::Unused { path: finding.file.clone(), problem });
+        }
+        match self.papers.datasets.keys().find(|name| !self.used.contains(*name)) {
+            Some(name) => {
+                let problem = format!("nothing is printed of the data set {name:?}");
+                Err(PapersError::Unused { path: page.to_path_buf(), problem })
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Holds the place of the count of verdicts until all are known.
+const VERDICTS: &str = "\u{0}verdicts\u{0}";

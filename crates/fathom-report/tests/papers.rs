@@ -1,0 +1,194 @@
+//! The page of the papers is printed from published data: excerpts say what the results said, and a
+//! page that names what is not there, hides a finding, or holds another number is refused.
+
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
+mod fixture;
+
+use std::path::Path;
+
+use fathom_lab::store::{Results, Writer};
+use fathom_report::{FindingVerdict, Papers, Printed};
+
+fn excerpt(of: &Path, to: &Path) {
+    let mut out = Vec::new();
+    Results::load(of).unwrap().excerpt(&mut out).unwrap();
+    std::fs::write(to, out).unwrap();
+}
+
+/// Every mean, interval and count of an excerpt is that of the results; only the trimmed mean of
+/// single executions is not there.
+#[test]
+fn an_excerpt_says_what_the_results_say() {
+    let directory = tempfile::tempdir().unwrap();
+    let [whole, small] = ["results.db", "results.db.zst"].map(|name| directory.path().join(name));
+    fixture::journal_modes(&whole, 1.0);
+    excerpt(&whole, &small);
+    let sizes = [&whole, &small].map(|file| std::fs::metadata(file).unwrap().len());
+    assert!(sizes[1] * 5 < sizes[0], "{sizes:?}");
+    let csv = |path: &Path| {
+        let mut out = Vec::new();
+        fathom_report::csv(&Results::load(path).unwrap(), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let (of_whole, of_small) = (csv(&whole), csv(&small));
+    let head: Vec<&str> = of_whole.lines().next().unwrap().split(',').collect();
+    let trimmed = head.iter().position(|name| *name == "trimmed_mean_ns").unwrap();
+    let mut compared = 0;
+    for (whole, small) in of_whole.lines().zip(of_small.lines()) {
+        let columns = whole.split(',').zip(small.split(',')).enumerate();
+        for (column, (whole, small)) in columns.filter(|(column, _)| *column != trimmed) {
+            assert_eq!(whole, small, "{}", head[column]);
+            compared += 1;
+        }
+    }
+    assert!(compared > 1000, "{compared}");
+    assert_eq!(of_whole.lines().count(), of_small.lines().count());
+    let results = Results::load(&small).unwrap();
+    assert!(results.is_excerpt() && !Results::load(&whole).unwrap().is_excerpt());
+    // The page, and what it cannot show, are made of it without an error.
+    fathom_report::html(&results, &mut Vec::new()).unwrap();
+    // Nothing goes on with an excerpt: the cells would lose what their first runs had.
+    let refused = Writer::resume(results).unwrap_err().to_string();
+    assert!(refused.contains("excerpt"), "{refused}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2, "nothing was unpacked beside it");
+}
+
+/// One flipped bit of an excerpt is told.
+#[test]
+fn a_damaged_excerpt_is_refused_or_harmless() {
+    let directory = tempfile::tempdir().unwrap();
+    let [whole, small] = ["results.db", "results.db.zst"].map(|name| directory.path().join(name));
+    fixture::first_look(&whole);
+    excerpt(&whole, &small);
+    let good = std::fs::read(&small).unwrap();
+    let csv = |path: &Path| {
+        let mut out = Vec::new();
+        fathom_report::csv(&Results::load(path)?, &mut out)?;
+        Ok::<_, fathom_report::ReportError>(out)
+    };
+    let expected = csv(&small).unwrap();
+    let mut refused = 0;
+    for case in 0..200 {
+        let at = ((f64::from(case) * 0.618_033_988_749_895).fract() * good.len() as f64) as usize;
+        let mut bytes = good.clone();
+        bytes[at] ^= 1 << (case % 8);
+        std::fs::write(&small, &bytes).unwrap();
+        match csv(&small) {
+            Ok(found) => assert!(found == expected, "byte {at}: an export changed silently"),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(refused > 150, "{refused}");
+}
+
+const FINDINGS: &str = r#"
+[data.modes]
+file = "modes.db.zst"
+remark = "Made up."
+
+[[finding]]
+table = "T3"
+figure = "T3"
+finding = "WAL is faster than DELETE"
+paper = "about 2x"
+holds = [1.0, inf]
+data = "modes"
+phase = "insert"
+of = "journal_mode:wal"
+over = "journal_mode:delete"
+each = "filesystem"
+
+[[finding]]
+table = "T3"
+figure = "T3"
+finding = "WAL is slower than DELETE"
+paper = "nobody says so"
+holds = [0.0, 0.9]
+data = "modes"
+phase = "insert"
+of = "journal_mode:wal"
+over = "journal_mode:delete"
+where = "filesystem:ext4"
+
+[[finding]]
+table = "T3"
+figure = "F9"
+finding = "On the moon"
+paper = "1x"
+verdict = "cannot-be-tested"
+remark = "There is no moon here."
+"#;
+
+const PAGE: &str = "# Papers\n\n{{verdicts}}\n\n{{about modes}}\n\n{{findings T3}}\n\n\
+{{table modes phase=insert rows=filesystem columns=journal_mode where=filesystem:ext4}}\n\n\
+WAL {{ratio modes phase=insert of=journal_mode:wal over=journal_mode:delete where=filesystem:ext4}} at \
+{{value modes phase=insert where=journal_mode:wal,filesystem:ext4}} a second.\n\n{{figure modes P4-T3 file=t3.svg}}\n";
+
+fn print(findings: &str, page: &str) -> Result<Printed, String> {
+    let directory = tempfile::tempdir().unwrap();
+    let whole = directory.path().join("results.db");
+    fixture::journal_modes(&whole, 1.0);
+    excerpt(&whole, &directory.path().join("modes.db.zst"));
+    std::fs::write(directory.path().join("p4.toml"), findings).unwrap();
+    std::fs::write(directory.path().join("page.md"), page).unwrap();
+    let papers = Papers::load(directory.path()).map_err(|error| error.to_string())?;
+    papers.print().map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_page_is_printed_with_its_verdicts() {
+    let printed = print(FINDINGS, PAGE).unwrap();
+    use FindingVerdict::{CannotBeTested, CauseUnknown, Reproduced};
+    let verdicts: Vec<FindingVerdict> = printed.verdicts.iter().map(|(_, _, verdict)| *verdict).collect();
+    assert_eq!(verdicts, [Reproduced, CauseUnknown, CannotBeTested]);
+    let page = &printed.page;
+    assert!(
+        page.contains("3 findings: 1 cannot be tested here · 1 not reproduced, cause unknown · 1 reproduced")
+    );
+    assert!(page.contains("interleaved blocks of 19 cells") && page.contains("Made up."), "{page}");
+    assert!(page.contains("| WAL is faster than DELETE | about 2x | 1 to inf | ext2 "), "{page}");
+    assert!(page.contains("**cannot be tested here**: There is no moon here."), "{page}");
+    assert!(page.contains("| filesystem | delete | truncate | persist | wal |"), "{page}");
+    assert!(page.contains("(figures/t3.svg)") && !page.contains("{{") && !page.contains('\0'), "{page}");
+    assert_eq!(printed.figures.len(), 1);
+    assert!(printed.figures[0].1.starts_with("<svg") || printed.figures[0].1.contains("<svg"));
+    // The same data print the same page.
+    assert_eq!(print(FINDINGS, PAGE).unwrap().page, *page);
+}
+
+/// What is wrong is told with its file and line, and what is published is not hidden.
+#[test]
+fn pages_that_cannot_be_printed_are_refused() {
+    let refused = |findings: &str, page: &str| print(findings, page).expect_err("refused");
+    let wrong_page = |from: &str, to: &str| {
+        assert!(PAGE.contains(from));
+        refused(FINDINGS, &PAGE.replace(from, to))
+    };
+    assert!(wrong_page("{{verdicts}}", "{{verdict}}").contains("page.md:3: "));
+    assert!(wrong_page("{{verdicts}}", "{{verdicts").contains("not closed"));
+    assert!(wrong_page("{{findings T3}}", "").contains("is in no table of the page"));
+    assert!(wrong_page("{{findings T3}}", "{{findings T4}}").contains("there are: T3"));
+    assert!(wrong_page("phase=insert rows", "phase=upsert rows").contains("was not measured in phase"));
+    assert!(
+        wrong_page("where=filesystem:ext4}} at", "where=filesystem:ext9}} at").contains("chooses no cell")
+    );
+    assert!(wrong_page(",filesystem:ext4}} a", "}} a").contains("chooses 5 cells"));
+    assert!(wrong_page("file=t3.svg", "file=../t3.svg").contains("no plain name"));
+    assert!(wrong_page("P4-T3 file", "P4-T9 file").contains("no figure"));
+    assert!(wrong_page("{{about modes}}", "{{about model}}").contains("no data set"));
+    let wrong_findings = |from: &str, to: &str| {
+        assert!(FINDINGS.contains(from));
+        refused(&FINDINGS.replacen(from, to, 1), PAGE)
+    };
+    assert!(wrong_findings("figure = \"T3\"", "figur = \"T3\"").contains("p4.toml:"));
+    assert!(wrong_findings("holds = [1.0, inf]", "").contains("states what would bear it out"));
+    assert!(wrong_findings("remark = \"There is no moon here.\"", "").contains("says why"));
+    assert!(
+        wrong_findings("holds = [1.0, inf]", "holds = [1.0, inf]\ncause = \"x\"")
+            .contains("needs no `cause`")
+    );
+    assert!(wrong_findings("modes.db.zst", "other.db.zst").contains("no such results file"));
+    let without_data = FINDINGS.replace("data = \"modes\"\nphase = \"insert\"\nof = \"journal_mode:wal\"\nover = \"journal_mode:delete\"\nwhere", "where");
+    assert!(refused(&without_data, PAGE).contains("without `data`"));
+}

@@ -1,0 +1,68 @@
+//! `docs/papers.md` is printed, not written: what stands there is what its data print.
+
+#![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn papers(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fathom"))
+        .arg("papers")
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn the_page_and_its_figures_are_what_their_data_print() {
+    let output = papers(&["--check", "docs/papers.md"]);
+    assert!(output.status.success(), "{}", said(&output));
+}
+
+/// A number that was changed by hand is found, with its line.
+#[test]
+fn a_page_that_says_another_number_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("papers.md");
+    let output = papers(&["--out", page.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", said(&output));
+    let printed = std::fs::read_to_string(&page).unwrap();
+    assert_eq!(printed, std::fs::read_to_string(root().join("docs/papers.md")).unwrap());
+    let checked = papers(&["--check", page.to_str().unwrap()]);
+    assert!(checked.status.success(), "{}", said(&checked));
+    let line = 1 + printed.lines().position(|line| line.contains("x [")).unwrap();
+    std::fs::write(&page, printed.replacen("x [", "y [", 1)).unwrap();
+    let checked = papers(&["--check", page.to_str().unwrap()]);
+    assert_eq!(checked.status.code(), Some(1));
+    assert!(said(&checked).contains(&format!("papers.md:{line}:")), "{}", said(&checked));
+    let figure = std::fs::read_dir(directory.path().join("figures")).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&page, printed).unwrap();
+    std::fs::write(&figure, "<svg/>").unwrap();
+    let checked = papers(&["--check", page.to_str().unwrap()]);
+    assert_eq!(checked.status.code(), Some(1), "{}", said(&checked));
+}
+
+/// Published data in the place of their own come to their own verdicts.
+#[test]
+fn the_same_data_give_the_same_verdicts() {
+    let list = papers(&["--list"]);
+    let list = String::from_utf8(list.stdout).unwrap();
+    let mut lines = list.lines();
+    let (name, file) = (lines.next().unwrap(), lines.next().unwrap().trim());
+    let pair = format!("{name}={}", root().join("docs/papers").join(file).display());
+    let output = papers(&["--with", &pair]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains(" 0 of them another than the published"));
+    let output = papers(&["--with", "no-such=x.db"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("there are: "), "{}", said(&output));
+}
