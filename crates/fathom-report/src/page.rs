@@ -5,7 +5,7 @@
 //! [`json_block`]. A content security policy forbids every request, so that "works offline" is
 //! enforced by the browser and not only intended.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 
 use crate::palette::Colour;
 
@@ -14,6 +14,9 @@ const SORT_JS: &str = include_str!("page/sort.js");
 
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
     img-src data: blob:; base-uri 'none'; form-action 'none'";
+
+/// How every page begins.
+pub const DOCTYPE: PreEscaped<&str> = PreEscaped("<!doctype html>");
 
 /// A page, ready to be laid out.
 pub struct Page<'a> {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use fathom_lab::simulate::{Row, Study};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, PreEscaped, html};
 use serde::Serialize;
 
 use crate::canvas::{Canvas, INK, MUTED, WIDTH, document};
@@ -228,7 +228,7 @@ impl Simulation {
         ];
         let title = tame(&self.heading());
         page::finished(html! {
-            (DOCTYPE)
+            (page::DOCTYPE)
             html lang="en" {
                 head {
                     meta charset="utf-8";

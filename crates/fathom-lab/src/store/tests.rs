@@ -232,6 +232,14 @@ fn filled(place: &Place) -> Results {
     Results::load(&place.file).unwrap()
 }
 
+/// The schema went on to say version 4 when 5 was written, to everybody who reads results by it.
+#[test]
+fn the_schema_names_the_version_that_is_written() {
+    let words = format!("Version {VERSION} (PRAGMA user_version = {VERSION})");
+    assert!(SCHEMA.contains(&words), "schema.sql does not say: {words}");
+    assert!(SCHEMA.contains("0x4641544D") && APPLICATION_ID == 0x4641_544D);
+}
+
 #[test]
 fn what_is_written_is_read() {
     let place = place();

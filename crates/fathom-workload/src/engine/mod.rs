@@ -13,6 +13,9 @@ use crate::spec::{Durability, EngineSpec};
 pub use postgresql::postgresql_programs;
 pub use settings::{EngineKind, SettingError, Start, check_settings, engine_named, engines, settings_of};
 
+/// All engines, in the order in which they are shown.
+static ENGINES: &[&EngineKind] = &[&sqlite::KIND, &sqlcipher::KIND, &postgresql::KIND];
+
 /// A value bound to a statement or read from a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {

@@ -6,7 +6,7 @@ use std::path::Path;
 use fathom_diagnostic::suggest::nearest;
 use serde_json::Value as Json;
 
-use super::{Dialect, Engine, EngineError, postgresql, sqlcipher, sqlite};
+use super::{Dialect, ENGINES, Engine, EngineError};
 use crate::params::{Parameter, ParameterError, Params};
 
 /// A setting that is unknown or wrong, by its key.
@@ -15,8 +15,8 @@ pub type SettingError = ParameterError;
 /// Starts an engine with checked settings in a directory.
 pub type Start = fn(Params, &Path) -> Result<Box<dyn Engine>, EngineError>;
 
-/// An engine as it is known by name, before anything of it runs. A new engine is a folder beside these and a line in the
-/// list of engines.
+/// An engine as it is known by name, before anything of it runs. A new engine is a folder beside this file and a
+/// line in the list of engines.
 #[derive(Debug)]
 pub struct EngineKind {
     /// Name in an experiment file.
@@ -49,9 +49,6 @@ pub struct EngineKind {
     /// A library that cannot be loaded, a server that is missing or does not start, a setting that does not take.
     pub start: Start,
 }
-
-/// All engines, in the order in which they are shown.
-static ENGINES: &[&EngineKind] = &[&sqlite::KIND, &sqlcipher::KIND, &postgresql::KIND];
 
 /// All engines, in the order in which they are shown.
 #[must_use]
