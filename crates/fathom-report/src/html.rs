@@ -15,10 +15,11 @@ use crate::axis::Axis;
 use crate::blocks;
 use crate::caution::Caution;
 use crate::devices;
-use crate::document::{Document, more_comparisons, promise};
+use crate::document::{Document, more_comparisons};
 use crate::figure::{Figure, Mark, parts_ns, value_text};
 use crate::number;
 use crate::palette::{FSYNC, PART_COLOURS, PARTS, VALUE_COLOURS};
+use crate::power_cut;
 use crate::ranking;
 
 pub const CSS: &str = include_str!("page/page.css");
@@ -129,6 +130,7 @@ pub fn write(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "</section>")?;
     }
     blocks::section(document, out)?;
+    power_cut::section(document, out)?;
     devices::section(document, out)?;
     careful(document, out)?;
     cells(document, out)?;
@@ -598,7 +600,7 @@ fn cell_row(
         };
         write!(out, "<td class=\"n\">{waits}</td>")?;
     }
-    writeln!(out, "<td>{}</td></tr>", promise(cell.and_then(|c| c.durability)))
+    writeln!(out, "<td>{}</td></tr>", escape(&power_cut::kept(document.results, cell)))
 }
 
 fn environment(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {

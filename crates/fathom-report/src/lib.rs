@@ -25,6 +25,7 @@ mod figure;
 mod html;
 pub mod number;
 mod palette;
+mod power_cut;
 mod ranking;
 mod recommend;
 mod simulation;
