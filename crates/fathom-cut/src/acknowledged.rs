@@ -12,9 +12,9 @@ use crate::random::stream;
 use crate::verdict::Verdict;
 
 /// Rows that every commit's updates choose among.
-const ACCOUNTS: u64 = 40;
+pub(crate) const ACCOUNTS: u64 = 40;
 /// Of which each changes so many.
-const CHANGED: u64 = 4;
+pub(crate) const CHANGED: u64 = 4;
 
 /// The SQL of a run: its first step makes the tables, and each commits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ impl Script {
     }
 }
 
-fn text(random: &mut Random, bytes: u64) -> String {
+pub(crate) fn text(random: &mut Random, bytes: u64) -> String {
     (0..bytes).map(|_| char::from(b'a' + random.below(26) as u8)).collect()
 }
 
@@ -63,6 +63,8 @@ fn text(random: &mut Random, bytes: u64) -> String {
 pub struct Acknowledged {
     /// The steps after which it holds this, in order; 0: nothing was done yet.
     after: HashMap<u128, Vec<u64>>,
+    /// What it holds at the end.
+    last: u128,
 }
 
 impl Acknowledged {
@@ -74,12 +76,30 @@ impl Acknowledged {
         let database = Connection::open_in_memory().map_err(CutError::database("a database in memory"))?;
         let mut after: HashMap<u128, Vec<u64>> = HashMap::new();
         let hash = || content_of(&database).map_err(CutError::database("a database in memory"));
-        after.entry(hash()?).or_default().push(0);
+        let mut last = hash()?;
+        after.entry(last).or_default().push(0);
         for (number, step) in (1..).zip(&script.steps) {
             database.execute_batch(step).map_err(CutError::database(format!("step {number}")))?;
-            after.entry(hash()?).or_default().push(number);
+            last = hash()?;
+            after.entry(last).or_default().push(number);
         }
-        Ok(Acknowledged { after })
+        Ok(Acknowledged { after, last })
+    }
+
+    /// Of contents that are known: what is there before the first step, and after each.
+    #[must_use]
+    pub(crate) fn of_contents(all: &[u128]) -> Acknowledged {
+        let mut after: HashMap<u128, Vec<u64>> = HashMap::new();
+        for (step, content) in (0..).zip(all) {
+            after.entry(*content).or_default().push(step);
+        }
+        Acknowledged { after, last: all.last().copied().unwrap_or_default() }
+    }
+
+    /// Whether a database in which all of the script was done holds what it holds in memory.
+    #[must_use]
+    pub fn ends_with(&self, content: u128) -> bool {
+        self.last == content
     }
 
     /// Judges a content by the number of steps that had been acknowledged. One step more may have been under way; none that came

@@ -7,12 +7,13 @@ use fathom_workload::spec::Durability;
 use serde::{Deserialize, Serialize};
 
 use crate::acknowledged::{Acknowledged, Script};
-use crate::check::Checker;
+use crate::check::{Checker, Subject};
 use crate::error::CutError;
 use crate::explain::{Explanation, explain};
 use crate::explore::{Limits, Tally, explore};
 use crate::history::History;
 use crate::medium::FileSystem;
+use crate::mmdb_store;
 use crate::owner::Owners;
 use crate::record::Recording;
 use crate::states::{Behaviour, Keeps, States};
@@ -32,10 +33,16 @@ pub struct Recorded {
     pub device_bytes: u64,
     /// Operations in its log.
     pub operations: u64,
+    /// Whose data it is.
+    #[serde(default)]
+    pub subject: Subject,
     /// Commits of the built-in script, after the one that makes the tables.
     pub commits: u64,
     /// Its seed, and that of the states.
     pub seed: u64,
+    /// What was done instead of the built-in script.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<Script>,
     /// How the device behaves at a cut.
     pub behaviour: Behaviour,
     /// The engine's settings as they were read back.
@@ -45,16 +52,24 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Of a recording of the built-in script.
+    /// Of a recording of the built-in script, or of another.
     #[must_use]
-    pub fn of(recording: &Recording, commits: u64, seed: u64, behaviour: Behaviour) -> Recorded {
+    pub fn of(
+        recording: &Recording,
+        commits: u64,
+        seed: u64,
+        script: Option<Script>,
+        behaviour: Behaviour,
+    ) -> Recorded {
         Recorded {
             filesystem: recording.filesystem.clone(),
             database: recording.database.clone(),
             device_bytes: recording.history.bytes,
             operations: recording.history.answers,
+            subject: recording.subject.clone(),
             commits,
             seed,
+            script,
             behaviour,
             settings: recording.engine.settings.clone(),
             promise: recording.promise,
@@ -84,7 +99,18 @@ impl Recorded {
     /// What was asked of the database.
     #[must_use]
     pub fn script(&self) -> Script {
-        Script::built_in(self.commits, self.seed)
+        self.script.clone().unwrap_or_else(|| Script::built_in(self.commits, self.seed))
+    }
+
+    /// What it held after each step.
+    ///
+    /// # Errors
+    /// SQLite's, of a step that it does not take.
+    pub fn acknowledged(&self) -> Result<Acknowledged, CutError> {
+        match self.subject {
+            Subject::Sqlite => Acknowledged::of(&self.script()),
+            Subject::Mmdb { .. } => Ok(mmdb_store::acknowledged(self.commits, self.seed)),
+        }
     }
 
     fn page_bytes(&self) -> u64 {
@@ -96,9 +122,10 @@ impl Recorded {
     /// # Errors
     /// There is no such state, or it cannot be made.
     pub fn explain(&self, history: &History, number: usize) -> Result<Explanation, CutError> {
-        let acknowledged = Acknowledged::of(&self.script())?;
+        let acknowledged = self.acknowledged()?;
         let states = self.states(history);
-        let mut checker = Checker::new(history, &acknowledged, &self.filesystem, &self.database)?;
+        let mut checker =
+            Checker::new(history, &acknowledged, &self.filesystem, &self.database, &self.subject)?;
         let owners = Owners::of(&self.filesystem.driver, history, self.page_bytes())?;
         explain(&mut checker, history, &states, number, &owners)
     }
@@ -116,7 +143,8 @@ impl Recorded {
         let acknowledged = Acknowledged::of(&Script { steps: Vec::new() })?;
         let states = self.states(history);
         let state = states.get(number).ok_or_else(|| no_such(number, states.len()))?;
-        let mut checker = Checker::new(history, &acknowledged, &self.filesystem, &self.database)?;
+        let mut checker =
+            Checker::new(history, &acknowledged, &self.filesystem, &self.database, &self.subject)?;
         let epoch = states.epochs.get(state.epoch).ok_or_else(|| no_such(number, states.len()))?;
         checker.copy_to(epoch, &state, out)
     }
@@ -130,7 +158,7 @@ pub(crate) fn no_such(number: usize, states: usize) -> CutError {
 }
 
 /// What a power cut leaves of a run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// What was acknowledged of the script.
     pub acknowledged: u64,
@@ -167,9 +195,10 @@ pub fn judge(
     stop: &(dyn Fn() -> bool + Sync),
     on_progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<Outcome, CutError> {
-    let acknowledged = Acknowledged::of(&recorded.script())?;
+    let acknowledged = recorded.acknowledged()?;
     let states = recorded.states(history);
-    let checker = || Checker::new(history, &acknowledged, &recorded.filesystem, &recorded.database);
+    let checker =
+        || Checker::new(history, &acknowledged, &recorded.filesystem, &recorded.database, &recorded.subject);
     let mut checkers = (0..threads.max(1)).map(|_| checker()).collect::<Result<Vec<_>, _>>()?;
     let explored = explore(&states, &mut checkers, limits, stop, on_progress)?;
     let worst = explored.tally.worst.as_ref().filter(|it| it.1.class() != Class::Kept);

@@ -1,27 +1,46 @@
 //! What file system and database make of a state: mounted by the real driver, recovered by the real SQLite.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 use crate::acknowledged::Acknowledged;
 use crate::content::{Hasher, content_of};
 use crate::error::CutError;
 use crate::explore::Judge;
+use crate::guest::Answer;
 use crate::history::History;
-use crate::medium::{FileSystem, Medium, Mounted};
+use crate::medium::{FileSystem, GuestMedium, Medium};
+use crate::mmdb_store;
 use crate::states::{Epoch, State};
 use crate::verdict::Verdict;
 use crate::vfs;
 
 /// What SQLite found in the files of a state, whoever acknowledged what.
-#[derive(Clone, Debug)]
-enum Found {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Found {
     Content(u128),
     Bad(Verdict),
+}
+
+/// Whose data lies on the device, and who recovers it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "engine")]
+pub enum Subject {
+    /// A database of SQLite's, which SQLite recovers as it is built in.
+    #[default]
+    Sqlite,
+    /// A database of mmdb's, a directory.
+    Mmdb {
+        /// How it is opened.
+        settings: BTreeMap<String, Json>,
+    },
 }
 
 /// Judges states of one recording, one after the other, on an image of its own.
@@ -31,13 +50,21 @@ pub struct Checker<'a> {
     acknowledged: &'a Acknowledged,
     /// The database's path below the root of the file system.
     database: PathBuf,
-    medium: Medium,
+    subject: Subject,
+    place: Place,
     /// Files that were looked at already.
     known: HashMap<u128, Found>,
 }
 
+/// Where states are mounted.
+#[derive(Debug)]
+enum Place {
+    Here(Medium),
+    Guest(GuestMedium),
+}
+
 /// A file of a state as it was found, before SQLite opened anything.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundFile {
     /// Its name below the file system's root.
     pub name: String,
@@ -63,15 +90,24 @@ impl<'a> Checker<'a> {
         acknowledged: &'a Acknowledged,
         filesystem: &FileSystem,
         database: &Path,
+        subject: &Subject,
     ) -> Result<Checker<'a>, CutError> {
         vfs::register()?;
-        let medium = Medium::new(history.bytes, filesystem)
-            .map_err(CutError::io("an image in memory with a loop device on it"))?;
-        Ok(Checker { history, acknowledged, database: database.to_owned(), medium, known: HashMap::new() })
+        let place = if filesystem.guest {
+            Place::Guest(GuestMedium::new(history.bytes, filesystem)?)
+        } else {
+            let medium = Medium::new(history.bytes, filesystem);
+            Place::Here(medium.map_err(CutError::io("an image in memory with a loop device on it"))?)
+        };
+        let (database, subject) = (database.to_owned(), subject.clone());
+        Ok(Checker { history, acknowledged, database, subject, place, known: HashMap::new() })
     }
 
     fn bring_to(&mut self, epoch: &Epoch, state: &State) -> Result<(), CutError> {
-        let brought = self.medium.bring_to(self.history, epoch.safe, state);
+        let brought = match &mut self.place {
+            Place::Here(medium) => medium.bring_to(self.history, epoch.safe, state),
+            Place::Guest(medium) => medium.bring_to(self.history, epoch.safe, state),
+        };
         brought.map(drop).map_err(CutError::io("bring the image to a state"))
     }
 
@@ -85,9 +121,16 @@ impl<'a> Checker<'a> {
         state: &State,
     ) -> Result<Result<Vec<FoundFile>, String>, CutError> {
         self.bring_to(epoch, state)?;
-        Ok(match self.medium.mount() {
-            Ok(mounted) => files_below(&mounted.path("")).map_err(|error| error.to_string()),
-            Err(unmountable) => Err(unmountable.to_string()),
+        Ok(match &mut self.place {
+            Place::Here(medium) => match medium.mount() {
+                Ok(mounted) => files_below(&mounted.path("")).map_err(|error| error.to_string()),
+                Err(unmountable) => Err(unmountable.to_string()),
+            },
+            Place::Guest(medium) => match medium.look(&self.database, &self.subject, true)? {
+                Answer::Files(files) => files,
+                Answer::Unmountable(said) => Err(said),
+                other => return Err(unexpected(&other)),
+            },
         })
     }
 
@@ -97,38 +140,70 @@ impl<'a> Checker<'a> {
     /// It cannot be written.
     pub fn copy_to(&mut self, epoch: &Epoch, state: &State, out: &mut dyn Write) -> Result<(), CutError> {
         self.bring_to(epoch, state)?;
-        self.medium.copy_to(out).map_err(CutError::io("write the image"))
+        let copied = match &self.place {
+            Place::Here(medium) => medium.copy_to(out),
+            Place::Guest(medium) => medium.copy_to(out),
+        };
+        copied.map_err(CutError::io("write the image"))
     }
 
-    fn find(&mut self, mounted: &Mounted) -> Found {
-        let database = mounted.path(&self.database.to_string_lossy());
-        let hash = match hash_of(&database) {
-            Ok(hash) => hash,
-            Err((path, error)) => {
-                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                return Found::Bad(Verdict::CannotBeMounted(format!("{name} cannot be read: {error}")));
+    /// What is found in the state that the image has, and whether the file system noted an error of its own.
+    fn find(&mut self) -> Result<(Found, bool), CutError> {
+        match &mut self.place {
+            Place::Here(medium) => {
+                let mounted = match medium.mount() {
+                    Ok(mounted) => mounted,
+                    Err(unmountable) => {
+                        return Ok((Found::Bad(Verdict::CannotBeMounted(unmountable.to_string())), false));
+                    }
+                };
+                let database = mounted.path(&self.database.to_string_lossy());
+                let found = find_at(&database, &self.subject, &mut self.known);
+                drop(mounted);
+                let notes_errors = medium.notes_errors();
+                medium.forget();
+                Ok((found, notes_errors))
             }
-        };
-        if let Some(known) = self.known.get(&hash) {
-            return known.clone();
+            Place::Guest(medium) => {
+                let found = match medium.look(&self.database, &self.subject, false)? {
+                    Answer::Found(found) => found,
+                    Answer::Unmountable(said) => Found::Bad(Verdict::CannotBeMounted(said)),
+                    other => return Err(unexpected(&other)),
+                };
+                Ok((found, medium.notes_errors()))
+            }
         }
-        let found = recover(&database);
-        self.known.insert(hash, found.clone());
-        found
     }
+}
+
+fn unexpected(answer: &Answer) -> CutError {
+    CutError::Asked(format!("guest kernel: an answer that was not asked for: {answer:?}"))
+}
+
+/// What is found of a database; files that were looked at already are not looked at again.
+pub(crate) fn find_at(database: &Path, subject: &Subject, known: &mut HashMap<u128, Found>) -> Found {
+    let hash = match subject.hash(database) {
+        Ok(hash) => hash,
+        Err((path, error)) => {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            return Found::Bad(Verdict::CannotBeMounted(format!("{name} cannot be read: {error}")));
+        }
+    };
+    if let Some(known) = known.get(&hash) {
+        return known.clone();
+    }
+    let found = match subject {
+        Subject::Sqlite => recover(database),
+        Subject::Mmdb { settings } => mmdb_store::recover(database, settings),
+    };
+    known.insert(hash, found.clone());
+    found
 }
 
 impl Judge for Checker<'_> {
     fn judge(&mut self, epoch: &Epoch, state: &State) -> Result<Verdict, CutError> {
         self.bring_to(epoch, state)?;
-        let mounted = match self.medium.mount() {
-            Ok(mounted) => mounted,
-            Err(unmountable) => return Ok(Verdict::CannotBeMounted(unmountable.to_string())),
-        };
-        let found = self.find(&mounted);
-        drop(mounted);
-        let notes_errors = self.medium.notes_errors();
-        self.medium.forget();
+        let (found, notes_errors) = self.find()?;
         let verdict = match found {
             Found::Content(content) => self.acknowledged.judge(content, epoch.acknowledged),
             Found::Bad(verdict) => verdict,
@@ -139,6 +214,24 @@ impl Judge for Checker<'_> {
             }
             verdict => verdict,
         })
+    }
+}
+
+impl Subject {
+    /// A hash of all files that it would look at.
+    fn hash(&self, database: &Path) -> Result<u128, (PathBuf, std::io::Error)> {
+        match self {
+            Subject::Sqlite => hash_of(database),
+            Subject::Mmdb { .. } => {
+                let files = files_below(database).map_err(|error| (database.to_owned(), error))?;
+                let mut hasher = Hasher::new();
+                for file in files {
+                    hasher.add(file.name.as_bytes());
+                    hasher.add(&file.content.to_le_bytes());
+                }
+                Ok(hasher.end())
+            }
+        }
     }
 }
 
@@ -191,7 +284,7 @@ fn recover(database: &Path) -> Found {
 }
 
 /// All files and directories below a directory, in order of their names.
-fn files_below(root: &Path) -> std::io::Result<Vec<FoundFile>> {
+pub(crate) fn files_below(root: &Path) -> std::io::Result<Vec<FoundFile>> {
     let mut found = Vec::new();
     let mut directories = vec![root.to_path_buf()];
     while let Some(directory) = directories.pop() {

@@ -1,6 +1,6 @@
 //! Why a state has its verdict: the fewest blocks that have to be missing, whose they are, and what their absence does to the files.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cell::no_such;
 use crate::check::{Checker, FoundFile};
@@ -21,7 +21,7 @@ const FILES_MAX: usize = 3;
 const LATER_MAX: usize = 12;
 
 /// Why a state has its verdict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The verdict.
     pub verdict: Verdict,

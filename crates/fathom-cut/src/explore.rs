@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::CutError;
 use crate::states::{Epoch, State, States};
@@ -22,7 +22,7 @@ pub trait Judge {
 }
 
 /// What states a power cut leaves, judged.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// How many were judged.
     pub states: u64,
@@ -32,7 +32,13 @@ pub struct Tally {
     pub worst: Option<(usize, Verdict)>,
     /// The first state of each class.
     pub first: BTreeMap<Class, usize>,
+    /// The run from its begin to its end, in parts of as many moments: of each part how many states have which class. Empty where the
+    /// moments were not told.
+    pub along: Vec<BTreeMap<Class, u64>>,
 }
+
+/// Parts of a run in [`Tally::along`] at most.
+pub const PARTS: usize = 120;
 
 impl Tally {
     /// Counts a verdict.
@@ -44,7 +50,23 @@ impl Tally {
         self.keep_worst(number, verdict);
     }
 
+    /// The same, of a state of the `moment`th of so many moments of the run.
+    pub fn add_at(&mut self, number: usize, verdict: Verdict, moment: usize, moments: usize) {
+        let parts = moments.clamp(1, PARTS);
+        self.along.resize(parts.max(self.along.len()), BTreeMap::new());
+        if let Some(part) = self.along.get_mut(moment * parts / moments.max(1)) {
+            *part.entry(verdict.class()).or_default() += 1;
+        }
+        self.add(number, verdict);
+    }
+
     fn join(&mut self, other: Tally) {
+        self.along.resize(other.along.len().max(self.along.len()), BTreeMap::new());
+        for (part, more) in self.along.iter_mut().zip(&other.along) {
+            for (class, states) in more {
+                *part.entry(*class).or_default() += states;
+            }
+        }
         self.states += other.states;
         for (class, states) in other.classes {
             *self.classes.entry(class).or_default() += states;
@@ -89,6 +111,8 @@ fn rank(verdict: &Verdict) -> (Class, u64) {
 /// What limits an exploration.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
+    /// Only states from this number on.
+    pub from: usize,
     /// Only states below this number.
     pub states: usize,
     /// No further state is begun after so long.
@@ -120,7 +144,7 @@ pub fn explore<J: Judge + Send>(
 ) -> Result<Explored, CutError> {
     let begin = Instant::now();
     let end = states.len().min(limits.states);
-    let next = AtomicUsize::new(0);
+    let next = AtomicUsize::new(limits.from);
     let failed: Mutex<Option<CutError>> = Mutex::new(None);
     let is_over = || {
         stop()
@@ -137,7 +161,7 @@ pub fn explore<J: Judge + Send>(
             let Some(state) = states.get(number) else { break };
             let Some(epoch) = states.epochs.get(state.epoch) else { break };
             match judge.judge(epoch, &state) {
-                Ok(verdict) => tally.add(number, verdict),
+                Ok(verdict) => tally.add_at(number, verdict, state.epoch, states.epochs.len()),
                 Err(error) => {
                     failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                 }

@@ -6,15 +6,18 @@
 //! [`explanation`](explain()) names the fewest blocks that make a verdict, and whose they are.
 
 mod acknowledged;
+mod capture;
 mod cell;
 mod check;
 mod content;
 mod error;
 mod explain;
 mod explore;
+pub mod guest;
 mod history;
 mod image;
 mod medium;
+mod mmdb_store;
 mod owner;
 mod random;
 mod record;
@@ -24,13 +27,14 @@ mod vfs;
 
 pub use acknowledged::{Acknowledged, Script};
 pub use cell::{Outcome, Recorded, breaks, judge};
-pub use check::{Checker, FoundFile};
+pub use check::{Checker, FoundFile, Subject};
 pub use error::CutError;
 pub use explain::{Explanation, explain};
-pub use explore::{Explored, Judge, Limits, Tally, explore};
+pub use explore::{Explored, Judge, Limits, PARTS, Tally, explore};
 pub use history::{BLOCK_BYTES, Flush, History, Mark, Present, Unit};
 pub use medium::FileSystem;
+pub use mmdb_store::options as mmdb_options;
 pub use owner::Owners;
-pub use record::{Recording, Run, record};
+pub use record::{MMDB, Recording, Run, record};
 pub use states::{Behaviour, EXHAUSTIVE, Epoch, InFlight, Keeps, State, States};
 pub use verdict::{Class, Verdict};

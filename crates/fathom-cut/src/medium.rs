@@ -8,19 +8,22 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use fathom_stack::LoopDevice;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
 use serde::{Deserialize, Serialize};
 
+use crate::check::Subject;
+use crate::error::CutError;
+use crate::guest::{Answer, Guest, Request};
 use crate::history::History;
 use crate::image::Image;
 use crate::states::State;
 
 /// Drops what the kernel keeps of a block device's content, from <linux/fs.h>.
-const BLKFLSBUF: libc::Ioctl = 0x1261;
+pub(crate) const BLKFLSBUF: libc::Ioctl = 0x1261;
 
 /// How a file system is mounted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +34,9 @@ pub struct FileSystem {
     pub options: String,
     /// Sectors of the device, bytes.
     pub sector_bytes: u32,
+    /// Whether it is mounted in a guest, whose kernel has it.
+    #[serde(default)]
+    pub guest: bool,
 }
 
 /// A device's content in memory, with a loop device on it.
@@ -39,6 +45,31 @@ pub(crate) struct Medium {
     image: Image,
     device: LoopDevice,
     filesystem: FileSystem,
+}
+
+/// Options of the mount itself and not of a driver's.
+const OF_THE_MOUNT: [&str; 11] = [
+    "defaults",
+    "atime",
+    "noatime",
+    "relatime",
+    "strictatime",
+    "nodiratime",
+    "rw",
+    "suid",
+    "nosuid",
+    "nodev",
+    "noexec",
+];
+
+impl FileSystem {
+    /// The options that are the driver's; those of the mount itself (`noatime`) change nothing here. Several images of one file system
+    /// are mounted at once, which XFS has to be told.
+    pub(crate) fn own_options(&self) -> impl Iterator<Item = &str> {
+        let own = (self.driver == "xfs").then_some("nouuid");
+        let given = self.options.split(',').map(str::trim);
+        given.filter(|it| !it.is_empty() && *it != "nouuid" && !OF_THE_MOUNT.contains(it)).chain(own)
+    }
 }
 
 /// A mounted file system. Dropped, it is unmounted.
@@ -90,7 +121,7 @@ impl Medium {
                 rustix::mount::fsopen(&filesystem.driver, FsOpenFlags::FSOPEN_CLOEXEC).map_err(plain)?;
             let set = || {
                 rustix::mount::fsconfig_set_string(&context, "source", &self.device.path)?;
-                for option in self.options() {
+                for option in filesystem.own_options() {
                     match option.split_once('=') {
                         Some((key, value)) => rustix::mount::fsconfig_set_string(&context, key, value)?,
                         None => rustix::mount::fsconfig_set_flag(&context, option)?,
@@ -109,34 +140,9 @@ impl Medium {
         mounted.map_err(|(error, said)| Unmountable { error: error.raw_os_error(), said })
     }
 
-    /// The options that are the driver's; those of the mount itself (`noatime`) change nothing here. Several images of one file
-    /// system are mounted at once, which XFS has to be told.
-    fn options(&self) -> impl Iterator<Item = &str> {
-        const OF_THE_MOUNT: [&str; 11] = [
-            "defaults",
-            "atime",
-            "noatime",
-            "relatime",
-            "strictatime",
-            "nodiratime",
-            "rw",
-            "suid",
-            "nosuid",
-            "nodev",
-            "noexec",
-        ];
-        let own = (self.filesystem.driver == "xfs").then_some("nouuid");
-        let given = self.filesystem.options.split(',').map(str::trim);
-        given.filter(|it| !it.is_empty() && *it != "nouuid" && !OF_THE_MOUNT.contains(it)).chain(own)
-    }
-
     /// Whether the file system has noted an error of its own in its superblock (ext2, ext3, ext4).
     pub fn notes_errors(&self) -> bool {
-        // s_state at 0x3a of the superblock at 1024; 2: "errors detected".
-        let mut state = [0; 2];
-        self.filesystem.driver.starts_with("ext")
-            && self.image.read(1024 + 0x3a, &mut state).is_ok()
-            && u16::from_le_bytes(state) & 2 != 0
+        notes_errors(&self.image, &self.filesystem)
     }
 
     /// Writes the image, zeros too.
@@ -159,6 +165,57 @@ impl Medium {
             // SAFETY: the arguments have the layout and the length that the number says, and outlive the call.
             unsafe { libc::ioctl(control.as_raw_fd(), FORGET_DEV, arguments.as_ptr()) };
         }
+    }
+}
+
+fn notes_errors(image: &Image, filesystem: &FileSystem) -> bool {
+    // s_state at 0x3a of the superblock at 1024; 2: "errors detected".
+    let mut state = [0; 2];
+    filesystem.driver.starts_with("ext")
+        && image.read(1024 + 0x3a, &mut state).is_ok()
+        && u16::from_le_bytes(state) & 2 != 0
+}
+
+/// A device's content in memory, as the disk of a guest.
+#[derive(Debug)]
+pub(crate) struct GuestMedium {
+    // The guest is ended before its disk goes.
+    guest: Guest,
+    image: Image,
+    filesystem: FileSystem,
+}
+
+impl GuestMedium {
+    /// # Errors
+    /// There is no memory, or no guest to be had.
+    pub fn new(bytes: u64, filesystem: &FileSystem) -> Result<GuestMedium, CutError> {
+        let image = Image::new(bytes).map_err(CutError::io("an image in memory"))?;
+        let guest = Guest::boot(image.file(), filesystem.sector_bytes)?;
+        Ok(GuestMedium { guest, image, filesystem: filesystem.clone() })
+    }
+
+    /// Brings the content to a state; nothing is mounted between two looks.
+    pub fn bring_to(&mut self, history: &History, safe: u64, state: &State) -> io::Result<u64> {
+        self.image.bring_to(history, safe, state)
+    }
+
+    /// Has the guest mount it and look at the database, or at all files.
+    pub fn look(&mut self, database: &Path, subject: &Subject, files: bool) -> Result<Answer, CutError> {
+        self.guest.look(&Request {
+            driver: self.filesystem.driver.clone(),
+            options: self.filesystem.own_options().collect::<Vec<_>>().join(","),
+            database: database.to_owned(),
+            subject: subject.clone(),
+            files,
+        })
+    }
+
+    pub fn notes_errors(&self) -> bool {
+        notes_errors(&self.image, &self.filesystem)
+    }
+
+    pub fn copy_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        self.image.copy_to(out)
     }
 }
 

@@ -7,22 +7,34 @@ use std::path::{Path, PathBuf};
 use fathom_stack::{Stack, StackSpec};
 use fathom_workload::engine::{EngineInfo, start_engine};
 use fathom_workload::spec::{Durability, EngineSpec};
+use rusqlite::{Connection, OpenFlags};
 
-use crate::acknowledged::Script;
+use crate::acknowledged::{Acknowledged, Script};
+use crate::check::Subject;
+use crate::content::content_of;
 use crate::error::CutError;
+use crate::guest::{self, Order, Report};
 use crate::history::History;
 use crate::medium::FileSystem;
+use crate::mmdb_store;
 
 /// Name of the database, without its end.
 const DATABASE: &str = "cut";
+
+/// Name of the engine that is none of fathom-workload's.
+pub const MMDB: &str = "mmdb";
 
 /// What is recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// What is asked of the engine.
     pub script: Script,
-    /// SQLite, with settings.
+    /// SQLite, with settings; or mmdb, which does `script.steps.len() - 1` commits of its own work.
     pub engine: EngineSpec,
+    /// Seed of mmdb's work.
+    pub seed: u64,
+    /// Whether the script is somebody else's: then no statement reaches a file that is not the database's.
+    pub confined: bool,
     /// The stack, with a modelled device; where its operations are logged is this function's affair.
     pub stack: StackSpec,
 }
@@ -36,14 +48,33 @@ pub struct Recording {
     pub filesystem: FileSystem,
     /// The database's path below the root of the file system.
     pub database: PathBuf,
+    /// Whose data it is.
+    pub subject: Subject,
     /// The engine that ran, with its settings as read back.
     pub engine: EngineInfo,
     /// What those settings promise.
     pub promise: Durability,
     /// What the run was made on.
     pub stack: fathom_stack::StackRecord,
+    /// What the database held when all was done and closed; none where it was stopped before.
+    pub content: Option<u128>,
     /// Whether it was stopped before its end.
     pub interrupted: bool,
+}
+
+impl Recording {
+    /// Whether the run did what its script does in memory, without which nothing can be said of a state.
+    ///
+    /// # Errors
+    /// It did not.
+    pub fn check(&self, acknowledged: &Acknowledged) -> Result<(), CutError> {
+        if self.content.is_none_or(|content| acknowledged.ends_with(content)) {
+            return Ok(());
+        }
+        Err(CutError::Asked(
+            "the statements left other rows on the device than in memory, so that what each commit left is not known".into(),
+        ))
+    }
 }
 
 /// Makes the run. Its log is `log`, a new file, with the data beside it; both stay.
@@ -57,19 +88,38 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
     if spec.log_mib.is_some() {
         return Err(CutError::Asked("a power cut is tried on one device: not with an external log".into()));
     }
-    let stack = Stack::up(&spec, "fathom cut")?;
+    let mut stack = Stack::up(&spec, "fathom cut")?;
     let marks = stack.marks().ok_or_else(|| {
         CutError::Asked(format!("a power cut takes a modelled device, which {} has not", spec.filesystem))
     })?;
     let directory = stack.path().to_path_buf();
     let marks = Marks::open(&marks)?;
-    // What mkfs and the stack have done is safe before anything begins.
-    let root = File::open(&directory).map_err(CutError::io("open the stack's directory"))?;
-    rustix::fs::syncfs(&root).map_err(|error| CutError::io("sync the file system")(error.into()))?;
-    drop(root);
-    marks.tell(0)?;
-    let (engine, promise, interrupted) = work(run, &directory, &marks, stop)?;
+    let marked = tempfile::Builder::new().prefix("fathom-cut-").tempdir();
+    let marked = marked.map_err(CutError::io("make a directory for a guest"))?;
+    let order = Order {
+        engine: run.engine.clone(),
+        steps: run.script.steps.clone(),
+        seed: run.seed,
+        confined: run.confined,
+        directory: directory.clone(),
+        marked: marked.path().to_owned(),
+    };
+    let is_guest = stack.guest().is_some();
+    let report = if is_guest {
+        guest::record(&mut stack, &order, &marks, stop)?
+    } else {
+        // What mkfs and the stack have done is safe before anything begins.
+        let root = File::open(&directory).map_err(CutError::io("open the stack's directory"))?;
+        rustix::fs::syncfs(&root).map_err(|error| CutError::io("sync the file system")(error.into()))?;
+        drop(root);
+        marks.tell(0)?;
+        work(&order, &|number| marks.tell(number).map(|()| !stop()))?
+    };
     drop(marks);
+    let subject = match run.engine.name.as_str() {
+        MMDB => Subject::Mmdb { settings: run.engine.settings.clone() },
+        _ => Subject::Sqlite,
+    };
     let record = stack.record();
     stack.down()?;
     let bytes = spec.size_mib << 20;
@@ -81,12 +131,18 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
             driver: record.filesystem.clone(),
             options: spec.mount.clone(),
             sector_bytes: sector_bytes(&spec)?,
+            guest: is_guest,
         },
-        database: Path::new(name).join(format!("{DATABASE}.db")),
-        engine,
-        promise,
+        database: Path::new(name).join(match subject {
+            Subject::Sqlite => format!("{DATABASE}.db"),
+            Subject::Mmdb { .. } => DATABASE.to_owned(),
+        }),
+        subject,
+        engine: report.engine,
+        promise: report.promise,
         stack: record,
-        interrupted,
+        content: report.content,
+        interrupted: report.interrupted,
     })
 }
 
@@ -95,34 +151,56 @@ fn sector_bytes(spec: &StackSpec) -> Result<u32, CutError> {
     fathom_stack::device_model(&spec.device).map(|model| model.sector_bytes).map_err(CutError::Asked)
 }
 
-/// Does the script, step by step.
-fn work(
-    run: &Run,
-    directory: &Path,
-    marks: &Marks,
-    stop: &dyn Fn() -> bool,
-) -> Result<(EngineInfo, Durability, bool), CutError> {
+/// Does the script, step by step; `told` is called with the number of each that was acknowledged, and says whether to go on.
+pub(crate) fn work(order: &Order, told: &dyn Fn(u64) -> Result<bool, CutError>) -> Result<Report, CutError> {
     let failed = |error: fathom_workload::engine::EngineError| CutError::Database {
         what: error.what.clone(),
         problem: error.message,
     };
-    let engine = start_engine(&run.engine, directory).map_err(failed)?;
-    let mut connection = engine.connect(DATABASE).map_err(failed)?;
     let mut interrupted = false;
-    for (number, step) in (1..).zip(&run.script.steps) {
-        if stop() {
+    if order.engine.name == MMDB {
+        let mut tell = |number| {
+            interrupted = !told(number)?;
+            Ok(!interrupted)
+        };
+        let commits = (order.steps.len() as u64).saturating_sub(1);
+        let place = order.directory.join(DATABASE);
+        mmdb_store::work(&place, &order.engine.settings, commits, order.seed, &mut tell)?;
+        let settings = order.engine.settings.iter().map(|(key, value)| (key.clone(), value.to_string()));
+        let engine = EngineInfo {
+            name: MMDB.into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            build: Vec::new(),
+            settings: settings.collect(),
+        };
+        return Ok(Report { engine, promise: Durability::PowerCut, interrupted, content: None });
+    }
+    let engine = start_engine(&order.engine, &order.directory).map_err(failed)?;
+    let mut connection = engine.connect(DATABASE).map_err(failed)?;
+    if order.confined {
+        connection.confine().map_err(failed)?;
+    }
+    for (number, step) in (1..).zip(&order.steps) {
+        connection.execute_script(step).map_err(failed)?;
+        if !told(number)? {
             interrupted = true;
             break;
         }
-        connection.execute_script(step).map_err(failed)?;
-        marks.tell(number)?;
     }
     connection.close().map_err(failed)?;
-    Ok((engine.info(), engine.durability(), interrupted))
+    let content = if interrupted { None } else { Some(left_in(&order.directory)?) };
+    Ok(Report { engine: engine.info(), promise: engine.durability(), interrupted, content })
+}
+
+/// What the database holds, read by SQLite as it is built in.
+fn left_in(directory: &Path) -> Result<u128, CutError> {
+    let path = directory.join(format!("{DATABASE}.db"));
+    let opened = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
+    opened.and_then(|it| content_of(&it)).map_err(CutError::database("the database that was made"))
 }
 
 /// The file that takes marks.
-struct Marks(File);
+pub(crate) struct Marks(File);
 
 impl Marks {
     fn open(path: &Path) -> Result<Marks, CutError> {
@@ -131,7 +209,7 @@ impl Marks {
     }
 
     /// Tells the device a number; once this returns it stands in the log.
-    fn tell(&self, number: u64) -> Result<(), CutError> {
+    pub fn tell(&self, number: u64) -> Result<(), CutError> {
         use std::os::unix::fs::FileExt;
         let text = number.to_string();
         self.0.write_all_at(text.as_bytes(), 0).map_err(CutError::io("mark a commit"))

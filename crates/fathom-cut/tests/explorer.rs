@@ -15,7 +15,7 @@ use model::{Recovery, any_history, right_store, there, truth, wrong};
 use proptest::prelude::*;
 
 const FLUSHED: Behaviour = Behaviour { keeps: Keeps::Flushed, tear_bytes: 512 };
-const NO_LIMIT: Limits = Limits { states: usize::MAX, time: None };
+const NO_LIMIT: Limits = Limits { from: 0, states: usize::MAX, time: None };
 
 fn explored(history: &History, behaviour: Behaviour, seed: u64, limits: Limits, threads: usize) -> Explored {
     let states = States::of(history, behaviour, seed, 0, None);
@@ -179,7 +179,7 @@ fn a_store_that_is_right_never_loses() {
 fn a_store_loses_on_a_device_that_lies_and_nothing_on_a_protected_one() {
     let history = right_store(3, 120);
     let lying = Behaviour { keeps: Keeps::Lies, tear_bytes: 512 };
-    let tally = explored(&history, lying, 1, Limits { states: 4000, time: None }, 2).tally;
+    let tally = explored(&history, lying, 1, Limits { from: 0, states: 4000, time: None }, 2).tally;
     assert!(tally.first.contains_key(&Class::LostSeveral), "{tally:?}");
     let protected = Behaviour { keeps: Keeps::Answered, tear_bytes: 512 };
     assert_eq!(explored(&history, protected, 1, NO_LIMIT, 2).tally.not_kept(), 0);

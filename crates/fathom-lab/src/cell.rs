@@ -17,7 +17,22 @@ pub struct Instruments {
     /// models (`fathom simulate`).
     #[serde(skip_serializing_if = "is_off")]
     pub operations: bool,
+    /// Power cuts: once for each cell, beside its runs, what it does is recorded on a modelled device, and states in which a power cut
+    /// could have left it are judged (`fathom_cut`).
+    #[serde(skip_serializing_if = "is_off")]
+    pub power_cut: bool,
+    /// So many states at most; none: [`STATES`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_cut_states: Option<u64>,
+    /// So many seconds at most for each cell; none: [`SECONDS`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_cut_seconds: Option<u64>,
 }
+
+/// States of a power cut that are judged of a cell where nothing else is said.
+pub const STATES: u64 = 2000;
+/// Seconds that this takes at most where nothing else is said.
+pub const SECONDS: u64 = 30;
 
 fn is_off(it: &bool) -> bool {
     !it

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::analysis::Analysis;
 use crate::experiment::{Cells, Diagnostic, Experiment, Selection, Vocabulary};
 use crate::plan::{Machine, Plan, PlanDiffers, Turn};
-use crate::schedule::{Ending, Limits, Precision, Progress, Summary, World, environment, go_on};
+use crate::schedule::{Ending, Limits, Precision, Progress, Summary, World, cut_each, environment, go_on};
 use crate::store::{ExperimentRow, Results, StoreError, Writer};
 
 /// Seed of experiments that name none.
@@ -177,6 +177,10 @@ pub fn run(
     }
     let environment = environment(&request.directory);
     let mut precision = Precision::default();
+    // What could not be tried may have become possible since.
+    let tried =
+        |results: &Results| results.cuts.iter().filter(|it| it.finding.is_ok()).map(|it| it.cell).collect();
+    let cut: Vec<i64> = earlier.as_ref().map(tried).unwrap_or_default();
     let mut writer = if let Some(results) = earlier {
         let moved = moved(&results.environment, &environment);
         precision.add_analysis(&Analysis::of(&results)?);
@@ -205,7 +209,10 @@ pub fn run(
     writer.warn(&warnings)?;
     let limits =
         Limits { run: request.time_limit.unwrap_or(Duration::from_secs(experiment.timeout_s)), ending };
-    let summary = go_on(&plan, &turns, limits, precision, world, &mut writer, on_progress)?;
+    let mut summary = go_on(&plan, &turns, limits, precision, world, &mut writer, on_progress)?;
+    if !summary.interrupted {
+        summary.interrupted = cut_each(&plan, &cut, world, &mut writer, on_progress)?;
+    }
     let finished = (summary.missing == 0).then(|| world.now_ms());
     writer.close(finished)?;
     Ok(summary)

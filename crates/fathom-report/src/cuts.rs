@@ -43,6 +43,8 @@ impl Cut {
         let worst = outcome.tally.worst.as_ref();
         let worst_said = worst.map_or_else(|| "nothing was tried".to_owned(), |it| it.1.to_string());
         let states_per_s = outcome.tally.states as f64 / (outcome.wall_ns as f64 / 1e9).max(1e-9);
+        // The statements are the recording's affair.
+        let recorded = Recorded { script: None, ..recorded };
         Cut { number, label, recorded, outcome, worst_said, states_per_s }
     }
 

@@ -17,6 +17,7 @@ use crate::chosen::{self, ChosenAxis};
 use crate::ecdf;
 use crate::figure::{Figure, figure};
 use crate::number;
+use crate::power_cut;
 use crate::ranking::Ranking;
 use crate::recommend::advice;
 use crate::title::title;
@@ -103,6 +104,7 @@ impl<'a> Document<'a> {
         if !advised.is_empty() {
             promises.clear();
         }
+        findings.splice(0..0, power_cut::headlines(results));
         findings.extend(advised);
         findings.extend(compared);
         Ok(Document {

@@ -24,6 +24,9 @@
 //! `elapsed_model_ns` (the whole worker, likewise), `device_marked_runs` (runs in which the model's times were not kept). Where the
 //! file system's log is on a device of its own, these are of the file system's device.
 //!
+//! Where power cuts were tried, `power_cut_worst` (class of the worst state), `power_cut_states` (judged), `power_cut_not_kept` and
+//! `power_cut_breaks_promise` (0 or 1) stand behind `unit`; the JSON has all that was found in `power_cut`.
+//!
 //! The JSON has the same names, nested: experiment, environment, findings, cautions, cells with their measures; `log_device` beside
 //! `device` is the external log's.
 
@@ -37,6 +40,7 @@ use crate::ReportError;
 use crate::document::Document;
 use crate::figure::{parts_ns, significant};
 use crate::palette;
+use crate::power_cut;
 
 /// The numbers of one measure, in the order of the CSV's columns.
 fn numbers(measure: &Measure) -> Vec<(&'static str, Value)> {
@@ -116,6 +120,10 @@ pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut head = vec!["experiment".to_string(), "cell".into(), "label".into()];
     head.extend(document.axes.iter().map(|axis| axis.key.clone()));
     head.extend(["durability", "phase", "x", "unit"].map(String::from));
+    let cuts = !document.results.cuts.is_empty();
+    if cuts {
+        head.extend(power_cut::COLUMNS.map(String::from));
+    }
     if let Some(first) = document.analysis.measures.first() {
         head.extend(numbers(first).iter().map(|(name, _)| name.to_string()));
         head.extend(device_numbers(None).map(|(name, _)| name.to_string()));
@@ -138,6 +146,9 @@ pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
         fields.push(measure.phase.clone());
         fields.push(measure.x.map_or_else(String::new, |x| x.to_string()));
         fields.push(measure.unit.clone());
+        if cuts {
+            fields.extend(power_cut::fields(document.results, measure.cell));
+        }
         let device = device_numbers(document.device(measure.cell, Carries::FileSystem));
         fields.extend(numbers(measure).into_iter().chain(device).map(|(_, value)| match value {
             Value::Null => String::new(),
@@ -178,6 +189,7 @@ pub fn json(document: &Document<'_>, samples: bool, out: &mut dyn Write) -> Resu
             "label": cell.label,
             "axes": cell.axes,
             "durability": durability(Some(cell)),
+            "power_cut": power_cut::json(results, cell.id),
             "skipped": cell.skipped,
             "spec": cell.spec,
             "measures": measures.collect::<Vec<Value>>(),

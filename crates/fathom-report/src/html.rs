@@ -15,11 +15,12 @@ use crate::axis::Axis;
 use crate::blocks;
 use crate::caution::Caution;
 use crate::devices;
-use crate::document::{Document, more_comparisons, promise};
+use crate::document::{Document, more_comparisons};
 use crate::figure::{Figure, Mark, parts_ns, value_text};
 use crate::number;
 use crate::page::{Page, colours, column, folded, json_block, label, script, scrolled, sorting, swatch};
 use crate::palette::{FSYNC, PART_COLOURS, PARTS, VALUE_COLOURS};
+use crate::power_cut;
 use crate::ranking;
 
 const JS: &str = include_str!("page/page.js");
@@ -94,6 +95,7 @@ fn main(document: &Document<'_>) -> Markup {
             }
         }
         (blocks::section(document))
+        (power_cut::section(document))
         (devices::section(document))
         (careful(document))
         (cells(document))
@@ -446,7 +448,6 @@ fn measure_row(document: &Document<'_>, measure: &Measure, has_x: bool, has_wait
             format!("{} of {}", number::plain(waits as f64), number::time(ns as f64 / waits as f64))
         }
     };
-    let durability = document.results.cell(measure.cell).and_then(|cell| cell.durability);
     html! {
         tr data-cell=(measure.cell) {
             th scope="row" { (cell_name(document, measure.cell)) }
@@ -478,7 +479,7 @@ fn measure_row(document: &Document<'_>, measure: &Measure, has_x: bool, has_wait
             td.n data-v=(syncs) { (number::plain((syncs * 100.0).round() / 100.0)) }
             td.n data-v=(written) { (number::bytes(written.round())) }
             @if has_waits { td.n { (waits) } }
-            td { (promise(durability)) }
+            td { (power_cut::kept(document.results, document.results.cell(measure.cell))) }
         }
     }
 }

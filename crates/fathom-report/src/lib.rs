@@ -28,6 +28,7 @@ pub mod number;
 mod page;
 mod palette;
 mod papers;
+mod power_cut;
 mod ranking;
 mod recommend;
 mod simulation;

@@ -11,6 +11,7 @@ use crate::blocks;
 use crate::devices;
 use crate::document::{Document, joined, more_comparisons};
 use crate::number;
+use crate::power_cut;
 use crate::recommend;
 use crate::style::{Align, Style, Table, tame};
 
@@ -42,6 +43,7 @@ pub fn text(document: &Document<'_>, style: &Style) -> String {
         out += &style.dim(&format!("  … and {more} in the report."));
         out.push('\n');
     }
+    out += &power_cut::terminal(document, style);
     for note in last_commit_notes(results) {
         out += &style.paragraph("  ", &note);
     }
@@ -183,7 +185,8 @@ fn laid_out(document: &Document<'_>, phase: &str, style: &Style, shortened: usiz
     let (_, first) = rows.first()?;
     let metric = first.main_metric();
     let names = naming(document);
-    let mixed = rows.iter().any(|(cell, _)| cell.durability != rows[0].0.durability);
+    let is_cut = rows.iter().any(|(cell, _)| document.results.cut(cell.id).is_some());
+    let mixed = is_cut || rows.iter().any(|(cell, _)| cell.durability != rows[0].0.durability);
     let mut table = Table::default();
     for (head, _) in &names {
         let head = if whole_names { head.as_str() } else { head.trim_end_matches(" mode") };
@@ -239,7 +242,12 @@ fn laid_out(document: &Document<'_>, phase: &str, style: &Style, shortened: usiz
         fields.push(if bars { format!("{} {told}", style.bar(share)) } else { told });
         if mixed {
             let shown = |keeps: &str| if headings { keeps.to_owned() } else { keeps.replace(" sure", "") };
-            fields.push(shown(power_cut_keeps(cell.durability)));
+            let measured = power_cut::measured(document.results, cell.id);
+            let measured = measured.map(|said| match headings {
+                true => said,
+                false => said.trim_start_matches("measured: ").to_owned(),
+            });
+            fields.push(measured.unwrap_or_else(|| shown(power_cut_keeps(cell.durability))));
             fields.push(shown(crash_keeps(cell.durability)));
         }
         table.row(fields);

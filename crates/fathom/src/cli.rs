@@ -95,6 +95,7 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  fathom cut                     first-look's eight settings on ext4, two minutes\n  \
                       fathom cut --set filesystem=ext4,xfs --set journal_mode=delete,wal --set synchronous=full,normal\n  \
+                      fathom cut --trace app.trace --set journal_mode=delete,wal --set synchronous=full\n  \
                       fathom cut --set journal_mode=delete --record cuts\n  \
                       fathom cut --replay cuts --state 1/17 --image after-the-cut.img\n\n\
                       It exits with 1 where a power cut takes more than the settings promise."
@@ -144,6 +145,9 @@ pub enum Command {
     /// Be the first process of a guest kernel (internal)
     #[command(hide = true)]
     GuestAgent,
+    /// Look at states of a power cut in a guest kernel (internal)
+    #[command(hide = true)]
+    CutGuest,
 }
 
 /// `fathom doctor`
@@ -481,12 +485,24 @@ pub struct CutAsked {
     /// make an axis [default: filesystem=ext4, and first-look's journal modes and synchronous settings]
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Commits of each run
+    /// Cut what an application did instead: a trace file, or a profile such as gmail, which makes one up
+    #[arg(long, value_name = "FILE|PROFILE", conflicts_with = "workload")]
+    pub trace: Option<String>,
+    /// Cut this workload instead (`fathom list workloads`); its parameters by --set workload.NAME=VALUE
+    #[arg(long, value_name = "NAME")]
+    pub workload: Option<String>,
+    /// Whose data is cut
+    #[arg(long, value_name = "NAME", default_value = "sqlite", value_parser = ["sqlite", "mmdb"])]
+    pub engine: String,
+    /// Commits of each run; of a trace or workload the first ones after its preparation
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub commits: u64,
     /// States that are judged of each run at most
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
     pub states: u64,
+    /// The first state that is judged, to judge all of them in pieces
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub from: u64,
     /// Seconds for all runs together; 0: as long as it takes
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     pub time: u64,
@@ -518,7 +534,7 @@ pub struct CutAsked {
     #[arg(long, value_name = "DIR", conflicts_with = "replay")]
     pub record: Option<PathBuf>,
     /// Judge one state of kept recordings again, and explain it
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["set", "commits", "states", "time", "device", "keeps", "tear", "size", "mount", "mkfs", "seed", "dir"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["set", "trace", "workload", "engine", "commits", "states", "from", "time", "device", "keeps", "tear", "size", "mount", "mkfs", "seed", "dir"])]
     pub replay: Option<PathBuf>,
     /// With --replay: which state, as the table names it
     #[arg(long, value_name = "CELL/STATE")]

@@ -43,6 +43,7 @@ fn main() -> std::process::ExitCode {
             ending::tell_of_the_limit();
             return code;
         }
+        Command::CutGuest => return fathom_cut::guest::main(),
         Command::GuestAgent => return fathom_stack::guest::agent::main(),
         Command::DeviceServer => return fathom_stack::device::server::main(),
         Command::GuestKeeper => return fathom_stack::guest::relay::keeper::main(),

@@ -160,6 +160,100 @@ fn a_log_that_is_synced_keeps_everything_and_one_that_is_not_loses_a_tail() {
     assert!(lost(normal) > 0, "{normal}");
 }
 
+#[test]
+fn what_an_application_or_a_workload_did_is_cut_as_the_built_in_work_is() {
+    let place = Place::new();
+    for (words, says) in [
+        (&["--workload", "mobibench-sq"][..], "did you mean"),
+        (&["--workload", "mobibench-file"], "asks no engine"),
+        (&["--trace", "no-such"], "no-such"),
+        (&["--set", "workload.transactions=3"], "--workload"),
+        (&["--workload", "update", "--trace", "gmail"], "--trace"),
+        (&["--engine", "mmdb", "--trace", "gmail"], "work of its own"),
+        (&["--engine", "mmdb", "--set", "journal_mode=wal"], "log_kind"),
+        (&["--from", "30", "--states", "30"], "--from"),
+    ] {
+        place.fathom(&[&["cut"], words].concat()).exits(2).says(says);
+    }
+    if !can_serve(&place) {
+        return;
+    }
+    let full = ["--set", "journal_mode=delete", "--set", "synchronous=full"];
+    let few = ["--commits", "12", "--states", "120"];
+    let workload = ["--workload", "mobibench-sql", "--set", "workload.transactions=20"];
+    let found = &cells(&place, &[&workload[..], &full, &few, &["--record", "work"]].concat(), 0)[0];
+    assert_eq!(found["acknowledged"], 13, "{found}");
+    assert!(lost(found) > 0, "{found}");
+    assert_eq!(lost(found), found["classes"]["lost-last"].as_u64().unwrap(), "never more: {found}");
+    // One state of it again: what was done is kept with the log.
+    let state = format!("1/{}", found["worst"][0]);
+    let again = place.fathom(&["cut", "--replay", "work", "--state", &state, "--json"]);
+    again.exits(0);
+    let explanation: Value = serde_json::from_str(&again.stdout).unwrap();
+    assert_eq!(explanation, found["explanation"]);
+    let extra = ["--set", "journal_mode=wal", "--set", "synchronous=full"];
+    let found =
+        &cells(&place, &[&["--trace", "gmail", "--set", "workload.scale=2"][..], &extra, &few].concat(), 0)
+            [0];
+    assert_eq!((lost(found), &found["acknowledged"]), (0, &Value::from(13)), "{found}");
+    assert!(found["states"].as_u64().unwrap() >= 60, "{found}");
+    // Pieces are parts of the whole.
+    let piece = |from: &str, states: &str| {
+        let words = ["--commits", "12", "--from", from, "--states", states];
+        let found = &cells(&place, &[&full[..], &words].concat(), 0)[0];
+        (found["states"].as_u64().unwrap(), lost(found))
+    };
+    let (first, second, whole) = (piece("0", "50"), piece("50", "110"), piece("0", "110"));
+    assert_eq!((first.0 + second.0, first.1 + second.1), whole);
+}
+
+#[test]
+fn mmdb_keeps_every_commit_unless_its_device_lies() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let words = ["--engine", "mmdb", "--commits", "60", "--states", "250"];
+    let found = &cells(&place, &words, 0)[0];
+    assert_eq!((lost(found), &found["states"]), (0, &Value::from(250)), "{found}");
+    let found = &cells(&place, &[&words[..], &["--keeps", "lying"]].concat(), 0)[0];
+    assert!(lost(found) > 0, "{found}");
+}
+
+#[test]
+fn an_experiment_says_what_was_measured_where_else_it_says_what_is_documented() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let words = ["run", "first-look", "--quick", "--repeat", "1", "--out", "look.db"];
+    let sets =
+        ["instruments.power_cut=true", "instruments.power_cut_states=80", "variants=delete/full,wal/full"];
+    let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
+    let end = place.fathom(&[&words[..], &sets].concat());
+    end.exits(0);
+    let said = end.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("last commit lost (80)") && said.contains("kept (80)"), "{end}");
+    assert!(said.contains("At a power cut, measured"), "{end}");
+    let json: Value =
+        serde_json::from_str(&place.fathom(&["report", "look.db", "--json", "-"]).stdout).unwrap();
+    for (cell, worst) in json["cells"].as_array().unwrap().iter().zip([1, 0]) {
+        let found = &cell["power_cut"]["outcome"];
+        let lost = found["classes"].as_object().unwrap().contains_key("lost-last");
+        assert_eq!((lost, &found["states"]), (worst == 1, &Value::from(80)), "{cell}");
+    }
+    // An engine that is not tried says so, and the documentation's promise stays.
+    let words =
+        ["run", "first-look", "--quick", "--repeat", "1", "--out", "other.db", "--set", "filesystem=ext4"];
+    let sets =
+        ["instruments.power_cut=true", "variants=wal/full", "stack.size_mib=64", "workload.databases=2"];
+    let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
+    let end = place.fathom(&[&words[..], &sets].concat());
+    end.exits(0);
+    let said = end.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("documented, not measured, here"), "{end}");
+}
+
 /// Loop devices that lie on a process' images of power cuts.
 fn attached(process: i32) -> Vec<String> {
     let own = format!("memfd:fathom-cut-{process} ");

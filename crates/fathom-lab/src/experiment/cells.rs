@@ -33,7 +33,8 @@ pub(super) const STACK_KEYS: [&str; 11] = [
 ];
 
 /// Keys of `[instruments]`.
-pub(super) const INSTRUMENT_KEYS: [&str; 2] = ["blocks", "operations"];
+pub(super) const INSTRUMENT_KEYS: [&str; 5] =
+    ["blocks", "operations", "power_cut", "power_cut_states", "power_cut_seconds"];
 
 /// What the command line asks beyond the file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -619,6 +620,13 @@ fn check_instruments(assembled: &Assembled<'_>) -> Result<Instruments, Problem> 
         match name {
             "blocks" => instruments.blocks = setting.node.boolean(name)?,
             "operations" => instruments.operations = setting.node.boolean(name)?,
+            "power_cut" => instruments.power_cut = setting.node.boolean(name)?,
+            "power_cut_states" => {
+                instruments.power_cut_states = u64::try_from(setting.node.whole(name, 1, 1 << 40)?).ok();
+            }
+            "power_cut_seconds" => {
+                instruments.power_cut_seconds = u64::try_from(setting.node.whole(name, 1, 86_400)?).ok();
+            }
             _ => {
                 let hint = match nearest(name, INSTRUMENT_KEYS) {
                     Some(near) => format!("did you mean `{near}`?"),

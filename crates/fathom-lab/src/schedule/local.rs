@@ -24,7 +24,7 @@ use super::{Mounted, Strain, Watched, WorkError, World};
 use crate::cell::Cell;
 use crate::event::{Event, Order};
 use crate::plan::PlannedCell;
-use crate::store::TraceRecord;
+use crate::store::{CutFinding, TraceRecord};
 
 /// Writes of one floor probe: enough for a steady median, and two seconds on a device that needs 20 ms for one.
 const FLOOR_WRITES: u32 = 100;
@@ -258,6 +258,10 @@ impl World for Local {
 
     fn served(&mut self) -> Result<Vec<Vec<Served>>, String> {
         self.stack.as_mut().map_or(Ok(Vec::new()), Stack::served)
+    }
+
+    fn power_cut(&mut self, cell: &Cell, seed: u64) -> Result<Option<CutFinding>, WorkError> {
+        super::cut::power_cut(cell, seed, &self.directory, &self.interrupt).map(Some)
     }
 
     fn down(&mut self) -> Result<(), String> {

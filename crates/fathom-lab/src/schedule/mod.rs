@@ -5,6 +5,7 @@
 //! clock and device, so that the way from plan to comparison is tested in milliseconds and without noise of its own.
 
 mod counted;
+mod cut;
 mod ending;
 mod local;
 mod record;
@@ -22,7 +23,7 @@ use fathom_workload::engine::engine_named;
 use crate::cell::Cell;
 use crate::event::{Event, Order, PROTOCOL};
 use crate::plan::{Plan, PlannedCell, Turn};
-use crate::store::{RunStatus, StoreError, TraceRecord, Writer};
+use crate::store::{CutFinding, CutRow, RunStatus, StoreError, TraceRecord, Writer};
 use fathom_random::derive_seed;
 
 pub use ending::{COVERAGE_WHEN_STOPPED, Ended, Ending, Precision};
@@ -96,6 +97,14 @@ pub trait World {
     /// A device is gone.
     fn served(&mut self) -> Result<Vec<Vec<Served>>, String> {
         Ok(Vec::new())
+    }
+    /// Tries what power cuts leave of a cell, on stacks of its own; none is up. None where this world has no power to cut.
+    ///
+    /// # Errors
+    /// [`WorkError`]: why it was not tried.
+    fn power_cut(&mut self, cell: &Cell, seed: u64) -> Result<Option<CutFinding>, WorkError> {
+        let _ = (cell, seed);
+        Ok(None)
     }
     /// Takes the stack down.
     ///
@@ -312,6 +321,51 @@ pub(crate) fn go_on(
     }
     summary.widest = ending.until.and_then(|_| precision.widest());
     Ok(summary)
+}
+
+/// Tries what power cuts leave of each cell that asks for it and is not among `tried`. Whether the user stopped it.
+///
+/// # Errors
+/// As [`carry_out`].
+pub(crate) fn cut_each(
+    plan: &Plan,
+    tried: &[i64],
+    world: &mut dyn World,
+    writer: &mut Writer,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<bool, StoreError> {
+    let asks =
+        |it: &&PlannedCell| it.cell.instruments.power_cut && it.skipped.is_none() && !tried.contains(&it.id);
+    let cells: Vec<&PlannedCell> = plan.cells.iter().filter(asks).collect();
+    let mut times = Times::default();
+    for (number, planned) in cells.iter().enumerate() {
+        if world.interrupted() {
+            return Ok(true);
+        }
+        let each = times.finished.values().map(|it| it.0 / it.1).sum::<f64>() / number.max(1) as f64;
+        let left = each * (cells.len() - number) as f64;
+        on_progress(&Progress {
+            done: plan.runs(),
+            total: plan.runs(),
+            may_end_early: false,
+            failed: 0,
+            label: format!("power cut {} of {}: {}", number + 1, cells.len(), planned.label),
+            block: 0,
+            share: 0.0,
+            left: (number > 0).then(|| Duration::from_nanos(left as u64)),
+            floor_ns: None,
+        });
+        let begin_ns = world.now_ns();
+        let finding = match world.power_cut(&planned.cell, plan.seed) {
+            Ok(Some(finding)) => Ok(finding),
+            Ok(None) => continue,
+            Err(WorkError::Interrupted) => return Ok(true),
+            Err(WorkError::Failed(reason)) => Err(reason),
+        };
+        writer.cut(&CutRow { cell: planned.id, finding })?;
+        times.add(planned.id, world.now_ns().saturating_sub(begin_ns));
+    }
+    Ok(false)
 }
 
 fn one_run(

@@ -34,8 +34,14 @@ const OF_RUNS: [(&str, &str); 11] = [
     // Since version 9.
     ("recording", "run"),
 ];
-/// Tables that belong to no run.
-const OF_ALL: [&str; 3] = ["experiment", "environment", "cell"];
+/// Tables that belong to no run; those that a file's version has.
+const OF_ALL: [&str; 4] = [
+    "experiment",
+    "environment",
+    "cell",
+    // Since version 11.
+    "power_cut",
+];
 
 /// All tables that checksums are of: those of the head first.
 pub(super) fn tables() -> impl Iterator<Item = &'static str> {
@@ -119,6 +125,9 @@ pub(super) fn store_run(db: &Connection, run: i64) -> rusqlite::Result<()> {
 pub(super) fn store_head(db: &Connection) -> rusqlite::Result<()> {
     let mut sums = BTreeMap::from([(HEAD, 0)]);
     for table in OF_ALL {
+        if !has(db, table)? {
+            continue;
+        }
         add(db, table, false, "", &mut sums)?;
     }
     add(db, "warning", true, "WHERE run IS NULL", &mut sums)?;
@@ -139,6 +148,9 @@ fn store(db: &Connection, run: i64, sum: u64) -> rusqlite::Result<()> {
 pub(super) fn differing(db: &Connection) -> rusqlite::Result<Vec<i64>> {
     let mut found = BTreeMap::from([(HEAD, 0)]);
     for table in OF_ALL {
+        if !has(db, table)? {
+            continue;
+        }
         add(db, table, false, "", &mut found)?;
     }
     for (table, _) in OF_RUNS {

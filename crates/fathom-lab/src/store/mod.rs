@@ -20,13 +20,13 @@ pub use error::StoreError;
 pub use lock::Lock;
 pub use read::Results;
 pub use rows::{
-    BlockRow, CellRow, ExperimentRow, IoOfRun, ModelOfRun, PhaseOfRun, RunRecord, RunRow, RunStatus,
-    TraceOfRun, TraceRecord, TraceSource, VerifiedRow, WarningRow,
+    BlockRow, CellRow, CutFinding, CutRow, ExperimentRow, IoOfRun, ModelOfRun, PhaseOfRun, RunRecord, RunRow,
+    RunStatus, TraceOfRun, TraceRecord, TraceSource, VerifiedRow, WarningRow,
 };
 pub use write::{Writer, check_new};
 
 /// `PRAGMA user_version` of the files this Fathom writes.
-pub const VERSION: i64 = 10;
+pub const VERSION: i64 = 11;
 
 /// `PRAGMA application_id` of every results file: `FATM`.
 pub const APPLICATION_ID: i64 = 0x4641_544D;

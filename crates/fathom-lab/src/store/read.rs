@@ -20,8 +20,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::rows::{
-    BlockRow, CellRow, ExperimentRow, IoOfRun, ModelOfRun, PhaseOfRun, RunRow, RunStatus, TraceOfRun,
-    VerifiedRow, WarningRow,
+    BlockRow, CellRow, CutFinding, CutRow, ExperimentRow, IoOfRun, ModelOfRun, PhaseOfRun, RunRow, RunStatus,
+    TraceOfRun, VerifiedRow, WarningRow,
 };
 use super::{APPLICATION_ID, StoreError, VERSION, checksum, excerpt};
 
@@ -49,6 +49,8 @@ pub struct Results {
     pub io: Vec<IoOfRun>,
     /// Block traces, in the order of the runs.
     pub traces: Vec<TraceOfRun>,
+    /// What power cuts leave, in the order of the cells; files of versions before 11 have none.
+    pub cuts: Vec<CutRow>,
     /// Checks that passed.
     pub verified: Vec<VerifiedRow>,
     /// Warnings, those of the whole experiment first.
@@ -127,6 +129,12 @@ impl Results {
         )
         .map_err(fail)?;
         let traces = if found < 3 { Vec::new() } else { read_traces(&db).map_err(fail)? };
+        let cuts = if found < CUTS {
+            Vec::new()
+        } else {
+            read_all(&db, "SELECT cell, problem, outcome FROM power_cut ORDER BY cell", cut_row)
+                .map_err(fail)?
+        };
         let verified = read_all(&db, "SELECT run, text FROM verified ORDER BY rowid", |row| {
             Ok(VerifiedRow { run: row.get(0)?, text: row.get(1)? })
         })
@@ -153,6 +161,7 @@ impl Results {
             models,
             io,
             traces,
+            cuts,
             verified,
             warnings,
         })
@@ -273,6 +282,12 @@ impl Results {
         }
     }
 
+    /// What power cuts leave of a cell; none where they were not tried.
+    #[must_use]
+    pub fn cut(&self, cell: i64) -> Option<&CutFinding> {
+        self.cuts.iter().find(|cut| cut.cell == cell)?.finding.as_ref().ok()
+    }
+
     /// The cell with this number.
     #[must_use]
     pub fn cell(&self, id: i64) -> Option<&CellRow> {
@@ -285,6 +300,9 @@ const MODELS: i64 = 7;
 
 /// The first version with recordings.
 const RECORDINGS: i64 = 9;
+
+/// The first version with power cuts.
+const CUTS: i64 = 11;
 
 /// The first version with checksums.
 const CHECKSUMS: i64 = 6;
@@ -313,6 +331,14 @@ fn check_sums(path: &Path, db: &Connection, version: i64) -> Result<(), StoreErr
         let detail = match has_recordings {
             true => format!("it has recordings, and files of its version {version} have none"),
             false => "its recordings are gone".to_owned(),
+        };
+        return Err(StoreError::Corrupt { path: path.to_path_buf(), detail });
+    }
+    let has_cuts = checksum::has(db, "power_cut").map_err(fail)?;
+    if has_cuts != (version >= CUTS) {
+        let detail = match has_cuts {
+            true => format!("it has power cuts, and files of its version {version} have none"),
+            false => "its power cuts are gone".to_owned(),
         };
         return Err(StoreError::Corrupt { path: path.to_path_buf(), detail });
     }
@@ -717,6 +743,16 @@ fn block_row(row: &Row<'_>) -> rusqlite::Result<BlockRow> {
         sync: flags & 2 != 0,
         meta: flags & 4 != 0,
     })
+}
+
+fn cut_row(row: &Row<'_>) -> rusqlite::Result<CutRow> {
+    let problem: Option<String> = row.get(1)?;
+    let found = from_optional_json(row, "outcome")?;
+    let finding = match (found, problem) {
+        (Some(found), None) => Ok(found),
+        (_, problem) => Err(problem.unwrap_or_default()),
+    };
+    Ok(CutRow { cell: row.get(0)?, finding })
 }
 
 fn io_row(row: &Row<'_>) -> rusqlite::Result<IoOfRun> {

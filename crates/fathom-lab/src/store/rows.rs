@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fathom_cut::Outcome;
 use fathom_stack::StackRecord;
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
@@ -59,6 +60,28 @@ pub struct CellRow {
     pub durability: Option<Durability>,
     /// Why this machine cannot run it and what would bring it; none for a cell that runs.
     pub skipped: Option<String>,
+}
+
+/// What a power cut leaves of a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CutRow {
+    /// [`CellRow::id`].
+    pub cell: i64,
+    /// What was found, or why nothing could be tried.
+    pub finding: Result<CutFinding, String>,
+}
+
+/// What was found of power cuts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CutFinding {
+    /// The file system that was mounted again for each state.
+    pub filesystem: String,
+    /// The device at the cut, in words.
+    pub device: String,
+    /// What the settings promise.
+    pub promise: Durability,
+    /// What became of the states.
+    pub outcome: Outcome,
 }
 
 /// How a run ended.

@@ -1,4 +1,4 @@
--- results.db: everything one `fathom run` measured, raw. Version 10 (PRAGMA user_version = 10), journal_mode = WAL,
+-- results.db: everything one `fathom run` measured, raw. Version 11 (PRAGMA user_version = 11), journal_mode = WAL,
 -- PRAGMA application_id = 0x4641544D ('FATM').
 -- Times are nanoseconds unless the name says otherwise; moments are milliseconds since 1970 UTC.
 
@@ -153,6 +153,20 @@ FROM block_request;
 CREATE TABLE recording (                -- what a run's device served and its threads did, with `[instruments] operations = true`
   run INTEGER PRIMARY KEY REFERENCES run(id),  -- (version 9); what `fathom simulate` replays
   data BLOB NOT NULL                    -- see recording/codec.rs
+);
+
+CREATE TABLE power_cut (                -- what a power cut leaves, with `[instruments] power_cut = true` (version 11); see fathom-cut
+  cell INTEGER PRIMARY KEY REFERENCES cell(id),
+  problem TEXT,                         -- why nothing could be tried; then all that follows is NULL
+  filesystem TEXT,                      -- that was mounted again for each state
+  commits INTEGER,                      -- acknowledged, after the preparation
+  states INTEGER,                       -- that were judged
+  states_possible INTEGER,
+  not_kept INTEGER,                     -- of those judged: something acknowledged is missing, or worse
+  worst TEXT,                           -- class of the worst: kept, lost-last, lost-several, needs-repair, corrupt, cannot-be-opened …
+  worst_state INTEGER,                  -- its number
+  breaks_promise INTEGER,               -- 1 = worse than what the settings promise
+  outcome TEXT                          -- all of it as JSON: classes, the run from begin to end, why the worst is as it is
 );
 
 CREATE TABLE verified (run INTEGER NOT NULL REFERENCES run(id), text TEXT NOT NULL);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use fathom_cut::{Explanation, Outcome, Tally, Verdict};
 use fathom_probe::Split;
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
@@ -221,6 +222,31 @@ fn place() -> Place {
     Place { _directory: directory, file }
 }
 
+/// What power cuts left of a cell: two of seven states lost the last commit.
+fn cut(cell: i64) -> CutRow {
+    let mut tally = Tally::default();
+    for state in 0..7 {
+        let verdict = if state % 3 == 1 { Verdict::Lost(1) } else { Verdict::Kept };
+        tally.add_at(state, verdict, state, 7);
+    }
+    let lines = vec!["missing: the superblock".to_owned()];
+    let outcome = Outcome {
+        acknowledged: 40,
+        moments: 7,
+        in_flight_max: 9,
+        exhaustive: 6,
+        states_possible: 900,
+        tally,
+        wall_ns: 70_000_000,
+        explanation: Some(Explanation { verdict: Verdict::Lost(1), missing: vec![4096], torn: None, lines }),
+        breaks_promise: true,
+        interrupted: false,
+    };
+    let (filesystem, device) = ("ext4".to_owned(), "keeps what was flushed".to_owned());
+    let found = CutFinding { filesystem, device, promise: Durability::PowerCut, outcome };
+    CutRow { cell, finding: if cell == 1 { Ok(found) } else { Err("needs root".into()) } }
+}
+
 fn filled(place: &Place) -> Results {
     let environment = BTreeMap::from([("kernel".to_owned(), "6.18".to_owned())]);
     let cells = [cell(1, "wal"), cell(2, "off")];
@@ -228,6 +254,9 @@ fn filled(place: &Place) -> Results {
     writer.record(&record(1, 0, RunStatus::Done)).unwrap();
     writer.record(&record(1, 1, RunStatus::Failed)).unwrap();
     writer.warn(&["noisy".into(), "noisy".into()]).unwrap();
+    for cell in [2, 1, 1] {
+        writer.cut(&cut(cell)).unwrap();
+    }
     writer.close(Some(77)).unwrap();
     Results::load(&place.file).unwrap()
 }
@@ -254,6 +283,15 @@ fn what_is_written_is_read() {
     assert_eq!(results.phases[0].summary, wrote.phases[0]);
     assert_eq!((results.models[0].run, &results.models[0].model), (1, &wrote.models[0]));
     assert_eq!(results.io[0].row, wrote.io[0]);
+    assert_eq!(results.cuts, [cut(1), cut(2)]);
+    assert_eq!(results.cut(1), cut(1).finding.ok().as_ref());
+    assert_eq!(results.cut(2), None);
+    let db = rusqlite::Connection::open(&place.file).unwrap();
+    let columns = "SELECT worst || ' ' || worst_state || ' ' || not_kept || ' of ' || states || ' of ' || states_possible";
+    let said: String =
+        db.query_row(&format!("{columns} FROM power_cut WHERE cell = 1"), [], |row| row.get(0)).unwrap();
+    assert_eq!(said, "lost-last 1 2 of 7 of 900");
+    drop(db);
     assert_eq!(results.recording(1).unwrap(), Some(Recording::default()));
     assert_eq!(results.recording(2).unwrap(), None, "a failed run keeps none");
     assert_eq!(results.samples(1, "insert").unwrap(), wrote.samples);
@@ -377,7 +415,7 @@ fn results_of_an_earlier_version_are_read_but_not_gone_on_with() {
     rusqlite::Connection::open(&place.file)
         .unwrap()
         .execute_batch(
-            "DROP TABLE checksum; DROP TABLE phase_model; DROP TABLE recording; PRAGMA user_version = 1",
+            "DROP TABLE checksum; DROP TABLE phase_model; DROP TABLE recording; DROP TABLE power_cut; PRAGMA user_version = 1",
         )
         .unwrap();
     let results = Results::load(&place.file).unwrap();
@@ -391,12 +429,12 @@ fn a_newer_version_is_refused() {
     let place = place();
     drop(filled(&place));
     let db = rusqlite::Connection::open(&place.file).unwrap();
-    db.execute_batch("PRAGMA user_version = 11; PRAGMA journal_mode = DELETE").unwrap();
+    db.execute_batch("PRAGMA user_version = 12; PRAGMA journal_mode = DELETE").unwrap();
     drop(db);
     let error = refusal(&std::fs::read(&place.file).unwrap());
     assert_eq!(
         error,
-        "R: results of format version 11; this Fathom reads up to version 10. Use the Fathom that wrote it, or a newer one"
+        "R: results of format version 12; this Fathom reads up to version 11. Use the Fathom that wrote it, or a newer one"
     );
 }
 
@@ -532,6 +570,9 @@ fn a_row_that_is_not_as_it_was_written_is_told_with_its_run() {
         ("UPDATE recording SET data = x'01' || substr(data, 2) || x'00' WHERE run = 1", "run 1 "),
         ("PRAGMA user_version = 8", "it has recordings"),
         ("DROP TABLE recording", "its recordings are gone"),
+        ("PRAGMA user_version = 10", "it has power cuts"),
+        ("DROP TABLE power_cut", "its power cuts are gone"),
+        ("UPDATE power_cut SET outcome = replace(outcome, 'kept', 'lost')", "the description of experiment"),
         ("DROP TABLE checksum", "its checksums are gone"),
     ] {
         let place = place();
@@ -550,7 +591,7 @@ fn an_earlier_file_without_checksums_says_so_and_a_vacuumed_one_is_as_good() {
     db.execute_batch("VACUUM").unwrap();
     assert_eq!(Results::load(&place.file).unwrap().runs.len(), 2);
     db.execute_batch(
-        "DROP TABLE checksum; DROP TABLE phase_model; DROP TABLE recording; PRAGMA user_version = 5",
+        "DROP TABLE checksum; DROP TABLE phase_model; DROP TABLE recording; DROP TABLE power_cut; PRAGMA user_version = 5",
     )
     .unwrap();
     assert!(!Results::load(&place.file).unwrap().has_checksums());
@@ -563,10 +604,14 @@ fn results_of_version_6_are_read_with_their_checksums_and_without_model_time() {
     let place = place();
     assert!(filled(&place).has_models());
     let db = rusqlite::Connection::open(&place.file).unwrap();
-    db.execute_batch("DELETE FROM phase_model; DROP TABLE phase_model; DROP TABLE recording").unwrap();
+    db.execute_batch(
+        "DELETE FROM phase_model; DROP TABLE phase_model; DROP TABLE recording; DROP TABLE power_cut",
+    )
+    .unwrap();
     for run in [1, 2] {
         super::checksum::store_run(&db, run).unwrap();
     }
+    super::checksum::store_head(&db).unwrap();
     db.execute_batch("PRAGMA user_version = 6").unwrap();
     drop(db);
     let results = Results::load(&place.file).unwrap();
@@ -595,12 +640,13 @@ fn results_of_version_9_are_read_with_their_checksums_and_without_critical_paths
     for part in ["cpu", "read", "write", "sync", "lock", "other"] {
         db.execute_batch(&format!("ALTER TABLE phase DROP COLUMN path_{part}_ns")).unwrap();
     }
-    db.execute_batch("PRAGMA user_version = 9").unwrap();
+    db.execute_batch("DROP TABLE power_cut; PRAGMA user_version = 9").unwrap();
     let altered = Results::load(&place.file).unwrap_err();
     assert!(matches!(altered, StoreError::Altered { .. }), "{altered}");
     for run in [1, 2] {
         super::checksum::store_run(&db, run).unwrap();
     }
+    super::checksum::store_head(&db).unwrap();
     drop(db);
     let results = Results::load(&place.file).unwrap();
     assert!(results.has_checksums() && results.has_models() && path(&results).is_none());

@@ -9,7 +9,7 @@ use fathom_workload::critical::CriticalPath;
 use rusqlite::{Connection, OpenFlags, Statement, ToSql, params, params_from_iter};
 
 use super::read;
-use super::rows::{CellRow, ExperimentRow, RunRecord, RunStatus, TraceRecord};
+use super::rows::{CellRow, CutRow, ExperimentRow, RunRecord, RunStatus, TraceRecord};
 use super::{APPLICATION_ID, Lock, Results, SCHEMA, StoreError, VERSION, checksum};
 use crate::model_time::PhaseModel;
 
@@ -381,6 +381,39 @@ impl Writer {
                 transaction
                     .execute("UPDATE cell SET skipped = ? WHERE id = ?", params![cell.skipped, cell.id])?;
             }
+            checksum::store_head(&transaction)?;
+            transaction.commit()
+        };
+        write().map_err(|error| StoreError::from_sqlite(&path, error))
+    }
+
+    /// Writes what a power cut leaves of a cell; what was written of it before is replaced.
+    ///
+    /// # Errors
+    /// A full disk.
+    pub fn cut(&mut self, row: &CutRow) -> Result<(), StoreError> {
+        let path = self.path.clone();
+        let mut write = || {
+            let transaction = self.db.transaction()?;
+            let found = row.finding.as_ref().ok();
+            let tally = found.map(|it| &it.outcome.tally);
+            let worst = tally.and_then(|it| it.worst.as_ref());
+            transaction.execute(
+                "INSERT OR REPLACE INTO power_cut VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                params![
+                    row.cell,
+                    row.finding.as_ref().err(),
+                    found.map(|it| &it.filesystem),
+                    found.map(|it| int(it.outcome.acknowledged)),
+                    tally.map(|it| int(it.states)),
+                    found.map(|it| int(it.outcome.states_possible as u64)),
+                    tally.map(|it| int(it.not_kept())),
+                    worst.map(|it| word(&it.1.class())),
+                    worst.map(|it| int(it.0 as u64)),
+                    found.map(|it| it.outcome.breaks_promise),
+                    found.map(json),
+                ],
+            )?;
             checksum::store_head(&transaction)?;
             transaction.commit()
         };

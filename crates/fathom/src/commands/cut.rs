@@ -5,7 +5,9 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fathom_cut::{Behaviour, CutError, Explanation, Keeps, Limits, Recorded, Run, Script, judge, record};
+use fathom_cut::{
+    Acknowledged, Behaviour, CutError, Explanation, Keeps, Limits, MMDB, Recorded, Run, Script, judge, record,
+};
 use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
 use fathom_lab::experiment::{Experiment, Selection, Vocabulary, builtin_named};
 use fathom_lab::schedule::Interrupt;
@@ -14,7 +16,7 @@ use fathom_report::{Cut, Cuts};
 use fathom_stack::device::{Kind, Model};
 use fathom_stack::{StackError, StackSpec, known_filesystems};
 use fathom_workload::engine::check_settings;
-use fathom_workload::spec::EngineSpec;
+use fathom_workload::spec::{EngineSpec, WorkloadSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
@@ -54,7 +56,14 @@ pub fn run(asked: &CutAsked) -> super::Result {
         let option = if asked.state.is_some() { "--state" } else { "--image" };
         return Err(Error::asked(format!("{option} is for --replay DIR, which names the recordings")));
     }
+    let workload = workload(asked)?;
     let cells = cells(asked)?;
+    if asked.from >= asked.states {
+        return Err(Error::asked(format!(
+            "--from {}: the last state is --states {}",
+            asked.from, asked.states
+        )));
+    }
     let model = fathom_stack::device_model(&asked.device)
         .map_err(|problem| Error::asked(format!("--device: {problem}")))?;
     let behaviour = behaviour(asked, &model)?;
@@ -75,7 +84,7 @@ pub fn run(asked: &CutAsked) -> super::Result {
         let left = Duration::from_secs(asked.time).saturating_sub(begin.elapsed());
         let share = left / u32::try_from(cells.len() + 1 - number).unwrap_or(1).max(1);
         note(&format!("{number} of {}: {}", cells.len(), cell.label));
-        match tried(asked, cell, behaviour, number, &logs, &directory, share, &interrupt) {
+        match tried(asked, cell, workload.as_ref(), behaviour, number, &logs, &directory, share, &interrupt) {
             Ok(Some((recorded, outcome))) => {
                 index.cells.insert(number, recorded.clone());
                 cuts.cells.push(Cut::new(number, cell.label.clone(), recorded, outcome));
@@ -114,6 +123,7 @@ pub fn run(asked: &CutAsked) -> super::Result {
 fn tried(
     asked: &CutAsked,
     cell: &Cell,
+    workload: Option<&WorkloadSpec>,
     behaviour: Behaviour,
     number: usize,
     logs: &Logs,
@@ -123,9 +133,20 @@ fn tried(
 ) -> Result<Option<(Recorded, fathom_cut::Outcome)>, CutError> {
     let smallest =
         known_filesystems().iter().find(|it| it.name == cell.filesystem).map_or(0, |it| it.min_mib);
+    let commits = usize::try_from(asked.commits).unwrap_or(usize::MAX);
+    let script = match workload {
+        Some(workload) => Script::of_workload(workload, &cell.settings, asked.seed, commits)?,
+        None => Script::built_in(asked.commits, asked.seed),
+    };
+    let acknowledged = match asked.engine.as_str() {
+        MMDB => None,
+        _ => Some(Acknowledged::of(&script)?),
+    };
     let run = Run {
-        script: Script::built_in(asked.commits, asked.seed),
-        engine: EngineSpec { name: "sqlite".into(), settings: cell.settings.clone() },
+        script,
+        engine: EngineSpec { name: asked.engine.clone(), settings: cell.settings.clone() },
+        seed: asked.seed,
+        confined: workload.is_some(),
         stack: StackSpec {
             filesystem: cell.filesystem.clone(),
             mkfs: asked.mkfs.clone(),
@@ -144,8 +165,13 @@ fn tried(
     if recording.interrupted {
         return Ok(None);
     }
-    let recorded = Recorded::of(&recording, asked.commits, asked.seed, behaviour);
+    if let Some(acknowledged) = acknowledged {
+        recording.check(&acknowledged)?;
+    }
+    let script = workload.map(|_| run.script);
+    let recorded = Recorded::of(&recording, asked.commits, asked.seed, script, behaviour);
     let limits = Limits {
+        from: usize::try_from(asked.from).unwrap_or(usize::MAX),
         states: usize::try_from(asked.states).unwrap_or(usize::MAX),
         time: (asked.time > 0).then(|| time.saturating_sub(begin.elapsed()).max(Duration::from_secs(1))),
     };
@@ -274,10 +300,53 @@ fn behaviour(asked: &CutAsked, model: &Model) -> Result<Behaviour, Error> {
     Ok(Behaviour { keeps, tear_bytes })
 }
 
+/// What is done instead of the built-in script.
+fn workload(asked: &CutAsked) -> Result<Option<WorkloadSpec>, Error> {
+    let mut params = BTreeMap::new();
+    for (key, value) in asked.set.iter().filter_map(|word| word.strip_prefix("workload.")?.split_once('=')) {
+        if params.insert(key.trim().to_owned(), typed(value.trim())).is_some() {
+            return Err(Error::asked(format!("--set workload.{key}: it is given twice")));
+        }
+    }
+    if asked.engine == MMDB && (asked.trace.is_some() || asked.workload.is_some()) {
+        return Err(Error::asked("--engine mmdb has work of its own: leave out --trace and --workload"));
+    }
+    let name = match (&asked.trace, &asked.workload) {
+        (Some(word), _) => {
+            let trace = super::run::trace(word)?;
+            params.insert(trace.parameter.to_owned(), Json::from(trace.value));
+            "trace"
+        }
+        (None, Some(name)) => name,
+        (None, None) if params.is_empty() => return Ok(None),
+        (None, None) => {
+            return Err(Error::asked("--set workload.NAME=VALUE is for --workload or --trace: say which"));
+        }
+    };
+    let spec = WorkloadSpec { name: name.to_owned(), params };
+    fathom_workload::create(&spec).map_err(Error::asked)?;
+    if fathom_workload::workload_named(name).is_some_and(|kind| !kind.needs_engine) {
+        return Err(Error::asked(format!(
+            "--workload {name}: it asks no engine, and power cuts are tried of SQLite"
+        )));
+    }
+    Ok(Some(spec))
+}
+
+/// A value as it is meant: number, truth or word.
+fn typed(value: &str) -> Json {
+    match (value.parse::<i64>(), value.parse::<f64>(), value.parse::<bool>()) {
+        (Ok(number), _, _) => Json::from(number),
+        (_, Ok(number), _) => Json::from(number),
+        (_, _, Ok(truth)) => Json::from(truth),
+        _ => Json::from(value),
+    }
+}
+
 /// The cells of `--set`, each setting checked.
 fn cells(asked: &CutAsked) -> Result<Vec<Cell>, Error> {
     let mut axes: Vec<(String, Vec<String>)> = Vec::new();
-    for word in &asked.set {
+    for word in asked.set.iter().filter(|word| !word.starts_with("workload.")) {
         let Some((key, values)) = word.split_once('=') else {
             return Err(Error::asked(format!("--set {word}: write KEY=VALUE, e.g. journal_mode=wal")));
         };
@@ -301,9 +370,10 @@ fn cells(asked: &CutAsked) -> Result<Vec<Cell>, Error> {
     if !is_said(&axes, "filesystem") {
         axes.insert(0, ("filesystem".into(), vec!["ext4".into()]));
     }
-    let first_look = !is_said(&axes, "journal_mode") && !is_said(&axes, "synchronous");
+    let is_mmdb = asked.engine == MMDB;
+    let first_look = !is_mmdb && !is_said(&axes, "journal_mode") && !is_said(&axes, "synchronous");
     for (key, default) in [("journal_mode", "delete,wal"), ("synchronous", "full")] {
-        if !first_look && !is_said(&axes, key) {
+        if !is_mmdb && !first_look && !is_said(&axes, key) {
             axes.push((key.into(), default.split(',').map(Into::into).collect()));
         }
     }
@@ -343,7 +413,7 @@ fn cells(asked: &CutAsked) -> Result<Vec<Cell>, Error> {
         cells = cells.iter().flat_map(with).collect();
     }
     let several: Vec<&str> = axes.iter().filter(|it| it.1.len() > 1).map(|it| it.0.as_str()).collect();
-    cells.into_iter().map(|cell| checked(cell, &several)).collect()
+    cells.into_iter().map(|cell| checked(&asked.engine, cell, &several)).collect()
 }
 
 /// What is tried where nothing is said: journal mode and synchronous setting of first-look's cells.
@@ -363,18 +433,18 @@ fn first_look_settings() -> Result<Vec<BTreeMap<String, String>>, Error> {
 }
 
 /// A cell with its settings as the engine takes them.
-fn checked(mut words: BTreeMap<String, String>, several: &[&str]) -> Result<Cell, Error> {
+fn checked(engine: &str, mut words: BTreeMap<String, String>, several: &[&str]) -> Result<Cell, Error> {
     let filesystem = words.remove("filesystem").unwrap_or_default();
-    let typed = |value: &str| match (value.parse::<i64>(), value.parse::<bool>()) {
-        (Ok(number), _) => Json::from(number),
-        (_, Ok(truth)) => Json::from(truth),
-        _ => Json::from(value),
-    };
     let settings: BTreeMap<String, Json> =
         words.iter().map(|(key, value)| (key.clone(), typed(value))).collect();
-    check_settings("sqlite", &settings).map_err(|error| Error::asked(format!("--set: {error}")))?;
     let of = |key: &str| words.get(key).map_or("", String::as_str);
-    let mut label = format!("{filesystem} {}/{}", of("journal_mode"), of("synchronous"));
+    let mut label = if engine == MMDB {
+        fathom_cut::mmdb_options(&settings).map_err(|error| Error::asked(format!("--set: {error}")))?;
+        format!("{filesystem} {MMDB}")
+    } else {
+        check_settings("sqlite", &settings).map_err(|error| Error::asked(format!("--set: {error}")))?;
+        format!("{filesystem} {}/{}", of("journal_mode"), of("synchronous"))
+    };
     for key in several.iter().filter(|it| !["filesystem", "journal_mode", "synchronous"].contains(it)) {
         label += &format!(" {key}={}", of(key));
     }

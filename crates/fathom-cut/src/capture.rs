@@ -1,0 +1,484 @@
+//! The SQL of a workload or of an application's trace, transaction by transaction.
+//!
+//! The workload runs once on SQLite as it is built in, in a directory that goes again; SQLite tells of each statement with its values
+//! (`sqlite3_trace_v2`, `sqlite3_expanded_sql`). Reads and PRAGMAs are left out: a power cut has nothing to do with them, and what
+//! PRAGMAs set is the cell's affair. Transactions of several connections stand in the order in which they ended, which is the order in
+//! which SQLite made them. Whether the SQL alone does what the workload did is checked: it must leave the same rows.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use fathom_workload::clock::{now_ns, origin_ns};
+use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Sink, Window};
+use fathom_workload::spec::{EngineSpec, WorkloadSpec};
+use fathom_workload::start_engine;
+use fathom_workload::workload::Context;
+use rusqlite::{Connection, OpenFlags, ffi};
+use serde_json::Value as Json;
+
+use crate::acknowledged::Script;
+use crate::content::content_of;
+use crate::error::CutError;
+
+/// Bytes of statements that are taken at most: beyond, the run is too long to be repeated for each state.
+const BYTES_MAX: usize = 256 << 20;
+
+/// One transaction, or one statement outside of any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Transaction {
+    /// When it ended, CLOCK_MONOTONIC, ns.
+    end_ns: u64,
+    statements: Vec<String>,
+}
+
+/// What is being captured in this process.
+struct Capture {
+    /// Databases below it are meant.
+    directory: PathBuf,
+    done: Vec<Transaction>,
+    /// By the connection's address: what its open transaction has done.
+    open: HashMap<usize, Vec<String>>,
+    bytes: usize,
+    problem: Option<String>,
+}
+
+static CAPTURE: Mutex<Option<Capture>> = Mutex::new(None);
+/// SQLite has one list of such functions in a process, so only one capture goes on at a time.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Has SQLite call [`on_open`] for each new connection, until it is dropped.
+struct Listening;
+
+impl Listening {
+    fn begin(directory: &Path) -> Listening {
+        *CAPTURE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Capture {
+            directory: directory.to_owned(),
+            done: Vec::new(),
+            open: HashMap::new(),
+            bytes: 0,
+            problem: None,
+        });
+        // SAFETY: SQLite calls an entry point with the three arguments that `on_open` takes, and gives it this type in its interface.
+        unsafe { ffi::sqlite3_auto_extension(Some(ENTRY)) };
+        Listening
+    }
+
+    fn end(self) -> Option<Capture> {
+        CAPTURE.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // SAFETY: as in `begin`; what was not registered is not found.
+        unsafe { ffi::sqlite3_cancel_auto_extension(Some(ENTRY)) };
+    }
+}
+
+/// An entry point of an extension, by the type that SQLite calls it with.
+type Entry =
+    unsafe extern "C" fn(*mut ffi::sqlite3, *mut *mut c_char, *const ffi::sqlite3_api_routines) -> c_int;
+
+const ENTRY: Entry = on_open;
+
+/// # Safety
+/// Called by SQLite with a connection that has just been opened.
+unsafe extern "C" fn on_open(
+    db: *mut ffi::sqlite3,
+    _: *mut *mut c_char,
+    _: *const ffi::sqlite3_api_routines,
+) -> c_int {
+    // SAFETY: the connection is open; the name lives as long as it, or is null.
+    let path = unsafe {
+        let name = ffi::sqlite3_db_filename(db, c"main".as_ptr());
+        if name.is_null() {
+            return ffi::SQLITE_OK;
+        }
+        PathBuf::from(CStr::from_ptr(name).to_string_lossy().into_owned())
+    };
+    let capture = CAPTURE.lock().unwrap_or_else(PoisonError::into_inner);
+    if capture.as_ref().is_some_and(|capture| path.starts_with(&capture.directory)) {
+        // SAFETY: the function lives as long as the program, and takes what SQLite gives for these events.
+        unsafe {
+            let events = ffi::SQLITE_TRACE_STMT | ffi::SQLITE_TRACE_CLOSE;
+            ffi::sqlite3_trace_v2(db, events, Some(on_trace), std::ptr::null_mut());
+        }
+    }
+    ffi::SQLITE_OK
+}
+
+/// # Safety
+/// Called by SQLite: a statement that begins with its text, or a connection that closes.
+unsafe extern "C" fn on_trace(event: c_uint, _: *mut c_void, about: *mut c_void, more: *mut c_void) -> c_int {
+    let mut capture = CAPTURE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(capture) = capture.as_mut() else { return 0 };
+    if event != ffi::SQLITE_TRACE_STMT {
+        capture.open.remove(&(about as usize));
+        return 0;
+    }
+    let statement: *mut ffi::sqlite3_stmt = about.cast();
+    // SAFETY: of this event SQLite gives the statement and its text, which ends in NUL; both live during the call. The expanded text is
+    // this function's to free.
+    unsafe {
+        let text: *const c_char = more.cast();
+        // What a trigger does is done again by its statement.
+        if text.is_null() || CStr::from_ptr(text).to_bytes().starts_with(b"--") {
+            return 0;
+        }
+        let db = ffi::sqlite3_db_handle(statement);
+        let is_read = ffi::sqlite3_stmt_readonly(statement) != 0;
+        let is_outside = ffi::sqlite3_get_autocommit(db) != 0;
+        let expanded = ffi::sqlite3_expanded_sql(statement);
+        if expanded.is_null() {
+            capture
+                .problem
+                .get_or_insert_with(|| "a statement with its values is too long for SQLite".into());
+            return 0;
+        }
+        let sql = CStr::from_ptr(expanded).to_string_lossy().into_owned();
+        ffi::sqlite3_free(expanded.cast());
+        capture.take(db as usize, sql, is_read, is_outside);
+    }
+    0
+}
+
+/// What a statement does to its connection's transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Begins,
+    Ends,
+    Within,
+    Nothing,
+}
+
+/// A statement without what stands before its first word.
+fn bare(sql: &str) -> &str {
+    let mut rest = sql;
+    loop {
+        rest = rest.trim_start_matches(|letter: char| letter.is_whitespace() || letter == ';');
+        rest = match (rest.strip_prefix("--"), rest.strip_prefix("/*")) {
+            (Some(comment), _) => comment.split_once('\n').map_or("", |it| it.1),
+            (_, Some(comment)) => comment.split_once("*/").map_or("", |it| it.1),
+            _ => return rest,
+        };
+    }
+}
+
+/// The words of a statement.
+fn words(sql: &str) -> impl Iterator<Item = &str> {
+    bare(sql).split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty())
+}
+
+/// Its first word.
+fn word(sql: &str) -> &str {
+    words(sql).next().unwrap_or_default()
+}
+
+fn part(sql: &str, is_read: bool) -> Part {
+    match word(sql).to_ascii_uppercase().as_str() {
+        "PRAGMA" | "EXPLAIN" => Part::Nothing,
+        "BEGIN" => Part::Begins,
+        "COMMIT" | "END" => Part::Ends,
+        "ROLLBACK" => {
+            let is_partial = words(sql).any(|word| word.eq_ignore_ascii_case("to"));
+            if is_partial { Part::Within } else { Part::Ends }
+        }
+        "SAVEPOINT" | "RELEASE" => Part::Within,
+        // It writes another file, and none of the database's rows.
+        "VACUUM" if words(sql).any(|word| word.eq_ignore_ascii_case("into")) => Part::Nothing,
+        _ if is_read => Part::Nothing,
+        _ => Part::Within,
+    }
+}
+
+impl Capture {
+    fn take(&mut self, connection: usize, sql: String, is_read: bool, is_outside: bool) {
+        let part = part(&sql, is_read);
+        if part == Part::Nothing || self.problem.is_some() {
+            return;
+        }
+        if ["attach", "detach"].iter().any(|it| word(&sql).eq_ignore_ascii_case(it)) {
+            self.problem = Some("it attaches databases, and a power cut is tried on one".into());
+        }
+        self.bytes += sql.len();
+        if self.bytes > BYTES_MAX {
+            self.problem = Some(format!("its statements are longer than {} MiB", BYTES_MAX >> 20));
+        }
+        let begins = part == Part::Begins || (is_outside && word(&sql).eq_ignore_ascii_case("savepoint"));
+        if is_outside && !begins {
+            // Statements of a transaction that an error has undone stay undone.
+            self.open.remove(&connection);
+            let statements = vec![sql];
+            self.done.push(Transaction { end_ns: origin_ns() + now_ns(), statements });
+            return;
+        }
+        let open = self.open.entry(connection).or_default();
+        if is_outside {
+            open.clear();
+        }
+        open.push(sql);
+        if part == Part::Ends {
+            let statements = self.open.remove(&connection).unwrap_or_default();
+            self.done.push(Transaction { end_ns: origin_ns() + now_ns(), statements });
+        }
+    }
+}
+
+/// Keeps when the phases were, and nothing else.
+#[derive(Default)]
+struct Windows(Vec<Window>);
+
+impl Sink for Windows {
+    fn sample(&mut self, _: Sample) {}
+    fn phase(&mut self, _: PhaseSummary) {}
+    fn window(&mut self, window: Window) {
+        self.0.push(window);
+    }
+    fn io(&mut self, _: IoRow) {}
+    fn progress(&mut self, _: f64) {}
+    fn warning(&mut self, _: String) {}
+    fn verified(&mut self, _: String) {}
+}
+
+impl Script {
+    /// Of a workload, or of a trace (the workload `trace`): its first step is all that the workload prepares, and each further one is
+    /// one of the first `commits` commits of what it measures. `settings` are the engine's; those that decide what SQLite does with a
+    /// statement (`foreign_keys`, `page_size` …) count.
+    ///
+    /// # Errors
+    /// A workload that fails, that works with another engine or several databases, or whose SQL alone does not do the same.
+    pub fn of_workload(
+        workload: &WorkloadSpec,
+        settings: &std::collections::BTreeMap<String, Json>,
+        seed: u64,
+        commits: usize,
+    ) -> Result<Script, CutError> {
+        let asked = |problem: String| CutError::Asked(format!("workload {}: {problem}", workload.name));
+        let made = fathom_workload::create(workload).map_err(|error| CutError::Asked(error.to_string()))?;
+        let directory = tempfile::Builder::new()
+            .prefix("fathom-cut-")
+            .tempdir()
+            .map_err(CutError::io("make a directory for what a workload does"))?;
+        let mut settings = settings.clone();
+        settings.remove("library");
+        settings.insert("synchronous".into(), Json::from("off"));
+        let engine = EngineSpec { name: "sqlite".into(), settings: settings.clone() };
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        // A link in the path would hide that a database lies below it.
+        let place =
+            directory.path().canonicalize().map_err(CutError::io("find the directory of a workload"))?;
+        let engine = start_engine(&engine, &place).map_err(|error| asked(error.to_string()))?;
+        let listening = Listening::begin(&place);
+        let mut windows = Windows::default();
+        let context = Context { directory: &place, engine: Some(&*engine), seed };
+        let worked = made.run(&context, &mut windows);
+        let captured = listening.end();
+        drop(turn);
+        worked.map_err(|error| asked(error.to_string()))?;
+        let captured = captured.ok_or_else(|| asked("its statements were not captured".into()))?;
+        if let Some(problem) = captured.problem {
+            return Err(asked(problem));
+        }
+        drop(engine);
+        let left = left_in(&place).map_err(&asked)?;
+        let begins_ns = windows.0.iter().map(|window| window.start_ns).min();
+        let prepared = match begins_ns {
+            Some(begins_ns) => captured.done.partition_point(|it| it.end_ns < begins_ns),
+            None => 0,
+        };
+        let keys = settings.get("foreign_keys").and_then(Json::as_bool).unwrap_or(false);
+        let (script, content) = steps(&captured.done, prepared, keys).map_err(&asked)?;
+        if content != left {
+            return Err(asked(
+                "its SQL done again leaves other rows (it asks for the time, for random numbers, or writes without SQL), so that what \
+                 each commit left is not known"
+                    .into(),
+            ));
+        }
+        if script.steps.len() < 2 {
+            return Err(asked("it commits nothing after what it prepares".into()));
+        }
+        let mut script = script;
+        script.steps.truncate(commits.saturating_add(1));
+        Ok(script)
+    }
+}
+
+/// What the one database that a workload has left holds.
+fn left_in(directory: &Path) -> Result<u128, String> {
+    let mut found = Vec::new();
+    let mut directories = vec![directory.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(&directory).map_err(|error| error.to_string())?.flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                directories.push(path);
+                continue;
+            }
+            let mut head = [0; 16];
+            let read = std::fs::File::open(&path)
+                .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut head));
+            if read.is_ok() && head == *b"SQLite format 3\0" {
+                found.push(path);
+            }
+        }
+    }
+    let [database] = &found[..] else {
+        return Err(format!(
+            "it leaves {} databases of SQLite, and a power cut is tried on one",
+            found.len()
+        ));
+    };
+    let opened = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY);
+    opened.and_then(|it| content_of(&it)).map_err(|error| error.to_string())
+}
+
+/// Does all again in memory: gives the steps (the first `prepared` transactions are the first step; each further one that commits is
+/// one) and what is left at the end.
+fn steps(all: &[Transaction], prepared: usize, foreign_keys: bool) -> Result<(Script, u128), String> {
+    let commits = AtomicU64::new(0);
+    let database = Connection::open_in_memory().map_err(|error| error.to_string())?;
+    database.pragma_update(None, "foreign_keys", foreign_keys).map_err(|error| error.to_string())?;
+    // SAFETY: the connection is open, and is dropped before what is counted with: it was made later.
+    unsafe {
+        let counted: *const AtomicU64 = &raw const commits;
+        ffi::sqlite3_commit_hook(database.handle(), Some(on_commit), counted.cast_mut().cast());
+    }
+    let mut steps: Vec<Vec<&str>> = vec![Vec::new()];
+    // Of transactions that committed nothing: they stand before the next one.
+    let mut waiting: Vec<&str> = Vec::new();
+    for (number, transaction) in all.iter().enumerate() {
+        let before = commits.load(Ordering::Relaxed);
+        for sql in &transaction.statements {
+            // One that SQLite refuses (a constraint) is undone by itself, so that leaving it out is the same.
+            if run(&database, sql) {
+                waiting.push(sql);
+            }
+        }
+        if !database.is_autocommit() {
+            run(&database, "ROLLBACK");
+            waiting.push("ROLLBACK");
+        }
+        let is_committed = commits.load(Ordering::Relaxed) > before;
+        if number < prepared {
+            steps[0].append(&mut waiting);
+        } else if is_committed {
+            if steps[0].is_empty() && steps.len() == 1 {
+                steps[0].append(&mut waiting);
+            } else {
+                steps.push(std::mem::take(&mut waiting));
+            }
+        }
+    }
+    let content = content_of(&database).map_err(|error| error.to_string())?;
+    // A statement may end in a comment to its line's end.
+    let steps =
+        steps.into_iter().map(|statements| statements.iter().map(|sql| format!("{sql}\n;\n")).collect());
+    Ok((Script { steps: steps.collect() }, content))
+}
+
+/// # Safety
+/// Called by SQLite with the counter that was given to it.
+unsafe extern "C" fn on_commit(counted: *mut c_void) -> c_int {
+    // SAFETY: as above; the counter outlives the connection.
+    unsafe { (*counted.cast::<AtomicU64>()).fetch_add(1, Ordering::Relaxed) };
+    0
+}
+
+/// Whether SQLite takes a statement.
+fn run(database: &Connection, sql: &str) -> bool {
+    let done = database.prepare(sql).and_then(|mut statement| {
+        let mut rows = statement.raw_query();
+        while rows.next()?.is_some() {}
+        Ok(())
+    });
+    done.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::acknowledged::Acknowledged;
+    use serde_json::json;
+    use std::collections::BTreeMap;
+
+    fn map(json: serde_json::Value) -> BTreeMap<String, Json> {
+        json.as_object().unwrap().clone().into_iter().collect()
+    }
+
+    #[test]
+    fn a_workload_becomes_the_commits_of_what_it_measures() {
+        let spec = WorkloadSpec {
+            name: "mobibench-sql".into(),
+            params: map(json!({"tables": 1, "transactions": 30, "phases": ["insert", "update"]})),
+        };
+        let script = Script::of_workload(&spec, &BTreeMap::new(), 1, 45).unwrap();
+        assert_eq!(script.steps.len(), 46);
+        assert!(script.steps[0].contains("CREATE TABLE"), "{}", script.steps[0]);
+        assert!(
+            script.steps[1].contains("INSERT") && script.steps[1].contains("COMMIT"),
+            "{}",
+            script.steps[1]
+        );
+        assert!(script.steps[31].contains("UPDATE"), "{}", script.steps[31]);
+        Acknowledged::of(&script).unwrap();
+    }
+
+    #[test]
+    fn traces_are_captured_as_workloads_are() {
+        let spec =
+            WorkloadSpec { name: "trace".into(), params: map(json!({"profile": "gmail", "scale": 5})) };
+        let script = Script::of_workload(&spec, &BTreeMap::new(), 3, 40);
+        match script {
+            Ok(script) => {
+                assert_eq!(script.steps.len(), 41);
+                Acknowledged::of(&script).unwrap();
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Two transactions of two connections: the one that ended first stands first; what fails, is rolled back or only reads is no step.
+    #[test]
+    fn transactions_stand_in_the_order_in_which_they_ended() {
+        let mut capture = Capture {
+            directory: PathBuf::new(),
+            done: Vec::new(),
+            open: HashMap::new(),
+            bytes: 0,
+            problem: None,
+        };
+        let mut take = |connection, sql: &str, is_outside| {
+            capture.take(connection, sql.into(), sql.starts_with("SELECT"), is_outside)
+        };
+        take(1, "CREATE TABLE t(a UNIQUE)", true);
+        take(1, "BEGIN", true);
+        take(2, "BEGIN IMMEDIATE", true);
+        take(2, "INSERT INTO t VALUES(1)", false);
+        take(1, "SELECT * FROM t", false);
+        take(2, "COMMIT", false);
+        take(1, "INSERT INTO t VALUES(2)", false);
+        take(1, "INSERT INTO t VALUES(1)", false);
+        take(1, "END", false);
+        take(1, "PRAGMA user_version", true);
+        take(2, "BEGIN", true);
+        take(2, "INSERT INTO t VALUES(3)", false);
+        take(2, "ROLLBACK", false);
+        take(2, "/* begin */ VACUUM main -- all\n INTO '/etc/passwd'", true);
+        take(2, "INSERT INTO t VALUES(4) -- the last", true);
+        let (script, _) = steps(&capture.done, 1, false).unwrap();
+        let lines: Vec<String> = script.steps.iter().map(|step| step.replace("\n;\n", "; ")).collect();
+        assert_eq!(
+            lines,
+            [
+                "CREATE TABLE t(a UNIQUE); ",
+                "BEGIN IMMEDIATE; INSERT INTO t VALUES(1); COMMIT; ",
+                "BEGIN; INSERT INTO t VALUES(2); END; ",
+                "BEGIN; INSERT INTO t VALUES(3); ROLLBACK; INSERT INTO t VALUES(4) -- the last; ",
+            ]
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! What runs in a guest: as its first process it answers about its disk; with an order it makes a run.
+
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+
+use super::{Answer, Request};
+use crate::check::{Found, files_below, find_at};
+use crate::medium::BLKFLSBUF;
+use crate::vfs;
+
+/// The line to the host, the disk, and where it is mounted: in the guest's own `/dev`, where it hides no file of the user's.
+const LINE: &str = "/dev/ttyS0";
+const DISK: &str = "/dev/ubda";
+const POINT: &str = "/dev/fathom";
+/// How long an umount may take.
+const UNMOUNT_LIMIT: Duration = Duration::from_secs(60);
+
+/// The whole of `fathom cut-guest`.
+#[must_use]
+pub fn main() -> ExitCode {
+    if std::process::id() != 1 {
+        return match super::run::main() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(problem) => {
+                eprintln!("{problem}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    if let Err(problem) = prepare().and_then(|()| serve()) {
+        // Nobody is left to tell of a complaint that cannot be made.
+        let console = OpenOptions::new().write(true).open("/dev/console");
+        let _ = console.and_then(|mut it| writeln!(it, "cut-guest: {problem}"));
+    }
+    loop {
+        let _ = rustix::system::reboot(rustix::system::RebootCommand::PowerOff);
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// Mounts what programs expect. What is there already stays.
+fn prepare() -> Result<(), String> {
+    for (kind, at) in [("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/dev/shm")] {
+        // The directory's parent is in memory, or the host's own.
+        let _ = fs::create_dir(at);
+        match rustix::mount::mount(kind, at, kind, MountFlags::empty(), c"") {
+            Ok(()) | Err(rustix::io::Errno::BUSY) => {}
+            Err(error) => return Err(format!("mounting {kind} at {at}: {error}")),
+        }
+    }
+    fs::create_dir_all(POINT).map_err(|error| format!("making {POINT}: {error}"))?;
+    vfs::register().map_err(|error| error.to_string())
+}
+
+/// Answers until the line ends.
+fn serve() -> Result<(), String> {
+    let wrong = |error: std::io::Error| format!("{LINE}: {error}");
+    let line = OpenOptions::new().read(true).write(true).open(LINE).map_err(wrong)?;
+    let mut raw = tcgetattr(&line).map_err(|error| wrong(error.into()))?;
+    raw.make_raw();
+    tcsetattr(&line, OptionalActions::Now, &raw).map_err(|error| wrong(error.into()))?;
+    let mut out = line.try_clone().map_err(wrong)?;
+    let mut say = |answer: &Answer| {
+        let mut text = serde_json::to_vec(answer).map_err(|error| error.to_string())?;
+        text.push(b'\n');
+        out.write_all(&text).map_err(wrong)
+    };
+    say(&Answer::Ready)?;
+    let disk = File::open(DISK).map_err(|error| format!("{DISK}: {error}"))?;
+    let mut known: HashMap<u128, Found> = HashMap::new();
+    for text in BufReader::new(line).lines() {
+        let text = text.map_err(wrong)?;
+        let answer = match serde_json::from_str::<Request>(&text) {
+            Ok(request) => look(&request, &disk, &mut known),
+            Err(error) => Answer::Broken(format!("not understood: {error}")),
+        };
+        say(&answer)?;
+    }
+    Ok(())
+}
+
+fn look(request: &Request, disk: &File, known: &mut HashMap<u128, Found>) -> Answer {
+    // The host has changed the disk: whatever is kept of it is not what it holds.
+    // SAFETY: this ioctl takes no argument.
+    if unsafe { libc::ioctl(disk.as_raw_fd(), BLKFLSBUF, 0) } != 0 {
+        return Answer::Broken(format!("forgetting {DISK}: {}", std::io::Error::last_os_error()));
+    }
+    let Ok(options) = std::ffi::CString::new(request.options.as_str()) else {
+        return Answer::Broken("a NUL byte in the mount options".into());
+    };
+    let flags = MountFlags::NOATIME;
+    if let Err(error) = rustix::mount::mount(DISK, POINT, request.driver.as_str(), flags, options.as_c_str())
+    {
+        return Answer::Unmountable(std::io::Error::from(error).to_string());
+    }
+    let answer = if request.files {
+        Answer::Files(files_below(Path::new(POINT)).map_err(|error| error.to_string()))
+    } else {
+        Answer::Found(find_at(&Path::new(POINT).join(&request.database), &request.subject, known))
+    };
+    match unmount() {
+        Ok(()) => answer,
+        Err(problem) => Answer::Broken(problem),
+    }
+}
+
+fn unmount() -> Result<(), String> {
+    let begin = Instant::now();
+    loop {
+        match rustix::mount::unmount(POINT, UnmountFlags::empty()) {
+            Ok(()) => return Ok(()),
+            Err(rustix::io::Errno::BUSY) if begin.elapsed() < UNMOUNT_LIMIT => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Err(error) => return Err(format!("unmounting {POINT}: {error}")),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A run in the guest of a stack. The program there says each step that was acknowledged and goes on once the host has marked it: the
+//! host makes a file of the step's number, which the program sees through the guest's view of the host's files.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fathom_stack::Stack;
+use fathom_stack::guest::Heard;
+use fathom_workload::engine::EngineInfo;
+use fathom_workload::spec::{Durability, EngineSpec};
+use serde::{Deserialize, Serialize};
+
+use super::COMMAND;
+use crate::error::CutError;
+use crate::record::{Marks, work};
+
+/// Between two looks for the host's file.
+const LOOK: Duration = Duration::from_micros(300);
+/// How long the program may say nothing.
+const SILENCE: Duration = Duration::from_secs(300);
+
+/// What is to be done.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub engine: EngineSpec,
+    pub steps: Vec<String>,
+    pub seed: u64,
+    pub confined: bool,
+    /// On the stack, as the guest names it.
+    pub directory: PathBuf,
+    /// The host's, where a file of each number that was marked is made.
+    pub marked: PathBuf,
+}
+
+/// What the program says in the end.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Report {
+    pub engine: EngineInfo,
+    pub promise: Durability,
+    pub interrupted: bool,
+    pub content: Option<u128>,
+}
+
+/// Makes the run in a stack's guest.
+///
+/// # Errors
+/// What the program there said, or that it said nothing.
+pub(crate) fn record(
+    stack: &mut Stack,
+    order: &Order,
+    marks: &Marks,
+    stop: &dyn Fn() -> bool,
+) -> Result<Report, CutError> {
+    let failed = |problem: String| CutError::Database { what: "the run in the guest".into(), problem };
+    let input = serde_json::to_string(order).map_err(|error| failed(error.to_string()))?;
+    let program = fathom_stack::own_program().map_err(CutError::io("this program's own path"))?;
+    let guest = stack.guest().ok_or_else(|| failed("there is no guest".into()))?;
+    guest.run(&program, &[COMMAND.into()], input).map_err(|error| failed(error.to_string()))?;
+    let mut report = None;
+    loop {
+        match guest.hear(SILENCE).map_err(|error| failed(error.to_string()))? {
+            Heard::Line(line) => {
+                let text = String::from_utf8_lossy(&line);
+                match text.trim().strip_prefix("step ").and_then(|number| number.parse::<u64>().ok()) {
+                    Some(number) => {
+                        marks.tell(number)?;
+                        let name = if stop() { "stop".to_owned() } else { number.to_string() };
+                        File::create(order.marked.join(name)).map_err(CutError::io("tell the guest"))?;
+                    }
+                    None => {
+                        report =
+                            Some(serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?);
+                    }
+                }
+            }
+            Heard::Ended(status, _) if status.success() => break,
+            Heard::Ended(status, said) => return Err(failed(format!("{status}: {said}"))),
+            Heard::Silence => return Err(failed("it does not go on".into())),
+        }
+    }
+    report.ok_or_else(|| failed("it has not said how it ended".into()))
+}
+
+/// The program in the guest: the order comes on standard input.
+pub(super) fn main() -> Result<(), String> {
+    let order: Order = serde_json::from_reader(std::io::stdin()).map_err(|error| error.to_string())?;
+    let root = File::open(&order.directory).map_err(|error| error.to_string())?;
+    rustix::fs::syncfs(&root).map_err(|error| error.to_string())?;
+    let told = |number: u64| said(&order.marked, number);
+    told(0).map_err(|error| error.to_string())?;
+    let report = work(&order, &told).map_err(|error| error.to_string())?;
+    println!("{}", serde_json::to_string(&report).map_err(|error| error.to_string())?);
+    Ok(())
+}
+
+/// Says a step and waits until the host has marked it; false: the host wants no more.
+fn said(marked: &Path, number: u64) -> Result<bool, CutError> {
+    let mut out = std::io::stdout();
+    writeln!(out, "step {number}").and_then(|()| out.flush()).map_err(CutError::io("say a step"))?;
+    let (mine, stop) = (marked.join(number.to_string()), marked.join("stop"));
+    loop {
+        if mine.exists() {
+            return Ok(true);
+        }
+        if stop.exists() {
+            return Ok(false);
+        }
+        std::thread::sleep(LOOK);
+    }
+}

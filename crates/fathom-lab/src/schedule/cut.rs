@@ -1,0 +1,122 @@
+//! What a power cut leaves of a cell, beside its runs: what the cell's workload does is recorded once more, on a modelled device that
+//! takes no time, and states in which a power cut could have left it are judged (`fathom_cut`).
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fathom_cut::{Acknowledged, Behaviour, CutError, Keeps, Limits, Recorded, Run, Script, judge, record};
+use fathom_stack::device::Kind;
+use fathom_stack::{StackSpec, known_filesystems};
+
+use super::{Interrupt, WorkError};
+use crate::cell::{Cell, SECONDS, STATES};
+use crate::store::CutFinding;
+
+/// Commits that are recorded of a workload, after what it prepares.
+const COMMITS: usize = 150;
+/// Image for a cell that runs in a directory, MiB.
+const SIZE_MIB: u64 = 64;
+/// File systems that a directory may lie on and that are made for it, by what statfs(2) calls them (<linux/magic.h>).
+const HOSTS: [(i64, &str); 3] = [(0xef53, "ext4"), (0x5846_5342, "xfs"), (0x9123_683e, "btrfs")];
+
+/// Tries it; `directory` is where images are made.
+///
+/// # Errors
+/// Why it could not be tried.
+pub(super) fn power_cut(
+    cell: &Cell,
+    seed: u64,
+    directory: &Path,
+    interrupt: &Interrupt,
+) -> Result<CutFinding, WorkError> {
+    let engine = match &cell.engine {
+        Some(engine) if engine.name == "sqlite" => engine,
+        Some(engine) => return Err(not_tried(format!("it is tried of SQLite, not of {}", engine.name))),
+        None => return Err(not_tried("its workload has no engine".into())),
+    };
+    if !fathom_stack::is_root() {
+        return Err(not_tried("each state is mounted, which needs root".into()));
+    }
+    let (stack, behaviour) = stack(cell, directory)?;
+    let begin = Instant::now();
+    let time = Duration::from_secs(cell.instruments.power_cut_seconds.unwrap_or(SECONDS));
+    let script = Script::of_workload(&cell.workload, &engine.settings, seed, COMMITS).map_err(failed)?;
+    let acknowledged = Acknowledged::of(&script).map_err(failed)?;
+    let logs = tempfile::Builder::new().prefix("fathom-cut-").tempdir();
+    let logs = logs.map_err(|error| not_tried(error.to_string()))?;
+    let stop = || interrupt.is_raised();
+    let filesystem = stack.filesystem.clone();
+    let run = Run { script, engine: engine.clone(), seed, confined: true, stack };
+    let recording = record(&run, &logs.path().join("operations"), &stop).map_err(failed)?;
+    if recording.interrupted {
+        return Err(WorkError::Interrupted);
+    }
+    recording.check(&acknowledged).map_err(failed)?;
+    let commits = run.script.steps.len() as u64 - 1;
+    let recorded = Recorded::of(&recording, commits, seed, Some(run.script), behaviour);
+    let limits = Limits {
+        from: 0,
+        states: usize::try_from(cell.instruments.power_cut_states.unwrap_or(STATES)).unwrap_or(usize::MAX),
+        time: Some(time.saturating_sub(begin.elapsed()).max(Duration::from_secs(1))),
+    };
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let outcome = judge(&recorded, &recording.history, threads, limits, &stop, &|_, _| {}).map_err(failed)?;
+    if outcome.interrupted {
+        return Err(WorkError::Interrupted);
+    }
+    let device = match behaviour.keeps {
+        Keeps::Flushed => "keeps what was flushed",
+        Keeps::Lies => "lies about flushes",
+        Keeps::Answered => "keeps what it answered",
+    };
+    let device = format!("{device}, tears at {} bytes", behaviour.tear_bytes);
+    Ok(CutFinding { filesystem, device, promise: recorded.promise, outcome })
+}
+
+/// The stack that is recorded on, and what its device does at a cut.
+fn stack(cell: &Cell, directory: &Path) -> Result<(StackSpec, Behaviour), WorkError> {
+    let given = &cell.stack;
+    if given.image.is_some() {
+        return Err(not_tried("its stack is a copy of an image, and a cut begins with mkfs".into()));
+    }
+    if given.log_mib.is_some() {
+        return Err(not_tried("its file system's log is on a device of its own".into()));
+    }
+    let model = if given.device.is_empty() { "none" } else { given.device.as_str() };
+    let model = fathom_stack::device_model(model).map_err(not_tried)?;
+    let none = fathom_stack::device_model("none").map_err(not_tried)?;
+    let keeps = if model.kind == Kind::Protected { Keeps::Answered } else { Keeps::Flushed };
+    let behaviour = Behaviour { keeps, tear_bytes: model.tear_bytes };
+    let mut stack =
+        StackSpec { device_seed: 1, faults: Vec::new(), log_device: String::new(), ..given.clone() };
+    // The log tells the order of operations, whatever time they took; the size of a sector is part of the file system.
+    if stack.device.is_empty() || model.sector_bytes == none.sector_bytes {
+        stack.device = "none".into();
+    }
+    if stack.directory.as_os_str().is_empty() {
+        stack.directory = directory.to_owned();
+    }
+    if stack.filesystem == "dir" {
+        stack.filesystem = host(directory).to_owned();
+        let known = known_filesystems();
+        let smallest = known.iter().find(|it| it.name == stack.filesystem).map_or(0, |it| it.min_mib);
+        stack.size_mib = SIZE_MIB.max(smallest);
+    }
+    Ok((stack, behaviour))
+}
+
+/// The file system that a directory lies on, where one can be made; else ext4.
+fn host(directory: &Path) -> &'static str {
+    let magic = rustix::fs::statfs(directory).map_or(0, |it| it.f_type as i64);
+    let known = HOSTS.iter().find(|it| it.0 == magic).map_or("ext4", |it| it.1);
+    let present = fathom_stack::available_filesystems();
+    if present.iter().any(|it| it.filesystem == known && it.present) { known } else { "ext4" }
+}
+
+fn not_tried(reason: String) -> WorkError {
+    WorkError::Failed(reason)
+}
+
+fn failed(error: CutError) -> WorkError {
+    not_tried(error.to_string())
+}
