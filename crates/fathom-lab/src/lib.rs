@@ -11,6 +11,7 @@ pub mod experiment;
 pub mod model_time;
 pub mod plan;
 pub mod recording;
+pub mod remote;
 pub mod schedule;
 pub mod sim;
 pub mod simulate;

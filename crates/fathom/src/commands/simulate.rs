@@ -123,9 +123,10 @@ fn recorded(asked: &Simulate) -> Result<(Results, String, Kept), Error> {
         sets: asked.set.clone(),
         title: title.clone(),
         seed: 1,
+        machines: Vec::new(),
     };
     let command = format!("fathom simulate {word}");
-    let (results, summary) = record::record(&what, &kept.file, &directory, &command, interrupt)?;
+    let (results, summary) = record::record(&what, &kept.file, &directory, &command, interrupt, None)?;
     if summary.interrupted {
         return Err(Error::failed("stopped before everything was recorded"));
     }
