@@ -59,6 +59,9 @@ pub struct Cell {
     /// What is watched beside the measurement.
     #[serde(default, skip_serializing_if = "Instruments::is_none")]
     pub instruments: Instruments,
+    /// The machine that it runs on, as `--on` names it; empty = this one, where nothing else was asked for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub on: String,
     /// The axes of the experiment's matrix and this cell's value on each, e.g. `engine.journal_mode` → `wal`; this is
     /// what tables and figures group by.
     pub axes: BTreeMap<String, String>,

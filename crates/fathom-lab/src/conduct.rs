@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::analysis::Analysis;
 use crate::experiment::{Cells, Diagnostic, Experiment, Selection, Vocabulary};
-use crate::plan::{Machine, Plan, PlanDiffers, Turn};
-use crate::schedule::{Ending, Limits, Precision, Progress, Summary, World, cut_each, environment, go_on};
+use crate::plan::{Machine, Needs, Plan, PlanDiffers, Turn};
+use crate::schedule::{Ending, Limits, Precision, Progress, Summary, World, cut_each, go_on};
 use crate::store::{ExperimentRow, Results, StoreError, Writer};
 
 /// Seed of experiments that name none.
@@ -88,6 +88,9 @@ pub enum RunError {
         /// The first one's reason and remedy.
         reason: String,
     },
+    /// A machine of `--on` cannot be asked.
+    #[error("{0}")]
+    Machine(String),
     /// The results file cannot be made, read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -100,7 +103,7 @@ impl RunError {
         match self {
             RunError::Experiment(_) | RunError::Differs { .. } | RunError::NothingToResume { .. } => true,
             RunError::Store(error) => error.is_of_the_name(),
-            RunError::AllSkipped { .. } => false,
+            RunError::AllSkipped { .. } | RunError::Machine(_) => false,
         }
     }
 }
@@ -111,6 +114,28 @@ impl RunError {
 /// What is wrong with the file or a `--set`, with its place. With `--resume`: results that are missing, cannot be read, or
 /// are of another plan.
 pub fn prepare(request: &Request) -> Result<Prepared, RunError> {
+    planned(request, &mut |cells| Ok(Machine::here(cells)))
+}
+
+/// As [`prepare`], on the machines of `request.selection.machines`, which are those of `world`.
+///
+/// # Errors
+/// As [`prepare`], and a machine that cannot be asked.
+pub fn prepare_on(request: &Request, world: &mut dyn World) -> Result<Prepared, RunError> {
+    planned(request, &mut |cells| {
+        let needs = Needs::of(cells);
+        let mut machine = Machine::default();
+        for name in &request.selection.machines {
+            machine = machine.with(name, world.capabilities(name, needs).map_err(RunError::Machine)?);
+        }
+        Ok(machine)
+    })
+}
+
+fn planned(
+    request: &Request,
+    machine: &mut dyn FnMut(&Cells) -> Result<Machine, RunError>,
+) -> Result<Prepared, RunError> {
     let vocabulary = Vocabulary::here();
     let experiment = Experiment::parse(&request.source_name, &request.source)?;
     let mut cells = experiment.cells(&request.selection, &vocabulary)?;
@@ -131,7 +156,7 @@ pub fn prepare(request: &Request) -> Result<Prepared, RunError> {
     let earlier = if request.resume { Some(earlier(&request.out)?) } else { None };
     let of_earlier = earlier.as_ref().map(|results| results.experiment.seed);
     let seed = request.seed.or(of_earlier).or(experiment.seed).unwrap_or(DEFAULT_SEED);
-    let plan = Plan::new(&experiment, &cells, request.selection.quick, seed, &Machine::here(&cells));
+    let plan = Plan::new(&experiment, &cells, request.selection.quick, seed, &machine(&cells)?);
     let turns = match &earlier {
         None => plan.turns(),
         Some(results) => {
@@ -175,7 +200,7 @@ pub fn run(
         let reason = plan.cells.iter().find_map(|cell| cell.skipped.clone()).unwrap_or_default();
         return Err(RunError::AllSkipped { cells: plan.cells.len(), reason });
     }
-    let environment = environment(&request.directory);
+    let environment = world.environment().map_err(RunError::Machine)?;
     let mut precision = Precision::default();
     // What could not be tried may have become possible since.
     let tried =
@@ -205,7 +230,8 @@ pub fn run(
         Writer::create(&request.out, &row, &environment, &plan.rows())?
     };
     let mut warnings = cells.warnings;
-    warnings.extend(governor(environment.get("governor").map(String::as_str)));
+    let governors = environment.iter().filter(|(key, _)| key.split(' ').next() == Some("governor"));
+    warnings.extend(governors.filter_map(|(key, name)| governor(key, name)));
     writer.warn(&warnings)?;
     let limits =
         Limits { run: request.time_limit.unwrap_or(Duration::from_secs(experiment.timeout_s)), ending };
@@ -218,13 +244,19 @@ pub fn run(
     Ok(summary)
 }
 
-fn governor(governor: Option<&str>) -> Option<String> {
-    let name = governor.filter(|it| *it != "performance")?;
+/// `key` names the machine, where there are several.
+fn governor(key: &str, name: &str) -> Option<String> {
+    if name == "performance" {
+        return None;
+    }
     Some(format!(
-        "the CPU governor is `{name}`: the clock's speed changes while runs are measured. \
+        "the CPU {key} is `{name}`: the clock's speed changes while runs are measured. \
          `cpupower frequency-set -g performance` (root) keeps it steady"
     ))
 }
+
+/// What is another every time that it is asked.
+const MOMENTARY: [&str; 5] = ["battery", "frequencies", "temperature", "thermal_status", "throttled"];
 
 /// What changed about the machine between the beginning and the resumption.
 fn moved(
@@ -232,6 +264,8 @@ fn moved(
     now: &std::collections::BTreeMap<String, String>,
 ) -> Vec<String> {
     now.iter()
+        // Of several machines, a key is followed by its machine's name.
+        .filter(|(key, _)| key.split(' ').next().is_none_or(|key| !MOMENTARY.contains(&key)))
         .filter_map(|(key, value)| {
             let was = before.get(key).filter(|was| *was != value)?;
             Some(format!("the experiment was resumed on a changed machine: {key} was {was} and is {value}"))

@@ -12,6 +12,7 @@ pub mod model_time;
 pub mod naming;
 pub mod plan;
 pub mod recording;
+pub mod remote;
 pub mod schedule;
 pub mod sim;
 pub mod simulate;

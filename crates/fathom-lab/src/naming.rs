@@ -169,6 +169,7 @@ mod tests {
                 engine: Some(EngineSpec { name: engine.into(), settings }),
                 stack: StackSpec::default(),
                 instruments: crate::cell::Instruments::default(),
+                on: String::new(),
                 axes,
             },
             durability: None,

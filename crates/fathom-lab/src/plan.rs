@@ -4,7 +4,7 @@
 //! (heat, a filling disk, a neighbour) hits all cells alike and cancels in the ratio of a block. The order and the data
 //! come from the seed alone: the same experiment with the same seed is the same plan, on every machine.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use fathom_stack::Capability;
 use fathom_workload::engine::{EngineKind, engine_named};
@@ -23,6 +23,29 @@ const DATA: u64 = 2;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Machine {
     capabilities: Vec<Capability>,
+    /// Those of other machines, as [`Cell::on`] names them.
+    others: BTreeMap<String, Vec<Capability>>,
+}
+
+/// What of a machine's capabilities cells ask for that takes time to find out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Needs {
+    /// What a guest kernel there can mount.
+    pub guests: bool,
+    /// Programs and libraries of engines that are not built in.
+    pub companions: bool,
+}
+
+impl Needs {
+    /// What these cells ask for.
+    #[must_use]
+    pub fn of(cells: &Cells) -> Needs {
+        let companions = |cell: &Cell| engine_of(cell).is_some_and(|engine| engine.needs.is_some());
+        Needs {
+            guests: cells.cells.iter().any(|(_, cell)| cell.stack.guest),
+            companions: cells.cells.iter().any(|(_, cell)| companions(cell)),
+        }
+    }
 }
 
 impl Machine {
@@ -30,13 +53,26 @@ impl Machine {
     /// first holds.
     #[must_use]
     pub fn of(capabilities: Vec<Capability>) -> Machine {
-        Machine { capabilities }
+        Machine { capabilities, others: BTreeMap::new() }
+    }
+
+    /// With another machine's, as [`Cell::on`] names it.
+    #[must_use]
+    pub fn with(mut self, name: &str, capabilities: Vec<Capability>) -> Machine {
+        self.others.insert(name.to_owned(), capabilities);
+        self
     }
 
     /// This machine, as far as `cells` need it. Nothing is mounted or tried, and programs are asked for their version only
     /// where a cell needs an engine that is not built in: planning must not take time.
     #[must_use]
     pub fn here(cells: &Cells) -> Machine {
+        Machine::of(Machine::capabilities_here(Needs::of(cells)))
+    }
+
+    /// This machine's capabilities: file systems, and what of the rest is asked for.
+    #[must_use]
+    pub fn capabilities_here(needs: Needs) -> Vec<Capability> {
         let mut capabilities: Vec<Capability> = fathom_stack::available_filesystems()
             .into_iter()
             .map(|it| Capability {
@@ -46,7 +82,7 @@ impl Machine {
                 remedy: it.remedy,
             })
             .collect();
-        if cells.cells.iter().any(|(_, cell)| cell.stack.guest) {
+        if needs.guests {
             capabilities.extend(fathom_stack::filesystems_in_guest().into_iter().map(|it| Capability {
                 name: in_guest(&it.filesystem),
                 present: it.present,
@@ -54,11 +90,10 @@ impl Machine {
                 remedy: it.remedy,
             }));
         }
-        let companions = |cell: &Cell| engine_of(cell).is_some_and(|it| it.needs.is_some());
-        if cells.cells.iter().any(|(_, cell)| companions(cell)) {
+        if needs.companions {
             capabilities.extend(fathom_stack::companions());
         }
-        Machine { capabilities }
+        capabilities
     }
 
     /// Why a cell cannot run here, and what to do; none where it can.
@@ -80,7 +115,8 @@ impl Machine {
         }
         needed.extend(engine.and_then(|it| it.needs));
         for name in needed {
-            match self.capabilities.iter().find(|it| it.name == name) {
+            let capabilities = self.others.get(&cell.on).unwrap_or(&self.capabilities);
+            match capabilities.iter().find(|it| it.name == name) {
                 Some(found) if found.present => {}
                 Some(absent) => {
                     let remedy = match absent.remedy.as_str() {

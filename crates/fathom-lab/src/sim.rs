@@ -258,6 +258,10 @@ impl World for VirtualLab {
         1_700_000_000_000 + (self.device.clock_ns / 1e6) as i64
     }
 
+    fn choose(&mut self, _machine: &str) -> Result<(), String> {
+        Ok(())
+    }
+
     fn up(&mut self, _spec: &StackSpec, _label: &str) -> Result<Mounted, String> {
         // Making a stack takes a while, in which the lab drifts on.
         self.device.clock_ns += 5e9;

@@ -7,13 +7,13 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// `FS_IOC_FIEMAP`: `_IOWR('f', 11, struct fiemap)`.
-const FS_IOC_FIEMAP: libc::c_ulong = 0xC020_660B;
+const FS_IOC_FIEMAP: libc::Ioctl = 0xC020_660B_u32 as libc::Ioctl;
 /// Extents asked for in one call.
 const EXTENTS: usize = 64;
 
 /// `FIBMAP` and `FIGETBSZ` of `<linux/fs.h>`.
-const FIBMAP: libc::c_ulong = 1;
-const FIGETBSZ: libc::c_ulong = 2;
+const FIBMAP: libc::Ioctl = 1;
+const FIGETBSZ: libc::Ioctl = 2;
 
 /// `FIEMAP_EXTENT_LAST`.
 const LAST: u32 = 0x1;

@@ -37,6 +37,7 @@ mod guard;
 pub mod guest;
 mod image;
 mod leftovers;
+pub mod lines;
 mod loop_device;
 mod mountinfo;
 pub mod named;

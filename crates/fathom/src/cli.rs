@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use fathom_lab::remote::Target;
 use fathom_workload::spec::Durability;
 
 /// Fathom, a performance laboratory for embedded and mobile databases.
@@ -50,6 +51,7 @@ pub enum Command {
                       fathom run update-cost --set stack.filesystem=ext4,xfs --repeat 10\n  \
                       fathom run journal-modes --trace mine.trace --trace gmail\n  fathom run mine.toml --resume\n  \
                       fathom run first-look --until 5% --budget 10m\n  \
+                      fathom run first-look --on local,ssh:pi@board:/mnt/card\n  \
                       fathom run first-look --sqlite /usr/lib/x86_64-linux-gnu/libsqlite3.so.0,bundled")]
     Run(Run),
     /// Tables, the HTML report, figures and exports of results
@@ -136,6 +138,13 @@ pub enum Command {
     /// Execute one cell: takes an order as JSON on stdin and writes one event per line (used by `fathom run`)
     #[command(hide = true)]
     Worker,
+    /// Do what a `fathom run --on` asks over standard input and output (internal)
+    #[command(hide = true)]
+    Agent {
+        /// The directory under test
+        #[arg(long, value_name = "DIR")]
+        dir: PathBuf,
+    },
     /// Serve a modelled device (internal)
     #[command(hide = true)]
     DeviceServer,
@@ -153,6 +162,9 @@ pub enum Command {
 /// `fathom doctor`
 #[derive(Debug, Args)]
 pub struct Doctor {
+    /// Of another machine: ssh:[USER@]HOST or adb:SERIAL
+    #[arg(long, value_name = "MACHINE", value_parser = str::parse::<Target>)]
+    pub on: Option<Target>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -211,6 +223,9 @@ pub struct Run {
     /// (`fathom list profiles`); may be given several times
     #[arg(long, value_name = "FILE|PROFILE")]
     pub trace: Vec<String>,
+    /// Run there: ssh:[USER@]HOST[:/DIR], adb:SERIAL[:/DIR], or local for this machine; several are compared
+    #[arg(long, value_name = "MACHINE", value_delimiter = ',', value_parser = str::parse::<Target>)]
+    pub on: Vec<Target>,
     /// Where databases and images are put: the disk under test [default: the output directory]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
@@ -568,6 +583,9 @@ pub struct Advise {
     /// Recorded runs of each setting of the last round [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: Option<u32>,
+    /// Record or measure there: ssh:[USER@]HOST[:/DIR] or adb:SERIAL[:/DIR]
+    #[arg(long, value_name = "MACHINE", conflicts_with = "dir", value_parser = str::parse::<Target>)]
+    pub on: Option<Target>,
     /// Where the image is put that it is recorded on [default: where you are]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
@@ -962,8 +980,17 @@ pub struct TraceReplay {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Directory on the disk under test; the databases are put into a directory of their own there, which is removed
-    #[arg(long, value_name = "DIR")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        required_unless_present = "on",
+        default_value = ".",
+        hide_default_value = true
+    )]
     pub dir: PathBuf,
+    /// Replay there: ssh:[USER@]HOST[:/DIR] or adb:SERIAL[:/DIR]
+    #[arg(long, value_name = "MACHINE", conflicts_with_all = ["dir", "keep"], value_parser = str::parse::<Target>)]
+    pub on: Option<Target>,
     /// Do not remove the databases, to look at what they hold
     #[arg(long)]
     pub keep: bool,

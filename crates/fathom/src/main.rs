@@ -44,6 +44,11 @@ fn main() -> std::process::ExitCode {
             return code;
         }
         Command::CutGuest => return fathom_cut::guest::main(),
+        Command::Agent { dir } => {
+            let code = fathom_lab::remote::agent::main(&dir);
+            ending::tell_of_the_limit();
+            return code;
+        }
         Command::GuestAgent => return fathom_stack::guest::agent::main(),
         Command::DeviceServer => return fathom_stack::device::server::main(),
         Command::GuestKeeper => return fathom_stack::guest::relay::keeper::main(),

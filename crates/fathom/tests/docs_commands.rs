@@ -116,6 +116,30 @@ fn the_commands_of_every_page_of_the_guide_work() {
     }
 }
 
+/// The commands of a page as they are run: what stands behind ` # ` is for the reader.
+fn commands(page: &Path) -> Vec<(String, i32, bool)> {
+    let text = std::fs::read_to_string(page).unwrap();
+    let bare = |command: &str| command.split(" # ").next().unwrap_or_default().trim_end().to_owned();
+    steps(&text).iter().map(|step| (bare(&step.command), step.exit, step.root)).collect()
+}
+
+/// The English pages' commands are run above; a Korean page with others would tell what nobody has tried.
+#[test]
+fn the_korean_pages_have_the_commands_of_the_english_ones() {
+    let root = workspace();
+    assert_eq!(commands(&root.join("README.ko.md")), commands(&root.join("README.md")));
+    let mut pages = 0;
+    for entry in std::fs::read_dir(root.join("docs/ko")).unwrap() {
+        let korean = entry.unwrap().path();
+        let english = root.join("docs").join(korean.file_name().unwrap());
+        let found = commands(&korean);
+        assert!(!found.is_empty(), "{}", korean.display());
+        assert_eq!(found, commands(&english), "{}", korean.display());
+        pages += 1;
+    }
+    assert!(pages >= 3, "{pages} pages");
+}
+
 #[test]
 fn a_block_is_read_as_written() {
     let steps = steps(

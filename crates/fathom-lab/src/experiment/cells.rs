@@ -47,6 +47,9 @@ pub struct Selection {
     pub sets: Vec<String>,
     /// `--trace`: these are replayed instead of the file's workloads.
     pub traces: Vec<TraceChoice>,
+    /// `--on`: the machines that every cell runs on; none = this one. A file names none: who writes it
+    /// does not say where others connect to.
+    pub machines: Vec<String>,
 }
 
 /// A trace to replay.
@@ -62,6 +65,9 @@ pub struct TraceChoice {
 
 /// The axis of `--trace` where the file's variants are about something else than workloads.
 pub(crate) const TRACE_AXIS: &str = "trace";
+
+/// The axis of `--on`, where that names several machines, and what a cell's setting of it is called.
+pub const MACHINE_AXIS: &str = "on";
 
 /// The cells of an experiment under a [`Selection`].
 #[derive(Clone, Debug, PartialEq)]
@@ -98,6 +104,11 @@ impl Experiment {
         sources.extend(selection.traces.iter().map(|trace| Source {
             name: "--trace".into(),
             text: trace.value.clone(),
+            numbered: false,
+        }));
+        sources.extend(selection.machines.iter().map(|machine| Source {
+            name: "--on".into(),
+            text: machine.clone(),
             numbered: false,
         }));
         self.make(selection, vocabulary).map_err(|problem| problem.locate(&sources))
@@ -139,6 +150,7 @@ impl Experiment {
             }
         }
         let without_optional = drop_optional(&mut axes);
+        put_machines(&selection.machines, first_trace + selection.traces.len(), &mut base, &mut axes);
         let from_file = if selection.quick { self.quick.repeats } else { None };
         let mut made = Cells {
             cells: Vec::new(),
@@ -221,6 +233,33 @@ fn put_traces(traces: &[TraceChoice], first_source: usize, axes: &mut Vec<Axis>)
             axes.insert(0, Axis { name: TRACE_AXIS.into(), points, span });
         }
     }
+}
+
+/// Puts the machines of the command line behind the file's axes, where there are several: their rows stand together in a table.
+fn put_machines(machines: &[String], first_source: usize, base: &mut Vec<Setting>, axes: &mut Vec<Axis>) {
+    let setting = |number: usize, machine: &String| {
+        let span = Span { source: first_source + number, range: 0..machine.len() };
+        Setting {
+            path: MACHINE_AXIS.to_owned(),
+            key_span: span.clone(),
+            node: Node { span, value: Value::Text(machine.clone()) },
+        }
+    };
+    let mut settings: Vec<Setting> =
+        machines.iter().enumerate().map(|(number, machine)| setting(number, machine)).collect();
+    if settings.len() < 2 {
+        base.append(&mut settings);
+        return;
+    }
+    let Some(span) = settings.first().map(|setting| setting.key_span.clone()) else { return };
+    let point = |setting: Setting| Point {
+        label: setting.node.text(MACHINE_AXIS).unwrap_or_default(),
+        span: setting.key_span.clone(),
+        settings: vec![setting],
+        optional: false,
+    };
+    let points = settings.into_iter().map(point).collect();
+    axes.push(Axis { name: MACHINE_AXIS.into(), points, span });
 }
 
 /// Drops the optional variants that nobody has asked for; gives whether there were any.
@@ -398,7 +437,9 @@ fn check(
     let engine = check_engine(assembled, &workload, vocabulary, warnings)?;
     let stack = check_stack(assembled, vocabulary)?;
     let instruments = check_instruments(assembled)?;
-    Ok(Cell { workload, engine, stack, instruments, axes })
+    let on =
+        assembled.get(MACHINE_AXIS).map_or(Ok(String::new()), |setting| setting.node.text(MACHINE_AXIS))?;
+    Ok(Cell { workload, engine, stack, instruments, on, axes })
 }
 
 /// The settings of a room, without `name`.

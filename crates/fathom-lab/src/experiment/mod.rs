@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use builtin::{Builtin, builtin, builtin_named};
-pub use cells::{Cells, Selection, TraceChoice};
+pub use cells::{Cells, MACHINE_AXIS, Selection, TraceChoice};
 pub use fathom_diagnostic::Diagnostic;
 pub use parse::is_name;
 pub use vocabulary::Vocabulary;

@@ -1,10 +1,12 @@
 //! The real world: this machine's clocks, stacks and processes.
 
+mod condition;
 mod guest;
 mod interrupt;
 mod machine;
 mod process;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -12,7 +14,7 @@ use std::time::{Duration, Instant};
 use fathom_probe::Watch;
 use fathom_stack::blocks::{self, BlockTrace, TraceError};
 use fathom_stack::device::{Served, Statistics};
-use fathom_stack::{Stack, StackSpec};
+use fathom_stack::{Capability, Stack, StackSpec};
 use fathom_workload::engine::engine_named;
 use fathom_workload::is_one_thread;
 
@@ -23,7 +25,7 @@ use super::counted::{self, Around};
 use super::{Mounted, Strain, Watched, WorkError, World};
 use crate::cell::Cell;
 use crate::event::{Event, Order};
-use crate::plan::PlannedCell;
+use crate::plan::{Machine, Needs, PlannedCell};
 use crate::store::{CutFinding, TraceRecord};
 
 /// Writes of one floor probe: enough for a steady median, and two seconds on a device that needs 20 ms for one.
@@ -86,6 +88,11 @@ impl Local {
 }
 
 impl Local {
+    /// Makes stacks whose specification names no directory in this one from now on.
+    pub fn work_in(&mut self, directory: PathBuf) {
+        self.directory = directory;
+    }
+
     /// A server that is started by root runs as another user, who has to get to its own directory
     /// through the one that is worked in.
     fn let_server_in(&self, cell: &Cell) -> Result<(), WorkError> {
@@ -112,6 +119,14 @@ impl World for Local {
 
     fn now_ms(&mut self) -> i64 {
         crate::now_ms()
+    }
+
+    fn capabilities(&mut self, machine: &str, needs: Needs) -> Result<Vec<Capability>, String> {
+        self.choose(machine).map(|()| Machine::capabilities_here(needs))
+    }
+
+    fn environment(&mut self) -> Result<BTreeMap<String, String>, String> {
+        Ok(environment(&self.directory))
     }
 
     fn up(&mut self, spec: &StackSpec, label: &str) -> Result<Mounted, String> {
@@ -272,6 +287,10 @@ impl World for Local {
 
     fn strain(&mut self) -> Strain {
         machine::strain(self.cpus.len())
+    }
+
+    fn condition(&mut self) -> Vec<String> {
+        condition::Condition::here().remarks()
     }
 
     fn interrupted(&mut self) -> bool {

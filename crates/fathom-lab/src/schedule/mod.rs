@@ -11,18 +11,20 @@ mod local;
 mod record;
 mod trace;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use fathom_probe::Watch;
 use fathom_stack::device::{Served, Statistics};
-use fathom_stack::{StackRecord, StackSpec};
+use fathom_stack::{Capability, StackRecord, StackSpec};
 use fathom_workload::engine::engine_named;
+use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
 use crate::event::{Event, Order, PROTOCOL};
-use crate::plan::{Plan, PlannedCell, Turn};
+use crate::plan::{Needs, Plan, PlannedCell, Turn};
+use crate::remote::LOCAL;
 use crate::store::{CutFinding, CutRow, RunStatus, StoreError, TraceRecord, Writer};
 use fathom_random::derive_seed;
 
@@ -37,6 +39,31 @@ pub trait World {
     fn now_ns(&mut self) -> u64;
     /// Milliseconds since 1970 UTC.
     fn now_ms(&mut self) -> i64;
+    /// Chooses the machine that the next runs are made on, as [`Cell::on`] names it.
+    ///
+    /// # Errors
+    /// It is none of this world's.
+    fn choose(&mut self, machine: &str) -> Result<(), String> {
+        match machine {
+            "" | LOCAL => Ok(()),
+            other => Err(format!("{other} is another machine than this one: give --on {other}")),
+        }
+    }
+    /// What a machine can do, for the plan.
+    ///
+    /// # Errors
+    /// It cannot be asked.
+    fn capabilities(&mut self, machine: &str, needs: Needs) -> Result<Vec<Capability>, String> {
+        let _ = needs;
+        self.choose(machine).map(|()| Vec::new())
+    }
+    /// What the results must carry to be understood elsewhere; the keys are stable.
+    ///
+    /// # Errors
+    /// The machine cannot be asked.
+    fn environment(&mut self) -> Result<BTreeMap<String, String>, String> {
+        Ok(BTreeMap::new())
+    }
     /// Makes a fresh stack; there is none up before.
     ///
     /// # Errors
@@ -113,6 +140,10 @@ pub trait World {
     fn down(&mut self) -> Result<(), String>;
     /// What the machine is doing just now.
     fn strain(&mut self) -> Strain;
+    /// What about the machine makes times doubtful just now: it is hot, or its battery is empty. In words.
+    fn condition(&mut self) -> Vec<String> {
+        Vec::new()
+    }
     /// Whether the user wants to stop.
     fn interrupted(&mut self) -> bool;
 }
@@ -127,7 +158,7 @@ pub struct Mounted {
 }
 
 /// What the machine is doing. CPU times count from boot, over all CPUs, in ticks.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Strain {
     /// 1-minute load average.
     pub load: Option<f64>,
@@ -377,6 +408,7 @@ fn one_run(
     on_share: &mut dyn FnMut(f64, Option<u64>),
 ) -> Result<(), WorkError> {
     let stack = &planned.cell.stack;
+    world.choose(&planned.cell.on).map_err(WorkError::Failed)?;
     let mounted = world.up(stack, &planned.label).map_err(WorkError::Failed)?;
     collector.stack(&mounted.record);
     let worked = on_stack(planned, turn, limits, world, &mounted, collector, on_share);
@@ -429,6 +461,9 @@ fn on_stack(
     collector.elapsed(world.now_ns().saturating_sub(start_ns));
     collector.stolen(before, world.strain());
     worked?;
+    for text in world.condition() {
+        collector.event(Event::Warning { text });
+    }
     for (before, after) in devices.iter().zip(world.devices().map_err(WorkError::Failed)?) {
         collector.device(&after.since(before));
     }

@@ -27,7 +27,7 @@ pub struct Watched {
 
 impl Watched {
     /// Keeps what belongs here; gives back any other event.
-    pub(super) fn take(&mut self, event: Event) -> Option<Event> {
+    pub(crate) fn take(&mut self, event: Event) -> Option<Event> {
         match event {
             Event::Window(window) => self.windows.push(window),
             Event::Files { causes } => self.causes = causes,

@@ -219,7 +219,7 @@ pub enum TraceSource {
 }
 
 /// The block trace of a run, ready to be written.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceRecord {
     /// What it shows.
     pub source: TraceSource,
@@ -238,7 +238,7 @@ pub struct TraceRecord {
 }
 
 /// A request, or the piece of one that has one cause. Times are ns since the trace began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockRow {
     /// Number of the request, in order of issue.
     pub request: u32,

@@ -53,6 +53,7 @@ fn cell(id: i64, mode: &str) -> CellRow {
             }),
             stack: StackSpec::default(),
             instruments: crate::cell::Instruments::default(),
+            on: String::new(),
             axes,
         },
         durability: None,

@@ -11,7 +11,7 @@ use fathom_probe::Note;
 use super::Bytes;
 
 /// `_IOWR(0x94, 17, struct btrfs_ioctl_search_args)`.
-const TREE_SEARCH: libc::c_ulong = 0xd000_9411;
+const TREE_SEARCH: libc::Ioctl = 0xd000_9411_u32 as libc::Ioctl;
 const CHUNK_TREE: u64 = 3;
 const FIRST_CHUNK_TREE_OBJECT: u64 = 256;
 const CHUNK_ITEM: u32 = 228;

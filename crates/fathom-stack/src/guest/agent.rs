@@ -15,12 +15,13 @@ use std::time::{Duration, Instant};
 use rustix::mount::MountFlags;
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
-use super::protocol::{Answer, Ask, Ending, Known, LINE};
+use super::protocol::{Answer, Ask, Ending, Known};
 use super::relay::{self, Terms};
 use crate::attribution::Attribution;
 use crate::blocks::{BUFFER_KIB, BlockTrace, Recording};
 use crate::command::CommandLine;
 use crate::floor::floor_probe;
+use crate::lines;
 
 /// The line to Fathom.
 const TALK: &str = "/dev/ttyS0";
@@ -124,9 +125,7 @@ fn serve() -> Result<(), String> {
 }
 
 fn say(out: &mut File, answer: &Answer) -> Result<(), String> {
-    let mut text = serde_json::to_vec(answer).map_err(|error| error.to_string())?;
-    text.push(b'\n');
-    out.write_all(&text).map_err(|error| format!("write {TALK}: {error}"))
+    lines::send(out, answer).map_err(|error| format!("write {TALK}: {error}"))
 }
 
 fn done(result: Result<(), String>) -> Answer {
@@ -224,11 +223,11 @@ fn run(line: &CommandLine, directory: &Path, input: &str, out: &mut File) -> Res
     // A program that ends before it has read its input is judged by how it ended.
     let _ = crate::pipe::write_all(&mut stdin, input.as_bytes());
     drop(stdin);
-    let mut lines = BufReader::with_capacity(1 << 16, stdout);
-    let mut text = vec![LINE];
+    let mut written = BufReader::with_capacity(1 << 16, stdout);
+    let mut text = vec![lines::RAW];
     loop {
         text.truncate(1);
-        match lines.read_until(b'\n', &mut text) {
+        match written.read_until(b'\n', &mut text) {
             Ok(0) => break,
             Ok(_) => {
                 if text.last() != Some(&b'\n') {

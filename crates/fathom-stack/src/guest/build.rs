@@ -371,7 +371,7 @@ fn fetch(work: &Path, on_step: &mut dyn FnMut(&Step)) -> Result<PathBuf, BuildEr
     }
 }
 
-fn sha256(file: &Path) -> Result<String, BuildError> {
+pub(super) fn sha256(file: &Path) -> Result<String, BuildError> {
     let output = CommandLine::new("sha256sum", ["--binary".as_ref(), "--".as_ref(), file.as_os_str()])
         .run(UNPACK_LIMIT)?;
     // A name with a backslash or a line's end is marked by a backslash before the sum.

@@ -3,10 +3,11 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::build::SOURCE_SHA256;
+use super::build::{SOURCE_SHA256, sha256};
 use super::patch;
 
 /// What a kernel is configured for, beside the least that boots.
@@ -37,10 +38,41 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The cached kernel of this user that fits this version of Fathom, if it was built.
+    /// The cached kernel of this user that fits this version of Fathom, if it was built; else the one
+    /// that a release brought.
     #[must_use]
     pub fn cached() -> Option<Kernel> {
-        Kernel::read(&directory()?)
+        // Looked at once: it has to be read whole.
+        static RELEASED: OnceLock<Option<Kernel>> = OnceLock::new();
+        let built = directory().and_then(|directory| Kernel::read(&directory));
+        built.or_else(|| RELEASED.get_or_init(Kernel::released).clone())
+    }
+
+    /// The kernel of a release: `lib/fathom/guest-kernel/RECIPE` beside the program's `bin`.
+    fn released() -> Option<Kernel> {
+        let program = crate::own_program().ok()?;
+        let place = program.parent()?.parent()?.join("lib/fathom/guest-kernel").join(recipe());
+        Kernel::verified(&place).unwrap_or_else(|problem| {
+            // It is as if it were not there, and whoever looks for it must know why.
+            eprintln!("warning: {problem}");
+            None
+        })
+    }
+
+    /// The kernel in a directory, if its content is what `linux.sha256` beside it says.
+    fn verified(place: &Path) -> Result<Option<Kernel>, String> {
+        let Some(kernel) = Kernel::read(place) else { return Ok(None) };
+        let wrong = |problem: String| format!("{}: the guest kernel is not used: {problem}", place.display());
+        let sum = fs::read_to_string(place.join("linux.sha256"))
+            .map_err(|error| wrong(format!("linux.sha256: {error}")))?;
+        let expected = sum.split_whitespace().next().unwrap_or_default().to_owned();
+        let found = sha256(&kernel.path).map_err(|error| wrong(error.to_string()))?;
+        match found == expected {
+            true => Ok(Some(kernel)),
+            false => {
+                Err(wrong("its SHA-256 is another than linux.sha256 says; unpack the release again".into()))
+            }
+        }
     }
 
     pub(super) fn read(directory: &Path) -> Option<Kernel> {
@@ -101,5 +133,30 @@ mod tests {
             let option = format!("CONFIG_{}_FS=y\n", name.to_uppercase());
             assert!(CONFIGURATION.contains(&option), "{option}");
         }
+    }
+
+    /// A kernel that comes with a release is unpacked by somebody, and half an archive boots into nothing.
+    #[test]
+    fn a_released_kernel_that_was_changed_is_not_used() {
+        let place = tempfile::tempdir().unwrap();
+        let kernel = Kernel {
+            path: PathBuf::new(),
+            release: "6.12-fathom".into(),
+            filesystems: vec!["ext4".into()],
+            source: "linux".into(),
+            source_sha256: SOURCE_SHA256.into(),
+            compiler: "gcc".into(),
+        };
+        assert_eq!(Kernel::verified(place.path()), Ok(None), "nothing is there");
+        fs::write(place.path().join("kernel.json"), serde_json::to_string(&kernel).unwrap()).unwrap();
+        fs::write(place.path().join("linux"), "abc").unwrap();
+        assert!(Kernel::verified(place.path()).unwrap_err().contains("linux.sha256"));
+        // FIPS 180-2, appendix B.1.
+        let sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  linux\n";
+        fs::write(place.path().join("linux.sha256"), sum).unwrap();
+        let found = Kernel::verified(place.path()).unwrap().unwrap();
+        assert_eq!(found, Kernel { path: place.path().join("linux"), ..kernel });
+        fs::write(place.path().join("linux"), "abd").unwrap();
+        assert!(Kernel::verified(place.path()).unwrap_err().contains("is not used"));
     }
 }

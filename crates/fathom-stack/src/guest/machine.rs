@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 use fathom_probe::Note;
 
 use super::kernel::Kernel;
-use super::protocol::{Answer, Ask, Known, LINE, milliseconds};
+use super::protocol::{Answer, Ask, Known, milliseconds};
 use super::relay::inherit;
 use super::stack::Disk;
 use crate::attribution::{Cause, Piece};
 use crate::blocks::Request;
 use crate::command::{CommandError, CommandLine, CommandProblem, Output};
 use crate::floor::FloorProbe;
-use crate::pipe;
+use crate::lines;
 
 /// How long a guest may take to boot: 0.3 s on an idle machine.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
@@ -38,8 +38,6 @@ const OFF_LIMIT: Duration = Duration::from_secs(10);
 const DEATH: Duration = Duration::from_secs(2);
 /// How much of the kernel's last words is kept.
 const CONSOLE_KEPT: usize = 8192;
-/// Longest line that a program in the guest may write, as on the host.
-const LONGEST_LINE: u64 = 1 << 20;
 /// Largest memory of a guest, MiB; it takes of the host's what it uses.
 const LARGEST_MIB: u64 = 4096;
 /// Least memory with which the kernel and a worker can do.
@@ -189,19 +187,9 @@ impl Guest {
             .spawn()
             .map_err(|error| wrong(format!("{} cannot be started: {error}", kernel.path.display())))?;
         let console = Arc::new(Mutex::new(VecDeque::new()));
-        let (sender, lines) = channel();
         let stdin = child.stdin.take();
-        if let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) {
-            thread::spawn(move || {
-                let mut reader = BufReader::with_capacity(1 << 16, stdout);
-                loop {
-                    let mut line = Vec::new();
-                    let read = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
-                    if !matches!(read, Ok(1..)) || sender.send(line).is_err() {
-                        return;
-                    }
-                }
-            });
+        let lines = child.stdout.take().map_or_else(|| channel().1, lines::receive);
+        if let Some(stderr) = child.stderr.take() {
             let kept = Arc::clone(&console);
             thread::spawn(move || keep_last(stderr, &kept));
         }
@@ -330,7 +318,7 @@ impl Guest {
     /// The guest has ended, or the program could not be started.
     pub fn hear(&mut self, wait: Duration) -> Result<Heard, GuestError> {
         match self.lines.recv_timeout(wait) {
-            Ok(mut line) if line.first() == Some(&LINE) => {
+            Ok(mut line) if line.first() == Some(&lines::RAW) => {
                 line.remove(0);
                 Ok(Heard::Line(line))
             }
@@ -406,9 +394,7 @@ impl Guest {
     }
 
     fn tell(&mut self, ask: &Ask) -> Result<(), GuestError> {
-        let mut text = serde_json::to_vec(ask).map_err(|error| self.error(error.to_string()))?;
-        text.push(b'\n');
-        let written = self.stdin.as_mut().map(|it| pipe::write_all(it, &text));
+        let written = self.stdin.as_mut().map(|stdin| lines::send(stdin, ask));
         match written {
             Some(Ok(())) => Ok(()),
             _ => Err(self.gone()),

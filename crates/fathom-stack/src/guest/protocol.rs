@@ -1,4 +1,4 @@
-//! What is said between Fathom and its agent in a guest: one JSON object a line, over the guest's serial line.
+//! What is said between Fathom and its agent in a guest: one JSON object a line ([`crate::lines`]), over the guest's serial line.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -13,9 +13,6 @@ use crate::attribution::{Cause, Piece};
 use crate::blocks::Request;
 use crate::command::{CommandError, CommandLine, CommandProblem, Output};
 use crate::floor::FloorProbe;
-
-/// A line that a program in the guest wrote, as it is, behind this; everything else is an [`Answer`].
-pub(super) const LINE: u8 = b'>';
 
 /// What the agent is asked.
 #[derive(Debug, Serialize, Deserialize)]

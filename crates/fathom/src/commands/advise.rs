@@ -6,11 +6,13 @@ use fathom_diagnostic::suggest::{did_you_mean, nearest};
 use fathom_lab::advise::{self, Advised, Candidate, Tried};
 use fathom_lab::analysis::Analysis;
 use fathom_lab::experiment::TraceChoice;
+use fathom_lab::remote::{Remote, Target};
 use fathom_lab::schedule::Interrupt;
 use fathom_lab::store::Results;
 use fathom_output::{shown, shown_path, tell};
 use fathom_report::{Advice, HTML_MARK};
 use fathom_stack::device::Model;
+use fathom_stack::{Availability, Capability};
 use fathom_workload::spec::Durability;
 
 use super::record::{self, Kept, RECORDER, Recorded};
@@ -100,6 +102,7 @@ fn of_results(
     let of_traces = [
         ("--fs", !asked.fs.is_empty()),
         ("--dir", asked.dir.is_some()),
+        ("--on", asked.on.is_some()),
         ("--out", asked.out.is_some()),
         ("--repeat", asked.repeat.is_some()),
     ];
@@ -165,7 +168,12 @@ fn of_trace(
     let word = super::text_path("TRACE", &asked.input)?;
     let mut trace = super::run::trace(word)?;
     let directory = simulate::directory(asked.dir.as_deref())?;
-    let (filesystems, mut missing) = filesystems(asked)?;
+    let mut there = elsewhere(asked, interrupt)?;
+    let (available, why_not) = match &mut there {
+        Some(there) => abilities(there)?,
+        None => (fathom_stack::available_filesystems(), record::why_not_here()),
+    };
+    let (filesystems, mut missing) = filesystems(asked, &available)?;
     fathom_stack::trusted_state().map_err(Error::failed)?;
     let kept = Kept::new(None, &std::env::temp_dir())?;
     let title = trace.label.clone();
@@ -173,8 +181,12 @@ fn of_trace(
         trace = made_up(&trace, &kept)?;
     }
     let application = Application::of(Path::new(&trace.value))?;
-    let is_modelled = !filesystems.is_empty() && record::why_not_here().is_none();
-    if let Some(why) = record::why_not_here() {
+    let is_modelled = !filesystems.is_empty() && why_not.is_none();
+    let disk = match &asked.on {
+        Some(machine) if there.is_some() => format!("the disk of {machine}"),
+        _ => format!("this disk ({})", shown_path(&directory)),
+    };
+    if let Some(why) = why_not {
         missing.insert(0, why);
     }
     if !is_modelled {
@@ -182,9 +194,8 @@ fn of_trace(
         let names =
             if asked.device.is_empty() { format!("{} devices", names.len()) } else { names.join(", ") };
         missing.push(format!(
-            "{names}: below is what holds on this disk ({}), in wall time. Where a device can be modelled, \
-             `fathom advise … --out RECORDED.db` keeps recordings, and `fathom advise RECORDED.db` answers from them here",
-            shown_path(&directory)
+            "{names}: below is what holds on {disk}, in wall time. Where a device can be modelled, \
+             `fathom advise … --out RECORDED.db` keeps recordings, and `fathom advise RECORDED.db` answers from them here"
         ));
     }
     let what = Recorded {
@@ -196,9 +207,11 @@ fn of_trace(
         sets: Vec::new(),
         title: title.clone(),
         seed: 1,
+        machines: there.iter().flat_map(|_| &asked.on).map(Target::to_string).collect(),
     };
+    let broken = Vec::new();
     let mut rounds =
-        Rounds { asked, command, what, kept, directory, interrupt, devices, is_modelled, broken: Vec::new() };
+        Rounds { asked, command, what, kept, directory, there, interrupt, devices, is_modelled, broken };
     let baseline = &application.baseline;
 
     let (_, mut shown_by) = rounds.record(1, advise::first(baseline), None)?;
@@ -218,14 +231,14 @@ fn of_trace(
         (judged(&results, devices, devices_tried, PHASE, baseline, must, interrupt)?, notes)
     } else {
         let here = devices_tried.into_iter().flatten().collect();
-        let title = format!("this disk ({})", shown_path(&rounds.directory));
-        (vec![Advised::of(None, title, here, baseline, must)], Vec::new())
+        (vec![Advised::of(None, disk, here, baseline, must)], Vec::new())
     };
     if is_modelled {
-        notes.insert(
-            0,
-            "Times are simulated from recordings on this machine: CPU time is this machine's".into(),
-        );
+        let machine = match &rounds.there {
+            Some(_) => asked.on.as_ref().map_or_else(String::new, Target::to_string),
+            None => "this machine".to_owned(),
+        };
+        notes.insert(0, format!("Times are simulated from recordings on {machine}: CPU time is {machine}'s"));
     }
     notes.extend(application.notes.iter().cloned());
     notes.extend(rounds.broken.iter().map(|(label, why)| format!("{label} breaks the application: {why}")));
@@ -252,6 +265,8 @@ struct Rounds<'a> {
     what: Recorded,
     kept: Kept,
     directory: PathBuf,
+    /// Another machine that it is recorded on.
+    there: Option<Remote>,
     interrupt: &'a Interrupt,
     devices: &'a [Model],
     is_modelled: bool,
@@ -275,8 +290,14 @@ impl Rounds<'_> {
         tell!("{}: round {round} of 3, {runs} runs on {}", shown(&what.title), what.filesystems.join(", "));
         let file =
             out.map_or_else(|| self.kept.file.with_file_name(format!("round-{round}.db")), Path::to_owned);
-        let (results, summary) =
-            record::record(&what, &file, &self.directory, self.command, self.interrupt.clone())?;
+        let (results, summary) = record::record(
+            &what,
+            &file,
+            &self.directory,
+            self.command,
+            self.interrupt.clone(),
+            self.there.as_mut(),
+        )?;
         if summary.interrupted {
             return Err(Error::failed("stopped before everything was recorded"));
         }
@@ -339,15 +360,44 @@ fn promise_of(devices: &[Vec<Tried>], baseline: &Candidate) -> Option<Durability
     devices.iter().flatten().find(|it| it.candidate == *baseline)?.durability
 }
 
-/// The file systems that can be recorded on here, and what is said of the others.
-fn filesystems(asked: &Advise) -> Result<(Vec<String>, Vec<String>), Error> {
+/// The other machine that is asked for, with its agent.
+fn elsewhere(asked: &Advise, interrupt: &Interrupt) -> Result<Option<Remote>, Error> {
+    let Some(machine) = asked.on.as_ref().filter(|machine| **machine != Target::Local) else {
+        return Ok(None);
+    };
+    let mut remote = Remote::connect(machine, interrupt.clone()).map_err(Error::failed)?;
+    super::tell_notes(&remote.notes());
+    Ok(Some(remote))
+}
+
+/// The file systems of another machine, and why it cannot model a device.
+fn abilities(remote: &mut Remote) -> Result<(Vec<Availability>, Option<String>), Error> {
+    let (capabilities, _) = remote.doctor().map_err(Error::failed)?;
+    let root = capabilities.iter().find(|capability| capability.name == "root" && !capability.present);
+    let why_not = root.map(|root| format!("Recording for other devices needs root there: {}", root.detail));
+    let known = fathom_stack::known_filesystems();
+    let of = |capability: Capability| {
+        let filesystem = known.iter().find(|filesystem| filesystem.name == capability.name)?;
+        Some(Availability {
+            in_guest: capability.detail.contains(" in a guest ("),
+            filesystem: capability.name,
+            present: capability.present,
+            detail: capability.detail,
+            remedy: capability.remedy,
+            min_mib: filesystem.min_mib,
+        })
+    };
+    Ok((capabilities.into_iter().filter_map(of).collect(), why_not))
+}
+
+/// The file systems that can be recorded on, and what is said of the others.
+fn filesystems(asked: &Advise, available: &[Availability]) -> Result<(Vec<String>, Vec<String>), Error> {
     let wanted: Vec<String> = if asked.fs.is_empty() {
         vec!["ext4".into()]
     } else {
         asked.fs.iter().flat_map(|it| it.split(',')).map(|it| it.trim().to_owned()).collect()
     };
     let known = fathom_stack::known_filesystems();
-    let available = fathom_stack::available_filesystems();
     let (mut here, mut missing) = (Vec::new(), Vec::new());
     for name in wanted {
         if here.contains(&name) {

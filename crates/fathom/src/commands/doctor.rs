@@ -1,21 +1,25 @@
 //! `fathom doctor`: what this machine can run, and the command that brings the rest.
 
+use fathom_lab::remote::{Remote, Target};
+use fathom_lab::schedule::Interrupt;
+use fathom_output::{say, shown};
+use fathom_stack::Capability;
+
 use crate::cli::Doctor;
-use crate::outcome::Outcome;
-use fathom_output::say;
+use crate::outcome::{Error, Outcome};
 
 /// Prints every capability. Exit code 0: an absent capability is information, not a failure.
 pub fn run(asked: &Doctor) -> super::Result {
-    let capabilities = fathom_stack::doctor();
+    let (capabilities, packages) = found(asked)?;
     if asked.json {
         return super::print_json(&capabilities);
     }
     let width = capabilities.iter().map(|one| one.name.len()).max().unwrap_or(0);
     for one in &capabilities {
         let mark = if one.present { "yes" } else { "no " };
-        say!("  {mark}  {:width$}  {}", one.name, one.detail);
+        say!("  {mark}  {:width$}  {}", shown(&one.name), shown(&one.detail));
         if !one.present && !one.remedy.is_empty() {
-            say!("       {:width$}  to get it:  {}", "", one.remedy);
+            say!("       {:width$}  to get it:  {}", "", shown(&one.remedy));
         }
     }
     let absent = capabilities.iter().filter(|one| !one.present).count();
@@ -28,9 +32,30 @@ pub fn run(asked: &Doctor) -> super::Result {
             capabilities.len()
         );
     }
-    if let Some(line) = fathom_stack::packages(&capabilities) {
-        say!("All that packages bring, in one line:  {line}");
+    if let Some(line) = packages {
+        say!("All that packages bring, in one line:  {}", shown(&line));
     }
-    say!("Next:  fathom run first-look");
+    match other(asked) {
+        Some(machine) => say!("Next:  fathom run first-look --on {}", super::quoted(&machine.to_string())),
+        None => say!("Next:  fathom run first-look"),
+    }
     Ok(Outcome::Good)
+}
+
+/// The machine, where it is not this one.
+fn other(asked: &Doctor) -> Option<&Target> {
+    asked.on.as_ref().filter(|machine| **machine != Target::Local)
+}
+
+fn found(asked: &Doctor) -> Result<(Vec<Capability>, Option<String>), Error> {
+    let Some(machine) = other(asked) else {
+        let capabilities = fathom_stack::doctor();
+        let packages = fathom_stack::packages(&capabilities);
+        return Ok((capabilities, packages));
+    };
+    let interrupt = Interrupt::new();
+    interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
+    let mut remote = Remote::connect(machine, interrupt).map_err(Error::failed)?;
+    super::tell_notes(&remote.notes());
+    remote.doctor().map_err(Error::failed)
 }

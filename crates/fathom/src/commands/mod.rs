@@ -29,6 +29,16 @@ use fathom_report::ReportError;
 
 use crate::outcome::{Error, Outcome};
 
+/// A word as a shell reads it back.
+pub fn quoted(word: &str) -> String {
+    fathom_stack::shell_line([word])
+}
+
+/// Tells what another machine had to say.
+pub fn tell_notes(notes: &[String]) {
+    notes.iter().for_each(|note| tell!("{note}"));
+}
+
 /// What every command gives.
 pub type Result = std::result::Result<Outcome, Error>;
 

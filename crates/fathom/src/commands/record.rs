@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use fathom_lab::conduct::{self, Request, RunError};
 use fathom_lab::experiment::{Selection, TraceChoice};
-use fathom_lab::schedule::{Interrupt, Local, Summary};
+use fathom_lab::remote::Remote;
+use fathom_lab::schedule::{Interrupt, Local, Summary, World};
 use fathom_lab::store::Results;
 use fathom_output::{Held, shown_path, tell};
 use tempfile::TempDir;
@@ -39,6 +40,8 @@ pub struct Recorded {
     pub title: String,
     /// Seed of order and data.
     pub seed: u64,
+    /// The machine that it is recorded on, as `--on` names it; none = this one.
+    pub machines: Vec<String>,
 }
 
 impl Recorded {
@@ -81,6 +84,7 @@ pub fn record(
     directory: &Path,
     command: &str,
     interrupt: Interrupt,
+    remote: Option<&mut Remote>,
 ) -> Result<(Results, Summary), Error> {
     let request = Request {
         source_name: "the recording".into(),
@@ -90,6 +94,7 @@ pub fn record(
             repeat: None,
             sets: what.sets.clone(),
             traces: vec![what.trace.clone()],
+            machines: what.machines.clone(),
         },
         seed: Some(what.seed),
         directory: directory.to_owned(),
@@ -100,16 +105,23 @@ pub fn record(
         budget: None,
         command: command.to_owned(),
     };
-    let prepared = conduct::prepare(&request).map_err(asked_or_failed)?;
+    let mut local;
+    let (prepared, world): (_, &mut dyn World) = match remote {
+        Some(remote) => (conduct::prepare_on(&request, remote), remote),
+        None => {
+            local = Local::new(directory.to_owned(), interrupt)
+                .map_err(|error| Error::failed(format!("this program's own path: {error}")))?;
+            (conduct::prepare(&request), &mut local)
+        }
+    };
+    let prepared = prepared.map_err(asked_or_failed)?;
     for warning in &prepared.cells.warnings {
         tell!("warning: {warning}");
     }
     // Before anything is made: no run could be.
     fathom_stack::trusted_state().map_err(Error::failed)?;
-    let mut world = Local::new(directory.to_owned(), interrupt)
-        .map_err(|error| Error::failed(format!("this program's own path: {error}")))?;
     let bar = Bar::new(prepared.plan.runs(), false);
-    let summary = conduct::run(&request, prepared, &mut world, &mut |progress| bar.show(progress));
+    let summary = conduct::run(&request, prepared, world, &mut |progress| bar.show(progress));
     bar.clear();
     let summary = summary.map_err(asked_or_failed)?;
     let results = Results::load(out).map_err(Error::failed)?;

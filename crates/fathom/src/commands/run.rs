@@ -10,7 +10,8 @@ use fathom_lab::conduct::{self, Prepared, Request, RunError};
 use fathom_lab::estimate::estimate;
 use fathom_lab::experiment::{self, Experiment, Selection, TraceChoice};
 use fathom_lab::plan::Plan;
-use fathom_lab::schedule::{Ended, Interrupt, Local, Summary};
+use fathom_lab::remote::{Machines, REMOTE_FILE, Target};
+use fathom_lab::schedule::{Ended, Interrupt, Local, Summary, World};
 use fathom_lab::store::{self, Lock, Results, StoreError};
 use fathom_trace::synthesise::{NAMES, profile};
 
@@ -47,6 +48,7 @@ pub fn run(asked: &Run, parsed: &Parsed) -> super::Result {
             repeat: asked.repeat,
             sets,
             traces: asked.trace.iter().map(|word| trace(word)).collect::<Result<_, _>>()?,
+            machines: machines(asked)?,
         },
         seed: asked.seed,
         directory: PathBuf::new(), // known below, when nothing can be asked wrongly any more
@@ -58,7 +60,13 @@ pub fn run(asked: &Run, parsed: &Parsed) -> super::Result {
         command: String::new(),
     };
     text_paths(asked, &request.out)?;
-    let prepared = conduct::prepare(&request).map_err(wrong_or_failed)?;
+    let interrupt = Interrupt::new();
+    let mut machines = connected(asked, &interrupt)?;
+    let prepared = match &mut machines {
+        Some(machines) => conduct::prepare_on(&request, machines),
+        None => conduct::prepare(&request),
+    };
+    let prepared = prepared.map_err(wrong_or_failed)?;
     for warning in &prepared.cells.warnings {
         tell!("warning: {warning}");
     }
@@ -69,8 +77,9 @@ pub fn run(asked: &Run, parsed: &Parsed) -> super::Result {
     say_skipped(&prepared.plan);
     request.command = parsed.again(NOT_REPEATED, &[("seed", prepared.plan.seed.to_string())]);
     // Before anything is made or renamed: whatever ends the command from here on is to end it in order.
-    let interrupt = Interrupt::new();
-    interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
+    if machines.is_none() {
+        interrupt.on_signals().map_err(signal_handlers)?;
+    }
     request.directory = working_directory(asked, &request.out)?;
     let inputs = inputs(asked, &request);
     let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
@@ -80,8 +89,42 @@ pub fn run(asked: &Run, parsed: &Parsed) -> super::Result {
         let aside = move_aside(&request.out)?;
         tell!("Earlier results are kept as {}", shown_path(&aside));
     }
-    let summary = carry_out(asked, &request, prepared, interrupt)?;
+    let summary = carry_out(asked, &request, prepared, (interrupt, machines))?;
     finish(asked, &name, &request.out, (&report, &inputs), &summary)
+}
+
+/// The names of the machines of `--on`.
+fn machines(asked: &Run) -> Result<Vec<String>, Error> {
+    let mut names: Vec<String> = Vec::new();
+    for machine in &asked.on {
+        let name = machine.to_string();
+        if names.contains(&name) {
+            return Err(Error::asked(format!("--on: {} is given twice", shown(&name))));
+        }
+        names.push(name);
+    }
+    if asked.dir.is_some() && !names.is_empty() && !asked.on.contains(&Target::Local) {
+        return Err(Error::asked(
+            "--dir: it names a directory of this machine, on which nothing runs: name that of another machine with it, as \
+             in --on ssh:pi@board:/mnt/card",
+        ));
+    }
+    Ok(names)
+}
+
+/// The machines of `--on`, each with its agent; none where only this machine is meant.
+fn connected(asked: &Run, interrupt: &Interrupt) -> Result<Option<Machines>, Error> {
+    if asked.on.is_empty() {
+        return Ok(None);
+    }
+    interrupt.on_signals().map_err(signal_handlers)?;
+    let mut machines = Machines::connect(&asked.on, interrupt).map_err(Error::failed)?;
+    super::tell_notes(&machines.notes());
+    Ok(Some(machines))
+}
+
+fn signal_handlers(error: std::io::Error) -> Error {
+    Error::failed(format!("signal handlers: {error}"))
 }
 
 /// `--sqlite A,B` as the setting that it stands for: the libraries, paired by block. None where it is
@@ -91,6 +134,7 @@ fn libraries(asked: &[String]) -> Result<Option<String>, Error> {
     for word in asked {
         let path = match word.as_str() {
             "bundled" => word.clone(),
+            _ if word.starts_with(REMOTE_FILE) => word.clone(),
             "" => return Err(Error::asked("--sqlite: a library has no name; give A,B")),
             _ => {
                 // A worker runs in a directory of its own.
@@ -289,7 +333,7 @@ fn carry_out(
     asked: &Run,
     request: &Request,
     prepared: Prepared,
-    interrupt: Interrupt,
+    (interrupt, machines): (Interrupt, Option<Machines>),
 ) -> Result<Summary, Error> {
     // Before anything is made: no run could be.
     fathom_stack::trusted_state().map_err(Error::failed)?;
@@ -302,23 +346,40 @@ fn carry_out(
     for reason in &swept.failed {
         tell!("warning: {reason}");
     }
-    let mut world = Local::new(request.directory.clone(), interrupt)
-        .map_err(|error| Error::failed(format!("this program's own path: {error}")))?;
+    let mut world: Box<dyn World> = match machines {
+        Some(mut machines) => {
+            machines.work_in(request.directory.clone());
+            Box::new(machines)
+        }
+        None => Box::new(
+            Local::new(request.directory.clone(), interrupt)
+                .map_err(|error| Error::failed(format!("this program's own path: {error}")))?,
+        ),
+    };
     let plan = &prepared.plan;
     if !asked.quiet {
         let running = plan.cells.iter().filter(|cell| cell.skipped.is_none()).count();
         let at_most = if prepared.ending.is_early() { "up to " } else { "" };
         tell!(
-            "{}: {running} cells × {at_most}{} runs in {}",
+            "{}: {running} cells × {at_most}{} runs {}",
             plan.experiment,
             plan.repeats,
-            shown_path(&request.directory)
+            place(asked, &request.directory)
         );
     }
     let bar = Bar::new(plan.runs(), asked.quiet);
-    let carried = conduct::run(request, prepared, &mut world, &mut |progress| bar.show(progress));
+    let carried = conduct::run(request, prepared, &mut *world, &mut |progress| bar.show(progress));
     bar.clear();
     carried.map_err(wrong_or_failed)
+}
+
+/// Where the runs are made, in words.
+fn place(asked: &Run, directory: &Path) -> String {
+    let names: Vec<String> = asked.on.iter().map(|machine| shown(&machine.to_string())).collect();
+    match names.as_slice() {
+        [] => format!("in {}", shown_path(directory)),
+        names => format!("on {}", names.join(", ")),
+    }
 }
 
 /// Prints the table, writes the report, and says what to do next.

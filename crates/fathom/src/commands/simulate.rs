@@ -125,8 +125,9 @@ fn recorded(asked: &Simulate, command: &str) -> Result<(Results, String, Kept), 
         sets: asked.set.clone(),
         title: title.clone(),
         seed: 1,
+        machines: Vec::new(),
     };
-    let (results, summary) = record::record(&what, &kept.file, &directory, command, interrupt)?;
+    let (results, summary) = record::record(&what, &kept.file, &directory, command, interrupt, None)?;
     if summary.interrupted {
         return Err(Error::failed("stopped before everything was recorded"));
     }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use super::condition::Condition;
 use crate::schedule::Strain;
 
 /// CPUs that this process may use.
@@ -87,6 +88,7 @@ pub fn environment(directory: &Path) -> BTreeMap<String, String> {
     put("fathom", Some(env!("CARGO_PKG_VERSION").to_owned()));
     put("sqlite", Some(rusqlite::version().to_owned()));
     put("sqlite_options", sqlite_options());
+    found.extend(Condition::here().environment());
     found
 }
 

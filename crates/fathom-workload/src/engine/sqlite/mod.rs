@@ -35,6 +35,8 @@ pub(super) static KIND: EngineKind = EngineKind {
     needs: None,
     capitals: &["journal_mode", "synchronous"],
     files: |settings| match own_library(settings) {
+        // Of another machine, which looks at it itself when the run begins.
+        Some(path) if path.as_os_str().as_encoded_bytes().starts_with(REMOTE.as_bytes()) => Ok(()),
         Some(path) => shared_object::checked("library", path).map(drop),
         None => Ok(()),
     },
@@ -47,6 +49,9 @@ pub(super) static KIND: EngineKind = EngineKind {
 
 /// What setting `library` calls the release that is built into this program.
 const BUNDLED: &str = "bundled";
+
+/// What a library begins with that lies on the machine of `--on` already; the run names it without.
+const REMOTE: &str = "remote:";
 
 /// The library that the settings name; none for the bundled release.
 fn own_library(settings: &Params) -> Option<&Path> {

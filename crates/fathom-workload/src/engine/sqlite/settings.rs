@@ -21,7 +21,7 @@ pub(in crate::engine) const SETTINGS: &[Parameter] = &[
         kind: Kind::Text,
         default: Preset::Unset,
         unit: "path",
-        description: "a libsqlite3.so to use instead of the release that is built in (`bundled`), so that versions can be compared",
+        description: "a libsqlite3.so to use instead of the release that is built in (`bundled`), so that versions can be compared; remote:PATH is one that the machine of --on has",
     },
     Parameter {
         name: "journal_mode",

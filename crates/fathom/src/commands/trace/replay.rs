@@ -6,6 +6,7 @@
 use fathom_output::{say, shown, tell};
 use std::collections::BTreeMap;
 
+use fathom_lab::remote::Target;
 use fathom_trace::model::Loss;
 use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Sink};
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
@@ -54,6 +55,9 @@ pub fn run(asked: &TraceReplay) -> super::super::Result {
         .map_err(|error| Error::asked(format!("--set {error}")))?;
     let workload =
         fathom_workload::create(&WorkloadSpec { name: "trace".into(), params }).map_err(Error::asked)?;
+    if let Some(machine) = asked.on.as_ref().filter(|machine| **machine != Target::Local) {
+        return super::replay_place::run_on(machine, asked, &file);
+    }
     let Some(directory) = &asked.within else {
         return super::replay_place::run(asked, &file);
     };

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
+use fathom_lab::remote::{Remote, Target};
 use fathom_lab::schedule::Interrupt;
 use fathom_stack::{Stack, StackSpec};
 
@@ -89,6 +90,35 @@ pub fn run(asked: &TraceReplay, file: &Path) -> super::super::Result {
         None if kept => Err(Error::failed("stopped by a signal; the databases are where they were")),
         None => Err(Error::failed("stopped by a signal; the databases of the replay are removed")),
         Some(status) => outcome(status),
+    }
+}
+
+/// Lets the agent of another machine do it all there, and shows what it says.
+pub fn run_on(machine: &Target, asked: &TraceReplay, file: &Path) -> super::super::Result {
+    super::super::open_stdout()?;
+    let interrupt = Interrupt::new();
+    interrupt.on_signals().map_err(|error| Error::failed(format!("signals: {error}")))?;
+    let mut remote = Remote::connect(machine, interrupt.clone()).map_err(Error::failed)?;
+    super::super::tell_notes(&remote.notes());
+    let mut words = vec![format!("--timing={}", asked.timing)];
+    words.extend(asked.set.iter().map(|word| format!("--set={word}")));
+    words.extend(asked.json.then(|| "--json".to_owned()));
+    let (code, said) = remote
+        .replay(words, file, &mut |line| {
+            fathom_output::raw(&fathom_output::lines(&String::from_utf8_lossy(line)))
+        })
+        .map_err(Error::failed)?;
+    for line in said.lines() {
+        tell!("{}", fathom_output::shown(line));
+    }
+    match code {
+        _ if interrupt.is_raised() => {
+            Err(Error::failed("stopped by a signal; the databases of the replay are removed"))
+        }
+        Some(0) => Ok(Outcome::Good),
+        Some(2) => Ok(Outcome::Asked),
+        Some(_) => Ok(Outcome::Failed),
+        None => Err(Error::failed(format!("{machine}: the replay was ended by a signal there"))),
     }
 }
 

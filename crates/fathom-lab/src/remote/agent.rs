@@ -1,0 +1,390 @@
+//! `fathom agent`: does on this machine what Fathom on another one asks over standard input and output.
+//!
+//! It ends when its input does, or when nothing has come for [`SILENCE`]: the run is stopped, the stack is taken down, and
+//! every process that came of it is ended. Whoever started it need not be there any more.
+
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fathom_stack::lines::{self, RAW};
+
+use super::wire::{Answer, Ask, VERSION};
+use crate::event::{Event, Order};
+use crate::plan::{Machine, PlannedCell};
+use crate::schedule::{Interrupt, Local, Watched, WorkError, World};
+use crate::store::TraceRecord;
+
+/// After so long without a word the other side is gone, although nobody has said so.
+pub const SILENCE: Duration = Duration::from_secs(90);
+/// How long the orderly end may take before what is left is killed.
+pub(super) const END_LIMIT: Duration = Duration::from_secs(60);
+/// How often is looked.
+const GLANCE: Duration = Duration::from_millis(100);
+/// Rows of a trace, or operations of a device, in one answer.
+const IN_ONE: usize = 2000;
+/// What is kept of what a replay says on stderr, octets.
+const COMPLAINTS_KEPT: usize = 64 << 10;
+
+/// What the reader of the input and the rest share.
+#[derive(Debug, Default)]
+struct Line {
+    /// The input has ended.
+    is_over: AtomicBool,
+    /// [`Ask::Stop`] came.
+    is_stopped: AtomicBool,
+    /// When the last word came, ms since the begin.
+    heard_ms: AtomicU64,
+}
+
+/// The whole of `fathom agent`.
+#[must_use]
+pub fn main(directory: &Path) -> ExitCode {
+    // SAFETY: called before there are other threads; SIG_IGN is a valid disposition. Programs that are started get the
+    // default back.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+    // What a worker started and left behind becomes a child of this process, and ends with it.
+    let _ = rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1));
+    let mut out = BufWriter::with_capacity(1 << 16, std::io::stdout());
+    let interrupt = Interrupt::new();
+    let world = interrupt
+        .on_signals()
+        .map_err(|error| format!("signal handlers: {error}"))
+        .and_then(|()| prepared(directory, &interrupt));
+    let (world, directory) = match world {
+        Ok(found) => found,
+        Err(problem) => {
+            let _ = say(&mut out, &Answer::Refused { problem });
+            return ExitCode::FAILURE;
+        }
+    };
+    let line = Arc::new(Line::default());
+    let (sender, asks) = channel();
+    let (reading, raised) = (Arc::clone(&line), interrupt.clone());
+    thread::spawn(move || read(&reading, &raised, &sender));
+    let mut agent =
+        Agent { world, out, line, interrupt, directory, watched: Watched::default(), is_watched: false };
+    let served = agent.serve(&asks);
+    let down = agent.world.down();
+    end_descendants();
+    match served.and(down) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            // Where nobody reads it, nobody is told.
+            let _ = writeln!(std::io::stderr(), "fathom agent: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The machine, ready to be asked, and its directory.
+fn prepared(directory: &Path, interrupt: &Interrupt) -> Result<(Local, PathBuf), String> {
+    let shown = directory.display();
+    let kind = std::fs::metadata(directory)
+        .map_err(|error| format!("{shown}: {error}; it must be a directory on the disk under test"))?;
+    if !kind.is_dir() {
+        return Err(format!("{shown}: not a directory"));
+    }
+    let directory = std::path::absolute(directory).map_err(|error| format!("{shown}: {error}"))?;
+    fathom_stack::trusted_state().map_err(|error| error.to_string())?;
+    let world = Local::new(directory.clone(), interrupt.clone())
+        .map_err(|error| format!("this program's own path: {error}"))?;
+    Ok((world, directory))
+}
+
+/// Reads what is asked until nothing comes any more.
+fn read(line: &Arc<Line>, interrupt: &Interrupt, asks: &Sender<Result<Ask, String>>) {
+    let begin = Instant::now();
+    let elapsed_ms = move || u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let (watching, raised) = (Arc::clone(line), interrupt.clone());
+    thread::spawn(move || {
+        let mut over: Option<Instant> = None;
+        loop {
+            thread::sleep(GLANCE);
+            let silence_ms = elapsed_ms().saturating_sub(watching.heard_ms.load(Ordering::SeqCst));
+            if u128::from(silence_ms) > SILENCE.as_millis() {
+                watching.is_over.store(true, Ordering::SeqCst);
+            }
+            if watching.is_over.load(Ordering::SeqCst) {
+                raised.raise();
+                if over.get_or_insert_with(Instant::now).elapsed() > END_LIMIT {
+                    // What hangs now hangs in the kernel, or waits for it. The stack's guard takes down what it can.
+                    end_descendants();
+                    std::process::exit(1);
+                }
+            }
+        }
+    });
+    for text in lines::receive(std::io::stdin()) {
+        line.heard_ms.store(elapsed_ms(), Ordering::SeqCst);
+        let ask = match serde_json::from_slice(&text) {
+            Ok(Ask::Beat) => continue,
+            Ok(Ask::Stop) => {
+                line.is_stopped.store(true, Ordering::SeqCst);
+                interrupt.raise();
+                continue;
+            }
+            Ok(ask) => Ok(ask),
+            Err(error) => Err(format!("not understood: {error}")),
+        };
+        if asks.send(ask).is_err() {
+            break;
+        }
+    }
+    line.is_over.store(true, Ordering::SeqCst);
+    interrupt.raise();
+}
+
+fn say(out: &mut impl Write, answer: &Answer) -> Result<(), String> {
+    lines::send(out, answer).and_then(|()| out.flush()).map_err(|error| format!("standard output: {error}"))
+}
+
+struct Agent<W> {
+    world: Local,
+    out: W,
+    line: Arc<Line>,
+    interrupt: Interrupt,
+    directory: PathBuf,
+    /// What the worker under way told for the block trace.
+    watched: Watched,
+    /// Whether a trace is under way.
+    is_watched: bool,
+}
+
+impl<W: Write> Agent<W> {
+    /// Answers until the input ends or a signal comes.
+    fn serve(&mut self, asks: &Receiver<Result<Ask, String>>) -> Result<(), String> {
+        let fathom = env!("CARGO_PKG_VERSION").to_owned();
+        say(&mut self.out, &Answer::Hello { version: VERSION, fathom })?;
+        loop {
+            let is_signalled = self.interrupt.is_raised() && !self.line.is_stopped.load(Ordering::SeqCst);
+            if is_signalled || self.line.is_over.load(Ordering::SeqCst) {
+                return Ok(());
+            }
+            let answer = match asks.recv_timeout(GLANCE) {
+                Ok(Ok(ask)) => self.answer(ask).unwrap_or_else(|problem| Answer::Refused { problem }),
+                Ok(Err(problem)) => Answer::Refused { problem },
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            };
+            say(&mut self.out, &answer)?;
+        }
+    }
+
+    fn answer(&mut self, ask: Ask) -> Result<Answer, String> {
+        Ok(match ask {
+            Ask::Beat | Ask::Stop => Answer::Done,
+            Ask::Doctor => {
+                let capabilities = fathom_stack::doctor();
+                let packages = fathom_stack::packages(&capabilities);
+                Answer::Capabilities { capabilities, packages }
+            }
+            Ask::Capabilities { needs } => {
+                Answer::Capabilities { capabilities: Machine::capabilities_here(needs), packages: None }
+            }
+            Ask::Environment => Answer::Environment { values: self.world.environment()? },
+            Ask::Sweep => {
+                let swept = fathom_stack::sweep();
+                Answer::Swept { removed: swept.removed, failed: swept.failed }
+            }
+            Ask::Size { path } => {
+                let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
+                Answer::Size { bytes: found.map(|file| file.len()) }
+            }
+            Ask::Up { spec, label } => {
+                let mounted = self.world.up(&spec, &label)?;
+                Answer::Up { directory: mounted.directory, record: Box::new(mounted.record) }
+            }
+            Ask::Floor => Answer::Floor { ns: self.world.floor_ns()? },
+            Ask::Cpus { cell } => {
+                let planned =
+                    PlannedCell { id: 0, label: String::new(), cell: (*cell).clone(), skipped: None };
+                Answer::Cpus { cpus: self.world.cpus(&planned) }
+            }
+            Ask::Work { order, limit_ms } => self.work(&order, Duration::from_millis(limit_ms)),
+            Ask::Trace => {
+                (self.watched, self.is_watched) = (Watched::default(), true);
+                Answer::Watch { watch: self.world.trace()? }
+            }
+            Ask::Traced => self.traced()?,
+            Ask::Devices => Answer::Devices { statistics: self.world.devices()? },
+            Ask::KeepServed => Answer::Kept { is_kept: self.world.keep_served()? },
+            Ask::Served => {
+                let all = self.world.served()?;
+                for (device, served) in all.iter().enumerate() {
+                    for some in served.chunks(IN_ONE) {
+                        let operations = Answer::Operations { device, served: some.to_vec() };
+                        say(&mut self.out, &operations)?;
+                    }
+                }
+                Answer::Served { devices: all.len() }
+            }
+            Ask::Down => {
+                self.is_watched = false;
+                self.world.down()?;
+                Answer::Done
+            }
+            Ask::Strain => Answer::Strain(self.world.strain()),
+            Ask::Condition => Answer::Condition { remarks: self.world.condition() },
+            Ask::Replay { words } => self.replay(&words)?,
+        })
+    }
+
+    fn work(&mut self, order: &Order, limit: Duration) -> Answer {
+        let Agent { world, out, watched, is_watched, .. } = self;
+        let mut broken = None;
+        let worked = world.work(order, limit, &mut |event| {
+            let is_progress = matches!(event, Event::Progress { .. });
+            let written = out.write_all(&[RAW]).and_then(|()| lines::send(out, &event));
+            let written = written.and_then(|()| if is_progress { out.flush() } else { Ok(()) });
+            if let Err(error) = written {
+                broken.get_or_insert(error);
+            }
+            if *is_watched {
+                watched.take(event);
+            }
+        });
+        let (failed, is_interrupted) = match worked {
+            Ok(()) => (broken.map(|error| error.to_string()), false),
+            Err(WorkError::Interrupted) => (None, true),
+            Err(WorkError::Failed(message)) => (Some(message), false),
+        };
+        Answer::Worked { failed, is_interrupted }
+    }
+
+    fn traced(&mut self) -> Result<Answer, String> {
+        self.is_watched = false;
+        let Some(trace) = self.world.traced(std::mem::take(&mut self.watched))? else {
+            return Ok(Answer::Traced { trace: None });
+        };
+        for some in trace.rows.chunks(IN_ONE) {
+            say(&mut self.out, &Answer::Blocks { rows: some.to_vec() })?;
+        }
+        Ok(Answer::Traced { trace: Some(Box::new(TraceRecord { rows: Vec::new(), ..trace })) })
+    }
+
+    fn replay(&mut self, words: &[String]) -> Result<Answer, String> {
+        let program = fathom_stack::own_program().map_err(|error| error.to_string())?;
+        let mut command = Command::new(program);
+        command.args(["trace", "replay", "--dir"]).arg(&self.directory).args(words);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().map_err(|error| format!("the replay cannot be started: {error}"))?;
+        let (Some(stdout), Some(stderr)) = (child.stdout.take(), child.stderr.take()) else {
+            return Err("a program without pipes".into());
+        };
+        let said = Arc::new(Mutex::new(String::new()));
+        let kept = Arc::clone(&said);
+        let complains = thread::spawn(move || {
+            let mut text = Vec::new();
+            // What cannot be read is only missing from what is shown.
+            let _ = stderr.take(COMPLAINTS_KEPT as u64).read_to_end(&mut text);
+            kept.lock().unwrap_or_else(PoisonError::into_inner).push_str(&String::from_utf8_lossy(&text));
+        });
+        let (interrupt, pid) = (self.interrupt.clone(), child.id());
+        let (over, ended) = channel::<()>();
+        let stopper = thread::spawn(move || {
+            while ended.recv_timeout(GLANCE) == Err(RecvTimeoutError::Timeout) {
+                if interrupt.is_raised() {
+                    // It removes what it made, as at Ctrl-C.
+                    signal(pid, rustix::process::Signal::TERM);
+                    return;
+                }
+            }
+        });
+        let mut written = BufReader::new(stdout);
+        let mut text = vec![RAW];
+        loop {
+            text.truncate(1);
+            match written.by_ref().take(lines::LONGEST_LINE).read_until(b'\n', &mut text) {
+                Ok(1..) => {
+                    if text.last() != Some(&b'\n') {
+                        text.push(b'\n');
+                    }
+                    self.out.write_all(&text).map_err(|error| error.to_string())?;
+                }
+                _ => break,
+            }
+        }
+        let status = child.wait().map_err(|error| format!("the replay cannot be waited for: {error}"))?;
+        drop(over);
+        let _ = stopper.join();
+        let _ = complains.join();
+        let said = said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(Answer::Replayed { code: status.code(), said })
+    }
+}
+
+fn signal(pid: u32, signal: rustix::process::Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
+        // An error means that it has ended.
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// Kills every process that came of this one and is still there, but for guards, which undo what is left and end then.
+fn end_descendants() {
+    // What is killed may have just started another; a few rounds find it.
+    for _ in 0..50 {
+        let left = descendants(std::process::id());
+        if left.is_empty() {
+            return;
+        }
+        left.iter().for_each(|pid| signal(*pid, rustix::process::Signal::KILL));
+        // Those that this process has taken over are waited for, or they would stay as zombies that are found again.
+        while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether a process is the guard of a stack, by the words that it was started with.
+fn is_guard(pid: u32) -> bool {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    words.split(|octet| *octet == 0).any(|word| word == b"fathom-stack-guard")
+}
+
+/// The processes that came of one, as /proc tells it, without guards and what they start.
+fn descendants(of: u32) -> Vec<u32> {
+    let parent = |pid: u32| -> Option<u32> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name in parentheses may hold anything; the state follows it, then the parent (proc_pid_stat(5)).
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    };
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let pairs: Vec<(u32, u32)> = numbers.filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let mut found = HashSet::from([of]);
+    let mut ordered = Vec::new();
+    loop {
+        let more: Vec<u32> = pairs
+            .iter()
+            .filter(|(pid, parent)| found.contains(parent) && !found.contains(pid) && !is_guard(*pid))
+            .map(|pair| pair.0)
+            .collect();
+        if more.is_empty() {
+            return ordered;
+        }
+        found.extend(&more);
+        ordered.extend(more);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_is_a_descendant_and_this_process_is_none() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let found = descendants(std::process::id());
+        assert!(found.contains(&child.id()) && !found.contains(&std::process::id()), "{found:?}");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

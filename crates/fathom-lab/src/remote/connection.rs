@@ -1,0 +1,240 @@
+//! A line to the agent on another machine.
+
+use std::io::Read;
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fathom_stack::lines::{self, RAW};
+
+use super::shell;
+use super::target::Target;
+use super::wire::{Answer, Ask, VERSION};
+
+/// How long an agent may take to say that it is there; on a phone the program is read for the first time.
+const HELLO_LIMIT: Duration = Duration::from_secs(60);
+/// How often the agent hears that this side lives; it ends after [`super::agent::SILENCE`] without.
+const BEAT: Duration = Duration::from_secs(20);
+/// How long `ssh` or `adb` may take to end after its connection.
+const END_LIMIT: Duration = Duration::from_secs(2);
+/// Lines before the agent's first that are somebody else's: a login shell's greetings.
+const GREETINGS_MAX: usize = 200;
+/// What is kept of what the machine complains of, octets.
+const COMPLAINTS_KEPT: usize = 4096;
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The agent says that it cannot be done.
+    Refused(String),
+    /// The connection is gone.
+    Lost(String),
+}
+
+impl Failure {
+    pub fn words(self) -> String {
+        match self {
+            Failure::Refused(words) | Failure::Lost(words) => words,
+        }
+    }
+}
+
+/// What comes while a program works there.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// A line of the program's, with its end.
+    Raw(Vec<u8>),
+    /// The agent's.
+    Answer(Answer),
+    /// Nothing within the time.
+    Silence,
+}
+
+/// An agent that is there. Dropping it ends the connection, and with it the agent and all that it has.
+#[derive(Debug)]
+pub(super) struct Connection {
+    target: Target,
+    child: Child,
+    stdin: Arc<Mutex<Option<ChildStdin>>>,
+    lines: Receiver<Vec<u8>>,
+    complaints: Arc<Mutex<Vec<u8>>>,
+    /// Dropped to end the beats.
+    _beats: Sender<()>,
+}
+
+impl Connection {
+    /// Starts the agent with this script, which ends in `exec`.
+    ///
+    /// # Errors
+    /// In words: it cannot be started, or what the machine said.
+    pub fn open(target: &Target, script: &str) -> Result<Connection, String> {
+        let script = format!("{}{script}", shell::places(target));
+        let Some(mut command) = shell::command(target, &script) else {
+            return Err(format!("{target}: no other machine"));
+        };
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| shell::not_started(target, &error))?;
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(format!("{target}: a program without pipes"));
+        };
+        let complaints = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&complaints);
+        thread::spawn(move || keep(stderr, &kept));
+        let stdin = Arc::new(Mutex::new(Some(stdin)));
+        let (beats, ended) = channel();
+        let beating = Arc::clone(&stdin);
+        thread::spawn(move || beat(&beating, &ended));
+        let lines = lines::receive(stdout);
+        let mut connection =
+            Connection { target: target.clone(), child, stdin, lines, complaints, _beats: beats };
+        connection.greet().map_err(Failure::words)?;
+        Ok(connection)
+    }
+
+    /// Waits for the agent's first words, past those of a login shell.
+    fn greet(&mut self) -> Result<(), Failure> {
+        let begin = Instant::now();
+        for _ in 0..GREETINGS_MAX {
+            let line = match self.lines.recv_timeout(HELLO_LIMIT.saturating_sub(begin.elapsed())) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Disconnected) => return Err(self.gone()),
+                Err(RecvTimeoutError::Timeout) => break,
+            };
+            match serde_json::from_slice(&line) {
+                Ok(Answer::Hello { version: VERSION, .. }) => return Ok(()),
+                Ok(Answer::Hello { version, fathom }) => {
+                    let problem =
+                        format!("Fathom {fathom} there speaks version {version}, this one {VERSION}");
+                    return Err(Failure::Lost(format!("{}: {problem}", self.target)));
+                }
+                Ok(Answer::Refused { problem }) => {
+                    return Err(Failure::Lost(format!("{}: {problem}", self.target)));
+                }
+                _ => {}
+            }
+        }
+        Err(Failure::Lost(format!("{}: its agent did not say that it is there", self.target)))
+    }
+
+    /// Says something.
+    pub fn tell(&mut self, ask: &Ask) -> Result<(), Failure> {
+        let written = {
+            let mut stdin = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
+            stdin.as_mut().map(|pipe| lines::send(pipe, ask))
+        };
+        match written {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.gone()),
+        }
+    }
+
+    /// Asks, and waits at most so long.
+    pub fn ask(&mut self, ask: &Ask, limit: Duration) -> Result<Answer, Failure> {
+        self.tell(ask)?;
+        self.answer(limit)
+    }
+
+    /// The next answer.
+    pub fn answer(&mut self, limit: Duration) -> Result<Answer, Failure> {
+        match self.hear(limit)? {
+            Heard::Answer(Answer::Refused { problem }) => Err(Failure::Refused(problem)),
+            Heard::Answer(answer) => Ok(answer),
+            Heard::Raw(line) => Err(self.nonsense(&line)),
+            Heard::Silence => {
+                let problem = format!("its agent has not answered for {} s", limit.as_secs());
+                Err(Failure::Lost(format!("{}: {problem}", self.target)))
+            }
+        }
+    }
+
+    /// Whatever comes next.
+    pub fn hear(&mut self, limit: Duration) -> Result<Heard, Failure> {
+        let mut line = match self.lines.recv_timeout(limit) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => return Ok(Heard::Silence),
+            Err(RecvTimeoutError::Disconnected) => return Err(self.gone()),
+        };
+        if line.first() == Some(&RAW) {
+            line.remove(0);
+            return Ok(Heard::Raw(line));
+        }
+        // The beginning of a line, where the connection ended in the middle of it.
+        if line.last() != Some(&b'\n') {
+            return Err(self.gone());
+        }
+        serde_json::from_slice(&line).map(Heard::Answer).map_err(|_| self.nonsense(&line))
+    }
+
+    /// An answer to another question.
+    pub fn unexpected(&self, answer: &Answer) -> Failure {
+        Failure::Lost(format!("{}: its agent gave another answer: {answer:.200?}", self.target))
+    }
+
+    fn nonsense(&self, line: &[u8]) -> Failure {
+        let text: String = String::from_utf8_lossy(line).trim_end().chars().take(80).collect();
+        Failure::Lost(format!("{}: its agent wrote what is no answer: {text:?}", self.target))
+    }
+
+    /// The connection is lost: why, as far as anybody says.
+    fn gone(&mut self) -> Failure {
+        self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let begin = Instant::now();
+        let status = loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => break Some(status),
+                Ok(None) if begin.elapsed() < END_LIMIT => thread::sleep(Duration::from_millis(5)),
+                _ => break None,
+            }
+        };
+        let kept = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = fathom_output::lines(String::from_utf8_lossy(&kept).trim());
+        let how = match (said.is_empty(), status) {
+            (false, _) => said,
+            (true, Some(status)) => format!("it ended with {status}"),
+            (true, None) => "it was closed".to_owned(),
+        };
+        Failure::Lost(format!("the connection to {} was lost: {how}", self.target))
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // The end of its input is the agent's own end.
+        self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let begin = Instant::now();
+        while begin.elapsed() < super::agent::END_LIMIT && matches!(self.child.try_wait(), Ok(None)) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        if matches!(self.child.try_wait(), Ok(None)) {
+            // An error means that it has ended meanwhile.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Says from time to time that this side lives.
+fn beat(stdin: &Mutex<Option<ChildStdin>>, ended: &Receiver<()>) {
+    while ended.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
+        let mut stdin = stdin.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(pipe) = stdin.as_mut() else { return };
+        if lines::send(pipe, &Ask::Beat).is_err() {
+            return;
+        }
+    }
+}
+
+/// Keeps the end of what is complained of.
+fn keep(mut from: impl Read, kept: &Mutex<Vec<u8>>) {
+    let mut buffer = [0_u8; 1024];
+    while let Ok(n @ 1..) = from.read(&mut buffer) {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(buffer.get(..n).unwrap_or_default());
+        let excess = kept.len().saturating_sub(COMPLAINTS_KEPT);
+        kept.drain(..excess);
+    }
+}

@@ -1,0 +1,111 @@
+//! Files that a run on another machine needs: pushed once, and known again by their content.
+//!
+//! A file lies there as `files/SHA-256/NAME`, written beside its place and renamed once all of it has come: whoever finds
+//! it finds it whole.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use fathom_stack::shell_line;
+use sha2::{Digest, Sha256};
+
+use super::shell;
+use super::target::Target;
+
+/// Says that a file has arrived.
+const STORED: &str = "FATHOM-STORED";
+
+/// A file here, by its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Content {
+    /// SHA-256 in hexadecimal digits.
+    pub hash: String,
+    /// Octets.
+    pub bytes: u64,
+}
+
+impl Content {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn of(path: &Path) -> io::Result<Content> {
+        let mut file = File::open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is no file"));
+        }
+        let mut hasher = Sha256::new();
+        let mut buffer = vec![0; 1 << 18];
+        let mut bytes = 0;
+        loop {
+            let read = file.read(&mut buffer)?;
+            if read == 0 {
+                break;
+            }
+            hasher.update(buffer.get(..read).unwrap_or_default());
+            bytes += read as u64;
+        }
+        let digits = hasher.finalize().iter().map(|octet| format!("{octet:02x}")).collect();
+        Ok(Content { hash: digits, bytes })
+    }
+
+    /// Where it lies there, below the machine's base.
+    pub fn place(&self, name: &str) -> String {
+        format!("files/{}/{name}", self.hash)
+    }
+}
+
+/// The name of a file there: what of its own can stand in any path without being quoted.
+pub(super) fn plain_name(path: &Path) -> String {
+    let own = path.file_name().unwrap_or_default().to_string_lossy();
+    let plain: String = own
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' })
+        .skip_while(|c| "._-".contains(*c))
+        .take(100)
+        .collect();
+    if plain.is_empty() { "file".to_owned() } else { plain }
+}
+
+/// Writes a file to the machine, as `name` by its content.
+///
+/// # Errors
+/// In words: it cannot be read, the connection is lost, the disk there is full.
+pub(super) fn push(target: &Target, path: &Path, name: &str, content: &Content) -> Result<(), String> {
+    let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let place = shell_line([content.place(name)]);
+    let Content { hash, bytes } = content;
+    // Whatever ends it early takes the beginning of the file with it. Not every phone has a sha256sum.
+    let script = format!(
+        "cd \"$base\" && mkdir -p files/{hash} && part=files/{hash}/.part.$$ && trap 'rm -f \"$part\"' EXIT && \
+         cat > \"$part\" && if [ \"$(wc -c < \"$part\")\" -ne {bytes} ]; then echo 'it has not come whole' >&2; exit 1; fi && \
+         if command -v sha256sum >/dev/null; then sum=$(sha256sum \"$part\"); case $sum in {hash}*) ;; \
+         *) echo 'it has changed on its way' >&2; exit 1;; esac; fi && \
+         chmod 700 \"$part\" && mv -f \"$part\" {place} && echo {STORED}"
+    );
+    let said = shell::run(target, &script, Some(file))?;
+    match said.contains(STORED) {
+        true => Ok(()),
+        false => Err(format!("{target}: {} could not be written there", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_known_by_its_content() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("-a b;c.img");
+        std::fs::write(&path, "abc").unwrap();
+        let content = Content::of(&path).unwrap();
+        // FIPS 180-2, appendix B.1.
+        assert_eq!(content.hash, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(content.bytes, 3);
+        assert_eq!(plain_name(&path), "a_b_c.img");
+        assert_eq!(plain_name(Path::new("/x/..")), "file");
+        assert!(Content::of(place.path()).is_err());
+    }
+}

@@ -1,0 +1,182 @@
+//! Several machines as one [`World`]: each run is made on its cell's.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use fathom_probe::Watch;
+use fathom_stack::device::{Served, Statistics};
+use fathom_stack::{Capability, StackSpec};
+
+use super::target::Target;
+use super::world::Remote;
+use crate::event::{Event, Order};
+use crate::plan::{Needs, PlannedCell};
+use crate::schedule::{Interrupt, Local, Mounted, Strain, Watched, WorkError, World};
+use crate::store::TraceRecord;
+
+/// One machine.
+#[derive(Debug)]
+enum Kind {
+    Local(Box<Local>),
+    Remote(Box<Remote>),
+}
+
+impl Kind {
+    fn world(&mut self) -> &mut dyn World {
+        match self {
+            Kind::Local(local) => &mut **local,
+            Kind::Remote(remote) => &mut **remote,
+        }
+    }
+}
+
+/// The machines that `--on` names.
+#[derive(Debug)]
+pub struct Machines {
+    origin: Instant,
+    all: Vec<(String, Kind)>,
+    /// The one that the run under way is made on.
+    at: usize,
+    interrupt: Interrupt,
+}
+
+impl Machines {
+    /// Connects to each of them.
+    ///
+    /// # Errors
+    /// In words: which one is not there, and why.
+    pub fn connect(targets: &[Target], interrupt: &Interrupt) -> Result<Machines, String> {
+        let mut all = Vec::new();
+        for target in targets {
+            let kind = match target {
+                Target::Local => {
+                    let local = Local::new(PathBuf::new(), interrupt.clone());
+                    Kind::Local(Box::new(local.map_err(|error| format!("this program's own path: {error}"))?))
+                }
+                other => Kind::Remote(Box::new(Remote::connect(other, interrupt.clone())?)),
+            };
+            all.push((target.to_string(), kind));
+        }
+        Ok(Machines { origin: Instant::now(), all, at: 0, interrupt: interrupt.clone() })
+    }
+
+    /// Where this machine's stacks are made, where it is among them.
+    pub fn work_in(&mut self, directory: PathBuf) {
+        for (_, kind) in &mut self.all {
+            if let Kind::Local(local) = kind {
+                local.work_in(directory.clone());
+            }
+        }
+    }
+
+    /// What there is to say to the user since it was asked last.
+    pub fn notes(&mut self) -> Vec<String> {
+        let of = |kind: &mut Kind| match kind {
+            Kind::Remote(remote) => remote.notes(),
+            Kind::Local(_) => Vec::new(),
+        };
+        self.all.iter_mut().flat_map(|(_, kind)| of(kind)).collect()
+    }
+
+    fn now(&mut self) -> Result<&mut dyn World, String> {
+        match self.all.get_mut(self.at) {
+            Some((_, kind)) => Ok(kind.world()),
+            None => Err("there is no machine to run on".into()),
+        }
+    }
+}
+
+impl World for Machines {
+    fn now_ns(&mut self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn now_ms(&mut self) -> i64 {
+        crate::now_ms()
+    }
+
+    fn choose(&mut self, machine: &str) -> Result<(), String> {
+        self.at = self
+            .all
+            .iter()
+            .position(|(name, _)| name == machine)
+            .ok_or_else(|| format!("{machine:?} is not among the machines of --on"))?;
+        self.now()?.choose(machine)
+    }
+
+    fn capabilities(&mut self, machine: &str, needs: Needs) -> Result<Vec<Capability>, String> {
+        self.choose(machine)?;
+        self.now()?.capabilities(machine, needs)
+    }
+
+    fn environment(&mut self) -> Result<BTreeMap<String, String>, String> {
+        let is_one = self.all.len() == 1;
+        let mut values = BTreeMap::new();
+        for (name, kind) in &mut self.all {
+            let own = kind.world().environment()?;
+            values.extend(own.into_iter().map(|(key, value)| match is_one {
+                true => (key, value),
+                false => (format!("{key} ({name})"), value),
+            }));
+        }
+        Ok(values)
+    }
+
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<Mounted, String> {
+        self.now()?.up(spec, label)
+    }
+
+    fn floor_ns(&mut self) -> Result<Option<u64>, String> {
+        self.now()?.floor_ns()
+    }
+
+    fn cpus(&mut self, cell: &PlannedCell) -> Vec<usize> {
+        self.now().map_or_else(|_| Vec::new(), |world| world.cpus(cell))
+    }
+
+    fn work(
+        &mut self,
+        order: &Order,
+        limit: Duration,
+        on_event: &mut dyn FnMut(Event),
+    ) -> Result<(), WorkError> {
+        self.now().map_err(WorkError::Failed)?.work(order, limit, on_event)
+    }
+
+    fn trace(&mut self) -> Result<Option<Watch>, String> {
+        self.now()?.trace()
+    }
+
+    fn traced(&mut self, watched: Watched) -> Result<Option<TraceRecord>, String> {
+        self.now()?.traced(watched)
+    }
+
+    fn devices(&mut self) -> Result<Vec<Statistics>, String> {
+        self.now()?.devices()
+    }
+
+    fn keep_served(&mut self) -> Result<bool, String> {
+        self.now()?.keep_served()
+    }
+
+    fn served(&mut self) -> Result<Vec<Vec<Served>>, String> {
+        self.now()?.served()
+    }
+
+    fn down(&mut self) -> Result<(), String> {
+        self.now()?.down()
+    }
+
+    fn strain(&mut self) -> Strain {
+        self.now().map_or_else(|_| Strain::default(), |world| world.strain())
+    }
+
+    fn condition(&mut self) -> Vec<String> {
+        self.now().map_or_else(|_| Vec::new(), |world| world.condition())
+    }
+
+    fn interrupted(&mut self) -> bool {
+        self.interrupt.is_raised() || self.all.iter_mut().any(|(_, kind)| kind.world().interrupted())
+    }
+}

@@ -1,0 +1,210 @@
+//! What is said between Fathom and its agent on another machine: one JSON object a line ([`fathom_stack::lines`]), as with
+//! the agent in a guest kernel, over the agent's standard input and output.
+//!
+//! A guest is given single commands, for what it mounts belongs to the machine that it runs on. Another machine makes
+//! whole stacks itself, writes down there what it makes and has its own guard there: so the questions are those of
+//! [`World`](crate::schedule::World), and whatever becomes of this side, that one cleans up.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use fathom_probe::Watch;
+use fathom_stack::device::{Served, Statistics};
+use fathom_stack::{Capability, StackRecord, StackSpec};
+use serde::{Deserialize, Serialize};
+
+use crate::cell::Cell;
+use crate::event::Order;
+use crate::plan::Needs;
+use crate::schedule::Strain;
+use crate::store::{BlockRow, TraceRecord};
+
+/// The version of [`Ask`] and [`Answer`]; the program is pushed by its content, so that both sides are one.
+pub const VERSION: u32 = 1;
+
+/// What the agent is asked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ask {
+    /// Whoever asks lives; not answered.
+    Beat,
+    /// What is under way is to end; not answered, but what was asked before is.
+    Stop,
+    /// Everything that `fathom doctor` says there.
+    Doctor,
+    /// What a plan must know.
+    Capabilities {
+        /// Of which there is more to ask.
+        needs: Needs,
+    },
+    /// What the results must carry.
+    Environment,
+    /// Removes what a run that was killed has left there.
+    Sweep,
+    /// Size of a file; none where there is none.
+    Size {
+        /// Its path.
+        path: PathBuf,
+    },
+    /// [`World::up`](crate::schedule::World::up).
+    Up {
+        /// What is made.
+        spec: Box<StackSpec>,
+        /// What it is called.
+        label: String,
+    },
+    /// [`World::floor_ns`](crate::schedule::World::floor_ns).
+    Floor,
+    /// [`World::cpus`](crate::schedule::World::cpus).
+    Cpus {
+        /// The cell that is to be pinned.
+        cell: Box<Cell>,
+    },
+    /// [`World::work`](crate::schedule::World::work): events as raw lines, then [`Answer::Worked`].
+    Work {
+        /// What is executed.
+        order: Box<Order>,
+        /// Longest time, ms.
+        limit_ms: u64,
+    },
+    /// [`World::trace`](crate::schedule::World::trace).
+    Trace,
+    /// [`World::traced`](crate::schedule::World::traced): several [`Answer::Blocks`], then [`Answer::Traced`].
+    Traced,
+    /// [`World::devices`](crate::schedule::World::devices).
+    Devices,
+    /// [`World::keep_served`](crate::schedule::World::keep_served).
+    KeepServed,
+    /// [`World::served`](crate::schedule::World::served): several [`Answer::Operations`], then [`Answer::Served`].
+    Served,
+    /// [`World::down`](crate::schedule::World::down).
+    Down,
+    /// [`World::strain`](crate::schedule::World::strain).
+    Strain,
+    /// [`World::condition`](crate::schedule::World::condition).
+    Condition,
+    /// Replays a trace outside of any experiment: lines of its output as raw lines, then [`Answer::Replayed`].
+    Replay {
+        /// Words behind `fathom trace replay`; the directory is the agent's.
+        words: Vec<String>,
+    },
+}
+
+/// What it says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// The agent is there.
+    Hello {
+        /// [`VERSION`].
+        version: u32,
+        /// Version of Fathom.
+        fathom: String,
+    },
+    /// What was asked is done.
+    Done,
+    /// It cannot be done: why.
+    Refused {
+        /// In words.
+        problem: String,
+    },
+    /// Of [`Ask::Doctor`] and [`Ask::Capabilities`].
+    Capabilities {
+        /// Each with its remedy.
+        capabilities: Vec<Capability>,
+        /// One command that installs what packages bring.
+        packages: Option<String>,
+    },
+    /// Of [`Ask::Environment`].
+    Environment {
+        /// By key.
+        values: BTreeMap<String, String>,
+    },
+    /// Of [`Ask::Sweep`].
+    Swept {
+        /// Labels of what was removed.
+        removed: Vec<String>,
+        /// Why other things were not.
+        failed: Vec<String>,
+    },
+    /// Of [`Ask::Size`].
+    Size {
+        /// Octets.
+        bytes: Option<u64>,
+    },
+    /// Of [`Ask::Up`].
+    Up {
+        /// The directory on it.
+        directory: PathBuf,
+        /// What was made.
+        record: Box<StackRecord>,
+    },
+    /// Of [`Ask::Floor`].
+    Floor {
+        /// Median, ns.
+        ns: Option<u64>,
+    },
+    /// Of [`Ask::Cpus`].
+    Cpus {
+        /// Their numbers.
+        cpus: Vec<usize>,
+    },
+    /// The end of [`Ask::Work`].
+    Worked {
+        /// Why it failed; none where it did not.
+        failed: Option<String>,
+        /// It was told to stop.
+        is_interrupted: bool,
+    },
+    /// Of [`Ask::Trace`].
+    Watch {
+        /// What the worker's probe is to watch.
+        watch: Option<Watch>,
+    },
+    /// Rows of a trace.
+    Blocks {
+        /// In order.
+        rows: Vec<BlockRow>,
+    },
+    /// The end of a trace, without the rows.
+    Traced {
+        /// None where nothing could be traced.
+        trace: Option<Box<TraceRecord>>,
+    },
+    /// Of [`Ask::Devices`].
+    Devices {
+        /// The file system's, then its external log's.
+        statistics: Vec<Statistics>,
+    },
+    /// Of [`Ask::KeepServed`].
+    Kept {
+        /// Whether they are kept.
+        is_kept: bool,
+    },
+    /// What one device has served.
+    Operations {
+        /// Number of the device.
+        device: usize,
+        /// In order of the answers.
+        served: Vec<Served>,
+    },
+    /// The end of that.
+    Served {
+        /// How many devices there are.
+        devices: usize,
+    },
+    /// Of [`Ask::Strain`].
+    Strain(Strain),
+    /// Of [`Ask::Condition`].
+    Condition {
+        /// Each a warning.
+        remarks: Vec<String>,
+    },
+    /// The end of [`Ask::Replay`].
+    Replayed {
+        /// Exit code; none where a signal ended it.
+        code: Option<i32>,
+        /// What it wrote to stderr.
+        said: String,
+    },
+}

@@ -1,0 +1,600 @@
+//! Another machine as a [`World`]: what a schedule needs is asked of its agent.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fathom_probe::Watch;
+use fathom_stack::device::{Served, Statistics, text_of};
+use fathom_stack::{Capability, StackSpec, shell_line};
+use serde_json::Value as Json;
+
+use super::connection::{Connection, Failure, Heard};
+use super::files::{Content, plain_name, push};
+use super::shell;
+use super::target::Target;
+use super::wire::{Answer, Ask};
+use crate::event::{Event, Order};
+use crate::plan::{Needs, PlannedCell};
+use crate::schedule::{Interrupt, Mounted, Strain, Watched, WorkError, World};
+use crate::store::TraceRecord;
+
+/// How long what needs no device may take.
+const ANSWER_LIMIT: Duration = Duration::from_secs(120);
+/// How long making or taking down a stack may take, or looking at all that a machine can: a card writes 1 GiB in two
+/// minutes.
+const STACK_LIMIT: Duration = Duration::from_secs(1800);
+/// How long a run may be past its own time limit before the agent is given up.
+const WORK_GRACE: Duration = Duration::from_secs(120);
+/// How often the wish to stop is looked at.
+const GLANCE: Duration = Duration::from_millis(50);
+/// Pauses before a connection that was lost is tried again.
+const AGAIN: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(15)];
+/// Says that a line of the first script is meant.
+const PROBE: &str = "FATHOM-PROBE";
+/// The setting that names a library, and how one of the machine's own is marked.
+const LIBRARY: &str = "library";
+/// A library that is there already.
+pub const REMOTE_FILE: &str = "remote:";
+
+/// A machine that is reached by ssh or adb.
+#[derive(Debug)]
+pub struct Remote {
+    target: Target,
+    interrupt: Interrupt,
+    origin: Instant,
+    connection: Option<Connection>,
+    /// Where Fathom's files lie there.
+    base: String,
+    /// The script that starts the agent.
+    script: String,
+    /// Files that lie there, by their path here.
+    pushed: HashMap<PathBuf, (Content, String)>,
+    /// The connection was lost and does not come back.
+    is_given_up: bool,
+    /// What the user is told of while this is at work.
+    notes: Vec<String>,
+}
+
+/// What a machine says of itself before anything is put there.
+#[derive(Debug, PartialEq)]
+struct Probed {
+    base: String,
+    system: String,
+    processor: String,
+    has_program: bool,
+}
+
+impl Remote {
+    /// Connects: pushes this program if it is not there yet, and starts its agent.
+    ///
+    /// # Errors
+    /// In words: no connection, no program for that processor, no directory.
+    pub fn connect(target: &Target, interrupt: Interrupt) -> Result<Remote, String> {
+        let mut remote = Remote {
+            target: target.clone(),
+            interrupt,
+            origin: Instant::now(),
+            connection: None,
+            base: String::new(),
+            script: String::new(),
+            pushed: HashMap::new(),
+            is_given_up: false,
+            notes: Vec::new(),
+        };
+        remote.begin()?;
+        remote.sweep();
+        Ok(remote)
+    }
+
+    /// What there is to say to the user since it was asked last.
+    pub fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// Finds or brings the program there, and starts its agent.
+    fn begin(&mut self) -> Result<(), String> {
+        let own = fathom_stack::own_program().map_err(|error| format!("this program's own path: {error}"))?;
+        let content = |path: &Path| Content::of(path).map_err(|error| format!("{}: {error}", path.display()));
+        let own_content = content(&own)?;
+        let mut probed = self.probe(&own_content)?;
+        let mut chosen = (own.clone(), own_content);
+        if (probed.system.as_str(), probed.processor.as_str()) != ("Linux", std::env::consts::ARCH)
+            || !matches!(self.target, Target::Ssh { .. })
+        {
+            let path = program_for(&own, &probed).map_err(|problem| format!("{}: {problem}", self.target))?;
+            chosen = (path.clone(), content(&path)?);
+            probed = self.probe(&chosen.1)?;
+        }
+        self.base.clone_from(&probed.base);
+        match self.start(&chosen, probed.has_program) {
+            // A program that is linked to the C library of this system may not start on that one.
+            Err(problem) if chosen.0 == own => {
+                let Ok(other) = program_for(&own, &probed) else { return Err(problem) };
+                let other = (other.clone(), content(&other)?);
+                let has_program = self.probe(&other.1)?.has_program;
+                self.start(&other, has_program)
+            }
+            started => started,
+        }
+    }
+
+    fn start(&mut self, (program, content): &(PathBuf, Content), is_there: bool) -> Result<(), String> {
+        if !is_there {
+            self.notes.push(format!(
+                "{}: pushing {} ({:.1} MB)",
+                self.target,
+                plain_name(program),
+                content.bytes as f64 / 1e6
+            ));
+            push(&self.target, program, "fathom", content)?;
+        }
+        let place = shell_line([content.place("fathom")]);
+        self.script = format!("cd \"$base\" && exec ./{place} agent --dir \"$work\"");
+        self.connection = Some(Connection::open(&self.target, &self.script)?);
+        Ok(())
+    }
+
+    fn probe(&self, content: &Content) -> Result<Probed, String> {
+        let place = content.place("fathom");
+        let script = format!(
+            "cd \"$base\" || exit 1; if [ -x {place} ]; then has=yes; else has=no; fi; \
+             printf '%s\\t%s\\t%s\\t%s\\t%s\\n' {PROBE} \"$(uname -s)\" \"$(uname -m)\" \"$has\" \"$(pwd -P)\""
+        );
+        probed(&shell::run(&self.target, &script, None)?).ok_or_else(|| {
+            format!("{}: it does not say what it is: is its shell a POSIX shell?", self.target)
+        })
+    }
+
+    fn sweep(&mut self) {
+        if let Ok(Answer::Swept { removed, failed }) = self.ask(&Ask::Sweep, STACK_LIMIT) {
+            let shown = |label: &String| fathom_output::shown(label);
+            let target = self.target.to_string();
+            self.notes.extend(
+                removed
+                    .iter()
+                    .map(|label| format!("{target}: removed what a killed run had left: {}", shown(label))),
+            );
+            self.notes.extend(failed.iter().map(|why| format!("warning: {target}: {}", shown(why))));
+        }
+    }
+
+    /// Everything that `fathom doctor` says there, and the command that installs what packages bring.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub fn doctor(&mut self) -> Result<(Vec<Capability>, Option<String>), String> {
+        match self.ask(&Ask::Doctor, STACK_LIMIT)? {
+            Answer::Capabilities { capabilities, packages } => Ok((capabilities, packages)),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// Replays a trace once there: `fathom trace replay` with these words and this file. Lines of its output go to
+    /// `on_line`; gives its exit code, none where a signal ended it, and what it wrote to stderr.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub fn replay(
+        &mut self,
+        mut words: Vec<String>,
+        file: &Path,
+        on_line: &mut dyn FnMut(&[u8]),
+    ) -> Result<(Option<i32>, String), String> {
+        words.extend(["--".into(), self.bring(file)?]);
+        self.tell(&Ask::Replay { words })?;
+        let mut is_told = false;
+        loop {
+            if self.interrupt.is_raised() && !is_told {
+                self.tell(&Ask::Stop)?;
+                is_told = true;
+            }
+            match self.hear(GLANCE)? {
+                Heard::Silence => {}
+                Heard::Raw(line) => on_line(&line),
+                Heard::Answer(Answer::Replayed { code, said }) => return Ok((code, said)),
+                Heard::Answer(Answer::Refused { problem }) => return Err(problem),
+                Heard::Answer(other) => return Err(self.unexpected(&other)),
+            }
+        }
+    }
+
+    /// Path there of a file of this machine, which is pushed unless it is there already.
+    fn bring(&mut self, path: &Path) -> Result<String, String> {
+        let found = self.pushed.get(path).cloned();
+        let (content, name) = match found {
+            Some(found) => found,
+            None => {
+                let content = Content::of(path).map_err(|error| format!("{}: {error}", path.display()))?;
+                (content, plain_name(path))
+            }
+        };
+        let there = format!("{}/{}", self.base, content.place(&name));
+        let size = self.ask(&Ask::Size { path: there.clone().into() }, ANSWER_LIMIT)?;
+        if !matches!(size, Answer::Size { bytes: Some(bytes) } if bytes == content.bytes) {
+            push(&self.target, path, &name, &content)?;
+        }
+        self.pushed.insert(path.to_owned(), (content, name));
+        Ok(there)
+    }
+
+    fn lost(&mut self, failure: Failure) -> String {
+        if let Failure::Lost(_) = &failure {
+            self.connection = None;
+        }
+        failure.words()
+    }
+
+    fn unexpected(&mut self, answer: &Answer) -> String {
+        match &self.connection {
+            Some(connection) => {
+                let failure = connection.unexpected(answer);
+                self.lost(failure)
+            }
+            None => self.no_connection(),
+        }
+    }
+
+    fn no_connection(&self) -> String {
+        format!("the connection to {} was lost", self.target)
+    }
+
+    fn ask(&mut self, ask: &Ask, limit: Duration) -> Result<Answer, String> {
+        let Some(connection) = &mut self.connection else { return Err(self.no_connection()) };
+        let answer = connection.ask(ask, limit);
+        answer.map_err(|failure| self.lost(failure))
+    }
+
+    fn answer(&mut self) -> Result<Answer, String> {
+        let Some(connection) = &mut self.connection else { return Err(self.no_connection()) };
+        let answer = connection.answer(ANSWER_LIMIT);
+        answer.map_err(|failure| self.lost(failure))
+    }
+
+    fn tell(&mut self, ask: &Ask) -> Result<(), String> {
+        let Some(connection) = &mut self.connection else { return Err(self.no_connection()) };
+        let told = connection.tell(ask);
+        told.map_err(|failure| self.lost(failure))
+    }
+
+    fn hear(&mut self, limit: Duration) -> Result<Heard, String> {
+        let Some(connection) = &mut self.connection else { return Err(self.no_connection()) };
+        let heard = connection.hear(limit);
+        heard.map_err(|failure| self.lost(failure))
+    }
+
+    /// Connects again where the connection was lost.
+    fn connected(&mut self) -> Result<(), String> {
+        if self.connection.is_some() {
+            return Ok(());
+        }
+        let mut problem = self.no_connection();
+        for pause in AGAIN {
+            let begin = Instant::now();
+            while begin.elapsed() < pause && !self.interrupt.is_raised() {
+                std::thread::sleep(GLANCE);
+            }
+            if self.interrupt.is_raised() {
+                return Err(problem);
+            }
+            match Connection::open(&self.target, &self.script) {
+                Ok(connection) => {
+                    self.connection = Some(connection);
+                    self.sweep();
+                    return Ok(());
+                }
+                Err(again) => problem = again,
+            }
+        }
+        self.is_given_up = true;
+        Err(format!("{problem}; it was tried {} times again", AGAIN.len()))
+    }
+
+    /// The stack as it is asked for there: files of this machine's are pushed.
+    fn stack_there(&mut self, spec: &StackSpec) -> Result<StackSpec, String> {
+        let mut spec = spec.clone();
+        if let Some(image) = &spec.image {
+            spec.image = Some(self.bring(&image.clone())?.into());
+        }
+        for device in [&mut spec.device, &mut spec.log_device] {
+            if !device.is_empty() && text_of(device).is_none() {
+                *device = self.bring(Path::new(&device.clone()))?;
+            }
+        }
+        Ok(spec)
+    }
+
+    /// The order as it is executed there.
+    fn order_there(&mut self, order: &Order) -> Result<Order, String> {
+        let mut order = order.clone();
+        if let Some(engine) = &mut order.cell.engine
+            && let Some(Json::String(library)) = engine.settings.get_mut(LIBRARY)
+        {
+            match library.strip_prefix(REMOTE_FILE) {
+                Some(there) => *library = there.to_owned(),
+                None if library.contains('/') => *library = self.bring(Path::new(&library.clone()))?,
+                None => {}
+            }
+        }
+        let workload = &mut order.cell.workload;
+        if workload.name == "trace"
+            && let Some(Json::String(file)) = workload.params.get_mut("file")
+        {
+            *file = self.bring(Path::new(&file.clone()))?;
+        }
+        Ok(order)
+    }
+}
+
+/// Understands what the first script prints, wherever a login shell's greetings stand.
+fn probed(text: &str) -> Option<Probed> {
+    let line = text.lines().find(|line| line.starts_with(PROBE))?;
+    let mut words = line.splitn(5, '\t').skip(1);
+    let mut next = || Some(words.next()?.trim_end().to_owned());
+    let (system, processor, has, base) = (next()?, next()?, next()?, next()?);
+    // A kernel of 64 bits may have a system of 32 above it, which runs programs of 32; arm's names say how they are ordered.
+    let processor = match processor.as_str() {
+        "arm64" => "aarch64".to_owned(),
+        "amd64" => "x86_64".to_owned(),
+        arm if arm.starts_with("armv7") || arm.starts_with("armv8") => "armv7".to_owned(),
+        _ => processor,
+    };
+    Some(Probed { base, system, processor, has_program: has == "yes" })
+}
+
+/// The program of this release for another processor: beside this one, or in the directory `machines` there.
+fn program_for(own: &Path, probed: &Probed) -> Result<PathBuf, String> {
+    if probed.system != "Linux" {
+        return Err(format!("its system is {}, and Fathom runs on Linux", probed.system));
+    }
+    let name = format!("fathom-{}", probed.processor);
+    let place = own.parent().unwrap_or(Path::new("."));
+    let candidates = [place.join(&name), place.join("machines").join(&name)];
+    let installed = place.parent().map(|prefix| prefix.join("lib/fathom").join(&name));
+    candidates.into_iter().chain(installed).find(|path| path.is_file()).ok_or_else(|| {
+        format!(
+            "it is a Linux on {}, for which there must be a program {name} beside this one ({}): it comes with the release, or \
+             scripts/static.sh {} makes it",
+            probed.processor,
+            place.display(),
+            probed.processor
+        )
+    })
+}
+
+impl World for Remote {
+    fn now_ns(&mut self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn now_ms(&mut self) -> i64 {
+        crate::now_ms()
+    }
+
+    fn choose(&mut self, machine: &str) -> Result<(), String> {
+        if machine == self.target.to_string() {
+            return Ok(());
+        }
+        Err(format!("the machine is {}, and the cell is for {machine:?}", self.target))
+    }
+
+    fn capabilities(&mut self, machine: &str, needs: Needs) -> Result<Vec<Capability>, String> {
+        self.choose(machine)?;
+        match self.ask(&Ask::Capabilities { needs }, ANSWER_LIMIT)? {
+            Answer::Capabilities { capabilities, .. } => Ok(capabilities),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn environment(&mut self) -> Result<BTreeMap<String, String>, String> {
+        match self.ask(&Ask::Environment, ANSWER_LIMIT)? {
+            Answer::Environment { mut values } => {
+                values.insert("machine".into(), self.target.to_string());
+                Ok(values)
+            }
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn up(&mut self, spec: &StackSpec, label: &str) -> Result<Mounted, String> {
+        self.connected()?;
+        let spec = Box::new(self.stack_there(spec)?);
+        match self.ask(&Ask::Up { spec, label: label.to_owned() }, STACK_LIMIT)? {
+            Answer::Up { directory, record } => Ok(Mounted { directory, record: *record }),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn floor_ns(&mut self) -> Result<Option<u64>, String> {
+        match self.ask(&Ask::Floor, ANSWER_LIMIT)? {
+            Answer::Floor { ns } => Ok(ns),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn cpus(&mut self, cell: &PlannedCell) -> Vec<usize> {
+        // A connection that is lost here is lost in the next question, too, which can say so.
+        match self.ask(&Ask::Cpus { cell: Box::new(cell.cell.clone()) }, ANSWER_LIMIT) {
+            Ok(Answer::Cpus { cpus }) => cpus,
+            _ => Vec::new(),
+        }
+    }
+
+    fn work(
+        &mut self,
+        order: &Order,
+        limit: Duration,
+        on_event: &mut dyn FnMut(Event),
+    ) -> Result<(), WorkError> {
+        let failed = WorkError::Failed;
+        let order = Box::new(self.order_there(order).map_err(failed)?);
+        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        self.tell(&Ask::Work { order, limit_ms }).map_err(failed)?;
+        let begin = Instant::now();
+        let mut stopped: Option<Instant> = None;
+        loop {
+            if self.interrupt.is_raised() && stopped.is_none() {
+                self.tell(&Ask::Stop).map_err(|_| WorkError::Interrupted)?;
+                stopped = Some(Instant::now());
+            }
+            let is_late = begin.elapsed() > limit.saturating_add(WORK_GRACE)
+                || stopped.is_some_and(|since| since.elapsed() > WORK_GRACE);
+            if is_late {
+                self.connection = None;
+                return match stopped {
+                    Some(_) => Err(WorkError::Interrupted),
+                    None => Err(failed(format!("{}: its agent does not end the run", self.target))),
+                };
+            }
+            let heard = self.hear(GLANCE).map_err(|problem| match stopped {
+                Some(_) => WorkError::Interrupted,
+                None => WorkError::Failed(problem),
+            })?;
+            match heard {
+                Heard::Silence => {}
+                Heard::Raw(line) => match serde_json::from_slice(&line) {
+                    Ok(event) => on_event(event),
+                    Err(error) => {
+                        self.connection = None;
+                        return Err(failed(format!("{}: what came is no event: {error}", self.target)));
+                    }
+                },
+                Heard::Answer(Answer::Worked { is_interrupted: true, .. }) => {
+                    return Err(match self.interrupt.is_raised() {
+                        true => WorkError::Interrupted,
+                        false => failed(format!("{}: its agent was told to end", self.target)),
+                    });
+                }
+                Heard::Answer(Answer::Worked { failed: None, .. }) => return Ok(()),
+                Heard::Answer(Answer::Worked { failed: Some(problem), .. }) => return Err(failed(problem)),
+                Heard::Answer(other) => return Err(failed(self.unexpected(&other))),
+            }
+        }
+    }
+
+    fn trace(&mut self) -> Result<Option<Watch>, String> {
+        match self.ask(&Ask::Trace, ANSWER_LIMIT)? {
+            Answer::Watch { watch } => Ok(watch),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn traced(&mut self, _watched: Watched) -> Result<Option<TraceRecord>, String> {
+        // The agent has kept what the worker told on its way here.
+        let mut answer = self.ask(&Ask::Traced, STACK_LIMIT)?;
+        let mut all = Vec::new();
+        loop {
+            match answer {
+                Answer::Blocks { rows } => all.extend(rows),
+                Answer::Traced { trace } => {
+                    return Ok(trace.map(|trace| TraceRecord { rows: all, ..*trace }));
+                }
+                other => return Err(self.unexpected(&other)),
+            }
+            answer = self.answer()?;
+        }
+    }
+
+    fn devices(&mut self) -> Result<Vec<Statistics>, String> {
+        match self.ask(&Ask::Devices, ANSWER_LIMIT)? {
+            Answer::Devices { statistics } => Ok(statistics),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn keep_served(&mut self) -> Result<bool, String> {
+        match self.ask(&Ask::KeepServed, ANSWER_LIMIT)? {
+            Answer::Kept { is_kept } => Ok(is_kept),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn served(&mut self) -> Result<Vec<Vec<Served>>, String> {
+        let mut answer = self.ask(&Ask::Served, STACK_LIMIT)?;
+        let mut all: Vec<Vec<Served>> = Vec::new();
+        loop {
+            match answer {
+                // A stack has two devices at most; no number makes a list as long as it likes.
+                Answer::Operations { device: device @ ..2, served } => {
+                    all.resize_with(all.len().max(device + 1), Vec::new);
+                    if let Some(list) = all.get_mut(device) {
+                        list.extend(served);
+                    }
+                }
+                Answer::Served { devices: devices @ ..=2 } => {
+                    all.resize_with(devices, Vec::new);
+                    return Ok(all);
+                }
+                other => return Err(self.unexpected(&other)),
+            }
+            answer = self.answer()?;
+        }
+    }
+
+    fn down(&mut self) -> Result<(), String> {
+        // An agent without a connection takes its stack down by itself.
+        if self.connection.is_none() {
+            return Ok(());
+        }
+        match self.ask(&Ask::Down, STACK_LIMIT)? {
+            Answer::Done => Ok(()),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    fn strain(&mut self) -> Strain {
+        match self.ask(&Ask::Strain, ANSWER_LIMIT) {
+            Ok(Answer::Strain(strain)) => strain,
+            _ => Strain::default(),
+        }
+    }
+
+    fn condition(&mut self) -> Vec<String> {
+        match self.ask(&Ask::Condition, ANSWER_LIMIT) {
+            Ok(Answer::Condition { remarks }) => remarks,
+            _ => Vec::new(),
+        }
+    }
+
+    fn interrupted(&mut self) -> bool {
+        self.is_given_up || self.interrupt.is_raised()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_script_is_understood_behind_greetings() {
+        let text = "Welcome!\nFATHOM-PROBE\tLinux\tarmv7l\tno\t/home/pi/a\tb\n";
+        let found = probed(text).unwrap();
+        let expected = Probed {
+            base: "/home/pi/a\tb".into(),
+            system: "Linux".into(),
+            processor: "armv7".into(),
+            has_program: false,
+        };
+        assert_eq!(found, expected);
+        assert_eq!(probed("FATHOM-PROBE\tLinux\n"), None);
+    }
+
+    #[test]
+    fn a_processor_without_a_program_is_named_with_what_brings_it() {
+        let place = tempfile::tempdir().unwrap();
+        let own = place.path().join("bin/fathom");
+        let probed = |system: &str| Probed {
+            base: "/".into(),
+            system: system.into(),
+            processor: "aarch64".into(),
+            has_program: false,
+        };
+        let problem = program_for(&own, &probed("Linux")).unwrap_err();
+        assert!(problem.contains("fathom-aarch64") && problem.contains("static.sh aarch64"), "{problem}");
+        assert!(program_for(&own, &probed("Darwin")).unwrap_err().contains("runs on Linux"));
+        let beside = place.path().join("lib/fathom/fathom-aarch64");
+        std::fs::create_dir_all(beside.parent().unwrap()).unwrap();
+        std::fs::write(&beside, "").unwrap();
+        assert_eq!(program_for(&own, &probed("Linux")).unwrap(), beside);
+    }
+}

@@ -1,0 +1,309 @@
+//! What about a machine makes times doubtful: battery, temperature, clock frequencies, a phone's build.
+//!
+//! The list is that of androidx.benchmark's checks (`Errors.kt`: battery, locked clocks, emulator, debuggable), and of what a
+//! Raspberry Pi's firmware tells of its supply. What a machine does not tell is left out: nothing here is a failure.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Below this a phone begins to save power (androidx.benchmark: 25 %).
+const BATTERY_LOW: u64 = 25;
+/// A zone at or above this is hot enough for governors to slow the clock down, millidegrees Celsius.
+const HOT: i64 = 80_000;
+/// Where Android keeps its programs; elsewhere none of them is asked.
+const ANDROID: &str = "/system/bin";
+
+/// Bits of a Raspberry Pi's `get_throttled`, and what they mean now (raspberrypi.com, `vcgencmd get_throttled`).
+const THROTTLED: [(u64, &str); 4] = [
+    (0, "the supply's voltage is too low"),
+    (1, "the clock is capped"),
+    (2, "the clock is throttled"),
+    (3, "the temperature limit is reached"),
+];
+
+/// What was found; what is not known is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Condition {
+    /// Charge in percent, and whether it is being discharged.
+    pub battery: Option<(u64, bool)>,
+    /// The hottest zone: its type and millidegrees.
+    pub hottest: Option<(String, i64)>,
+    /// Current clock frequencies, lowest and highest of the processors, kHz.
+    pub frequencies_khz: Option<(u64, u64)>,
+    /// A Raspberry Pi's word on its supply and clock.
+    pub throttled: Option<u64>,
+    /// Android's thermal status, 0 none to 6 shutdown.
+    pub thermal_status: Option<u64>,
+    /// Android's properties and settings, by the key under which results carry them.
+    pub android: BTreeMap<String, String>,
+}
+
+impl Condition {
+    /// This machine's.
+    pub fn here() -> Condition {
+        let android = Path::new(ANDROID);
+        Condition::of(Path::new("/sys"), android.is_dir().then_some(android))
+    }
+
+    /// As `sys` and the programs in `android` tell it.
+    fn of(sys: &Path, android: Option<&Path>) -> Condition {
+        let mut found = Condition {
+            battery: battery(&sys.join("class/power_supply")),
+            hottest: hottest(&sys.join("class/thermal")),
+            frequencies_khz: frequencies(&sys.join("devices/system/cpu")),
+            throttled: text(sys.join("devices/platform/soc/soc:firmware/get_throttled"))
+                .and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok()),
+            ..Condition::default()
+        };
+        if let Some(programs) = android {
+            found.ask_android(programs);
+        }
+        found
+    }
+
+    fn ask_android(&mut self, programs: &Path) {
+        let properties = [
+            ("android", "ro.build.version.release"),
+            ("device", "ro.product.model"),
+            ("soc", "ro.soc.model"),
+            ("build", "ro.build.type"),
+            ("emulator", "ro.kernel.qemu"),
+        ];
+        for (key, property) in properties {
+            if let Some(value) = said(programs, "getprop", &[property]) {
+                self.android.insert(key.into(), value);
+            }
+        }
+        let mode = ["get", "global", "low_power"];
+        if let Some(value) = said(programs, "settings", &mode).filter(|value| value != "null") {
+            self.android.insert("power_save".into(), value);
+        }
+        // Neither is there on every release, and an ordinary shell may ask both.
+        if let Some(dump) = said(programs, "dumpsys", &["power"]) {
+            let fixed =
+                dump.lines().find_map(|line| line.trim().strip_prefix("mFixedPerformanceModeEnabled="));
+            if let Some(value) = fixed {
+                self.android.insert("fixed_performance".into(), value.to_owned());
+            }
+        }
+        if let Some(dump) = said(programs, "dumpsys", &["thermalservice"]) {
+            let status = dump.lines().find_map(|line| line.trim().strip_prefix("Thermal Status:"));
+            self.thermal_status = status.and_then(|word| word.trim().parse().ok());
+        }
+        if self.battery.is_none()
+            && let Some(dump) = said(programs, "dumpsys", &["battery"])
+        {
+            let field =
+                |name: &str| dump.lines().find_map(|line| line.trim().strip_prefix(name)).map(str::trim);
+            let level = field("level:").and_then(|word| word.parse().ok());
+            let is_powered = ["AC powered:", "USB powered:", "Wireless powered:"]
+                .iter()
+                .any(|name| field(name) == Some("true"));
+            self.battery = level.map(|percent| (percent, !is_powered));
+        }
+    }
+
+    /// What results carry of it.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        let mut all = self.android.clone();
+        let mut put = |key: &str, value: Option<String>| {
+            if let Some(value) = value {
+                all.insert(key.to_owned(), value);
+            }
+        };
+        put(
+            "battery",
+            self.battery.map(|(percent, is_used)| {
+                format!("{percent} %, {}", if is_used { "discharging" } else { "charging or full" })
+            }),
+        );
+        put(
+            "temperature",
+            self.hottest
+                .as_ref()
+                .map(|(zone, milli)| format!("{}.{} °C ({zone})", milli / 1000, (milli % 1000).abs() / 100)),
+        );
+        put(
+            "frequencies",
+            self.frequencies_khz.map(|(low, high)| format!("{} to {} MHz", low / 1000, high / 1000)),
+        );
+        put("throttled", self.throttled.map(|bits| format!("{bits:#x}")));
+        put("thermal_status", self.thermal_status.map(|status| status.to_string()));
+        all
+    }
+
+    /// What a reader must know, each a sentence.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        match self.battery {
+            Some((percent, true)) if percent < BATTERY_LOW => remarks.push(format!(
+                "the battery is at {percent} % and discharging: the machine saves power; charge it above {BATTERY_LOW} %"
+            )),
+            Some((_, true)) => remarks.push(
+                "the machine runs from its battery: its clock may be slower than at a charger".to_owned(),
+            ),
+            _ => {}
+        }
+        if let Some((zone, milli)) = self.hottest.as_ref().filter(|(_, milli)| *milli >= HOT) {
+            remarks.push(format!(
+                "it is hot ({zone}: {} °C): the clock is slowed down; let it cool",
+                milli / 1000
+            ));
+        }
+        for (bit, words) in THROTTLED {
+            if self.throttled.is_some_and(|bits| bits >> bit & 1 == 1) {
+                remarks.push(format!("the board's firmware says: {words}"));
+            }
+        }
+        if let Some(status) = self.thermal_status.filter(|status| *status > 0) {
+            remarks.push(format!(
+                "Android's thermal status is {status} of 6: the clock is slowed down; let it cool"
+            ));
+        }
+        let is = |key: &str, value: &str| self.android.get(key).is_some_and(|found| found == value);
+        if is("emulator", "1") {
+            remarks.push("this is an emulator: its times are those of the host, and of no phone".into());
+        }
+        if is("power_save", "1") {
+            remarks.push("battery saver is on: switch it off".into());
+        }
+        if is("fixed_performance", "false") {
+            remarks.push(
+                "the clock is not held: where the phone has it, `adb shell cmd power set-fixed-performance-mode-enabled true` \
+                 holds it"
+                    .into(),
+            );
+        }
+        if ["eng", "userdebug"].iter().any(|build| is("build", build)) {
+            remarks
+                .push("the system is a debug build: it may be slower than the one that people have".into());
+        }
+        remarks
+    }
+}
+
+fn text(path: impl AsRef<Path>) -> Option<String> {
+    std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> =
+        std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    all.sort();
+    all
+}
+
+/// The first battery that belongs to the machine itself, and not to a mouse.
+fn battery(supplies: &Path) -> Option<(u64, bool)> {
+    entries(supplies).iter().find_map(|supply| {
+        let is_battery = text(supply.join("type"))? == "Battery";
+        let is_own = text(supply.join("scope")).is_none_or(|scope| scope != "Device");
+        let percent = text(supply.join("capacity"))?.parse().ok()?;
+        let is_used = text(supply.join("status"))? == "Discharging";
+        (is_battery && is_own).then_some((percent, is_used))
+    })
+}
+
+fn hottest(zones: &Path) -> Option<(String, i64)> {
+    let of = |zone: &PathBuf| Some((text(zone.join("type"))?, text(zone.join("temp"))?.parse().ok()?));
+    // A sensor that is off says 0 or less, or something impossible.
+    entries(zones)
+        .iter()
+        .filter_map(of)
+        .filter(|(_, milli)| (1..150_000).contains(milli))
+        .max_by_key(|zone| zone.1)
+}
+
+fn frequencies(cpus: &Path) -> Option<(u64, u64)> {
+    let of = |cpu: &PathBuf| text(cpu.join("cpufreq/scaling_cur_freq"))?.parse::<u64>().ok();
+    let all: Vec<u64> = entries(cpus).iter().filter_map(of).collect();
+    Some((*all.iter().min()?, *all.iter().max()?))
+}
+
+/// What a program of the system says; nothing where it is not there or fails.
+fn said(programs: &Path, name: &str, words: &[&str]) -> Option<String> {
+    let output = Command::new(programs.join(name))
+        .args(words)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn put(root: &Path, path: &str, content: &str) {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    #[test]
+    fn a_board_with_a_bad_supply_and_a_hot_zone_is_warned_of() {
+        let sys = tempfile::tempdir().unwrap();
+        put(sys.path(), "class/thermal/thermal_zone0/type", "cpu-thermal\n");
+        put(sys.path(), "class/thermal/thermal_zone0/temp", "84700\n");
+        put(sys.path(), "class/thermal/thermal_zone1/type", "off\n");
+        put(sys.path(), "class/thermal/thermal_zone1/temp", "-273000\n");
+        put(sys.path(), "devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "600000\n");
+        put(sys.path(), "devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "1800000\n");
+        put(sys.path(), "devices/platform/soc/soc:firmware/get_throttled", "50005\n");
+        // A wireless mouse's, which says nothing of the machine.
+        put(sys.path(), "class/power_supply/mouse/type", "Battery\n");
+        put(sys.path(), "class/power_supply/mouse/scope", "Device\n");
+        put(sys.path(), "class/power_supply/mouse/capacity", "5\n");
+        put(sys.path(), "class/power_supply/mouse/status", "Discharging\n");
+        let found = Condition::of(sys.path(), None);
+        let environment = found.environment();
+        assert_eq!(environment["temperature"], "84.7 °C (cpu-thermal)");
+        assert_eq!(environment["frequencies"], "600 to 1800 MHz");
+        assert_eq!(environment["throttled"], "0x50005");
+        assert!(!environment.contains_key("battery"));
+        let remarks = found.remarks().join("\n");
+        for part in ["it is hot (cpu-thermal: 84 °C)", "voltage is too low", "the clock is throttled"] {
+            assert!(remarks.contains(part), "{part} in {remarks}");
+        }
+        assert!(!remarks.contains("capped"), "{remarks}");
+    }
+
+    #[test]
+    fn a_phone_is_asked_by_its_own_programs_and_each_that_is_missing_is_left_out() {
+        let place = tempfile::tempdir().unwrap();
+        let program = |name: &str, script: &str| {
+            put(place.path(), name, &format!("#!/bin/sh\n{script}\n"));
+            std::fs::set_permissions(place.path().join(name), std::fs::Permissions::from_mode(0o755))
+                .unwrap();
+        };
+        program(
+            "getprop",
+            "case $1 in ro.build.type) echo userdebug;; ro.kernel.qemu) echo 1;; *) echo;; esac",
+        );
+        program(
+            "dumpsys",
+            "case $1 in battery) printf 'Current Battery Service state:\\n  AC powered: false\\n  USB powered: false\\n  \
+             level: 17\\n';; power) echo '  mFixedPerformanceModeEnabled=false';; thermalservice) \
+             printf 'IsStatusOverride: false\\nThermal Status: 3\\n';; esac",
+        );
+        let found = Condition::of(Path::new("/nonexistent"), Some(place.path()));
+        assert_eq!(found.battery, Some((17, true)));
+        assert_eq!(found.thermal_status, Some(3));
+        let remarks = found.remarks().join("\n");
+        for part in
+            ["17 % and discharging", "status is 3", "emulator", "set-fixed-performance-mode", "debug build"]
+        {
+            assert!(remarks.contains(part), "{part} in {remarks}");
+        }
+        assert_eq!(found.environment()["build"], "userdebug");
+        assert!(!found.environment().contains_key("power_save"));
+        let nothing = Condition::of(Path::new("/nonexistent"), Some(Path::new("/nonexistent")));
+        assert_eq!((nothing.remarks(), nothing.environment()), (Vec::new(), BTreeMap::new()));
+    }
+}
