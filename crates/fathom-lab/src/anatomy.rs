@@ -104,13 +104,13 @@ pub struct Wanted {
 /// Results that cannot be read; no run of the cell has a recording; no such cell, phase or execution.
 pub fn anatomy(results: &Results, wanted: &Wanted) -> Result<Anatomy, AnatomyError> {
     let (run, recording) = recorded(results, wanted.cell.as_deref())?;
-    let is_wanted = |phase: &str| wanted.phase.as_deref().is_none_or(|it| it == phase);
+    let is_wanted = |phase: &str| wanted.phase.as_deref().is_none_or(|other| other == phase);
     let number_of = |recording: &Recording| {
-        let has = |at: usize| recording.executions.iter().any(|it| it.window as usize == at);
+        let has = |at: usize| recording.executions.iter().any(|execution| execution.window as usize == at);
         (0..recording.windows.len()).find(|at| is_wanted(&recording.windows[*at].phase) && has(*at))
     };
     let Some(number) = number_of(&recording) else {
-        let mut phases: Vec<&str> = recording.windows.iter().map(|it| it.phase.as_str()).collect();
+        let mut phases: Vec<&str> = recording.windows.iter().map(|window| window.phase.as_str()).collect();
         phases.dedup();
         let asked = wanted.phase.as_deref().unwrap_or("any phase");
         let there = phases.join(", ");
@@ -118,8 +118,12 @@ pub fn anatomy(results: &Results, wanted: &Wanted) -> Result<Anatomy, AnatomyErr
             "no execution of {asked} was recorded; the run has: {there}"
         )));
     };
-    let of_window: Vec<Execution> =
-        recording.executions.iter().filter(|it| it.window as usize == number).copied().collect();
+    let of_window: Vec<Execution> = recording
+        .executions
+        .iter()
+        .filter(|execution| execution.window as usize == number)
+        .copied()
+        .collect();
     let place = chosen(&of_window, wanted.execution)?;
     let (execution, window) = (of_window[place], &recording.windows[number]);
     let (from, to) = (execution.start_ns, execution.start_ns.saturating_add(execution.wall_ns));
@@ -132,36 +136,37 @@ pub fn anatomy(results: &Results, wanted: &Wanted) -> Result<Anatomy, AnatomyErr
     }
     .into_iter()
     .filter(|(_, start, end)| *start < to && *end > from)
-    .map(|(it, start, end)| RequestSpan { start_ns: since(start), end_ns: since(end), ..it })
+    .map(|(request, start, end)| RequestSpan { start_ns: since(start), end_ns: since(end), ..request })
     .collect::<Vec<_>>();
-    requests.sort_by_key(|it| (it.start_ns, it.end_ns));
+    requests.sort_by_key(|request| (request.start_ns, request.end_ns));
     // Of several lanes only the threads that worked for this one.
     let lane = window.lanes.get(execution.lane as usize);
     let is_own =
         |thread: u32| lane.is_none_or(|lane| lane.marked.is_empty() || lane.marked.contains(&thread));
     let mut calls = Vec::new();
     for (thread, marks) in recording.threads.iter().filter(|(thread, _)| is_own(**thread)) {
-        for mark in marks.iter().filter(|it| it.call_ns > 0) {
+        for mark in marks.iter().filter(|mark| mark.call_ns > 0) {
             let begin = mark.at_ns.saturating_sub(mark.call_ns);
             if begin >= to || mark.at_ns <= from {
                 continue;
             }
             let (start_ns, end_ns) = (since(begin), since(mark.at_ns));
-            let within = |it: &RequestSpan| it.start_ns >= start_ns && it.start_ns < end_ns;
-            let of_call = requests.iter().enumerate().filter(|(_, it)| within(it)).map(|(at, _)| at);
+            let within = |span: &RequestSpan| span.start_ns >= start_ns && span.start_ns < end_ns;
+            let of_call =
+                requests.iter().enumerate().filter(|(_, request)| within(request)).map(|(at, _)| at);
             calls.push(CallSpan { thread: *thread, start_ns, end_ns, requests: of_call.collect() });
         }
     }
-    calls.sort_by_key(|it| (it.start_ns, it.thread));
-    let cell = results.runs.iter().find(|it| it.id == run).map_or(0, |it| it.cell);
+    calls.sort_by_key(|call| (call.start_ns, call.thread));
+    let cell = results.runs.iter().find(|other| other.id == run).map_or(0, |run| run.cell);
     let unit = results
         .phases
         .iter()
-        .find(|it| it.run == run && it.summary.phase == window.phase)
-        .map_or("execution", |it| it.summary.unit.as_str());
+        .find(|phase| phase.run == run && phase.summary.phase == window.phase)
+        .map_or("execution", |phase| phase.summary.unit.as_str());
     Ok(Anatomy {
         cell,
-        label: results.cell(cell).map_or_else(String::new, |it| it.label.clone()),
+        label: results.cell(cell).map_or_else(String::new, |cell| cell.label.clone()),
         run,
         phase: window.phase.clone(),
         unit: unit.to_owned(),
@@ -176,16 +181,16 @@ pub fn anatomy(results: &Results, wanted: &Wanted) -> Result<Anatomy, AnatomyErr
 
 /// The first good run with a recording, of the cell if one is asked for.
 fn recorded(results: &Results, cell: Option<&str>) -> Result<(i64, Recording), AnatomyError> {
-    let is_asked = |label: &str| cell.is_none_or(|it| it.eq_ignore_ascii_case(label));
-    if !results.cells.iter().any(|it| is_asked(&it.label)) {
-        let labels: Vec<&str> = results.cells.iter().map(|it| it.label.as_str()).collect();
+    let is_asked = |label: &str| cell.is_none_or(|cell| cell.eq_ignore_ascii_case(label));
+    if !results.cells.iter().any(|cell| is_asked(&cell.label)) {
+        let labels: Vec<&str> = results.cells.iter().map(|cell| cell.label.as_str()).collect();
         let asked = cell.unwrap_or_default();
         return Err(AnatomyError::Absent(format!(
             "no cell is called {asked:?}; there are: {}",
             labels.join(", ")
         )));
     }
-    for cell in results.cells.iter().filter(|it| is_asked(&it.label)) {
+    for cell in results.cells.iter().filter(|cell| is_asked(&cell.label)) {
         for run in results.good_runs(cell.id) {
             if let Some(recording) = results.recording(run.id)? {
                 return Ok((run.id, recording));
@@ -203,7 +208,7 @@ fn recorded(results: &Results, cell: Option<&str>) -> Result<(i64, Recording), A
 /// The place of the execution that is asked for, or of that of median time.
 fn chosen(executions: &[Execution], asked: Option<usize>) -> Result<usize, AnatomyError> {
     if let Some(number) = asked {
-        return match number.checked_sub(1).filter(|it| *it < executions.len()) {
+        return match number.checked_sub(1).filter(|place| *place < executions.len()) {
             Some(place) => Ok(place),
             None => Err(AnatomyError::Absent(format!(
                 "there is no execution {number}: the phase has 1 to {}",
@@ -212,7 +217,7 @@ fn chosen(executions: &[Execution], asked: Option<usize>) -> Result<usize, Anato
         };
     }
     let mut places: Vec<usize> = (0..executions.len()).collect();
-    places.sort_by_key(|it| executions[*it].wall_ns);
+    places.sort_by_key(|place| executions[*place].wall_ns);
     places
         .get(executions.len() / 2)
         .copied()
@@ -224,7 +229,7 @@ type Timed = (RequestSpan, u64, u64);
 
 /// What the block trace of the run has, moved to the recording's clock; none without one.
 fn owners(results: &Results, run: i64, recording: &Recording) -> Result<Option<Vec<Timed>>, StoreError> {
-    let Some(trace) = results.trace(run).filter(|it| it.source == TraceSource::Device) else {
+    let Some(trace) = results.trace(run).filter(|trace| trace.source == TraceSource::Device) else {
         return Ok(None);
     };
     let (Some(own), Some(told)) = (recording.windows.first(), trace.windows.first()) else {

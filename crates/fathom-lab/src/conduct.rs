@@ -41,7 +41,7 @@ pub struct Request {
 
 /// An experiment that is ready to run.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct Preparation {
     /// The experiment.
     pub experiment: Experiment,
     /// Its cells.
@@ -113,7 +113,7 @@ impl RunError {
 /// # Errors
 /// What is wrong with the file or a `--set`, with its place. With `--resume`: results that are missing, cannot be read, or
 /// are of another plan.
-pub fn prepare(request: &Request) -> Result<Prepared, RunError> {
+pub fn prepare(request: &Request) -> Result<Preparation, RunError> {
     planned(request, &mut |cells| Ok(Machine::here(cells)))
 }
 
@@ -121,7 +121,7 @@ pub fn prepare(request: &Request) -> Result<Prepared, RunError> {
 ///
 /// # Errors
 /// As [`prepare`], and a machine that cannot be asked.
-pub fn prepare_on(request: &Request, world: &mut dyn World) -> Result<Prepared, RunError> {
+pub fn prepare_on(request: &Request, world: &mut dyn World) -> Result<Preparation, RunError> {
     planned(request, &mut |cells| {
         let needs = Needs::of(cells);
         let mut machine = Machine::default();
@@ -135,7 +135,7 @@ pub fn prepare_on(request: &Request, world: &mut dyn World) -> Result<Prepared, 
 fn planned(
     request: &Request,
     machine: &mut dyn FnMut(&Cells) -> Result<Machine, RunError>,
-) -> Result<Prepared, RunError> {
+) -> Result<Preparation, RunError> {
     let vocabulary = Vocabulary::here();
     let experiment = Experiment::parse(&request.source_name, &request.source)?;
     let mut cells = experiment.cells(&request.selection, &vocabulary)?;
@@ -171,7 +171,7 @@ fn planned(
             plan.lacking(results)
         }
     };
-    Ok(Prepared { experiment, cells, plan, turns, earlier, ending })
+    Ok(Preparation { experiment, cells, plan, turns, earlier, ending })
 }
 
 fn earlier(file: &Path) -> Result<Results, RunError> {
@@ -190,11 +190,11 @@ fn earlier(file: &Path) -> Result<Results, RunError> {
 /// The results file: exists already, cannot be written, the disk is full. Nothing to run.
 pub fn run(
     request: &Request,
-    prepared: Prepared,
+    prepared: Preparation,
     world: &mut dyn World,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, RunError> {
-    let Prepared { experiment, cells, plan, turns, earlier, ending } = prepared;
+    let Preparation { experiment, cells, plan, turns, earlier, ending } = prepared;
     let runnable = plan.cells.iter().filter(|cell| cell.skipped.is_none()).count();
     if runnable == 0 {
         let reason = plan.cells.iter().find_map(|cell| cell.skipped.clone()).unwrap_or_default();

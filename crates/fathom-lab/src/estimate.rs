@@ -24,22 +24,22 @@ pub struct Estimate {
 /// the same settings.
 #[must_use]
 pub fn estimate(plan: &Plan, turns: &[Turn], earlier: &Results) -> Option<Estimate> {
-    let mut runs: Vec<_> = earlier.runs.iter().filter(|it| it.status == RunStatus::Done).collect();
-    runs.sort_by_key(|it| it.started_ms);
+    let mut runs: Vec<_> = earlier.runs.iter().filter(|run| run.status == RunStatus::Done).collect();
+    runs.sort_by_key(|run| run.started_ms);
     // The median: results that were gone on with days later have one gap of days.
     let between: Vec<f64> = runs
         .windows(2)
-        .map(|it| {
-            let apart = (it[1].started_ms - it[0].started_ms).max(0) as f64 * 1e6;
-            (apart - it[0].elapsed_ns as f64).max(0.0)
+        .map(|pair| {
+            let apart = (pair[1].started_ms - pair[0].started_ms).max(0) as f64 * 1e6;
+            (apart - pair[0].elapsed_ns as f64).max(0.0)
         })
         .collect();
     let between = median(&between).unwrap_or(0.0);
     let mut known: HashMap<i64, f64> = HashMap::new();
-    for cell in plan.cells.iter().filter(|it| it.skipped.is_none()) {
-        let Some(row) = earlier.cells.iter().find(|it| it.spec == cell.cell) else { continue };
+    for cell in plan.cells.iter().filter(|cell| cell.skipped.is_none()) {
+        let Some(row) = earlier.cells.iter().find(|other| other.spec == cell.cell) else { continue };
         let of_cell: Vec<f64> =
-            runs.iter().filter(|it| it.cell == row.id).map(|it| it.elapsed_ns as f64).collect();
+            runs.iter().filter(|run| run.cell == row.id).map(|run| run.elapsed_ns as f64).collect();
         if !of_cell.is_empty() {
             known.insert(cell.id, of_cell.iter().sum::<f64>() / of_cell.len() as f64);
         }
@@ -48,7 +48,7 @@ pub fn estimate(plan: &Plan, turns: &[Turn], earlier: &Results) -> Option<Estima
         return None;
     }
     let all = known.values().sum::<f64>() / known.len() as f64;
-    let ns: f64 = turns.iter().map(|it| known.get(&it.cell).copied().unwrap_or(all) + between).sum();
-    let cells = plan.cells.iter().filter(|it| it.skipped.is_none()).count();
+    let ns: f64 = turns.iter().map(|turn| known.get(&turn.cell).copied().unwrap_or(all) + between).sum();
+    let cells = plan.cells.iter().filter(|cell| cell.skipped.is_none()).count();
     Some(Estimate { time: Duration::from_nanos(ns as u64), known: known.len(), cells })
 }

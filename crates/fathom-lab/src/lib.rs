@@ -23,5 +23,5 @@ pub mod worker;
 /// Milliseconds since 1970 UTC.
 pub(crate) fn now_ms() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |it| i64::try_from(it.as_millis()).unwrap_or(i64::MAX))
+    since.map_or(0, |time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
 }

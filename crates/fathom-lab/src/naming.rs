@@ -102,7 +102,7 @@ impl<'a> Order<'a> {
         let file_axes = experiment.map_or(&[][..], |experiment| experiment.axes.as_slice());
         let required = file_axes.iter().find_map(Axis::only_required);
         let is_required =
-            |cell: &CellRow| cell.axes.get(VARIANTS_AXIS).is_none_or(|it| Some(it.as_str()) == required);
+            |cell: &CellRow| cell.axes.get(VARIANTS_AXIS).is_none_or(|axis| Some(axis.as_str()) == required);
         Order { file_axes, has_unsaid_variant: required.is_some() && cells.iter().all(is_required) }
     }
 

@@ -75,19 +75,19 @@ impl Machine {
     pub fn capabilities_here(needs: Needs) -> Vec<Capability> {
         let mut capabilities: Vec<Capability> = fathom_stack::available_filesystems()
             .into_iter()
-            .map(|it| Capability {
-                name: it.filesystem,
-                present: it.present,
-                detail: it.detail,
-                remedy: it.remedy,
+            .map(|filesystem| Capability {
+                name: filesystem.filesystem,
+                present: filesystem.present,
+                detail: filesystem.detail,
+                remedy: filesystem.remedy,
             })
             .collect();
         if needs.guests {
-            capabilities.extend(fathom_stack::filesystems_in_guest().into_iter().map(|it| Capability {
-                name: in_guest(&it.filesystem),
-                present: it.present,
-                detail: it.detail,
-                remedy: it.remedy,
+            capabilities.extend(fathom_stack::filesystems_in_guest().into_iter().map(|guest| Capability {
+                name: in_guest(&guest.filesystem),
+                present: guest.present,
+                detail: guest.detail,
+                remedy: guest.remedy,
             }));
         }
         if needs.companions {
@@ -107,16 +107,16 @@ impl Machine {
         } else if cell.stack.filesystem != "dir" {
             needed.push(cell.stack.filesystem.as_str());
         }
-        if let Some(server) = engine.filter(|it| cell.stack.guest && !it.is_embedded) {
+        if let Some(server) = engine.filter(|engine| cell.stack.guest && !engine.is_embedded) {
             return Some(format!(
                 "{} is not here: its server is not started in a guest kernel. Leave `guest` out.",
                 server.name
             ));
         }
-        needed.extend(engine.and_then(|it| it.needs));
+        needed.extend(engine.and_then(|engine| engine.needs));
         for name in needed {
             let capabilities = self.others.get(&cell.on).unwrap_or(&self.capabilities);
-            match capabilities.iter().find(|it| it.name == name) {
+            match capabilities.iter().find(|capability| capability.name == name) {
                 Some(found) if found.present => {}
                 Some(absent) => {
                     let remedy = match absent.remedy.as_str() {

@@ -174,11 +174,11 @@ fn work<W: Write>(order: &Order, memory: &mut Memory<'_, W>) -> Result<Event, St
     let context = Context { directory: &order.directory, engine: engine.as_deref(), seed: order.seed };
     workload.run(&context, memory).map_err(|error| error.to_string())?;
     Ok(Event::Started {
-        engine: engine.as_ref().map(|it| it.info()),
+        engine: engine.as_ref().map(|engine| engine.info()),
         // With neither an engine nor a store of its own nothing is committed, so nothing is promised.
         durability: engine
             .as_ref()
-            .map(|it| it.durability())
+            .map(|engine| engine.durability())
             .or_else(|| workload.durability())
             .unwrap_or(Durability::None),
         parameters: workload.parameters(),
@@ -218,7 +218,7 @@ fn usage() -> (u64, u64) {
         libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
         usage
     };
-    let count = |it: libc::c_long| u64::try_from(it).unwrap_or(0);
+    let count = |count: libc::c_long| u64::try_from(count).unwrap_or(0);
     // Linux gives ru_maxrss in KiB (getrusage(2)).
     (count(usage.ru_maxrss) * 1024, count(usage.ru_nivcsw))
 }

@@ -38,7 +38,8 @@ fn verdict(source: &str, sets: &[String]) -> String {
     });
     match checked {
         Ok(cells) => {
-            let warnings: String = cells.warnings.iter().map(|it| format!("\nwarning: {it}")).collect();
+            let warnings: String =
+                cells.warnings.iter().map(|warning| format!("\nwarning: {warning}")).collect();
             format!("good: {} cells{warnings}", cells.cells.len())
         }
         Err(error) => format!("error: {error}"),
@@ -59,7 +60,7 @@ fn every_mistake_is_told_with_its_place_and_its_remedy() {
         let (source, rest) = rest.split_once("\n---").unwrap_or_else(|| panic!("{name}: no ---"));
         let (arguments, expected) = rest.split_once('\n').unwrap_or((rest, ""));
         let sets: Vec<String> =
-            arguments.split("--set ").skip(1).map(|it| it.trim().trim_matches('\'').to_owned()).collect();
+            arguments.split("--set ").skip(1).map(|part| part.trim().trim_matches('\'').to_owned()).collect();
         let found = verdict(&format!("{source}\n"), &sets);
         cases += 1;
         if found.trim_end() != expected.trim_end() {

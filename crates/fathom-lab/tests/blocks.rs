@@ -65,14 +65,15 @@ fn rows(results: &Results, run: i64) -> Vec<BlockRow> {
 
 fn written(rows: &[BlockRow]) -> BTreeMap<Cause, u64> {
     let mut bytes = BTreeMap::new();
-    for row in rows.iter().filter(|it| it.op == BlockOp::Write) {
+    for row in rows.iter().filter(|row| row.op == BlockOp::Write) {
         *bytes.entry(row.cause).or_insert(0) += row.bytes;
     }
     bytes
 }
 
 fn can_trace(filesystem: &str) -> bool {
-    let found = fathom_stack::available_filesystems().into_iter().find(|it| it.filesystem == filesystem);
+    let found =
+        fathom_stack::available_filesystems().into_iter().find(|other| other.filesystem == filesystem);
     let tracefs = fathom_stack::blocks::tracing().is_ok();
     match found {
         Some(found) if found.present && tracefs => true,
@@ -113,19 +114,19 @@ fn nearly_every_byte_on_ext4_has_an_owner() {
         let journal = if wal { Cause::Wal } else { Cause::RollbackJournal };
         let other = if wal { Cause::RollbackJournal } else { Cause::Wal };
         for cause in [Cause::Database, journal, Cause::FileSystemJournal] {
-            assert!(bytes.get(&cause).is_some_and(|it| *it > 0), "{label}: {cause:?} in {bytes:?}");
+            assert!(bytes.get(&cause).is_some_and(|byte| *byte > 0), "{label}: {cause:?} in {bytes:?}");
         }
         // (A database becomes one with a WAL through a rollback journal, before the phases.)
-        assert!(!rows.iter().any(|it| it.cause == other && it.window.is_some()), "{label}: {bytes:?}");
+        assert!(!rows.iter().any(|row| row.cause == other && row.window.is_some()), "{label}: {bytes:?}");
         // Each of the 180 transactions writes a page of the journal and one of the database at least; the database only
         // at checkpoints in WAL mode.
         assert!(bytes[&journal] >= 180 * 4096, "{label}: {bytes:?}");
         assert!(wal || bytes[&Cause::Database] >= 180 * 4096, "{label}: {bytes:?}");
         // A rollback journal is synced, then the database: a flush each at least.
-        let flushes = rows.iter().filter(|it| it.op == BlockOp::Flush && it.window.is_some()).count();
+        let flushes = rows.iter().filter(|row| row.op == BlockOp::Flush && row.window.is_some()).count();
         assert!(flushes >= if wal { 180 } else { 360 }, "{label}: {flushes} flushes");
-        assert!(rows.iter().all(|it| it.submit_ns <= it.issue_ns && it.issue_ns <= it.complete_ns));
-        let changed: u64 = trace.windows.iter().map(|it| it.changed_bytes).sum();
+        assert!(rows.iter().all(|row| row.submit_ns <= row.issue_ns && row.issue_ns <= row.complete_ns));
+        let changed: u64 = trace.windows.iter().map(|window| window.changed_bytes).sum();
         assert!((60 * 200..200_000).contains(&changed), "{label}: {changed} bytes changed");
     }
 }
@@ -140,14 +141,17 @@ fn files_are_found_on_every_file_system_with_an_extent_map() {
     if present.is_empty() {
         return;
     }
-    let list = present.iter().map(|it| format!("\"{it}\"")).collect::<Vec<_>>().join(", ");
+    let list = present.iter().map(|value| format!("\"{value}\"")).collect::<Vec<_>>().join(", ");
     let (_place, results) = traced(&format!("\"stack.filesystem\" = [{list}]"));
     for run in &results.runs {
         let label = &results.cell(run.cell).unwrap().label;
         let bytes = written(&rows(&results, run.id));
         println!("{label}: {bytes:?} {:?}", results.trace(run.id).unwrap().remarks);
         for cause in [Cause::Database, Cause::RollbackJournal] {
-            assert!(bytes.get(&cause).is_some_and(|it| *it >= 180 * 4096), "{label}: {cause:?} in {bytes:?}");
+            assert!(
+                bytes.get(&cause).is_some_and(|byte| *byte >= 180 * 4096),
+                "{label}: {cause:?} in {bytes:?}"
+            );
         }
         let all: u64 = bytes.values().sum();
         let unknown = bytes.get(&Cause::Unattributed).copied().unwrap_or(0);
@@ -174,7 +178,7 @@ fn plain_files_have_an_owner_also_after_they_are_deleted_or_moved() {
     if present.is_empty() {
         return;
     }
-    let list = present.iter().map(|it| format!("\"{it}\"")).collect::<Vec<_>>().join(", ");
+    let list = present.iter().map(|value| format!("\"{value}\"")).collect::<Vec<_>>().join(", ");
     let (_place, results) = traced_work(
         "[workload]\nname = \"mobibench-file\"\nfile_kib = 256\nsync = \"fsync\"\n\
          accesses = [\"write\", \"random-write\", \"append\"]\n",
@@ -185,7 +189,7 @@ fn plain_files_have_an_owner_also_after_they_are_deleted_or_moved() {
     for run in &results.runs {
         let label = &results.cell(run.cell).unwrap().label;
         let all_rows = rows(&results, run.id);
-        let in_phases: Vec<BlockRow> = all_rows.iter().filter(|it| it.window.is_some()).copied().collect();
+        let in_phases: Vec<BlockRow> = all_rows.iter().filter(|row| row.window.is_some()).copied().collect();
         let bytes = written(&in_phases);
         println!("{label}: {bytes:?}");
         let of_files = bytes.get(&Cause::OtherFile).copied().unwrap_or(0);
@@ -201,7 +205,7 @@ fn plain_files_have_an_owner_also_after_they_are_deleted_or_moved() {
         }
     }
     let studies = fathom_lab::analysis::block_studies(&results).unwrap();
-    for study in studies.iter().filter(|it| it.phase == fathom_lab::analysis::ALL_PHASES) {
+    for study in studies.iter().filter(|study| study.phase == fathom_lab::analysis::ALL_PHASES) {
         let known: f64 = study.written.iter().sum::<f64>() - study.ladder.unattributed.unwrap();
         assert_eq!(Some(known + study.ladder.unattributed.unwrap()), study.ladder.device);
     }
@@ -238,7 +242,7 @@ fn recorded_journals_that_are_deleted_keep_their_owner() {
         "\"stack.filesystem\" = [\"ext4\"]\n",
     );
     let all_rows = rows(&results, results.runs[0].id);
-    let in_phases: Vec<BlockRow> = all_rows.iter().filter(|it| it.window.is_some()).copied().collect();
+    let in_phases: Vec<BlockRow> = all_rows.iter().filter(|row| row.window.is_some()).copied().collect();
     let bytes = written(&in_phases);
     println!("{bytes:?}");
     assert_eq!(bytes.get(&Cause::OtherFile), Some(&(TRANSACTIONS * (8192 + 4096))), "{bytes:?}");
@@ -256,5 +260,5 @@ fn without_a_device_the_calls_are_kept_and_labelled() {
     let rows = rows(&results, run.id);
     let bytes = written(&rows);
     assert!(bytes[&Cause::Database] >= 180 * 4096 && bytes[&Cause::RollbackJournal] > 0, "{bytes:?}");
-    assert!(rows.iter().any(|it| it.op == BlockOp::Flush && it.window.is_some()));
+    assert!(rows.iter().any(|row| row.op == BlockOp::Flush && row.window.is_some()));
 }

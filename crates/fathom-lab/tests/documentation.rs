@@ -36,7 +36,7 @@ fn every_example_of_the_documentation_is_right() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/experiment-files.md");
     let text = std::fs::read_to_string(path).unwrap();
     let examples: Vec<&str> =
-        text.split("```toml\n").skip(1).map(|it| it.split("```").next().unwrap()).collect();
+        text.split("```toml\n").skip(1).map(|part| part.split("```").next().unwrap()).collect();
     assert_eq!(examples.len(), 2);
     assert_eq!(check("first example", examples[0]), 5);
     assert_eq!(check("second example", examples[1]), 2);
@@ -58,7 +58,7 @@ fn every_key_is_documented() {
         for key in known.split(", ") {
             let told = [format!("`{key}`"), format!("`[{key}]`"), format!("`[[{key}]]`")];
             assert!(
-                told.iter().any(|it| text.contains(it.as_str())),
+                told.iter().any(|caution| text.contains(caution.as_str())),
                 "`{key}` of [{table}] is not documented"
             );
         }

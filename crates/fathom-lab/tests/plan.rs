@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fathom_lab::experiment::{Cells, Experiment, Selection, Vocabulary};
 use fathom_lab::plan::{Machine, Plan, Turn};
-use fathom_lab::schedule::{Ended, Ending, Limits, Progress, Summary, WorkError, carry_out};
+use fathom_lab::schedule::{EarlyEnd, Ending, Limits, Progress, Summary, WorkError, carry_out};
 use fathom_lab::sim::{KIND, Noise, VirtualLab};
 use fathom_lab::store::{ExperimentRow, Results, RunStatus, Writer};
 use fathom_stack::Capability;
@@ -17,7 +17,7 @@ const NEVER_EARLY: Ending = Ending { until: None, budget: None, least: 0 };
 const LIMITS: Limits = Limits { run: Duration::from_secs(60), ending: NEVER_EARLY };
 
 fn experiment(cells: usize, repeats: u32) -> (Experiment, Cells) {
-    let copies: Vec<String> = (0..cells).map(|it| it.to_string()).collect();
+    let copies: Vec<String> = (0..cells).map(|copy| copy.to_string()).collect();
     let source = format!(
         "name = \"planned\"\nrepeats = {repeats}\n[workload]\nname = \"sim\"\ntransactions = 3\n[matrix]\n\"workload.copy\" = [{}]",
         copies.join(", ")
@@ -43,8 +43,9 @@ fn plan(cells: usize, repeats: u32, seed: u64) -> Plan {
 /// each.
 #[test]
 fn a_small_file_asks_for_no_more_runs_than_a_plan_may_have() {
-    let values =
-        |prefix: &str, n: usize| (0..n).map(|it| format!("{prefix}{it}")).collect::<Vec<_>>().join(", ");
+    let values = |prefix: &str, n: usize| {
+        (0..n).map(|number| format!("{prefix}{number}")).collect::<Vec<_>>().join(", ")
+    };
     let source = |repeats: u32, n: usize| {
         format!(
             "name = \"many\"\nrepeats = {repeats}\n[workload]\nname = \"sim\"\ntransactions = 3\n[matrix]\n\"workload.copy\" = [{}]",
@@ -88,14 +89,14 @@ proptest! {
         prop_assert_eq!(&turns, &plan(cells, repeats, seed).turns());
         prop_assert_eq!(turns.len(), cells * repeats as usize);
         for (block, turns) in (0..).zip(turns.chunks(cells)) {
-            let ids: BTreeSet<i64> = turns.iter().map(|it| it.cell).collect();
+            let ids: BTreeSet<i64> = turns.iter().map(|turn| turn.cell).collect();
             prop_assert_eq!(ids.len(), cells);
-            prop_assert!(turns.iter().all(|it| it.block == block));
-            prop_assert!(turns.iter().enumerate().all(|(place, it)| it.position as usize == place));
+            prop_assert!(turns.iter().all(|turn| turn.block == block));
+            prop_assert!(turns.iter().enumerate().all(|(place, turn)| turn.position as usize == place));
             // One data seed a block, another in every block.
-            prop_assert!(turns.iter().all(|it| it.seed == turns[0].seed));
+            prop_assert!(turns.iter().all(|turn| turn.seed == turns[0].seed));
         }
-        let seeds: BTreeSet<u64> = turns.iter().map(|it| it.seed).collect();
+        let seeds: BTreeSet<u64> = turns.iter().map(|turn| turn.seed).collect();
         prop_assert_eq!(seeds.len(), repeats as usize);
     }
 
@@ -111,17 +112,17 @@ proptest! {
         let mut less = whole.clone();
         less.cells[0].skipped = Some("not here".into());
         let order = |plan: &Plan| -> Vec<(u32, i64)> {
-            plan.turns().iter().filter(|it| it.cell != 1).map(|it| (it.block, it.cell)).collect()
+            plan.turns().iter().filter(|turn| turn.cell != 1).map(|turn| (turn.block, turn.cell)).collect()
         };
         prop_assert_eq!(order(&whole), order(&less));
-        prop_assert!(less.turns().iter().all(|it| it.cell != 1));
+        prop_assert!(less.turns().iter().all(|turn| turn.cell != 1));
     }
 }
 
 #[test]
 fn seeds_give_different_orders() {
     let orders: BTreeSet<Vec<i64>> =
-        (0..50).map(|seed| plan(5, 1, seed).turns().iter().map(|it| it.cell).collect()).collect();
+        (0..50).map(|seed| plan(5, 1, seed).turns().iter().map(|turn| turn.cell).collect()).collect();
     // 120 orders of five: fifty draws give about forty different ones.
     assert!(orders.len() > 30, "{}", orders.len());
 }
@@ -202,12 +203,13 @@ fn a_failed_run_does_not_stop_the_rest_and_resume_repeats_it() {
     lab.breaks.insert(4, WorkError::Failed("the worker was killed".into()));
     let (summary, seen) = bench.go(writer, &bench.plan.turns(), lab);
     assert_eq!((summary.done, summary.missing, summary.interrupted), (8, 0, false));
-    let label = bench.plan.cells.iter().find(|it| it.id == bench.plan.turns()[4].cell).unwrap().label.clone();
+    let label =
+        bench.plan.cells.iter().find(|cell| cell.id == bench.plan.turns()[4].cell).unwrap().label.clone();
     assert_eq!(summary.failed, [(label, "the worker was killed".to_owned())]);
     // Progress counts up, and knows the time that is left after the first run.
-    assert!(seen.windows(2).all(|it| it[0].done <= it[1].done));
+    assert!(seen.windows(2).all(|pair| pair[0].done <= pair[1].done));
     assert_eq!((seen[0].left, seen.last().unwrap().total), (None, 9));
-    assert!(seen.iter().filter(|it| it.done > 0).all(|it| it.left.is_some()));
+    assert!(seen.iter().filter(|progress| progress.done > 0).all(|progress| progress.left.is_some()));
 
     let results = Results::load(&bench.path).unwrap();
     assert_eq!(results.failed_runs().count(), 1);
@@ -217,7 +219,7 @@ fn a_failed_run_does_not_stop_the_rest_and_resume_repeats_it() {
     let (summary, _) = bench.go(writer, &missing, VirtualLab::new(1, Noise::default()));
     assert_eq!((summary.done, summary.failed.len()), (1, 0));
     let results = Results::load(&bench.path).unwrap();
-    assert!(results.runs.iter().all(|it| it.status == RunStatus::Done));
+    assert!(results.runs.iter().all(|run| run.status == RunStatus::Done));
     assert_eq!(bench.plan.missing(&results).unwrap(), []);
 }
 
@@ -261,14 +263,14 @@ fn another_plan_is_refused_and_the_difference_told() {
         change(&mut plan);
         told(plan)
     };
-    assert_eq!(changed(&|it| it.quick = true), "they were begun without --quick, this is with");
+    assert_eq!(changed(&|plan| plan.quick = true), "they were begun without --quick, this is with");
     assert_eq!(
-        changed(&|it| it.experiment = "other".into()),
+        changed(&|plan| plan.experiment = "other".into()),
         "they are of the experiment planned, not other"
     );
-    assert_eq!(changed(&|it| it.cells[1].label = "7".into()), "cell 2 is \"1\" there and \"7\" here");
+    assert_eq!(changed(&|plan| plan.cells[1].label = "7".into()), "cell 2 is \"1\" there and \"7\" here");
     assert_eq!(
-        changed(&|it| it.cells[0].cell.stack.mount = "noatime".into()),
+        changed(&|plan| plan.cells[0].cell.stack.mount = "noatime".into()),
         "the settings of the cell \"0\" differ"
     );
     let text = plan(2, 3, 5).missing(&results).unwrap_err().to_string();
@@ -285,14 +287,14 @@ fn a_schedule_ends_when_every_value_is_known_well_enough() {
         let results = Results::load(&bench.path).unwrap();
         assert_eq!(results.experiment.repeats, summary.blocks, "the file says how many there are");
         assert_eq!((summary.done, summary.missing), (3 * summary.blocks as usize, 0));
-        assert!(seen.iter().all(|it| it.may_end_early));
+        assert!(seen.iter().all(|progress| progress.may_end_early));
         let analysis = fathom_lab::analysis::Analysis::of(&results).unwrap();
-        let widths = analysis.measures.iter().map(|it| {
-            let it = it.interval(it.main_metric());
-            (it.high / it.low).sqrt() - 1.0
+        let widths = analysis.measures.iter().map(|measure| {
+            let measure = measure.interval(measure.main_metric());
+            (measure.high / measure.low).sqrt() - 1.0
         });
         let widest = widths.fold(0.0, f64::max);
-        if let Some(Ended::Precise { widest: told }) = summary.ended {
+        if let Some(EarlyEnd::Precise { widest: told }) = summary.ended {
             assert!(widest <= until && (told - widest).abs() < 1e-9, "{told} {widest}");
         }
         (summary.blocks, summary.ended.is_some(), widest)
@@ -313,7 +315,7 @@ fn a_budget_begins_no_block_that_would_not_be_over_within_it() {
     bench_all.go(writer, &bench_all.plan.turns(), lab.clone());
     // Making a stack takes longer than the runs, and counts.
     let runs = Results::load(&bench_all.path).unwrap().runs;
-    let begins = runs.iter().map(|it| it.started_ms);
+    let begins = runs.iter().map(|run| run.started_ms);
     let apart = begins.clone().max().unwrap() - begins.min().unwrap();
     let whole = apart.unsigned_abs() * 1_000_000 * 30 / 29;
     // Twice as many runs take about twice as long.
@@ -324,13 +326,13 @@ fn a_budget_begins_no_block_that_would_not_be_over_within_it() {
     let ratio = told.time.as_nanos() as f64 / whole as f64;
     assert!((1.99..2.01).contains(&ratio), "{ratio}");
     let mut other = plan(3, 20, 5);
-    other.cells.iter_mut().for_each(|it| it.cell.stack.mount = "noatime".into());
+    other.cells.iter_mut().for_each(|cell| cell.cell.stack.mount = "noatime".into());
     assert_eq!(fathom_lab::estimate::estimate(&other, &other.turns(), &earlier), None);
     let budget = Duration::from_nanos(whole * 45 / 100);
     let (bench, writer) = bench(plan(3, 10, 5));
     let ending = Ending { until: None, budget: Some(budget), least: 10 };
     let (summary, _) = bench.go_until(writer, &bench.plan.turns(), lab, ending);
-    assert_eq!((summary.ended, summary.missing), (Some(Ended::OutOfTime), 0));
+    assert_eq!((summary.ended, summary.missing), (Some(EarlyEnd::OutOfTime), 0));
     assert_eq!(summary.blocks, 4, "of 4.5 that would fit");
     assert_eq!(summary.done, 3 * summary.blocks as usize, "whole blocks");
     let results = Results::load(&bench.path).unwrap();
@@ -346,5 +348,5 @@ fn a_budget_that_ends_within_the_first_block_keeps_its_runs_and_tells_the_missin
     let lab = VirtualLab::new(1, Noise::default());
     let (summary, _) = bench.go_until(writer, &bench.plan.turns(), lab, ending);
     assert_eq!((summary.done, summary.missing, summary.blocks), (1, 3, 1));
-    assert_eq!(summary.ended, Some(Ended::OutOfTime));
+    assert_eq!(summary.ended, Some(EarlyEnd::OutOfTime));
 }

@@ -81,7 +81,7 @@ fn equal_cells_look_different_in_at_most_five_percent() {
         .filter(|&seed| comparison(&run(TWICE_THE_SAME, seed, directory.path()), Metric::Rate).proven)
         .collect();
     let mut groups: Vec<usize> =
-        (0..25).map(|group| alarms.iter().filter(|&&it| (it - 1) / 40 == group).count()).collect();
+        (0..25).map(|group| alarms.iter().filter(|&&alarm| (alarm - 1) / 40 == group).count()).collect();
     groups.sort_unstable();
     println!(
         "A/A: {} false alarms in 1000 seeded repetitions ({:.1} %); in groups of forty {groups:?}, median {}",
@@ -110,10 +110,10 @@ fn a_true_difference_of_ten_percent_is_found() {
         std::fs::create_dir(&place).unwrap();
         let found: Vec<Comparison> =
             (1..=200).map(|seed| comparison(&run(&source, seed, &place), Metric::Rate)).collect();
-        let right = found.iter().filter(|it| it.proven && it.ratio > 1.0).count();
-        let wrong = found.iter().filter(|it| it.proven && it.ratio < 1.0).count();
+        let right = found.iter().filter(|comparison| comparison.proven && comparison.ratio > 1.0).count();
+        let wrong = found.iter().filter(|comparison| comparison.proven && comparison.ratio < 1.0).count();
         let truth = 1.0 + percent / 100.0;
-        let holds = found.iter().filter(|it| it.low <= truth && truth <= it.high).count();
+        let holds = found.iter().filter(|interval| interval.low <= truth && truth <= interval.high).count();
         println!(
             "power: a true {percent} % with {repeats} repeats is found in {right} of 200, the interval holds it in {holds}"
         );
@@ -161,13 +161,13 @@ fn cells_on_a_device_that_was_told_to_fail_are_cautioned_of() {
     let directory = scratch();
     let mut results = run(TWICE_THE_SAME, 7, directory.path());
     let said = |results: &Results| cautions(results, &Analysis::of(results).unwrap());
-    assert!(!said(&results).iter().any(|it| it.text.contains("faulty device")));
+    assert!(!said(&results).iter().any(|caution| caution.text.contains("faulty device")));
     results.cells[1].spec.stack.faults = vec!["lying-flush@20".into()];
     let told = said(&results);
     assert!(
-        told.iter().any(|it| it.weight == fathom_lab::analysis::Weight::Answer
-            && it.text.contains("faulty device: in 1 of 2 cells")
-            && it.text.contains("lying-flush@20")),
+        told.iter().any(|caution| caution.weight == fathom_lab::analysis::Weight::Answer
+            && caution.text.contains("faulty device: in 1 of 2 cells")
+            && caution.text.contains("lying-flush@20")),
         "{told:?}"
     );
 }
@@ -200,15 +200,17 @@ fn a_headline_says_it_in_words() {
     let analysis = Analysis::of(&results).unwrap();
     let experiment = Experiment::parse("test.toml", &results.experiment.source).unwrap();
     let found = headlines(&results, &analysis, &experiment.headlines);
-    let sentences: Vec<&str> = found.iter().map(|it| it.sentence.as_str()).collect();
+    let sentences: Vec<&str> = found.iter().map(|finding| finding.sentence.as_str()).collect();
     assert_eq!(sentences.len(), 7, "{sentences:#?}");
     assert!(sentences[0].starts_with("0 commits 2.") && sentences[0].contains("x [2."), "{}", sentences[0]);
     assert!(sentences[0].contains("] faster than 110 on 1 (insert); 6"), "{}", sentences[0]);
     assert!(sentences[0].ends_with(" % of 110's time is fsync."), "{}", sentences[0]);
     assert!(sentences[2].starts_with("2 and 1 show no proven difference in insert: ~ "), "{}", sentences[2]);
     // Two phases of one cell: the cell is named by all that tells it from the others.
-    let places: Vec<&str> =
-        sentences[3..].iter().filter_map(|it| it.split(" on ").nth(1)?.split(':').next()).collect();
+    let places: Vec<&str> = sentences[3..]
+        .iter()
+        .filter_map(|sentence| sentence.split(" on ").nth(1)?.split(':').next())
+        .collect();
     assert_eq!(places, ["1 with 0", "2 with 0", "1 with 110", "2 with 110"], "{sentences:#?}");
-    assert!(!cautions(&results, &analysis).iter().any(|it| it.text.contains("too few repeats")));
+    assert!(!cautions(&results, &analysis).iter().any(|caution| caution.text.contains("too few repeats")));
 }

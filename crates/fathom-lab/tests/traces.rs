@@ -18,7 +18,7 @@ fn of(
     traces: &[(&str, &'static str, &str)],
 ) -> Result<Cells, Diagnostic> {
     let selection = Selection {
-        sets: sets.iter().map(|it| (*it).to_owned()).collect(),
+        sets: sets.iter().map(|text| (*text).to_owned()).collect(),
         traces: traces
             .iter()
             .map(|(label, parameter, value)| TraceChoice {

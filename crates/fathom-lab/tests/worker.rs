@@ -87,8 +87,10 @@ impl Bench {
     }
 
     fn nothing_left(&self) {
-        let left: Vec<_> =
-            std::fs::read_dir(&self.request.directory).unwrap().map(|it| it.unwrap().file_name()).collect();
+        let left: Vec<_> = std::fs::read_dir(&self.request.directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
         assert!(left.is_empty(), "{left:?}");
     }
 }
@@ -117,15 +119,15 @@ fn good_workers_fill_the_results() {
     assert_eq!(results.runs.len(), 6);
     for row in &results.runs {
         assert_eq!(row.status, RunStatus::Done);
-        assert!(row.floor_ns.is_some_and(|it| it > 0));
-        assert!(row.max_rss_bytes.is_some_and(|it| it > 1 << 20));
+        assert!(row.floor_ns.is_some_and(|ns| ns > 0));
+        assert!(row.max_rss_bytes.is_some_and(|byte| byte > 1 << 20));
         assert!(row.elapsed_ns > 0 && row.engine.is_some() && !row.parameters.is_empty());
     }
     assert!(results.cells.iter().all(|cell| cell.durability.is_some()));
     assert!(results.environment.contains_key("kernel") && results.environment.contains_key("sqlite_options"));
     assert!(!results.verified.is_empty() && !results.io.is_empty());
     // Runs of one block work on the same data.
-    let seeds = |cell| results.good_runs(cell).map(|it| it.seed).collect::<Vec<_>>();
+    let seeds = |cell| results.good_runs(cell).map(|run| run.seed).collect::<Vec<_>>();
     assert_eq!(seeds(1), seeds(2));
     // Without --resume they are not touched again, and with it there is nothing to do.
     let again = bench.run(&[WORKER]).unwrap_err();

@@ -128,10 +128,10 @@ pub fn check_unnamed(path: &Path, inputs: &[&Path], mark: &str) -> Result<(), Ou
         Ok(_) => {}
     }
     // A device or a FIFO would be waited for, and nobody has asked for it.
-    if fs::metadata(path).is_ok_and(|it| it.is_file()) {
+    if fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
         let mut head = Vec::with_capacity(MARK_WITHIN);
-        File::open(path).and_then(|it| it.take(MARK_WITHIN as u64).read_to_end(&mut head)).map_err(io)?;
-        if head.windows(mark.len()).any(|it| it == mark.as_bytes()) {
+        File::open(path).and_then(|file| file.take(MARK_WITHIN as u64).read_to_end(&mut head)).map_err(io)?;
+        if head.windows(mark.len()).any(|other| other == mark.as_bytes()) {
             return Ok(());
         }
     }

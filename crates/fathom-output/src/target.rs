@@ -76,7 +76,7 @@ impl Target {
                 return Ok(Target::Stdout);
             }
             // A link of /proc leads to an open file, which may have no name any more.
-            if !fs::metadata(&place).is_ok_and(|it| same(&it, found)) {
+            if !fs::metadata(&place).is_ok_and(|metadata| same(&metadata, found)) {
                 return refused("leads to a file that has no name any more: name another one".into());
             }
         }
@@ -97,7 +97,7 @@ pub fn is_journal(path: &Path) -> bool {
 
 /// The directory that a file lies in.
 pub(crate) fn parent(path: &Path) -> &Path {
-    path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn same(a: &Metadata, b: &Metadata) -> bool {

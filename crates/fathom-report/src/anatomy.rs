@@ -31,7 +31,7 @@ fn told(request: &RequestSpan) -> String {
 
 fn colour(request: &RequestSpan) -> &'static str {
     let owner = if request.op == BlockOp::Flush { Some(Cause::Flush) } else { request.owner };
-    owner.map_or(NOBODY, |it| CAUSE_COLOURS[it.number() as usize].light)
+    owner.map_or(NOBODY, |owner| CAUSE_COLOURS[owner.number() as usize].light)
 }
 
 /// `0.8 ms` also of what began before.
@@ -44,7 +44,7 @@ fn at(ns: i64) -> String {
 fn rows(spans: impl Iterator<Item = (i64, i64)>) -> Vec<usize> {
     let mut ends: Vec<i64> = Vec::new();
     spans
-        .map(|(start, end)| match ends.iter().position(|it| *it <= start) {
+        .map(|(start, end)| match ends.iter().position(|end| *end <= start) {
             Some(row) => {
                 ends[row] = end;
                 row
@@ -59,7 +59,7 @@ fn rows(spans: impl Iterator<Item = (i64, i64)>) -> Vec<usize> {
 
 /// One line on what the device did in a call: `WAL 8.00 KiB, file system journal 16.0 KiB, flush`.
 fn work(anatomy: &Anatomy, call: &CallSpan) -> String {
-    let all: Vec<String> = call.requests.iter().map(|it| told(&anatomy.requests[*it])).collect();
+    let all: Vec<String> = call.requests.iter().map(|request| told(&anatomy.requests[*request])).collect();
     all.join(", ")
 }
 
@@ -69,10 +69,15 @@ fn title(anatomy: &Anatomy) -> String {
 
 /// What is seen at a glance: how many calls waited, how many flushes, what was written for whom.
 pub fn sentence(anatomy: &Anatomy) -> String {
-    let waited: Vec<&CallSpan> = anatomy.calls.iter().filter(|it| !it.requests.is_empty()).collect();
-    let waited_ns: i64 = waited.iter().map(|it| it.end_ns - it.start_ns).sum();
-    let count = |op: BlockOp| anatomy.requests.iter().filter(|it| it.op == op).count();
-    let written: u64 = anatomy.requests.iter().filter(|it| it.op == BlockOp::Write).map(|it| it.bytes).sum();
+    let waited: Vec<&CallSpan> = anatomy.calls.iter().filter(|call| !call.requests.is_empty()).collect();
+    let waited_ns: i64 = waited.iter().map(|span| span.end_ns - span.start_ns).sum();
+    let count = |op: BlockOp| anatomy.requests.iter().filter(|request| request.op == op).count();
+    let written: u64 = anatomy
+        .requests
+        .iter()
+        .filter(|request| request.op == BlockOp::Write)
+        .map(|request| request.bytes)
+        .sum();
     let plural = |n: usize, word: &str, many: &str| {
         format!("{n} {}", if n == 1 { word.to_owned() } else { format!("{word}{many}") })
     };
@@ -143,7 +148,7 @@ pub fn anatomy_terminal(anatomy: &Anatomy, style: &Style) -> String {
 fn step(span: f64) -> f64 {
     let rough = (span / 8.0).max(1.0);
     let power = 10f64.powf(rough.log10().floor());
-    [1.0, 2.0, 5.0, 10.0].map(|it| it * power).into_iter().find(|it| *it >= rough).unwrap_or(rough)
+    [1.0, 2.0, 5.0, 10.0].map(|step| step * power).into_iter().find(|power| *power >= rough).unwrap_or(rough)
 }
 
 /// The picture: the execution, its calls, and what the device served, on one time line.
@@ -152,9 +157,16 @@ pub fn anatomy_svg(anatomy: &Anatomy) -> String {
     const LEFT: f64 = 96.0;
     const ROW: f64 = 20.0;
     const BAR: f64 = 14.0;
-    let starts =
-        anatomy.requests.iter().map(|it| it.start_ns).chain(anatomy.calls.iter().map(|it| it.start_ns));
-    let ends = anatomy.requests.iter().map(|it| it.end_ns).chain(anatomy.calls.iter().map(|it| it.end_ns));
+    let starts = anatomy
+        .requests
+        .iter()
+        .map(|request| request.start_ns)
+        .chain(anatomy.calls.iter().map(|call| call.start_ns));
+    let ends = anatomy
+        .requests
+        .iter()
+        .map(|request| request.end_ns)
+        .chain(anatomy.calls.iter().map(|call| call.end_ns));
     let wall = anatomy.wall_ns as f64;
     // What began before or ends after is cut off at a tenth of the execution.
     let from = (starts.min().unwrap_or(0) as f64).clamp(-0.1 * wall, 0.0);
@@ -183,7 +195,7 @@ pub fn anatomy_svg(anatomy: &Anatomy) -> String {
     let whole = (0, i64::try_from(anatomy.wall_ns).unwrap_or(i64::MAX));
     bar(&mut bars, y, whole, "#dfe6ee", &number::time(wall), true);
     y += ROW + 4.0;
-    let call_rows = rows(anatomy.calls.iter().map(|it| (it.start_ns, it.end_ns)));
+    let call_rows = rows(anatomy.calls.iter().map(|call| (call.start_ns, call.end_ns)));
     if !anatomy.calls.is_empty() {
         body.text(LEFT - 8.0, y + 11.0, "calls on files", "end", INK, 11, false);
     }
@@ -191,7 +203,7 @@ pub fn anatomy_svg(anatomy: &Anatomy) -> String {
         let words = format!("call {number}: {}", at(call.end_ns - call.start_ns));
         bar(&mut bars, y + *row as f64 * ROW, (call.start_ns, call.end_ns), CALL, &words, false);
     }
-    y += call_rows.iter().max().map_or(0.0, |it| (*it + 1) as f64 * ROW) + 4.0;
+    y += call_rows.iter().max().map_or(0.0, |row| (*row + 1) as f64 * ROW) + 4.0;
     // A row for each owner, so that the eye finds whose each write was.
     let mut kinds: Vec<(u8, &'static str, &'static str)> = Vec::new();
     for it in &anatomy.requests {
@@ -201,11 +213,14 @@ pub fn anatomy_svg(anatomy: &Anatomy) -> String {
         }
     }
     for (device, name, colour) in kinds {
-        let own: Vec<&RequestSpan> =
-            anatomy.requests.iter().filter(|it| it.device == device && name_of(it) == name).collect();
+        let own: Vec<&RequestSpan> = anatomy
+            .requests
+            .iter()
+            .filter(|request| request.device == device && name_of(request) == name)
+            .collect();
         let of_log = if device > 0 { "log: " } else { "" };
         body.text(LEFT - 8.0, y + 11.0, &format!("{of_log}{name}"), "end", INK, 11, false);
-        let rows = rows(own.iter().map(|it| (it.start_ns, it.end_ns)));
+        let rows = rows(own.iter().map(|span| (span.start_ns, span.end_ns)));
         for (place, (it, row)) in own.iter().zip(&rows).enumerate() {
             let words = match it.op {
                 BlockOp::Flush => at(it.end_ns - it.start_ns),
@@ -223,7 +238,7 @@ pub fn anatomy_svg(anatomy: &Anatomy) -> String {
                 bars.text(right + 3.0, y + 10.5, &words, "start", MUTED, 9, false);
             }
         }
-        y += rows.iter().max().map_or(1.0, |it| (*it + 1) as f64) * ROW;
+        y += rows.iter().max().map_or(1.0, |row| (*row + 1) as f64) * ROW;
     }
     let step = step(to - from);
     let mut tick = (from / step).ceil() * step;
@@ -255,8 +270,11 @@ pub fn anatomy_trace_events(anatomy: &Anatomy) -> Value {
     const APPLICATION: u32 = 1;
     const DEVICE: u32 = 2;
     // Viewers want times that are not negative.
-    let starts =
-        anatomy.requests.iter().map(|it| it.start_ns).chain(anatomy.calls.iter().map(|it| it.start_ns));
+    let starts = anatomy
+        .requests
+        .iter()
+        .map(|request| request.start_ns)
+        .chain(anatomy.calls.iter().map(|call| call.start_ns));
     let zero = starts.min().unwrap_or(0).min(0);
     let micros = |ns: i64| (ns - zero) as f64 / 1e3;
     let mut events = Vec::new();
@@ -270,7 +288,7 @@ pub fn anatomy_trace_events(anatomy: &Anatomy) -> Value {
     let whole = (0, i64::try_from(anatomy.wall_ns).unwrap_or(i64::MAX));
     let args = json!({ "execution": anatomy.execution, "of": anatomy.executions, "run": anatomy.run });
     events.push(span(&anatomy.unit, "execution", APPLICATION, 0, whole, args));
-    let mut threads: Vec<u32> = anatomy.calls.iter().map(|it| it.thread).collect();
+    let mut threads: Vec<u32> = anatomy.calls.iter().map(|call| call.thread).collect();
     threads.sort_unstable();
     threads.dedup();
     for thread in &threads {
@@ -288,13 +306,14 @@ pub fn anatomy_trace_events(anatomy: &Anatomy) -> Value {
         events.push(span(&words, "call", APPLICATION, track, (call.start_ns, call.end_ns), args));
     }
     for device in [0_u8, 1] {
-        let own: Vec<&RequestSpan> = anatomy.requests.iter().filter(|it| it.device == device).collect();
+        let own: Vec<&RequestSpan> =
+            anatomy.requests.iter().filter(|request| request.device == device).collect();
         if own.is_empty() {
             continue;
         }
         let process = DEVICE + u32::from(device);
         events.push(name("process_name", process, 0, if device == 0 { "device" } else { "external log" }));
-        let rows = rows(own.iter().map(|it| (it.start_ns, it.end_ns)));
+        let rows = rows(own.iter().map(|span| (span.start_ns, span.end_ns)));
         for (it, row) in own.iter().zip(rows) {
             let args = json!({ "owner": it.owner.map(cause_name), "offset": it.offset, "bytes": it.bytes });
             let track = row as u64 + 1;
@@ -368,7 +387,7 @@ mod tests {
         let text = anatomy_trace_events(&commit()).to_string();
         let read: Value = serde_json::from_str(&text).unwrap();
         let events = read["traceEvents"].as_array().unwrap();
-        let spans: Vec<&Value> = events.iter().filter(|it| it["ph"] == "X").collect();
+        let spans: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
         assert_eq!(spans.len(), 1 + 2 + 4);
         let mut tracks: std::collections::BTreeMap<(u64, u64), Vec<(f64, f64)>> = Default::default();
         for it in &spans {
@@ -379,12 +398,12 @@ mod tests {
         }
         for (track, mut spans) in tracks {
             spans.sort_by(|a, b| a.0.total_cmp(&b.0));
-            assert!(spans.windows(2).all(|it| it[0].1 <= it[1].0), "{track:?}: {spans:?}");
+            assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{track:?}: {spans:?}");
         }
         // The write that began before the transaction is 200 µs earlier than it.
-        let ts = |name: &str| spans.iter().find(|it| it["name"] == name).unwrap()["ts"].as_f64().unwrap();
+        let ts = |name: &str| spans.iter().find(|span| span["name"] == name).unwrap()["ts"].as_f64().unwrap();
         assert_eq!((ts("file system metadata 8 KiB"), ts("transaction")), (0.0, 200.0));
-        assert!(events.iter().any(|it| it["ph"] == "M" && it["args"]["name"] == "device"));
+        assert!(events.iter().any(|event| event["ph"] == "M" && event["args"]["name"] == "device"));
     }
 
     #[test]
@@ -396,7 +415,7 @@ mod tests {
         }
         // The flush is three times as long as the write of the WAL and more: 3.6 ms of 0.96 ms.
         let width = |colour: &str| {
-            let bar = svg.lines().find(|it| it.starts_with("<rect") && it.contains(colour)).unwrap();
+            let bar = svg.lines().find(|line| line.starts_with("<rect") && line.contains(colour)).unwrap();
             let text = bar.split("width=\"").nth(1).unwrap();
             text.split('"').next().unwrap().parse::<f64>().unwrap()
         };

@@ -11,7 +11,7 @@ use fathom_lab::store::Results;
 use crate::chosen::{self, ChosenAxis};
 
 /// What the stored experiment file asks and wants to be shown.
-pub struct Asked {
+pub struct Questions {
     /// The question, where the file has one.
     pub question: Option<String>,
     /// Its figures.
@@ -30,11 +30,11 @@ pub struct Asked {
 ///
 /// A file without figures, or one that this version cannot read (results outlive versions), gets the two figures that fit
 /// every experiment, so that no results are ever without a picture.
-pub fn asked(results: &Results, analysis: &Analysis) -> Asked {
+pub fn questions(results: &Results, analysis: &Analysis) -> Questions {
     let row = &results.experiment;
     let measured = analysis.phases();
     let mut asked = match Experiment::parse(&row.source_name, &row.source) {
-        Ok(experiment) => Asked {
+        Ok(experiment) => Questions {
             findings: headlines(results, analysis, &headlines_of(&experiment.headlines, &measured)),
             chosen: chosen::axes(results, &experiment),
             axes: experiment.axes.iter().map(|axis| axis.name.clone()).collect(),
@@ -42,7 +42,7 @@ pub fn asked(results: &Results, analysis: &Analysis) -> Asked {
             figures: figures_of(experiment.figures, &measured),
             trouble: None,
         },
-        Err(problem) => Asked {
+        Err(problem) => Questions {
             question: None,
             figures: Vec::new(),
             findings: Vec::new(),
@@ -61,8 +61,9 @@ pub fn asked(results: &Results, analysis: &Analysis) -> Asked {
 /// where none was replayed. Where all are of other phases, another workload ran, and they show its
 /// phases.
 fn figures_of(mut figures: Vec<Figure>, measured: &[String]) -> Vec<Figure> {
-    let has_content =
-        |it: &Figure| it.phases.is_empty() || it.phases.iter().any(|phase| measured.contains(phase));
+    let has_content = |figure: &Figure| {
+        figure.phases.is_empty() || figure.phases.iter().any(|phase| measured.contains(phase))
+    };
     if figures.iter().any(has_content) {
         figures.retain(has_content);
     } else {
@@ -78,11 +79,11 @@ fn figures_of(mut figures: Vec<Figure>, measured: &[String]) -> Vec<Figure> {
 /// first that was. Two phases of another workload cannot be told to be the two that are compared.
 fn headlines_of(headlines: &[Headline], measured: &[String]) -> Vec<Headline> {
     let Some(first) = measured.first() else { return Vec::new() };
-    if headlines.iter().any(|it| measured.contains(&it.phase)) {
+    if headlines.iter().any(|headline| measured.contains(&headline.phase)) {
         return headlines.to_vec();
     }
     let mut moved: Vec<Headline> = Vec::new();
-    for headline in headlines.iter().filter(|it| it.against_phase.is_none()) {
+    for headline in headlines.iter().filter(|headline| headline.against_phase.is_none()) {
         let headline = Headline { phase: first.clone(), x: None, ..headline.clone() };
         if !moved.contains(&headline) {
             moved.push(headline);

@@ -65,7 +65,7 @@ impl Shares {
             ("for writes", about(&["write", "sequential"]), self.write),
             ("for reads", about(&["read"]), self.read),
         ];
-        let most = named.into_iter().filter(|it| it.1).max_by(|a, b| a.2.total_cmp(&b.2));
+        let most = named.into_iter().filter(|pair| pair.1).max_by(|a, b| a.2.total_cmp(&b.2));
         most.map_or(("", 0.0), |(what, _, share)| (what, share))
     }
 }
@@ -90,14 +90,14 @@ pub fn deciding(results: &Results, analysis: &Analysis, phase: &str) -> Vec<Stri
     for model in models(results) {
         let is_on = |cell: i64| {
             let text_is_of =
-                |text: &String| Model::parse("results", text).is_ok_and(|it| it.name == model.name);
+                |text: &String| Model::parse("results", text).is_ok_and(|number| number.name == model.name);
             results.good_runs(cell).next().is_some_and(|run| run.stack.models.iter().any(text_is_of))
         };
         let shares = analysis
             .measures
             .iter()
-            .filter(|it| it.phase == phase && is_on(it.cell))
-            .filter_map(|it| Shares::of(it, &model))
+            .filter(|measure| measure.phase == phase && is_on(measure.cell))
+            .filter_map(|measure| Shares::of(measure, &model))
             .fold(Shares::default(), Shares::max);
         for text in &model.assumptions {
             let (what, share) = shares.of_assumption(text);

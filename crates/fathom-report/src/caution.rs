@@ -38,7 +38,7 @@ pub fn cautions(
     trouble: Option<&str>,
     unowned: Option<String>,
 ) -> Vec<Caution> {
-    let is_proven = !compared.is_empty() && compared.iter().all(|it| it.faster.proven);
+    let is_proven = !compared.is_empty() && compared.iter().all(|compared| compared.faster.proven);
     let mut all: Vec<Caution> = Vec::new();
     if results.experiment.quick {
         let text = "Made with --quick: less work and fewer runs than the experiment asks for.";
@@ -52,7 +52,7 @@ pub fn cautions(
     }
     // What the stack said of itself, unless the worker's warnings said it already.
     let made = distinct(results.runs.iter().flat_map(|run| run.stack.warnings.iter().cloned()));
-    for warning in made.iter().filter(|it| !said.iter().any(|said| said.text.contains(*it))) {
+    for warning in made.iter().filter(|warning| !said.iter().any(|said| said.text.contains(*warning))) {
         all.push(Caution::new(Weight::Note, "", warning));
     }
     for run in results.failed_runs() {
@@ -72,13 +72,13 @@ pub fn cautions(
         all.push(Caution { weight: Weight::Answer, about: about.into(), text });
     }
     all.extend(unowned.map(|text| Caution { weight: Weight::Note, about: String::new(), text }));
-    all.sort_by_key(|it| it.weight);
+    all.sort_by_key(|caution| caution.weight);
     all
 }
 
 /// Whether the answer stands, in one sentence.
 pub fn verdict(cautions: &[Caution], is_answered: bool) -> String {
-    let grave = cautions.iter().filter(|it| it.decides()).count();
+    let grave = cautions.iter().filter(|caution| caution.decides()).count();
     match (is_answered, grave) {
         (false, _) => "There is no comparison whose answer could stand or fall.".into(),
         (true, 0) => "The answer stands: nothing was noticed that would change it.".into(),

@@ -42,10 +42,10 @@ pub fn axes(results: &Results, experiment: &Experiment) -> Vec<ChosenAxis> {
         }
     }
     chosen.retain(|axis| {
-        let of_file = experiment.axes.iter().find(|it| it.name == axis.key);
-        let values: Vec<&str> = of_file.map(|it| it.values().collect()).unwrap_or_default();
+        let of_file = experiment.axes.iter().find(|other| other.name == axis.key);
+        let values: Vec<&str> = of_file.map(|axis| axis.values().collect()).unwrap_or_default();
         let is_as_in_file = axis.values.len() == values.len();
-        let is_all_of_file = axis.values.iter().all(|it| values.contains(&it.as_str()));
+        let is_all_of_file = axis.values.iter().all(|value| values.contains(&value.as_str()));
         let is_wished = match axis.key.as_str() {
             "variants" => is_all_of_file && results.experiment.command.contains("variants="),
             _ => true,
@@ -61,7 +61,8 @@ fn is_compared(key: &str) -> bool {
 
 /// What the phase says of the axis: a sentence for each value but the first.
 pub fn sentences(results: &Results, analysis: &Analysis, axis: &ChosenAxis, phase: &str) -> Vec<String> {
-    let metric = analysis.measures.iter().find(|it| it.phase == phase).map(|it| it.main_metric());
+    let metric =
+        analysis.measures.iter().find(|measure| measure.phase == phase).map(|measure| measure.main_metric());
     let (Some(metric), Some(baseline)) = (metric, axis.values.first()) else { return Vec::new() };
     let headline = Headline {
         phase: phase.into(),
@@ -76,13 +77,14 @@ pub fn sentences(results: &Results, analysis: &Analysis, axis: &ChosenAxis, phas
     };
     let mut all = headlines(results, analysis, &[headline]);
     // Of a curve its end: what many rows cost is asked more often than what one does.
-    let most = all.iter().filter_map(|it| it.x).reduce(f64::max);
-    all.retain(|it| it.x == most);
-    let value_of = |it: &Finding| results.cell(it.cell).and_then(|cell| cell.axes.get(&axis.key));
+    let most = all.iter().filter_map(|finding| finding.x).reduce(f64::max);
+    all.retain(|finding| finding.x == most);
+    let value_of = |finding: &Finding| results.cell(finding.cell).and_then(|cell| cell.axes.get(&axis.key));
     axis.values[1..]
         .iter()
         .filter_map(|value| {
-            let of_value: Vec<&Finding> = all.iter().filter(|it| value_of(it) == Some(value)).collect();
+            let of_value: Vec<&Finding> =
+                all.iter().filter(|finding| value_of(finding) == Some(value)).collect();
             sentence(results, analysis, axis, &of_value, metric)
         })
         .collect()
@@ -112,10 +114,16 @@ fn sentence(
     let (subject, object) = (named(axis, cell), named(axis, results.cell(first.baseline)?));
     let mut what = vec![first.phase.clone()];
     what.extend(first.x.map(|x| format!("{} {}", number::plain(x), abscissa_name(cell))));
-    what.extend(findings.iter().all(|it| it.clock == Clock::Model).then(|| "model time".to_owned()));
+    what.extend(
+        findings.iter().all(|finding| finding.clock == Clock::Model).then(|| "model time".to_owned()),
+    );
     let what = what.join(", ");
     if let [only] = findings {
-        let unit = analysis.measures.iter().find(|it| it.phase == only.phase).map(|it| it.unit.as_str());
+        let unit = analysis
+            .measures
+            .iter()
+            .find(|measure| measure.phase == only.phase)
+            .map(|measure| measure.unit.as_str());
         let verb = match (metric, unit) {
             (Metric::Rate, Some("transaction")) => "commits",
             (Metric::Rate, Some("message")) => "handles messages",
@@ -137,8 +145,10 @@ fn sentence(
     let told = |pick: &dyn Fn(&Finding) -> bool, number: &dyn Fn(&Finding) -> String| {
         let mut all: Vec<String> = findings
             .iter()
-            .filter(|it| pick(it))
-            .filter_map(|it| Some(format!("{}{}", others(results, axis, results.cell(it.cell)?), number(it))))
+            .filter(|finding| pick(finding))
+            .filter_map(|finding| {
+                Some(format!("{}{}", others(results, axis, results.cell(finding.cell)?), number(finding)))
+            })
             .collect();
         if all.len() > NAMED {
             let more = all.len() - NAMED;
@@ -147,13 +157,15 @@ fn sentence(
         }
         (!all.is_empty()).then(|| joined(&all))
     };
-    let is_faster = |it: &Finding| it.faster.proven && it.faster.ratio >= 1.0;
-    let is_slower = |it: &Finding| it.faster.proven && it.faster.ratio < 1.0;
+    let is_faster = |finding: &Finding| finding.faster.proven && finding.faster.ratio >= 1.0;
+    let is_slower = |finding: &Finding| finding.faster.proven && finding.faster.ratio < 1.0;
     let parts: Vec<String> = [
-        told(&is_faster, &|it| format!(" {}", times(&it.faster))).map(|it| format!("faster with {it}")),
-        told(&is_slower, &|it| format!(" {}", times(&it.faster.inverse())))
-            .map(|it| format!("slower with {it}")),
-        told(&|it| !it.faster.proven, &|_| String::new()).map(|it| format!("no proven difference with {it}")),
+        told(&is_faster, &|finding| format!(" {}", times(&finding.faster)))
+            .map(|value| format!("faster with {value}")),
+        told(&is_slower, &|finding| format!(" {}", times(&finding.faster.inverse())))
+            .map(|names| format!("slower with {names}")),
+        told(&|finding| !finding.faster.proven, &|_| String::new())
+            .map(|value| format!("no proven difference with {value}")),
     ]
     .into_iter()
     .flatten()
@@ -163,7 +175,8 @@ fn sentence(
 
 /// What tells the cell from those of the same value: `WAL/FULL`.
 fn others(results: &Results, axis: &ChosenAxis, cell: &CellRow) -> String {
-    let varies = |key: &str, value: &String| results.cells.iter().any(|it| it.axes.get(key) != Some(value));
+    let varies =
+        |key: &str, value: &String| results.cells.iter().any(|cell| cell.axes.get(key) != Some(value));
     let words: Vec<String> = cell
         .axes
         .iter()

@@ -184,18 +184,24 @@ impl Comparison {
         let verdicts = self.verdicts();
         let judgement = self.judged();
         let deciding = |judgement| -> Vec<String> {
-            verdicts.iter().filter(|it| it.judgement == judgement).map(|it| it.sentence.clone()).collect()
+            verdicts
+                .iter()
+                .filter(|verdict| verdict.judgement == judgement)
+                .map(|verdict| verdict.sentence.clone())
+                .collect()
         };
         match judgement {
             Judgement::Fine => {
                 vec![format!("Fine: none of {} is slower by more than {}.", verdicts.len(), percent(allowed))]
             }
-            Judgement::Slower => deciding(judgement).into_iter().map(|it| format!("Slower: {it}")).collect(),
+            Judgement::Slower => {
+                deciding(judgement).into_iter().map(|reason| format!("Slower: {reason}")).collect()
+            }
             Judgement::Unknown if verdicts.is_empty() => {
                 vec!["Cannot tell: A and B have nothing in common that could be compared.".into()]
             }
             Judgement::Unknown => {
-                deciding(judgement).into_iter().map(|it| format!("Cannot tell: {it}")).collect()
+                deciding(judgement).into_iter().map(|reason| format!("Cannot tell: {reason}")).collect()
             }
         }
     }
@@ -213,7 +219,10 @@ impl Comparison {
     fn summary(&self) -> String {
         let changes = &self.changes.changes;
         let count = |faster: bool| {
-            changes.iter().filter(|it| it.faster.proven && (it.faster.ratio > 1.0) == faster).count()
+            changes
+                .iter()
+                .filter(|change| change.faster.proven && (change.faster.ratio > 1.0) == faster)
+                .count()
         };
         let (faster, slower) = (count(true), count(false));
         format!(
@@ -336,7 +345,7 @@ impl Comparison {
     #[must_use]
     pub fn junit(&self) -> String {
         let verdicts = self.verdicts();
-        let count = |judgement| verdicts.iter().filter(|it| it.judgement == judgement).count();
+        let count = |judgement| verdicts.iter().filter(|verdict| verdict.judgement == judgement).count();
         let (failures, errors) = (count(Judgement::Slower), count(Judgement::Unknown));
         let nothing = usize::from(verdicts.is_empty());
         let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");

@@ -41,7 +41,7 @@ impl Cut {
     #[must_use]
     pub fn new(number: usize, label: String, recorded: Recorded, outcome: Outcome) -> Cut {
         let worst = outcome.tally.worst.as_ref();
-        let worst_said = worst.map_or_else(|| "nothing was tried".to_owned(), |it| it.1.to_string());
+        let worst_said = worst.map_or_else(|| "nothing was tried".to_owned(), |pair| pair.1.to_string());
         let states_per_s = outcome.tally.states as f64 / (outcome.wall_ns as f64 / 1e9).max(1e-9);
         // The statements are the recording's affair.
         let recorded = Recorded { script: None, ..recorded };
@@ -129,7 +129,7 @@ impl Cuts {
             notes.push("(!): worse than what the settings promise.".to_owned());
         }
         let sampled =
-            self.cells.iter().any(|it| (it.outcome.tally.states as usize) < it.outcome.states_possible);
+            self.cells.iter().any(|cell| (cell.outcome.tally.states as usize) < cell.outcome.states_possible);
         if sampled {
             notes.push(
                 "Not all states were judged: a cell that shows nothing lost has lost nothing in those that were.".into(),
@@ -143,7 +143,7 @@ impl Cuts {
         }
         .to_owned()));
         let named = self.cells.iter().find_map(|cell| {
-            let worst = cell.outcome.tally.worst.as_ref().filter(|it| it.1.class() != Class::Kept)?;
+            let worst = cell.outcome.tally.worst.as_ref().filter(|pair| pair.1.class() != Class::Kept)?;
             Some(format!("{}/{}", cell.number, worst.0))
         });
         notes.extend(

@@ -24,13 +24,13 @@ const NOTE: &str = "How late the device's answers came after the time of its mod
 /// Asked and given of the worst self-test: `200 µs: 203, 201, 199 µs`.
 fn self_test(study: &DeviceStudy) -> String {
     let worst = study.runs.iter().max_by(|a, b| {
-        let error = |it: &&fathom_lab::analysis::DeviceRun| it.used.self_test_error().unwrap_or(0.0);
+        let error = |run: &&fathom_lab::analysis::DeviceRun| run.used.self_test_error().unwrap_or(0.0);
         error(a).total_cmp(&error(b))
     });
     let tried = worst.map(|run| run.used.self_test.as_slice()).unwrap_or_default();
-    let step = |it: &fathom_stack::device::Tried| {
-        let given: Vec<String> = it.given_ns.iter().map(|&ns| number::time(ns as f64)).collect();
-        format!("{}: {}", number::time(it.asked_ns as f64), given.join(", "))
+    let step = |tried: &fathom_stack::device::Tried| {
+        let given: Vec<String> = tried.given_ns.iter().map(|&ns| number::time(ns as f64)).collect();
+        format!("{}: {}", number::time(tried.asked_ns as f64), given.join(", "))
     };
     tried.iter().map(step).collect::<Vec<_>>().join("; ")
 }

@@ -8,7 +8,7 @@ use fathom_lab::stats::mean_interval;
 use fathom_lab::store::{Results, StoreError};
 use fathom_workload::spec::Durability;
 
-use crate::answer::{asked, general};
+use crate::answer::{general, questions};
 use crate::assumptions::deciding;
 use crate::axis::{Axis, axes_of};
 use crate::blocks::{Picture, pictures};
@@ -68,11 +68,11 @@ impl<'a> Document<'a> {
     /// Results that cannot be read.
     pub fn new(results: &'a Results) -> Result<Document<'a>, StoreError> {
         let analysis = Analysis::of(results)?;
-        let asked = asked(results, &analysis);
+        let asked = questions(results, &analysis);
         let axes = axes_of(&results.cells, &asked.axes);
         let mut definitions = asked.figures.clone();
         let measured = analysis.phases();
-        let about = asked.findings.first().map(|it| &it.phase).or(measured.first());
+        let about = asked.findings.first().map(|finding| &finding.phase).or(measured.first());
         definitions.extend(about.and_then(|phase| ecdf::added(&asked.figures, phase)));
         let mut figures = made(&definitions, results, &axes, &analysis)?;
         // All of them empty: what fits every experiment is not, where anything was measured.
@@ -92,7 +92,8 @@ impl<'a> Document<'a> {
         let mut findings = Vec::new();
         for axis in &asked.chosen {
             findings.extend(unmeasured(results, axis));
-            findings.extend(phases.iter().flat_map(|it| chosen::sentences(results, &analysis, axis, it)));
+            findings
+                .extend(phases.iter().flat_map(|phase| chosen::sentences(results, &analysis, axis, phase)));
         }
         let advised = advice(results, &analysis, &main);
         let title = title(results, &axes, &asked.chosen);
@@ -143,7 +144,7 @@ fn made(
             continue;
         }
         // Two figures of one name could not be told apart by `--figure` or in a file name.
-        while figures.iter().any(|it| it.id == made.id) {
+        while figures.iter().any(|figure| figure.id == made.id) {
             made.id.push('\'');
         }
         figures.push(made);
@@ -273,7 +274,7 @@ fn rests_on(results: &Results) -> String {
             text += &format!("; {system}{value}");
         }
     }
-    let guests = distinct(good.iter().map(|run| run.stack.guest.clone()).filter(|it| !it.is_empty()));
+    let guests = distinct(good.iter().map(|run| run.stack.guest.clone()).filter(|guest| !guest.is_empty()));
     if !guests.is_empty() {
         let all = good.iter().all(|run| !run.stack.guest.is_empty());
         text += &format!("; {} mounted in a guest: {}", if all { "all" } else { "some" }, joined(&guests));

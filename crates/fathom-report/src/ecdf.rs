@@ -34,7 +34,7 @@ pub fn read(
             for run in results.good_runs(cell.id) {
                 let samples = results.samples(run.id, phase)?;
                 runs += u32::from(!samples.is_empty());
-                times.extend(samples.iter().map(|it| it.split.wall_ns as f64));
+                times.extend(samples.iter().map(|sample| sample.split.wall_ns as f64));
             }
             times.sort_by(f64::total_cmp);
             let Some(last) = times.last().copied() else { continue };
@@ -79,10 +79,12 @@ fn curve(times: &[f64]) -> Vec<(f64, f64)> {
 /// The figure that is added where a file has none: the cells of another figure of its, by the same
 /// axis and in the same panels, in the phase that the answer is about.
 pub fn added(figures: &[Definition], phase: &str) -> Option<Definition> {
-    if figures.iter().any(|it| it.kind == Kind::Ecdf || it.id == ID) {
+    if figures.iter().any(|figure| figure.kind == Kind::Ecdf || figure.id == ID) {
         return None;
     }
-    let shows = |it: &&Definition| it.phases.is_empty() || it.phases.iter().any(|own| own == phase);
+    let shows = |definition: &&Definition| {
+        definition.phases.is_empty() || definition.phases.iter().any(|own| own == phase)
+    };
     let like = figures.iter().find(shows).or(figures.first())?;
     Some(Definition {
         id: ID.into(),
@@ -110,14 +112,14 @@ mod tests {
         for n in [1, 2, 3, 10, 500, 100_000] {
             let times: Vec<f64> = (1..=n).map(f64::from).collect();
             let curve = curve(&times);
-            assert!(curve.windows(2).all(|it| it[0].0 < it[1].0 && it[0].1 < it[1].1), "{n}");
+            assert!(curve.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1), "{n}");
             assert_eq!(curve[0], (1.0, WHOLE / f64::from(n)));
             assert_eq!(curve[curve.len() - 1], (f64::from(n), WHOLE), "{n}");
             assert!(curve.len() <= 2 * STEPS + 1);
             // Of times 1 to n the share at a time is that time.
             assert!(curve.iter().all(|(ns, share)| (ns / f64::from(n) - share / WHOLE).abs() < 1e-12));
         }
-        let tail = |times: &[f64]| curve(times).iter().filter(|it| it.1 > 0.99 * WHOLE).count();
+        let tail = |times: &[f64]| curve(times).iter().filter(|curve| curve.1 > 0.99 * WHOLE).count();
         let many: Vec<f64> = (1..=100_000).map(f64::from).collect();
         assert!(tail(&many) > 30, "the last hundredth has its own steps: {}", tail(&many));
     }

@@ -66,20 +66,22 @@ fn numbers(measure: &Measure) -> Vec<(&'static str, Value)> {
     all.push(("trimmed_mean_ns", measure.trimmed_mean_ns.map_or(Value::Null, number)));
     let names = ["cpu_ns", "read_ns", "write_ns", "sync_ns", "other_ns"];
     all.extend(names.into_iter().zip(parts_ns(measure).map(number)));
-    let model =
-        |pick: fn(&ModelShare) -> f64| measure.model_interval(pick).map_or(Value::Null, |it| number(it.mid));
-    let latency = |place: usize| measure.model_latency_ns.map_or(Value::Null, |it| number(it[place]));
+    let model = |pick: fn(&ModelShare) -> f64| {
+        measure.model_interval(pick).map_or(Value::Null, |interval| number(interval.mid))
+    };
+    let latency =
+        |place: usize| measure.model_latency_ns.map_or(Value::Null, |quantiles| number(quantiles[place]));
     all.extend([
-        ("model_ns", model(|it| it.model_ns)),
-        ("model_cpu_ns", model(|it| it.cpu_ns)),
-        ("model_device_ns", model(|it| it.device_ns)),
-        ("model_other_ns", model(|it| it.other_ns)),
-        ("model_held_ns", model(|it| it.held_ns)),
+        ("model_ns", model(|model| model.model_ns)),
+        ("model_cpu_ns", model(|model| model.cpu_ns)),
+        ("model_device_ns", model(|model| model.device_ns)),
+        ("model_other_ns", model(|model| model.other_ns)),
+        ("model_held_ns", model(|model| model.held_ns)),
         ("model_p50_ns", latency(1)),
         ("model_p99_ns", latency(3)),
-        ("device_flushes", model(|it| it.flushes)),
-        ("device_written_bytes", model(|it| it.written_bytes)),
-        ("device_read_bytes", model(|it| it.read_bytes)),
+        ("device_flushes", model(|model| model.flushes)),
+        ("device_written_bytes", model(|model| model.written_bytes)),
+        ("device_read_bytes", model(|model| model.read_bytes)),
     ]);
     all.extend([
         ("read_bytes", number(measure.each_ns(|s| s.read_bytes))),

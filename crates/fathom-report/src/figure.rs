@@ -225,7 +225,8 @@ pub fn figure(
         let curve: Vec<&Measure> =
             if over_all_x { analysis.curve(summary.cell, &summary.phase).collect() } else { vec![summary] };
         // The parts of a split are as measured, and so is what they add up to.
-        let is_measured = definition.kind == Kind::Split || curve.iter().any(|it| it.clock == Clock::Wall);
+        let is_measured =
+            definition.kind == Kind::Split || curve.iter().any(|curve| curve.clock == Clock::Wall);
         let clock = if is_measured { Clock::Wall } else { Clock::Model };
         if !clocks.contains(&clock) {
             clocks.push(clock);
@@ -272,7 +273,7 @@ pub fn figure(
         figure.quantity += ", mean over all sizes";
     }
     let shown = |summary: &&Measure| phases.contains(&summary.phase) && place(summary.cell).is_some();
-    let has_model = analysis.measures.iter().filter(shown).any(|it| it.clock == Clock::Model);
+    let has_model = analysis.measures.iter().filter(shown).any(|measure| measure.clock == Clock::Model);
     figure.quantity += match clocks.as_slice() {
         _ if !has_model || figure.kind == Kind::Ecdf => "",
         [Clock::Model] => ", model time",

@@ -148,7 +148,7 @@ pub fn requests_json(results: &Results, out: &mut dyn Write) -> Result<(), Repor
 pub fn figures(results: &Results) -> Result<Vec<(String, String)>, ReportError> {
     let document = Document::new(results)?;
     let mut all: Vec<_> = document.figures.into_iter().map(|f| (f.id, f.title)).collect();
-    all.extend(document.ranking.map(|it| (ranking::ID.to_owned(), it.title)));
+    all.extend(document.ranking.map(|ranking| (ranking::ID.to_owned(), ranking.title)));
     all.extend(blocks::svg::list(results));
     Ok(all)
 }

@@ -57,10 +57,11 @@ pub fn groups(results: &Results) -> Vec<Group<'_>> {
     if !groups.iter().all(differ) {
         return Vec::new();
     }
-    let tells = |key: &str, value: &String| results.cells.iter().any(|it| it.axes.get(key) != Some(value));
+    let tells =
+        |key: &str, value: &String| results.cells.iter().any(|cell| cell.axes.get(key) != Some(value));
     for group in &mut groups {
         let first = group.cells[0];
-        let common = |key: &str| group.cells.iter().all(|it| it.axes.get(key) == first.axes.get(key));
+        let common = |key: &str| group.cells.iter().all(|cell| cell.axes.get(key) == first.axes.get(key));
         let words = first.axes.iter().filter(|(key, value)| common(key) && tells(key, value));
         group.name = words.filter_map(|(axis, _)| value_name(first, axis)).collect::<Vec<_>>().join(" ");
     }

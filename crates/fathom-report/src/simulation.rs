@@ -106,9 +106,9 @@ impl Simulation {
     /// What must be known, each note once with the cells that it is of.
     fn notes(&self) -> Vec<String> {
         let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
-        let all = self.study.notes.iter().flat_map(|(label, all)| all.iter().map(move |it| (label, it)));
+        let all = self.study.notes.iter().flat_map(|(label, all)| all.iter().map(move |note| (label, note)));
         for (label, note) in all {
-            match notes.iter_mut().find(|it| it.0 == *note) {
+            match notes.iter_mut().find(|other| other.0 == *note) {
                 Some(known) => known.1.push(label),
                 None => notes.push((note.clone(), vec![label])),
             }
@@ -126,9 +126,10 @@ impl Simulation {
              model_high_ns,cpu_ns,device_ns,other_ns,p50_ns,p99_ns,flushes,written_bytes,read_bytes\r\n",
         );
         for row in &self.study.rows {
-            let durability = row.durability.and_then(|it| serde_json::to_value(it).ok());
-            let durability = durability.as_ref().and_then(|it| it.as_str()).unwrap_or_default();
-            let or_nothing = |it: Option<f64>| it.map_or_else(String::new, |it| format!("{it}"));
+            let durability = row.durability.and_then(|durability| serde_json::to_value(durability).ok());
+            let durability =
+                durability.as_ref().and_then(|durability| durability.as_str()).unwrap_or_default();
+            let or_nothing = |other: Option<f64>| other.map_or_else(String::new, |value| format!("{value}"));
             let fields = [
                 row.cell.to_string(),
                 row.label.clone(),

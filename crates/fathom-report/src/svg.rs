@@ -72,7 +72,7 @@ struct Ruler {
 impl Ruler {
     fn of_values(figure: &Figure) -> Ruler {
         if figure.kind == Kind::Ecdf {
-            let ticks = [0.0, 0.25, 0.5, 0.75, 1.0].map(|it| it * WHOLE).into();
+            let ticks = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| share * WHOLE).into();
             return Ruler { log: false, low: 0.0, high: WHOLE, ticks };
         }
         let parts = |m: &Mark| m.parts.map_or(m.high, |p| p.iter().sum());

@@ -68,7 +68,8 @@ fn last_commit_notes(results: &Results) -> Vec<String> {
     let lost = || results.cells.iter().filter(|cell| cell.durability == Some(Durability::PowerCutAllButLast));
     let truncates = |cell: &CellRow| {
         let engine = cell.spec.engine.as_ref();
-        engine.is_some_and(|it| it.settings.get("journal_mode").is_some_and(|mode| mode == "truncate"))
+        engine
+            .is_some_and(|engine| engine.settings.get("journal_mode").is_some_and(|mode| mode == "truncate"))
     };
     let mut notes = Vec::new();
     if lost().any(|cell| !truncates(cell)) {
@@ -105,7 +106,7 @@ fn shown_phases(document: &Document<'_>) -> Vec<String> {
 fn heading(results: &Results, analysis: &Analysis, phase: &str, several: bool) -> String {
     let mut engines: Vec<&EngineInfo> = Vec::new();
     for engine in results.cells.iter().filter_map(|cell| results.good_runs(cell.id).next()?.engine.as_ref()) {
-        if !engines.iter().any(|it| (&it.name, &it.version) == (&engine.name, &engine.version)) {
+        if !engines.iter().any(|other| (&other.name, &other.version) == (&engine.name, &engine.version)) {
             engines.push(engine);
         }
     }
@@ -115,7 +116,8 @@ fn heading(results: &Results, analysis: &Analysis, phase: &str, several: bool) -
         "transaction" if !several => format!("Commits per second ({})", tame(phase)),
         _ => format!("{}: one {unit}", tame(phase)),
     }];
-    let names = engines.iter().map(|it| tame(&format!("{} {}", engine_name(&it.name), it.version)));
+    let names =
+        engines.iter().map(|engine| tame(&format!("{} {}", engine_name(&engine.name), engine.version)));
     words.extend((!engines.is_empty()).then(|| joined(&names.collect::<Vec<_>>())));
     if let [engine] = engines.as_slice()
         && let Some(page) = engine.settings.get("page_size")

@@ -41,7 +41,7 @@ pub fn title(results: &Results, axes: &[Axis], chosen: &[ChosenAxis]) -> String 
         if places.is_empty() { String::new() } else { format!(" on {}", counted(&places, "file systems")) };
     if traces.is_empty() {
         let subject = own.split(':').next().unwrap_or(own);
-        let by: Vec<String> = chosen.iter().map(|it| crate::axis::label_of(&it.key)).collect();
+        let by: Vec<String> = chosen.iter().map(|chosen| crate::axis::label_of(&chosen.key)).collect();
         let by = if by.is_empty() { String::new() } else { format!(", by {}", joined(&by)) };
         return format!("{subject}{on}{by}");
     }

@@ -70,7 +70,7 @@ fn bars_are_ranked_within_what_a_power_cut_keeps_each_with_its_number() {
     let answer = opening.find("Use WAL with FULL").unwrap();
     assert!(answer < opening.find("id=\"ranking\"").unwrap(), "the answer, then its picture");
     let groups: Vec<&str> = opening.split("<section class=\"promise-group\"").skip(1).collect();
-    let headings: Vec<&str> = groups.iter().map(|it| part(it, "</span>", "</h5>")).collect();
+    let headings: Vec<&str> = groups.iter().map(|group| part(group, "</span>", "</h5>")).collect();
     assert_eq!(
         headings,
         [
@@ -84,7 +84,7 @@ fn bars_are_ranked_within_what_a_power_cut_keeps_each_with_its_number() {
         group
             .split("<span class=\"name\"><bdi>")
             .skip(1)
-            .map(|it| it.split('<').next().unwrap().to_owned())
+            .map(|part| part.split('<').next().unwrap().to_owned())
             .collect::<Vec<_>>()
     };
     assert_eq!(names(groups[0])[0], "WAL/FULL", "the fastest of a promise comes first");
@@ -94,9 +94,9 @@ fn bars_are_ranked_within_what_a_power_cut_keeps_each_with_its_number() {
         let values: Vec<f64> = group
             .split("<span class=\"value\">")
             .skip(1)
-            .map(|it| it.split(' ').next().unwrap().replace(',', "").parse().unwrap())
+            .map(|part| part.split(' ').next().unwrap().replace(',', "").parse().unwrap())
             .collect();
-        assert!(!values.is_empty() && values.windows(2).all(|it| it[0] >= it[1]), "{values:?}");
+        assert!(!values.is_empty() && values.windows(2).all(|pair| pair[0] >= pair[1]), "{values:?}");
     }
     // What gives up durability is many times as fast: its bar is cut, and says so.
     assert!(groups[3].contains("class=\"open\""), "{}", groups[3]);
@@ -145,7 +145,7 @@ fn what_changes_the_answer_stands_beside_it_and_everything_else_is_folded_each_o
     let (_directory, mut few) = results(fixture::first_look);
     few.runs[0].steal_share = Some(0.1);
     few.runs.retain(|run| run.block < 2);
-    few.phases.retain(|it| few.runs.iter().any(|run| run.id == it.run));
+    few.phases.retain(|phase| few.runs.iter().any(|run| run.id == phase.run));
     few.experiment.quick = true;
     let few = page(&few);
     let basis = part(&few, "<div class=\"basis\">", "<nav");

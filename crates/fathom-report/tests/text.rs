@@ -235,7 +235,7 @@ fn model_time_comes_first_and_wall_time_stands_beside_it() {
     let csv = String::from_utf8(csv).unwrap();
     let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.trim_end().split(',').collect()).collect();
     let field = |row: usize, name: &str| {
-        let column = rows[0].iter().position(|it| *it == name).unwrap_or_else(|| panic!("{name}"));
+        let column = rows[0].iter().position(|row| *row == name).unwrap_or_else(|| panic!("{name}"));
         rows[row][column]
     };
     let number = |row, name| field(row, name).parse::<f64>().unwrap();
@@ -301,7 +301,7 @@ fn a_gate_says_the_same_on_the_terminal_as_markdown_as_junit_and_as_json() {
     assert!(markdown.contains("b&lt;script&gt;&.db") && !markdown.contains("<script"), "{markdown}");
     let columns: Vec<usize> =
         markdown.lines().filter(|line| line.starts_with('|')).map(|line| line.matches('|').count()).collect();
-    assert!(columns.len() == 2 + 18 && columns.iter().all(|it| *it == columns[0]), "{markdown}");
+    assert!(columns.len() == 2 + 18 && columns.iter().all(|column| *column == columns[0]), "{markdown}");
     let junit = slower.junit();
     assert!(junit.contains("tests=\"18\" failures=\"6\" errors=\"0\""), "{junit}");
     assert_eq!(junit.matches("<failure ").count(), 6);

@@ -107,7 +107,7 @@ fn main() {
     };
     let mut stack = Stacks::here().with_server(FATHOM.into()).up(&spec, "relay-bench").unwrap();
     let inside = stack.path().to_path_buf();
-    let names: Vec<_> = measured(&work).into_iter().map(|it| it.0).collect();
+    let names: Vec<_> = measured(&work).into_iter().map(|measured| measured.0).collect();
     in_guest(&mut stack, &inside);
     let (mut outer, mut inner) = (vec![Vec::new(); names.len()], vec![Vec::new(); names.len()]);
     for _ in 0..ROUNDS {

@@ -378,10 +378,10 @@ fn duration(text: &str) -> Result<Duration, String> {
         return Err(wrong());
     }
     while !rest.is_empty() {
-        let end = rest.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(rest.len());
+        let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
         let number: f64 = rest[..end].parse().map_err(|_| wrong())?;
         rest = rest[end..].trim_start();
-        let letters = rest.find(|it: char| !it.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let letters = rest.find(|letter: char| !letter.is_ascii_alphabetic()).unwrap_or(rest.len());
         let unit = match &rest[..letters] {
             "" | "s" => 1.0,
             "m" | "min" => 60.0,
@@ -610,8 +610,8 @@ const MUST: [(&str, Durability); 3] = [
 /// `keep=all`: what a power cut must leave.
 fn must(text: &str) -> Result<Durability, String> {
     let word = text.strip_prefix("keep=").unwrap_or(text).trim();
-    let found = MUST.iter().find(|it| it.0.eq_ignore_ascii_case(word));
-    found.map(|it| it.1).ok_or_else(|| {
+    let found = MUST.iter().find(|pair| pair.0.eq_ignore_ascii_case(word));
+    found.map(|pair| pair.1).ok_or_else(|| {
         "give keep=all (every commit), keep=all-but-last (all but at most the last) or keep=prefix (the last commits may go, \
          never the database)"
             .into()

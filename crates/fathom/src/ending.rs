@@ -25,7 +25,7 @@ pub fn outlive_the_limit() {
 
 /// Says that the limit was reached, where it was: an error of a database does not tell that.
 pub fn tell_of_the_limit() -> bool {
-    if !LIMITED.get().is_some_and(|it| it.load(Ordering::SeqCst)) {
+    if !LIMITED.get().is_some_and(|flag| flag.load(Ordering::SeqCst)) {
         return false;
     }
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -137,7 +137,7 @@ impl Steps {
                 let (begin, at) = self.began.get().unwrap_or((now, *share));
                 self.began.set(Some((begin, at)));
                 let left = time_left(now.saturating_duration_since(begin), share - at, 1.0 - share);
-                let left = left.map_or_else(String::new, |it| format!(", {} left", clock(it.as_secs())));
+                let left = left.map_or_else(String::new, |time| format!(", {} left", clock(time.as_secs())));
                 let percent = (share * 100.0) as u64;
                 (10 + (share * 88.0) as u64, "compiling".to_owned(), format!(" {percent} %{left}"))
             }
@@ -169,16 +169,16 @@ fn time_left(spent: Duration, done: f64, left: f64) -> Option<Duration> {
 }
 
 /// What is done just now on stderr, or silence.
-pub struct Said(Option<ProgressBar>);
+pub struct StageBar(Option<ProgressBar>);
 
-impl Said {
+impl StageBar {
     /// Silent where stderr is no terminal.
-    pub fn new() -> Said {
+    pub fn new() -> StageBar {
         if !std::io::stderr().is_terminal() {
-            return Said(None);
+            return StageBar(None);
         }
         let style = ProgressStyle::with_template("  {elapsed}  {msg}");
-        Said(Some(
+        StageBar(Some(
             ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner())),
         ))
     }

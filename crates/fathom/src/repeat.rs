@@ -41,7 +41,7 @@ impl Parsed {
             let mut options: Vec<&Arg> = command.into_iter().flat_map(clap::Command::get_arguments).collect();
             // What is not an option comes first, as people write it.
             options.sort_by_key(|option| !option.is_positional());
-            for option in options.into_iter().filter(|it| !except.contains(&it.get_id().as_str())) {
+            for option in options.into_iter().filter(|option| !except.contains(&option.get_id().as_str())) {
                 let other = instead.iter().find(|(id, _)| option.get_id() == id);
                 match (other, option.get_long()) {
                     (Some((_, value)), Some(long)) => push(&mut words, long, value.clone()),
@@ -115,7 +115,10 @@ mod tests {
         let command = root.find_subcommand("run").unwrap();
         let samples = ["5", "5%", "2m", "engine.page_size=8192", "x"];
         let mut seen = 0;
-        for option in command.get_arguments().filter(|it| !it.is_positional() && it.get_id() != "help") {
+        for option in command
+            .get_arguments()
+            .filter(|argument| !argument.is_positional() && argument.get_id() != "help")
+        {
             let (id, long) = (option.get_id().as_str(), option.get_long().expect("it has a long name"));
             let with = |value: Option<&str>| {
                 let mut words: Vec<String> = ["fathom", "run", "first-look"].map(Into::into).into();
@@ -144,7 +147,10 @@ mod tests {
         }
         assert!(seen >= 14, "{seen} options");
         for id in NOT_REPEATED {
-            assert!(command.get_arguments().any(|it| it.get_id() == id), "there is no option {id}");
+            assert!(
+                command.get_arguments().any(|argument| argument.get_id() == id),
+                "there is no option {id}"
+            );
         }
     }
 

@@ -94,7 +94,9 @@ fn the_answer_for_a_trace_can_be_pasted_and_a_kept_recording_gives_it_again() {
     assert_eq!(place.fathom(&again).stdout, first.stdout, "the same recording gives the same advice");
     assert_eq!(advised.len(), 2);
     assert_eq!(advised[0]["advised"].as_str().unwrap().split('/').next(), Some("wal"), "{}", advised[0]);
-    assert!(advised[0]["pragmas"].as_array().unwrap().iter().any(|it| it == "PRAGMA journal_mode = WAL;"));
+    assert!(
+        advised[0]["pragmas"].as_array().unwrap().iter().any(|pragma| pragma == "PRAGMA journal_mode = WAL;")
+    );
     // A promise that must not be broken, whatever is faster.
     for (must, allowed) in [
         ("keep=all", &["power-cut"][..]),
@@ -270,7 +272,7 @@ fn what_is_named_is_what_a_full_live_grid_finds() {
                     "filesystem=ext4".into(),
                 ];
                 let sets = sets.iter().map(String::as_str).chain(more.iter().copied());
-                let sets: Vec<&str> = sets.flat_map(|it| ["--set", it]).collect();
+                let sets: Vec<&str> = sets.flat_map(|set| ["--set", set]).collect();
                 let run = [
                     "run",
                     "journal-modes",
@@ -297,14 +299,14 @@ fn what_is_named_is_what_a_full_live_grid_finds() {
             }
             let best = grid.iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
             // What is named may have settings that the grid has not.
-            let of_grid = grid.iter().find(|it| it.0 == named).map(|it| it.1);
+            let of_grid = grid.iter().find(|grid| grid.0 == named).map(|grid| grid.1);
             let ours = of_grid.unwrap_or_else(|| live(words[0], words[1], words[2], &words[3..]));
             let ratio = ours / best.1;
             println!("{trace} {device}: {named}, {ratio:.3} of the best of {}, {}", grid.len(), best.0);
             behind.push((ratio, format!("{trace} {device}")));
         }
     }
-    let within = behind.iter().filter(|it| it.0 <= 1.05).count();
+    let within = behind.iter().filter(|behind| behind.0 <= 1.05).count();
     println!("{within} of {} cells named the best of the live grid, or one within 5 %", behind.len());
     assert!(within * 100 >= behind.len() * 95, "{behind:?}");
 }

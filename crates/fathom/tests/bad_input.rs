@@ -138,7 +138,12 @@ fn text_of(bad: &BadFile) -> String {
     if let Some(rest) = bad.text.strip_prefix("GOOD") {
         return format!("{GOOD}{rest}");
     }
-    match bad.text.strip_prefix("s/").and_then(|it| it.strip_suffix('/')).and_then(|it| it.split_once('/')) {
+    match bad
+        .text
+        .strip_prefix("s/")
+        .and_then(|text| text.strip_suffix('/'))
+        .and_then(|suffix| suffix.split_once('/'))
+    {
         Some((old, new)) => {
             assert!(GOOD.contains(old), "{}: the good file holds {old}", bad.what);
             GOOD.replacen(old, new, 1)

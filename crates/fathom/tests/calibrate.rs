@@ -93,7 +93,7 @@ fn the_model_of_a_modelled_device_is_that_model() {
         ],
     };
     let only = std::env::var("FATHOM_MODELS").unwrap_or_default();
-    let wanted = |name: &str| only.is_empty() || only.split(',').any(|it| it == name);
+    let wanted = |name: &str| only.is_empty() || only.split(',').any(|part| part == name);
     for (name, quantiles) in cases.iter().filter(|(name, _)| wanted(name)) {
         let place = Place::new();
         let given = facts(preset(name).unwrap(), quantiles);
@@ -134,7 +134,7 @@ fn the_model_of_a_modelled_device_is_that_model() {
             assert!(text.lines().any(|line| line.starts_with("# path ")), "{text}");
             wrong.clear();
             for (what, asked) in &given {
-                let got = found.iter().find(|it| it.0 == *what).map_or(f64::NAN, |it| it.1);
+                let got = found.iter().find(|pair| pair.0 == *what).map_or(f64::NAN, |pair| pair.1);
                 println!(
                     "{name}: {what}: {asked:.3e} measured {got:.3e} ({:+.1} %)",
                     (got / asked - 1.0) * 100.0

@@ -23,7 +23,7 @@ fn cells(place: &Place, words: &[&str], code: i32) -> Vec<Value> {
 
 fn lost(cell: &Value) -> u64 {
     let classes = cell["classes"].as_object().unwrap();
-    classes.iter().filter(|it| it.0 != "kept").map(|it| it.1.as_u64().unwrap()).sum()
+    classes.iter().filter(|class| class.0 != "kept").map(|class| class.1.as_u64().unwrap()).sum()
 }
 
 fn why(explanation: &Value) -> String {
@@ -108,7 +108,7 @@ fn a_rollback_journal_that_is_not_synced_away_brings_the_last_commit_back() {
     let up = place.fathom(&["stack", "up", "--image", "after.img", "--name", &name, "--dir", "."]);
     up.exits(0);
     let work = PathBuf::from(up.stdout.trim());
-    let journal = fs::metadata(work.join("cut.db-journal")).map(|it| it.len());
+    let journal = fs::metadata(work.join("cut.db-journal")).map(|metadata| metadata.len());
     place.fathom(&["stack", "down", &name]).exits(0);
     assert!(journal.unwrap() > 0, "the journal that came back");
 
@@ -154,7 +154,7 @@ fn a_log_that_is_synced_keeps_everything_and_one_that_is_not_loses_a_tail() {
     assert_eq!(lost(full), 0, "{full}");
     let classes = normal["classes"].as_object().unwrap();
     assert!(
-        classes.keys().all(|it| ["kept", "lost-last", "lost-several"].contains(&it.as_str())),
+        classes.keys().all(|key| ["kept", "lost-last", "lost-several"].contains(&key.as_str())),
         "{normal}"
     );
     assert!(lost(normal) > 0, "{normal}");
@@ -258,8 +258,9 @@ fn an_experiment_says_what_was_measured_where_else_it_says_what_is_documented() 
 fn attached(process: i32) -> Vec<String> {
     let own = format!("memfd:fathom-cut-{process} ");
     let devices = fs::read_dir("/sys/block").unwrap().flatten();
-    let backing = devices.filter_map(|it| fs::read_to_string(it.path().join("loop/backing_file")).ok());
-    backing.filter(|it| it.contains(&own)).collect()
+    let backing =
+        devices.filter_map(|device| fs::read_to_string(device.path().join("loop/backing_file")).ok());
+    backing.filter(|backing| backing.contains(&own)).collect()
 }
 
 #[test]
@@ -297,9 +298,9 @@ fn sqlite_source() -> Option<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))?;
     let registries = fs::read_dir(home.join("registry/src")).ok()?.flatten();
-    let crates = registries.filter_map(|it| fs::read_dir(it.path()).ok()).flatten().flatten();
-    let sources = crates.filter(|it| it.file_name().to_string_lossy().starts_with("libsqlite3-sys-"));
-    sources.map(|it| it.path().join("sqlite3/sqlite3.c")).find(|it| it.is_file())
+    let crates = registries.filter_map(|registry| fs::read_dir(registry.path()).ok()).flatten().flatten();
+    let sources = crates.filter(|entry| entry.file_name().to_string_lossy().starts_with("libsqlite3-sys-"));
+    sources.map(|source| source.path().join("sqlite3/sqlite3.c")).find(|join| join.is_file())
 }
 
 #[test]
@@ -320,7 +321,7 @@ fn a_sqlite_that_does_not_sync_its_journal_is_found() {
         .args(["-shared", "-fPIC", "-O1", "-w", "-DSQLITE_OMIT_LOAD_EXTENSION", "-o"])
         .args([place.path("broken.so"), place.path("broken.c")])
         .status();
-    if !built.is_ok_and(|it| it.success()) {
+    if !built.is_ok_and(|built| built.success()) {
         println!("SKIP: no C compiler (cc) that builds SQLite");
         return;
     }
@@ -328,7 +329,7 @@ fn a_sqlite_that_does_not_sync_its_journal_is_found() {
     let words = ["--set", "journal_mode=delete", "--set", "synchronous=extra", "--set", &library];
     let found = cells(&place, &[&words[..], &["--commits", "25", "--states", "600"]].concat(), 1);
     assert_eq!(found[0]["breaks_promise"], true, "{found:?}");
-    assert!(found[0]["classes"]["corrupt"].as_u64().is_some_and(|it| it > 0), "{found:?}");
+    assert!(found[0]["classes"]["corrupt"].as_u64().is_some_and(|number| number > 0), "{found:?}");
 }
 
 #[test]

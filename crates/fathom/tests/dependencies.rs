@@ -140,16 +140,19 @@ fn everything_that_is_linked_is_what_deny_toml_allows() {
         if source.is_none() {
             let any = list(package, "dependencies").into_iter();
             let wild = any
-                .filter(|it| it["req"] == "*" && it["path"].is_null())
-                .filter_map(|it| it["name"].as_str());
-            wrong.extend(wild.map(|it| format!("{name} takes any version of {it}")));
+                .filter(|dependency| dependency["req"] == "*" && dependency["path"].is_null())
+                .filter_map(|dependency| dependency["name"].as_str());
+            wrong.extend(wild.map(|other| format!("{name} takes any version of {other}")));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert!(packages.len() > 100, "{} packages", packages.len());
     for exception in exceptions {
         let name = exception["crate"].as_str().unwrap();
-        assert!(packages.iter().any(|it| it["name"] == name), "the exception for {name} is of nothing");
+        assert!(
+            packages.iter().any(|package| package["name"] == name),
+            "the exception for {name} is of nothing"
+        );
     }
 }
 
@@ -159,7 +162,7 @@ fn sources(directory: &Path, text: &mut String) {
         let path = entry.unwrap().path();
         if path.is_dir() && !path.ends_with("target") {
             sources(&path, text);
-        } else if path.extension().is_some_and(|it| it == "rs") {
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
             text.push_str(&std::fs::read_to_string(&path).unwrap());
         }
     }
@@ -208,14 +211,17 @@ fn every_crate_says_what_it_is() {
                 wrong.push(format!("{name}: {what}"));
             }
         };
-        check(package["description"].as_str().is_some_and(|it| it.ends_with('.')), "no description");
+        check(package["description"].as_str().is_some_and(|text| text.ends_with('.')), "no description");
         let keywords = list(package, "keywords");
         check((1..=5).contains(&keywords.len()), "one to five keywords");
-        check(keywords.iter().all(|it| it.as_str().is_some_and(|it| it.len() <= 20)), "a long keyword");
+        check(
+            keywords.iter().all(|keyword| keyword.as_str().is_some_and(|text| text.len() <= 20)),
+            "a long keyword",
+        );
         check((1..=5).contains(&list(package, "categories").len()), "one to five categories");
         let directory = Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap();
-        let readme = package["readme"].as_str().map(|it| directory.join(it));
-        check(readme.is_some_and(|it| it.is_file()), "no readme");
+        let readme = package["readme"].as_str().map(|text| directory.join(text));
+        check(readme.is_some_and(|readme| readme.is_file()), "no readme");
         check(package["repository"].is_null(), "there is no repository to name yet");
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

@@ -80,7 +80,7 @@ fn at_work(running: &Running) -> i32 {
     let worker = running.wait_for_child("worker");
     let asked = || -> u64 {
         let told = told(running);
-        told["operations"].as_array().unwrap().iter().map(|it| it.as_u64().unwrap()).sum()
+        told["operations"].as_array().unwrap().iter().map(|value| value.as_u64().unwrap()).sum()
     };
     // What came before the worker began is the file system's and the floor probe's.
     let before = asked();
@@ -307,10 +307,10 @@ fn an_external_log_lies_on_a_modelled_device_of_its_own() {
                 .stdout
                 .lines()
                 .map(|line| serde_json::from_str(line).unwrap())
-                .filter(|it: &serde_json::Value| it["operation"] == "write")
+                .filter(|value: &serde_json::Value| value["operation"] == "write")
                 .collect();
             assert!(written.len() as u64 >= writes, "{log}: {} of {writes}", written.len());
-            let bytes: u64 = written.iter().map(|it| it["bytes"].as_u64().unwrap()).sum();
+            let bytes: u64 = written.iter().map(|value| value["bytes"].as_u64().unwrap()).sum();
             assert_eq!(place.read(&format!("{log}.data")).len() as u64, bytes, "{log}");
             for file in [log.to_owned(), format!("{log}.data")] {
                 std::fs::remove_file(place.path(&file)).unwrap();
@@ -377,7 +377,7 @@ fn what_a_device_is_doing_can_be_watched() {
     });
     watched.exits(0);
     let after = json(&status(&["--json"]));
-    let flushes = |it: &serde_json::Value| it["kinds"]["flush"]["operations"].as_u64().unwrap();
+    let flushes = |value: &serde_json::Value| value["kinds"]["flush"]["operations"].as_u64().unwrap();
     assert!(flushes(&after) - flushes(&before) >= synced.into_inner(), "{after:#}");
     let moments: Vec<_> = watched.stdout.lines().map(json).collect();
     assert_eq!(moments.len(), 2, "{watched}");
@@ -426,7 +426,7 @@ fn what_a_device_is_doing_can_be_watched() {
         assert!(rest.contains(part), "{part}: {listed}");
     }
     let listed = json(&place.fathom(&["stack", "list", "--json"]).stdout);
-    let it = listed.as_array().unwrap().iter().find(|it| it["name"] == name.as_str()).unwrap();
+    let it = listed.as_array().unwrap().iter().find(|device| device["name"] == name.as_str()).unwrap();
     assert_eq!(it["up"], false, "{it:#}");
     place.fathom(&["stack", "down", &name]).exits(0);
     assert_eq!(mounts_of(&name), Vec::<String>::new());
@@ -509,7 +509,7 @@ fn a_run_that_did_not_get_the_models_times_is_marked_and_told_its_model_time() {
     let of = |what: &str| {
         let each = format!("SELECT json_extract(device, '$[0].{what}') AS it FROM run ORDER BY id");
         let text = place.rows("out.db", &format!("SELECT group_concat(it, ' ') FROM ({each})"));
-        text.split_whitespace().map(|it| it.parse::<f64>().unwrap()).collect::<Vec<_>>()
+        text.split_whitespace().map(|word| word.parse::<f64>().unwrap()).collect::<Vec<_>>()
     };
     let (model, measured, timed) = (of("model_ns"), of("measured_ns"), of("timed"));
     println!(
@@ -537,7 +537,7 @@ fn a_run_that_did_not_get_the_models_times_is_marked_and_told_its_model_time() {
     );
     let json: serde_json::Value =
         serde_json::from_str(&place.fathom(&["report", "out.db", "--json"]).stdout).unwrap();
-    let second = json["cells"].as_array().unwrap().iter().map(|it| &it["device"]["runs"][0]);
+    let second = json["cells"].as_array().unwrap().iter().map(|value| &value["device"]["runs"][0]);
     assert!(second.clone().any(|run| run["kept"] == false), "{second:?}");
     let page = String::from_utf8(place.read("out.html")).unwrap();
     assert!(page.contains("Modelled devices: time by the model") && page.contains("<abbr title="));
@@ -644,7 +644,7 @@ fn what_reached_a_device_is_logged_and_printed() {
     assert_eq!(csv.stdout.lines().count(), lines.len() + 1);
     assert!(csv.stdout.starts_with("arrival_us,asked_us,given_us,operation,offset,bytes,"), "{csv}");
     for kind in ["read", "write", "flush"] {
-        let logged = lines.iter().filter(|it| it["operation"] == kind).count() as u64;
+        let logged = lines.iter().filter(|line| line["operation"] == kind).count() as u64;
         // Going down wrote some more.
         assert!(
             logged >= used["kinds"][kind]["operations"].as_u64().unwrap() && logged > 0,
@@ -653,8 +653,8 @@ fn what_reached_a_device_is_logged_and_printed() {
     }
     // The data of a write is found by its place: the program's own is among it.
     let data = place.read("log.data");
-    let has_it = |it: &serde_json::Value| {
-        let (at, bytes) = (it["data_at"].as_u64(), it["bytes"].as_u64().unwrap() as usize);
+    let has_it = |value: &serde_json::Value| {
+        let (at, bytes) = (value["data_at"].as_u64(), value["bytes"].as_u64().unwrap() as usize);
         at.is_some_and(|at| data[at as usize..][..bytes].starts_with(&content[..4096]))
     };
     assert!(lines.iter().any(has_it), "none of {} writes holds the file's beginning", lines.len());
@@ -745,7 +745,7 @@ fn a_log_that_could_not_be_written_is_told_of_wherever_it_matters() {
         let printed = place.fathom(&["stack", "operations", "small/log", "--json"]);
         printed.exits(1).says(lost);
         assert!(printed.stdout.lines().count() > 5, "what there is is printed");
-        let data = std::fs::metadata(place.path("small/log.data")).map_or(0, |it| it.len());
+        let data = std::fs::metadata(place.path("small/log.data")).map_or(0, |metadata| metadata.len());
         for line in printed.stdout.lines() {
             let it: serde_json::Value = serde_json::from_str(line).unwrap();
             let at = it["data_at"].as_u64();

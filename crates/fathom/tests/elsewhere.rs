@@ -18,7 +18,7 @@ use place::Place;
 
 /// Whether a command of this machine does what it is to.
 fn able(words: &[&str]) -> bool {
-    let able = output(words, Path::new("/"), &[]).is_some_and(|it| it.status.success());
+    let able = output(words, Path::new("/"), &[]).is_some_and(|output| output.status.success());
     if !able {
         println!("SKIP: `{}` is not possible here", words.join(" "));
     }
@@ -103,7 +103,7 @@ fn whatever_a_chroot_lacks_is_unknown_and_fails_no_run() {
         let (keys, mounts) = recorded(&root.join("srv/r.db"));
         assert_eq!(mounts, ["unknown"], "without {lacks}");
         for key in ["kernel", "cpus", "memory_mib", "architecture"] {
-            assert!(keys.iter().any(|it| it == key), "without {lacks}: {key} of {keys:?}");
+            assert!(keys.iter().any(|other| other == key), "without {lacks}: {key} of {keys:?}");
         }
         good(&within(&[&RUN[..], &["--resume"]].concat()));
         let shown = good(&within(&["/bin/fathom", "doctor"]));

@@ -30,7 +30,7 @@ fn can_verify() -> bool {
         (!Path::new("/dev/fuse").exists(), "there is no /dev/fuse"),
         (!Path::new(FIO).exists(), "fio is not installed (sudo apt-get install fio)"),
     ];
-    let missing: Vec<&str> = missing.iter().filter(|it| it.0).map(|it| it.1).collect();
+    let missing: Vec<&str> = missing.iter().filter(|pair| pair.0).map(|pair| pair.1).collect();
     if !missing.is_empty() {
         println!("SKIP: {}", missing.join("; "));
     }

@@ -29,7 +29,9 @@ fn can_boot() -> bool {
 }
 
 fn has(program: &str) -> bool {
-    let able = ["/usr/sbin", "/sbin", "/usr/bin"].iter().any(|it| Path::new(it).join(program).exists());
+    let able = ["/usr/sbin", "/sbin", "/usr/bin"]
+        .iter()
+        .any(|directory| Path::new(directory).join(program).exists());
     if !able {
         println!("SKIP: {program} is not installed");
     }
@@ -39,12 +41,12 @@ fn has(program: &str) -> bool {
 /// Processes of guests whose state is kept for a process (the place's `fathom`), by a word of their command lines.
 fn processes_with(word: &str) -> Vec<String> {
     let all = std::fs::read_dir("/proc").unwrap().flatten();
-    all.filter(|it| it.file_name().to_string_lossy().starts_with(|c: char| c.is_ascii_digit()))
-        .map(|it| {
-            String::from_utf8_lossy(&std::fs::read(it.path().join("cmdline")).unwrap_or_default())
+    all.filter(|entry| entry.file_name().to_string_lossy().starts_with(|c: char| c.is_ascii_digit()))
+        .map(|setting| {
+            String::from_utf8_lossy(&std::fs::read(setting.path().join("cmdline")).unwrap_or_default())
                 .into_owned()
         })
-        .filter(|it| it.contains(word))
+        .filter(|text| text.contains(word))
         .collect()
 }
 
@@ -148,7 +150,7 @@ fn mkfs_and_mount_options_take_in_the_guest() {
             .up(&spec, "options")
             .unwrap_or_else(|e| panic!("{filesystem} {mkfs} {mount}: {e}"));
         let record = stack.record();
-        assert!(record.mount.split(',').any(|it| it == shown), "{shown} in {record:?}");
+        assert!(record.mount.split(',').any(|part| part == shown), "{shown} in {record:?}");
         assert!(words(mkfs).iter().all(|word| record.mkfs.contains(word)), "{mkfs} in {record:?}");
         assert!(stack.floor(3).unwrap().median_ns > 0);
         stack.down().unwrap();
@@ -196,7 +198,8 @@ fn each_flush_of_the_guest_reaches_the_device() {
         stack.floor(50).unwrap();
         let trace = stack.traced_in_guest(&[], &[]).unwrap();
         let after = stack.device_statistics().unwrap().remove(0);
-        let asked = |op: BlockOp| trace.requests.iter().filter(|(it, _)| it.op == op).count() as u64;
+        let asked =
+            |op: BlockOp| trace.requests.iter().filter(|(request, _)| request.op == op).count() as u64;
         let arrived = |which: usize| after.operations[which] - before.operations[which];
         println!("{filesystem}: {} flushes, {} writes", asked(BlockOp::Flush), asked(BlockOp::Write));
         assert!(asked(BlockOp::Flush) >= 50, "a sync is a flush: {}", asked(BlockOp::Flush));
@@ -211,8 +214,10 @@ fn each_flush_of_the_guest_reaches_the_device() {
 
 /// Operations that were at the device when each of these arrived, itself included: the most there were.
 fn most_at_once(log: &[Record]) -> usize {
-    let at_once = |it: &Record| {
-        log.iter().filter(|other| other.arrival_ns <= it.arrival_ns && it.arrival_ns < other.given_ns).count()
+    let at_once = |record: &Record| {
+        log.iter()
+            .filter(|other| other.arrival_ns <= record.arrival_ns && record.arrival_ns < other.given_ns)
+            .count()
     };
     log.iter().map(at_once).max().unwrap_or(0)
 }
@@ -244,10 +249,10 @@ fn requests_of_the_guest_are_at_the_device_together() {
         }
         stack.down().unwrap();
         let log = read_log(&path).unwrap().records.split_off(before as usize);
-        let writes = log.iter().filter(|it| it.operation == Operation::Write);
-        let largest = writes.map(|it| it.bytes).max().unwrap();
+        let writes = log.iter().filter(|log| log.operation == Operation::Write);
+        let largest = writes.map(|request| request.bytes).max().unwrap();
         println!("guest {guest}: {} at once, the largest of {largest} bytes, {took:.1?}", most_at_once(&log));
-        assert!(log.iter().all(|it| it.offset % 4096 == 0 && it.bytes % 4096 == 0));
+        assert!(log.iter().all(|log| log.offset % 4096 == 0 && log.bytes % 4096 == 0));
         Some((most_at_once(&log), largest))
     };
     let Some((here, guest)) = written(false).zip(written(true)) else { return };
@@ -269,11 +274,11 @@ fn ext4_on_a_modelled_card_is_as_fast_in_the_guest() {
     // their times.
     let mut quiet = 0;
     let agrees = |_| {
-        let before = [&mut here, &mut guest].map(|it| it.device_statistics().unwrap().remove(0));
+        let before = [&mut here, &mut guest].map(|stack| stack.device_statistics().unwrap().remove(0));
         let ratio = |_| guest.floor(30).unwrap().median_ns as f64 / here.floor(30).unwrap().median_ns as f64;
         let mut ratios: Vec<f64> = (0..5).map(ratio).collect();
         ratios.sort_by(f64::total_cmp);
-        let after = [&mut here, &mut guest].map(|it| it.device_statistics().unwrap().remove(0));
+        let after = [&mut here, &mut guest].map(|stack| stack.device_statistics().unwrap().remove(0));
         let kept = [0, 1].map(|which| after[which].since(&before[which]).use_of().kept());
         println!("guest / here: {ratios:.3?}; times kept: {kept:?}");
         quiet += usize::from(kept == [true; 2]);
@@ -371,7 +376,7 @@ fn caches_are_emptied_in_the_guest() {
         place.rows(&out, "SELECT min(json_extract(device, '$[0].bytes[0]')) || ' ' || max(json_extract(device, '$[0].bytes[0]')) FROM run")
     };
     let least_and_most =
-        |text: String| -> Vec<u64> { text.split(' ').map(|it| it.parse().unwrap()).collect() };
+        |text: String| -> Vec<u64> { text.split(' ').map(|part| part.parse().unwrap()).collect() };
     let (cold, warm) = (least_and_most(read(true)), least_and_most(read(false)));
     println!("read from the device: cold {cold:?}, warm {warm:?}");
     assert!(cold[0] >= 4 << 20, "every byte of the file comes from the device: {cold:?}");

@@ -132,7 +132,7 @@ fn sqlite_libraries_are_compared_by_their_paths() {
     end.exits(0);
     let flat = end.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     let between = [format!("than {directory}"), format!("and {directory} show no")];
-    assert!(between.iter().any(|it| flat.contains(it)), "{end}");
+    assert!(between.iter().any(|between| flat.contains(between)), "{end}");
     let versions = place.rows("s.db", "SELECT count(DISTINCT engine ->> 'version') FROM run");
     assert_eq!(versions, "2");
     plan("./a,[b]/libsqlite3.so").exits(2);

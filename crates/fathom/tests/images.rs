@@ -45,7 +45,7 @@ fn server_of(image: &Path) -> i32 {
             && files.filter_map(|fd| fs::read_link(fd.path()).ok()).any(|at| at == image)
     };
     let mut all = fs::read_dir("/proc").unwrap().flatten();
-    all.find(serves).and_then(|it| it.file_name().to_str()?.parse().ok()).unwrap()
+    all.find(serves).and_then(|entry| entry.file_name().to_str()?.parse().ok()).unwrap()
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn what_was_acknowledged_is_in_the_image_after_the_server_was_killed() {
         });
         println!("{mode}: {acknowledged:?} acknowledged, then {error:?}");
         let text = error.unwrap().to_string();
-        assert!(["disk I/O error", "unable to open"].iter().any(|it| text.contains(it)), "{text}");
+        assert!(["disk I/O error", "unable to open"].iter().any(|word| text.contains(word)), "{text}");
         drop(connection);
         assert!(down(&place, &name).contains(&image), "where it is, is told");
 

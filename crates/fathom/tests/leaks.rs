@@ -34,7 +34,7 @@ fn can_mount() -> bool {
         .as_array()
         .unwrap()
         .iter()
-        .find(|it| it["filesystem"] == "ext4")
+        .find(|filesystem| filesystem["filesystem"] == "ext4")
         .unwrap()
         .clone();
     if ext4["present"] != true {

@@ -63,7 +63,9 @@ fn measured(
     let of_cell = |cell: &Value| -> Vec<(String, Value)> {
         let label = cell["label"].as_str().unwrap().to_owned();
         let measures = cell["measures"].as_array().unwrap().iter();
-        measures.map(|it| (format!("{label} {}", it["phase"].as_str().unwrap()), it.clone())).collect()
+        measures
+            .map(|measure| (format!("{label} {}", measure["phase"].as_str().unwrap()), measure.clone()))
+            .collect()
     };
     json["cells"].as_array().unwrap().iter().flat_map(of_cell).collect()
 }
@@ -111,7 +113,7 @@ fn where_flushes_take_all_the_time_model_time_is_their_number_times_theirs() {
         assert!((number(it, "rate_per_s") * of("model_ns") / 1000.0 - 1.0).abs() < 0.001, "{name}: {it}");
     }
     // WAL flushes once, and once more while its file grows; DELETE does so four times.
-    let flushes = |name: &str| number(&all.iter().find(|it| it.0 == name).unwrap().1, "device_flushes");
+    let flushes = |name: &str| number(&all.iter().find(|pair| pair.0 == name).unwrap().1, "device_flushes");
     assert!(flushes("delete/full update") > 1.5 * flushes("wal/full update"), "{all:?}");
     // As a gate: the same results are fine, and a count needs no more than one run.
     let gate = ["compare", "r.db", "r.db", "--fail-if-slower", "1%", "--metric", "flushes,bytes"];
@@ -203,7 +205,8 @@ fn on_a_busy_machine_the_same_is_the_same_and_five_percent_of_flushes_are_seen()
     let mut means = Vec::new();
     for turn in 0..5 {
         let base = format!("a{turn}.db");
-        let of = |all: Vec<(String, Value)>| all.into_iter().find(|it| it.0 == "wal/full update").unwrap().1;
+        let of =
+            |all: Vec<(String, Value)>| all.into_iter().find(|pair| pair.0 == "wal/full update").unwrap().1;
         let measure = of(measured(&place, &device, 150, &base, &plain));
         println!("{turn}: model {} /s, wall {} /s", measure["rate_per_s"], measure["wall_rate_per_s"]);
         means.push((number(&measure, "rate_per_s"), number(&measure, "wall_rate_per_s")));
@@ -221,10 +224,16 @@ fn on_a_busy_machine_the_same_is_the_same_and_five_percent_of_flushes_are_seen()
         }
     }
     let spread = |pick: fn(&(f64, f64)) -> f64| {
-        let (low, high) =
-            means.iter().map(pick).fold((f64::INFINITY, 0.0_f64), |(l, h), it| (l.min(it), h.max(it)));
+        let (low, high) = means
+            .iter()
+            .map(pick)
+            .fold((f64::INFINITY, 0.0_f64), |(l, h), value| (l.min(value), h.max(value)));
         high / low - 1.0
     };
-    println!("spread: model {:.2} %, wall {:.1} %", spread(|it| it.0) * 100.0, spread(|it| it.1) * 100.0);
-    assert!(spread(|it| it.0) <= 0.02, "{means:?}");
+    println!(
+        "spread: model {:.2} %, wall {:.1} %",
+        spread(|pair| pair.0) * 100.0,
+        spread(|pair| pair.1) * 100.0
+    );
+    assert!(spread(|pair| pair.0) <= 0.02, "{means:?}");
 }

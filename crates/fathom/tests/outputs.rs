@@ -352,7 +352,7 @@ fn no_command_writes_a_file_in_a_way_of_its_own() {
                 let name = path.strip_prefix(crates).unwrap().to_str().unwrap().to_owned();
                 if !name.ends_with(".rs")
                     || name.ends_with("tests.rs")
-                    || ALLOWED.iter().any(|(it, _)| *it == name)
+                    || ALLOWED.iter().any(|(value, _)| *value == name)
                 {
                     continue;
                 }

@@ -25,11 +25,13 @@ fn can_mount(mkfs: &str) -> bool {
         (!fathom_stack::is_root(), "not root".to_owned()),
         (!Path::new("/dev/fuse").exists(), "there is no /dev/fuse".to_owned()),
         (
-            !["/usr/sbin", "/sbin", "/usr/bin"].iter().any(|it| Path::new(it).join(mkfs).exists()),
+            !["/usr/sbin", "/sbin", "/usr/bin"]
+                .iter()
+                .any(|directory| Path::new(directory).join(mkfs).exists()),
             format!("{mkfs} is not installed"),
         ),
     ];
-    let missing: Vec<_> = missing.into_iter().filter(|it| it.0).map(|it| it.1).collect();
+    let missing: Vec<_> = missing.into_iter().filter(|pair| pair.0).map(|pair| pair.1).collect();
     if !missing.is_empty() {
         println!("SKIP: {}", missing.join("; "));
     }
@@ -149,7 +151,7 @@ fn files_and_databases_are_as_they_were_written_on_every_file_system() {
             commits_and_reads(&at(&format!("{mode}.db")), mode);
         }
         // Larger than one request, and its end is in none of the cache's pages alone.
-        let text: Vec<u8> = (0..700_001_u32).map(|it| (it % 251) as u8).collect();
+        let text: Vec<u8> = (0..700_001_u32).map(|number| (number % 251) as u8).collect();
         fs::create_dir_all(at("a/b")).unwrap();
         fs::write(at("a/b/file"), &text).unwrap();
         fs::rename(at("a/b/file"), at("a/renamed")).unwrap();
@@ -162,7 +164,7 @@ fn files_and_databases_are_as_they_were_written_on_every_file_system() {
         assert_eq!(fs::read(at("a/renamed")).unwrap(), text[..500_000], "{filesystem}");
         if has_links {
             assert_eq!(fs::read(at("symbolic")).unwrap(), text[..500_000], "{filesystem}");
-            let same = [at("linked"), at("a/renamed")].map(|it| fs::metadata(it).unwrap());
+            let same = [at("linked"), at("a/renamed")].map(|path| fs::metadata(path).unwrap());
             assert_eq!((same[0].ino(), same[0].nlink()), (same[1].ino(), 2), "{filesystem}");
         }
         // Open and without a name, it is still there.
@@ -174,8 +176,10 @@ fn files_and_databases_are_as_they_were_written_on_every_file_system() {
         assert_eq!(&back, b"still here", "{filesystem}");
         drop(open);
         assert!(!at("a/renamed").exists());
-        let kinds: Vec<bool> =
-            fs::read_dir(at("a")).unwrap().map(|it| it.unwrap().file_type().unwrap().is_dir()).collect();
+        let kinds: Vec<bool> = fs::read_dir(at("a"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_type().unwrap().is_dir())
+            .collect();
         assert_eq!(kinds, [true], "{filesystem}: a directory is shown as one");
         fs::remove_dir_all(at("a")).unwrap();
         assert!(fs::metadata(at("a/b")).is_err());
@@ -282,7 +286,7 @@ fn server(up: &Up) -> i32 {
         command.ends_with(b"device-server\0") && files.any(|at| at.to_string_lossy().contains(&image))
     };
     let found = fs::read_dir("/proc").unwrap().flatten().find(serves);
-    found.and_then(|it| it.file_name().to_str()?.parse().ok()).unwrap()
+    found.and_then(|entry| entry.file_name().to_str()?.parse().ok()).unwrap()
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn what_is_simulated_is_what_is_measured() {
         let file = format!("{trace}.trace");
         place.fathom(&["trace", "synthesise", trace, "--scale", "25", "--out", &file]).exits(0);
         for set in ["journal_mode=delete", "journal_mode=wal", "journal_mode=wal synchronous=normal"] {
-            let sets: Vec<&str> = set.split(' ').flat_map(|it| ["--set", it]).collect();
+            let sets: Vec<&str> = set.split(' ').flat_map(|part| ["--set", part]).collect();
             let simulated =
                 place.fathom(&[&["simulate", &file, "--device", &presets, "--json"], &sets[..]].concat());
             for row in rows(&simulated.exits(0).stdout) {
@@ -197,9 +197,9 @@ fn what_is_simulated_is_what_is_measured() {
             }
         }
     }
-    let mut off: Vec<f64> = ratios.iter().map(|it| (it.0 - 1.0).abs()).collect();
+    let mut off: Vec<f64> = ratios.iter().map(|ratio| (ratio.0 - 1.0).abs()).collect();
     off.sort_by(f64::total_cmp);
-    let within = off.iter().filter(|it| **it <= 0.1).count();
+    let within = off.iter().filter(|value| **value <= 0.1).count();
     println!(
         "{within} of {} within 10 %; median {:.3}, largest {:.3}",
         off.len(),

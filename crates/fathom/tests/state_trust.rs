@@ -62,7 +62,9 @@ fn real_entry(place: &Place, state: &str) -> Value {
 
 #[test]
 fn an_entry_that_another_user_has_put_there_removes_nothing() {
-    if !is_root() || !Command::new("setpriv").arg("--version").output().is_ok_and(|it| it.status.success()) {
+    if !is_root()
+        || !Command::new("setpriv").arg("--version").output().is_ok_and(|output| output.status.success())
+    {
         println!("SKIP: another user's place needs root and setpriv");
         return;
     }

@@ -29,7 +29,8 @@ const WISHES: [(&[i32], f64); 6] = [
 
 /// One run after the other of each store, for as long as it is left to itself.
 fn experiment() -> String {
-    let postgresql = fathom_stack::companions().into_iter().find(|it| it.name == "postgresql").unwrap();
+    let postgresql =
+        fathom_stack::companions().into_iter().find(|companion| companion.name == "postgresql").unwrap();
     let stores = if postgresql.present {
         r#""mmdb", "sqlite", "postgresql""#
     } else {
@@ -69,8 +70,8 @@ fn nothing_stays(place: &Place, told: &str) {
     let begin = Instant::now();
     let left = || {
         let stacks = std::fs::read_dir(place.path("state/stacks")).into_iter().flatten().flatten();
-        let mut left: Vec<String> = stacks.map(|it| it.path().display().to_string()).collect();
-        left.extend(place.leftover_work().into_iter().filter(|it| it != "state"));
+        let mut left: Vec<String> = stacks.map(|stack| stack.path().display().to_string()).collect();
+        left.extend(place.leftover_work().into_iter().filter(|name| name != "state"));
         left.extend(place.processes());
         left
     };
@@ -89,7 +90,7 @@ fn can_be_gone_on_with(place: &Place) {
 }
 
 fn beside(place: &Place) -> Vec<String> {
-    place.files().into_iter().filter(|it| it.ends_with("-wal") || it.ends_with("-shm")).collect()
+    place.files().into_iter().filter(|file| file.ends_with("-wal") || file.ends_with("-shm")).collect()
 }
 
 #[test]

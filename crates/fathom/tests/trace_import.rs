@@ -260,7 +260,7 @@ fn is_made_anonymous(place: &Place, trace: &str, public: &str) {
     assert!(replay.exits(0).stdout.contains("returned and changed the rows that were captured"), "{replay}");
     let (before, after) = (everything(place, trace), everything(place, public));
     for word in ["rain", "lamp", "north", "river", "등불", "größe", "nor end", "no comment"] {
-        let is_in = |bytes: &[u8]| bytes.windows(word.len()).any(|it| it == word.as_bytes());
+        let is_in = |bytes: &[u8]| bytes.windows(word.len()).any(|part| part == word.as_bytes());
         assert!(is_in(&before) && !is_in(&after), "{public}: {word}");
     }
 }
@@ -301,8 +301,9 @@ fn a_recorded_application_does_the_same_when_it_is_anonymous_also_captured() {
     is_made_anonymous(&place, "captured.trace", "public2.trace");
     capture("public2.trace", "again.trace");
     let work = |trace: &str| -> Vec<(String, u64, u64, bool)> {
-        let all = executed(&place, trace).into_iter().filter(|it| Verb::of(&it.sql) != Verb::Pragma);
-        all.map(|it| (it.sql, it.rows, it.changes, it.fails)).collect()
+        let all =
+            executed(&place, trace).into_iter().filter(|executed| Verb::of(&executed.sql) != Verb::Pragma);
+        all.map(|statement| (statement.sql, statement.rows, statement.changes, statement.fails)).collect()
     };
     assert_eq!(work("public2.trace"), work("again.trace"));
 }
@@ -350,7 +351,9 @@ fn recorded_applications_from_elsewhere_do_what_the_shell_does() {
     let Some(apps) = std::env::var_os("FATHOM_ANDROID_APPS") else {
         return println!("skipped: FATHOM_ANDROID_APPS names no folder of recorded applications");
     };
-    for app in std::fs::read_dir(apps).unwrap().flatten().map(|entry| entry.path()).filter(|it| it.is_dir()) {
+    for app in
+        std::fs::read_dir(apps).unwrap().flatten().map(|entry| entry.path()).filter(|path| path.is_dir())
+    {
         let place = Place::new();
         println!("{}", app.display());
         let loading = app.join("loading.sql");

@@ -130,7 +130,7 @@ fn peak_mib(place: &Place, words: &[&str]) -> u64 {
     for told in text("stdout")
         .lines()
         .chain(text("stderr").lines())
-        .filter(|it| it.contains("waits for it") || it.contains(" a second"))
+        .filter(|line| line.contains("waits for it") || line.contains(" a second"))
     {
         write!(line, "\n                    {told}").unwrap();
     }

@@ -242,7 +242,7 @@ fn shells_content(place: &Place, trace: &Path) -> Option<BTreeMap<String, String
     let mut holds = BTreeMap::new();
     for (id, (path, start, _)) in &story.databases {
         let file = work.join(format!("{id}.db"));
-        if *start == Start::Memory || std::fs::metadata(file).map_or(0, |it| it.len()) == 0 {
+        if *start == Start::Memory || std::fs::metadata(file).map_or(0, |metadata| metadata.len()) == 0 {
             continue;
         }
         let answer = shell(&format!("{id}.db"), ".sha3sum --sha3-256\nPRAGMA integrity_check;\n")?;
@@ -407,7 +407,10 @@ fn every_command_refuses_a_damaged_torn_newer_or_foreign_file() {
             }
         }
         let files = place.files();
-        assert!(!files.iter().any(|it| it == "out.trace" || it.starts_with(".fathom")), "{file}: {files:?}");
+        assert!(
+            !files.iter().any(|file| file == "out.trace" || file.starts_with(".fathom")),
+            "{file}: {files:?}"
+        );
     }
 }
 
@@ -521,7 +524,7 @@ except sqlite3.DatabaseError: pass
     ] {
         let end = place.fathom(command);
         end.fails().says("secret.db").says("it is encrypted, or no database");
-        assert!(!place.files().iter().any(|it| it == "out.trace" || it.starts_with(".fathom")));
+        assert!(!place.files().iter().any(|file| file == "out.trace" || file.starts_with(".fathom")));
     }
     place.write("a.sql", "SELECT 1;");
     place

@@ -240,8 +240,11 @@ fn memory_of(place: &Place, words: &[&str]) -> (Output, u64) {
         );
     };
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let memory =
-        said.lines().rev().find_map(|line| line.strip_prefix("maxrss ")).map_or(0, |it| it.parse().unwrap());
+    let memory = said
+        .lines()
+        .rev()
+        .find_map(|line| line.strip_prefix("maxrss "))
+        .map_or(0, |map| map.parse().unwrap());
     (output, memory)
 }
 
@@ -387,7 +390,10 @@ impl Endless<'_> {
         let child = command(place, &["trace", "replay", "a.trace", "--dir", "."]).spawn().unwrap();
         let endless = Endless { place, child };
         let begin = Instant::now();
-        while !endless.database().is_some_and(|it| std::fs::metadata(it).is_ok_and(|it| it.len() > 4096)) {
+        while !endless
+            .database()
+            .is_some_and(|database| std::fs::metadata(database).is_ok_and(|metadata| metadata.len() > 4096))
+        {
             assert!(begin.elapsed() < PATIENCE, "no database in {:?}", place.files());
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -414,7 +420,7 @@ impl Endless<'_> {
         let children = std::fs::read_to_string(path).unwrap();
         let of = |pid: &&str| {
             std::fs::read(format!("/proc/{pid}/cmdline"))
-                .is_ok_and(|it| String::from_utf8_lossy(&it).contains(word))
+                .is_ok_and(|value| String::from_utf8_lossy(&value).contains(word))
         };
         children
             .split_whitespace()
@@ -482,7 +488,7 @@ fn a_replay_that_is_killed_leaves_nothing_that_stack_down_does_not_find() {
     let mut replay = Endless::start(&place);
     // What a living process uses is not touched.
     assert!(command(&place, &["stack", "down", "--all"]).status().unwrap().success());
-    assert!(replay.database().is_some_and(|it| it.exists()), "the replay goes on");
+    assert!(replay.database().is_some_and(|database| database.exists()), "the replay goes on");
     let (worker, guard) = (replay.child_with("--within"), replay.child_with("fathom-stack-guard"));
     // SAFETY: kill only takes numbers; the process is a child of our own child, which has not ended.
     unsafe { libc::kill(guard, libc::SIGKILL) };

@@ -38,7 +38,8 @@ fn asked(name: &str) -> Option<u64> {
 fn program(place: &Place) -> Option<(PathBuf, PathBuf)> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/threads/app.c");
     let libraries = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
-    let library = libraries.iter().map(|it| Path::new(it).join("libsqlite3.so.0")).find(|it| it.exists());
+    let library =
+        libraries.iter().map(|library| Path::new(library).join("libsqlite3.so.0")).find(|join| join.exists());
     let Some(library) = library else {
         println!("skipped: no shared libsqlite3; apt-get install libsqlite3-0");
         return None;

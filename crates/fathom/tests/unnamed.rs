@@ -160,8 +160,8 @@ fn nothing_stays_of_an_output_that_was_begun_also_after_kill_9() {
         let is_writing = || {
             let files = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
             let below = place.path("").canonicalize().unwrap();
-            let mut links = files.filter_map(|it| fs::read_link(it.path()).ok());
-            links.any(|it| it.starts_with(&below))
+            let mut links = files.filter_map(|file| fs::read_link(file.path()).ok());
+            links.any(|link| link.starts_with(&below))
         };
         running.wait_until_soon(is_writing);
         running.signal(signal);
@@ -193,7 +193,7 @@ fn a_limit_on_the_size_of_files_is_told_and_leaves_nothing() {
     let run = in_a_shell(&place, "ulimit -f 8; fathom run mine.toml --quiet --out r.db");
     assert_eq!(run.status.code(), Some(1), "{}", said(&run));
     assert!(said(&run).contains("ulimit -f"), "{}", said(&run));
-    let hidden = |place: &Place| place.files().iter().any(|it| it.starts_with('.'));
+    let hidden = |place: &Place| place.files().iter().any(|file| file.starts_with('.'));
     assert!(!place.path("r.db").exists() && !hidden(&place), "{:?}", place.files());
     place.fathom(&["run", "mine.toml", "--quiet", "--out", "r.db"]).exits(0);
     let before = place.read("r.html");
@@ -239,7 +239,7 @@ fn a_line_break_in_a_name_forges_no_line() {
         "ATTACH 'b\nchecked: forged\nwarning: forged.db' AS o;\nCREATE TABLE o.t(a);\nINSERT INTO o.t VALUES (1);\n",
     );
     let forged = |text: &str| {
-        text.lines().any(|it| it.starts_with("checked: forged") || it.starts_with("warning: forged"))
+        text.lines().any(|line| line.starts_with("checked: forged") || line.starts_with("warning: forged"))
     };
     let import = place.fathom(&["trace", "import", "s.sql", "--out", "s.trace"]);
     assert!(!forged(&import.exits(0).stderr), "{import}");

@@ -121,7 +121,7 @@ impl Candidate {
             all.push((format!("PRAGMA page_size = {};", self.page_size), of_new));
         }
         let of_connection = "each connection, when it is opened";
-        let (first, rest): (Vec<_>, Vec<_>) = self.more.iter().partition(|it| it.0 == "locking_mode");
+        let (first, rest): (Vec<_>, Vec<_>) = self.more.iter().partition(|pair| pair.0 == "locking_mode");
         for (key, value) in first {
             all.push((format!("PRAGMA {key} = {};", value.to_uppercase()), of_connection));
         }

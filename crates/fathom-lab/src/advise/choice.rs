@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use fathom_workload::spec::Durability;
 
-use super::Tried;
+use super::Trial;
 use crate::stats::{Comparison, paired_ratio};
 
 /// How many times as fast one is as another, with its 95 % interval.
@@ -23,12 +23,12 @@ const WORTH: f64 = 1.1;
 
 /// The fastest whose promise is allowed; none where none is. A promise that is not known is none.
 #[must_use]
-pub fn choose(tried: &[Tried], must: Durability, baseline: Option<usize>) -> Option<usize> {
-    let allowed = |it: &&Tried| it.durability.is_some_and(|own| own >= must);
-    let fastest = tried.iter().filter(allowed).map(Tried::ns).min_by(f64::total_cmp)?;
-    let near = tried.iter().enumerate().filter(|(_, it)| allowed(it) && it.ns() <= fastest * SAME);
+pub fn choose(tried: &[Trial], must: Durability, baseline: Option<usize>) -> Option<usize> {
+    let allowed = |tried: &&Trial| tried.durability.is_some_and(|own| own >= must);
+    let fastest = tried.iter().filter(allowed).map(Trial::ns).min_by(f64::total_cmp)?;
+    let near = tried.iter().enumerate().filter(|(_, tried)| allowed(tried) && tried.ns() <= fastest * SAME);
     let best = near.min_by(|(_, a), (_, b)| {
-        let rank = |it: &Tried| (Reverse(it.durability), it.candidate.changes());
+        let rank = |tried: &Trial| (Reverse(tried.durability), tried.candidate.changes());
         rank(a).cmp(&rank(b)).then(a.ns().total_cmp(&b.ns()))
     });
     let best = best?.0;
@@ -36,7 +36,7 @@ pub fn choose(tried: &[Tried], must: Durability, baseline: Option<usize>) -> Opt
     match baseline {
         Some(base) if allowed(&&tried[base]) && tried[base].ns() <= fastest * ENOUGH => {
             let gain = gain(&tried[best], &tried[base]);
-            let is_worth = gain.is_some_and(|it| it.proven && it.ratio >= SAME);
+            let is_worth = gain.is_some_and(|gain| gain.proven && gain.ratio >= SAME);
             Some(if is_worth { best } else { base })
         }
         _ => Some(best),
@@ -45,11 +45,11 @@ pub fn choose(tried: &[Tried], must: Durability, baseline: Option<usize>) -> Opt
 
 /// How many times as fast `a` is as `b`: the blocks that both have, paired.
 #[must_use]
-pub fn gain(a: &Tried, b: &Tried) -> Option<Gain> {
+pub fn gain(a: &Trial, b: &Trial) -> Option<Gain> {
     let pairs: Vec<(f64, f64)> = b
         .runs
         .iter()
-        .filter_map(|(block, of_b)| Some((*of_b, a.runs.iter().find(|it| it.0 == *block)?.1)))
+        .filter_map(|(block, of_b)| Some((*of_b, a.runs.iter().find(|run| run.0 == *block)?.1)))
         .collect();
     paired_ratio(&pairs)
 }
@@ -57,12 +57,13 @@ pub fn gain(a: &Tried, b: &Tried) -> Option<Gain> {
 /// The fastest whose promise is not allowed, but leaves a sound database at a power cut, where it is
 /// proven to be worth a thought.
 #[must_use]
-pub fn weaker(tried: &[Tried], best: usize, must: Durability) -> Option<(usize, Gain)> {
-    let sound = |it: &Tried| it.durability.is_some_and(|own| own < must && own >= Durability::PowerCutPrefix);
+pub fn weaker(tried: &[Trial], best: usize, must: Durability) -> Option<(usize, Gain)> {
+    let sound =
+        |tried: &Trial| tried.durability.is_some_and(|own| own < must && own >= Durability::PowerCutPrefix);
     let (place, found) = tried
         .iter()
         .enumerate()
-        .filter(|(_, it)| sound(it))
+        .filter(|(_, tried)| sound(tried))
         .min_by(|(_, a), (_, b)| a.ns().total_cmp(&b.ns()))?;
     let gain = gain(found, &tried[best])?;
     (gain.ratio >= WORTH).then_some((place, gain))

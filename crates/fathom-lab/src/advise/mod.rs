@@ -4,8 +4,8 @@
 //!    those that lead (page size, checkpoints, locking, cache); [`finalists`] are recorded several
 //!    times, in paired blocks. Each round is chosen from what the one before has shown, so that two
 //!    dozen recordings stand for a grid of hundreds.
-//! 2. [`tried`] takes the candidates of a results file on one device, from the simulation of its
-//!    recordings ([`crate::simulate`]); [`tried_here`] those that were measured on this disk.
+//! 2. [`trials`] takes the candidates of a results file on one device, from the simulation of its
+//!    recordings ([`crate::simulate`]); [`trials_here`] those that were measured on this disk.
 //! 3. [`choose`] names one: the fastest of those whose promise is allowed. What a setting promises
 //!    is the engine's own word ([`Durability`], read back from the run); nothing is judged again.
 //! 4. [`sways`] asks the same of devices whose flushes and writes take half or twice as long, and
@@ -18,26 +18,26 @@ mod candidate;
 mod choice;
 mod rounds;
 mod sway;
-mod tried;
+mod trial;
 
 pub use candidate::Candidate;
 pub use choice::{ENOUGH, Gain, choose, gain, weaker};
 pub use rounds::{AppUse, finalists, first, second};
 pub use sway::{CPU_FACTOR, Sway, sways};
-pub use tried::{Tried, tried, tried_here};
+pub use trial::{Trial, trials, trials_here};
 
 use fathom_workload::spec::Durability;
 use serde::Serialize;
 
 /// The advice for one device.
 #[derive(Clone, Debug, Serialize)]
-pub struct Advised {
+pub struct DeviceAdvice {
     /// The model's name; none where it is the disk of this machine.
     pub device: Option<String>,
     /// What it is, in words.
     pub title: String,
     /// What was tried, in the order of the plan.
-    pub tried: Vec<Tried>,
+    pub tried: Vec<Trial>,
     /// Place in `tried` of what the application has now.
     pub baseline: Option<usize>,
     /// Place of what is advised; none where nothing keeps the promise.
@@ -53,21 +53,21 @@ pub struct Advised {
     pub assumptions: Vec<String>,
 }
 
-impl Advised {
+impl DeviceAdvice {
     /// The advice from what was tried.
     #[must_use]
     pub fn of(
         device: Option<String>,
         title: String,
-        tried: Vec<Tried>,
+        tried: Vec<Trial>,
         baseline: &Candidate,
         must: Durability,
-    ) -> Advised {
-        let baseline = tried.iter().position(|it| it.candidate == *baseline);
+    ) -> DeviceAdvice {
+        let baseline = tried.iter().position(|tried| tried.candidate == *baseline);
         let best = choose(&tried, must, baseline);
         let gain = best.zip(baseline).and_then(|(best, base)| gain(&tried[best], &tried[base]));
         let weaker = best.and_then(|best| weaker(&tried, best, must));
-        Advised {
+        DeviceAdvice {
             device,
             title,
             tried,
@@ -82,7 +82,7 @@ impl Advised {
 
     /// The advised one.
     #[must_use]
-    pub fn named(&self) -> Option<&Tried> {
+    pub fn named(&self) -> Option<&Trial> {
         self.tried.get(self.best?)
     }
 }

@@ -2,7 +2,7 @@
 
 use fathom_workload::spec::Durability;
 
-use super::{Candidate, Tried};
+use super::{Candidate, Trial};
 
 /// What decides which settings make sense.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,11 +52,11 @@ pub fn first(baseline: &Candidate) -> Vec<Candidate> {
 
 /// The leaders of the first round (what was tried, by device) tuned further.
 #[must_use]
-pub fn second(devices: &[Vec<Tried>], must: Durability, app: AppUse) -> Vec<Candidate> {
+pub fn second(devices: &[Vec<Trial>], must: Durability, app: AppUse) -> Vec<Candidate> {
     let mut leaders: Vec<Candidate> = Vec::new();
     let leads = |is_asked: &dyn Fn(Durability) -> bool, leaders: &mut Vec<Candidate>| {
         for tried in devices {
-            let asked = tried.iter().filter(|it| it.durability.is_some_and(is_asked));
+            let asked = tried.iter().filter(|tried| tried.durability.is_some_and(is_asked));
             if let Some(best) = asked.min_by(|a, b| a.ns().total_cmp(&b.ns())) {
                 push(leaders, best.candidate.clone());
             }
@@ -82,7 +82,7 @@ pub fn second(devices: &[Vec<Tried>], must: Durability, app: AppUse) -> Vec<Cand
             push(&mut all, leader.with("mmap_size", "268435456"));
         }
     }
-    all.retain(|it| !leaders.contains(it));
+    all.retain(|candidate| !leaders.contains(candidate));
     all
 }
 
@@ -90,19 +90,19 @@ pub fn second(devices: &[Vec<Tried>], must: Durability, app: AppUse) -> Vec<Cand
 /// fastest with a weaker promise, and for each of these what the best page size and the best other
 /// setting make together.
 #[must_use]
-pub fn finalists(baseline: &Candidate, devices: &[Vec<Tried>], must: Durability) -> Vec<Candidate> {
+pub fn finalists(baseline: &Candidate, devices: &[Vec<Trial>], must: Durability) -> Vec<Candidate> {
     let mut all = vec![baseline.clone()];
     for tried in devices {
-        let mut allowed: Vec<&Tried> =
-            tried.iter().filter(|it| it.durability.is_some_and(|own| own >= must)).collect();
+        let mut allowed: Vec<&Trial> =
+            tried.iter().filter(|tried| tried.durability.is_some_and(|own| own >= must)).collect();
         allowed.sort_by(|a, b| a.ns().total_cmp(&b.ns()));
         let Some(fastest) = allowed.first().copied() else { continue };
-        for near in allowed.iter().take(NEAREST).filter(|it| it.ns() <= fastest.ns() * NEAR) {
+        for near in allowed.iter().take(NEAREST).filter(|tried| tried.ns() <= fastest.ns() * NEAR) {
             push(&mut all, near.candidate.clone());
         }
         push(&mut all, together(&fastest.candidate, &allowed));
         let sound = |own: Durability| own < must && own >= Durability::PowerCutPrefix;
-        let weaker = tried.iter().filter(|it| it.durability.is_some_and(sound));
+        let weaker = tried.iter().filter(|tried| tried.durability.is_some_and(sound));
         if let Some(weaker) = weaker.min_by(|a, b| a.ns().total_cmp(&b.ns())) {
             push(&mut all, weaker.candidate.clone());
         }
@@ -111,15 +111,16 @@ pub fn finalists(baseline: &Candidate, devices: &[Vec<Tried>], must: Durability)
 }
 
 /// The best of a journal mode, with each other setting that made the mode faster by itself.
-fn together(fastest: &Candidate, allowed: &[&Tried]) -> Candidate {
-    let of_mode = |it: &&&Tried| {
-        it.candidate.journal_mode == fastest.journal_mode && it.candidate.synchronous == fastest.synchronous
+fn together(fastest: &Candidate, allowed: &[&Trial]) -> Candidate {
+    let of_mode = |tried: &&&Trial| {
+        tried.candidate.journal_mode == fastest.journal_mode
+            && tried.candidate.synchronous == fastest.synchronous
     };
     // The plainest of the mode is what the first round has tried.
-    let plain = allowed.iter().filter(of_mode).min_by_key(|it| it.candidate.changes());
+    let plain = allowed.iter().filter(of_mode).min_by_key(|tried| tried.candidate.changes());
     let Some(plain) = plain else { return fastest.clone() };
     let mut found = fastest.clone();
-    for other in allowed.iter().filter(of_mode).filter(|it| it.ns() < plain.ns() * 0.99) {
+    for other in allowed.iter().filter(of_mode).filter(|tried| tried.ns() < plain.ns() * 0.99) {
         for (key, value) in &other.candidate.more {
             if !plain.candidate.more.contains_key(key) {
                 found.set(key, value);

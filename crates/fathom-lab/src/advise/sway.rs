@@ -5,7 +5,7 @@ use fathom_workload::spec::Durability;
 use serde::Serialize;
 
 use super::choice::ENOUGH;
-use super::{Tried, choose, tried};
+use super::{Trial, choose, trials};
 use crate::simulate::StudyError;
 use crate::store::Results;
 
@@ -57,20 +57,20 @@ pub fn sways(
     results: &Results,
     model: &Model,
     phase: &str,
-    (base, best): (&[Tried], usize),
+    (base, best): (&[Trial], usize),
     must: Durability,
 ) -> Result<Vec<Sway>, StudyError> {
     let mut all = Vec::new();
     for (what, other) in variations(model) {
-        let (devices, _) = tried(results, &[other], phase, Some(1))?;
+        let (devices, _) = trials(results, &[other], phase, Some(1))?;
         all.extend(devices.first().and_then(|tried| sway(what, tried, base, best, must)));
     }
-    let slower: Vec<Tried> = base
+    let slower: Vec<Trial> = base
         .iter()
-        .map(|it| {
+        .map(|model| {
             // Its parts are disjoint, so that a slower processor adds to one of them.
-            let more = it.cpu_ns * (CPU_FACTOR - 1.0);
-            let mut slower = it.clone();
+            let more = model.cpu_ns * (CPU_FACTOR - 1.0);
+            let mut slower = model.clone();
             slower.time_ns.mid += more;
             slower.runs.iter_mut().for_each(|run| run.1 += more);
             slower
@@ -80,10 +80,10 @@ pub fn sways(
     Ok(all)
 }
 
-fn sway(what: String, tried: &[Tried], base: &[Tried], best: usize, must: Durability) -> Option<Sway> {
-    let place = |label: &str| base.iter().position(|it| it.label == label);
+fn sway(what: String, tried: &[Trial], base: &[Trial], best: usize, must: Durability) -> Option<Sway> {
+    let place = |label: &str| base.iter().position(|cell| cell.label == label);
     let fastest = &tried[choose(tried, must, None)?];
-    let named = tried.iter().find(|it| it.label == base[best].label)?;
+    let named = tried.iter().find(|tried| tried.label == base[best].label)?;
     let behind = named.ns() / fastest.ns();
     Some(Sway { what, best: place(&fastest.label)?, behind, stands: behind <= ENOUGH })
 }

@@ -11,9 +11,9 @@ const PROMISES: [Durability; 5] = [
     Durability::PowerCut,
 ];
 
-fn tried_in(candidate: Candidate, durability: Option<Durability>, times_ms: &[f64]) -> Tried {
+fn tried_in(candidate: Candidate, durability: Option<Durability>, times_ms: &[f64]) -> Trial {
     let ns: Vec<f64> = times_ms.iter().map(|ms| ms * 1e6).collect();
-    Tried {
+    Trial {
         filesystem: "ext4".into(),
         label: candidate.key(),
         candidate,
@@ -28,7 +28,7 @@ fn tried_in(candidate: Candidate, durability: Option<Durability>, times_ms: &[f6
 }
 
 /// What SQLite promises in these modes.
-fn one(journal_mode: &str, synchronous: &str, ms: f64) -> Tried {
+fn one(journal_mode: &str, synchronous: &str, ms: f64) -> Trial {
     let durability = match (journal_mode, synchronous) {
         ("wal", "normal") => Durability::PowerCutPrefix,
         ("delete", "full") => Durability::PowerCutAllButLast,
@@ -38,7 +38,7 @@ fn one(journal_mode: &str, synchronous: &str, ms: f64) -> Tried {
     tried_in(Candidate::new(journal_mode, synchronous), Some(durability), &[ms, ms * 1.001, ms * 0.999])
 }
 
-fn named(tried: &[Tried], must: Durability) -> String {
+fn named(tried: &[Trial], must: Durability) -> String {
     choose(tried, must, Some(0)).map_or("nothing".into(), |place| tried[place].candidate.name())
 }
 
@@ -96,8 +96,10 @@ fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
     let own = Candidate::new("wal", "normal").with("wal_autocheckpoint", "100").with("cache_size", "-500");
     let modes = first(&own);
     assert_eq!(modes[0], own, "the baseline is first");
-    assert!(modes.iter().all(|it| it.more.get("cache_size").is_some_and(|size| size == "-500")), "stays");
-    assert!(modes.iter().all(|it| it.journal_mode == "wal" || !it.more.contains_key("wal_autocheckpoint")));
+    assert!(modes.iter().all(|mode| mode.more.get("cache_size").is_some_and(|size| size == "-500")), "stays");
+    assert!(
+        modes.iter().all(|mode| mode.journal_mode == "wal" || !mode.more.contains_key("wal_autocheckpoint"))
+    );
     assert_eq!(modes.len(), 6, "six modes, of which one is its own: {modes:?}");
     let tried = vec![vec![
         one("delete", "full", 10.0),
@@ -110,11 +112,14 @@ fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
     let keys: Vec<String> = more.iter().map(Candidate::key).collect();
     for key in ["wal/full/1024", "wal/full/16384", "wal/normal/1024", "wal/full/4096/locking_mode=exclusive"]
     {
-        assert!(keys.iter().any(|it| it == key), "{key} in {keys:?}");
+        assert!(keys.iter().any(|other| other == key), "{key} in {keys:?}");
     }
-    assert!(!keys.iter().any(|it| it.starts_with("delete") || it.contains("cache_size")), "{keys:?}");
+    assert!(!keys.iter().any(|key| key.starts_with("delete") || key.contains("cache_size")), "{keys:?}");
     let shared = second(&tried, Durability::PowerCutAllButLast, AppUse::default());
-    assert!(!shared.iter().any(|it| it.more.contains_key("locking_mode")), "two connections need the file");
+    assert!(
+        !shared.iter().any(|candidate| candidate.more.contains_key("locking_mode")),
+        "two connections need the file"
+    );
     // Pages and checkpoints that each help are tried together.
     let mut round = tried.clone();
     let with = |key: &str, value: &str, ms: f64| {
@@ -136,7 +141,7 @@ fn statements_stand_in_the_order_in_which_they_have_to_be_given() {
         .with("page_size", "1024")
         .with("locking_mode", "exclusive")
         .with("cache_size", "-500");
-    let lines: Vec<String> = candidate.pragmas().into_iter().map(|it| it.0).collect();
+    let lines: Vec<String> = candidate.pragmas().into_iter().map(|pragma| pragma.0).collect();
     assert_eq!(
         lines,
         [
@@ -171,17 +176,17 @@ proptest! {
         baseline in 0..12_usize,
     ) {
         let must = PROMISES[must];
-        let tried: Vec<Tried> = all
+        let tried: Vec<Trial> = all
             .into_iter()
             .map(|(candidate, promise, ms)| tried_in(candidate, PROMISES.get(promise).copied(), &ms))
             .collect();
-        let baseline = Some(baseline).filter(|it| *it < tried.len());
-        let keeps = |it: &Tried| it.durability.is_some_and(|own| own >= must);
+        let baseline = Some(baseline).filter(|value| *value < tried.len());
+        let keeps = |tried: &Trial| tried.durability.is_some_and(|own| own >= must);
         match choose(&tried, must, baseline) {
             None => prop_assert!(!tried.iter().any(keeps)),
             Some(place) => {
                 prop_assert!(keeps(&tried[place]));
-                let fastest = tried.iter().filter(|it| keeps(it)).map(Tried::ns).fold(f64::INFINITY, f64::min);
+                let fastest = tried.iter().filter(|tried| keeps(tried)).map(Trial::ns).fold(f64::INFINITY, f64::min);
                 prop_assert!(tried[place].ns() <= fastest * ENOUGH);
                 if let Some((other, gain)) = weaker(&tried, place, must) {
                     prop_assert!(!keeps(&tried[other]) && gain.ratio > 1.0);

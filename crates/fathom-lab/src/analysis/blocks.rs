@@ -49,7 +49,7 @@ impl Ladder {
     /// Whether [`Ladder::files`] is not all that there may be.
     #[must_use]
     pub fn is_files_at_least(&self) -> bool {
-        self.files.is_some() && self.unattributed.is_some_and(|it| it > 0.0)
+        self.files.is_some() && self.unattributed.is_some_and(|bytes| bytes > 0.0)
     }
 
     /// Bytes at the device for each byte changed by SQL.
@@ -132,7 +132,7 @@ pub fn block_studies(results: &Results) -> Result<Vec<BlockStudy>, StoreError> {
         for scope in first {
             let same: Vec<&OfRun> = of_runs
                 .iter()
-                .filter_map(|(_, scopes)| scopes.iter().find(|it| it.phase == scope.phase))
+                .filter_map(|(_, scopes)| scopes.iter().find(|phase| phase.phase == scope.phase))
                 .collect();
             studies.push(over_runs(cell.id, *source, &same));
         }
@@ -148,11 +148,13 @@ const UNATTRIBUTED_SHARE: f64 = 0.01;
 /// well.
 #[must_use]
 pub fn unattributed(studies: &[BlockStudy]) -> Option<String> {
-    let all: Vec<&BlockStudy> =
-        studies.iter().filter(|it| it.phase == ALL_PHASES && it.source == TraceSource::Device).collect();
-    let share = |it: &BlockStudy| it.attributed().map_or(0.0, |known| 1.0 - known);
+    let all: Vec<&BlockStudy> = studies
+        .iter()
+        .filter(|study| study.phase == ALL_PHASES && study.source == TraceSource::Device)
+        .collect();
+    let share = |study: &BlockStudy| study.attributed().map_or(0.0, |known| 1.0 - known);
     let concerned: Vec<&BlockStudy> =
-        all.iter().filter(|it| share(it) > UNATTRIBUTED_SHARE).copied().collect();
+        all.iter().filter(|study| share(study) > UNATTRIBUTED_SHARE).copied().collect();
     let worst = concerned.iter().max_by(|a, b| share(a).total_cmp(&share(b)))?;
     let writes = worst.requests[BlockOp::Write.number() as usize];
     Some(format!(
@@ -182,28 +184,30 @@ fn scopes(results: &Results, run: &RunRow, trace: &TraceOfRun, rows: &[BlockRow]
         }
     }
     let scope = |name: &str, within: &dyn Fn(&str) -> bool| {
-        let windows = || trace.windows.iter().filter(|it| within(&it.phase));
+        let windows = || trace.windows.iter().filter(|window| within(&window.phase));
         let mine: Vec<BlockRow> = rows
             .iter()
             .filter(|row| {
-                row.window.and_then(|it| trace.windows.get(it as usize)).is_some_and(|it| within(&it.phase))
+                row.window
+                    .and_then(|window| trace.windows.get(window as usize))
+                    .is_some_and(|phase| within(&phase.phase))
             })
             .copied()
             .collect();
         let pattern = Pattern::of(&mine, trace.source);
-        let changed: u64 = windows().map(|it| it.changed_bytes).sum();
+        let changed: u64 = windows().map(|window| window.changed_bytes).sum();
         let pages: u64 = results
             .io
             .iter()
-            .filter(|it| it.run == run.id && it.row.op == "write" && within(&it.row.phase))
-            .map(|it| it.row.bytes)
+            .filter(|row| row.run == run.id && row.row.op == "write" && within(&row.row.phase))
+            .map(|row| row.row.bytes)
             .sum();
         let device = (trace.source == TraceSource::Device).then(|| pattern.written.iter().sum());
-        let files = Cause::ALL.iter().filter(|it| it.is_file());
-        let files: f64 = files.map(|it| pattern.written[it.number() as usize]).sum();
+        let files = Cause::ALL.iter().filter(|cause| cause.is_file());
+        let files: f64 = files.map(|file| pattern.written[file.number() as usize]).sum();
         OfRun {
             phase: name.to_owned(),
-            executions: windows().map(|it| it.count as f64).sum(),
+            executions: windows().map(|window| window.count as f64).sum(),
             ladder: Ladder {
                 changed: (changed > 0).then_some(changed as f64),
                 pages: (pages > 0).then_some(pages as f64),
@@ -217,7 +221,7 @@ fn scopes(results: &Results, run: &RunRow, trace: &TraceOfRun, rows: &[BlockRow]
     };
     let mut all = vec![scope(ALL_PHASES, &|_| true)];
     if phases.len() > 1 {
-        all.extend(phases.iter().map(|phase| scope(phase, &|it| it == *phase)));
+        all.extend(phases.iter().map(|phase| scope(phase, &|phase_name| phase_name == *phase)));
     }
     all
 }
@@ -264,7 +268,7 @@ impl Pattern {
         let mut last_end: HashMap<u8, u64> = HashMap::new();
         for pieces in rows.chunk_by(|a, b| a.request == b.request) {
             let Some(first) = pieces.first() else { continue };
-            let bytes: u64 = pieces.iter().map(|it| it.bytes).sum();
+            let bytes: u64 = pieces.iter().map(|piece| piece.bytes).sum();
             if let Some(count) = found.requests.get_mut(first.op.number() as usize) {
                 *count += 1.0;
             }
@@ -273,7 +277,7 @@ impl Pattern {
             moments.push((first.complete_ns, -1));
             match first.op {
                 BlockOp::Write => {
-                    if pieces.iter().any(|it| it.cause == Cause::Unattributed) {
+                    if pieces.iter().any(|piece| piece.cause == Cause::Unattributed) {
                         found.unattributed_writes += 1.0;
                     }
                     sizes.push(bytes as f64);
@@ -337,7 +341,7 @@ fn over_runs(cell: i64, source: TraceSource, runs: &[&OfRun]) -> BlockStudy {
     };
     BlockStudy {
         cell,
-        phase: runs.first().map_or_else(String::new, |it| it.phase.clone()),
+        phase: runs.first().map_or_else(String::new, |run| run.phase.clone()),
         source,
         runs: runs.len(),
         executions: sum(&|run| run.executions),
@@ -357,10 +361,10 @@ fn over_runs(cell: i64, source: TraceSource, runs: &[&OfRun]) -> BlockStudy {
         }),
         sequential: known(&|run| run.pattern.sequential),
         seek_bytes: known(&|run| run.pattern.seek_bytes),
-        size_bytes: pair(&|it| it.size_bytes),
-        depth: pair(&|it| it.depth),
-        write_ns: pair(&|it| it.write_ns),
-        flush_ns: pair(&|it| it.flush_ns),
+        size_bytes: pair(&|stretch| stretch.size_bytes),
+        depth: pair(&|study| study.depth),
+        write_ns: pair(&|study| study.write_ns),
+        flush_ns: pair(&|study| study.flush_ns),
     }
 }
 

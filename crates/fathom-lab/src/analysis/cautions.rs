@@ -40,7 +40,7 @@ struct Found(Vec<Caution>);
 
 impl Found {
     fn push(&mut self, weight: Weight, text: String) {
-        if !self.0.iter().any(|it| it.text == text) {
+        if !self.0.iter().any(|caution| caution.text == text) {
             self.0.push(Caution { weight, text });
         }
     }
@@ -73,7 +73,7 @@ pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<Caution> {
     durability(results, &mut found);
     let mut recorded: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
     let mut order = Vec::new();
-    for warning in results.warnings.iter().filter(|it| made_up_trace(&it.text).is_none()) {
+    for warning in results.warnings.iter().filter(|warning| made_up_trace(&warning.text).is_none()) {
         if !recorded.contains_key(warning.text.as_str()) {
             order.push(warning.text.as_str());
         }
@@ -81,7 +81,7 @@ pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<Caution> {
     }
     for text in order {
         let runs = recorded.get(text).map_or(0, BTreeSet::len);
-        let says = |words: &[&str]| words.iter().any(|it| text.contains(it));
+        let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
         let weight = match text {
             _ if says(&OF_NO_DEVICE) => Weight::Answer,
             _ if says(&OF_NOISE) => Weight::Noise,
@@ -93,7 +93,7 @@ pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<Caution> {
             let cells: BTreeSet<&str> = results
                 .runs
                 .iter()
-                .filter(|run| recorded.get(text).is_some_and(|it| it.contains(&run.id)))
+                .filter(|run| recorded.get(text).is_some_and(|text| text.contains(&run.id)))
                 .filter_map(|run| results.cell(run.cell))
                 .map(|cell| cell.label.as_str())
                 .collect();
@@ -108,14 +108,14 @@ pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<Caution> {
         found.push(weight, text);
     }
     let mut all = found.0;
-    all.sort_by_key(|it| it.weight);
+    all.sort_by_key(|caution| caution.weight);
     all
 }
 
 fn failures(results: &Results, found: &mut Found) {
     let failed: Vec<_> = results.failed_runs().collect();
     if let Some(first) = failed.first() {
-        let label = results.cell(first.cell).map_or("?", |it| it.label.as_str());
+        let label = results.cell(first.cell).map_or("?", |cell| cell.label.as_str());
         let message = first.message.as_deref().unwrap_or("no message");
         found.push(Weight::Answer, format!(
             "{} of {} runs failed and are left out, the first in {label}: {message}. `fathom run … --resume` tries them again",
@@ -147,7 +147,8 @@ fn made_up_trace(text: &str) -> Option<&str> {
 
 /// What no reader of a made-up trace's numbers may miss, for all of them at once.
 fn made_up(results: &Results, found: &mut Found) {
-    let names: BTreeSet<&str> = results.warnings.iter().filter_map(|it| made_up_trace(&it.text)).collect();
+    let names: BTreeSet<&str> =
+        results.warnings.iter().filter_map(|warning| made_up_trace(&warning.text)).collect();
     if !names.is_empty() {
         let names: Vec<&str> = names.into_iter().collect();
         found.push(
@@ -187,7 +188,8 @@ const FLOOR_SPREAD: f64 = 0.5;
 
 fn noise(results: &Results, analysis: &Analysis, found: &mut Found) {
     let good = || results.runs.iter().filter(|run| run.status == RunStatus::Done);
-    let stolen: Vec<f64> = good().filter_map(|run| run.steal_share).filter(|it| *it > STEAL_SHARE).collect();
+    let stolen: Vec<f64> =
+        good().filter_map(|run| run.steal_share).filter(|share| *share > STEAL_SHARE).collect();
     if let Some(worst) = stolen.iter().copied().reduce(f64::max) {
         found.push(Weight::Noise, format!(
             "noisy machine: the hypervisor took CPU time away in {} of {} runs, up to {:.0} %. Repeat on a quieter host or \
@@ -206,7 +208,7 @@ fn noise(results: &Results, analysis: &Analysis, found: &mut Found) {
         }
     }
     for (stack, floors) in floors {
-        if let Some(moved) = spread(&floors).filter(|it| *it > FLOOR_SPREAD) {
+        if let Some(moved) = spread(&floors).filter(|share| *share > FLOOR_SPREAD) {
             let min = floors.iter().copied().fold(f64::INFINITY, f64::min) / 1e3;
             let max = floors.iter().copied().fold(0.0, f64::max) / 1e3;
             found.push(Weight::Noise, format!(
@@ -220,7 +222,7 @@ fn noise(results: &Results, analysis: &Analysis, found: &mut Found) {
     let mut worst = 0.0_f64;
     for measure in &analysis.measures {
         let rates: Vec<f64> = measure.runs.iter().map(|run| run.rate).collect();
-        if let Some(variation) = coefficient_of_variation(&rates).filter(|it| *it > VARIATION) {
+        if let Some(variation) = coefficient_of_variation(&rates).filter(|variation| *variation > VARIATION) {
             wild.insert(measure.cell);
             worst = worst.max(variation);
         }
@@ -265,7 +267,7 @@ fn late_devices(results: &Results, analysis: &Analysis, found: &mut Found) {
         ));
     }
     let errors: Vec<f64> =
-        runs().filter_map(|run| run.used.self_test_error()).filter(|it| *it > LATE_SHARE).collect();
+        runs().filter_map(|run| run.used.self_test_error()).filter(|error| *error > LATE_SHARE).collect();
     if let Some(worst) = errors.iter().copied().reduce(f64::max) {
         found.push(Weight::Note, format!(
             "modelled device: {} of {} self-tests before the runs found delays of {} µs and more off by more than 5 % (median of each \
@@ -283,10 +285,10 @@ fn late_devices(results: &Results, analysis: &Analysis, found: &mut Found) {
 fn without_model_time(results: &Results, analysis: &Analysis, found: &mut Found) {
     let is_modelled = |cell: i64| results.good_runs(cell).any(|run| !run.devices.is_empty());
     let of = |is: &dyn Fn(&Measure) -> bool| -> BTreeSet<i64> {
-        let all = analysis.measures.iter().filter(|it| is_modelled(it.cell) && is(it));
-        all.map(|it| it.cell).collect()
+        let all = analysis.measures.iter().filter(|measure| is_modelled(measure.cell) && is(measure));
+        all.map(|finding| finding.cell).collect()
     };
-    let by_wall = of(&|it| it.clock == Clock::Wall);
+    let by_wall = of(&|measure| measure.clock == Clock::Wall);
     if !by_wall.is_empty() {
         let why = if !results.has_models() {
             "this file is of a format (before 7) that does not keep it. Run again to have it"
@@ -302,9 +304,9 @@ fn without_model_time(results: &Results, analysis: &Analysis, found: &mut Found)
             results.cells.len()
         ));
     }
-    let by_device = of(&|it| {
-        it.clock == Clock::Model
-            && it.runs.iter().any(|run| run.model.is_some_and(|it| it.basis == Basis::Device))
+    let by_device = of(&|measure| {
+        measure.clock == Clock::Model
+            && measure.runs.iter().any(|run| run.model.is_some_and(|model| model.basis == Basis::Device))
     });
     if !by_device.is_empty() {
         found.push(Weight::Note, format!(

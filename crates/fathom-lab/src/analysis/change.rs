@@ -141,7 +141,7 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
         question.cell.as_ref().is_none_or(|label| cell.label.eq_ignore_ascii_case(label))
     };
     for cell_b in b.cells.iter().filter(is_asked) {
-        let Some(cell_a) = a.cells.iter().find(|it| it.axes == cell_b.axes) else {
+        let Some(cell_a) = a.cells.iter().find(|cell| cell.axes == cell_b.axes) else {
             found.only_b.push(cell_b.label.clone());
             continue;
         };
@@ -153,9 +153,14 @@ pub fn changes(a: &Side, b: &Side, question: &Question) -> Result<Changes, Strin
             ));
         }
     }
-    let in_b = |axes: &BTreeMap<String, String>| b.cells.iter().any(|it| &it.axes == axes);
-    found.only_a =
-        a.cells.iter().filter(is_asked).filter(|it| !in_b(&it.axes)).map(|it| it.label.clone()).collect();
+    let in_b = |axes: &BTreeMap<String, String>| b.cells.iter().any(|cell| &cell.axes == axes);
+    found.only_a = a
+        .cells
+        .iter()
+        .filter(is_asked)
+        .filter(|cell| !in_b(&cell.axes))
+        .map(|cell| cell.label.clone())
+        .collect();
     if a.experiment != b.experiment {
         found.cautions.push(format!("A is the experiment {}, B is {}", a.experiment, b.experiment));
     }
@@ -205,7 +210,7 @@ fn of_cell(cell_a: &CellValues, cell_b: &CellValues, question: &Question, found:
     let is_asked = |phase: &&PhaseValues| question.phase.as_ref().is_none_or(|name| *name == phase.name);
     for phase_a in cell_a.phase.iter().filter(is_asked) {
         let place = || format!("{}, {}", cell_b.label, phase_a.name);
-        let phase_b = cell_b.phase.iter().find(|it| it.name == phase_a.name && it.x == phase_a.x);
+        let phase_b = cell_b.phase.iter().find(|phase| phase.name == phase_a.name && phase.x == phase_a.x);
         let Some(phase_b) = phase_b else {
             found.lacking.push(format!("{}: B has not measured it", place()));
             continue;
@@ -238,7 +243,7 @@ fn of_cell(cell_a: &CellValues, cell_b: &CellValues, question: &Question, found:
                 ));
                 continue;
             };
-            let is_few = of_a.len().min(of_b.len()) < 3 || of_a.iter().chain(of_b).any(|it| *it <= 0.0);
+            let is_few = of_a.len().min(of_b.len()) < 3 || of_a.iter().chain(of_b).any(|value| *value <= 0.0);
             let faster = match quantity {
                 Quantity::Rate => unpaired_ratio(of_b, of_a),
                 // A count takes no luck: one run of each side tells it.
@@ -277,9 +282,9 @@ mod tests {
                 name: "update".into(),
                 x: None,
                 unit: "transaction".into(),
-                wall_rate_per_s: of_runs.iter().map(|it| 0.5e9 / it).collect(),
-                wall_time_ns: of_runs.iter().map(|it| it * 2.0).collect(),
-                model_rate_per_s: of_runs.iter().map(|it| 1e9 / it).collect(),
+                wall_rate_per_s: of_runs.iter().map(|value| 0.5e9 / value).collect(),
+                wall_time_ns: of_runs.iter().map(|value| value * 2.0).collect(),
+                model_rate_per_s: of_runs.iter().map(|rate| 1e9 / rate).collect(),
                 model_time_ns: of_runs.to_vec(),
                 model_ns: of_runs.to_vec(),
                 flushes: vec![flushes; 5],
@@ -301,7 +306,7 @@ mod tests {
     const STEADY: [f64; 5] = [1000.0, 1001.0, 999.0, 1002.0, 998.0];
 
     fn times(by: f64) -> [f64; 5] {
-        STEADY.map(|it| it * by)
+        STEADY.map(|steady| steady * by)
     }
 
     fn judged(a: &Side, b: &Side, allowed: f64) -> Judgement {
@@ -415,7 +420,10 @@ mod tests {
         counted.cells.iter_mut().for_each(|cell| cell.phase[0].round());
         let bytes = Question { quantities: vec![Quantity::Bytes], ..Question::default() };
         let found = changes(&Side::of_baseline(&path).unwrap(), &counted, &bytes).unwrap();
-        assert!(found.changes.iter().all(|it| !it.faster.proven && it.faster.ratio == 1.0), "{found:?}");
+        assert!(
+            found.changes.iter().all(|change| !change.faster.proven && change.faster.ratio == 1.0),
+            "{found:?}"
+        );
         std::fs::write(&path, &text).unwrap();
         for (from, to, words) in [
             ("version = 1", "version = 2", "version 2; this Fathom reads version 1"),

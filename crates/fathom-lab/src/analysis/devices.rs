@@ -88,7 +88,7 @@ pub fn device_studies(results: &Results) -> Vec<DeviceStudy> {
             kept: used.kept(),
             elapsed_ns: run.elapsed_ns,
             // What waits for one device waits for no other meanwhile: a sync writes the log and then the rest.
-            elapsed_model_ns: run.devices.iter().fold(run.elapsed_ns, |ns, it| it.by_model_ns(ns)),
+            elapsed_model_ns: run.devices.iter().fold(run.elapsed_ns, |ns, device| device.by_model_ns(ns)),
             used,
         });
         Some(DeviceStudy { cell, carries: Carries::ALL[number], device, runs: runs.collect() })

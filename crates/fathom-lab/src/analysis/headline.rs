@@ -73,9 +73,9 @@ fn of_one(results: &Results, analysis: &Analysis, headline: &Headline) -> Vec<Fi
                     let value = cell.axes.get(axis);
                     value != headline.baseline.as_ref()
                         && (headline.against.is_empty()
-                            || value.is_some_and(|it| headline.against.contains(it)))
+                            || value.is_some_and(|value| headline.against.contains(value)))
                         // Alike on every other axis.
-                        && cell.axes.iter().all(|(key, it)| key == axis || base_cell.axes.get(key) == Some(it))
+                        && cell.axes.iter().all(|(key, other)| key == axis || base_cell.axes.get(key) == Some(other))
                 });
                 for cell in others {
                     let each = headline.each.as_deref();
@@ -109,7 +109,7 @@ fn at<'a>(
     phase: &'a str,
     x: Option<f64>,
 ) -> impl Iterator<Item = &'a Measure> {
-    analysis.curve(cell.id, phase).filter(move |it| x.is_none() || it.x == x)
+    analysis.curve(cell.id, phase).filter(move |curve| x.is_none() || curve.x == x)
 }
 
 /// Whether a cell has one of the listed values on each named axis.

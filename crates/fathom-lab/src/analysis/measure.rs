@@ -46,7 +46,7 @@ impl Shares {
         if sum == 0 {
             return Shares::default();
         }
-        let [cpu, read, write, sync, lock, other] = parts.map(|it| it as f64 / sum as f64);
+        let [cpu, read, write, sync, lock, other] = parts.map(|part| part as f64 / sum as f64);
         Shares { cpu, read, write, sync, lock, other }
     }
 }
@@ -206,7 +206,7 @@ impl Measure {
             .runs
             .iter()
             .filter_map(|run| {
-                let other = baseline.runs.iter().find(|it| it.block == run.block)?;
+                let other = baseline.runs.iter().find(|other| other.block == run.block)?;
                 let (own, other) = (run.value(metric, clock), other.value(metric, clock));
                 Some(match metric {
                     Metric::Rate => (own, other),
@@ -257,14 +257,14 @@ impl OfRun {
             rate: phase.count as f64 * 1e9 / phase.wall_ns as f64,
             time_ns: phase.split.wall_ns as f64 / phase.count as f64,
         };
-        let model = model.filter(|it| it.model_ns > 0);
+        let model = model.filter(|model| model.model_ns > 0);
         Some(OfRun {
             run,
             block,
-            rate: model.map_or(wall.rate, |it| phase.count as f64 * 1e9 / it.model_ns as f64),
-            time_ns: model.map_or(wall.time_ns, |it| it.each_ns),
+            rate: model.map_or(wall.rate, |model| phase.count as f64 * 1e9 / model.model_ns as f64),
+            time_ns: model.map_or(wall.time_ns, |model| model.each_ns),
             wall,
-            model: model.map(|it| ModelShare::of(it, phase.count)),
+            model: model.map(|model| ModelShare::of(model, phase.count)),
         })
     }
 
@@ -319,15 +319,17 @@ impl Analysis {
                         order.push(key.clone());
                     }
                     let gathered = found.entry(key.clone()).or_default();
-                    let model = results.models.iter().find(|it| {
-                        it.run == run.id && it.model.phase == key.0 && it.model.x.map(f64::to_bits) == key.1
+                    let model = results.models.iter().find(|model| {
+                        model.run == run.id
+                            && model.model.phase == key.0
+                            && model.model.x.map(f64::to_bits) == key.1
                     });
                     let walls = walls.remove(&key).unwrap_or_default();
-                    gathered.add(run.id, run.block, &phase.summary, model.map(|it| &it.model), walls);
+                    gathered.add(run.id, run.block, &phase.summary, model.map(|model| &model.model), walls);
                 }
             }
             for key in order {
-                measures.extend(found.remove(&key).and_then(|it| it.measure(cell.id, key)));
+                measures.extend(found.remove(&key).and_then(|values| values.measure(cell.id, key)));
             }
         }
         Ok(Analysis { measures })
@@ -348,12 +350,12 @@ impl Analysis {
     /// The measure of a cell in a phase, without abscissa or at the one given.
     #[must_use]
     pub fn get(&self, cell: i64, phase: &str, x: Option<f64>) -> Option<&Measure> {
-        self.measures.iter().find(|it| it.cell == cell && it.phase == phase && it.x == x)
+        self.measures.iter().find(|measure| measure.cell == cell && measure.phase == phase && measure.x == x)
     }
 
     /// The measures of a cell in a phase, at all abscissas.
     pub fn curve<'a>(&'a self, cell: i64, phase: &'a str) -> impl Iterator<Item = &'a Measure> {
-        self.measures.iter().filter(move |it| it.cell == cell && it.phase == phase)
+        self.measures.iter().filter(move |measure| measure.cell == cell && measure.phase == phase)
     }
 }
 
@@ -379,7 +381,7 @@ fn walls_of_run(
 
 /// The latencies of a cell: each the median over its runs, the extremes over all.
 fn over_runs_of(latencies: &[[u64; 6]]) -> [f64; 6] {
-    let column = |place: usize| latencies.iter().map(move |it| it[place] as f64);
+    let column = |place: usize| latencies.iter().map(move |latency| latency[place] as f64);
     let middle = |place: usize| median(&column(place).collect::<Vec<f64>>()).unwrap_or(0.0);
     let least = column(0).fold(f64::INFINITY, f64::min);
     [least, middle(1), middle(2), middle(3), middle(4), column(5).fold(0.0, f64::max)]
@@ -412,9 +414,9 @@ impl Gathered {
     ) {
         self.unit.clone_from(&phase.unit);
         if let Some(of_run) = OfRun::of(run, block, phase, model) {
-            let model = model.filter(|it| it.model_ns > 0);
+            let model = model.filter(|model| model.model_ns > 0);
             self.model_latencies
-                .extend(model.filter(|it| it.basis == Basis::Threads).map(|it| it.latency_ns));
+                .extend(model.filter(|model| model.basis == Basis::Threads).map(|model| model.latency_ns));
             self.runs.push(of_run);
         }
         self.latencies.push(phase.latency_ns);
@@ -462,8 +464,8 @@ impl Gathered {
             unit: self.unit,
             split: self.split,
             count: self.count,
-            lock_wait_ns: self.lock_waits.iter().map(|it| it.map(|(_, ns)| ns)).sum(),
-            lock_waits: self.lock_waits.iter().map(|it| it.map(|(waits, _)| waits)).sum(),
+            lock_wait_ns: self.lock_waits.iter().map(|waits| waits.map(|(_, ns)| ns)).sum(),
+            lock_waits: self.lock_waits.iter().map(|other| other.map(|(waits, _)| waits)).sum(),
             runs: self.runs,
         })
     }

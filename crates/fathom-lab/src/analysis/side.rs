@@ -104,9 +104,9 @@ impl PhaseValues {
             wall_time_ns: wall(|run| run.time_ns),
             model_rate_per_s: primary(|run| run.rate),
             model_time_ns: primary(|run| run.time_ns),
-            model_ns: model(|it| it.model_ns),
-            flushes: model(|it| it.flushes),
-            written_bytes: model(|it| it.written_bytes),
+            model_ns: model(|model| model.model_ns),
+            flushes: model(|model| model.flushes),
+            written_bytes: model(|model| model.written_bytes),
         }
     }
 

@@ -15,7 +15,8 @@ impl Builtin {
     /// Its title, as the file says.
     #[must_use]
     pub fn title(&self) -> String {
-        Experiment::parse("built-in", self.source).map_or_else(|_| self.name.to_owned(), |it| it.title)
+        Experiment::parse("built-in", self.source)
+            .map_or_else(|_| self.name.to_owned(), |number| number.title)
     }
 
     /// The paper it reproduces, as the file says.
@@ -50,5 +51,5 @@ pub fn builtin() -> &'static [Builtin] {
 /// The built-in experiment called `name`.
 #[must_use]
 pub fn builtin_named(name: &str) -> Option<&'static Builtin> {
-    BUILTIN.iter().find(|it| it.name == name)
+    BUILTIN.iter().find(|kind| kind.name == name)
 }

@@ -159,7 +159,8 @@ impl Experiment {
         };
         bounded(&axes, made.repeats)?;
         let combinations = combinations(&axes);
-        let workloads: BTreeSet<String> = combinations.iter().map(|it| workload_name(&base, it)).collect();
+        let workloads: BTreeSet<String> =
+            combinations.iter().map(|combination| workload_name(&base, combination)).collect();
         for combination in combinations {
             let labels: BTreeMap<String, String> = axes
                 .iter()
@@ -219,7 +220,7 @@ fn put_traces(traces: &[TraceChoice], first_source: usize, axes: &mut Vec<Axis>)
             text("workload.name", "trace"),
             text(&format!("workload.{}", trace.parameter), &trace.value),
         ];
-        let alike = points.iter().filter(|it| it.label == trace.label).count();
+        let alike = points.iter().filter(|point| point.label == trace.label).count();
         let label = if alike == 0 { trace.label.clone() } else { format!("{} ({})", trace.label, alike + 1) };
         points.push(Point { label, span: span.clone(), settings, optional: false });
     }
@@ -279,8 +280,10 @@ fn assemble<'a>(base: &'a [Setting], axes: &[Axis], combination: &[&'a Point]) -
     let begins_anew = axes.iter().zip(combination).any(|(axis, point)| names_workload(axis, point));
     let mut assembled: Assembled<'a> = base
         .iter()
-        .filter(|it| !(begins_anew && it.key_span.source == 0 && it.path.starts_with("workload.")))
-        .map(|it| (it.path.as_str(), it))
+        .filter(|setting| {
+            !(begins_anew && setting.key_span.source == 0 && setting.path.starts_with("workload."))
+        })
+        .map(|setting| (setting.path.as_str(), setting))
         .collect();
     for setting in combination.iter().flat_map(|point| &point.settings) {
         assembled.insert(&setting.path, setting);
@@ -290,21 +293,25 @@ fn assemble<'a>(base: &'a [Setting], axes: &[Axis], combination: &[&'a Point]) -
 
 fn names_workload(axis: &Axis, point: &Point) -> bool {
     (axis.name == "variants" || axis.name == TRACE_AXIS)
-        && point.settings.iter().any(|it| it.path == "workload.name")
+        && point.settings.iter().any(|setting| setting.path == "workload.name")
 }
 
 /// The workload of a cell, where it is named as text.
 fn workload_name(base: &[Setting], combination: &[&Point]) -> String {
     let named = combination.iter().flat_map(|point| &point.settings).chain(base.iter().rev());
-    let mut names = named.filter(|it| it.path == "workload.name").filter_map(|it| it.node.text("name").ok());
+    let mut names = named
+        .filter(|setting| setting.path == "workload.name")
+        .filter_map(|entry| entry.node.text("name").ok());
     names.next().unwrap_or_default()
 }
 
 /// Whether a `--set` parameter is not for this cell's workload but for that of another cell.
 fn is_of_another_workload(path: &str, own: &str, all: &BTreeSet<String>, vocabulary: &Vocabulary) -> bool {
-    let Some(parameter) = path.strip_prefix("workload.").filter(|it| *it != "name") else { return false };
+    let Some(parameter) = path.strip_prefix("workload.").filter(|name| *name != "name") else { return false };
     let takes = |name: &str| {
-        vocabulary.workload(name).is_some_and(|kind| kind.parameters.iter().any(|it| it.name == parameter))
+        vocabulary
+            .workload(name)
+            .is_some_and(|kind| kind.parameters.iter().any(|other| other.name == parameter))
     };
     !takes(own) && all.iter().any(|name| takes(name))
 }
@@ -335,7 +342,7 @@ fn overlay(setting: Setting, base: &mut Vec<Setting>, axes: &mut [Axis]) -> Resu
 
 /// Sets a line of the file, or adds it.
 fn set(setting: Setting, base: &mut Vec<Setting>) {
-    match base.iter_mut().find(|it| it.path == setting.path) {
+    match base.iter_mut().find(|line| line.path == setting.path) {
         Some(line) => *line = setting,
         None => base.push(setting),
     }
@@ -345,7 +352,7 @@ fn set(setting: Setting, base: &mut Vec<Setting>) {
 fn make_quick(setting: &Setting, axes: &mut [Axis]) {
     for axis in axes.iter_mut().filter(|axis| axis.name == "variants") {
         let of_points = axis.points.iter_mut().flat_map(|point| &mut point.settings);
-        of_points.filter(|it| it.path == setting.path).for_each(|it| *it = setting.clone());
+        of_points.filter(|value| value.path == setting.path).for_each(|value| *value = setting.clone());
     }
 }
 
@@ -357,8 +364,8 @@ fn keep_variants(setting: &Setting, axes: &mut [Axis]) -> Result<(), Problem> {
     for item in setting.node.items() {
         let label = label_of(&item.json()?);
         // As a table prints it, too: `WAL/FULL` of `wal/full`.
-        let alike = |it: &&Point| it.label.eq_ignore_ascii_case(&label);
-        let exact = axis.points.iter().find(|it| it.label == label);
+        let alike = |point: &&Point| point.label.eq_ignore_ascii_case(&label);
+        let exact = axis.points.iter().find(|point| point.label == label);
         let Some(point) = exact.or_else(|| axis.points.iter().find(alike)) else {
             let hint = match nearest(&label, axis.values()) {
                 Some(near) => did_you_mean_hint(Some(near)),
@@ -462,8 +469,8 @@ fn read_parameters(
 ) -> Result<(BTreeMap<String, Json>, Params), Problem> {
     let mut given = BTreeMap::new();
     for (&name, &setting) in settings {
-        let Some(parameter) = accepted.iter().find(|it| it.name == name) else {
-            let names = || accepted.iter().map(|it| it.name);
+        let Some(parameter) = accepted.iter().find(|kind| kind.name == name) else {
+            let names = || accepted.iter().map(|kind| kind.name);
             let hint = match nearest(name, names()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("it has: {}", names().collect::<Vec<_>>().join(", ")),
@@ -493,8 +500,8 @@ fn read_parameters(
     }
     let params = Params::read(accepted, &given).map_err(|error| {
         let span = settings.get(error.key.as_str()).map_or_else(
-            || settings.values().next().map(|it| it.key_span.clone()),
-            |it| Some(it.node.span.clone()),
+            || settings.values().next().map(|setting| setting.key_span.clone()),
+            |setting| Some(setting.node.span.clone()),
         );
         let span = span.unwrap_or(super::diagnostic::Span { source: 0, range: 0..0 });
         Problem::new(
@@ -523,10 +530,10 @@ fn wrong_item<'a>(setting: &'a Setting, accepted: &[Parameter]) -> &'a super::di
 fn check_workload(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<WorkloadSpec, Problem> {
     let settings: BTreeMap<&str, &Setting> = room(assembled, "workload").collect();
     let Some(&name_line) = assembled.get("workload.name") else {
-        let span = settings
-            .values()
-            .next()
-            .map_or_else(|| super::diagnostic::Span { source: 0, range: 0..0 }, |it| it.key_span.clone());
+        let span = settings.values().next().map_or_else(
+            || super::diagnostic::Span { source: 0, range: 0..0 },
+            |setting| setting.key_span.clone(),
+        );
         return Err(Problem::new(
             &span,
             "the workload has no name",
@@ -535,7 +542,7 @@ fn check_workload(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<
     };
     let name = name_line.node.text("name")?;
     let Some(kind) = vocabulary.workload(&name) else {
-        let known = || vocabulary.workloads.iter().map(|it| it.name);
+        let known = || vocabulary.workloads.iter().map(|workload| workload.name);
         let near = did_you_mean_hint(nearest(&name, known()));
         let hint = format!("{near}  `fathom list workloads` shows all");
         return Err(Problem::new(
@@ -595,7 +602,7 @@ fn check_engine(
     };
     let name = name_line.node.text("name")?;
     let Some(kind) = vocabulary.engine(&name) else {
-        let near = did_you_mean_hint(nearest(&name, vocabulary.engines.iter().map(|it| it.name)));
+        let near = did_you_mean_hint(nearest(&name, vocabulary.engines.iter().map(|engine| engine.name)));
         let hint = format!("{near}  `fathom list engines` shows all");
         return Err(Problem::new(
             &name_line.node.span,
@@ -717,7 +724,7 @@ fn mebibytes(name: &str, setting: &Setting) -> Result<u64, Problem> {
         },
         _ => setting.node.whole(name, 1, 16 << 20)?,
     };
-    u64::try_from(number).ok().filter(|it| (1..=16 << 20).contains(it)).ok_or_else(|| {
+    u64::try_from(number).ok().filter(|number| (1..=16 << 20).contains(number)).ok_or_else(|| {
         Problem::new(&setting.node.span, format!("`{name}` is out of range"), "1 MiB to 16 TiB")
     })
 }

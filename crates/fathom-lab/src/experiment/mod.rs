@@ -91,7 +91,8 @@ impl Axis {
 
     /// Whether it is the axis of a path, or its variants set that path.
     fn sets(&self, path: &str) -> bool {
-        self.name == path || self.points.iter().any(|point| point.settings.iter().any(|it| it.path == path))
+        self.name == path
+            || self.points.iter().any(|point| point.settings.iter().any(|setting| setting.path == path))
     }
 }
 

@@ -56,11 +56,15 @@ fn words_of(
     vocabulary: &Vocabulary,
 ) -> Vec<(&'static str, &'static str)> {
     if path == "engine.name" {
-        return vocabulary.engines.iter().flat_map(|it| [(it.title, it.name), (it.name, it.name)]).collect();
+        return vocabulary
+            .engines
+            .iter()
+            .flat_map(|engine| [(engine.title, engine.name), (engine.name, engine.name)])
+            .collect();
     }
     parameters(base, axes, vocabulary)
-        .filter(|(room, it)| path == format!("{room}.{}", it.name))
-        .flat_map(|(_, it)| match it.kind {
+        .filter(|(room, parameter)| path == format!("{room}.{}", parameter.name))
+        .flat_map(|(_, parameter)| match parameter.kind {
             Kind::TextOf(words) | Kind::TextsOf(words) => words,
             _ => &[],
         })
@@ -77,7 +81,7 @@ fn respell(node: &mut Node, words: &[(&str, &str)]) {
                 (*written).clone_into(text);
             }
         }
-        Value::List(items) => items.iter_mut().for_each(|it| respell(it, words)),
+        Value::List(items) => items.iter_mut().for_each(|item| respell(item, words)),
         _ => {}
     }
 }
@@ -121,27 +125,28 @@ fn parameters<'a>(
     axes: &'a [Axis],
     vocabulary: &'a Vocabulary,
 ) -> impl Iterator<Item = (&'static str, &'static Parameter)> + 'a {
-    let all = base.iter().chain(axes.iter().flat_map(|axis| axis.points.iter().flat_map(|it| &it.settings)));
+    let all =
+        base.iter().chain(axes.iter().flat_map(|axis| axis.points.iter().flat_map(|point| &point.settings)));
     all.flat_map(|setting| {
         let name = match setting.node.json() {
             Ok(Json::String(name)) => name,
             _ => String::new(),
         };
         let (room, parameters) = match setting.path.as_str() {
-            "workload.name" => ("workload", vocabulary.workload(&name).map(|it| it.parameters)),
-            "engine.name" => ("engine", vocabulary.engine(&name).map(|it| it.settings)),
+            "workload.name" => ("workload", vocabulary.workload(&name).map(|workload| workload.parameters)),
+            "engine.name" => ("engine", vocabulary.engine(&name).map(|engine| engine.settings)),
             _ => ("", None),
         };
-        parameters.unwrap_or_default().iter().map(move |it| (room, it))
+        parameters.unwrap_or_default().iter().map(move |parameter| (room, parameter))
     })
 }
 
 /// Whether the value at `path` is a list by itself, so that several values are one value and not an axis.
 pub(super) fn accepts_list(path: &str, base: &[Setting], axes: &[Axis], vocabulary: &Vocabulary) -> bool {
     path == "stack.mkfs"
-        || parameters(base, axes, vocabulary).any(|(room, it)| {
-            matches!(it.kind, Kind::Integers { .. } | Kind::TextsOf(_))
-                && path == format!("{room}.{}", it.name)
+        || parameters(base, axes, vocabulary).any(|(room, parameter)| {
+            matches!(parameter.kind, Kind::Integers { .. } | Kind::TextsOf(_))
+                && path == format!("{room}.{}", parameter.name)
         })
 }
 
@@ -169,9 +174,11 @@ fn resolve(
         check_path(key, span)?;
         return Ok(key.to_owned());
     }
-    let mut known: Vec<String> = STACK_KEYS.iter().map(|it| format!("stack.{it}")).collect();
-    known.extend(INSTRUMENT_KEYS.iter().map(|it| format!("instruments.{it}")));
-    known.extend(parameters(base, axes, vocabulary).map(|(room, it)| format!("{room}.{}", it.name)));
+    let mut known: Vec<String> = STACK_KEYS.iter().map(|keys| format!("stack.{keys}")).collect();
+    known.extend(INSTRUMENT_KEYS.iter().map(|keys| format!("instruments.{keys}")));
+    known.extend(
+        parameters(base, axes, vocabulary).map(|(room, parameter)| format!("{room}.{}", parameter.name)),
+    );
     known.sort();
     known.dedup();
     let matching: Vec<&String> =
@@ -187,7 +194,7 @@ fn resolve(
             Err(Problem::new(span, format!("unknown parameter `{key}`"), hint))
         }
         several => {
-            let several: Vec<&str> = several.iter().map(|it| it.as_str()).collect();
+            let several: Vec<&str> = several.iter().map(|path| path.as_str()).collect();
             Err(Problem::new(
                 span,
                 format!("`{key}` means several things"),

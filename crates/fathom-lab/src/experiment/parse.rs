@@ -55,8 +55,9 @@ const NAME_HINT: &str = "use letters, digits, - and _";
 /// letters and digits of ASCII, `-`, `_` and `.`, with a letter, digit or `_` first, 100 at most.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
-    let all = text.chars().all(|it| it.is_ascii_alphanumeric() || "-_.".contains(it));
-    all && text.starts_with(|it: char| it.is_ascii_alphanumeric() || it == '_') && text.len() <= 100
+    let all = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter));
+    all && text.starts_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '_')
+        && text.len() <= 100
 }
 
 fn read(source_name: &str, text: &str, sources: &[Source]) -> Result<Experiment, Problem> {
@@ -138,7 +139,7 @@ fn read(source_name: &str, text: &str, sources: &[Source]) -> Result<Experiment,
         if figures[..place].iter().any(|other| other.id == figure.id) {
             let entry = get("figure").ok_or_else(|| missing("figure", ""))?;
             let (span, entries) = entry.node.tables("figure")?.swap_remove(place);
-            let at = entries.iter().find(|it| it.key == "id").map_or(span, |it| &it.node.span);
+            let at = entries.iter().find(|entry| entry.key == "id").map_or(span, |entry| &entry.node.span);
             return Err(Problem::new(at, format!("there are two figures called \"{}\"", figure.id), ""));
         }
     }
@@ -167,7 +168,7 @@ fn read(source_name: &str, text: &str, sources: &[Source]) -> Result<Experiment,
 }
 
 fn repeats(node: &Node) -> Result<u32, Problem> {
-    node.whole("repeats", 1, 10_000).map(|it| u32::try_from(it).unwrap_or(u32::MAX))
+    node.whole("repeats", 1, 10_000).map(|count| u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// Checks that a path has the form `room.name`.
@@ -189,7 +190,7 @@ fn settings(entries: &[Entry]) -> Result<Vec<Setting>, Problem> {
     let mut found: Vec<Setting> = Vec::new();
     let mut add = |path: String, key_span: &Span, node: &Node| {
         check_path(&path, key_span)?;
-        if found.iter().any(|it| it.path == path) {
+        if found.iter().any(|setting| setting.path == path) {
             return Err(Problem::new(key_span, format!("`{path}` is set twice"), ""));
         }
         found.push(Setting { path, key_span: key_span.clone(), node: node.clone() });
@@ -267,7 +268,7 @@ pub(super) fn points(path: &str, key_span: &Span, node: &Node) -> Result<Vec<Poi
         if label.is_empty() {
             "defaults".clone_into(&mut label);
         }
-        if points.iter().any(|it| it.label == label) {
+        if points.iter().any(|point| point.label == label) {
             return Err(Problem::new(&item.span, format!("{} is listed twice", item.describe()), ""));
         }
         let setting = Setting { path: path.to_owned(), key_span: key_span.clone(), node: item.clone() };
@@ -300,7 +301,8 @@ fn read_matrix(entry: &Entry) -> Result<Vec<Axis>, Problem> {
     for axis in &axes {
         product = product.saturating_mul(axis.points.len());
         let twice = axes.iter().find(|other| {
-            other.name != axis.name && other.points[0].settings.iter().any(|it| it.path == axis.name)
+            other.name != axis.name
+                && other.points[0].settings.iter().any(|setting| setting.path == axis.name)
         });
         if let Some(other) = twice {
             return Err(Problem::new(
@@ -323,7 +325,7 @@ fn read_matrix(entry: &Entry) -> Result<Vec<Axis>, Problem> {
 fn read_variants(entry: &Entry) -> Result<Axis, Problem> {
     let mut points: Vec<Point> = Vec::new();
     for (span, entries) in entry.node.tables("matrix.variants")? {
-        let Some(name) = entries.iter().find(|it| it.key == "name") else {
+        let Some(name) = entries.iter().find(|entry| entry.key == "name") else {
             return Err(Problem::new(
                 span,
                 "this variant has no name",
@@ -331,22 +333,22 @@ fn read_variants(entry: &Entry) -> Result<Axis, Problem> {
             ));
         };
         let label = name.node.text("name")?;
-        if points.iter().any(|it| it.label == label) {
+        if points.iter().any(|point| point.label == label) {
             return Err(Problem::new(
                 &name.node.span,
                 format!("there are two variants called \"{label}\""),
                 "",
             ));
         }
-        let optional = match entries.iter().find(|it| it.key == "optional") {
+        let optional = match entries.iter().find(|entry| entry.key == "optional") {
             Some(entry) => entry.node.boolean("optional")?,
             None => false,
         };
-        let is_setting = |it: &&Entry| it.key != "name" && it.key != "optional";
+        let is_setting = |entry: &&Entry| entry.key != "name" && entry.key != "optional";
         let others: Vec<Entry> = entries.iter().filter(is_setting).cloned().collect();
         points.push(Point { label, span: span.clone(), settings: settings(&others)?, optional });
     }
-    if let Some(first) = points.first().filter(|_| points.iter().all(|it| it.optional)) {
+    if let Some(first) = points.first().filter(|_| points.iter().all(|point| point.optional)) {
         return Err(Problem::new(
             &first.span,
             "every variant is optional",
@@ -389,7 +391,7 @@ impl AxisReader<'_> {
     }
 
     fn value(axis: &Axis, label: &str, span: &Span) -> Result<(), Problem> {
-        if axis.values().any(|it| it == label) {
+        if axis.values().any(|axis| axis == label) {
             return Ok(());
         }
         let hint = match nearest(label, axis.values()) {
@@ -434,7 +436,7 @@ impl AxisReader<'_> {
             get(key).ok_or_else(|| Problem::new(span, format!("this `[[headline]]` has no `{key}`"), why))
         };
         let phase = need("phase", "it says which phase is compared")?.node.text("phase")?;
-        let against_phase = get("against_phase").map(|it| it.node.text("against_phase")).transpose()?;
+        let against_phase = get("against_phase").map(|entry| entry.node.text("against_phase")).transpose()?;
         let axis = self.optional_axis(get("axis"))?;
         let mut against = Vec::new();
         let baseline = match (&axis, &against_phase) {
@@ -443,7 +445,7 @@ impl AxisReader<'_> {
                 let baseline = need("baseline", "it says what the others are compared with")?;
                 let label = label_of(&baseline.node.json()?);
                 Self::value(axis, &label, &baseline.node.span)?;
-                for item in get("against").map_or(&[] as &[Node], |it| it.node.items()) {
+                for item in get("against").map_or(&[] as &[Node], |entry| entry.node.items()) {
                     let other = label_of(&item.json()?);
                     Self::value(axis, &other, &item.span)?;
                     if other == label {
@@ -485,13 +487,13 @@ impl AxisReader<'_> {
         Ok(Headline {
             phase,
             against_phase,
-            x: get("x").map(|it| it.node.number("x")).transpose()?,
+            x: get("x").map(|entry| entry.node.number("x")).transpose()?,
             metric: metric(get("metric"))?,
             axis,
             baseline,
             against,
             each: self.optional_axis(get("each"))?,
-            filter: get("where").map_or(Ok(Where::new()), |it| self.filter(it.node.table("where")?))?,
+            filter: get("where").map_or(Ok(Where::new()), |entry| self.filter(entry.node.table("where")?))?,
         })
     }
 
@@ -528,10 +530,10 @@ impl AxisReader<'_> {
             return Err(Problem::new(&phases_entry.node.span, "the figure shows no phase", ""));
         }
         Ok(Figure {
-            title: get("title").map_or(Ok(id.clone()), |it| it.node.text("title"))?,
+            title: get("title").map_or(Ok(id.clone()), |entry| entry.node.text("title"))?,
             id,
             kind,
-            see: get("see").map_or(Ok(String::new()), |it| it.node.text("see"))?,
+            see: get("see").map_or(Ok(String::new()), |entry| entry.node.text("see"))?,
             phases,
             metric: match (get("metric"), kind) {
                 // A series, a split and a curve show times unless the file says otherwise.
@@ -541,8 +543,8 @@ impl AxisReader<'_> {
             },
             by: self.optional_axis(get("by"))?,
             facet: self.optional_axis(get("facet"))?,
-            filter: get("where").map_or(Ok(Where::new()), |it| self.filter(it.node.table("where")?))?,
-            log: get("log").map(|it| it.node.boolean("log")).transpose()?,
+            filter: get("where").map_or(Ok(Where::new()), |entry| self.filter(entry.node.table("where")?))?,
+            log: get("log").map(|entry| entry.node.boolean("log")).transpose()?,
         })
     }
 }
@@ -561,8 +563,8 @@ fn lines<'a>(
     place: &str,
     known: &[&str],
 ) -> Result<impl Fn(&str) -> Option<&'a Entry>, Problem> {
-    if let Some(entry) = entries.iter().find(|it| !known.contains(&it.key.as_str())) {
+    if let Some(entry) = entries.iter().find(|entry| !known.contains(&entry.key.as_str())) {
         return Err(unknown_key(entry, place, known));
     }
-    Ok(move |key: &str| entries.iter().find(|it| it.key == key))
+    Ok(move |key: &str| entries.iter().find(|entry| entry.key == key))
 }

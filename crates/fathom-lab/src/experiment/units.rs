@@ -51,11 +51,13 @@ pub(super) fn convert(text: &str, unit: &str) -> Option<Result<i64, (String, Str
         )
     };
     let text = text.trim();
-    let split = text.find(|it: char| !it.is_ascii_digit() && it != '.' && it != '_').unwrap_or(text.len());
+    let split = text
+        .find(|letter: char| !letter.is_ascii_digit() && letter != '.' && letter != '_')
+        .unwrap_or(text.len());
     let (number, given) = text.split_at(split);
     let given = given.trim();
     let base = if given.is_empty() { Some(target) } else { base_of(given) };
-    let amount = number.replace('_', "").parse::<f64>().ok().filter(|it| it.is_finite());
+    let amount = number.replace('_', "").parse::<f64>().ok().filter(|number| number.is_finite());
     let (scale, own) = match (base, target) {
         (Some(Base::Bytes(scale)), Base::Bytes(own))
         | (Some(Base::Nanoseconds(scale)), Base::Nanoseconds(own)) => (scale, own),

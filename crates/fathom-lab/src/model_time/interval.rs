@@ -38,11 +38,11 @@ pub fn within(set: &[Interval], span: Interval) -> Vec<Interval> {
 pub fn without(a: &[Interval], b: &[Interval]) -> Vec<Interval> {
     let (mut rest, mut j) = (Vec::new(), 0);
     for &(mut from, to) in a {
-        while b.get(j).is_some_and(|it| it.1 <= from) {
+        while b.get(j).is_some_and(|pair| pair.1 <= from) {
             j += 1;
         }
         let mut k = j;
-        while let Some(&(cut, end)) = b.get(k).filter(|it| it.0 < to) {
+        while let Some(&(cut, end)) = b.get(k).filter(|pair| pair.0 < to) {
             if from < cut {
                 rest.push((from, cut));
             }
@@ -63,15 +63,15 @@ pub fn length(set: &[Interval]) -> u64 {
 
 /// A set of moments that can be asked how much of it lies between two of them.
 #[derive(Clone, Debug, Default)]
-pub struct Counted {
+pub struct SpanLengths {
     set: Vec<Interval>,
     /// Length of the set before each interval.
     before: Vec<u64>,
 }
 
-impl Counted {
+impl SpanLengths {
     /// Of a sorted set.
-    pub fn of(set: Vec<Interval>) -> Counted {
+    pub fn of(set: Vec<Interval>) -> SpanLengths {
         let mut sum = 0;
         let before = set
             .iter()
@@ -80,11 +80,11 @@ impl Counted {
                 sum - (to - from)
             })
             .collect();
-        Counted { set, before }
+        SpanLengths { set, before }
     }
 
     fn until(&self, at: u64) -> u64 {
-        match self.set.partition_point(|it| it.0 < at).checked_sub(1) {
+        match self.set.partition_point(|pair| pair.0 < at).checked_sub(1) {
             None => 0,
             Some(last) => self.before[last] + at.min(self.set[last].1) - self.set[last].0,
         }
@@ -107,14 +107,14 @@ mod tests {
     }
 
     fn has(set: &[Interval], moment: u64) -> bool {
-        set.iter().any(|it| it.0 <= moment && moment < it.1)
+        set.iter().any(|pair| pair.0 <= moment && moment < pair.1)
     }
 
     proptest! {
         #[test]
         fn sets_hold_the_moments_that_they_should(a in set(), b in set()) {
             let (both, rest) = (intersection(&a, &b), without(&a, &b));
-            let counted = Counted::of(a.clone());
+            let counted = SpanLengths::of(a.clone());
             for moment in 0..80 {
                 prop_assert_eq!(has(&both, moment), has(&a, moment) && has(&b, moment));
                 prop_assert_eq!(has(&rest, moment), has(&a, moment) && !has(&b, moment));

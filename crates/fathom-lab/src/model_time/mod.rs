@@ -39,7 +39,7 @@ use fathom_stack::device::Served;
 use fathom_workload::sample::{LaneSpan, Sample, Window};
 use serde::{Deserialize, Serialize};
 
-use interval::{Counted, intersection, length, merged, within, without};
+use interval::{SpanLengths, intersection, length, merged, within, without};
 use served::Operations;
 pub(crate) use timeline::SLACK_NS;
 use timeline::{Class, Lane, State, classes, of_lane};
@@ -142,7 +142,7 @@ fn of_phase(
     // Answers that were given too early: the model has so much more.
     let mut short: Vec<(u64, u64)> = Vec::new();
     // What counts of the executions of each lane.
-    let mut of_lanes: BTreeMap<u32, Counted> = BTreeMap::new();
+    let mut of_lanes: BTreeMap<u32, SpanLengths> = BTreeMap::new();
     match basis {
         Basis::Threads => {
             let lanes: Vec<_> =
@@ -157,19 +157,19 @@ fn of_phase(
             let counts = merged([cpu.clone(), device.clone(), other.clone()].concat());
             for (thread, Lane { states, .. }) in lanes {
                 let own = |state: State| -> Vec<_> {
-                    states.iter().filter(|it| it.2 == state).map(|it| (it.0, it.1)).collect()
+                    states.iter().filter(|other| other.2 == state).map(|state| (state.0, state.1)).collect()
                 };
                 // Who sleeps while this machine holds up whom it waits for, is held up.
                 let waits = intersection(&merged(own(State::Asleep)), &counts);
                 let works = intersection(&merged([own(State::Run), own(State::Device)].concat()), &inside);
-                of_lanes.insert(thread, Counted::of(merged([works, waits].concat())));
+                of_lanes.insert(thread, SpanLengths::of(merged([works, waits].concat())));
             }
         }
         Basis::Device => {
             let late = without(&measured, &model);
             let counts = without(&inside, &late);
             (cpu, device, other) = (without(&counts, &model), model.clone(), Vec::new());
-            let counts = Counted::of(counts);
+            let counts = SpanLengths::of(counts);
             for sample in samples {
                 of_lanes.entry(sample.thread).or_insert_with(|| counts.clone());
             }
@@ -178,10 +178,10 @@ fn of_phase(
     let own_ns = |sample: &&Sample| {
         let of_lane = of_lanes.get(&sample.thread);
         let end_ns = sample.start_ns + sample.split.wall_ns;
-        let counted_ns = of_lane.map_or(sample.split.wall_ns, |it| it.between(sample.start_ns, end_ns));
-        let first = short.partition_point(|it| it.0 < sample.start_ns);
-        let shorter = short[first..].iter().take_while(|it| it.0 < end_ns);
-        counted_ns + shorter.map(|it| it.1).sum::<u64>()
+        let counted_ns = of_lane.map_or(sample.split.wall_ns, |lane| lane.between(sample.start_ns, end_ns));
+        let first = short.partition_point(|pair| pair.0 < sample.start_ns);
+        let shorter = short[first..].iter().take_while(|pair| pair.0 < end_ns);
+        counted_ns + shorter.map(|pair| pair.1).sum::<u64>()
     };
     let mut each: Vec<u64> = samples.iter().map(own_ns).collect();
     each.sort_unstable();
@@ -190,9 +190,9 @@ fn of_phase(
         let place = (each.len() as f64 * share).ceil() as usize;
         each.get(place.clamp(1, each.len().max(1)) - 1).copied().unwrap_or(0)
     };
-    let short_ns: u64 = short.iter().map(|it| it.1).sum();
+    let short_ns: u64 = short.iter().map(|pair| pair.1).sum();
     let (cpu_ns, device_ns, other_ns) = (length(&cpu), length(&device) + short_ns, length(&other));
-    let (operations, bytes) = operations.counted(span);
+    let (operations, bytes) = operations.totals(span);
     PhaseModel {
         phase: window.phase.clone(),
         x: window.x,

@@ -18,29 +18,33 @@ pub struct Operations {
 impl Operations {
     pub fn of(served: &[Vec<Served>]) -> Operations {
         let mut all = served.concat();
-        all.sort_unstable_by_key(|it| it.arrival_ns);
+        all.sort_unstable_by_key(|operation| operation.arrival_ns);
         let so_far = |of: fn(&Served) -> u64| {
             let mut last = 0;
-            let each = all.iter().map(|it| {
-                last = of(it).max(last);
+            let each = all.iter().map(|operation| {
+                last = of(operation).max(last);
                 last
             });
             each.collect()
         };
-        Operations { begun_ns: so_far(Served::begun_ns), asked_ns: so_far(|it| it.asked_ns), all }
+        Operations {
+            begun_ns: so_far(Served::begun_ns),
+            asked_ns: so_far(|operation| operation.asked_ns),
+            all,
+        }
     }
 
     /// Those that came before the span's end and whose answers were begun after its begin.
     fn in_span(&self, (from, to): Interval) -> impl Iterator<Item = &Served> {
         let first = self.begun_ns.partition_point(|&begun| begun <= from);
-        let end = self.all.partition_point(|it| it.arrival_ns < to).max(first);
-        self.all[first..end].iter().filter(move |it| it.begun_ns() > from)
+        let end = self.all.partition_point(|operation| operation.arrival_ns < to).max(first);
+        self.all[first..end].iter().filter(move |operation| operation.begun_ns() > from)
     }
 
     /// Those that came in the span: how many, and bytes; reads, writes, flushes, discards.
-    pub fn counted(&self, (from, to): Interval) -> ([u64; 4], [u64; 4]) {
-        let first = self.all.partition_point(|it| it.arrival_ns < from);
-        let end = self.all.partition_point(|it| it.arrival_ns < to).max(first);
+    pub fn totals(&self, (from, to): Interval) -> ([u64; 4], [u64; 4]) {
+        let first = self.all.partition_point(|operation| operation.arrival_ns < from);
+        let end = self.all.partition_point(|operation| operation.arrival_ns < to).max(first);
         let (mut operations, mut bytes) = ([0; 4], [0; 4]);
         for it in &self.all[first..end] {
             if let (Some(count), Some(sum)) =
@@ -55,8 +59,9 @@ impl Operations {
 
     /// When the devices had something to do in a span: by the model, and as measured.
     pub fn busy(&self, span: Interval) -> (Vec<Interval>, Vec<Interval>) {
-        let model = self.in_span(span).map(|it| (it.arrival_ns, it.asked_ns)).collect();
-        let measured = self.in_span(span).map(|it| (it.arrival_ns, it.given_ns.max(it.asked_ns))).collect();
+        let model = self.in_span(span).map(|span| (span.arrival_ns, span.asked_ns)).collect();
+        let measured =
+            self.in_span(span).map(|span| (span.arrival_ns, span.given_ns.max(span.asked_ns))).collect();
         (within(&merged(model), span), within(&merged(measured), span))
     }
 
@@ -88,8 +93,9 @@ impl Operations {
         let moved: Vec<Interval> =
             merged(own).into_iter().map(|(from, to)| (earlier(from), earlier(to))).collect();
         // Of what the call found under way, what lies before it is not its own.
-        let came_within = |it: &&Interval| it.0 + beyond >= call.0;
-        let short_ns = moved.iter().filter(came_within).map(|it| it.1.min(call.0).saturating_sub(it.0)).sum();
+        let came_within = |interval: &&Interval| interval.0 + beyond >= call.0;
+        let short_ns =
+            moved.iter().filter(came_within).map(|pair| pair.1.min(call.0).saturating_sub(pair.0)).sum();
         (within(&moved, call), short_ns)
     }
 }

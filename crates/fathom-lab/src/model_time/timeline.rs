@@ -138,8 +138,12 @@ fn between(
     let waited = [(ran_until, call.1)];
     let (device, short_ns) = operations.during_call(call);
     let late = without(&waited, &device);
-    let mut parts: Vec<(Interval, State)> = late.into_iter().map(|it| (it, State::Late)).collect();
-    parts.extend(super::interval::intersection(&waited, &device).into_iter().map(|it| (it, State::Device)));
+    let mut parts: Vec<(Interval, State)> = late.into_iter().map(|late| (late, State::Late)).collect();
+    parts.extend(
+        super::interval::intersection(&waited, &device)
+            .into_iter()
+            .map(|intersection| (intersection, State::Device)),
+    );
     parts.sort_unstable_by_key(|(interval, _)| *interval);
     for ((from, to), state) in parts {
         push(from, to, state);

@@ -133,7 +133,7 @@ pub fn decode(bytes: &[u8]) -> Result<Recording, Damaged> {
         before = start_ns;
         Ok(Execution { window, lane, start_ns, wall_ns: from.number()? })
     })?;
-    if executions.iter().any(|it| it.window as usize >= windows.len()) {
+    if executions.iter().any(|execution| execution.window as usize >= windows.len()) {
         return Err(from.wrong());
     }
     let threads = from.list(|from| {

@@ -58,7 +58,7 @@ impl Recording {
             return None;
         }
         let window_of = |sample: &Sample| {
-            let is_of = |it: &Window| it.phase == sample.phase && it.x == sample.x;
+            let is_of = |window: &Window| window.phase == sample.phase && window.x == sample.x;
             windows.iter().position(is_of).and_then(|number| u32::try_from(number).ok())
         };
         let told = samples.iter().filter(|sample| sample.start_ns > 0);
@@ -69,7 +69,7 @@ impl Recording {
                 Some(Execution { window, lane: sample.thread, start_ns, wall_ns })
             })
             .collect();
-        executions.sort_by_key(|it| (it.window, it.start_ns));
+        executions.sort_by_key(|execution| (execution.window, execution.start_ns));
         let mut threads: BTreeMap<u32, Vec<Mark>> = BTreeMap::new();
         // Threads whose marks are not all there cannot be told.
         let marks = marks.filter(|marks| marks.lost == 0 && marks.knows_queue);
@@ -78,7 +78,7 @@ impl Recording {
         }
         let mut served = served.to_vec();
         for of_device in &mut served {
-            of_device.sort_by_key(|it| it.arrival_ns);
+            of_device.sort_by_key(|operation| operation.arrival_ns);
         }
         Some(Recording { windows: windows.to_vec(), executions, threads, served })
     }

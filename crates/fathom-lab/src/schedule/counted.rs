@@ -55,7 +55,7 @@ pub(super) fn remarks<'a>(
 ) -> Vec<String> {
     let ends = begun.before.iter().zip(&begun.after).zip(ended.before.iter().zip(&ended.after));
     let each = (0..).zip(ends).map(|(number, ((first, second), (third, fourth)))| {
-        let traced = requests.clone().filter(|it| it.device == number);
+        let traced = requests.clone().filter(|request| request.device == number);
         remark(number, traced, Counted::between(second, third), Counted::between(first, fourth))
     });
     each.collect()

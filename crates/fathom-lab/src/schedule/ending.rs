@@ -17,7 +17,7 @@ use crate::store::RunRecord;
 
 /// Why a schedule ended before its last block.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Ended {
+pub enum EarlyEnd {
     /// Every interval is as narrow as was asked.
     Precise {
         /// The widest one's half width, relative to the value: 0.05 is 5 %.
@@ -72,8 +72,10 @@ impl Precision {
     pub fn add(&mut self, record: &RunRecord) {
         for phase in &record.phases {
             let x = phase.x.map(f64::to_bits);
-            let model =
-                record.models.iter().find(|it| it.phase == phase.phase && it.x.map(f64::to_bits) == x);
+            let model = record
+                .models
+                .iter()
+                .find(|model| model.phase == phase.phase && model.x.map(f64::to_bits) == x);
             let Some(of_run) = OfRun::of(0, record.row.block, phase, model) else { continue };
             let key = (record.row.cell, phase.phase.clone(), x);
             let (_, runs) =
@@ -89,7 +91,8 @@ impl Precision {
         for (metric, runs) in self.found.values() {
             let clock = OfRun::clock_of(runs);
             let values: Vec<f64> = runs.iter().map(|run| run.value(*metric, clock)).collect();
-            let interval = mean_interval(&values).filter(|it| it.coverage > 0.0 && it.low > 0.0)?;
+            let interval =
+                mean_interval(&values).filter(|interval| interval.coverage > 0.0 && interval.low > 0.0)?;
             // The interval is symmetric in logarithms.
             let half_width = (interval.high / interval.low).sqrt() - 1.0;
             widest = Some(f64::max(half_width, widest.unwrap_or(0.0)));

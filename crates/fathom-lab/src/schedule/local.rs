@@ -109,7 +109,11 @@ impl Local {
 fn is_embedded(cell: &Cell) -> bool {
     // The SMS centre brings stores of its own, one of which is a server; its messages are made up.
     cell.workload.name != "sms"
-        && cell.engine.as_ref().and_then(|it| engine_named(&it.name)).is_none_or(|kind| kind.is_embedded)
+        && cell
+            .engine
+            .as_ref()
+            .and_then(|engine| engine_named(&engine.name))
+            .is_none_or(|kind| kind.is_embedded)
 }
 
 impl World for Local {
@@ -230,7 +234,8 @@ impl World for Local {
                 let trace = stack.traced_in_guest(&watched.notes, &watched.causes);
                 let mut trace = trace.map_err(|error| format!("block trace: {error}"))?;
                 let ended = Around { before, after: stack.device_statistics()? };
-                let remarks = counted::remarks(trace.requests.iter().map(|it| &it.0), &self.counted, &ended);
+                let remarks =
+                    counted::remarks(trace.requests.iter().map(|request| &request.0), &self.counted, &ended);
                 trace.remarks.extend(remarks);
                 Ok(Some(watched.of_guest(trace)))
             }
@@ -317,7 +322,7 @@ mod tests {
     /// The CPUs of two that the first cell of an experiment gets.
     fn cpus(name: &str, sets: &[&str]) -> Vec<usize> {
         let experiment = Experiment::parse(name, builtin_named(name).unwrap().source).unwrap();
-        let sets = sets.iter().map(|it| (*it).to_owned()).collect();
+        let sets = sets.iter().map(|text| (*text).to_owned()).collect();
         let selection = Selection { sets, ..Selection::default() };
         let cells = experiment.cells(&selection, &Vocabulary::here()).unwrap();
         cpus_of(&cells.cells[0].1, &[0, 1])

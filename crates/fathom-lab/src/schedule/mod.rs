@@ -28,7 +28,7 @@ use crate::remote::LOCAL;
 use crate::store::{CutFinding, CutRow, RunStatus, StoreError, TraceRecord, Writer};
 use fathom_random::derive_seed;
 
-pub use ending::{COVERAGE_WHEN_STOPPED, Ended, Ending, Precision};
+pub use ending::{COVERAGE_WHEN_STOPPED, EarlyEnd, Ending, Precision};
 pub use local::{Interrupt, Local, environment};
 use record::Collector;
 pub use trace::Watched;
@@ -224,7 +224,7 @@ pub struct Summary {
     /// Whether the user stopped.
     pub interrupted: bool,
     /// Why it ended before its last block; none where it did not.
-    pub ended: Option<Ended>,
+    pub ended: Option<EarlyEnd>,
     /// With [`Ending::until`]: the widest interval at the end, relative to its value.
     pub widest: Option<f64>,
     /// Blocks that were made or begun, earlier ones of a resumed experiment included.
@@ -278,8 +278,8 @@ pub(crate) fn go_on(
         if world.interrupted() {
             summary.interrupted = true;
         }
-        let Some(planned) = plan.cells.iter().find(|it| it.id == turn.cell) else { continue };
-        let of_block = turns[number..].iter().take_while(|it| it.block == turn.block).count();
+        let Some(planned) = plan.cells.iter().find(|cell| cell.id == turn.cell) else { continue };
+        let of_block = turns[number..].iter().take_while(|other| other.block == turn.block).count();
         let begins_block = number == 0 || turns[number - 1].block != turn.block;
         // Where it may end early, no block is missing that was not begun.
         let missing = |is_begun: bool| match ending.is_early() {
@@ -297,8 +297,8 @@ pub(crate) fn go_on(
             number > 0 && ending.budget.is_some_and(|budget| spent + left.unwrap_or_default() > budget);
         let widest = if begins_block && turn.block >= ending.least { precision.widest() } else { None };
         summary.ended = match ending.until.zip(widest).filter(|(until, widest)| widest <= until) {
-            Some((_, widest)) => Some(Ended::Precise { widest }),
-            None => is_over.then_some(Ended::OutOfTime),
+            Some((_, widest)) => Some(EarlyEnd::Precise { widest }),
+            None => is_over.then_some(EarlyEnd::OutOfTime),
         };
         if summary.ended.is_some() {
             summary.missing = missing(!begins_block);
@@ -507,7 +507,8 @@ impl Times {
     /// The time for `turns`, of the first of which `share` is done: each as long as its cell's finished runs took on
     /// average, or as long as all did where its cell has none yet.
     fn left(&self, turns: &[Turn], share: f64) -> Option<Duration> {
-        let (sum, runs) = self.finished.values().fold((0.0, 0.0), |all, it| (all.0 + it.0, all.1 + it.1));
+        let (sum, runs) =
+            self.finished.values().fold((0.0, 0.0), |all, finished| (all.0 + finished.0, all.1 + finished.1));
         let all = if runs > 0.0 { sum / runs } else { return None };
         let of = |cell: i64| self.finished.get(&cell).map_or(all, |(sum, runs)| sum / runs);
         let first = turns.first().map_or(0.0, |turn| of(turn.cell) * share.clamp(0.0, 1.0));

@@ -71,7 +71,7 @@ impl Collector {
         self.record.row.stack = record.clone();
         // What a stack says of memory itself comes with a remedy.
         if let Some(reason) = record.volatile()
-            && !record.warnings.iter().any(|it| it.contains("tmpfs"))
+            && !record.warnings.iter().any(|warning| warning.contains("tmpfs"))
         {
             self.record.warnings.push(format!(
                 "{reason}. The durability that is given is what is left of the settings' promise on such a stack"
@@ -147,7 +147,8 @@ impl Collector {
         match event {
             Event::Started { engine, durability, parameters } => {
                 self.started = true;
-                let mmap = engine.as_ref().and_then(|it| it.settings.get("mmap_size")).map(String::as_str);
+                let mmap =
+                    engine.as_ref().and_then(|engine| engine.settings.get("mmap_size")).map(String::as_str);
                 if mmap.is_some_and(|size| size != "0" && !size.is_empty()) {
                     self.record.warnings.push(
                         "mmap reads are not seen by the probe: with mmap_size above 0 page faults count as CPU time, not as \
@@ -189,7 +190,7 @@ impl Collector {
 
     /// What was traced.
     pub fn trace(&mut self, trace: Option<TraceRecord>) {
-        if let Some(lost) = trace.as_ref().map(|it| it.lost_events).filter(|lost| *lost > 0) {
+        if let Some(lost) = trace.as_ref().map(|trace| trace.lost_events).filter(|lost| *lost > 0) {
             self.record.warnings.push(format!(
                 "block trace: the kernel's buffer had no room for {lost} events, so requests are missing. Fewer \
                  transactions in one run, or a machine with less other work, lose none"

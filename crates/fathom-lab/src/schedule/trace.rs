@@ -46,7 +46,8 @@ impl Watched {
     /// The window that a moment lies in.
     fn window_at(&self, at_ns: u64) -> Option<u32> {
         // Phases follow one another; the last that began is the one.
-        let number = self.windows.iter().rposition(|it| it.start_ns <= at_ns && at_ns <= it.end_ns)?;
+        let number =
+            self.windows.iter().rposition(|window| window.start_ns <= at_ns && at_ns <= window.end_ns)?;
         u32::try_from(number).ok()
     }
 
@@ -54,9 +55,9 @@ impl Watched {
     pub(super) fn of_device(self, stack: &Stack, recording: Recording) -> TraceRecord {
         let attribution = Attribution::gather(stack, &self.notes, &self.causes);
         let Recording { requests, lost_events, unfinished, span_ns } = recording;
-        let pieces = |it: Request| {
-            let pieces = attribution.pieces(&it);
-            (it, pieces)
+        let pieces = |request: Request| {
+            let pieces = attribution.pieces(&request);
+            (request, pieces)
         };
         let requests = requests.into_iter().map(pieces).collect();
         let remarks = attribution.remarks.clone();
@@ -135,12 +136,12 @@ impl Watched {
 
     fn relative_windows(&self, started_ns: u64) -> Vec<Window> {
         let since = |ns: u64| ns.saturating_sub(started_ns);
-        let relative = |it: &Window| Window {
-            start_ns: since(it.start_ns),
-            end_ns: since(it.end_ns),
+        let relative = |window: &Window| Window {
+            start_ns: since(window.start_ns),
+            end_ns: since(window.end_ns),
             lanes: Vec::new(),
             excluded: Vec::new(),
-            ..it.clone()
+            ..window.clone()
         };
         self.windows.iter().map(relative).collect()
     }

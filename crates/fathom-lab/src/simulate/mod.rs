@@ -45,7 +45,7 @@ pub fn simulate(program: &Program, recording: &Recording, model: &Model, seed: u
 #[must_use]
 pub fn replay_only(program: &Program, recording: &Recording, model: &Model, seed: u64) -> u64 {
     let virtually = replay::replay(program, recording, model, seed);
-    virtually.served.iter().flatten().map(|it| it.asked_ns).max().unwrap_or(0)
+    virtually.served.iter().flatten().map(|operation| operation.asked_ns).max().unwrap_or(0)
 }
 
 #[cfg(test)]

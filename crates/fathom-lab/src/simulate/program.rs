@@ -130,7 +130,7 @@ impl Program {
         let lanes = recording.windows.iter().flat_map(|window| &window.lanes);
         let is_seen = |thread: &u32| recording.threads.get(thread).is_some_and(|marks| marks.len() > 1);
         let mut seen = lanes.map(|lane| !lane.marked.is_empty() && lane.marked.iter().all(is_seen));
-        if recording.windows.iter().any(|it| it.lanes.is_empty()) || !seen.all(|it| it) {
+        if recording.windows.iter().any(|window| window.lanes.is_empty()) || !seen.all(|value| value) {
             return Err(NotRecorded::Threads);
         }
         let mut threads: Vec<Thread> = Vec::new();
@@ -194,7 +194,7 @@ impl Program {
             .collect();
         let phases: Vec<(u64, u64)> =
             recording.windows.iter().map(|window| (window.start_ns, window.end_ns)).collect();
-        let in_phase = |at: u64| phases.iter().any(|it| it.0 <= at && at <= it.1);
+        let in_phase = |at: u64| phases.iter().any(|phase| phase.0 <= at && at <= phase.1);
         for (device, served) in recording.served.iter().enumerate() {
             for it in served {
                 let Some((thread, step)) = self.step_of(it) else { continue };
@@ -214,8 +214,8 @@ impl Program {
         for (thread, of_thread) in loose.into_iter().enumerate() {
             for (number, Loose { mut before, mut call }) in of_thread.into_iter().enumerate() {
                 let [first_ns, _, _, call_ns, _] = self.threads[thread].steps[number].recorded;
-                before.sort_by_key(|it| it.1.arrival_ns);
-                call.sort_by_key(|it| it.1.arrival_ns);
+                before.sort_by_key(|pair| pair.1.arrival_ns);
+                call.sort_by_key(|call| call.1.arrival_ns);
                 let call_cpu_ns = self.threads[thread].steps[number].call_cpu_ns;
                 let before = self.add_bursts(&before, first_ns, u64::MAX);
                 // What comes later than the thread computed in the call comes from another's hand.
@@ -331,7 +331,7 @@ fn wakes(threads: &mut [Thread]) {
     };
     let waker = |own: usize, since_ns: u64, at_ns: u64| {
         let others = threads.iter().enumerate().filter(|(number, _)| *number != own);
-        let causes = others.filter_map(|(thread, it)| Some(Wake { thread, at_ns: cause(it, at_ns)? }));
+        let causes = others.filter_map(|(thread, value)| Some(Wake { thread, at_ns: cause(value, at_ns)? }));
         causes.filter(|wake| wake.at_ns >= since_ns).max_by_key(|wake| wake.at_ns)
     };
     if threads.len() < 2 {

@@ -131,8 +131,8 @@ pub fn replay(program: &Program, recording: &Recording, model: &Model, seed: u64
         free: Vec::new(),
         events: BinaryHeap::new(),
         number: 0,
-        served: recording.served.iter().map(|it| Vec::with_capacity(it.len())).collect(),
-        marks: Vec::with_capacity(program.threads.iter().map(|it| it.steps.len() + 1).sum()),
+        served: recording.served.iter().map(|value| Vec::with_capacity(value.len())).collect(),
+        marks: Vec::with_capacity(program.threads.iter().map(|thread| thread.steps.len() + 1).sum()),
     };
     all.go();
     all.told(recording)
@@ -157,10 +157,10 @@ impl Loop<'_> {
                 }
             }
             // Threads that seem to have woken each other at the same moment would wait for ever.
-            let first = |of: &Running| of.waiters.iter().copied().min_by_key(|it| it.1);
-            let all = self.running.iter().enumerate().filter_map(|(of, it)| Some((of, first(it)?)));
-            let Some((of, waiter)) = all.min_by_key(|it| it.1.1) else { return };
-            self.running[of].waiters.retain(|it| it.0 != waiter.0);
+            let first = |of: &Running| of.waiters.iter().copied().min_by_key(|pair| pair.1);
+            let all = self.running.iter().enumerate().filter_map(|(of, value)| Some((of, first(value)?)));
+            let Some((of, waiter)) = all.min_by_key(|pair| pair.1.1) else { return };
+            self.running[of].waiters.retain(|pair| pair.0 != waiter.0);
             self.woken(waiter.0, waiter.2);
         }
     }
@@ -362,14 +362,14 @@ impl Loop<'_> {
     fn told(mut self, recording: &Recording) -> Virtually {
         let place = |threads: &[u32], at_ns: u64| -> Option<u64> {
             let of = |number: &u32| {
-                let thread = self.program.threads.iter().position(|it| it.number == *number)?;
+                let thread = self.program.threads.iter().position(|thread| thread.number == *number)?;
                 let places = &self.running[thread].places;
                 Some((places.has(at_ns), places.at(at_ns)?))
             };
             let mut found: Vec<(bool, u64)> = threads.iter().filter_map(of).collect();
             // One that was there at the moment, rather than one that had ended before.
-            found.sort_by_key(|it| !it.0);
-            found.first().map(|it| it.1)
+            found.sort_by_key(|pair| !pair.0);
+            found.first().map(|pair| pair.1)
         };
         let mut windows = Vec::with_capacity(recording.windows.len());
         for window in &recording.windows {
@@ -378,13 +378,14 @@ impl Loop<'_> {
                 LaneSpan { start_ns: at(lane.start_ns), end_ns: at(lane.end_ns), ..lane.clone() }
             };
             let lanes: Vec<LaneSpan> = window.lanes.iter().map(of_lane).collect();
-            let start_ns = lanes.iter().map(|it| it.start_ns).min().unwrap_or(ORIGIN_NS);
-            let end_ns = lanes.iter().map(|it| it.end_ns).max().unwrap_or(start_ns);
+            let start_ns = lanes.iter().map(|lane| lane.start_ns).min().unwrap_or(ORIGIN_NS);
+            let end_ns = lanes.iter().map(|lane| lane.end_ns).max().unwrap_or(start_ns);
             // Between executions, on the thread of the first lane or on one that is none.
-            let threads: Vec<u32> = window.lanes.iter().flat_map(|it| it.marked.clone()).collect();
+            let threads: Vec<u32> = window.lanes.iter().flat_map(|lane| lane.marked.clone()).collect();
             let excluded = window.excluded.iter();
-            let excluded =
-                excluded.filter_map(|it| Some((place(&threads, it.0)?, place(&threads, it.1)?))).collect();
+            let excluded = excluded
+                .filter_map(|excluded| Some((place(&threads, excluded.0)?, place(&threads, excluded.1)?)))
+                .collect();
             windows.push(Window { start_ns, end_ns, lanes, excluded, ..window.clone() });
         }
         let mut samples = Vec::with_capacity(recording.executions.len());

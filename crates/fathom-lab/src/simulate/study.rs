@@ -126,7 +126,8 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
     let (mut has_any, mut labels, mut phases) = (false, Vec::new(), Vec::<String>::new());
     let shown = labels_without_devices(results);
     for (cell, shown) in results.cells.iter().zip(&shown) {
-        let is_called = |label: &String| [&cell.label, shown].iter().any(|it| it.eq_ignore_ascii_case(label));
+        let is_called =
+            |label: &String| [&cell.label, shown].iter().any(|name| name.eq_ignore_ascii_case(label));
         let asked = question.cell.as_ref().is_none_or(is_called);
         let mut programs = Vec::new();
         let mut why = None;
@@ -139,7 +140,7 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
             if !asked {
                 break;
             }
-            for phase in recording.windows.iter().map(|it| &it.phase) {
+            for phase in recording.windows.iter().map(|window| &window.phase) {
                 if !phases.contains(phase) {
                     phases.push(phase.clone());
                 }
@@ -158,10 +159,10 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
             found.notes.push((shown.clone(), notes));
         }
         let units = |phase: &str| {
-            let of = |it: &&crate::store::PhaseOfRun| it.summary.phase == phase;
-            results.phases.iter().find(of).map_or_else(String::new, |it| it.summary.unit.clone())
+            let of = |row: &&crate::store::PhaseOfRun| row.summary.phase == phase;
+            results.phases.iter().find(of).map_or_else(String::new, |phase| phase.summary.unit.clone())
         };
-        let wanted = |phase: &str| question.phase.as_ref().is_none_or(|it| it == phase);
+        let wanted = |phase: &str| question.phase.as_ref().is_none_or(|other| other == phase);
         for model in &question.devices {
             // One draw is all where the times are always the same.
             let draws = if model.is_random() { DRAWS } else { 1 };
@@ -175,15 +176,16 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
                 }
             }
             found.replayed.1 += started.elapsed().as_nanos() as u64;
-            for (number, window) in first.windows.iter().enumerate().filter(|it| wanted(&it.1.phase)) {
-                let models: Vec<&PhaseModel> = all.iter().filter_map(|it| it.get(number)).collect();
+            for (number, window) in first.windows.iter().enumerate().filter(|window| wanted(&window.1.phase))
+            {
+                let models: Vec<&PhaseModel> = all.iter().filter_map(|models| models.get(number)).collect();
                 let mut of_runs = Vec::new();
                 for ((run, ..), draws) in programs.iter().zip(all.chunks(draws as usize)) {
-                    let of_draws = |it: &Vec<PhaseModel>| {
-                        Some(it.get(number)?.model_ns as f64 / window.count.max(1) as f64)
+                    let of_draws = |models: &Vec<PhaseModel>| {
+                        Some(models.get(number)?.model_ns as f64 / window.count.max(1) as f64)
                     };
                     let times: Vec<f64> = draws.iter().filter_map(of_draws).collect();
-                    of_runs.extend(mean_interval(&times).map(|it| (run.block, it.mid)));
+                    of_runs.extend(mean_interval(&times).map(|interval| (run.block, interval.mid)));
                 }
                 let row = Row {
                     of_runs,
@@ -208,7 +210,7 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
     }
     if found.rows.is_empty() {
         return Err(match (&question.cell, &question.phase, found.without.first()) {
-            (Some(name), _, _) if !labels.iter().any(|it| it.eq_ignore_ascii_case(name)) => {
+            (Some(name), _, _) if !labels.iter().any(|label| label.eq_ignore_ascii_case(name)) => {
                 StudyError::NoSuch { what: "cell", name: name.clone(), known: labels }
             }
             (_, _, Some((label, why))) => StudyError::Nothing(file, format!("{label}: {why}")),
@@ -216,9 +218,9 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
             _ => StudyError::Nothing(file, "no phase was recorded".into()),
         });
     }
-    let order = |it: &Row| results.cells.iter().position(|cell| cell.id == it.cell);
-    let place = |it: &Row| phases.iter().position(|phase| *phase == it.phase);
-    found.rows.sort_by_key(|it| (order(it), place(it)));
+    let order = |row: &Row| results.cells.iter().position(|cell| cell.id == row.cell);
+    let place = |row: &Row| phases.iter().position(|phase| *phase == row.phase);
+    found.rows.sort_by_key(|row| (order(row), place(row)));
     Ok(found)
 }
 
@@ -227,7 +229,7 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
 fn labels_without_devices(results: &Results) -> Vec<String> {
     let all: Vec<String> = results.cells.iter().map(|cell| cell.label.clone()).collect();
     let without = labels_without(results, "stack.device");
-    let is_twice = |label: &String| without.iter().filter(|it| *it == label).count() > 1;
+    let is_twice = |label: &String| without.iter().filter(|other| *other == label).count() > 1;
     if without.iter().any(is_twice) { all } else { without }
 }
 
@@ -242,10 +244,10 @@ fn of_phase(models: &[&PhaseModel], count: u64) -> Row {
         all.iter().sum::<f64>() / all.len().max(1) as f64
     };
     let none = Interval { low: 0.0, mid: 0.0, high: 0.0, n: 0, coverage: 0.0 };
-    let model_ns = each(&|it| it.model_ns);
+    let model_ns = each(&|model| model.model_ns);
     let rates: Vec<f64> = model_ns.iter().map(|ns| 1e9 / ns.max(1e-3)).collect();
-    let is_told = models.iter().all(|it| it.latency_ns[5] > 0);
-    let latency = |place: usize| is_told.then(|| mean(&|it| it.latency_ns[place]) * count);
+    let is_told = models.iter().all(|model| model.latency_ns[5] > 0);
+    let latency = |place: usize| is_told.then(|| mean(&|model| model.latency_ns[place]) * count);
     Row {
         cell: 0,
         label: String::new(),
@@ -259,14 +261,14 @@ fn of_phase(models: &[&PhaseModel], count: u64) -> Row {
         draws: 0,
         rate: mean_interval(&rates).unwrap_or(none),
         model_ns: mean_interval(&model_ns).unwrap_or(none),
-        cpu_ns: mean(&|it| it.cpu_ns),
-        device_ns: mean(&|it| it.device_ns),
-        other_ns: mean(&|it| it.other_ns),
+        cpu_ns: mean(&|model| model.cpu_ns),
+        device_ns: mean(&|model| model.device_ns),
+        other_ns: mean(&|model| model.other_ns),
         p50_ns: latency(1),
         p99_ns: latency(3),
-        flushes: mean(&|it| it.operations[2]),
-        written_bytes: mean(&|it| it.bytes[1]),
-        read_bytes: mean(&|it| it.bytes[0]),
+        flushes: mean(&|model| model.operations[2]),
+        written_bytes: mean(&|model| model.bytes[1]),
+        read_bytes: mean(&|model| model.bytes[0]),
         of_runs: Vec::new(),
     }
 }

@@ -97,7 +97,7 @@ impl Run {
             excluded: Vec::new(),
         };
         let mut served = self.served.clone();
-        served.sort_by_key(|it| it.arrival_ns);
+        served.sort_by_key(|operation| operation.arrival_ns);
         let (threads, executions) = (self.threads.clone(), self.executions.clone());
         Recording { windows: vec![window], executions, threads, served: vec![served] }
     }

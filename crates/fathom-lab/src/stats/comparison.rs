@@ -36,7 +36,7 @@ impl Comparison {
 fn moments(logs: &[f64]) -> (f64, f64) {
     let n = logs.len() as f64;
     let mean = logs.iter().sum::<f64>() / n;
-    (mean, logs.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (n - 1.0))
+    (mean, logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0))
 }
 
 /// How many times as large the first of each pair is as the second: geometric mean of the pairs' ratios with Student's
@@ -46,7 +46,7 @@ fn moments(logs: &[f64]) -> (f64, f64) {
 /// infinity); none at all give none.
 #[must_use]
 pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Comparison> {
-    let usable = |it: f64| it.is_finite() && it > 0.0;
+    let usable = |value: f64| value.is_finite() && value > 0.0;
     let logs: Vec<f64> =
         pairs.iter().filter(|(a, b)| usable(*a) && usable(*b)).map(|(a, b)| a.ln() - b.ln()).collect();
     match logs.len() {
@@ -67,7 +67,7 @@ pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Comparison> {
 #[must_use]
 pub fn unpaired_ratio(a: &[f64], b: &[f64]) -> Option<Comparison> {
     let logs = |values: &[f64]| -> Vec<f64> {
-        values.iter().filter(|it| it.is_finite() && **it > 0.0).map(|it| it.ln()).collect()
+        values.iter().filter(|value| value.is_finite() && **value > 0.0).map(|value| value.ln()).collect()
     };
     let (a, b) = (logs(a), logs(b));
     let n = a.len().min(b.len());
@@ -157,7 +157,7 @@ mod tests {
                 for _ in 0..EXPERIMENTS {
                     let a: Vec<f64> = (0..n).map(|_| run(&mut rng, outliers)).collect();
                     let b: Vec<f64> = (0..n).map(|_| run(&mut rng, outliers)).collect();
-                    let faster: Vec<f64> = b.iter().map(|it| it * 1.1).collect();
+                    let faster: Vec<f64> = b.iter().map(|value| value * 1.1).collect();
                     let pairs: Vec<(f64, f64)> = a.iter().copied().zip(b.iter().copied()).collect();
                     alarms[0] += u32::from(paired_ratio(&pairs).unwrap().proven);
                     alarms[1] += u32::from(unpaired_ratio(&a, &b).unwrap().proven);

@@ -37,28 +37,28 @@ pub const COVERAGE_WHEN_DISTURBED: [(usize, f64); 5] =
 /// a sentence gives for them, wherever both have the same blocks.
 #[must_use]
 pub fn mean_interval(values: &[f64]) -> Option<Interval> {
-    let values: Vec<f64> = values.iter().copied().filter(|it| !it.is_nan()).collect();
+    let values: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
     let n = values.len();
     if n == 0 {
         return None;
     }
     let coverage = if n < 2 { 0.0 } else { 0.95 };
-    if values.iter().any(|it| *it <= 0.0 || it.is_infinite()) {
+    if values.iter().any(|value| *value <= 0.0 || value.is_infinite()) {
         let mid = values.iter().sum::<f64>() / n as f64;
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
         let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         return Some(Interval { low, mid, high, n, coverage: 0.0 });
     }
-    let logs: Vec<f64> = values.iter().map(|it| it.ln()).collect();
+    let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
     let mean = logs.iter().sum::<f64>() / n as f64;
     let half_width = if n < 2 {
         0.0
     } else {
-        let variance = logs.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (n as f64 - 1.0);
+        let variance = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n as f64 - 1.0);
         t_quantile_975(n as f64 - 1.0) * (variance / n as f64).sqrt()
     };
     // The mean of equal values is that value, to the last bit.
-    let all_equal = values.iter().all(|it| *it == values[0]);
+    let all_equal = values.iter().all(|value| *value == values[0]);
     let mid = if all_equal { values[0] } else { mean.exp() };
     let (low, high) =
         if all_equal { (mid, mid) } else { ((mean - half_width).exp(), (mean + half_width).exp()) };

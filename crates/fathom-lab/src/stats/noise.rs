@@ -10,7 +10,7 @@ pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
     if n < 2 || mean == 0.0 || !mean.is_finite() {
         return None;
     }
-    let variance = values.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
     Some(variance.sqrt() / mean.abs())
 }
 

@@ -1,7 +1,7 @@
 //! Statistics of order: median, percentiles, the papers' trimmed mean.
 
 fn sorted(values: &[f64]) -> Vec<f64> {
-    let mut values: Vec<f64> = values.iter().copied().filter(|it| !it.is_nan()).collect();
+    let mut values: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
     values.sort_by(f64::total_cmp);
     values
 }
@@ -71,12 +71,12 @@ mod tests {
         #[test]
         fn half_of_the_values_lie_on_each_side_of_the_median(values in prop::collection::vec(-1e12..1e12_f64, 1..60)) {
             let middle = median(&values).unwrap();
-            let below = values.iter().filter(|&&it| it <= middle).count();
-            let above = values.iter().filter(|&&it| it >= middle).count();
+            let below = values.iter().filter(|&&value| value <= middle).count();
+            let above = values.iter().filter(|&&value| value >= middle).count();
             prop_assert!(2 * below >= values.len() && 2 * above >= values.len());
-            prop_assert_eq!(Some(middle), percentile(&values, 0.5).map(|it| {
+            prop_assert_eq!(Some(middle), percentile(&values, 0.5).map(|percentile| {
                 // The two ways to halve may differ in the last bit.
-                if (it - middle).abs() <= middle.abs() * 1e-12 + 1e-9 { middle } else { it }
+                if (percentile - middle).abs() <= middle.abs() * 1e-12 + 1e-9 { middle } else { percentile }
             }));
         }
 

@@ -27,7 +27,7 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
         return 1.0 - incomplete_beta(1.0 - x, b, a);
     }
     const TINY: f64 = 1e-300;
-    let away_from_zero = |it: f64| if it.abs() < TINY { TINY } else { it };
+    let away_from_zero = |value: f64| if value.abs() < TINY { TINY } else { value };
     let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp() / a;
     let mut c = 1.0;
     let mut d = 1.0 / away_from_zero(1.0 - (a + b) * x / (a + 1.0));

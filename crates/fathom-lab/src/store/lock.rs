@@ -54,7 +54,7 @@ fn holder(file: &File) -> String {
             // `1: FLOCK  ADVISORY  WRITE 1234 fe:01:5678 0 EOF`
             let words: Vec<&str> = line.split_whitespace().collect();
             let [_, "FLOCK", _, _, process, at, ..] = words[..] else { return None };
-            is_it(at).then(|| process.parse::<u32>().ok()).flatten().filter(|it| *it > 0)
+            is_it(at).then(|| process.parse::<u32>().ok()).flatten().filter(|process| *process > 0)
         })
     };
     // Btrfs and overlays show another device there than they tell of the file.

@@ -383,7 +383,7 @@ fn name_of(db: &Connection, run: i64) -> String {
 /// Says in words what SQLite would say in a code, before SQLite touches the file.
 fn check_header(path: &Path) -> Result<(), StoreError> {
     // Asked before it is opened: the other end of a FIFO would be waited for.
-    if let Ok(kind) = std::fs::metadata(path).map(|it| it.file_type())
+    if let Ok(kind) = std::fs::metadata(path).map(|metadata| metadata.file_type())
         && !kind.is_file()
         && !kind.is_dir()
     {
@@ -400,7 +400,7 @@ fn check_header(path: &Path) -> Result<(), StoreError> {
         }
     };
     let not = |detail: &str| StoreError::NotADatabase { path: path.to_path_buf(), detail: detail.into() };
-    if file.metadata().is_ok_and(|it| it.is_dir()) {
+    if file.metadata().is_ok_and(|metadata| metadata.is_dir()) {
         return Err(not("it is a directory"));
     }
     let mut header = [0_u8; 100];
@@ -489,7 +489,9 @@ fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
 
 fn optional_count(row: &Row<'_>, column: &str) -> rusqlite::Result<Option<u64>> {
     let value: Option<i64> = row.get(column)?;
-    value.map(|it| u64::try_from(it).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, it))).transpose()
+    value
+        .map(|number| u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(0, number)))
+        .transpose()
 }
 
 fn from_json<T: DeserializeOwned>(column: usize, text: &str) -> rusqlite::Result<T> {
@@ -517,7 +519,7 @@ impl Devices {
 
 fn from_optional_json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> rusqlite::Result<Option<T>> {
     let text: Option<String> = row.get(column)?;
-    text.map(|it| from_json(0, &it)).transpose()
+    text.map(|text| from_json(0, &text)).transpose()
 }
 
 /// The inside of a JSON string without escapes (a word).
@@ -551,7 +553,7 @@ fn cell_row(row: &Row<'_>) -> rusqlite::Result<CellRow> {
         title: String::new(),
         axes: from_json(2, &row.get::<_, String>("axes")?)?,
         spec: from_json(3, &row.get::<_, String>("spec")?)?,
-        durability: durability.map(|it| from_json(4, &format!("\"{it}\""))).transpose()?,
+        durability: durability.map(|durability| from_json(4, &format!("\"{durability}\""))).transpose()?,
         skipped: row.get("skipped")?,
     })
 }

@@ -621,9 +621,8 @@ fn results_of_version_6_are_read_with_their_checksums_and_without_model_time() {
     assert_eq!(analysis.measures[0].clock, crate::analysis::Clock::Wall);
     let cautions = crate::analysis::cautions(&results, &analysis);
     assert!(
-        cautions
-            .iter()
-            .any(|it| it.text.contains("no model time: 1 of 2 cells") && it.text.contains("before 7")),
+        cautions.iter().any(|caution| caution.text.contains("no model time: 1 of 2 cells")
+            && caution.text.contains("before 7")),
         "{cautions:?}"
     );
     let error = Writer::resume(results).unwrap_err();
@@ -636,7 +635,7 @@ fn results_of_version_6_are_read_with_their_checksums_and_without_model_time() {
 fn results_of_version_9_are_read_with_their_checksums_and_without_critical_paths() {
     let place = place();
     let path = |results: &Results| results.phases[0].summary.critical_path;
-    assert_eq!(path(&filled(&place)).map(|it| it.lock_ns), Some(50));
+    assert_eq!(path(&filled(&place)).map(|path| path.lock_ns), Some(50));
     let db = rusqlite::Connection::open(&place.file).unwrap();
     for part in ["cpu", "read", "write", "sync", "lock", "other"] {
         db.execute_batch(&format!("ALTER TABLE phase DROP COLUMN path_{part}_ns")).unwrap();

@@ -43,7 +43,7 @@ fn beside(path: &Path, end: &str) -> PathBuf {
 /// results is there already, and was not put there by them.
 pub fn check_new(path: &Path) -> Result<(), StoreError> {
     check_name(path)?;
-    let stray = PARTS.iter().map(|end| beside(path, end)).find(|it| it.symlink_metadata().is_ok());
+    let stray = PARTS.iter().map(|end| beside(path, end)).find(|path| path.symlink_metadata().is_ok());
     stray.map_or(Ok(()), |path| Err(StoreError::Stray { path }))
 }
 
@@ -140,7 +140,7 @@ impl Writer {
                         cell.label,
                         json(&cell.axes),
                         json(&cell.spec),
-                        cell.durability.map(|it| word(&it)),
+                        cell.durability.map(|durability| word(&durability)),
                         cell.skipped
                     ],
                 )
@@ -289,7 +289,7 @@ impl Writer {
                 let [min, p50, p90, p99, p999, max] = phase.latency_ns.map(int);
                 let (count, wall_ns) = (int(phase.count), int(phase.wall_ns));
                 let part =
-                    |pick: fn(&CriticalPath) -> u64| phase.critical_path.as_ref().map(|it| int(pick(it)));
+                    |pick: fn(&CriticalPath) -> u64| phase.critical_path.as_ref().map(|path| int(pick(path)));
                 insert_with_split(
                     &mut insert,
                     params![

@@ -1,6 +1,6 @@
 //! The advice as one page, in the report's style.
 
-use fathom_lab::advise::{Advised, Tried};
+use fathom_lab::advise::{DeviceAdvice, Trial};
 use fathom_lab::analysis::times;
 use fathom_lab::experiment::Metric;
 use maud::{Markup, html};
@@ -114,7 +114,7 @@ impl Advice {
         }
     }
 
-    fn device_row(&self, device: &Advised) -> Markup {
+    fn device_row(&self, device: &DeviceAdvice) -> Markup {
         let falls: Vec<&str> =
             device.sways.iter().filter(|sway| !sway.stands).map(|sway| sway.what.as_str()).collect();
         let stands = match falls.as_slice() {
@@ -173,7 +173,7 @@ impl Advice {
         }
     }
 
-    fn tried_row(&self, device: &Advised, tried: &Tried) -> Markup {
+    fn tried_row(&self, device: &DeviceAdvice, tried: &Trial) -> Markup {
         html! {
             tr {
                 td { (label(&tame(place(device)))) }

@@ -3,7 +3,7 @@
 mod html;
 mod terminal;
 
-use fathom_lab::advise::{Advised, Candidate, Tried};
+use fathom_lab::advise::{Candidate, DeviceAdvice, Trial};
 use fathom_lab::analysis::times;
 use fathom_workload::spec::Durability;
 use serde::Serialize;
@@ -27,7 +27,7 @@ pub struct Advice {
     /// Where that is known from, as the end of a sentence.
     pub baseline_source: String,
     /// For each device.
-    pub devices: Vec<Advised>,
+    pub devices: Vec<DeviceAdvice>,
     /// What it might do besides.
     pub hints: Vec<String>,
     /// What must be known of the numbers.
@@ -40,27 +40,28 @@ pub struct Advice {
 
 /// Devices with the same advice.
 struct Group<'a> {
-    named: &'a Tried,
-    devices: Vec<&'a Advised>,
+    named: &'a Trial,
+    devices: Vec<&'a DeviceAdvice>,
 }
 
 impl Advice {
     /// Everything, as a value to be written as JSON.
     #[must_use]
     pub fn json(&self) -> impl Serialize {
-        let of =
-            |tried: &Tried| -> Vec<String> { tried.candidate.pragmas().into_iter().map(|it| it.0).collect() };
+        let of = |tried: &Trial| -> Vec<String> {
+            tried.candidate.pragmas().into_iter().map(|pragma| pragma.0).collect()
+        };
         let named: Vec<_> = self
             .devices
             .iter()
-            .map(|it| {
+            .map(|device| {
                 serde_json::json!({
-                    "device": it.device,
-                    "advised": it.named().map(|named| named.candidate.key()),
-                    "filesystem": it.named().map(|named| &named.filesystem),
-                    "keeps": it.named().and_then(|named| named.durability),
-                    "pragmas": it.named().map(of),
-                    "times_as_fast": it.gain,
+                    "device": device.device,
+                    "advised": device.named().map(|named| named.candidate.key()),
+                    "filesystem": device.named().map(|named| &named.filesystem),
+                    "keeps": device.named().and_then(|named| named.durability),
+                    "pragmas": device.named().map(of),
+                    "times_as_fast": device.gain,
                 })
             })
             .collect();
@@ -69,11 +70,11 @@ impl Advice {
 
     /// Whether several file systems were tried, so that each is said.
     fn has_filesystems(&self) -> bool {
-        let mut all = self.devices.iter().flat_map(|it| &it.tried).map(|it| &it.filesystem);
-        all.next().is_some_and(|first| all.any(|it| it != first))
+        let mut all = self.devices.iter().flat_map(|device| &device.tried).map(|tried| &tried.filesystem);
+        all.next().is_some_and(|first| all.any(|value| value != first))
     }
 
-    fn name(&self, tried: &Tried) -> String {
+    fn name(&self, tried: &Trial) -> String {
         let name = tried.candidate.name();
         if self.has_filesystems() { format!("{name} on {}", tried.filesystem) } else { name }
     }
@@ -83,21 +84,21 @@ impl Advice {
         let mut groups: Vec<Group<'_>> = Vec::new();
         for device in &self.devices {
             let Some(named) = device.named() else { continue };
-            let is_same = |it: &&mut Group<'_>| {
-                it.named.candidate == named.candidate && it.named.filesystem == named.filesystem
+            let is_same = |group: &&mut Group<'_>| {
+                group.named.candidate == named.candidate && group.named.filesystem == named.filesystem
             };
             match groups.iter_mut().find(is_same) {
                 Some(group) => group.devices.push(device),
                 None => groups.push(Group { named, devices: vec![device] }),
             }
         }
-        groups.sort_by_key(|it| std::cmp::Reverse(it.devices.len()));
+        groups.sort_by_key(|group| std::cmp::Reverse(group.devices.len()));
         groups
     }
 
     /// `sd-slow and emmc-51`, `all 12 devices`, `7 devices`.
-    fn places(&self, devices: &[&Advised]) -> String {
-        let names: Vec<String> = devices.iter().map(|it| place(it).to_owned()).collect();
+    fn places(&self, devices: &[&DeviceAdvice]) -> String {
+        let names: Vec<String> = devices.iter().map(|device| place(device).to_owned()).collect();
         match names.len() {
             1..=NAMED => joined(&names),
             all if all == self.devices.len() => format!("all {all} devices"),
@@ -111,7 +112,7 @@ impl Advice {
         for group in self.groups() {
             let on = self.places(&group.devices);
             let is_kept = group.named.candidate == self.baseline;
-            let mut gains: Vec<_> = group.devices.iter().filter_map(|it| it.gain).collect();
+            let mut gains: Vec<_> = group.devices.iter().filter_map(|device| device.gain).collect();
             gains.sort_by(|a, b| a.ratio.total_cmp(&b.ratio));
             let faster = match gains.as_slice() {
                 [one] => times(one),
@@ -126,11 +127,11 @@ impl Advice {
             } else if faster.is_empty() {
                 format!("On {on} use {name}.")
             } else {
-                let unproven = if gains.iter().all(|it| it.proven) { "" } else { ", not proven everywhere" };
+                let unproven = if gains.iter().all(|gain| gain.proven) { "" } else { ", not proven everywhere" };
                 format!("On {on} use {name}: {faster} as fast as {}{unproven}.", self.baseline.name())
             });
         }
-        let none: Vec<&Advised> = self.devices.iter().filter(|it| it.best.is_none()).collect();
+        let none: Vec<&DeviceAdvice> = self.devices.iter().filter(|device| device.best.is_none()).collect();
         if !none.is_empty() {
             all.push(format!(
                 "On {} nothing that was tried keeps what a power cut must not take ({}).",
@@ -154,14 +155,14 @@ impl Advice {
         for device in &self.devices {
             let Some((place, gain)) = device.weaker else { continue };
             let other = &device.tried[place];
-            match weaker.iter_mut().find(|it| it.0 == self.name(other)) {
+            match weaker.iter_mut().find(|pair| pair.0 == self.name(other)) {
                 Some(known) => known.2.push((gain, device)),
                 None => weaker.push((self.name(other), keeps(other.durability).0, vec![(gain, device)])),
             }
         }
         for (name, keeps, mut gains) in weaker {
             gains.sort_by(|a, b| a.0.ratio.total_cmp(&b.0.ratio));
-            let devices: Vec<&Advised> = gains.iter().map(|it| it.1).collect();
+            let devices: Vec<&DeviceAdvice> = gains.iter().map(|gain| gain.1).collect();
             let faster = match gains.as_slice() {
                 [one] => times(&one.0),
                 [least, .., most] => format!("{} to {}", times(&least.0), times(&most.0)),
@@ -203,14 +204,15 @@ impl Advice {
     /// What the advice rests on: whether it stands where numbers are others.
     fn rests_on(&self) -> Vec<String> {
         let mut all = Vec::new();
-        let tested: Vec<&Advised> = self.devices.iter().filter(|it| !it.sways.is_empty()).collect();
+        let tested: Vec<&DeviceAdvice> =
+            self.devices.iter().filter(|device| !device.sways.is_empty()).collect();
         if tested.is_empty() {
             return all;
         }
-        let (stand, fall): (Vec<&Advised>, Vec<&Advised>) =
-            tested.iter().partition(|it| it.sways.iter().all(|sway| sway.stands));
+        let (stand, fall): (Vec<&DeviceAdvice>, Vec<&DeviceAdvice>) =
+            tested.iter().partition(|device| device.sways.iter().all(|sway| sway.stands));
         if !stand.is_empty() {
-            let what: Vec<String> = stand[0].sways.iter().map(|it| it.what.clone()).collect();
+            let what: Vec<String> = stand[0].sways.iter().map(|sway| sway.what.clone()).collect();
             all.push(format!(
                 "On {} the advice stays within 5 % of the best with {}.",
                 self.places(&stand),
@@ -218,7 +220,7 @@ impl Advice {
             ));
         }
         for device in fall {
-            for sway in device.sways.iter().filter(|it| !it.stands) {
+            for sway in device.sways.iter().filter(|sway| !sway.stands) {
                 all.push(format!(
                     "On {} with {}, {} would be best: {:.2} times as fast as the advised one.",
                     place(device),
@@ -229,10 +231,10 @@ impl Advice {
             }
         }
         for device in &tested {
-            let assumed = device.assumptions.iter().map(|it| it.trim_end_matches('.'));
+            let assumed = device.assumptions.iter().map(|assumption| assumption.trim_end_matches('.'));
             let assumed: Vec<&str> = assumed.collect();
             if !assumed.is_empty()
-                && (self.devices.len() <= NAMED || device.sways.iter().any(|it| !it.stands))
+                && (self.devices.len() <= NAMED || device.sways.iter().any(|sway| !sway.stands))
             {
                 all.push(format!(
                     "Assumed of {}, for nobody has published it: {}.",
@@ -254,7 +256,7 @@ impl Advice {
                 lines.push(format!("# mkfs -t {name} DEVICE && mount -t {name} DEVICE DIRECTORY"));
             }
             let pragmas = group.named.candidate.pragmas();
-            let width = pragmas.iter().map(|it| it.0.len()).max().unwrap_or(0);
+            let width = pragmas.iter().map(|pragma| pragma.0.len()).max().unwrap_or(0);
             lines.extend(pragmas.iter().map(|(text, when)| format!("{text:width$}  -- {when}")));
             (self.places(&group.devices), lines)
         };
@@ -276,7 +278,7 @@ impl Advice {
 }
 
 /// The device's name, or what it is.
-fn place(device: &Advised) -> &str {
+fn place(device: &DeviceAdvice) -> &str {
     device.device.as_deref().unwrap_or(&device.title)
 }
 

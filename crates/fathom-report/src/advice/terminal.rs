@@ -64,7 +64,7 @@ impl Advice {
                 table.row(vec![tame(place(device)), "nothing keeps it".into()]);
                 continue;
             };
-            let stands = match device.sways.iter().filter(|it| !it.stands).count() {
+            let stands = match device.sways.iter().filter(|sway| !sway.stands).count() {
                 _ if device.sways.is_empty() => String::new(),
                 0 => "yes".into(),
                 some => format!("{} of {}", device.sways.len() - some, device.sways.len()),

@@ -4,10 +4,10 @@ use fathom_lab::stats::mean_interval;
 use super::*;
 use crate::style::Style;
 
-fn tried(journal: &str, synchronous: &str, promise: Durability, ms: f64) -> Tried {
+fn tried(journal: &str, synchronous: &str, promise: Durability, ms: f64) -> Trial {
     let candidate = Candidate::new(journal, synchronous);
     let ns = [ms * 1e6, ms * 1.001e6, ms * 0.999e6];
-    Tried {
+    Trial {
         label: candidate.key(),
         candidate,
         filesystem: "ext4".into(),
@@ -21,14 +21,14 @@ fn tried(journal: &str, synchronous: &str, promise: Durability, ms: f64) -> Trie
     }
 }
 
-fn advised(device: &str, slowness: f64) -> Advised {
+fn advised(device: &str, slowness: f64) -> DeviceAdvice {
     let all = vec![
         tried("delete", "full", Durability::PowerCutAllButLast, 10.0 * slowness),
         tried("wal", "full", Durability::PowerCut, 4.0 * slowness),
         tried("wal", "normal", Durability::PowerCutPrefix, 2.0 * slowness),
     ];
     let must = Durability::PowerCutAllButLast;
-    let mut found = Advised::of(Some(device.into()), "a card".into(), all, &Candidate::default(), must);
+    let mut found = DeviceAdvice::of(Some(device.into()), "a card".into(), all, &Candidate::default(), must);
     found.sways = vec![
         Sway { what: "flushes x0.5".into(), best: 1, behind: 1.0, stands: true },
         Sway { what: "flushes x2".into(), best: 0, behind: 1.31, stands: device != "sd-b" },
@@ -37,7 +37,7 @@ fn advised(device: &str, slowness: f64) -> Advised {
     found
 }
 
-fn advice(devices: Vec<Advised>) -> Advice {
+fn advice(devices: Vec<DeviceAdvice>) -> Advice {
     Advice {
         title: "mail & <script>alert(1)</script>\u{1b}[2J".into(),
         must: Durability::PowerCutAllButLast,
@@ -93,12 +93,13 @@ fn what_stays_and_what_cannot_be_kept_is_said() {
         tried("wal", "full", Durability::PowerCut, 4.1),
     ];
     let own = Candidate::new("persist", "full");
-    let mut shown = advice(vec![Advised::of(Some("sd-a".into()), String::new(), all.clone(), &own, must)]);
+    let mut shown =
+        advice(vec![DeviceAdvice::of(Some("sd-a".into()), String::new(), all.clone(), &own, must)]);
     shown.baseline = own.clone();
     let text = shown.terminal(&Style::PLAIN);
     assert!(text.contains("On sd-a keep PERSIST/FULL") && text.contains("as it is"), "{text}");
     let weak = vec![tried("wal", "normal", Durability::PowerCutPrefix, 1.0)];
-    shown.devices = vec![Advised::of(Some("sd-a".into()), String::new(), weak, &own, must)];
+    shown.devices = vec![DeviceAdvice::of(Some("sd-a".into()), String::new(), weak, &own, must)];
     shown.must = must;
     let text = shown.terminal(&Style::PLAIN);
     assert!(text.contains("nothing that was tried keeps") && !text.contains("PRAGMA"), "{text}");

@@ -23,7 +23,7 @@ fn numbers(study: &BlockStudy) -> Vec<(String, Option<f64>)> {
     put("file_bytes", study.ladder.files);
     put("unattributed_bytes", study.ladder.unattributed);
     put("device_bytes", study.ladder.device);
-    for cause in Cause::ALL.into_iter().filter(|it| *it != Cause::Flush) {
+    for cause in Cause::ALL.into_iter().filter(|cause| *cause != Cause::Flush) {
         let name = format!("written_{}_bytes", cause.name().replace('-', "_"));
         put(&name, Some(study.written[cause.number() as usize]));
     }
@@ -42,8 +42,8 @@ fn numbers(study: &BlockStudy) -> Vec<(String, Option<f64>)> {
         (["write_p50_ns", "write_p99_ns"], study.write_ns),
         (["flush_p50_ns", "flush_p99_ns"], study.flush_ns),
     ] {
-        put(name[0], pair.map(|it| it[0]));
-        put(name[1], pair.map(|it| it[1]));
+        put(name[0], pair.map(|pair| pair[0]));
+        put(name[1], pair.map(|pair| pair[1]));
     }
     all
 }
@@ -60,13 +60,14 @@ pub fn studies_csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<(
     for study in &document.blocks {
         let cell = document.results.cell(study.cell);
         let mut fields = vec![document.results.experiment.name.clone(), study.cell.to_string()];
-        fields.push(cell.map_or_else(String::new, |it| it.label.clone()));
-        let axis = |key: &str| cell.and_then(|it| it.axes.get(key)).cloned().unwrap_or_default();
-        fields.extend(document.axes.iter().map(|it| axis(&it.key)));
+        fields.push(cell.map_or_else(String::new, |cell| cell.label.clone()));
+        let axis = |key: &str| cell.and_then(|cell| cell.axes.get(key)).cloned().unwrap_or_default();
+        fields.extend(document.axes.iter().map(|other| axis(&other.key)));
         fields.push(study.phase.clone());
         fields.push(json!(study.source).as_str().unwrap_or_default().to_owned());
         fields.push(study.runs.to_string());
-        let text = |value: Option<f64>| value.map_or_else(String::new, |it| significant(it).to_string());
+        let text =
+            |value: Option<f64>| value.map_or_else(String::new, |value| significant(value).to_string());
         fields.extend(numbers(study).into_iter().map(|(_, value)| text(value)));
         line(&fields, out)?;
     }
@@ -75,7 +76,7 @@ pub fn studies_csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<(
 
 /// The studies of a cell for the JSON export.
 pub fn studies_json(document: &Document<'_>, cell: i64) -> Value {
-    let studies = document.blocks.iter().filter(|it| it.cell == cell).map(|study| {
+    let studies = document.blocks.iter().filter(|block| block.cell == cell).map(|study| {
         let mut object = serde_json::Map::new();
         object.insert("phase".into(), json!(study.phase));
         object.insert("source".into(), json!(study.source));
@@ -91,8 +92,8 @@ pub fn requests_csv(results: &Results, out: &mut dyn Write) -> Result<(), Report
     let head = "cell,label,run,request,piece,device,op,cause,phase,submit_ns,issue_ns,complete_ns,offset,bytes,fua,sync,meta";
     write!(out, "{head}\r\n")?;
     for trace in &results.traces {
-        let Some(run) = results.runs.iter().find(|it| it.id == trace.run) else { continue };
-        let label = results.cell(run.cell).map_or("", |it| it.label.as_str());
+        let Some(run) = results.runs.iter().find(|run| run.id == trace.run) else { continue };
+        let label = results.cell(run.cell).map_or("", |cell| cell.label.as_str());
         let mut start = Vec::new();
         line(&[run.cell.to_string(), label.to_owned(), (run.block + 1).to_string()], &mut start)?;
         // A line's end is the last two bytes.
@@ -100,15 +101,15 @@ pub fn requests_csv(results: &Results, out: &mut dyn Write) -> Result<(), Report
         let phases: Vec<String> = trace
             .windows
             .iter()
-            .map(|it| {
+            .map(|window| {
                 let mut field = Vec::new();
-                line(std::slice::from_ref(&it.phase), &mut field)
+                line(std::slice::from_ref(&window.phase), &mut field)
                     .map(|()| String::from_utf8_lossy(&field).trim_end().to_owned())
             })
             .collect::<io::Result<_>>()?;
         let mut failed = None;
         results.blocks(trace.run, |row| {
-            let phase = row.window.and_then(|it| phases.get(it as usize)).map_or("", String::as_str);
+            let phase = row.window.and_then(|window| phases.get(window as usize)).map_or("", String::as_str);
             let [fua, sync, meta] = [row.fua, row.sync, row.meta].map(u8::from);
             let written = write!(
                 out,
@@ -160,15 +161,15 @@ pub fn requests_json(results: &Results, out: &mut dyn Write) -> Result<(), Repor
     write!(out, "{{\"format\": \"fathom-requests\", \"version\": 1, \"columns\": {columns}, \"runs\": [")?;
     let mut is_first_run = true;
     for trace in &results.traces {
-        let Some(run) = results.runs.iter().find(|it| it.id == trace.run) else { continue };
+        let Some(run) = results.runs.iter().find(|run| run.id == trace.run) else { continue };
         let windows: Vec<Value> = trace
             .windows
             .iter()
-            .map(|it| json!({"phase": it.phase, "x": it.x, "start_ns": it.start_ns, "end_ns": it.end_ns}))
+            .map(|window| json!({"phase": window.phase, "x": window.x, "start_ns": window.start_ns, "end_ns": window.end_ns}))
             .collect();
         let head = json!({
             "cell": run.cell,
-            "label": results.cell(run.cell).map(|it| it.label.as_str()),
+            "label": results.cell(run.cell).map(|cell| cell.label.as_str()),
             "run": run.block + 1,
             "source": trace.source,
             "span_ns": trace.span_ns,
@@ -183,7 +184,10 @@ pub fn requests_json(results: &Results, out: &mut dyn Write) -> Result<(), Repor
         is_first_run = false;
         let (mut failed, mut is_first) = (None, true);
         results.blocks(trace.run, |row| {
-            let phase = row.window.and_then(|it| trace.windows.get(it as usize)).map(|it| it.phase.as_str());
+            let phase = row
+                .window
+                .and_then(|window| trace.windows.get(window as usize))
+                .map(|phase| phase.phase.as_str());
             let array = json!([
                 row.request,
                 row.piece,

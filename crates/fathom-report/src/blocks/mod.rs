@@ -48,7 +48,7 @@ pub fn cause_name(cause: Cause) -> &'static str {
 
 /// The causes that have written anything in these studies.
 fn causes_of(studies: &[BlockStudy]) -> Vec<Cause> {
-    let any = |cause: &Cause| studies.iter().any(|it| it.written[cause.number() as usize] > 0.0);
+    let any = |cause: &Cause| studies.iter().any(|study| study.written[cause.number() as usize] > 0.0);
     Cause::ALL.into_iter().filter(any).collect()
 }
 
@@ -63,10 +63,10 @@ fn files(study: &BlockStudy, shown: String) -> String {
 }
 
 fn of_all_phases(studies: &[BlockStudy]) -> impl Iterator<Item = &BlockStudy> {
-    studies.iter().filter(|it| it.phase == ALL_PHASES)
+    studies.iter().filter(|study| study.phase == ALL_PHASES)
 }
 
 /// `3.2×`; `?` where it is not known.
 fn factor(value: Option<f64>) -> String {
-    value.map_or_else(|| "?".into(), |it| format!("{}×", number::plain(it)))
+    value.map_or_else(|| "?".into(), |value| format!("{}×", number::plain(value)))
 }

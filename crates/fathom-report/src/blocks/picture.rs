@@ -62,7 +62,7 @@ pub fn dots_of(results: &Results, run: i64, limit: usize) -> Result<(u64, Vec<Do
         });
     })?;
     // In order of issue so far.
-    dots.sort_by_key(|it: &Dot| it.at_ns);
+    dots.sort_by_key(|dot: &Dot| dot.at_ns);
     Ok((requests, thin(dots, limit)))
 }
 
@@ -75,7 +75,7 @@ pub fn pictures(results: &Results) -> Result<Vec<Picture>, StoreError> {
         let Some(trace) = trace_of(results, cell.id) else { continue };
         let (requests, dots) = dots_of(results, trace.run, limit)?;
         let unit_ns = (trace.span_ns / MOMENTS).max(1000);
-        let fits = |unit: &u64| dots.iter().all(|it| it.offset % unit == 0 && it.bytes % unit == 0);
+        let fits = |unit: &u64| dots.iter().all(|dot| dot.offset % unit == 0 && dot.bytes % unit == 0);
         let unit_bytes = [4096, 512].into_iter().find(fits).unwrap_or(1);
         all.push(Picture {
             cell: cell.id,
@@ -86,7 +86,11 @@ pub fn pictures(results: &Results) -> Result<Vec<Picture>, StoreError> {
             unit_ns,
             unit_bytes,
             dots: encode(&dots, unit_ns, unit_bytes),
-            windows: trace.windows.iter().map(|it| (it.phase.clone(), it.start_ns, it.end_ns)).collect(),
+            windows: trace
+                .windows
+                .iter()
+                .map(|window| (window.phase.clone(), window.start_ns, window.end_ns))
+                .collect(),
             remarks: trace.remarks.clone(),
             lost_events: trace.lost_events,
         });

@@ -35,7 +35,7 @@ pub fn list(results: &Results) -> Vec<(String, String)> {
 }
 
 fn title(results: &Results, cell: i64) -> String {
-    let label = results.cell(cell).map_or("", |it| it.label.as_str());
+    let label = results.cell(cell).map_or("", |cell| cell.label.as_str());
     format!("Address over time: {label}")
 }
 
@@ -184,7 +184,7 @@ impl Stretches {
                 stretch
             })
             .collect();
-        let end = all.last().map_or(1.0, |it| it.at + it.size).max(f64::MIN_POSITIVE);
+        let end = all.last().map_or(1.0, |stretch| stretch.at + stretch.size).max(f64::MIN_POSITIVE);
         for stretch in &mut all {
             (stretch.at, stretch.size) = (stretch.at / end, stretch.size / end);
         }
@@ -193,7 +193,7 @@ impl Stretches {
 
     /// The place of an address.
     fn place(&self, address: u64) -> f64 {
-        let Some(stretch) = self.0.iter().rfind(|it| it.from <= address).or(self.0.first()) else {
+        let Some(stretch) = self.0.iter().rfind(|stretch| stretch.from <= address).or(self.0.first()) else {
             return 0.0;
         };
         let within = address.clamp(stretch.from, stretch.to) - stretch.from;

@@ -14,8 +14,8 @@ pub fn table(document: &Document<'_>, style: &Style) -> String {
     if studies.is_empty() {
         return String::new();
     }
-    let device = studies.iter().any(|it| it.source == TraceSource::Device);
-    let least = studies.iter().filter_map(|it| it.attributed()).fold(1.0, f64::min);
+    let device = studies.iter().any(|study| study.source == TraceSource::Device);
+    let least = studies.iter().filter_map(|study| study.attributed()).fold(1.0, f64::min);
     let heading = if device && least < 0.99 {
         format!(
             "What reached the device, for each transaction (all phases); up to {} has no known owner",
@@ -43,40 +43,48 @@ type Column = (&'static str, usize, fn(&BlockStudy) -> String);
 
 fn columns(device: bool) -> Vec<Column> {
     fn bytes(study: &BlockStudy, value: Option<f64>) -> String {
-        value.map_or_else(|| "?".into(), |it| number::bytes(each(study, it)))
+        value.map_or_else(|| "?".into(), |value| number::bytes(each(study, value)))
     }
     fn share(value: Option<f64>) -> String {
         value.map_or_else(|| "?".into(), number::percent)
     }
-    let flushes: fn(&BlockStudy) -> String = |it| it.flushes_each.map_or_else(|| "?".into(), number::plain);
-    let mut all: Vec<Column> =
-        vec![("SQL", 4, |it| bytes(it, it.ladder.changed)), ("SQLite", 5, |it| bytes(it, it.ladder.pages))];
+    let flushes: fn(&BlockStudy) -> String =
+        |study| study.flushes_each.map_or_else(|| "?".into(), number::plain);
+    let mut all: Vec<Column> = vec![
+        ("SQL", 4, |study| bytes(study, study.ladder.changed)),
+        ("SQLite", 5, |study| bytes(study, study.ladder.pages)),
+    ];
     if device {
         all.extend([
-            ("files", 6, (|it| files(it, bytes(it, it.ladder.files))) as fn(&BlockStudy) -> String),
-            ("unattributed", 7, |it| bytes(it, it.ladder.unattributed)),
-            ("device", 1, |it| bytes(it, it.ladder.device)),
-            ("SQL→device", 2, |it| factor(it.ladder.factor())),
+            (
+                "files",
+                6,
+                (|study| files(study, bytes(study, study.ladder.files))) as fn(&BlockStudy) -> String,
+            ),
+            ("unattributed", 7, |study| bytes(study, study.ladder.unattributed)),
+            ("device", 1, |study| bytes(study, study.ladder.device)),
+            ("SQL→device", 2, |study| factor(study.ladder.factor())),
             ("flushes", 3, flushes),
-            ("sequential", 8, |it| share(it.sequential)),
-            ("attributed", 9, |it| share(it.attributed())),
+            ("sequential", 8, |study| share(study.sequential)),
+            ("attributed", 9, |study| share(study.attributed())),
         ]);
     } else {
         all.extend([
             (
                 "SQL→SQLite",
                 1,
-                (|it| factor(ratio(it.ladder.pages, it.ladder.changed))) as fn(&BlockStudy) -> String,
+                (|study| factor(ratio(study.ladder.pages, study.ladder.changed)))
+                    as fn(&BlockStudy) -> String,
             ),
             ("syncs", 2, flushes),
-            ("sequential", 3, |it| share(it.sequential)),
+            ("sequential", 3, |study| share(study.sequential)),
         ]);
     }
     all
 }
 
 fn laid_out(document: &Document<'_>, studies: &[&BlockStudy], columns: &[Column], kept: usize) -> Table {
-    let columns: Vec<&Column> = columns.iter().filter(|it| it.1 <= kept).collect();
+    let columns: Vec<&Column> = columns.iter().filter(|column| column.1 <= kept).collect();
     let mut table = Table::default();
     table.column("cell", Align::Left);
     for (name, ..) in &columns {

@@ -26,9 +26,9 @@ pub fn thin(dots: Vec<Dot>, limit: usize) -> Vec<Dot> {
     if dots.len() <= limit {
         return dots;
     }
-    let (first, last) = dots.iter().fold((u64::MAX, 0), |(a, b), it| (a.min(it.at_ns), b.max(it.at_ns)));
-    let low = dots.iter().map(|it| it.offset).min().unwrap_or(0);
-    let high = dots.iter().map(|it| it.offset + it.bytes).max().unwrap_or(0);
+    let (first, last) = dots.iter().fold((u64::MAX, 0), |(a, b), dot| (a.min(dot.at_ns), b.max(dot.at_ns)));
+    let low = dots.iter().map(|dot| dot.offset).min().unwrap_or(0);
+    let high = dots.iter().map(|dot| dot.offset + dot.bytes).max().unwrap_or(0);
     let mut kept = dots;
     for level in 0..=16 {
         let column = ((last - first) / (TIMES >> level)).max(1) + 1;
@@ -55,7 +55,7 @@ pub fn thin(dots: Vec<Dot>, limit: usize) -> Vec<Dot> {
             break;
         }
     }
-    kept.sort_by_key(|it| it.at_ns);
+    kept.sort_by_key(|dot| dot.at_ns);
     kept
 }
 
@@ -73,13 +73,13 @@ mod tests {
         ) {
             let mut dots: Vec<Dot> =
                 seeds.iter().map(|&(at_ns, offset, bytes, kind)| Dot { at_ns, offset, bytes, kind }).collect();
-            dots.sort_by_key(|it| it.at_ns);
+            dots.sort_by_key(|dot| dot.at_ns);
             let kept = thin(dots.clone(), limit);
             prop_assert!(kept.len() <= limit.max(dots.len().min(limit)), "{} of {limit}", kept.len());
             prop_assert!(kept.windows(2).all(|pair| pair[0].at_ns <= pair[1].at_ns));
             for dot in &dots {
-                let covered = |it: &Dot| {
-                    it.kind == dot.kind && it.offset <= dot.offset && dot.offset + dot.bytes <= it.offset + it.bytes
+                let covered = |other: &Dot| {
+                    other.kind == dot.kind && other.offset <= dot.offset && dot.offset + dot.bytes <= other.offset + other.bytes
                 };
                 prop_assert!(kept.iter().any(covered), "{dot:?}");
             }

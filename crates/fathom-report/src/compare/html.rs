@@ -24,9 +24,11 @@ struct Ruler {
 
 impl Ruler {
     fn of(changes: &[Change], allowed: Option<f64>) -> Ruler {
-        let faster = changes.iter().map(|it| it.faster);
-        let ends = faster.flat_map(|it| [it.low, it.ratio, it.high]).chain(allowed.map(|it| 1.0 + it));
-        let logs = ends.map(|it| it.ln().abs()).filter(|it| it.is_finite());
+        let faster = changes.iter().map(|change| change.faster);
+        let ends = faster
+            .flat_map(|faster| [faster.low, faster.ratio, faster.high])
+            .chain(allowed.map(|limit| 1.0 + limit));
+        let logs = ends.map(|ratio| ratio.ln().abs()).filter(|abs| abs.is_finite());
         let most = logs.fold(NEAREST.ln(), f64::max).min(FARTHEST.ln());
         Ruler { most: most * 1.08 }
     }
@@ -41,10 +43,10 @@ impl Ruler {
     fn ticks(&self) -> Vec<f64> {
         const STEPS: [&[f64]; 5] =
             [&[10.0, 100.0, 1000.0], &[2.0, 5.0, 10.0], &[1.5, 2.0], &[1.1, 1.2], &[1.02, 1.05]];
-        let named = |steps: &&[f64]| steps.iter().filter(|it| it.ln() <= self.most).count();
-        let steps = STEPS.iter().find(|it| named(it) > 1).unwrap_or(&STEPS[4]);
+        let named = |steps: &&[f64]| steps.iter().filter(|step| step.ln() <= self.most).count();
+        let steps = STEPS.iter().find(|steps| named(steps) > 1).unwrap_or(&STEPS[4]);
         let mut ticks = vec![1.0];
-        for step in steps.iter().filter(|it| it.ln() <= self.most) {
+        for step in steps.iter().filter(|step| step.ln() <= self.most) {
             ticks.insert(0, 1.0 / step);
             ticks.push(*step);
         }
@@ -262,7 +264,7 @@ mod tests {
         assert!((ruler.at(1.0) - 50.0).abs() < 1e-9);
         assert!((ruler.at(2.0) - 50.0 - (50.0 - ruler.at(0.5))).abs() < 1e-9, "the same either way");
         assert!(ruler.at(2.0) < 100.0 && ruler.at(1e9) == 100.0 && ruler.at(0.0) == 0.0);
-        assert_eq!(ruler.ticks().iter().filter(|it| **it > 1.0).count(), 2, "{:?}", ruler.ticks());
+        assert_eq!(ruler.ticks().iter().filter(|tick| **tick > 1.0).count(), 2, "{:?}", ruler.ticks());
         assert!(Ruler::of(&[], Some(0.01)).ticks().len() >= 3);
         assert!(!ruler.is_beyond(2.0) && ruler.is_beyond(f64::INFINITY) && ruler.is_beyond(0.0));
     }

@@ -100,7 +100,7 @@ impl Ranking {
     /// The cells' values in the phase; none where it was not measured.
     pub fn of(results: &Results, axes: &[Axis], analysis: &Analysis, phase: &str) -> Option<Ranking> {
         let measured = |cell: &CellRow| analysis.curve(cell.id, phase).collect::<Vec<&Measure>>();
-        let first = analysis.measures.iter().find(|it| it.phase == phase)?;
+        let first = analysis.measures.iter().find(|measure| measure.phase == phase)?;
         let metric = first.main_metric();
         // Among what was measured: a value all of whose cells were skipped tells nothing from
         // anything.
@@ -118,9 +118,9 @@ impl Ranking {
         let (mut clocks, mut is_curve) = (Vec::new(), false);
         for cell in &results.cells {
             let curve = measured(cell);
-            let is_wall = curve.iter().any(|it| it.clock == Clock::Wall);
+            let is_wall = curve.iter().any(|curve| curve.clock == Clock::Wall);
             let clock = if is_wall { Clock::Wall } else { Clock::Model };
-            let Some(value) = mean_over_sizes(&curve, metric, clock).filter(|it| it.mid > 0.0) else {
+            let Some(value) = mean_over_sizes(&curve, metric, clock).filter(|size| size.mid > 0.0) else {
                 continue;
             };
             is_curve |= curve.len() > 1;
@@ -190,7 +190,8 @@ impl Panel {
     /// Sorts, finds the scale, and folds what a first look need not show: of each promise in turn
     /// its next best stays.
     fn finish(&mut self, metric: Metric) {
-        self.groups.sort_by_key(|group| ORDER.iter().position(|it| keeps(*it).0 == group.keeps));
+        self.groups
+            .sort_by_key(|group| ORDER.iter().position(|durability| keeps(*durability).0 == group.keeps));
         for group in &mut self.groups {
             group.bars.sort_by(|a, b| match metric {
                 Metric::Rate => b.mid.total_cmp(&a.mid),
@@ -202,7 +203,7 @@ impl Panel {
         };
         let scale = longest(&self.groups).min(longest(self.groups.get(..1).unwrap_or_default()) * LONGEST);
         let drawn = self.groups.iter().flat_map(|group| &group.bars).filter(|bar| bar.mid <= scale);
-        let reaching = drawn.map(|bar| bar.high).filter(|it| it.is_finite()).fold(scale, f64::max);
+        let reaching = drawn.map(|bar| bar.high).filter(|high| high.is_finite()).fold(scale, f64::max);
         self.most = reaching.min(scale * REACH);
         let mut places: Vec<(usize, usize)> = Vec::new();
         for (number, group) in self.groups.iter().enumerate() {

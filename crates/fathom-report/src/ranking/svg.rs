@@ -35,7 +35,7 @@ pub fn draw(ranking: &Ranking) -> String {
                 let middle = y + ROW / 2.0;
                 body.text(names, middle + 4.0, &bar.name, "end", INK, 11, false);
                 body.rect(left, middle - 6.0, panel.share(bar.mid) * width, 12.0, group.colour.light);
-                let [low, high] = [bar.low.max(0.0), bar.high].map(|it| left + panel.share(it) * width);
+                let [low, high] = [bar.low.max(0.0), bar.high].map(|bound| left + panel.share(bound) * width);
                 if panel.is_cut(bar) {
                     // Two strokes through the end: it goes on.
                     for x in [left + width - 10.0, left + width - 5.0] {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fathom_diagnostic::suggest::{did_you_mean, nearest};
-use fathom_lab::advise::{self, Advised, Candidate, Tried};
+use fathom_lab::advise::{self, Candidate, DeviceAdvice, Trial};
 use fathom_lab::analysis::Analysis;
 use fathom_lab::experiment::TraceChoice;
 use fathom_lab::remote::{Remote, Target};
@@ -15,7 +15,7 @@ use fathom_stack::device::Model;
 use fathom_stack::{Availability, Capability};
 use fathom_workload::spec::Durability;
 
-use super::record::{self, Kept, RECORDER, Recorded};
+use super::record::{self, RECORDER, RecordingFile, RecordingRequest};
 use super::simulate;
 use crate::cli::Advise;
 use crate::outcome::{Error, Outcome};
@@ -106,7 +106,7 @@ fn of_results(
         ("--out", asked.out.is_some()),
         ("--repeat", asked.repeat.is_some()),
     ];
-    if let Some((option, _)) = of_traces.iter().find(|it| it.1) {
+    if let Some((option, _)) = of_traces.iter().find(|pair| pair.1) {
         return Err(Error::asked(format!(
             "{option} is for traces, which are recorded first: {} holds runs that were made",
             shown_path(&asked.input)
@@ -134,8 +134,8 @@ fn of_results(
             shown_path(&asked.input)
         )));
     }
-    let (devices_tried, notes) = advise::tried(&results, devices, &phase, None).map_err(study_error)?;
-    let known: Vec<&Candidate> = devices_tried.iter().flatten().map(|it| &it.candidate).collect();
+    let (devices_tried, notes) = advise::trials(&results, devices, &phase, None).map_err(study_error)?;
+    let known: Vec<&Candidate> = devices_tried.iter().flatten().map(|tried| &tried.candidate).collect();
     let default = Candidate::default();
     let (baseline, source) = match known.first() {
         Some(_) if known.contains(&&default) => (default, "SQLite's default".to_owned()),
@@ -175,7 +175,7 @@ fn of_trace(
     };
     let (filesystems, mut missing) = filesystems(asked, &available)?;
     fathom_stack::trusted_state().map_err(Error::failed)?;
-    let kept = Kept::new(None, &std::env::temp_dir())?;
+    let kept = RecordingFile::new(None, &std::env::temp_dir())?;
     let title = trace.label.clone();
     if trace.parameter == "profile" {
         trace = made_up(&trace, &kept)?;
@@ -190,7 +190,7 @@ fn of_trace(
         missing.insert(0, why);
     }
     if !is_modelled {
-        let names: Vec<&str> = devices.iter().map(|it| it.name.as_str()).collect();
+        let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
         let names =
             if asked.device.is_empty() { format!("{} devices", names.len()) } else { names.join(", ") };
         missing.push(format!(
@@ -198,7 +198,7 @@ fn of_trace(
              `fathom advise … --out RECORDED.db` keeps recordings, and `fathom advise RECORDED.db` answers from them here"
         ));
     }
-    let what = Recorded {
+    let what = RecordingRequest {
         trace,
         filesystems: if is_modelled { filesystems } else { vec!["dir".into()] },
         devices: if is_modelled { vec![RECORDER.into()] } else { Vec::new() },
@@ -227,11 +227,11 @@ fn of_trace(
     let out = asked.out.clone();
     let (results, devices_tried) = rounds.record(3, last, out.as_deref())?;
     let (advised, mut notes) = if is_modelled {
-        let (_, notes) = advise::tried(&results, devices, PHASE, Some(1)).map_err(study_error)?;
+        let (_, notes) = advise::trials(&results, devices, PHASE, Some(1)).map_err(study_error)?;
         (judged(&results, devices, devices_tried, PHASE, baseline, must, interrupt)?, notes)
     } else {
         let here = devices_tried.into_iter().flatten().collect();
-        (vec![Advised::of(None, disk, here, baseline, must)], Vec::new())
+        (vec![DeviceAdvice::of(None, disk, here, baseline, must)], Vec::new())
     };
     if is_modelled {
         let machine = match &rounds.there {
@@ -262,8 +262,8 @@ fn of_trace(
 struct Rounds<'a> {
     asked: &'a Advise,
     command: &'a str,
-    what: Recorded,
-    kept: Kept,
+    what: RecordingRequest,
+    kept: RecordingFile,
     directory: PathBuf,
     /// Another machine that it is recorded on.
     there: Option<Remote>,
@@ -282,10 +282,10 @@ impl Rounds<'_> {
         round: u32,
         candidates: Vec<Candidate>,
         out: Option<&Path>,
-    ) -> Result<(Results, Vec<Vec<Tried>>), Error> {
+    ) -> Result<(Results, Vec<Vec<Trial>>), Error> {
         let mut what = self.what.clone();
         what.repeat = if round == 3 { self.asked.repeat.unwrap_or(REPEAT) } else { 1 };
-        what.variants = candidates.iter().map(|it| (it.key(), it.settings())).collect();
+        what.variants = candidates.iter().map(|candidate| (candidate.key(), candidate.settings())).collect();
         let runs = candidates.len() * what.filesystems.len() * what.repeat as usize;
         tell!("{}: round {round} of 3, {runs} runs on {}", shown(&what.title), what.filesystems.join(", "));
         let file =
@@ -302,15 +302,15 @@ impl Rounds<'_> {
             return Err(Error::failed("stopped before everything was recorded"));
         }
         if summary.done == 0 {
-            let why = summary.failed.first().map_or("no run was made", |it| it.1.as_str());
+            let why = summary.failed.first().map_or("no run was made", |failed| failed.1.as_str());
             return Err(Error::failed(format!("nothing could be recorded: {}", shown(why))));
         }
         self.broken.extend(summary.failed);
         let tried = if self.is_modelled {
-            advise::tried(&results, self.devices, PHASE, None).map_err(study_error)?.0
+            advise::trials(&results, self.devices, PHASE, None).map_err(study_error)?.0
         } else {
             let analysis = Analysis::of(&results).map_err(Error::failed)?;
-            vec![advise::tried_here(&results, &analysis, PHASE)]
+            vec![advise::trials_here(&results, &analysis, PHASE)]
         };
         self.stopped()?;
         Ok((results, tried))
@@ -329,16 +329,17 @@ fn stopped(interrupt: &Interrupt) -> Result<(), Error> {
 fn judged(
     results: &Results,
     devices: &[Model],
-    tried: Vec<Vec<Tried>>,
+    tried: Vec<Vec<Trial>>,
     phase: &str,
     baseline: &Candidate,
     must: Durability,
     interrupt: &Interrupt,
-) -> Result<Vec<Advised>, Error> {
+) -> Result<Vec<DeviceAdvice>, Error> {
     let mut all = Vec::new();
     for (model, tried) in devices.iter().zip(tried) {
         stopped(interrupt)?;
-        let mut advised = Advised::of(Some(model.name.clone()), model.title.clone(), tried, baseline, must);
+        let mut advised =
+            DeviceAdvice::of(Some(model.name.clone()), model.title.clone(), tried, baseline, must);
         advised.assumptions.clone_from(&model.assumptions);
         if let Some(best) = advised.best {
             advised.sways =
@@ -356,8 +357,8 @@ fn must(asked: &Advise, own: Option<Durability>) -> Durability {
     asked.must.unwrap_or(own)
 }
 
-fn promise_of(devices: &[Vec<Tried>], baseline: &Candidate) -> Option<Durability> {
-    devices.iter().flatten().find(|it| it.candidate == *baseline)?.durability
+fn promise_of(devices: &[Vec<Trial>], baseline: &Candidate) -> Option<Durability> {
+    devices.iter().flatten().find(|device| device.candidate == *baseline)?.durability
 }
 
 /// The other machine that is asked for, with its agent.
@@ -395,7 +396,7 @@ fn filesystems(asked: &Advise, available: &[Availability]) -> Result<(Vec<String
     let wanted: Vec<String> = if asked.fs.is_empty() {
         vec!["ext4".into()]
     } else {
-        asked.fs.iter().flat_map(|it| it.split(',')).map(|it| it.trim().to_owned()).collect()
+        asked.fs.iter().flat_map(|fs| fs.split(',')).map(|part| part.trim().to_owned()).collect()
     };
     let known = fathom_stack::known_filesystems();
     let (mut here, mut missing) = (Vec::new(), Vec::new());
@@ -403,7 +404,7 @@ fn filesystems(asked: &Advise, available: &[Availability]) -> Result<(Vec<String
         if here.contains(&name) {
             return Err(Error::asked(format!("--fs: {name} is given twice")));
         }
-        let found = available.iter().find(|it| it.filesystem == name);
+        let found = available.iter().find(|available| available.filesystem == name);
         match found {
             _ if name == "dir" => {
                 return Err(Error::asked(
@@ -421,8 +422,8 @@ fn filesystems(asked: &Advise, available: &[Availability]) -> Result<(Vec<String
             None => {
                 let names = available
                     .iter()
-                    .map(|it| it.filesystem.as_str())
-                    .chain(known.iter().map(|it| it.name.as_ref()));
+                    .map(|available| available.filesystem.as_str())
+                    .chain(known.iter().map(|kind| kind.name.as_ref()));
                 let hint = did_you_mean(nearest(&name, names));
                 return Err(Error::asked(format!(
                     "--fs: no file system is called {name:?}{hint} `fathom list filesystems` shows them"
@@ -434,7 +435,7 @@ fn filesystems(asked: &Advise, available: &[Availability]) -> Result<(Vec<String
 }
 
 /// The trace of a profile, made once, so that every run replays the same.
-fn made_up(trace: &TraceChoice, kept: &Kept) -> Result<TraceChoice, Error> {
+fn made_up(trace: &TraceChoice, kept: &RecordingFile) -> Result<TraceChoice, Error> {
     let profile = fathom_trace::synthesise::profile(&trace.value).map_err(Error::asked)?;
     let file = kept.file.with_file_name(format!("{}.trace", trace.label));
     fathom_trace::synthesise::synthesise(profile, 1, 100, &file).map_err(Error::failed)?;

@@ -8,14 +8,14 @@ use fathom_stack::device::{CalibrateError, Calibration, Model};
 
 use crate::cli::Calibrate;
 use crate::outcome::{Error, Outcome};
-use crate::progress::Said;
+use crate::progress::StageBar;
 
 /// Does what was asked.
 pub fn run(asked: &Calibrate) -> super::Result {
     if let Some(out) = &asked.out {
         super::check_output("--out", out, what_is_read(asked).as_slice())?;
     }
-    let ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_millis());
+    let ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
     let calibration = Calibration {
         path: asked.path.clone(),
         size_mib: asked.size,
@@ -28,7 +28,7 @@ pub fn run(asked: &Calibrate) -> super::Result {
     Model::check_name(&asked.name).map_err(|problem| Error::asked(format!("--name: {problem}")))?;
     let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signals: {error}")))?;
-    let said = Said::new();
+    let said = StageBar::new();
     let measured = calibration.run(&mut |step| said.show(step), &|| interrupt.is_raised());
     said.clear();
     let text = measured.map_err(|error| match error {

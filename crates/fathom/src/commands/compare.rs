@@ -32,7 +32,8 @@ fn compare(asked: &Compare) -> super::Result {
         }
     }
     let sides = [side(&asked.a)?, side(&asked.b)?];
-    let quantities = Quantity::ALL.into_iter().filter(|it| asked.metric.iter().any(|name| name == it.name()));
+    let quantities =
+        Quantity::ALL.into_iter().filter(|kind| asked.metric.iter().any(|name| name == kind.name()));
     let question =
         Question { quantities: quantities.collect(), phase: asked.phase.clone(), cell: asked.cell.clone() };
     let found = changes(&sides[0], &sides[1], &question).map_err(Error::asked)?;

@@ -131,8 +131,10 @@ fn tried(
     time: Duration,
     interrupt: &Interrupt,
 ) -> Result<Option<(Recorded, fathom_cut::Outcome)>, CutError> {
-    let smallest =
-        known_filesystems().iter().find(|it| it.name == cell.filesystem).map_or(0, |it| it.min_mib);
+    let smallest = known_filesystems()
+        .iter()
+        .find(|filesystem| filesystem.name == cell.filesystem)
+        .map_or(0, |filesystem| filesystem.min_mib);
     let commits = usize::try_from(asked.commits).unwrap_or(usize::MAX);
     let script = match workload {
         Some(workload) => Script::of_workload(workload, &cell.settings, asked.seed, commits)?,
@@ -352,21 +354,21 @@ fn cells(asked: &CutAsked) -> Result<Vec<Cell>, Error> {
         };
         let key = key.trim();
         let key = key.strip_prefix("engine.").or(key.strip_prefix("stack.")).unwrap_or(key).to_owned();
-        if axes.iter().any(|it| it.0 == key) {
+        if axes.iter().any(|axis| axis.0 == key) {
             return Err(Error::asked(format!(
                 "--set {key}: it is given twice; several values stand with commas"
             )));
         }
         // A path may hold a comma.
-        let split = |values: &str| values.split(',').map(|it| it.trim().to_owned()).collect();
+        let split = |values: &str| values.split(',').map(|part| part.trim().to_owned()).collect();
         let values: Vec<String> = if key == "library" { vec![values.to_owned()] } else { split(values) };
-        if let Some(twice) = values.iter().enumerate().find(|it| values[..it.0].contains(it.1)) {
+        if let Some(twice) = values.iter().enumerate().find(|names| values[..names.0].contains(names.1)) {
             return Err(Error::asked(format!("--set {key}: {} is given twice", twice.1)));
         }
         axes.push((key, values));
     }
     let known = known_filesystems();
-    let is_said = |axes: &[(String, Vec<String>)], key: &str| axes.iter().any(|it| it.0 == key);
+    let is_said = |axes: &[(String, Vec<String>)], key: &str| axes.iter().any(|axis| axis.0 == key);
     if !is_said(&axes, "filesystem") {
         axes.insert(0, ("filesystem".into(), vec!["ext4".into()]));
     }
@@ -377,14 +379,14 @@ fn cells(asked: &CutAsked) -> Result<Vec<Cell>, Error> {
             axes.push((key.into(), default.split(',').map(Into::into).collect()));
         }
     }
-    for name in axes.iter().filter(|it| it.0 == "filesystem").flat_map(|it| &it.1) {
+    for name in axes.iter().filter(|axis| axis.0 == "filesystem").flat_map(|axis| &axis.1) {
         if name == "dir" {
             return Err(Error::asked(
                 "--set filesystem=dir: a directory has no device of its own whose power could be cut",
             ));
         }
-        if !known.iter().any(|it| it.name == *name) {
-            let near = nearest(name, known.iter().map(|it| it.name.as_str()));
+        if !known.iter().any(|kind| kind.name == *name) {
+            let near = nearest(name, known.iter().map(|kind| kind.name.as_str()));
             return Err(Error::asked(format!(
                 "--set filesystem={name}: there is none of this name{}",
                 did_you_mean_hint(near)
@@ -412,7 +414,8 @@ fn cells(asked: &CutAsked) -> Result<Vec<Cell>, Error> {
         };
         cells = cells.iter().flat_map(with).collect();
     }
-    let several: Vec<&str> = axes.iter().filter(|it| it.1.len() > 1).map(|it| it.0.as_str()).collect();
+    let several: Vec<&str> =
+        axes.iter().filter(|axis| axis.1.len() > 1).map(|axis| axis.0.as_str()).collect();
     cells.into_iter().map(|cell| checked(&asked.engine, cell, &several)).collect()
 }
 
@@ -445,7 +448,7 @@ fn checked(engine: &str, mut words: BTreeMap<String, String>, several: &[&str]) 
         check_settings("sqlite", &settings).map_err(|error| Error::asked(format!("--set: {error}")))?;
         format!("{filesystem} {}/{}", of("journal_mode"), of("synchronous"))
     };
-    for key in several.iter().filter(|it| !["filesystem", "journal_mode", "synchronous"].contains(it)) {
+    for key in several.iter().filter(|key| !["filesystem", "journal_mode", "synchronous"].contains(key)) {
         label += &format!(" {key}={}", of(key));
     }
     Ok(Cell { filesystem, settings, label })

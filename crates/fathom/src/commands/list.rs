@@ -54,7 +54,7 @@ pub fn run(asked: &List) -> super::Result {
 /// The file of a built-in experiment, of a modelled device, or of a profile of an application.
 fn source_of(name: &str) -> Option<&'static str> {
     experiment::builtin_named(name)
-        .map(|it| it.source)
+        .map(|builtin| builtin.source)
         .or_else(|| fathom_stack::device::text_of(name))
         .or_else(|| fathom_trace::synthesise::text_of(name))
 }
@@ -73,7 +73,8 @@ fn unknown(name: &str) -> Error {
 
 /// The built-in files are read by a test of the lab, so what cannot be read here is only shown without a title.
 fn title_and_paper(one: &Builtin) -> (String, Option<String>) {
-    Experiment::parse(one.name, one.source).map_or_else(|_| (String::new(), None), |it| (it.title, it.paper))
+    Experiment::parse(one.name, one.source)
+        .map_or_else(|_| (String::new(), None), |number| (number.title, number.paper))
 }
 
 fn print_kind(kind: Kind, detail: bool) {

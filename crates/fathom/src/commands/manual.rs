@@ -14,7 +14,7 @@ pub fn completions(shell: clap_complete::Shell) -> super::Result {
     let mut text = Vec::new();
     // Shells are told hidden commands, too, so they get a command line without them.
     let whole = Cli::command();
-    let told = whole.get_subcommands().filter(|it| !it.is_hide_set()).cloned();
+    let told = whole.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).cloned();
     let mut command = clap::Command::new("fathom")
         .version(env!("CARGO_PKG_VERSION"))
         .about(whole.get_about().cloned().unwrap_or_default())
@@ -64,7 +64,7 @@ fn collect(command: &clap::Command, pages: &mut Vec<(String, String)>) -> Result
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
     let text = String::from_utf8(page(command)?).map_err(Error::failed)?;
     pages.push((format!("{name}.1"), text));
-    for inner in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+    for inner in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
         collect(inner, pages)?;
     }
     Ok(())

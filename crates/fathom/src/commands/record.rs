@@ -22,7 +22,7 @@ pub const RECORDER: &str = "recorder";
 
 /// What is recorded.
 #[derive(Clone, Debug)]
-pub struct Recorded {
+pub struct RecordingRequest {
     /// The trace.
     pub trace: TraceChoice,
     /// File systems.
@@ -44,7 +44,7 @@ pub struct Recorded {
     pub machines: Vec<String>,
 }
 
-impl Recorded {
+impl RecordingRequest {
     /// The experiment, as a file would say it.
     fn source(&self) -> String {
         let mut text = format!(
@@ -79,7 +79,7 @@ impl Recorded {
 /// # Errors
 /// What is wrong with the settings; what this machine lacks; the results file.
 pub fn record(
-    what: &Recorded,
+    what: &RecordingRequest,
     out: &Path,
     directory: &Path,
     command: &str,
@@ -158,7 +158,7 @@ pub fn check_machine(command: &str) -> Result<(), Error> {
 
 /// Where results lie that nobody asked to keep: a directory that goes again, of the user alone, for
 /// a trace may lie in it. Its lock says that its process lives ([`remove_abandoned`]).
-pub struct Kept {
+pub struct RecordingFile {
     pub file: PathBuf,
     // Dropped in this order: it is held until it is gone.
     directory: Option<TempDir>,
@@ -171,14 +171,14 @@ const KEPT: &str = ".fathom-recorded-";
 /// The file in it that its process has locked.
 const LOCK: &str = "lock";
 
-impl Kept {
+impl RecordingFile {
     /// In `out`, or in a directory of its own below `directory`.
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn new(out: Option<&Path>, directory: &Path) -> Result<Kept, Error> {
+    pub fn new(out: Option<&Path>, directory: &Path) -> Result<RecordingFile, Error> {
         if let Some(out) = out {
-            return Ok(Kept { file: out.to_owned(), directory: None, _held: None });
+            return Ok(RecordingFile { file: out.to_owned(), directory: None, _held: None });
         }
         let problem = |error: std::io::Error| Error::failed(format!("{}: {error}", shown_path(directory)));
         let make = || {
@@ -188,7 +188,11 @@ impl Kept {
         let (made, held) = fathom_output::hold(make, TempDir::path).map_err(problem)?;
         let lock = File::create_new(made.path().join(LOCK)).map_err(problem)?;
         lock.lock().map_err(problem)?;
-        Ok(Kept { file: made.path().join("recorded.db"), directory: Some(made), _held: Some((held, lock)) })
+        Ok(RecordingFile {
+            file: made.path().join("recorded.db"),
+            directory: Some(made),
+            _held: Some((held, lock)),
+        })
     }
 
     /// Whether the user has the file afterwards.
@@ -207,7 +211,9 @@ pub fn remove_abandoned(directory: &Path) -> (Vec<PathBuf>, Vec<String>) {
         let path = entry.path();
         let is_named = entry.file_name().as_encoded_bytes().starts_with(KEPT.as_bytes());
         // Not behind a link, which might lead anywhere.
-        let is_own = || std::fs::symlink_metadata(&path).is_ok_and(|it| it.is_dir() && it.uid() == user);
+        let is_own = || {
+            std::fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == user)
+        };
         if !is_named || !is_own() {
             continue;
         }
@@ -232,7 +238,7 @@ mod tests {
     #[test]
     fn only_what_a_process_that_has_ended_left_is_removed() {
         let place = tempfile::tempdir().unwrap();
-        let alive = Kept::new(None, place.path()).unwrap();
+        let alive = RecordingFile::new(None, place.path()).unwrap();
         let mode = std::fs::metadata(alive.file.parent().unwrap()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
         let killed = place.path().join(".fathom-recorded-killed");

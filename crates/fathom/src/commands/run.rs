@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fathom_diagnostic::suggest::{did_you_mean, nearest};
-use fathom_lab::conduct::{self, Prepared, Request, RunError};
+use fathom_lab::conduct::{self, Preparation, Request, RunError};
 use fathom_lab::estimate::estimate;
 use fathom_lab::experiment::{self, Experiment, Selection, TraceChoice};
 use fathom_lab::plan::Plan;
 use fathom_lab::remote::{Machines, REMOTE_FILE, Target};
-use fathom_lab::schedule::{Ended, Interrupt, Local, Summary, World};
+use fathom_lab::schedule::{EarlyEnd, Interrupt, Local, Summary, World};
 use fathom_lab::store::{self, Lock, Results, StoreError};
 use fathom_trace::synthesise::{NAMES, profile};
 
@@ -151,7 +151,7 @@ fn libraries(asked: &[String]) -> Result<Option<String>, Error> {
         return Ok(None);
     }
     // As TOML, in which a path may have commas and brackets.
-    let texts: Vec<String> = paths.iter().map(|it| serde_json::json!(it).to_string()).collect();
+    let texts: Vec<String> = paths.iter().map(|path| serde_json::json!(path).to_string()).collect();
     Ok(Some(format!("engine.library=[{}]", texts.join(", "))))
 }
 
@@ -166,8 +166,12 @@ fn text_paths(asked: &Run, out: &Path) -> Result<(), Error> {
 
 /// Every file that is read: the experiment and the traces.
 fn inputs(asked: &Run, request: &Request) -> Vec<PathBuf> {
-    let traces =
-        request.selection.traces.iter().filter(|it| it.parameter == "file").map(|it| it.value.clone());
+    let traces = request
+        .selection
+        .traces
+        .iter()
+        .filter(|trace| trace.parameter == "file")
+        .map(|trace| trace.value.clone());
     traces.chain([asked.experiment.clone()]).map(PathBuf::from).collect()
 }
 
@@ -199,7 +203,8 @@ fn read_source(name: &str) -> Result<(String, String), Error> {
         )));
     }
     let mut text = Vec::new();
-    let file = std::fs::File::open(path).and_then(|it| it.take(EXPERIMENT_MAX + 1).read_to_end(&mut text));
+    let file =
+        std::fs::File::open(path).and_then(|file| file.take(EXPERIMENT_MAX + 1).read_to_end(&mut text));
     file.map_err(|error| Error::asked(format!("{name}: {error}")))?;
     if text.len() as u64 > EXPERIMENT_MAX {
         let most = EXPERIMENT_MAX >> 20;
@@ -244,7 +249,8 @@ pub(super) fn trace(word: &str) -> Result<TraceChoice, Error> {
     if path.is_file() {
         // Says at once what is wrong with it, before anything is made.
         fathom_trace::Reader::open(path).map_err(|error| Error::asked(format!("--trace {error}")))?;
-        let stem = path.file_stem().map_or_else(|| word.to_owned(), |it| it.to_string_lossy().into_owned());
+        let stem =
+            path.file_stem().map_or_else(|| word.to_owned(), |name| name.to_string_lossy().into_owned());
         let value = std::path::absolute(path).map_err(Error::asked)?;
         let value = value.to_str().ok_or_else(|| {
             Error::asked(format!("--trace {word}: its path is not text (UTF-8); move or rename it"))
@@ -262,7 +268,7 @@ pub(super) fn trace(word: &str) -> Result<TraceChoice, Error> {
 
 /// The disk under test: `--dir`, or where the results are. The directory of the results is made.
 fn working_directory(asked: &Run, file: &Path) -> Result<PathBuf, Error> {
-    let parent = file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let directory = match &asked.dir {
         Some(directory) => {
             let kind = std::fs::metadata(directory).map_err(|error| {
@@ -332,7 +338,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), Error> {
 fn carry_out(
     asked: &Run,
     request: &Request,
-    prepared: Prepared,
+    prepared: Preparation,
     (interrupt, machines): (Interrupt, Option<Machines>),
 ) -> Result<Summary, Error> {
     // Before anything is made: no run could be.
@@ -433,15 +439,15 @@ fn finish(
 fn say_ended(asked: &Run, summary: &Summary) {
     let percent = |share: f64| format!("{:.2}", share * 100.0);
     match (summary.ended, asked.until, summary.widest) {
-        (Some(Ended::Precise { widest }), _, _) => tell!(
+        (Some(EarlyEnd::Precise { widest }), _, _) => tell!(
             "Ended after {} runs of each cell: every value is known to within {} %.",
             summary.blocks,
             percent(widest)
         ),
-        (Some(Ended::OutOfTime), _, widest) => {
-            let known = widest
-                .filter(|_| asked.until.is_some())
-                .map_or_else(String::new, |it| format!(" The widest interval is {} % so far.", percent(it)));
+        (Some(EarlyEnd::OutOfTime), _, widest) => {
+            let known = widest.filter(|_| asked.until.is_some()).map_or_else(String::new, |share| {
+                format!(" The widest interval is {} % so far.", percent(share))
+            });
             tell!("Ended after {} runs of each cell: --budget.{known}", summary.blocks);
         }
         (None, Some(until), Some(widest)) if !summary.interrupted && widest > until => tell!(
@@ -468,7 +474,7 @@ fn say_skipped(plan: &Plan) {
     }
 }
 
-fn print_plan(prepared: &Prepared, out: &Path) {
+fn print_plan(prepared: &Preparation, out: &Path) {
     let (plan, to_make) = (&prepared.plan, prepared.turns.len());
     let is_early = prepared.ending.is_early();
     let most = if is_early { " at most" } else { "" };
@@ -490,7 +496,7 @@ fn print_plan(prepared: &Prepared, out: &Path) {
 
 /// How long the plan takes, as far as earlier results tell: those that are gone on with, those in the
 /// file that is named, or those of the same experiment in its usual place.
-fn time_of(prepared: &Prepared, out: &Path) -> String {
+fn time_of(prepared: &Preparation, out: &Path) -> String {
     let plan = &prepared.plan;
     let usual = conduct::default_out(&plan.experiment);
     let of = |file: &Path| {
@@ -498,7 +504,9 @@ fn time_of(prepared: &Prepared, out: &Path) -> String {
         Some((estimate(plan, &prepared.turns, &results)?, file.to_path_buf()))
     };
     let found = match &prepared.earlier {
-        Some(results) => estimate(plan, &prepared.turns, results).map(|it| (it, out.to_path_buf())),
+        Some(results) => {
+            estimate(plan, &prepared.turns, results).map(|estimate| (estimate, out.to_path_buf()))
+        }
         None => of(out).or_else(|| of(&usual)),
     };
     let Some((found, file)) = found else {

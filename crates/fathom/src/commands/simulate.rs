@@ -10,7 +10,7 @@ use fathom_output::{shown_path, tell};
 use fathom_report::Simulation;
 use fathom_stack::device::{Kind, Model, presets};
 
-use super::record::{self, Kept, RECORDER, Recorded};
+use super::record::{self, RECORDER, RecordingFile, RecordingRequest};
 use crate::cli::Simulate;
 use crate::outcome::{Error, Outcome};
 use crate::repeat::Parsed;
@@ -64,7 +64,7 @@ pub fn devices(words: &[String]) -> Result<Vec<Model>, Error> {
     for word in words.iter().flat_map(|word| word.split(',')) {
         let model = fathom_stack::device_model(word.trim())
             .map_err(|problem| Error::asked(format!("--device: {problem}")))?;
-        if let Some(same) = found.iter().find(|it| it.name == model.name) {
+        if let Some(same) = found.iter().find(|kind| kind.name == model.name) {
             return Err(Error::asked(format!("--device: {} is given twice", same.name)));
         }
         found.push(model);
@@ -90,7 +90,7 @@ fn refuse_of_traces(asked: &Simulate) -> Result<(), Error> {
         ("--dir", asked.dir.is_some()),
         ("--out", asked.out.is_some()),
     ];
-    match of_traces.iter().find(|it| it.1) {
+    match of_traces.iter().find(|pair| pair.1) {
         Some((option, _)) => Err(Error::asked(format!(
             "{option} is for traces, which are recorded first: {} holds runs that were made",
             shown_path(&asked.input)
@@ -100,7 +100,7 @@ fn refuse_of_traces(asked: &Simulate) -> Result<(), Error> {
 }
 
 /// Records the trace with the settings that were asked for.
-fn recorded(asked: &Simulate, command: &str) -> Result<(Results, String, Kept), Error> {
+fn recorded(asked: &Simulate, command: &str) -> Result<(Results, String, RecordingFile), Error> {
     let word = super::text_path("TRACE", &asked.input)?;
     let trace = super::run::trace(word)?;
     record::check_machine("fathom simulate TRACE")?;
@@ -114,9 +114,9 @@ fn recorded(asked: &Simulate, command: &str) -> Result<(Results, String, Kept), 
     }
     let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
-    let kept = Kept::new(asked.out.as_deref(), &std::env::temp_dir())?;
+    let kept = RecordingFile::new(asked.out.as_deref(), &std::env::temp_dir())?;
     let title = trace.label.clone();
-    let what = Recorded {
+    let what = RecordingRequest {
         trace,
         filesystems: if asked.fs.is_empty() { vec!["ext4".into()] } else { asked.fs.clone() },
         devices: vec![RECORDER.into()],

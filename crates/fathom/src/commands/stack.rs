@@ -20,7 +20,8 @@ pub fn run(asked: &Stack) -> super::Result {
     match &asked.action {
         StackAction::Up(asked) => up(asked),
         StackAction::Down { name: Some(name), .. } => {
-            let kept = named::list().into_iter().find(|it| it.name == *name).and_then(|it| it.spec.keep);
+            let kept =
+                named::list().into_iter().find(|list| list.name == *name).and_then(|list| list.spec.keep);
             named::down(name).map_err(wrong_or_failed)?;
             match kept {
                 None => say!("{name} is down; its image is gone."),
@@ -34,7 +35,7 @@ pub fn run(asked: &Stack) -> super::Result {
         StackAction::Down { name: None, leftovers, .. } => down_all(*leftovers),
         StackAction::Kernel { remove: true, .. } => remove_kernel(),
         StackAction::Kernel { source, jobs, .. } => {
-            kernel(source.clone(), jobs.and_then(|it| usize::try_from(it).ok()))
+            kernel(source.clone(), jobs.and_then(|job| usize::try_from(job).ok()))
         }
         StackAction::Calibrate(asked) => super::calibrate::run(asked),
         StackAction::Status(asked) => super::status::run(asked),
@@ -47,8 +48,8 @@ pub fn run(asked: &Stack) -> super::Result {
 /// Prints where a named stack is mounted; an error where it cannot be used.
 fn path_of(name: &str) -> super::Result {
     let stacks = named::list();
-    let Some(one) = stacks.iter().find(|it| it.name == name) else {
-        let up = stacks.into_iter().map(|it| it.name).collect();
+    let Some(one) = stacks.iter().find(|stack| stack.name == name) else {
+        let up = stacks.into_iter().map(|stack| stack.name).collect();
         return Err(wrong_or_failed(StackError::NoSuchName { name: name.to_owned(), up }));
     };
     if !one.up {
@@ -122,7 +123,7 @@ fn up(asked: &StackUp) -> super::Result {
 
 /// Ends this process, whose guard then undoes what there is of the stack.
 fn stopped(name: &str) -> ! {
-    match named::list().iter().any(|it| it.name == name) {
+    match named::list().iter().any(|list| list.name == name) {
         true => tell!("Stopped when {name} was up already. Take it down with:  fathom stack down {name}"),
         false => tell!("Stopped: what there was of {name} is being removed."),
     }
@@ -258,8 +259,8 @@ fn in_options(error: StackError) -> Error {
     };
     match error {
         StackError::Spec { field, problem } => {
-            let option = OPTIONS.iter().find(|it| it.0 == field);
-            let option = option.map_or_else(|| format!("--{field}"), |it| it.1.to_owned());
+            let option = OPTIONS.iter().find(|options| options.0 == field);
+            let option = option.map_or_else(|| format!("--{field}"), |option| option.1.to_owned());
             Error::asked(format!("{option}: {}", in_words(problem)))
         }
         other => match wrong_or_failed(other) {

@@ -84,7 +84,7 @@ fn its_log(one: &Named) -> Named {
 /// Whether a stack whose device does not answer any more is being taken down: its entry is the last thing that goes.
 fn goes(name: &str) -> bool {
     (0..20).any(|_| {
-        let gone = !named::list().iter().any(|it| it.name == name);
+        let gone = !named::list().iter().any(|list| list.name == name);
         if !gone {
             std::thread::sleep(Duration::from_millis(100));
         }

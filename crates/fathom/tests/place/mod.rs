@@ -140,11 +140,11 @@ impl Place {
         let below = self.path("").canonicalize().unwrap();
         let uses = |process: &std::fs::DirEntry| {
             let files = std::fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
-            let links = files.map(|it| it.path()).chain([process.path().join("cwd")]);
-            links.filter_map(|it| std::fs::read_link(it).ok()).any(|at| at.starts_with(&below))
+            let links = files.map(|file| file.path()).chain([process.path().join("cwd")]);
+            links.filter_map(|link| std::fs::read_link(link).ok()).any(|at| at.starts_with(&below))
         };
         let all = std::fs::read_dir("/proc").unwrap().flatten();
-        let numbered = all.filter(|it| it.file_name().to_string_lossy().parse::<i32>().is_ok());
+        let numbered = all.filter(|entry| entry.file_name().to_string_lossy().parse::<i32>().is_ok());
         let named = |process: std::fs::DirEntry| {
             let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
             let command = String::from_utf8_lossy(&command).replace('\0', " ");
@@ -295,7 +295,7 @@ impl Running {
                 let words = std::fs::read(Path::new("/proc").join(pid.to_string()).join("cmdline"))
                     .unwrap_or_default();
                 if parent == Some(self.id().to_string())
-                    && String::from_utf8_lossy(&words).split('\0').any(|it| it == word)
+                    && String::from_utf8_lossy(&words).split('\0').any(|part| part == word)
                 {
                     return pid;
                 }
@@ -367,8 +367,12 @@ impl Running {
 pub fn can_serve(place: &Place) -> bool {
     let list = place.fathom(&["list", "filesystems", "--json"]);
     let listed: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
-    let ext4 =
-        listed["filesystems"].as_array().unwrap().iter().find(|it| it["filesystem"] == "ext4").unwrap();
+    let ext4 = listed["filesystems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|filesystem| filesystem["filesystem"] == "ext4")
+        .unwrap();
     let able = ext4["present"] == true && Path::new("/dev/fuse").exists();
     if !able {
         println!("SKIP: a modelled device needs root, mkfs.ext4 and /dev/fuse ({})", ext4["detail"]);
@@ -406,7 +410,7 @@ pub fn servers(place: &Place) -> Vec<i32> {
             && files.filter_map(|fd| std::fs::read_link(fd.path()).ok()).any(|at| at.starts_with(&below))
     };
     let all = std::fs::read_dir("/proc").unwrap().flatten();
-    all.filter(serves).filter_map(|it| it.file_name().to_str()?.parse().ok()).collect()
+    all.filter(serves).filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// A server that is stopped; killed at the end, and after two minutes at the latest, so that a failing test does not hang.

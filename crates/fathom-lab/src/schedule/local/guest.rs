@@ -26,7 +26,7 @@ pub(super) fn run(
         Ok(text) => text,
         Err(error) => return failed(format!("the order cannot be written: {error}")),
     };
-    let engine = order.cell.engine.as_ref().and_then(|it| engine_named(&it.name));
+    let engine = order.cell.engine.as_ref().and_then(|engine| engine_named(&engine.name));
     if let Some(server) = engine.filter(|kind| !kind.is_embedded) {
         return failed(format!(
             "{}'s server is not started in a guest kernel; choose a file system of this machine's",

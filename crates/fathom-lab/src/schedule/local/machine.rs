@@ -75,10 +75,11 @@ pub fn environment(directory: &Path) -> BTreeMap<String, String> {
     };
     put("cpu", field("model name").or_else(|| field("Model")));
     put("cpus", Some(usable_cpus().len().to_string()));
-    let virtual_machine = field("flags").is_some_and(|flags| flags.split(' ').any(|it| it == "hypervisor"));
+    let virtual_machine =
+        field("flags").is_some_and(|flags| flags.split(' ').any(|part| part == "hypervisor"));
     let told = (!cpuinfo.is_empty()).then(|| if virtual_machine { "yes" } else { "no" }.to_owned());
     put("virtual_machine", told);
-    put("memory_mib", memory_mib().map(|it| it.to_string()));
+    put("memory_mib", memory_mib().map(|mib| mib.to_string()));
     put("clocksource", read("/sys/devices/system/clocksource/clocksource0/current_clocksource"));
     put("governor", read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
     put("turbo", turbo());
@@ -108,8 +109,8 @@ fn memory_mib() -> Option<u64> {
 }
 
 fn turbo() -> Option<String> {
-    let intel = read("/sys/devices/system/cpu/intel_pstate/no_turbo").map(|it| it == "0");
-    let boost = || read("/sys/devices/system/cpu/cpufreq/boost").map(|it| it == "1");
+    let intel = read("/sys/devices/system/cpu/intel_pstate/no_turbo").map(|text| text == "0");
+    let boost = || read("/sys/devices/system/cpu/cpufreq/boost").map(|text| text == "1");
     intel.or_else(boost).map(|on| if on { "on" } else { "off" }.to_owned())
 }
 

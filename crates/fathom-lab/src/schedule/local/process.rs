@@ -77,7 +77,7 @@ pub(super) fn run(
     while status.is_none() && Instant::now() < until && !interrupt.is_raised() {
         status = worker.wait(Instant::now() + GLANCE);
     }
-    if !status.is_some_and(|it| it.success()) {
+    if !status.is_some_and(|status| status.success()) {
         worker.end_what_it_started();
     }
     if status.is_none()
@@ -91,7 +91,7 @@ pub(super) fn run(
     }
     listened?;
     // Also one that the same signal has ended (`killall fathom`): the user wants to stop, and no run has failed.
-    if !status.is_some_and(|it| it.success()) && interrupt.is_raised() {
+    if !status.is_some_and(|status| status.success()) && interrupt.is_raised() {
         return Err(WorkError::Interrupted);
     }
     // What the worker started may hold its stderr open still: its words are not worth waiting for.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use fathom_lab::advise::{Advised, AppUse, Candidate};
+use fathom_lab::advise::{AppUse, Candidate, DeviceAdvice};
 use fathom_output::shown_path;
 use fathom_trace::info::{Info, info};
 
@@ -52,15 +52,15 @@ impl Application {
         }
         let (baseline, source, mut notes) = own_settings(&info.settings);
         let mut baseline = baseline;
-        if !info.settings.keys().any(|it| it.to_ascii_lowercase().starts_with("pragma page_size="))
-            && let Some(size) = info.databases.iter().find_map(|it| it.page_bytes)
+        if !info.settings.keys().any(|key| key.to_ascii_lowercase().starts_with("pragma page_size="))
+            && let Some(size) = info.databases.iter().find_map(|database| database.page_bytes)
         {
             baseline.page_size = size;
         }
         if info.lost > 0 {
             notes.push("the trace lacks calls that its capture lost".into());
         }
-        if info.databases.iter().filter(|it| it.start != "memory").count() > 1 {
+        if info.databases.iter().filter(|database| database.start != "memory").count() > 1 {
             notes.push(
                 "the application has several databases, and the settings are for each of them. A transaction over several \
                  that are attached to one connection is atomic at a power cut with a rollback journal, and with WAL only \
@@ -80,7 +80,7 @@ impl Application {
     }
 
     /// What it might do besides.
-    pub fn hints(&self, advised: &[Advised]) -> Vec<String> {
+    pub fn hints(&self, advised: &[DeviceAdvice]) -> Vec<String> {
         let mut all = Vec::new();
         let transactions = &self.info.transactions;
         if transactions.autocommit * 2 > transactions.count {
@@ -91,7 +91,7 @@ impl Application {
             ));
         }
         let is_named = |key: &str| {
-            advised.iter().filter_map(Advised::named).any(|it| it.candidate.more.contains_key(key))
+            advised.iter().filter_map(DeviceAdvice::named).any(|tried| tried.candidate.more.contains_key(key))
         };
         if is_named("locking_mode") {
             all.push(
@@ -117,7 +117,7 @@ fn own_settings(settings: &BTreeMap<String, u64>) -> (Candidate, String, Vec<Str
         let lower = text.to_ascii_lowercase();
         let Some((name, value)) = lower.split_once('=') else { continue };
         let name = name.trim_start_matches("pragma ").trim_start_matches("sqlite3_").trim();
-        let Some(key) = TAKEN_OVER.iter().find(|it| **it == name) else { continue };
+        let Some(key) = TAKEN_OVER.iter().find(|setting| **setting == name) else { continue };
         if let Some(value) = plain(key, value) {
             *own.entry(key).or_default().entry(value).or_default() += count;
         }
@@ -125,7 +125,7 @@ fn own_settings(settings: &BTreeMap<String, u64>) -> (Candidate, String, Vec<Str
     let mut baseline = Candidate::default();
     let mut notes = Vec::new();
     for (key, values) in &own {
-        let most = values.iter().max_by_key(|it| it.1).map(|it| it.0.clone());
+        let most = values.iter().max_by_key(|value| value.1).map(|value| value.0.clone());
         let Some(most) = most else { continue };
         if values.len() > 1 {
             let all: Vec<&str> = values.keys().map(String::as_str).collect();
@@ -158,10 +158,12 @@ fn plain(key: &str, value: &str) -> Option<String> {
     };
     if !words.is_empty() {
         let by_number = value.parse::<usize>().ok().filter(|_| matches!(key, "synchronous" | "auto_vacuum"));
-        let word = by_number.and_then(|it| words.get(it)).or_else(|| words.iter().find(|it| **it == value));
+        let word = by_number
+            .and_then(|number| words.get(number))
+            .or_else(|| words.iter().find(|word| **word == value));
         let is_default =
             matches!((key, word), ("locking_mode", Some(&"normal")) | ("auto_vacuum", Some(&"none")));
-        return word.filter(|_| !is_default).map(|it| (*it).to_owned());
+        return word.filter(|_| !is_default).map(|word| (*word).to_owned());
     }
     let number: i64 = value.parse().ok()?;
     let (least, most) = match key {

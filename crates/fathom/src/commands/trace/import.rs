@@ -18,7 +18,7 @@ pub fn run(asked: &TraceImport) -> super::super::Result {
         TraceFormat::Sql if asked.path.is_dir() => Format::Folder,
         TraceFormat::Sql => Format::Script,
         TraceFormat::Expanded => Format::Expanded,
-        TraceFormat::PocketData if asked.path.extension().is_some_and(|it| it == "json") => {
+        TraceFormat::PocketData if asked.path.extension().is_some_and(|extension| extension == "json") => {
             Format::PocketWorkload
         }
         TraceFormat::PocketData => Format::PocketData,

@@ -76,7 +76,9 @@ pub fn run(asked: &TraceReplay) -> super::super::Result {
         print(&kept);
     }
     // All that is in the trace was done, and that is not what the application did.
-    let Some(lost) = kept.warnings.iter().find(|it| Loss::is_told_by(it)) else { return Ok(Outcome::Good) };
+    let Some(lost) = kept.warnings.iter().find(|warning| Loss::is_told_by(warning)) else {
+        return Ok(Outcome::Good);
+    };
     tell!("error: {}", shown(lost));
     Ok(Outcome::Failed)
 }
@@ -107,7 +109,7 @@ fn print(kept: &Kept) {
     for check in &kept.verified {
         say!("checked: {}", shown(check));
     }
-    for warning in kept.warnings.iter().filter(|it| !Loss::is_told_by(it)) {
+    for warning in kept.warnings.iter().filter(|warning| !Loss::is_told_by(warning)) {
         tell!("warning: {}", shown(warning));
     }
 }
@@ -129,7 +131,7 @@ fn settings(words: &[String]) -> Result<BTreeMap<String, Json>, Error> {
         let key = key.strip_prefix("engine.").unwrap_or(key);
         let value = serde_json::from_str::<Json>(value)
             .ok()
-            .filter(|it| !it.is_string())
+            .filter(|value| !value.is_string())
             .unwrap_or_else(|| json!(value));
         Some((key.to_owned(), value))
     };

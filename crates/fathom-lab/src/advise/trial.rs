@@ -12,7 +12,7 @@ use crate::store::{CellRow, Results};
 
 /// A setting that was tried. Times are of one transaction.
 #[derive(Clone, Debug, Serialize)]
-pub struct Tried {
+pub struct Trial {
     /// The settings.
     pub candidate: Candidate,
     /// The file system; `dir` where it is a directory.
@@ -35,15 +35,15 @@ pub struct Tried {
     pub written_bytes: f64,
 }
 
-impl Tried {
+impl Trial {
     /// Time of one transaction, ns.
     #[must_use]
     pub fn ns(&self) -> f64 {
         self.time_ns.mid
     }
 
-    fn of_row(row: &Row, cell: &CellRow) -> Option<Tried> {
-        Some(Tried {
+    fn of_row(row: &Row, cell: &CellRow) -> Option<Trial> {
+        Some(Trial {
             candidate: Candidate::of(cell.spec.engine.as_ref()?)?,
             filesystem: cell.spec.stack.filesystem.clone(),
             label: cell.label.clone(),
@@ -63,20 +63,20 @@ impl Tried {
 ///
 /// # Errors
 /// As [`study`].
-pub fn tried(
+pub fn trials(
     results: &Results,
     devices: &[Model],
     phase: &str,
     runs: Option<usize>,
-) -> Result<(Vec<Vec<Tried>>, Vec<String>), StudyError> {
+) -> Result<(Vec<Vec<Trial>>, Vec<String>), StudyError> {
     let question = Question { devices: devices.to_vec(), phase: Some(phase.to_owned()), cell: None, runs };
     let study = study(results, &question)?;
     let of_device = |model: &Model| {
         let rows = study.rows.iter().filter(|row| row.device == model.name);
-        rows.filter_map(|row| Tried::of_row(row, results.cell(row.cell)?)).collect()
+        rows.filter_map(|row| Trial::of_row(row, results.cell(row.cell)?)).collect()
     };
     let mut notes: Vec<String> = Vec::new();
-    for note in study.notes.into_iter().flat_map(|it| it.1) {
+    for note in study.notes.into_iter().flat_map(|note| note.1) {
         // The same with another number is said once.
         let plain = |text: &str| text.replace(|c: char| c.is_ascii_digit() || c == '.', "");
         if !notes.iter().any(|known| plain(known) == plain(&note)) {
@@ -91,10 +91,10 @@ pub fn tried(
 
 /// The cells as they were measured where they ran, in wall time.
 #[must_use]
-pub fn tried_here(results: &Results, analysis: &Analysis, phase: &str) -> Vec<Tried> {
+pub fn trials_here(results: &Results, analysis: &Analysis, phase: &str) -> Vec<Trial> {
     let of_cell = |cell: &CellRow| {
         let measure = analysis.get(cell.id, phase, None)?;
-        Some(Tried {
+        Some(Trial {
             candidate: Candidate::of(cell.spec.engine.as_ref()?)?,
             filesystem: cell.spec.stack.filesystem.clone(),
             label: cell.label.clone(),
