@@ -1,4 +1,4 @@
-//! PostgreSQL, over a Unix socket: our client of its protocol (version 3), one prepared call of a function for each
+//! PostgreSQL, over a Unix socket: the connection of `postgresql-server`, one prepared call of a function for each
 //! transaction (`postgres.sql`), parameters in binary.
 //!
 //! Durability: `fsync = on`, `synchronous_commit = on`, `full_page_writes = on`: the defaults. PostgreSQL groups the log
@@ -10,13 +10,15 @@
 use crate::message::{Digest, Message, State};
 use crate::peer::{Client, Peer, Transaction};
 use crate::server::{self, Server};
-use crate::wire::{Pipe, Protocol, read_whole};
 use anyhow::{Context, Result, bail, ensure};
+use postgresql_server::connection::{
+    Address, Answer, Connection, ConnectionError, Format, Parameter, Row, Socket,
+};
 use std::collections::VecDeque;
 use std::io::Write;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 const SCHEMA: &str = include_str!("postgres.sql");
 
@@ -59,9 +61,10 @@ impl Postgres {
         server::as_unprivileged(&mut command, &data)?;
         // SIGQUIT is an immediate shutdown: PostgreSQL aborts without a checkpoint and recovers from its log at the next
         // start. Unlike a plain kill it takes the sessions and the shared memory with it.
-        let (server, mut stream) = Server::start(command, &data, libc::SIGQUIT, || greet(&socket))?;
+        let (server, mut connection) = Server::start(command, &data, libc::SIGQUIT, || connect(&socket))?;
         if fresh {
-            query(&mut stream, SCHEMA)?;
+            connection.script(SCHEMA)?;
+            connection.until_ready(&mut |_| Ok::<_, ConnectionError>(()))?;
         }
         Ok(Postgres { server, socket, batched })
     }
@@ -95,261 +98,164 @@ fn create(dir: &Path, data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Appends a message of type `kind`; `body` writes what follows the length.
-fn send(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
-    out.push(kind);
-    let at = out.len();
-    out.extend_from_slice(&[0; 4]);
-    body(out);
-    let len = (out.len() - at) as u32;
-    out[at..at + 4].copy_from_slice(&len.to_be_bytes());
-}
-
-/// The first message in `input`: its whole length, its type, its content.
-fn first_message(input: &[u8]) -> Option<(usize, u8, &[u8])> {
-    let (&kind, rest) = input.split_first()?;
-    let len = u32::from_be_bytes(*rest.first_chunk()?) as usize;
-    Some((1 + len, kind, rest.get(4..len)?))
-}
-
-/// The text of an ErrorResponse.
-fn refused(content: &[u8]) -> anyhow::Error {
-    let fields: Vec<_> = content.split(|&b| b == 0).filter(|f| f.first() == Some(&b'M')).collect();
-    anyhow::anyhow!("PostgreSQL: {}", String::from_utf8_lossy(fields.first().copied().unwrap_or(content)))
-}
-
 /// Connects, and waits until the server is ready for queries.
-fn greet(socket: &Path) -> Result<UnixStream> {
-    let mut stream = server::connect(socket)?;
-    let start = b"\0\x03\0\0user\0peers\0database\0postgres\0\0";
-    let mut out = ((start.len() + 4) as u32).to_be_bytes().to_vec();
-    out.extend_from_slice(start);
-    stream.write_all(&out)?;
-    until_ready(&mut stream, &mut Vec::new(), |_, _| Ok(()))?;
-    Ok(stream)
+fn connect(socket: &Path) -> Result<Connection> {
+    // A data directory's path may be longer than an address takes: `server` knows the way round.
+    let stream = Socket::Unix(server::connect(socket)?);
+    Ok(Connection::open(Arc::new(stream), "peers", None, "postgres", "peers")?)
 }
 
-/// Reads messages up to ReadyForQuery; gives each to `each`.
-fn until_ready(
-    stream: &mut UnixStream,
-    buffer: &mut Vec<u8>,
-    mut each: impl FnMut(u8, &[u8]) -> Result<()>,
-) -> Result<()> {
-    loop {
-        let (kind, content) = read_whole(stream, buffer, |input| {
-            Ok(first_message(input).map(|(len, kind, content)| (len, (kind, content.to_vec()))))
-        })?;
-        match kind {
-            b'Z' => return Ok(()),
-            b'E' => return Err(refused(&content)),
-            _ => each(kind, &content)?,
-        }
-    }
-}
-
-/// Runs statements that return nothing.
-fn query(stream: &mut UnixStream, sql: &str) -> Result<()> {
-    let mut out = Vec::new();
-    send(&mut out, b'Q', |out| {
-        out.extend_from_slice(sql.as_bytes());
-        out.push(0);
-    });
-    stream.write_all(&out)?;
-    until_ready(stream, &mut Vec::new(), |_, _| Ok(()))
-}
-
-/// Runs one query with results in binary; gives the columns of each row to `row`.
-fn select(stream: &mut UnixStream, sql: &str, mut row: impl FnMut(&[&[u8]]) -> Result<()>) -> Result<()> {
-    let mut out = Vec::new();
-    parse(&mut out, b"\0", sql);
-    // Unnamed portal and statement, no parameters, all results binary.
-    send(&mut out, b'B', |out| out.extend_from_slice(b"\0\0\0\0\0\0\0\x01\0\x01"));
-    send(&mut out, b'E', |out| out.extend_from_slice(b"\0\0\0\0\0"));
-    send(&mut out, b'S', |_| {});
-    stream.write_all(&out)?;
-    until_ready(stream, &mut Vec::new(), |kind, content| {
-        if kind != b'D' {
-            return Ok(());
-        }
-        let mut columns: Vec<&[u8]> = Vec::new();
-        let mut rest = content.get(2..).context("PostgreSQL: a short row")?;
-        while let Some((len, more)) = rest.split_first_chunk() {
-            let (column, more) = more
-                .split_at_checked(u32::from_be_bytes(*len) as usize)
-                .context("PostgreSQL: a short column")?;
-            columns.push(column);
-            rest = more;
-        }
-        row(&columns)
+/// Runs one query with results in binary; gives each row to `each`.
+fn select(connection: &mut Connection, sql: &str, mut each: impl FnMut(&Row) -> Result<()>) -> Result<()> {
+    connection.prepare("", sql, &[])?;
+    connection.execute("", &[], Format::Binary)?;
+    connection.sync();
+    connection.until_ready(&mut |answer| match answer {
+        Answer::Row(row) => each(&row),
+        _ => Ok(()),
     })
 }
 
-/// Appends the preparation of `sql` under `name`, which ends with NUL.
-fn parse(out: &mut Vec<u8>, name: &[u8], sql: &str) {
-    send(out, b'P', |out| {
-        out.extend_from_slice(name);
-        out.extend_from_slice(sql.as_bytes());
-        out.extend_from_slice(&[0, 0, 0]);
-    });
+/// The whole numbers of a row's columns, from 0 on.
+fn numbers<const COUNT: usize>(row: &Row) -> Result<[i64; COUNT]> {
+    let columns: Vec<_> = row.columns().collect();
+    let numbers: Option<Vec<i64>> = columns.into_iter().map(|column| Row::int_in(column?)).collect();
+    numbers
+        .and_then(|numbers| numbers.try_into().ok())
+        .with_context(|| format!("PostgreSQL: a row that has not {COUNT} numbers"))
 }
 
-struct Version3 {
+/// A client: calls, and in each group one synchronisation.
+struct Calls {
+    connection: Connection,
     batched: bool,
-    /// Calls since the last Sync.
+    /// Calls since the last synchronisation.
     open: usize,
-    /// Calls in each group whose Sync was sent, oldest first.
+    /// Calls in each group whose synchronisation was requested, oldest first.
     groups: VecDeque<usize>,
 }
 
-impl Version3 {
-    fn sync(&mut self, out: &mut Vec<u8>) {
-        send(out, b'S', |_| {});
+impl Calls {
+    fn sync(&mut self) {
+        self.connection.sync();
         self.groups.push_back(std::mem::take(&mut self.open));
+    }
+
+    /// Calls that an answer acknowledges.
+    fn acknowledged(&mut self, answer: Answer) -> Result<usize> {
+        match answer {
+            // It comes after the commit of the group, and only then is anything acknowledged.
+            Answer::Ready => self.groups.pop_front().context("PostgreSQL: ready, but nothing was requested"),
+            Answer::Refused(error) => Err(error.into()),
+            _ => Ok(0),
+        }
     }
 }
 
-/// Appends one parameter.
-fn parameter(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
-    out.extend_from_slice(bytes);
-}
-
-/// Appends Bind and Execute of a prepared call, whose name ends with NUL; `parameters` writes their count and them.
-fn call(out: &mut Vec<u8>, name: &[u8], parameters: impl FnOnce(&mut Vec<u8>)) {
-    send(out, b'B', |out| {
-        // Unnamed portal; all parameters binary.
-        out.push(0);
-        out.extend_from_slice(name);
-        out.extend_from_slice(&[0, 1, 0, 1]);
-        parameters(out);
-        out.extend_from_slice(&[0, 1, 0, 1]);
-    });
-    send(out, b'E', |out| out.extend_from_slice(b"\0\0\0\0\0"));
-}
-
-impl Protocol for Version3 {
-    fn request(&mut self, transaction: Transaction, m: &Message, out: &mut Vec<u8>) {
-        let small = |n: u8| i16::from(n).to_be_bytes();
+impl Client for Calls {
+    fn submit(&mut self, transaction: Transaction, m: &Message) -> Result<()> {
+        use Parameter::{Bytes, Int2, Int4, Int8};
         match transaction {
-            Transaction::Receive => call(out, b"r\0", |out| {
-                out.extend_from_slice(&[0, 9]);
-                parameter(out, &m.msg_id.to_be_bytes());
-                parameter(out, &m.account.to_be_bytes());
-                parameter(out, &m.source);
-                parameter(out, &m.dst_key.to_be_bytes());
-                parameter(out, &m.submit_us.to_be_bytes());
-                parameter(out, &m.expire_us.to_be_bytes());
-                parameter(out, &small(m.rank));
-                parameter(out, &small(m.coding));
-                parameter(out, m.body());
-            }),
-            Transaction::Deliver => call(out, b"d\0", |out| {
+            Transaction::Receive => {
+                let parameters = [
+                    Int8(m.msg_id.cast_signed()),
+                    Int4(m.account.cast_signed()),
+                    Bytes(&m.source),
+                    Int8(m.dst_key.cast_signed()),
+                    Int8(m.submit_us),
+                    Int8(m.expire_us),
+                    Int2(m.rank.into()),
+                    Int2(m.coding.into()),
+                    Bytes(m.body()),
+                ];
+                self.connection.execute("r", &parameters, Format::Binary)?;
+            }
+            Transaction::Deliver => {
                 let state = m.state();
-                out.extend_from_slice(&[0, 5]);
-                parameter(out, &m.dst_key.to_be_bytes());
-                parameter(out, &small(m.rank));
-                parameter(out, &m.msg_id.to_be_bytes());
-                parameter(out, &small(state.state));
-                parameter(out, &state.ready_us.to_be_bytes());
-            }),
+                let parameters = [
+                    Int8(m.dst_key.cast_signed()),
+                    Int2(m.rank.into()),
+                    Int8(m.msg_id.cast_signed()),
+                    Int2(state.state.into()),
+                    Int8(state.ready_us),
+                ];
+                self.connection.execute("d", &parameters, Format::Binary)?;
+            }
         }
         self.open += 1;
         if !self.batched {
-            self.sync(out);
+            self.sync();
         }
+        Ok(())
     }
 
-    fn close_group(&mut self, out: &mut Vec<u8>) {
+    fn settle(&mut self) -> Result<usize> {
         if self.open > 0 {
-            self.sync(out);
+            self.sync();
         }
-    }
-
-    fn reply(&mut self, input: &[u8]) -> Result<Option<(usize, usize)>> {
-        let mut at = 0;
-        while let Some((len, kind, content)) = first_message(&input[at..]) {
-            at += len;
-            match kind {
-                // ReadyForQuery comes after the commit of the group, and only then is anything acknowledged.
-                b'Z' => {
-                    let group =
-                        self.groups.pop_front().context("PostgreSQL: ready, but nothing was asked")?;
-                    return Ok(Some((at, group)));
-                }
-                b'E' => return Err(refused(content)),
-                _ => {}
-            }
+        let mut settled = 0;
+        while settled == 0 {
+            let answer = self.connection.answer()?;
+            settled += self.acknowledged(answer)?;
         }
-        Ok((at > 0).then_some((at, 0)))
+        while let Some(answer) = self.connection.answer_here()? {
+            settled += self.acknowledged(answer)?;
+        }
+        Ok(settled)
     }
-}
-
-/// A column as an integer.
-fn number(column: &[u8]) -> i64 {
-    // Two's complement: begin with the sign.
-    let sign = if column.first().is_some_and(|&b| b & 0x80 != 0) { -1 } else { 0 };
-    column.iter().fold(sign, |n, &b| n << 8 | i64::from(b))
 }
 
 impl Peer for Postgres {
     fn client(&self) -> Result<Box<dyn Client + '_>> {
-        let mut stream = greet(&self.socket)?;
-        let mut out = Vec::new();
-        parse(&mut out, b"r\0", "SELECT receive($1,$2,$3,$4,$5,$6,$7,$8,$9)");
-        parse(&mut out, b"d\0", "SELECT deliver($1,$2,$3,$4,$5)");
-        send(&mut out, b'S', |_| {});
-        stream.write_all(&out)?;
-        until_ready(&mut stream, &mut Vec::new(), |_, _| Ok(()))?;
-        let protocol = Version3 { batched: self.batched, open: 0, groups: VecDeque::new() };
-        Ok(Box::new(Pipe::new(stream, protocol)))
+        let mut connection = connect(&self.socket)?;
+        connection.prepare("r", "SELECT receive($1,$2,$3,$4,$5,$6,$7,$8,$9)", &[])?;
+        connection.prepare("d", "SELECT deliver($1,$2,$3,$4,$5)", &[])?;
+        connection.sync();
+        connection.until_ready(&mut |_| Ok::<_, ConnectionError>(()))?;
+        Ok(Box::new(Calls { connection, batched: self.batched, open: 0, groups: VecDeque::new() }))
     }
 
     fn scan(&self, digest: &mut Digest) -> Result<()> {
-        let mut stream = greet(&self.socket)?;
-        select(&mut stream, "SELECT * FROM message", |row| {
-            let [msg_id, account, source, dst_key, submit, expire, rank, coding, body] = row else {
-                bail!("PostgreSQL: a message of {} columns", row.len());
+        let mut connection = connect(&self.socket)?;
+        select(&mut connection, "SELECT * FROM message", |row| {
+            let columns: Vec<_> = row.columns().map(Option::unwrap_or_default).collect();
+            let [msg_id, account, source, dst_key, submit, expire, rank, coding, body] = columns[..] else {
+                bail!("PostgreSQL: a message of {} columns", columns.len());
             };
+            let number = |column| Row::int_in(column).context("PostgreSQL: a column that is no number");
             digest.message(&Message::from_columns(
-                number(msg_id) as u64,
-                number(account) as u32,
+                number(msg_id)? as u64,
+                number(account)? as u32,
                 source,
-                number(dst_key) as u64,
-                number(submit),
-                number(expire),
-                number(rank) as u8,
-                number(coding) as u8,
+                number(dst_key)? as u64,
+                number(submit)?,
+                number(expire)?,
+                number(rank)? as u8,
+                number(coding)? as u8,
                 body,
             )?);
             Ok(())
         })?;
-        select(&mut stream, "SELECT * FROM to_delivery", |row| {
-            let [dst_key, rank, msg_id, expire] = row else { bail!("PostgreSQL: a queue row") };
-            digest.queue(number(dst_key) as u64, number(rank) as u8, number(msg_id) as u64, number(expire));
+        select(&mut connection, "SELECT * FROM to_delivery", |row| {
+            let [dst_key, rank, msg_id, expire] = numbers(row)?;
+            digest.queue(dst_key as u64, rank as u8, msg_id as u64, expire);
             Ok(())
         })?;
-        select(&mut stream, "SELECT * FROM ms_state", |row| {
-            let [dst_key, state, ready, last] = row else { bail!("PostgreSQL: a state") };
-            digest.state(&State {
-                dst_key: number(dst_key) as u64,
-                state: number(state) as u8,
-                ready_us: number(ready),
-                last_msg: number(last) as u64,
-            });
+        select(&mut connection, "SELECT * FROM ms_state", |row| {
+            let [dst_key, state, ready_us, last_msg] = numbers(row)?;
+            let (dst_key, last_msg) = (dst_key as u64, last_msg as u64);
+            digest.state(&State { dst_key, state: state as u8, ready_us, last_msg });
             Ok(())
         })
     }
 
     fn log_bytes(&self) -> Result<u64> {
         let mut bytes = 0;
-        select(
-            &mut greet(&self.socket)?,
-            "SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint",
-            |row| {
-                bytes = row.first().map_or(0, |column| number(column)) as u64;
-                Ok(())
-            },
-        )?;
+        let sql = "SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint";
+        select(&mut connect(&self.socket)?, sql, |row| {
+            bytes = row.int(0).unwrap_or(0) as u64;
+            Ok(())
+        })?;
         Ok(bytes)
     }
 

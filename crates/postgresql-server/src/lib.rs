@@ -1,12 +1,19 @@
-//! A private PostgreSQL server: made in the run's directory, run by an unprivileged user, gone with this process.
+//! A private PostgreSQL server: made in the run's directory, run by an unprivileged user, gone with
+//! this process.
 //!
-//! - The server refuses to run as root, so root starts it as `postgres` or else `nobody`, and gives it its directory.
-//! - That user may not be allowed to walk down to the directory (a home or temporary directory of mode 0700). So the
-//!   directory is made the working directory while still root, and the server knows it as `/proc/self/cwd`.
-//! - Its socket lies in the data directory. A socket's path may have 107 bytes at most, so the client goes through an open
-//!   descriptor of the directory, `/proc/self/fd/N`, which is always short. Nothing is left outside the run's directory.
-//! - It must not outlive this process, however that ends. The kernel sends SIGQUIT (PostgreSQL's immediate shutdown) to it
-//!   when the thread that started it ends; that thread, the keeper, lives until the server is stopped or the process dies.
+//! - The server refuses to run as root, so root starts it as `postgres` or else `nobody`, and gives
+//!   it its directory.
+//! - That user may not be allowed to walk down to the directory (a home or temporary directory of
+//!   mode 0700). So the directory is made the working directory while still root, and the server
+//!   knows it as `/proc/self/cwd`.
+//! - Its socket lies in the data directory. A socket's path may have 107 bytes at most, so the
+//!   client goes through an open descriptor of the directory, `/proc/self/fd/N`, which is always
+//!   short. Nothing is left outside the run's directory.
+//! - It must not outlive this process, however that ends. The kernel sends SIGQUIT (PostgreSQL's
+//!   immediate shutdown) to it when the thread that started it ends; that thread, the keeper, lives
+//!   until the server is stopped or the process dies.
+
+pub mod connection;
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -20,7 +27,8 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The cluster's superuser. Only who may enter the data directory can reach the socket, so it has no password.
+/// The cluster's superuser. Only who may enter the data directory can reach the socket, so it has
+/// no password.
 pub const USER: &str = "fathom";
 
 /// A server that cannot be made or started.
@@ -62,7 +70,8 @@ struct User {
     gid: libc::gid_t,
 }
 
-/// The thread that holds the server: it ends the server when told, and the kernel ends the server when it ends.
+/// The thread that holds the server: it ends the server when told, and the kernel ends the server
+/// when it ends.
 struct Keeper {
     /// Dropping it tells the keeper to stop the server.
     stop: mpsc::Sender<()>,
@@ -81,11 +90,13 @@ impl Keeper {
 }
 
 impl Server {
-    /// Starts a server in `directory`, on the cluster there or a new one, with `options` (each `name=value`), and waits until
-    /// `answers`, which is given the path of its socket, is satisfied.
+    /// Starts a server in `directory`, on the cluster there or a new one, with `options` (each
+    /// `name=value`), and waits until `answers`, which is given the path of its socket, is
+    /// satisfied.
     ///
     /// # Errors
-    /// PostgreSQL is not installed; the directory's file system cannot hold a cluster; the server refuses an option.
+    /// PostgreSQL is not installed; the directory's file system cannot hold a cluster; the server
+    /// refuses an option.
     pub fn start(
         programs: Option<&str>,
         directory: &Path,
@@ -109,8 +120,8 @@ impl Server {
         Ok(server)
     }
 
-    /// A server whose process was killed needs a moment to end itself; until then it holds the cluster. One that does not end
-    /// belongs to somebody: then the start says so.
+    /// A server whose process was killed needs a moment to end itself; until then it holds the
+    /// cluster. One that does not end belongs to somebody: then the start says so.
     fn wait_for_predecessor(&self) {
         let begin = Instant::now();
         let file = self.data.join("postmaster.pid");
@@ -137,7 +148,8 @@ impl Server {
         Ok(())
     }
 
-    /// Whether the server's user may enter every directory on the way: initdb's own words do not tell.
+    /// Whether the server's user may enter every directory on the way: initdb's own words do not
+    /// tell.
     fn reachable(&self, user: User) -> Result<(), ServerError> {
         let whole = self.data.canonicalize().map_err(|error| failed(&self.data, error.to_string()))?;
         for directory in whole.ancestors().skip(1) {
@@ -163,7 +175,8 @@ impl Server {
         options.open(&self.log).map_err(|error| failed(&self.log, error.to_string()))
     }
 
-    /// A command in the data directory, as the server's user, that gets `signal` when the calling thread ends.
+    /// A command in the data directory, as the server's user, that gets `signal` when the calling
+    /// thread ends.
     fn command(&self, program: &str, signal: libc::c_int) -> Result<Command, ServerError> {
         let mut command = Command::new(self.programs.join(program));
         let log = self.log_file()?;
@@ -177,9 +190,10 @@ impl Server {
         command.env("LC_ALL", "C");
         let user = self.user;
         let parent = std::process::id();
-        // SAFETY: between fork and exec only system calls are made, all of them safe there; nothing is allocated. The working
-        // directory was changed before this, still as the calling user. Changing the user clears the parent-death signal,
-        // so that comes last, and a parent that died before it is looked for after it.
+        // SAFETY: between fork and exec only system calls are made, all of them safe there; nothing
+        // is allocated. The working directory was changed before this, still as the calling user.
+        // Changing the user clears the parent-death signal, so that comes last, and a parent that
+        // died before it is looked for after it.
         unsafe {
             command.pre_exec(move || {
                 if let Some(user) = user {
@@ -191,7 +205,8 @@ impl Server {
                 if u32::try_from(libc::getppid()) != Ok(parent) {
                     return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
                 }
-                // A group of its own, so that Ctrl-C in a terminal reaches the worker alone, which stops the server in order.
+                // A group of its own, so that Ctrl-C in a terminal reaches the worker alone, which
+                // stops the server in order.
                 check(libc::setpgid(0, 0))
             });
         }
@@ -265,7 +280,8 @@ impl Server {
         }
     }
 
-    /// Gives `connect` a path of the server's socket that is short enough for an address and good until it returns.
+    /// Gives `connect` a path of the server's socket that is short enough for an address and good
+    /// until it returns.
     ///
     /// # Errors
     /// The data directory is gone.
@@ -287,8 +303,8 @@ impl Server {
         &self.data
     }
 
-    /// Stops the server in order (fast shutdown: open transactions roll back, a checkpoint is written). A server that does
-    /// not stop is killed.
+    /// Stops the server in order (fast shutdown: open transactions roll back, a checkpoint is
+    /// written). A server that does not stop is killed.
     pub fn stop(&mut self) {
         if let Some(keeper) = self.keeper.take() {
             drop(keeper.stop);
@@ -297,8 +313,8 @@ impl Server {
         }
     }
 
-    /// Has the server stopped at once when it is stopped (immediate shutdown: what has committed is recovered at the next start),
-    /// for one that does not answer. Also while it is being stopped.
+    /// Has the server stopped at once when it is stopped (immediate shutdown: what has committed is
+    /// recovered at the next start), for one that does not answer. Also while it is being stopped.
     pub fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }
@@ -371,7 +387,8 @@ fn failed(path: &Path, message: String) -> ServerError {
     ServerError { what: path.display().to_string(), message }
 }
 
-/// The directory that has `initdb` and `postgres`: the one given, or on the PATH, or the newest at a usual place.
+/// The directory that has `initdb` and `postgres`: the one given, or on the PATH, or the newest at
+/// a usual place.
 ///
 /// # Errors
 /// There is none; the message says how to install it.
@@ -410,13 +427,15 @@ pub fn find_programs(given: Option<&str>) -> Result<PathBuf, ServerError> {
     })
 }
 
-/// Who shall run the server: nobody else when this process is unprivileged; for root `postgres`, else `nobody`.
+/// Who shall run the server: nobody else when this process is unprivileged; for root `postgres`,
+/// else `nobody`.
 fn unprivileged_user() -> Result<Option<User>, ServerError> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }
     let users: Vec<User> = [c"postgres", c"nobody"].into_iter().filter_map(user_named).collect();
-    // Root of a user namespace may become only who is in it: there are none in that of `unshare -Ur`.
+    // Root of a user namespace may become only who is in it: there are none in that of `unshare
+    // -Ur`.
     let is_here = |user: &&User| ids_here("uid").is_here(user.uid) && ids_here("gid").is_here(user.gid);
     if let Some(user) = users.iter().find(is_here) {
         return Ok(Some(*user));
@@ -440,7 +459,8 @@ fn unprivileged_user() -> Result<Option<User>, ServerError> {
 /// Ids that this process's user namespace has; all, where nobody tells.
 struct Ids(Vec<(u64, u64)>);
 
-/// The ids of a kind (`uid`, `gid`), from lines of first id, first id outside, and their number (user_namespaces(7)).
+/// The ids of a kind (`uid`, `gid`), from lines of first id, first id outside, and their number
+/// (user_namespaces(7)).
 fn ids_here(kind: &str) -> Ids {
     let text = std::fs::read_to_string(format!("/proc/self/{kind}_map")).unwrap_or_default();
     let line = |line: &str| {

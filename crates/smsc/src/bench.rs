@@ -1,7 +1,8 @@
 //! One measurement: a fresh store, a load, figures, and the invariants.
 
-use crate::centre::{Archive, ArchiveError, recover};
+use crate::centre::{Archive, ArchiveError};
 use crate::check::{Accepted, Report, check_while};
+use crate::housekeeping::recover;
 use crate::load::{Clock, Figures, LoadError, Moment, Pace, Plan, Ran, Side, Snapshot, run};
 use crate::store::{MmdbOptions, Opening, Store, StoreError, StoreKind};
 use serde::Serialize;
@@ -30,7 +31,8 @@ pub struct Measured {
     pub threads: usize,
     /// Messages under way for each at most.
     pub window: usize,
-    /// Messages that a sender kept in flight in the end, where the store was too slow for the window; none otherwise.
+    /// Messages that a sender kept in flight in the end, where the store was too slow for the
+    /// window; none otherwise.
     pub held: Option<usize>,
     /// Length, s.
     pub seconds: f64,
@@ -50,9 +52,11 @@ pub struct Measured {
     pub final_per_s: f64,
     /// Receipts that reached their application in a second.
     pub receipts_per_s: f64,
-    /// Open loop: from the intended submission to the submission: the same six as of the latencies below.
+    /// Open loop: from the intended submission to the submission: the same six as of the latencies
+    /// below.
     pub late_ms: Option<[f64; 6]>,
-    /// From the intended submission to the acknowledgement, of accepted messages: least, median, 90, 99, 99.9 %, most, ms.
+    /// From the intended submission to the acknowledgement, of accepted messages: least, median,
+    /// 90, 99, 99.9 %, most, ms.
     pub accept_ms: [f64; 6],
     /// From the intended submission to durable delivery: the same.
     pub deliver_ms: [f64; 6],
@@ -66,7 +70,8 @@ pub struct Measured {
     pub log_bytes_per_message: Option<f64>,
     /// CPU of this process and the store's server, µs for each message.
     pub cpu_us_per_message: Option<f64>,
-    /// Transactions that could have been a deadlock, were rolled back and ran again; none where the store has no such thing.
+    /// Transactions that could have been a deadlock, were rolled back and ran again; none where the
+    /// store has no such thing.
     pub ran_again: Option<u64>,
     /// Memory of rows and indexes at the end, bytes.
     pub memory_bytes: Option<u64>,
@@ -74,7 +79,8 @@ pub struct Measured {
     pub violations: Option<u64>,
     /// The invariants that were checked.
     pub checked: Vec<&'static str>,
-    /// Numbers of the messages that were accepted, before a Sender's start or during the run, if the plan keeps them.
+    /// Numbers of the messages that were accepted, before a Sender's start or during the run, if
+    /// the plan keeps them.
     #[serde(skip)]
     pub accepted: Vec<i64>,
 }
@@ -141,7 +147,8 @@ pub enum Stage {
 
 /// What the caller of [`measure`] sees four times a second.
 pub struct Live<'a> {
-    /// What it is at. Counters and time begin anew with each stage but the last, which has those of the run.
+    /// What it is at. Counters and time begin anew with each stage but the last, which has those of
+    /// the run.
     pub stage: Stage,
     /// Counters so far.
     pub figures: &'a Figures,
@@ -151,8 +158,8 @@ pub struct Live<'a> {
     pub moment: Moment,
 }
 
-/// Measures `plan` on a fresh store in `directory`, which must be empty. `watch` ends it early by giving
-/// false, in whatever stage: then nothing was measured.
+/// Measures `plan` on a fresh store in `directory`, which must be empty. `watch` ends it early by
+/// giving false, in whatever stage: then nothing was measured.
 ///
 /// # Errors
 /// [`BenchError`]
@@ -198,7 +205,7 @@ pub fn measure(
     } else {
         None
     };
-    if let Some(report) = report.as_ref().filter(|it| !it.holds()) {
+    if let Some(report) = report.as_ref().filter(|report| !report.holds()) {
         return Err(BenchError::Violated(Box::new(report.clone())));
     }
     if ran.doubled > 0 {
@@ -223,8 +230,8 @@ pub fn measure(
         window: plan.window,
         held: ran.held,
         seconds: ran.seconds,
-        rate: open.map(|it| it.0),
-        burst: open.map(|it| it.1),
+        rate: open.map(|pace| pace.0),
+        burst: open.map(|pace| pace.1),
         offered_per_s: open.map(|_| counted.offered() as f64 / ran.seconds),
         accepted_per_s: counted.accepted as f64 / ran.seconds,
         delivered_per_s: counted.delivered as f64 / ran.seconds,
@@ -235,14 +242,14 @@ pub fn measure(
         accept_ms: quantiles(&figures.accept),
         deliver_ms: quantiles(&figures.deliver),
         send_ms: quantiles(&figures.send),
-        quantiles: QUANTILES.map(|it| it.0),
+        quantiles: QUANTILES.map(|quantile| quantile.0),
         figures: counted,
         log_bytes_per_message: each((before.1, after.1)),
         cpu_us_per_message: each((before.0, after.0)),
         ran_again: after.2.zip(before.2).map(|(after, before)| after - before),
         memory_bytes,
-        violations: report.as_ref().map(|it| it.count),
-        checked: report.map(|it| it.checked()).unwrap_or_default(),
+        violations: report.as_ref().map(|report| report.count),
+        checked: report.map(|report| report.checked()).unwrap_or_default(),
         accepted,
     })
 }
@@ -264,8 +271,8 @@ fn run_watched(
     if ended { Err(BenchError::Interrupted) } else { Ok(ran) }
 }
 
-/// Whoever is asked whether to go on, four times a second at most and with the time since the beginning, s; what he said last
-/// otherwise.
+/// Whoever is asked whether to go on, four times a second at most and with the time since the
+/// beginning, s; what he said last otherwise.
 fn on_time(mut goes_on: impl FnMut(f64) -> bool) -> impl FnMut() -> bool {
     let begin = Instant::now();
     let (mut next, mut said) = (begin, true);
@@ -305,8 +312,8 @@ fn fill(
     }
 }
 
-/// CPU time of this process and its children and, where there is one, of the store's server and its children, µs. A server's is in
-/// steps of 10 ms.
+/// CPU time of this process and its children and, where there is one, of the store's server and its
+/// children, µs. A server's is in steps of 10 ms.
 fn cpu_us(store: &dyn Store) -> Option<u64> {
     let own = usage_us(libc::RUSAGE_SELF)? + usage_us(libc::RUSAGE_CHILDREN)?;
     let Some(server) = store.server_process() else { return Some(own) };
@@ -323,7 +330,8 @@ fn cpu_us(store: &dyn Store) -> Option<u64> {
     Some(sum)
 }
 
-/// CPU time of this process with all its threads, or of its children that have ended, µs: getrusage(2).
+/// CPU time of this process with all its threads, or of its children that have ended, µs:
+/// getrusage(2).
 fn usage_us(of: libc::c_int) -> Option<u64> {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: the pointer is to a structure that the call fills in, and does before it gives 0.
@@ -337,7 +345,8 @@ fn usage_us(of: libc::c_int) -> Option<u64> {
     Some(us(usage.ru_utime) + us(usage.ru_stime))
 }
 
-/// CPU time (µs) and parent of a process: proc_pid_stat(5). Clock ticks are 10 ms on every Linux that this runs on.
+/// CPU time (µs) and parent of a process: proc_pid_stat(5). Clock ticks are 10 ms on every Linux
+/// that this runs on.
 fn process_cpu_us(process: &str) -> Option<(u64, u32)> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The program's name may hold anything; fields are counted behind it.

@@ -10,8 +10,9 @@
 //! | I6 | every accepted message is in the store or in the archive; where all that were accepted are known, nothing else is |
 //! | I7 | all of this holds after a crash, too, and no more was delivered twice than was in flight |
 //!
-//! A store does not tell all of this. I6 takes the numbers of the messages that were accepted; that no more was delivered twice than was
-//! in flight, only who counts deliveries around a crash can say (`tests/kill.rs`). [`Report::not_checked`] says what a check left out.
+//! A store does not tell all of this. I6 takes the numbers of the messages that were accepted; that
+//! no more was delivered twice than was in flight, only who counts deliveries around a crash can
+//! say (`tests/kill.rs`). [`Report::not_checked`] says what a check left out.
 
 use crate::centre::{ArchiveError, Archived, encode, read_archive};
 use crate::model::{EncodedPart, Message, State, Station, StationKey, StationState};
@@ -124,8 +125,8 @@ struct Rows {
     sent: u32,
 }
 
-/// A number for a part. Sums of them are compared, as parts come in any order: equal sums of different parts would be a chance of
-/// 1 in 2^64.
+/// A number for a part. Sums of them are compared, as parts come in any order: equal sums of
+/// different parts would be a chance of 1 in 2^64.
 fn sum_of(part: &EncodedPart) -> u64 {
     let mut hasher = DefaultHasher::new();
     let EncodedPart { msg_id, part, alphabet, has_header, user_data_length, octets } = part;
@@ -174,8 +175,8 @@ struct Tables {
     archived: HashMap<i64, Archived>,
 }
 
-/// Checks a store that nobody is using, and the archive in `directory`. `accepted` are numbers that were acknowledged; empty if they
-/// are not known.
+/// Checks a store that nobody is using, and the archive in `directory`. `accepted` are numbers that
+/// were acknowledged; empty if they are not known.
 ///
 /// # Errors
 /// The store or the archive cannot be read. What they hold is no error but in the report.
@@ -200,7 +201,8 @@ pub fn check_accepted(
 /// Rows that are read before it is asked again whether to go on.
 const ROWS: u64 = 1024;
 
-/// As [`check_accepted`], which may take a while: asks `goes_on` again and again, and gives nothing once that is false.
+/// As [`check_accepted`], which may take a while: asks `goes_on` again and again, and gives nothing
+/// once that is false.
 ///
 /// # Errors
 /// As [`check`].
@@ -210,7 +212,7 @@ pub fn check_while(
     accepted: Accepted<'_>,
     goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<Option<Report>, ArchiveError> {
-    let count = accepted.numbers().map(|it| it.len() as u64);
+    let count = accepted.numbers().map(|numbers| numbers.len() as u64);
     let mut report = Report { accepted: count, ..Report::default() };
     let mut tables = Tables::default();
     read_archive(directory, &mut |record| {
@@ -346,8 +348,10 @@ impl Tables {
         }
         for (key, timers) in &self.timers {
             let station = self.stations.get(key);
-            let waits = |it: &Station| matches!(it.state, StationState::Wait | StationState::Absent);
-            let live = station.is_some_and(|it| waits(it) && timers[..] == [(it.ready_us, it.epoch)]);
+            let waits =
+                |station: &Station| matches!(station.state, StationState::Wait | StationState::Absent);
+            let live = station
+                .is_some_and(|station| waits(station) && timers[..] == [(station.ready_us, station.epoch)]);
             if !live {
                 report.violated(|| {
                     format!("I4: the timers {timers:?} of station {key} are not those of {station:?}")
@@ -356,7 +360,7 @@ impl Tables {
         }
         for (key, station) in &self.stations {
             let queue = self.queues.get(key).unwrap_or(&empty);
-            let in_flight = queue.iter().any(|it| it.1 == station.current);
+            let in_flight = queue.iter().any(|row| row.1 == station.current);
             let busy = station.state == StationState::Busy;
             if busy != (station.current != 0) || (busy && !in_flight) {
                 report.violated(|| format!("I2: {station:?} with the queue {queue:?}"));
@@ -383,10 +387,14 @@ impl Tables {
         }
         if let Accepted::Exactly(numbers) = accepted {
             let numbers: HashSet<&i64> = numbers.iter().collect();
-            let live = self.messages.iter().filter(|it| it.1.receipt_of == 0).map(|it| (it.0, "the store"));
-            let archived = self.archived.iter().filter(|it| it.1.receipt_of == 0);
-            let found = live.chain(archived.map(|it| (it.0, "the archive")));
-            for (id, place) in found.filter(|it| !numbers.contains(it.0)) {
+            let live = self
+                .messages
+                .iter()
+                .filter(|message| message.1.receipt_of == 0)
+                .map(|message| (message.0, "the store"));
+            let archived = self.archived.iter().filter(|record| record.1.receipt_of == 0);
+            let found = live.chain(archived.map(|record| (record.0, "the archive")));
+            for (id, place) in found.filter(|entry| !numbers.contains(entry.0)) {
                 report.violated(|| format!("I6: message {id} is in {place} and was never accepted"));
             }
         }
@@ -420,11 +428,11 @@ impl Tables {
     /// I5.
     fn receipts(&self, report: &mut Report) {
         let mut receipts: HashMap<i64, HashSet<i64>> = HashMap::new();
-        for (&id, it) in self.messages.iter().filter(|it| it.1.receipt_of != 0) {
-            receipts.entry(it.receipt_of).or_default().insert(id);
+        for (&id, message) in self.messages.iter().filter(|message| message.1.receipt_of != 0) {
+            receipts.entry(message.receipt_of).or_default().insert(id);
         }
-        for (&id, it) in self.archived.iter().filter(|it| it.1.receipt_of != 0) {
-            receipts.entry(it.receipt_of).or_default().insert(id);
+        for (&id, record) in self.archived.iter().filter(|record| record.1.receipt_of != 0) {
+            receipts.entry(record.receipt_of).or_default().insert(id);
         }
         let live = self.messages.iter().map(|(&id, it)| (id, it.wants_receipt && it.state.is_final()));
         let archived = self.archived.iter().map(|(&id, it)| (id, it.receipt_due));

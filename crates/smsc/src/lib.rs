@@ -2,9 +2,14 @@
 //!
 //! - [`text`]: alphabets and parts.
 //! - [`model`]: tables and rows.
+//! - [`transaction`]: what the centre asks of a store, row by row.
 //! - [`centre`]: the transactions, written once.
-//! - [`store`]: what the centre asks of a store, and the stores.
+//! - [`store`]: the stores, which run the centre's transactions as operations.
+//! - [`housekeeping`]: recovery, the Flusher, lookup.
 //! - [`network`]: simulated mobiles.
+//! - [`smpp`]: SMPP 3.4, octet for octet.
+//! - [`serve`]: the centre as a server of SMPP.
+//! - [`client`]: a client of SMPP that loads a centre.
 //! - [`load`]: clients, senders and what is measured.
 //! - [`check`]: the invariants.
 //! - [`mod@bench`]: one measurement.
@@ -12,8 +17,13 @@
 pub mod bench;
 pub mod centre;
 pub mod check;
+pub mod client;
+pub mod housekeeping;
 pub mod load;
 pub mod model;
 pub mod network;
+pub mod serve;
+pub mod smpp;
 pub mod store;
 pub mod text;
+pub mod transaction;

@@ -1,7 +1,8 @@
-//! A simulated mobile network: any number of stations, which cost nothing, because what a station does is a function of the
-//! seed, the station, the message and the attempt.
+//! A simulated mobile network: any number of stations, which cost nothing, because what a station
+//! does is a function of the seed, the station, the message and the attempt.
 //!
-//! It also watches: a station that is given a second message while one is in flight is an error of the centre, counted.
+//! It also watches: a station that is given a second message while one is in flight is an error of
+//! the centre, counted.
 
 mod file;
 
@@ -73,12 +74,14 @@ pub struct NetworkProfile {
     pub absence_us: u64,
     /// Every time above is divided by this.
     pub time_factor: u64,
-    /// Numbers that begin with these digits always behave so; `None` is delivered. The first that fits counts.
+    /// Numbers that begin with these digits always behave so; `None` is delivered. The first that
+    /// fits counts.
     pub prefixes: Vec<(String, Option<Failure>)>,
 }
 
 impl Default for NetworkProfile {
-    /// First attempts: 90 % delivered, 7 % absent, 2 % busy, 1 % unknown; a short message takes 3 s.
+    /// First attempts: 90 % delivered, 7 % absent, 2 % busy, 1 % unknown; a short message takes 3
+    /// s.
     fn default() -> Self {
         NetworkProfile {
             seed: 1,
@@ -156,7 +159,8 @@ impl Network {
         if !self.flight(delivery.station).insert(delivery.station) {
             self.doubled.fetch_add(1, Ordering::Relaxed);
         }
-        // An application takes its receipts at once; whether it is bound is the business of its session.
+        // An application takes its receipts at once; whether it is bound is the business of its
+        // session.
         if delivery.station.account().is_some() {
             return Attempt { result: Ok(()), done_us: now_us, alert_us: None };
         }
@@ -178,7 +182,7 @@ impl Network {
     fn result(&self, delivery: &Delivery, station: u64, word: u64, attempt: u32) -> Result<(), Failure> {
         let p = &self.profile;
         let number = delivery.message.dst.trim_start_matches('+');
-        if let Some((_, always)) = p.prefixes.iter().find(|it| number.starts_with(&it.0)) {
+        if let Some((_, always)) = p.prefixes.iter().find(|prefix| number.starts_with(&prefix.0)) {
             return always.map_or(Ok(()), Err);
         }
         if (station % 10_000) < u64::from(p.unknown) {

@@ -18,7 +18,8 @@ fn signal(store: &dyn Store, signal: &str) -> usize {
         let process = entry.file_name().into_string().unwrap();
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
         let name = std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default();
-        let parent = stat.rsplit_once(')').and_then(|it| it.1.split_whitespace().nth(1)).map(str::to_owned);
+        let parent =
+            stat.rsplit_once(')').and_then(|rest| rest.1.split_whitespace().nth(1)).map(str::to_owned);
         if parent.as_ref() == Some(&server) && name.contains("fathom postgres") {
             sessions.push(process);
         }
@@ -28,7 +29,8 @@ fn signal(store: &dyn Store, signal: &str) -> usize {
     sessions.len()
 }
 
-/// A client read from a server that did not answer, and nothing could end that but a kill; and so it was with the server's end.
+/// A client read from a server that did not answer, and nothing could end that but a kill; and so
+/// it was with the server's end.
 #[test]
 fn a_server_that_stands_still_is_given_up() {
     if let Err(error) = postgresql_server::find_programs(None) {

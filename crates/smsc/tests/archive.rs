@@ -1,13 +1,14 @@
-//! Messages that the Flusher has moved are found in the archive, while it goes on, after a restart, and by nobody else's account. They are
-//! there once, whatever crashes, fails or is torn meanwhile.
+//! Messages that the Flusher has moved are found in the archive, while it goes on, after a restart,
+//! and by nobody else's account. They are there once, whatever crashes, fails or is torn meanwhile.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
 use common::{ACCOUNT, NOW_US, message, receive};
 use proptest::prelude::*;
-use smsc::centre::{Archive, Operation, Outcome, Refusal, Rules, flush, read_archive, recover, status};
+use smsc::centre::{Archive, Operation, Outcome, Refusal, Rules, read_archive};
 use smsc::check::check;
+use smsc::housekeeping::{flush, recover, status};
 use smsc::load::{Clock, Figures, LoadProfile, Plan, Side, run};
 use smsc::model::{Message, State};
 use smsc::network::NetworkProfile;
@@ -87,7 +88,7 @@ fn a_message_that_was_archived_is_found() {
     assert!(states.contains(&State::Delivered) && states.contains(&State::Undeliverable));
     let reader = archive.reader().unwrap();
     assert_eq!(status(&mut *session, Some(&reader), 0, i64::MAX).unwrap(), Err(Refusal::NoSuchMessage));
-    let of_receipt = |id: &i64| reader.find(*id).unwrap().is_some_and(|it| it.receipt_of != 0);
+    let of_receipt = |id: &i64| reader.find(*id).unwrap().is_some_and(|record| record.receipt_of != 0);
     let receipt = (1..10_000).find(of_receipt).unwrap();
     for account in 0..ACCOUNTS {
         let status = status(&mut *session, Some(&reader), account, receipt).unwrap();
@@ -148,8 +149,8 @@ impl Session for Unheard<'_> {
     }
 }
 
-/// What was archived before a crash was forgotten with the first batch after it, although later batches brought the rest: that was
-/// archived twice.
+/// What was archived before a crash was forgotten with the first batch after it, although later
+/// batches brought the rest: that was archived twice.
 #[test]
 fn what_a_crash_left_in_the_store_is_archived_once_in_however_many_batches_it_comes() {
     for appended in [300, 170, 100, 99, 1, 0] {
@@ -212,7 +213,8 @@ fn numbered(msg_id: i64) -> Message {
 }
 
 proptest! {
-    /// A power cut leaves any blocks of the last batch and zeros for the others, and the file as long as it likes.
+    /// A power cut leaves any blocks of the last batch and zeros for the others, and the file as
+    /// long as it likes.
     #[test]
     fn a_batch_that_was_torn_in_any_way_is_cut_off(
         written in prop::collection::vec(any::<bool>(), 30), length in 0.0..=1.0, before in 0..3usize, block in 1..1000usize
@@ -220,7 +222,7 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("archive.jsonl");
         let lengths = archive_of(dir.path(), &[&[5, 1][..before.min(2)], &[20]].concat());
-        let header = std::fs::read(&path).unwrap().iter().position(|&it| it == b'\n').unwrap() + 1;
+        let header = std::fs::read(&path).unwrap().iter().position(|&octet| octet == b'\n').unwrap() + 1;
         let sealed = before.checked_sub(1).map_or(header, |at| lengths[at] as usize);
         let whole = std::fs::read(&path).unwrap();
         let mut torn = whole.clone();
@@ -241,7 +243,8 @@ proptest! {
         prop_assert_eq!(archived(dir.path()), [&expected[..], &[99]].concat());
     }
 
-    /// What was sealed and has a sealed batch behind it was synced: whatever is wrong with it is no crash's work.
+    /// What was sealed and has a sealed batch behind it was synced: whatever is wrong with it is no
+    /// crash's work.
     #[test]
     fn damage_to_what_was_synced_is_told_with_its_place(at in 0.0..1.0, to: u8) {
         let dir = tempfile::tempdir().unwrap();
@@ -265,9 +268,10 @@ fn an_archive_of_the_first_format_is_sealed_and_a_later_one_is_refused() {
     let path = dir.path().join("archive.jsonl");
     archive_of(dir.path(), &[6]);
     let lines = std::fs::read_to_string(&path).unwrap();
-    let records: Vec<&str> = lines.lines().filter(|it| it.starts_with("{\"msg_id\"")).collect();
+    let records: Vec<&str> = lines.lines().filter(|line| line.starts_with("{\"msg_id\"")).collect();
     let old = records.join("\n") + "\n";
-    // Whole; with half a line that was never synced; with zeros for a last line; empty, as one was that nothing was flushed to.
+    // Whole; with half a line that was never synced; with zeros for a last line; empty, as one was
+    // that nothing was flushed to.
     for (more, kept) in [("", 6), ("{\"msg_id\":7,\"st", 6), ("\0\0\0\n", 6), ("", 0)] {
         std::fs::write(&path, if kept == 0 { String::new() } else { old.clone() + more }).unwrap();
         let mut expected: Vec<i64> = (1..=kept).collect();
@@ -298,7 +302,8 @@ fn an_archive_of_the_first_format_is_sealed_and_a_later_one_is_refused() {
 fn a_batch_that_does_not_fit_leaves_nothing_behind() {
     const TEST: &str = "a_batch_that_does_not_fit_leaves_nothing_behind";
     let Ok(dir) = std::env::var("SMSC_ARCHIVE_CHILD") else {
-        // A limit to the length of files takes as much of a write as fits, as a full disk does; without the signal it is an error.
+        // A limit to the length of files takes as much of a write as fits, as a full disk does;
+        // without the signal it is an error.
         let dir = tempfile::tempdir().unwrap();
         let limited =
             format!("trap '' XFSZ; ulimit -f 64; exec {} --exact {TEST} --nocapture", test_program());

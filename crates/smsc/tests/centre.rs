@@ -1,12 +1,12 @@
-//! What the centre's operations do, by what they must do: on every store, as equal outcomes of stores that share code show nothing of
-//! what the code does wrong (`model.rs` compares).
+//! What the centre's operations do, by what they must do: on every store, as equal outcomes of
+//! stores that share code show nothing of what the code does wrong (`model.rs` compares).
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
 use common::{ACCOUNT, NOW_US, SECOND_US, address, message, receive};
 use smsc::centre::{
-    Completed, Completion, Delivery, Operation, Outcome, Refusal, Replacement, Status, Submission,
+    Channel, Completed, Completion, Delivery, Operation, Outcome, Refusal, Replacement, Status, Submission,
     SubmissionError, Verdict, receipt,
 };
 use smsc::check::{Accepted, check_accepted};
@@ -33,9 +33,12 @@ impl Client<'_> {
 
     /// All that can be claimed of a station now.
     fn claim(&mut self, station: StationKey, now_us: i64) -> Option<Delivery> {
-        let claim = Operation::Claim { shard: shard_of(station), spread: 0, max: 16, now_us };
+        let claim = Operation::Claim { channel: Channel::All(shard_of(station)), spread: 0, max: 16, now_us };
         let Outcome::Claimed(mut deliveries) = self.call(claim) else { panic!("a claim gives messages") };
-        assert!(deliveries.len() < 2 && deliveries.iter().all(|it| it.station == station), "{deliveries:?}");
+        assert!(
+            deliveries.len() < 2 && deliveries.iter().all(|delivery| delivery.station == station),
+            "{deliveries:?}"
+        );
         deliveries.pop()
     }
 
@@ -122,7 +125,7 @@ fn text(delivery: &Delivery) -> String {
         user_data_length: it.user_data_length,
         octets: it.octets.clone(),
     };
-    delivery.parts.iter().map(|it| part(it).text().unwrap()).collect()
+    delivery.parts.iter().map(|delivered| part(delivered).text().unwrap()).collect()
 }
 
 const ABSENT: u32 = 27;
@@ -131,7 +134,8 @@ fn absent(retry_us: i64) -> Verdict {
     Verdict::Temporary { error: ABSENT, absent: true, retry_us }
 }
 
-/// Without it a station that comes back during an attempt waits for its retry timer, although nobody alerts again.
+/// Without it a station that comes back during an attempt waits for its retry timer, although
+/// nobody alerts again.
 fn an_alert_during_an_attempt_is_remembered_for_that_attempt(client: &mut Client<'_>) {
     assert_eq!(client.alert(1, NOW_US), Outcome::Count(0), "nobody knows the station");
     let msg_id = client.receive(message(1, b"hello"));
@@ -348,7 +352,8 @@ fn replace_gives_a_message_another_body(client: &mut Client<'_>) {
     client.deliver(delivery, due_us);
 }
 
-/// What passed [`Submission::new`] ended the session of a store whose columns were shorter, and of no other.
+/// What passed [`Submission::new`] ended the session of a store whose columns were shorter, and of
+/// no other.
 fn what_is_accepted_can_be_stored(client: &mut Client<'_>) {
     let longest = vec![b'a'; BODY_OCTETS_MAX];
     let submit_us = NOW_US;

@@ -1,10 +1,11 @@
-//! Each invariant can be seen to be violated: a store that was damaged in one way, and what the check says of it.
+//! Each invariant can be seen to be violated: a store that was damaged in one way, and what the
+//! check says of it.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
 use common::{ACCOUNT, NOW_US, SECOND_US, message, receive};
-use smsc::centre::{Archive, Completion, Operation, Outcome, Rules, Verdict, receipt};
+use smsc::centre::{Archive, Channel, Completion, Operation, Outcome, Rules, Verdict, receipt};
 use smsc::check::{Accepted, Report, check, check_accepted};
 use smsc::model::{Message, SHARDS, State};
 use smsc::store::{Acknowledge, MmdbOptions, MmdbStore, Session, SqliteStore, Store};
@@ -37,7 +38,7 @@ impl Ids {
 
 /// Claims what is ready, so many messages, and ends their flight so, if at all.
 fn send(session: &mut dyn Session, count: usize, verdict: Option<Verdict>, now_us: i64) {
-    let claim = Operation::Claim { shard: 0, spread: 0, max: usize::from(SHARDS), now_us };
+    let claim = Operation::Claim { channel: Channel::All(0), spread: 0, max: usize::from(SHARDS), now_us };
     let Outcome::Claimed(deliveries) = session.call(claim).unwrap() else { panic!("messages") };
     assert_eq!(deliveries.len(), count);
     for delivery in deliveries {
@@ -71,7 +72,8 @@ fn made(dir: &Path) -> Ids {
     let scheduled =
         receive(session, Message { schedule_us: NOW_US + 99 * SECOND_US, ..message(5, b"later") });
     // The last, as their receipts are ready then.
-    let told = [4, 5].map(|it| receive(session, Message { registered_delivery: 1, ..message(it, b"told") }));
+    let told = [4, 5]
+        .map(|station| receive(session, Message { registered_delivery: 1, ..message(station, b"told") }));
     send(session, 2, good, NOW_US + 4);
     Ids { delivered: first, told, flying, next, waiting, scheduled }
 }
@@ -105,21 +107,21 @@ fn an_undamaged_store_holds() {
 #[test]
 fn rows_that_are_not_those_of_a_messages_state_are_told() {
     tells(
-        |it| {
+        |ids| {
             format!(
                 "DELETE FROM to_delivery WHERE msg_id = {}; UPDATE ms_state SET queue = 1 WHERE current_msg = {}",
-                it.next, it.flying
+                ids.next, ids.flying
             )
         },
-        |it| format!("I1: message {} is Enroute and has 0 rows in to_delivery", it.next),
+        |ids| format!("I1: message {} is Enroute and has 0 rows in to_delivery", ids.next),
     );
     tells(
-        |it| format!("DELETE FROM scheduled_msg WHERE msg_id = {}", it.scheduled),
-        |it| format!("I1: message {} is Scheduled", it.scheduled),
+        |ids| format!("DELETE FROM scheduled_msg WHERE msg_id = {}", ids.scheduled),
+        |ids| format!("I1: message {} is Scheduled", ids.scheduled),
     );
     tells(
-        |it| format!("UPDATE scheduled_msg SET due_us = 1 WHERE msg_id = {}", it.scheduled),
-        |it| format!("I1: a row of scheduled_msg contradicts message {}", it.scheduled),
+        |ids| format!("UPDATE scheduled_msg SET due_us = 1 WHERE msg_id = {}", ids.scheduled),
+        |ids| format!("I1: a row of scheduled_msg contradicts message {}", ids.scheduled),
     );
     tells(
         |_| {
@@ -129,10 +131,11 @@ fn rows_that_are_not_those_of_a_messages_state_are_told() {
     );
 }
 
-/// Parts were counted and never looked at: a replacement that left the old ones would not have been noticed.
+/// Parts were counted and never looked at: a replacement that left the old ones would not have been
+/// noticed.
 #[test]
 fn parts_that_are_not_those_of_the_body_are_told() {
-    let others = |it: &Ids| format!("I1: the 2 parts of message {} are not those of its body", it.next);
+    let others = |ids: &Ids| format!("I1: the 2 parts of message {} are not those of its body", ids.next);
     for change in [
         "octets = x'0500030002010000' WHERE part = 1 AND",
         "user_data_length = user_data_length - 1 WHERE part = 2 AND",
@@ -140,43 +143,44 @@ fn parts_that_are_not_those_of_the_body_are_told() {
         "has_header = 0 WHERE part = 1 AND",
         "part = 3 WHERE part = 2 AND",
     ] {
-        tells(|it| format!("UPDATE encoded_msg SET {change} msg_id = {}", it.next), others);
+        tells(|ids| format!("UPDATE encoded_msg SET {change} msg_id = {}", ids.next), others);
     }
     tells(
-        |it| format!("UPDATE message SET body = x'61' WHERE msg_id = {}", it.waiting),
-        |it| format!("I1: the 1 parts of message {} are not those of its body", it.waiting),
+        |ids| format!("UPDATE message SET body = x'61' WHERE msg_id = {}", ids.waiting),
+        |ids| format!("I1: the 1 parts of message {} are not those of its body", ids.waiting),
     );
     tells(
-        |it| format!("DELETE FROM encoded_msg WHERE part = 2 AND msg_id = {}", it.next),
+        |ids| format!("DELETE FROM encoded_msg WHERE part = 2 AND msg_id = {}", ids.next),
         |_| "1 of 2 parts".into(),
     );
     tells(
-        |it| {
+        |ids| {
             format!(
                 "UPDATE message SET body = x'80' WHERE msg_id = {}; DELETE FROM encoded_msg WHERE msg_id = {0}; UPDATE message SET parts = 0 WHERE msg_id = {0}",
-                it.waiting
+                ids.waiting
             )
         },
-        |it| format!("I1: the body of message {} cannot be sent: octet 0", it.waiting),
+        |ids| format!("I1: the body of message {} cannot be sent: octet 0", ids.waiting),
     );
 }
 
 #[test]
 fn a_flight_that_cannot_be_is_told() {
-    // Nothing in flight although busy; a message of another station; one in flight although not busy.
+    // Nothing in flight although busy; a message of another station; one in flight although not
+    // busy.
     tells(
         |_| "UPDATE ms_state SET current_msg = 0 WHERE state = 2".into(),
         |_| "I2: Station { dst_key: 491700000002".into(),
     );
     tells(
-        |it| format!("UPDATE ms_state SET current_msg = {} WHERE state = 2", it.waiting),
+        |ids| format!("UPDATE ms_state SET current_msg = {} WHERE state = 2", ids.waiting),
         |_| "I2: Station { dst_key: 491700000002".into(),
     );
     tells(
-        |it| {
+        |ids| {
             format!(
                 "UPDATE ms_state SET current_msg = {0} WHERE dst_key = (SELECT dst_key FROM message WHERE msg_id = {0})",
-                it.waiting
+                ids.waiting
             )
         },
         |_| "I2: Station { dst_key: 491700000003".into(),
@@ -185,21 +189,21 @@ fn a_flight_that_cannot_be_is_told() {
 
 #[test]
 fn another_order_than_that_of_acceptance_is_told() {
-    let said = |it: &Ids| {
-        let [first, second] = it.delivered;
+    let said = |ids: &Ids| {
+        let [first, second] = ids.delivered;
         format!("I3: station 491700000001 got message {second} before message {first}")
     };
     tells(
-        |it| format!("UPDATE message SET done_us = {} WHERE msg_id = {}", NOW_US + 3, it.delivered[0]),
+        |ids| format!("UPDATE message SET done_us = {} WHERE msg_id = {}", NOW_US + 3, ids.delivered[0]),
         said,
     );
     // What waited for its time, or has another priority, may come later.
     for excused in ["schedule_us = submit_us + 1", "priority = 1"] {
-        let (_, report) = after(|it| {
+        let (_, report) = after(|ids| {
             format!(
                 "UPDATE message SET {excused}, done_us = {} WHERE msg_id = {}",
                 NOW_US + 3,
-                it.delivered[0]
+                ids.delivered[0]
             )
         });
         assert!(report.holds(), "{report:#?}");
@@ -224,20 +228,20 @@ fn a_queue_that_nobody_looks_after_is_told() {
 #[test]
 fn receipts_too_many_and_too_few_are_told() {
     tells(
-        |it| format!("UPDATE message SET registered_delivery = 1 WHERE msg_id = {}", it.delivered[0]),
-        |it| format!("I5: message {} has 0 receipts, 1 due", it.delivered[0]),
+        |ids| format!("UPDATE message SET registered_delivery = 1 WHERE msg_id = {}", ids.delivered[0]),
+        |ids| format!("I5: message {} has 0 receipts, 1 due", ids.delivered[0]),
     );
     tells(
-        |it| format!("UPDATE message SET registered_delivery = 0 WHERE msg_id = {}", it.told[0]),
-        |it| format!("I5: message {} has 1 receipts, 0 due", it.told[0]),
+        |ids| format!("UPDATE message SET registered_delivery = 0 WHERE msg_id = {}", ids.told[0]),
+        |ids| format!("I5: message {} has 1 receipts, 0 due", ids.told[0]),
     );
     // Failure only, and it was delivered.
     tells(
-        |it| format!("UPDATE message SET registered_delivery = 2 WHERE msg_id = {}", it.told[0]),
-        |it| format!("I5: message {} has 1 receipts, 0 due", it.told[0]),
+        |ids| format!("UPDATE message SET registered_delivery = 2 WHERE msg_id = {}", ids.told[0]),
+        |ids| format!("I5: message {} has 1 receipts, 0 due", ids.told[0]),
     );
-    let (ids, report) = after(|it| {
-        format!("UPDATE message SET receipt_of = {} WHERE receipt_of = {}", it.told[0], it.told[1])
+    let (ids, report) = after(|ids| {
+        format!("UPDATE message SET receipt_of = {} WHERE receipt_of = {}", ids.told[0], ids.told[1])
     });
     let [first, second] = ids.told;
     let mut found = report.violations;
@@ -249,7 +253,7 @@ fn receipts_too_many_and_too_few_are_told() {
     wanted.sort_unstable();
     assert_eq!(found, wanted);
     let (ids, report) =
-        after(|it| format!("UPDATE message SET receipt_of = 999999 WHERE receipt_of = {}", it.told[0]));
+        after(|ids| format!("UPDATE message SET receipt_of = 999999 WHERE receipt_of = {}", ids.told[0]));
     let mut found = report.violations;
     found.sort_unstable();
     assert_eq!(found[0], format!("I5: message {} has 0 receipts, 1 due", ids.told[0]));

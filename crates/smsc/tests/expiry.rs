@@ -1,7 +1,8 @@
-//! Messages whose validity has ended: all of them are found, wherever they wait, and they keep nobody else from being delivered.
+//! Messages whose validity has ended: all of them are found, wherever they wait, and they keep
+//! nobody else from being delivered.
 #![allow(clippy::unwrap_used)]
 
-use smsc::centre::{Operation, Outcome, Place, Rules, Submission};
+use smsc::centre::{Channel, Operation, Outcome, Place, Rules, Submission};
 use smsc::check::check;
 use smsc::model::{Message, StationKey};
 use smsc::store::{Acknowledge, MmdbOptions, MmdbStore, Session, SqliteStore, Store};
@@ -28,7 +29,7 @@ fn receive(session: &mut dyn Session, operations: impl Iterator<Item = Operation
     while outcomes.len() < under_way {
         session.settle(&mut outcomes).unwrap();
     }
-    assert!(outcomes.iter().all(|it| matches!(it, Outcome::Received(_))));
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Received(_))));
 }
 
 fn stores(with: &dyn Fn(&dyn Store, &std::path::Path)) {
@@ -40,7 +41,8 @@ fn stores(with: &dyn Fn(&dyn Store, &std::path::Path)) {
     with(&SqliteStore::open(dir.path(), true, rules).unwrap(), dir.path());
 }
 
-/// More than one stretch of a sweep, with limits that end it in the middle of one, two messages for every third station.
+/// More than one stretch of a sweep, with limits that end it in the middle of one, two messages for
+/// every third station.
 #[test]
 fn sweeps_end_what_has_expired_and_nothing_else() {
     stores(&|store, dir| {
@@ -51,8 +53,8 @@ fn sweeps_end_what_has_expired_and_nothing_else() {
             [Some(message(station, NOW_US, expire_us)), second].into_iter().flatten()
         });
         receive(&mut *session, all);
-        let expected =
-            (0..5000).filter(|it| it % 7 == 0).count() + (0..5000).filter(|it| it % 3 == 0).count();
+        let expected = (0..5000).filter(|number| number % 7 == 0).count()
+            + (0..5000).filter(|number| number % 3 == 0).count();
         let mut sweep = |now_us| {
             let (mut place, mut ended, mut stretches) = (Place::BEGIN, 0, 0);
             loop {
@@ -85,12 +87,13 @@ fn what_has_expired_is_not_delivered_and_hides_nothing() {
         receive(&mut *session, std::iter::once(message(999_999, NOW_US + 1, LONG_US)));
         let wanted = StationKey::of_address("491700999999").unwrap();
         let found = (0..100).find_map(|turn| {
-            let claim = Operation::Claim { shard: 0, spread: 0, max: 1, now_us: SHORT_US + turn };
+            let claim =
+                Operation::Claim { channel: Channel::All(0), spread: 0, max: 1, now_us: SHORT_US + turn };
             match session.call(claim).unwrap() {
                 Outcome::Claimed(deliveries) => deliveries.into_iter().next(),
                 other => panic!("{other:?}"),
             }
         });
-        assert_eq!(found.map(|it| it.station), Some(wanted), "{}", store.name());
+        assert_eq!(found.map(|delivery| delivery.station), Some(wanted), "{}", store.name());
     });
 }

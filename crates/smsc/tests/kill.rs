@@ -1,9 +1,11 @@
-//! `kill -9` of the whole centre at random moments, on every store: whatever was acknowledged is there, the invariants hold, and no
-//! more messages were delivered twice than were in flight. `SMSC_KILLS` sets how often (3 for each store).
+//! `kill -9` of the whole centre at random moments, on every store: whatever was acknowledged is
+//! there, the invariants hold, and no more messages were delivered twice than were in flight.
+//! `SMSC_KILLS` sets how often (3 for each store).
 #![allow(clippy::unwrap_used)]
 
-use smsc::centre::{Archive, RetryPolicy, recover};
+use smsc::centre::{Archive, RetryPolicy};
 use smsc::check::check;
+use smsc::housekeeping::recover;
 use smsc::load::{Clock, Figures, LoadProfile, Plan, Side, run};
 use smsc::model::Unlogged;
 use smsc::network::{NetworkProfile, Times};
@@ -24,8 +26,8 @@ fn options(unlogged: Unlogged) -> MmdbOptions {
     MmdbOptions { unlogged, checkpoint_log_bytes: 1 << 20, segment_mib: 1, ..MmdbOptions::default() }
 }
 
-/// The child: everything at once, until it is killed. Tells what it accepted and what it delivered, line by line, each
-/// written before the next step: a pipe keeps what a killed process wrote.
+/// The child: everything at once, until it is killed. Tells what it accepted and what it delivered,
+/// line by line, each written before the next step: a pipe keeps what a killed process wrote.
 fn child(dir: &Path, kind: StoreKind, unlogged: Unlogged, seed: u64) {
     let store = kind.open(dir, &options(unlogged), kind.rules()).unwrap();
     recover(&*store, Clock::default().now_us()).unwrap();
@@ -89,7 +91,7 @@ fn is_child(kind: StoreKind) -> bool {
 
 /// How often to kill.
 fn kills() -> u64 {
-    std::env::var("SMSC_KILLS").ok().and_then(|it| it.parse().ok()).unwrap_or(3)
+    std::env::var("SMSC_KILLS").ok().and_then(|number| number.parse().ok()).unwrap_or(3)
 }
 
 fn survives(test: &str, kind: StoreKind, unlogged: Unlogged) {
@@ -108,7 +110,8 @@ fn lives(test: &str, kind: StoreKind, unlogged: Unlogged, seeds: Range<u64>) {
     }
     let dir = tempfile::tempdir().unwrap();
     let mut accepted = Vec::new();
-    // The life that delivered a message last, and for each life how many of its messages were delivered again later.
+    // The life that delivered a message last, and for each life how many of its messages were
+    // delivered again later.
     let mut by_life: HashMap<i64, usize> = HashMap::new();
     let (first, kills) = (seeds.start, seeds.end - seeds.start);
     let mut again = vec![0; kills as usize];
@@ -140,7 +143,8 @@ fn lives(test: &str, kind: StoreKind, unlogged: Unlogged, seeds: Range<u64>) {
             }
             (accepted, delivered)
         });
-        // Every third life may end while it is still starting; the others have work under way, however slow the machine.
+        // Every third life may end while it is still starting; the others have work under way,
+        // however slow the machine.
         if round % 3 != 0 {
             _ = first_delivery.recv_timeout(Duration::from_secs(60));
         }
@@ -149,11 +153,13 @@ fn lives(test: &str, kind: StoreKind, unlogged: Unlogged, seeds: Range<u64>) {
         process.wait().unwrap();
         let (fresh, delivered) = reader.join().unwrap();
         accepted.extend(fresh);
-        // Within one life nothing is delivered twice; a message of an earlier life may be, if its claim died with that.
+        // Within one life nothing is delivered twice; a message of an earlier life may be, if its
+        // claim died with that.
         let mut now = HashSet::new();
         for id in delivered {
             assert!(now.insert(id), "{test}: message {id} was delivered twice in one life");
-            // What is delivered again was in flight at the crash that ended its last life, which may be some lives ago.
+            // What is delivered again was in flight at the crash that ended its last life, which
+            // may be some lives ago.
             if let Some(earlier) = by_life.insert(id, round as usize) {
                 again[earlier] += 1;
                 let most = THREADS * WINDOW;

@@ -1,10 +1,11 @@
-//! The whole centre under load, on every store: the invariants hold afterwards, nothing is stuck, no station has two messages in
-//! flight.
+//! The whole centre under load, on every store: the invariants hold afterwards, nothing is stuck,
+//! no station has two messages in flight.
 #![allow(clippy::unwrap_used)]
 
 use mmdb::{Locking, LogKind};
-use smsc::centre::{Archive, RetryPolicy, Rules, recover};
+use smsc::centre::{Archive, RetryPolicy, Rules};
 use smsc::check::check;
+use smsc::housekeeping::recover;
 use smsc::load::{Clock, Figures, LoadProfile, Plan, Side, run};
 use smsc::model::Unlogged;
 use smsc::network::{NetworkProfile, Times};
@@ -64,7 +65,8 @@ fn put_through(store: &dyn Store, dir: &Path, plan: &Plan) -> u64 {
 /// A store that can be opened again.
 type Open<'a> = &'a dyn Fn(&Path) -> Box<dyn Store>;
 
-/// Puts messages through one store, for each number of threads, window and messages in turn, and looks again after a restart.
+/// Puts messages through one store, for each number of threads, window and messages in turn, and
+/// looks again after a restart.
 fn works(open: Open<'_>, runs: &[(usize, usize, u64)]) {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
@@ -72,7 +74,8 @@ fn works(open: Open<'_>, runs: &[(usize, usize, u64)]) {
         put_through(&*store, dir.path(), &lively(threads, window, messages))
     };
     let alerts: u64 = runs.iter().map(put).sum();
-    // Where the store is slow, the retry that is due a little later than the alert often comes first.
+    // Where the store is slow, the retry that is due a little later than the alert often comes
+    // first.
     assert!(alerts > 0, "no alert ever made a station ready");
     drop(store);
     let store = open(dir.path());

@@ -1,4 +1,5 @@
-//! Random operations on every store at once: all give the same outcomes and end with the same rows, and the invariants hold.
+//! Random operations on every store at once: all give the same outcomes and end with the same rows,
+//! and the invariants hold.
 #![allow(clippy::unwrap_used)]
 
 mod steps;
@@ -28,10 +29,11 @@ fn submit_as(run: &mut Run<'_>, account: u32, limits: Option<(i64, u32)>) -> Opt
     }
 }
 
-/// Each limit of an account holds, counts what is accepted and nothing else, and ends with its second or when it is raised.
+/// Each limit of an account holds, counts what is accepted and nothing else, and ends with its
+/// second or when it is raised.
 fn refuses(run: &mut Run<'_>) {
     run.refused.clear();
-    let submitted = |row: Option<Account>| row.map(|it| it.submitted);
+    let submitted = |row: Option<Account>| row.map(|account| account.submitted);
     let begin = run.accepted.len();
     assert_eq!(submitted(submit_as(run, 90, None)), None);
     for expected in [1, 2, 2] {
@@ -67,7 +69,8 @@ fn every_store_does_the_same() {
     same_on_all_stores(false);
 }
 
-/// A message of an account is refused for the same reasons and counted alike, also in PostgreSQL's function.
+/// A message of an account is refused for the same reasons and counted alike, also in PostgreSQL's
+/// function.
 #[test]
 fn every_store_does_the_same_with_accounts() {
     let refused = same_on_all_stores(true);
@@ -90,11 +93,11 @@ fn same_on_all_stores(accounts: bool) -> BTreeSet<String> {
         kind.open(dir.path(), &options, Rules { accounts, ..kind.rules() }).unwrap()
     };
     let stores: Vec<Box<dyn Store>> = kinds.iter().zip(&dirs).map(open).collect();
-    let run = RefCell::new(Run::new(stores.iter().map(|it| &**it).collect()));
+    let run = RefCell::new(Run::new(stores.iter().map(|store| &**store).collect()));
     // What comes before the first limit is accepted.
     let unlimited = Box::new(Account::unlimited(ACCOUNT));
     run.borrow().all(&Operation::PutAccount(unlimited));
-    let cases = std::env::var("SMSC_MODEL_CASES").ok().and_then(|it| it.parse().ok()).unwrap_or(6);
+    let cases = std::env::var("SMSC_MODEL_CASES").ok().and_then(|number| number.parse().ok()).unwrap_or(6);
     // A case cannot be shrunk without the cases before it.
     let config = Config { cases, max_shrink_iters: 0, failure_persistence: None, ..Config::default() };
     let do_cases = || {
@@ -119,7 +122,8 @@ fn same_on_all_stores(accounts: bool) -> BTreeSet<String> {
     assert!((0..20).any(|_| do_cases()), "too little happened");
     let mut run = run.borrow_mut();
     if accounts {
-        // Whatever the steps were: an account that does not exist, one that has used up its quota, one that is in a hurry.
+        // Whatever the steps were: an account that does not exist, one that has used up its quota,
+        // one that is in a hurry.
         refuses(&mut run);
     }
     std::mem::take(&mut run.refused)

@@ -1,4 +1,5 @@
-//! The simulated network: its stations behave as often as the profile says, and the same seed gives the same network.
+//! The simulated network: its stations behave as often as the profile says, and the same seed gives
+//! the same network.
 #![allow(clippy::unwrap_used)]
 
 use smsc::centre::{Delivery, Failure};
@@ -6,7 +7,8 @@ use smsc::load::{Bodies, LoadProfile, Messages};
 use smsc::model::Message;
 use smsc::network::{Attempt, Network, NetworkProfile, Times};
 
-/// Messages that a centre could deliver, numbered from 1; `stations` decides how many stations they go to.
+/// Messages that a centre could deliver, numbered from 1; `stations` decides how many stations they
+/// go to.
 fn deliveries(seed: u64, stations: u64, count: i64) -> Vec<Delivery> {
     let profile = LoadProfile { seed, stations, ..LoadProfile::default() };
     let bodies = Bodies::new(&profile);
@@ -37,7 +39,7 @@ fn attempts(network: &Network, deliveries: &[Delivery], attempt: u32) -> Vec<Att
 }
 
 fn share(attempts: &[Attempt], result: Result<(), Failure>) -> f64 {
-    attempts.iter().filter(|it| it.result == result).count() as f64 / attempts.len() as f64
+    attempts.iter().filter(|attempt| attempt.result == result).count() as f64 / attempts.len() as f64
 }
 
 /// Every class of outcome, at shares that no other has.
@@ -64,7 +66,8 @@ fn mixed(seed: u64) -> NetworkProfile {
 #[test]
 fn outcomes_come_as_often_as_the_profile_says() {
     const COUNT: i64 = 100_000;
-    // Nearly every message goes to a station of its own, so that the shares of stations are those of messages.
+    // Nearly every message goes to a station of its own, so that the shares of stations are those
+    // of messages.
     let deliveries = deliveries(3, 10_000_000, COUNT);
     let p = mixed(5);
     let network = Network::new(p.clone());
@@ -103,8 +106,11 @@ fn times_are_those_of_the_outcome() {
         (Err(Failure::MemoryFull), 8000),
         (Err(Failure::Unknown), 16_000),
     ] {
-        let mut times: Vec<i64> =
-            attempts.iter().filter(|it| it.result == result).map(|it| it.done_us).collect();
+        let mut times: Vec<i64> = attempts
+            .iter()
+            .filter(|attempt| attempt.result == result)
+            .map(|attempt| attempt.done_us)
+            .collect();
         times.sort_unstable();
         let (first, middle, last) = (times[0], times[times.len() / 2], times[times.len() - 1]);
         assert!(first >= median_us / 2 && last < median_us * 3 / 2, "{result:?}: {first} to {last}");
@@ -112,7 +118,7 @@ fn times_are_those_of_the_outcome() {
     }
     // An alert follows where somebody comes back, after the mean absence.
     let alerts: Vec<f64> =
-        attempts.iter().filter_map(|it| Some((it.alert_us? - it.done_us) as f64)).collect();
+        attempts.iter().filter_map(|attempt| Some((attempt.alert_us? - attempt.done_us) as f64)).collect();
     let comes_back = |it: &&Attempt| matches!(it.result, Err(Failure::Absent | Failure::MemoryFull));
     assert_eq!(alerts.len(), attempts.iter().filter(comes_back).count());
     let mean_us = alerts.iter().sum::<f64>() / alerts.len() as f64;
@@ -131,8 +137,8 @@ fn the_same_seed_gives_the_same_network_and_another_one_another() {
     assert_ne!(of(5), of(6));
     let first = &of(5)[0];
     let of_one: Vec<_> =
-        deliveries.iter().zip(first).filter(|it| it.0.station == deliveries[0].station).collect();
-    assert!(of_one.len() > 10 && of_one.iter().any(|it| it.1 != of_one[0].1), "all alike");
+        deliveries.iter().zip(first).filter(|pair| pair.0.station == deliveries[0].station).collect();
+    assert!(of_one.len() > 10 && of_one.iter().any(|pair| pair.1 != of_one[0].1), "all alike");
 }
 
 #[test]

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use smsc::bench::measure;
-use smsc::centre::{Operation, Outcome, recover};
+use smsc::centre::{Operation, Outcome};
+use smsc::housekeeping::recover;
 use smsc::load::{Bodies, Clock, LoadProfile, Messages, Pace, Plan, Side};
 use smsc::store::{Acknowledge, MmdbOptions, StoreKind};
 use std::time::{Duration, Instant};
@@ -15,10 +16,11 @@ fn options() -> MmdbOptions {
 /// The stores that this machine has.
 fn kinds() -> impl Iterator<Item = StoreKind> {
     let server = postgresql_server::find_programs(None).inspect_err(|error| eprintln!("skipped: {error}"));
-    StoreKind::ALL.into_iter().filter(move |it| server.is_ok() || !it.has_server())
+    StoreKind::ALL.into_iter().filter(move |kind| server.is_ok() || !kind.has_server())
 }
 
-/// Outcomes come in the order of submission, each once, whether they are waited for, asked for, or both in turn.
+/// Outcomes come in the order of submission, each once, whether they are waited for, asked for, or
+/// both in turn.
 #[test]
 fn what_is_asked_for_comes_as_what_is_waited_for() {
     for kind in kinds() {

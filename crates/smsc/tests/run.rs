@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use smsc::bench::{BenchError, Live, Stage, measure};
-use smsc::centre::{Archive, Failure, Operation, Outcome, RetryPolicy, Rules, recover};
+use smsc::centre::{Archive, Failure, Operation, Outcome, RetryPolicy, Rules};
+use smsc::housekeeping::recover;
 use smsc::load::{Clock, Figures, LiveLine, LoadError, LoadProfile, Pace, Plan, Ran, Side, run};
 use smsc::network::{NetworkProfile, Times};
 use smsc::store::{
@@ -173,8 +174,9 @@ fn run_with(fault: Fault, plan: &Plan) -> (Result<Ran, LoadError>, Figures) {
     (ran, figures)
 }
 
-/// Runs with short patience: a loaded machine may keep a thread or a sync from going on for longer than that. Then the same is
-/// tried with all times longer; what a run does wrong by itself, it does at any pace.
+/// Runs with short patience: a loaded machine may keep a thread or a sync from going on for longer
+/// than that. Then the same is tried with all times longer; what a run does wrong by itself, it
+/// does at any pace.
 fn at_some_pace<T>(run: impl Fn(u32) -> Result<T, LoadError>) -> T {
     let mut failures = Vec::new();
     for slower in [1, 4, 16] {
@@ -186,8 +188,9 @@ fn at_some_pace<T>(run: impl Fn(u32) -> Result<T, LoadError>) -> T {
     panic!("{failures:#?}");
 }
 
-/// A message of an open loop that its client submits late used to be measured from that moment to its delivery, so that the
-/// slower the centre received, the less of it was seen in "delivered after". Both latencies count from the intended submission.
+/// A message of an open loop that its client submits late used to be measured from that moment to
+/// its delivery, so that the slower the centre received, the less of it was seen in "delivered
+/// after". Both latencies count from the intended submission.
 #[test]
 fn an_open_loop_counts_delivery_from_the_intended_submission() {
     let plan =
@@ -196,8 +199,8 @@ fn an_open_loop_counts_delivery_from_the_intended_submission() {
     ran.unwrap();
     let messages = figures.snapshot().delivered as f64;
     assert!(messages > 150.0, "about 200: {messages}");
-    // However fast or slow the machine: the n-th message was meant to be submitted within the 0.5 s, and is received 10 ms after
-    // the one before it at the earliest.
+    // However fast or slow the machine: the n-th message was meant to be submitted within the 0.5
+    // s, and is received 10 ms after the one before it at the earliest.
     for (name, latencies) in [("accept", &figures.accept), ("deliver", &figures.deliver)] {
         for quantile in [0.5, 0.9, 0.99] {
             let (ms, least_ms) = (latencies.ms_at(quantile), quantile * messages * 10.0 - 500.0);
@@ -206,8 +209,9 @@ fn an_open_loop_counts_delivery_from_the_intended_submission() {
     }
 }
 
-/// A client that waited for an acknowledgement submitted what had become due meanwhile only then: of a store that took its time,
-/// an open loop made clumps, although there was room for more under way.
+/// A client that waited for an acknowledgement submitted what had become due meanwhile only then:
+/// of a store that took its time, an open loop made clumps, although there was room for more under
+/// way.
 #[test]
 fn an_open_loop_submits_what_is_due_while_it_waits_for_acknowledgements() {
     at_some_pace(|slower| {
@@ -233,7 +237,8 @@ fn an_open_loop_submits_what_is_due_while_it_waits_for_acknowledgements() {
     });
 }
 
-/// Sessions were opened before a barrier that all threads had to reach: one that failed left all others there for ever.
+/// Sessions were opened before a barrier that all threads had to reach: one that failed left all
+/// others there for ever.
 #[test]
 fn a_session_that_cannot_be_opened_ends_the_run_at_once() {
     for side in [Side::Receiver, Side::Both] {
@@ -249,7 +254,8 @@ fn a_session_that_cannot_be_opened_ends_the_run_at_once() {
     }
 }
 
-/// A panic of one of its threads is the run's error; one of the caller's own thread goes on there, when all others have ended.
+/// A panic of one of its threads is the run's error; one of the caller's own thread goes on there,
+/// when all others have ended.
 #[test]
 fn a_session_that_panics_ends_the_run_at_once() {
     for side in [Side::Receiver, Side::Both] {
@@ -286,7 +292,8 @@ fn absent_at_first(retry_us: i64, patience: Duration) -> Plan {
 fn waiting_for_a_retry_is_no_standstill() {
     at_some_pace(|slower| {
         let patience = Duration::from_millis(200) * slower;
-        // The messages expire after two rounds: until then nothing happens four times as long as the run is patient.
+        // The messages expire after two rounds: until then nothing happens four times as long as
+        // the run is patient.
         let mut plan = absent_at_first(800_000 * i64::from(slower), patience);
         plan.load.validity_us = 1_500_000 * i64::from(slower);
         let (ran, figures) = run_with(Fault::None, &plan);
@@ -316,13 +323,18 @@ fn a_standstill_names_what_is_due() {
             Ok(ran) => panic!("{begin} {end}: {ran:?}"),
         });
     };
-    names("station 49170", "has been ready for", || Fault::NothingReady, |it| absent_at_first(1, it));
+    names(
+        "station 49170",
+        "has been ready for",
+        || Fault::NothingReady,
+        |patience| absent_at_first(1, patience),
+    );
     // Nobody looks after the timers.
     names(
         "the retry timer of station 49170",
         "has been due for",
         || Fault::None,
-        |it| Plan { housekeeping: false, ..absent_at_first(100_000, it) },
+        |patience| Plan { housekeeping: false, ..absent_at_first(100_000, patience) },
     );
     names(
         "the scheduled message ",
@@ -338,8 +350,8 @@ fn a_standstill_names_what_is_due() {
     );
 }
 
-/// A run joined its threads before it told that it stood still, and they waited for the store. Nor was it noticed at all where it was
-/// the one who watched that the store did not answer.
+/// A run joined its threads before it told that it stood still, and they waited for the store. Nor
+/// was it noticed at all where it was the one who watched that the store did not answer.
 #[test]
 fn a_store_that_does_not_answer_is_told_and_given_up() {
     let receives = |it: &Operation| matches!(it, Operation::Receive(_));
@@ -367,7 +379,8 @@ fn a_store_that_does_not_answer_is_told_and_given_up() {
     }
 }
 
-/// Who was tried in vain waits until he is claimed again or has expired; a message of a station that answers never waits.
+/// Who was tried in vain waits until he is claimed again or has expired; a message of a station
+/// that answers never waits.
 #[test]
 fn what_waits_for_absent_stations_is_counted() {
     let seen = at_some_pace(|slower| {
@@ -389,11 +402,16 @@ fn what_waits_for_absent_stations_is_counted() {
             Err(error) => panic!("{error}"),
         }
     });
-    // One message of each of the nine stations and two priorities is tried, the others are behind it.
-    assert!(seen.iter().all(|it| it.1 <= 18) && seen.iter().any(|it| it.1 >= 9 && it.0 > 18), "{seen:?}");
+    // One message of each of the nine stations and two priorities is tried, the others are behind
+    // it.
+    assert!(
+        seen.iter().all(|step| step.1 <= 18) && seen.iter().any(|step| step.1 >= 9 && step.0 > 18),
+        "{seen:?}"
+    );
 }
 
-/// The live line of senders showed an empty queue, and no latency before each had sent 4096 messages.
+/// The live line of senders showed an empty queue, and no latency before each had sent 4096
+/// messages.
 #[test]
 fn the_live_line_of_senders_tells_what_is_left() {
     let dir = tempfile::tempdir().unwrap();
@@ -416,12 +434,12 @@ fn the_live_line_of_senders_tells_what_is_left() {
     };
     measure(dir.path(), StoreKind::Mmdb, &options(), &plan, true, &mut watch).unwrap();
     assert!(left.iter().is_sorted_by(|a, b| a >= b) && left[0] > 0 && left.len() >= 2, "{left:?}");
-    let said = lines.iter().any(|it| !it.contains("  0 delivered/s") && !it.contains("p99 0.0 ms"));
+    let said = lines.iter().any(|line| !line.contains("  0 delivered/s") && !line.contains("p99 0.0 ms"));
     assert!(said && lines[0].contains("from claim to completion"), "{lines:?}");
 }
 
-/// A sender claimed a whole window before it completed the first of it. Where that took longer than a claim holds, others claimed
-/// the same messages, and delivered them again.
+/// A sender claimed a whole window before it completed the first of it. Where that took longer than
+/// a claim holds, others claimed the same messages, and delivered them again.
 #[test]
 fn a_slow_store_gets_fewer_flights_so_that_no_claim_ends_before_its_completion() {
     at_some_pace(|slower| {
@@ -437,7 +455,7 @@ fn a_slow_store_gets_fewer_flights_so_that_no_claim_ends_before_its_completion()
         let (ran, figures) = run_with(Fault::SlowComplete(each), &plan);
         let (held, counted) = (ran?.held, figures.snapshot());
         assert_eq!(counted.finished, 800);
-        assert!(held.is_some_and(|it| it < 64), "{held:?}");
+        assert!(held.is_some_and(|flights| flights < 64), "{held:?}");
         // A machine that stood still meanwhile may have had a claim end.
         if counted.fenced > 0 { Err(LoadError::Unexpected("completions were fenced off")) } else { Ok(()) }
     });

@@ -1,4 +1,5 @@
-//! How a bench ends before its end: by Ctrl-C and its like, once or twice, and by a store that does not answer.
+//! How a bench ends before its end: by Ctrl-C and its like, once or twice, and by a store that does
+//! not answer.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::read_to_string;
@@ -31,7 +32,8 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 fn signal(pid: u32, signal: i32) {
-    // SAFETY: the call takes numbers only; the process is one of this test, which has not been waited for.
+    // SAFETY: the call takes numbers only; the process is one of this test, which has not been
+    // waited for.
     unsafe { libc::kill(pid.try_into().unwrap(), signal) };
 }
 
@@ -93,12 +95,14 @@ fn processes() -> Vec<(u32, u32)> {
         // A zombie has ended.
         (fields[0] != "Z").then_some((pid, fields[1].parse().ok()?))
     };
-    let pids =
-        std::fs::read_dir("/proc").unwrap().filter_map(|it| it.unwrap().file_name().to_str()?.parse().ok());
+    let pids = std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
     pids.filter_map(parent).collect()
 }
 
-/// A bench on PostgreSQL whose sessions have stopped answering: the bench, the server, its directory.
+/// A bench on PostgreSQL whose sessions have stopped answering: the bench, the server, its
+/// directory.
 fn deaf_bench(dir: &Path, patience: &str) -> Option<(Child, u32, PathBuf)> {
     if let Err(error) = postgresql_server::find_programs(None) {
         eprintln!("skipped: {error}");
@@ -115,24 +119,30 @@ fn deaf_bench(dir: &Path, patience: &str) -> Option<(Child, u32, PathBuf)> {
     });
     let sessions = || -> Vec<u32> {
         let is_session = |pid: u32| {
-            read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|it| it.contains("fathom postgres"))
+            read_to_string(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|command| command.contains("fathom postgres"))
         };
-        processes().into_iter().filter(|it| it.1 == server && is_session(it.0)).map(|it| it.0).collect()
+        processes()
+            .into_iter()
+            .filter(|process| process.1 == server && is_session(process.0))
+            .map(|process| process.0)
+            .collect()
     };
     // Two clients, two senders with two each, the timers and who asks what is due.
-    let sessions = until("all sessions", || Some(sessions()).filter(|it| it.len() >= 8));
+    let sessions = until("all sessions", || Some(sessions()).filter(|sessions| sessions.len() >= 8));
     std::thread::sleep(Duration::from_millis(300));
-    sessions.into_iter().for_each(|it| signal(it, libc::SIGSTOP));
+    sessions.into_iter().for_each(|session| signal(session, libc::SIGSTOP));
     Some((bench, server, directory))
 }
 
 fn ends_with_its_bench(server: u32) {
     until("the end of the server", || {
-        processes().iter().all(|it| it.0 != server && it.1 != server).then_some(())
+        processes().iter().all(|process| process.0 != server && process.1 != server).then_some(())
     });
 }
 
-/// "stuck" was never told, and the bench never ended: its threads were waited for, and they waited for the store.
+/// "stuck" was never told, and the bench never ended: its threads were waited for, and they waited
+/// for the store.
 #[test]
 fn a_store_that_does_not_answer_ends_its_bench() {
     let dir = tempfile::tempdir().unwrap();

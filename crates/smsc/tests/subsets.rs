@@ -1,11 +1,12 @@
-//! Selective logging, table by table: whatever is left out of the log is there again after a restart.
+//! Selective logging, table by table: whatever is left out of the log is there again after a
+//! restart.
 #![allow(clippy::unwrap_used)]
 
 mod steps;
 
 use proptest::test_runner::{Config, TestRunner};
-use smsc::centre::recover;
 use smsc::check::check;
+use smsc::housekeeping::recover;
 use smsc::model::{
     Account, EncodedPart, IdBlock, Message, Queued, Record, RetryTimer, Scheduled, Sent, State, Station,
     StationState, Table, Unlogged,
@@ -20,7 +21,8 @@ fn open(dir: &Path, unlogged: Unlogged) -> Result<Box<dyn Store>, StoreError> {
     StoreKind::Mmdb.open(dir, &options, StoreKind::Mmdb.rules())
 }
 
-/// Every row but the block of numbers, of which a restart takes a new one; those of a table beside each other.
+/// Every row but the block of numbers, of which a restart takes a new one; those of a table beside
+/// each other.
 fn rows(store: &dyn Store) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut add = |row| {
@@ -48,11 +50,15 @@ fn restarted(before: Vec<Row>, unlogged: Unlogged, now_us: i64) -> Vec<Row> {
             let is_queued = |it: &&Message| it.dst_key == station.dst_key && it.state == State::Enroute;
             let queue = || messages.iter().filter(is_queued);
             // Nobody needs the row of a station that has nothing to do.
-            let first = queue().min_by_key(|it| (it.rank(), it.msg_id))?;
+            let first = queue().min_by_key(|message| (message.rank(), message.msg_id))?;
             let waits = matches!(station.state, StationState::Wait | StationState::Absent) && !no_timers;
             Some(Row::Station(Station {
                 state: if waits { StationState::Wait } else { StationState::Ready },
-                ready_us: if waits { station.ready_us } else { queue().map(|it| it.submit_us).min()? },
+                ready_us: if waits {
+                    station.ready_us
+                } else {
+                    queue().map(|message| message.submit_us).min()?
+                },
                 epoch: if waits { station.epoch } else { 0 },
                 current: 0,
                 alerted: false,
@@ -115,7 +121,8 @@ impl Seen {
     }
 }
 
-/// One life: steps, a checkpoint in their middle or none, an end; and what is there when the store is opened again.
+/// One life: steps, a checkpoint in their middle or none, an end; and what is there when the store
+/// is opened again.
 fn live_and_restart(
     dir: &Path,
     unlogged: Unlogged,
@@ -213,7 +220,9 @@ fn a_station_waits_as_its_timer_tells_whatever_its_messages_tell() {
         // What failed is cancelled, and the station goes on waiting, for the other.
         vec![receive(0), receive(0), claim, absent, Step::Cancel { which: 0 }],
     ];
-    for (history, unlogged) in histories.iter().flat_map(|it| Unlogged::every().map(move |set| (it, set))) {
+    for (history, unlogged) in
+        histories.iter().flat_map(|history| Unlogged::every().map(move |set| (history, set)))
+    {
         let dir = tempfile::tempdir().unwrap();
         let (_, before) = live_and_restart(dir.path(), unlogged, Run::new(Vec::new()), history, false);
         let absent = |row: &Row| matches!(row, Row::Station(it) if it.state == StationState::Absent);

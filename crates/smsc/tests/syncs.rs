@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::process::Command;
 
-/// One client that waits for each message: between any two acknowledgements the store's log was synced, and before the first.
-/// The bench writes the numbers of acknowledged messages to the file `accepted`, at once.
+/// One client that waits for each message: between any two acknowledgements the store's log was
+/// synced, and before the first. The bench writes the numbers of acknowledged messages to the file
+/// `accepted`, at once.
 fn is_synced_before_it_is_acknowledged(store: &str, log: &str) {
     if Command::new("strace").arg("-V").output().is_err() {
         eprintln!("skipped: strace is not installed");

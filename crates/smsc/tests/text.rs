@@ -1,5 +1,5 @@
-//! Encoding and segmentation against two independent implementations: the crates `gsm7` (alphabet and packing) and
-//! `rusmpp-extra` (alphabet, codings and where to cut).
+//! Encoding and segmentation against two independent implementations: the crates `gsm7` (alphabet
+//! and packing) and `rusmpp-extra` (alphabet, codings and where to cut).
 
 #![allow(clippy::unwrap_used)]
 
@@ -32,7 +32,8 @@ fn references() -> impl Strategy<Value = Reference> {
     prop_oneof![any::<u8>().prop_map(Reference::Eight), any::<u16>().prop_map(Reference::Sixteen)]
 }
 
-/// What another implementation makes of a text, whole or in pieces behind headers of `header` octets.
+/// What another implementation makes of a text, whole or in pieces behind headers of `header`
+/// octets.
 fn cut_by(
     theirs: &impl Concatenator<Error: std::fmt::Debug>,
     text: &str,
@@ -101,8 +102,8 @@ proptest! {
         let mut writer = Gsm7Writer::new(Vec::new());
         writer.write_str(&text).unwrap();
         let mut theirs = writer.into_writer().unwrap();
-        // They put a carriage return into bits that are left over (a rule of USSD); a short message says its length in septets
-        // and leaves them zero.
+        // They put a carriage return into bits that are left over (a rule of USSD); a short message
+        // says its length in septets and leaves them zero.
         theirs.truncate(ours.len());
         if let Some(last) = theirs.last_mut() {
             *last &= 0xff >> (ours.len() * 8 - septets.len() * 7);
@@ -211,8 +212,8 @@ fn lengths(parts: &[Part]) -> Vec<usize> {
     parts.iter().map(|part| body(part).len()).collect()
 }
 
-/// TS 23.040 §9.2.3.24.1: a header of 6 octets leaves 153 septets or 134 octets, one of 7 octets 152 or 133. Random lengths
-/// rarely meet the borders.
+/// TS 23.040 §9.2.3.24.1: a header of 6 octets leaves 153 septets or 134 octets, one of 7 octets
+/// 152 or 133. Random lengths rarely meet the borders.
 #[test]
 fn borders_are_exact() {
     const EIGHT: Reference = Reference::Eight(7);
@@ -220,7 +221,7 @@ fn borders_are_exact() {
     let cut = |body: &[u8], coding, reference, expected: &[usize], unit| {
         let parts = segment(body, coding, 0, reference).unwrap();
         check_frame(&parts, reference);
-        let expected: Vec<usize> = expected.iter().map(|it| it * unit).collect();
+        let expected: Vec<usize> = expected.iter().map(|units| units * unit).collect();
         assert_eq!(lengths(&parts), expected, "{} octets of coding {coding}, {reference:?}", body.len());
         parts
     };
@@ -293,7 +294,7 @@ fn borders_are_exact() {
     ] {
         let text = "a".repeat(before) + "€" + &"b".repeat(behind);
         let parts = cut(&encode_septets(&text).unwrap(), 0, reference, expected, 1);
-        assert_eq!(parts.iter().map(|it| it.text().unwrap()).collect::<String>(), text);
+        assert_eq!(parts.iter().map(|part| part.text().unwrap()).collect::<String>(), text);
     }
     // '[' is two septets, and one octet of Latin-1.
     cut(&[b'['; 80], 3, EIGHT, &[160], 1);
@@ -313,7 +314,7 @@ fn borders_are_exact() {
         let text = "a".repeat(before) + "😀" + &"b".repeat(behind);
         let ucs2: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
         let parts = cut(&ucs2, 8, reference, expected, 2);
-        assert_eq!(parts.iter().map(|it| it.text().unwrap()).collect::<String>(), text);
+        assert_eq!(parts.iter().map(|part| part.text().unwrap()).collect::<String>(), text);
     }
     // All that can be numbered.
     for (coding, reference, whole) in [(0, EIGHT, 153), (0, SIXTEEN, 152), (4, EIGHT, 134), (4, SIXTEEN, 133)]
@@ -362,9 +363,10 @@ fn what_cannot_be_sent_is_refused_with_the_place() {
     assert_eq!(segment(&[0; 134 * 255], 4, 0, reference).unwrap().len(), 255);
 }
 
-/// A part may have more octets than its length says septets: padding, or a sender that is wrong. `unpack` went on gathering their bits
-/// after the last septet, eight for each octet, and five octets later a debug build panicked with "attempt to shift left with
-/// overflow"; found by the fuzzer of septets. It stops at the last septet.
+/// A part may have more octets than its length says septets: padding, or a sender that is wrong.
+/// `unpack` went on gathering their bits after the last septet, eight for each octet, and five
+/// octets later a debug build panicked with "attempt to shift left with overflow"; found by the
+/// fuzzer of septets. It stops at the last septet.
 #[test]
 fn octets_behind_the_last_septet_are_not_looked_at() {
     assert_eq!(

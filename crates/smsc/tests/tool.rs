@@ -226,7 +226,8 @@ fn a_server_needs_a_file_for_each_session() {
         said.contains("303 sessions are needed") && said.contains("256 files open (ulimit -n)"),
         "{said}"
     );
-    // A check has few; it asked for as many as a bench may need, and for fewer of --threads, which it does not have.
+    // A check has few; it asked for as many as a bench may need, and for fewer of --threads, which
+    // it does not have.
     let cluster = dir.path().join("store/postgresql");
     std::fs::create_dir_all(&cluster).unwrap();
     std::fs::write(cluster.join("PG_VERSION"), "15\n").unwrap();
@@ -236,7 +237,8 @@ fn a_server_needs_a_file_for_each_session() {
     assert!(!said.contains("sessions are needed") && !said.contains("no store"), "{said}");
 }
 
-/// A message for a station that is always absent was valid for a day, whatever the time factor: so long the bench went on.
+/// A message for a station that is always absent was valid for a day, whatever the time factor: so
+/// long the bench went on.
 #[test]
 fn what_can_never_be_delivered_expires_as_fast_as_the_networks_times_pass() {
     let dir = tempfile::tempdir().unwrap();
@@ -279,7 +281,8 @@ fn a_bench_that_only_waits_says_what_for() {
     assert!(said.contains(wanted), "{said}");
 }
 
-/// The numbers of accepted messages were written when a bench had ended well: after a crash, the case they are for, there were none.
+/// The numbers of accepted messages were written when a bench had ended well: after a crash, the
+/// case they are for, there were none.
 #[test]
 fn what_was_accepted_before_a_kill_can_be_checked() {
     for store in ["mmdb", "sqlite"] {
@@ -311,14 +314,14 @@ fn what_was_accepted_before_a_kill_can_be_checked() {
         let accepted = dir.path().join(kept).join("accepted");
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_secs(60)
-            && std::fs::metadata(&accepted).map_or(0, |it| it.len()) < 8000
+            && std::fs::metadata(&accepted).map_or(0, |file| file.len()) < 8000
         {
             std::thread::sleep(Duration::from_millis(1));
         }
         process.kill().unwrap();
         process.wait().unwrap();
         let numbers = std::fs::read_to_string(&accepted).unwrap();
-        assert!(numbers.lines().count() >= 500 && numbers.lines().all(|it| it.len() == 15), "{numbers}");
+        assert!(numbers.lines().count() >= 500 && numbers.lines().all(|line| line.len() == 15), "{numbers}");
         let checked = smsc(dir.path(), &["check", kept, "--accepted", &format!("{kept}/accepted")]);
         let found = text(&checked.stdout);
         assert!(
@@ -366,7 +369,7 @@ fn a_row_of_json_says_what_it_is_and_what_was_asked_for() {
         let output = smsc(dir.path(), &[&bench[..], more].concat());
         assert!(output.status.success(), "{}", text(&output.stderr));
         let said = text(&output.stdout);
-        said.lines().map(|it| serde_json::from_str(it).unwrap()).collect::<Vec<serde_json::Value>>()
+        said.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<serde_json::Value>>()
     };
     let axes = [
         "--selective=sent,ms_state",
@@ -384,7 +387,7 @@ fn a_row_of_json_says_what_it_is_and_what_was_asked_for() {
     assert_eq!(rows_of_mmdb.len(), 2);
     for (seed, row) in (7..).zip(&rows_of_mmdb) {
         let asked = ["seed", "messages", "network", "time_factor", "validity_s", "zipf", "stations", "rate"];
-        let asked: Vec<&serde_json::Value> = asked.iter().map(|&it| &row[it]).collect();
+        let asked: Vec<&serde_json::Value> = asked.iter().map(|&name| &row[name]).collect();
         let wanted = serde_json::json!([seed, 50, "field", 2000, 43.2, 0.5, 1_000_000, null]);
         assert_eq!(serde_json::json!(asked), wanted, "{row}");
         let axes = serde_json::json!({
@@ -456,7 +459,8 @@ fn a_store_that_is_in_use_is_told_as_such() {
     }
 }
 
-/// The log streams of the first row stayed where they were, and the second row found a log that was not its own.
+/// The log streams of the first row stayed where they were, and the second row found a log that was
+/// not its own.
 #[test]
 fn log_streams_elsewhere_are_fresh_for_each_row_and_deleted() {
     let dir = tempfile::tempdir().unwrap();
@@ -472,7 +476,7 @@ fn log_streams_elsewhere_are_fresh_for_each_row_and_deleted() {
 
     let kept = smsc(dir.path(), &[&bench[..], &streams, &["--threads", "1", "--keep"]].concat());
     let said = text(&kept.stderr);
-    let paths: Vec<&str> = said.lines().map(|it| it.rsplit_once(": ").unwrap().1).collect();
+    let paths: Vec<&str> = said.lines().map(|line| line.rsplit_once(": ").unwrap().1).collect();
     let [store, first, second] = paths[..] else { panic!("{said}") };
     assert!(
         first.contains("/one/") && second.contains("/two/") && said.contains("kept: log stream 1: "),
@@ -483,7 +487,8 @@ fn log_streams_elsewhere_are_fresh_for_each_row_and_deleted() {
     assert!(checked.status.success(), "{} {}", text(&checked.stdout), text(&checked.stderr));
 }
 
-/// An open loop told only of what it had come to submit: 3,316 messages of 120,000, with latencies of at most the run's length.
+/// An open loop told only of what it had come to submit: 3,316 messages of 120,000, with latencies
+/// of at most the run's length.
 #[test]
 fn an_open_loop_that_does_not_keep_up_says_so() {
     let dir = tempfile::tempdir().unwrap();
@@ -534,9 +539,9 @@ fn a_closed_loop_whose_messages_are_refused_says_so() {
 
 /// All files below a directory.
 fn files(directory: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(directory).unwrap().map(|it| it.unwrap().path());
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let mut all: Vec<PathBuf> =
-        entries.flat_map(|it| if it.is_dir() { files(&it) } else { vec![it] }).collect();
+        entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect();
     all.sort();
     all
 }
@@ -584,7 +589,8 @@ fn a_directory_without_a_store_is_refused_and_left_as_it_is() {
 /// A file or directory, what the system says of it, and what is in it.
 type FileState = (PathBuf, [i64; 6], Vec<u8>);
 
-/// All that is below a directory: path, length, mode, time of change of the data and of the rest, and the data.
+/// All that is below a directory: path, length, mode, time of change of the data and of the rest,
+/// and the data.
 fn state(directory: &Path) -> Vec<FileState> {
     use std::os::unix::fs::MetadataExt;
     let mut all = Vec::new();
@@ -593,7 +599,7 @@ fn state(directory: &Path) -> Vec<FileState> {
         let it = path.symlink_metadata().unwrap();
         let data = if it.is_file() { std::fs::read(&path).unwrap() } else { Vec::new() };
         if it.is_dir() {
-            todo.extend(std::fs::read_dir(&path).unwrap().map(|it| it.unwrap().path()));
+            todo.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
         }
         let times = [it.mtime(), it.mtime_nsec(), it.ctime(), it.ctime_nsec()];
         let numbers = [it.len().cast_signed(), it.mode().into(), times[0], times[1], times[2], times[3]];
@@ -603,8 +609,9 @@ fn state(directory: &Path) -> Vec<FileState> {
     all
 }
 
-/// The store was opened, and so recovered: `smsc check` cut logs, gave claims back and wrote files anew, in a store that was the only
-/// evidence of what a crash had left. A copy is checked now, and the store stays as it is, to the time of its files.
+/// The store was opened, and so recovered: `smsc check` cut logs, gave claims back and wrote files
+/// anew, in a store that was the only evidence of what a crash had left. A copy is checked now, and
+/// the store stays as it is, to the time of its files.
 #[test]
 fn a_check_changes_nothing_in_any_store_closed_or_crashed() {
     let server = postgresql_server::find_programs(None).is_ok();
@@ -637,11 +644,11 @@ fn a_check_changes_nothing_in_any_store_closed_or_crashed() {
             let mut kept = BufReader::new(bench.stderr.take().unwrap()).lines();
             let mut named = || kept.next().unwrap().unwrap().strip_prefix("kept: ").unwrap().to_owned();
             let first = named();
-            let paths: Vec<PathBuf> = first.split(", ").map(|it| own.join(it.trim())).collect();
+            let paths: Vec<PathBuf> = first.split(", ").map(|name| own.join(name.trim())).collect();
             if crashed {
                 let accepted = paths[0].join("accepted");
                 let begin = Instant::now();
-                while std::fs::metadata(&accepted).map_or(0, |it| it.len()) < 200 {
+                while std::fs::metadata(&accepted).map_or(0, |file| file.len()) < 200 {
                     assert!(begin.elapsed() < Duration::from_secs(120), "{store}: nothing is accepted");
                     std::thread::sleep(Duration::from_millis(20));
                 }
@@ -653,7 +660,7 @@ fn a_check_changes_nothing_in_any_store_closed_or_crashed() {
                 std::thread::sleep(Duration::from_secs(3));
             }
             let log = std::fs::read_dir(own.join("log")).into_iter().flatten().flatten().next();
-            let log = log.map(|it| it.path().display().to_string());
+            let log = log.map(|entry| entry.path().display().to_string());
             let before = state(&own);
             let mut check = vec!["check", paths[0].to_str().unwrap(), "--json"];
             if let Some(log) = &log {
@@ -757,7 +764,8 @@ fn a_network_of_ones_own_decides_what_is_delivered() {
     assert!((per_s / final_per_s - delivered as f64 / 1000.0).abs() < 0.001, "{row}");
 }
 
-/// `eprintln!` panics where standard error is full, which in the middle of a bench would leave stores and servers behind.
+/// `eprintln!` panics where standard error is full, which in the middle of a bench would leave
+/// stores and servers behind.
 #[test]
 fn a_full_output_is_an_error_and_no_panic() {
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -793,7 +801,7 @@ fn the_copy_of_a_check_is_nobody_elses_and_not_in_the_store() {
         smsc(dir.path(), &["bench", "--store", "sqlite", "--messages", "2000", "--threads", "2", "--keep"]);
     assert!(made.status.success(), "{}", text(&made.stderr));
     let said = text(&made.stderr);
-    let name = said.lines().find_map(|it| it.strip_prefix("kept: ")).unwrap().trim();
+    let name = said.lines().find_map(|line| line.strip_prefix("kept: ")).unwrap().trim();
     let store = dir.path().join(name);
     std::fs::set_permissions(&store, PermissionsExt::from_mode(0o700)).unwrap();
     let temporary = dir.path().join("tmp");
@@ -811,7 +819,7 @@ fn the_copy_of_a_check_is_nobody_elses_and_not_in_the_store() {
         while !seen && check.try_wait().unwrap().is_none() && begin.elapsed() < Duration::from_secs(60) {
             let copy = std::fs::read_dir(&temporary).unwrap().flatten().next();
             // It may be gone since.
-            let Some(about) = copy.and_then(|it| it.metadata().ok()) else { continue };
+            let Some(about) = copy.and_then(|file| file.metadata().ok()) else { continue };
             assert_eq!(about.mode() & 0o777, 0o700);
             seen = true;
         }
@@ -834,7 +842,8 @@ fn the_copy_of_a_check_is_nobody_elses_and_not_in_the_store() {
         assert!(!check.status.success());
         assert!(text(&check.stderr).contains("lies in"), "{}", text(&check.stderr));
     }
-    let paths =
-        |all: Vec<FileState>| all.into_iter().map(|it| (it.0, it.1[2..].to_vec())).collect::<Vec<_>>();
+    let paths = |all: Vec<FileState>| {
+        all.into_iter().map(|state| (state.0, state.1[2..].to_vec())).collect::<Vec<_>>()
+    };
     assert_eq!(paths(state(&store)), paths(before));
 }

@@ -1,17 +1,18 @@
-//! Accounts: what an application may submit. They are asked only where [`Rules::accounts`] says so, since every message then
-//! takes one more lock, shared by all of its account, and one more write.
+//! Accounts: what an application may submit. They are asked only where [`Rules::accounts`] says so,
+//! since every message then takes one more lock, shared by all of its account, and one more write.
 
 use super::manage::Refusal;
 use super::operation::{Outcome, Rules};
 use crate::model::{Account, PASSWORD_HASH_MAX, StationKey, Value};
-use crate::store::{StoreError, Transaction};
+use crate::transaction::{StoreError, Transaction};
 
 /// Length of the interval in which [`Account::rate_max`] messages may be submitted, µs.
 const SECOND_US: i64 = 1_000_000;
 /// The greatest number in a column of 4 octets.
 const NUMBER_MAX: u64 = i32::MAX as u64;
 
-/// Counts one message of an account, or tells why it may not be submitted. Locks the account, after the station.
+/// Counts one message of an account, or tells why it may not be submitted. Locks the account, after
+/// the station.
 pub(super) fn charge(
     tx: &mut impl Transaction,
     rules: &Rules,
@@ -27,7 +28,8 @@ pub(super) fn charge(
         return Ok(Some(Refusal::QuotaExceeded));
     }
     let second_us = now_us - now_us.rem_euclid(SECOND_US);
-    // Transactions may come in another order than their times: an earlier second counts for the one that has begun.
+    // Transactions may come in another order than their times: an earlier second counts for the one
+    // that has begun.
     if second_us > row.second_us {
         (row.second_us, row.in_second) = (second_us, 0);
     }
@@ -43,8 +45,8 @@ pub(super) fn charge(
     }
 }
 
-/// Opens an account, or gives it other limits and another password; what it has submitted remains counted. Refused if a store
-/// could not keep a field: it would fail, and its session with it.
+/// Opens an account, or gives it other limits and another password; what it has submitted remains
+/// counted. Refused if a store could not keep a field: it would fail, and its session with it.
 pub(super) fn put(tx: &mut impl Transaction, account: &Account) -> Result<Outcome, StoreError> {
     let fields = [
         ("binds_max", account.binds_max.into(), NUMBER_MAX),
@@ -52,14 +54,14 @@ pub(super) fn put(tx: &mut impl Transaction, account: &Account) -> Result<Outcom
         ("rate_max", account.rate_max.into(), NUMBER_MAX),
         ("octets of password_hash", account.password_hash.len() as u64, PASSWORD_HASH_MAX),
     ];
-    if let Some(&(field, value, max)) = fields.iter().find(|it| it.1 > it.2) {
+    if let Some(&(field, value, max)) = fields.iter().find(|field| field.1 > field.2) {
         return Ok(Outcome::Refused(Refusal::TooGreat { field, value, max }));
     }
     tx.lock(StationKey::lock_of_account(account.account))?;
     let mut row = account.clone();
     let before = find(tx, account.account)?;
     (row.submitted, row.second_us, row.in_second) =
-        before.map_or((0, 0, 0), |it| (it.submitted, it.second_us, it.in_second));
+        before.map_or((0, 0, 0), |before| (before.submitted, before.second_us, before.in_second));
     tx.put(&row)?;
     Ok(Outcome::Count(1))
 }

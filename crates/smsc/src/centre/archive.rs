@@ -1,7 +1,8 @@
 //! The archive: one line of JSON for each message that has its final state, the call detail record.
 //!
-//! Appending is idempotent: a message that is in the archive and may still be in the store is not appended again. What no sync has
-//! vouched for is cut off when the archive is opened: the store still has it ([`format`]).
+//! Appending is idempotent: a message that is in the archive and may still be in the store is not
+//! appended again. What no sync has vouched for is cut off when the archive is opened: the store
+//! still has it ([`format`]).
 
 mod format;
 mod reader;
@@ -11,7 +12,7 @@ pub use reader::ArchiveReader;
 pub use record::Archived;
 
 use crate::model::Message;
-use crate::store::StoreError;
+use crate::transaction::StoreError;
 use format::Batch;
 use reader::{Stretches, lock};
 use std::collections::HashSet;
@@ -89,7 +90,8 @@ pub enum ArchiveError {
 }
 
 impl Archive {
-    /// Opens the archive in `directory`, or makes it. What it then has is synced, and its name in the directory, too.
+    /// Opens the archive in `directory`, or makes it. What it then has is synced, and its name in
+    /// the directory, too.
     ///
     /// # Errors
     /// The file cannot be used, or is damaged.
@@ -153,7 +155,7 @@ impl Archive {
         }
         let mut lines = Vec::new();
         let mut fresh = Vec::with_capacity(messages.len());
-        for message in messages.iter().filter(|it| !self.in_store.contains(&it.msg_id)) {
+        for message in messages.iter().filter(|message| !self.in_store.contains(&message.msg_id)) {
             let begin = self.end + lines.len() as u64;
             let written = serde_json::to_writer(&mut lines, &Archived::of(message));
             written.map_err(|error| StoreError::io(&self.path)(error.into()))?;
@@ -167,7 +169,8 @@ impl Archive {
         batch.add(fresh.len() as u64, &lines);
         lines.extend_from_slice(batch.seal().as_bytes());
         if let Err(error) = self.file.write_all(&lines).and_then(|()| self.file.sync_data()) {
-            // A full disk takes part of a batch: another one behind half a line would be lost with it.
+            // A full disk takes part of a batch: another one behind half a line would be lost with
+            // it.
             self.torn = self.file.set_len(self.end).is_err();
             return Err(StoreError::io(&self.path)(error).into());
         }
@@ -181,14 +184,14 @@ impl Archive {
         Ok(())
     }
 
-    /// The store has acknowledged that these have left it; `all` if it then had no other final message when they were read. Until
-    /// then they are kept in mind: that the store failed, or that the process ended before it answered, does not tell
-    /// whether they have left.
-    pub(super) fn left_store(&mut self, messages: &[Message], all: bool) {
+    /// The store has acknowledged that these have left it; `all` if it then had no other final
+    /// message when they were read. Until then they are kept in mind: that the store failed, or
+    /// that the process ended before it answered, does not tell whether they have left.
+    pub(crate) fn left_store(&mut self, messages: &[Message], all: bool) {
         if all {
             self.in_store = HashSet::new();
         } else {
-            messages.iter().for_each(|it| _ = self.in_store.remove(&it.msg_id));
+            messages.iter().for_each(|message| _ = self.in_store.remove(&message.msg_id));
         }
     }
 }
@@ -208,7 +211,7 @@ fn make(directory: &Path, path: &Path) -> Result<u64, StoreError> {
 
 /// A file's name is durable when its directory is, not when the file is.
 fn sync_directory(directory: &Path) -> Result<(), StoreError> {
-    File::open(directory).and_then(|it| it.sync_all()).map_err(StoreError::io(directory))
+    File::open(directory).and_then(|file| file.sync_all()).map_err(StoreError::io(directory))
 }
 
 /// Reads the archive in `directory`, if there is one.

@@ -2,8 +2,10 @@
 
 use super::operation::Rules;
 use super::receive::{named, part_keys, primary};
-use crate::model::{EncodedPart, Message, Queued, SHARDS, Station, StationKey, StationState, Value};
-use crate::store::{StoreError, Transaction};
+use crate::model::{
+    EncodedPart, MOBILE_SHARDS, Message, Queued, SHARDS, Station, StationKey, StationState, Value,
+};
+use crate::transaction::{StoreError, Transaction};
 
 /// A message in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,19 +22,54 @@ pub struct Delivery {
     pub parts: Vec<EncodedPart>,
 }
 
-/// Ready stations that are looked at besides those wanted: others may be taking the first ones just now.
+/// Ready stations that are looked at besides those wanted: others may be taking the first ones just
+/// now.
 const SPARE: usize = 6;
+
+/// Whose messages a claim puts in flight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// Everybody's, mobiles and applications, beginning with this shard.
+    All(u16),
+    /// Those of mobiles, beginning with this shard.
+    Mobiles(u16),
+    /// Those of these stations, in this order: of an account, the lanes that have nothing in
+    /// flight.
+    Stations(Vec<StationKey>),
+}
+
+impl Channel {
+    /// The shards of the run queue that it goes through, in order; none for stations by name.
+    #[must_use]
+    pub fn shards(&self) -> (u16, u16) {
+        match *self {
+            Channel::All(first) => (first, SHARDS),
+            Channel::Mobiles(first) => (first, MOBILE_SHARDS),
+            Channel::Stations(_) => (0, 0),
+        }
+    }
+}
 
 pub(super) fn claim(
     tx: &mut impl Transaction,
     rules: &Rules,
-    (first_shard, spread): (u16, usize),
+    (channel, spread): (&Channel, usize),
     max: usize,
     now_us: i64,
 ) -> Result<Vec<Delivery>, StoreError> {
     let mut deliveries = Vec::new();
-    for step in 0..SHARDS {
-        let shard = Value::Int(((first_shard + step) % SHARDS).into());
+    if let Channel::Stations(stations) = channel {
+        for &station in stations.iter() {
+            deliveries.extend(take(tx, rules, station, now_us)?);
+            if deliveries.len() == max {
+                break;
+            }
+        }
+        return Ok(deliveries);
+    }
+    let (first, shards) = channel.shards();
+    for step in 0..shards {
+        let shard = Value::Int(((first + step) % shards).into());
         let ready = Value::Int(StationState::Ready as i64);
         let limit = (max - deliveries.len()) + SPARE;
         // Read without a lock: a hint. The station's lock and a second look decide.
@@ -56,8 +93,8 @@ pub(super) fn claim(
     Ok(deliveries)
 }
 
-/// Compare and set: ready to busy. Whoever has the station's lock is busy with it: waiting, or giving up what was claimed so far and
-/// trying again, would cost more than going on to the next.
+/// Compare and set: ready to busy. Whoever has the station's lock is busy with it: waiting, or
+/// giving up what was claimed so far and trying again, would cost more than going on to the next.
 fn take(
     tx: &mut impl Transaction,
     rules: &Rules,
@@ -75,8 +112,8 @@ fn take(
     let Some(head) = tx.range::<Queued>(primary::<Queued>(), &key_value, &key_value, 1)?.pop() else {
         return Err(StoreError::inconsistent(format!("station {key} is ready, and its queue is empty")));
     };
-    // What has expired is ended by `Operation::Expire`, not delivered. Until that comes by, the station goes to the end of the
-    // run queue, so that many of them do not hide those behind.
+    // What has expired is ended by `Operation::Expire`, not delivered. Until that comes by, the
+    // station goes to the end of the run queue, so that many of them do not hide those behind.
     if head.expire_us <= now_us {
         if station.ready_us < now_us {
             station.ready_us = now_us;

@@ -4,7 +4,7 @@ use super::finish::finish;
 use super::operation::Rules;
 use super::receive::{put_outcome, station};
 use crate::model::{Message, MessageState, RetryTimer, Station, StationKey, StationState};
-use crate::store::{StoreError, Transaction};
+use crate::transaction::{StoreError, Transaction};
 
 /// The end of a flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +13,8 @@ pub struct Completion {
     pub station: StationKey,
     /// The claim.
     pub epoch: i64,
-    /// The message, as the claim gave it. Nobody changes a message in flight, so it need not be read again.
+    /// The message, as the claim gave it. Nobody changes a message in flight, so it need not be
+    /// read again.
     pub message: Box<Message>,
     /// What became of it.
     pub verdict: Verdict,
@@ -51,8 +52,9 @@ pub enum Completed {
     Final(i64),
     /// It will be tried again at this time, µs.
     Again(i64),
-    /// Nothing: the claim was not the station's last, or has been given up (its lease ended). Claims do not outlive the store that
-    /// gave them: once it is opened again, their numbers may be given again.
+    /// Nothing: the claim was not the station's last, or has been given up (its lease ended).
+    /// Claims do not outlive the store that gave them: once it is opened again, their numbers may
+    /// be given again.
     Fenced,
 }
 
@@ -91,7 +93,8 @@ pub(super) fn complete(
     done
 }
 
-/// The message stays at the head of its queue; its station waits, unless an alert came during the attempt.
+/// The message stays at the head of its queue; its station waits, unless an alert came during the
+/// attempt.
 fn again(
     tx: &mut impl Transaction,
     mut station: Station,

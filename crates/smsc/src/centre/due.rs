@@ -2,7 +2,7 @@
 
 use super::receive::primary;
 use crate::model::{RetryTimer, SHARDS, Scheduled, Station, StationKey, StationState, Value};
-use crate::store::{StoreError, Transaction};
+use crate::transaction::{StoreError, Transaction};
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Due {
 pub(super) fn next_due(tx: &mut impl Transaction) -> Result<Option<Due>, StoreError> {
     let mut earliest: Option<Due> = None;
     let mut add = |due_us, task| {
-        if earliest.is_none_or(|it| due_us < it.due_us) {
+        if earliest.is_none_or(|due| due_us < due.due_us) {
             earliest = Some(Due { due_us, task });
         }
     };

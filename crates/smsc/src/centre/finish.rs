@@ -5,10 +5,11 @@ use super::receive::{drop_parts, enqueue, put_outcome, station};
 use crate::model::{
     Message, MessageState, Queued, RetryTimer, Scheduled, Sent, Station, StationKey, StationState, Value,
 };
-use crate::store::{StoreError, Transaction};
+use crate::transaction::{StoreError, Transaction};
 
-/// Gives `message` its final state, takes it from the queue of `station` (locked, changed by the caller as it likes, not yet
-/// stored), and queues `receipt` for its sender. The number of the receipt, or 0.
+/// Gives `message` its final state, takes it from the queue of `station` (locked, changed by the
+/// caller as it likes, not yet stored), and queues `receipt` for its sender. The number of the
+/// receipt, or 0.
 pub(super) fn finish(
     tx: &mut impl Transaction,
     rules: &Rules,
@@ -80,7 +81,7 @@ fn close(
 }
 
 /// The row in `sent` of a final message.
-pub(super) fn sent_row(message: &Message) -> Sent {
+pub(crate) fn sent_row(message: &Message) -> Sent {
     Sent {
         done_us: message.done_us,
         msg_id: message.msg_id,

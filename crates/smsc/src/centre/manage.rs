@@ -7,8 +7,8 @@ use super::receive::{drop_parts, encode, message, named, primary, queued, schedu
 use crate::model::{
     Message, MessageState, Queued, Scheduled, State, Station, StationKey, StationState, Value,
 };
-use crate::store::{StoreError, Transaction};
 use crate::text::TextError;
+use crate::transaction::{StoreError, Transaction};
 
 /// Why nothing was done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -118,13 +118,13 @@ pub(super) fn find(
     station: StationKey,
     max: usize,
 ) -> Result<Vec<i64>, StoreError> {
-    // What is not final waits for its station or for its time: that is less to look through, and to keep, than an index of
-    // all messages. The station's lock keeps both lists still.
+    // What is not final waits for its station or for its time: that is less to look through, and to
+    // keep, than an index of all messages. The station's lock keeps both lists still.
     tx.lock(station)?;
     let key = [Value::Int(station.0)];
     let queued = tx.range::<Queued>(primary::<Queued>(), &key, &key, usize::MAX >> 1)?;
     let scheduled = tx.range::<Scheduled>(Scheduled::BY_STATION, &key, &key, usize::MAX >> 1)?;
-    let waiting = queued.iter().map(|it| it.msg_id).chain(scheduled.iter().map(|it| it.msg_id));
+    let waiting = queued.iter().map(|row| row.msg_id).chain(scheduled.iter().map(|row| row.msg_id));
     let mut waiting: Vec<i64> = waiting.collect();
     waiting.sort_unstable();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! The centre: its transactions, written once against [`crate::store::Transaction`].
+//! The centre: its transactions, written once against [`crate::transaction::Transaction`].
 //!
 //! | paper | here |
 //! |---|---|
@@ -8,7 +8,9 @@
 //! | Notifier / Retry | [`Operation::Alert`], [`Operation::WakeDue`] |
 //! | Flusher | [`Operation::NextSent`], the [`Archive`], [`Operation::DropSent`] |
 //!
-//! Besides them query, cancel, replace, accounts, what a restart needs, and what is due next.
+//! Besides them query, cancel, replace, accounts, and what is due next.
+//!
+//! The first three are written again, in SQL, for PostgreSQL (`store/postgresql/procedures.sql`).
 
 mod account;
 mod archive;
@@ -16,28 +18,25 @@ mod claim;
 mod complete;
 mod due;
 mod finish;
-mod flush;
-mod lookup;
+mod lease;
 mod manage;
 mod operation;
-mod rebuild;
 mod receipt;
 mod receive;
-mod recover;
 mod retry;
+mod sent;
 mod timer;
 
 pub use archive::{Archive, ArchiveError, ArchiveReader, Archived, read_archive};
-pub use claim::Delivery;
+pub use claim::{Channel, Delivery};
 pub use complete::{Completed, Completion, Verdict};
 pub use due::{Due, Task};
-pub use flush::flush;
-pub use lookup::status;
+pub(crate) use finish::sent_row;
 pub use manage::{Refusal, Replacement, Status};
 pub use operation::{Operation, Outcome, Rules};
+pub(crate) use receipt::civil;
 pub use receipt::{RECEIPT_ESM_CLASS, receipt};
-pub(crate) use receive::encode;
 pub use receive::{Submission, SubmissionError};
-pub use recover::{Recovered, recover};
+pub(crate) use receive::{encode, queued, scheduled};
 pub use retry::{Failure, RetryPolicy};
 pub use timer::Place;

@@ -1,15 +1,15 @@
 //! An operation: one whole transaction of the centre, with all that it needs. And what comes of it.
 
 use super::account;
-use super::claim::{self, Delivery};
+use super::claim::{self, Channel, Delivery};
 use super::complete::{self, Completed, Completion};
 use super::due::{self, Due};
 use super::manage::{self, Refusal, Replacement, Status};
 use super::receive::{self, Submission};
 use super::timer::Place;
-use super::{flush, recover, timer};
+use super::{lease, sent, timer};
 use crate::model::{Account, Message, StationKey};
-use crate::store::{StoreError, Transaction};
+use crate::transaction::{StoreError, Transaction};
 
 /// What holds for every operation of a centre.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,8 @@ pub struct Rules {
     pub queue_max: u32,
     /// Whether final messages go through `sent`.
     pub has_flusher: bool,
-    /// Whether the limits of accounts hold: a message of an account that does not exist is refused then.
+    /// Whether the limits of accounts hold: a message of an account that does not exist is refused
+    /// then.
     pub accounts: bool,
 }
 
@@ -37,8 +38,8 @@ pub enum Operation {
     Receive(Box<Submission>),
     /// Puts messages of ready stations in flight.
     Claim {
-        /// The shard to begin with.
-        shard: u16,
+        /// Whose.
+        channel: Channel,
         /// Where to begin among the ready: senders with different numbers do not meet.
         spread: usize,
         /// The most messages.
@@ -94,8 +95,8 @@ pub enum Operation {
         /// Which.
         msg_id: i64,
     },
-    /// An account's messages between two addresses that are not final: what cancel_sm without a number and replace_if_present
-    /// are about.
+    /// An account's messages between two addresses that are not final: what cancel_sm without a
+    /// number and replace_if_present are about.
     Find {
         /// Whose they must be.
         account: u32,
@@ -145,7 +146,8 @@ pub enum Outcome {
     Completed(Completed),
     /// Rows that something was done to.
     Count(usize),
-    /// Messages that were ended, and where the next stretch begins; none if the last queue was reached.
+    /// Messages that were ended, and where the next stretch begins; none if the last queue was
+    /// reached.
     Swept {
         /// How many.
         count: usize,
@@ -174,8 +176,8 @@ impl Operation {
     pub fn apply(&mut self, tx: &mut impl Transaction, rules: &Rules) -> Result<Outcome, StoreError> {
         match self {
             Operation::Receive(submission) => receive::receive(tx, rules, submission),
-            Operation::Claim { shard, spread, max, now_us } => {
-                claim::claim(tx, rules, (*shard, *spread), *max, *now_us).map(Outcome::Claimed)
+            Operation::Claim { channel, spread, max, now_us } => {
+                claim::claim(tx, rules, (channel, *spread), *max, *now_us).map(Outcome::Claimed)
             }
             Operation::Complete(completion) => {
                 complete::complete(tx, rules, completion).map(Outcome::Completed)
@@ -187,7 +189,7 @@ impl Operation {
             Operation::WakeDue { now_us, max } => timer::wake_due(tx, *now_us, *max).map(Outcome::Count),
             Operation::Expire { from, now_us, max } => timer::expire(tx, rules, *from, *now_us, *max),
             Operation::FreeLeases { now_us, until_us, max } => {
-                recover::free_leases(tx, *now_us, *until_us, *max).map(Outcome::Count)
+                lease::free_leases(tx, *now_us, *until_us, *max).map(Outcome::Count)
             }
             Operation::Query { account, msg_id } => manage::query(tx, *account, *msg_id),
             Operation::Find { account, src, station, max } => {
@@ -199,8 +201,8 @@ impl Operation {
             Operation::Replace(replacement) => manage::replace(tx, replacement),
             Operation::PutAccount(account) => account::put(tx, account),
             Operation::Account(account) => account::find(tx, *account).map(Outcome::Account),
-            Operation::NextSent { max } => flush::next_sent(tx, *max).map(Outcome::Sent),
-            Operation::DropSent(keys) => flush::drop_sent(tx, keys).map(Outcome::Count),
+            Operation::NextSent { max } => sent::next_sent(tx, *max).map(Outcome::Sent),
+            Operation::DropSent(keys) => sent::drop_sent(tx, keys).map(Outcome::Count),
             Operation::NextDue => due::next_due(tx).map(Outcome::Due),
         }
     }

@@ -80,9 +80,10 @@ fn date(us: i64) -> String {
     format!("{:02}{month:02}{day:02}{:02}{:02}", year.rem_euclid(100), minute / 60, minute % 60)
 }
 
-/// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar: years are counted from March, so that
-/// the leap day is the last of its year (H. Hinnant, "chrono-compatible low-level date algorithms").
-fn civil(days: i64) -> (i64, i64, i64) {
+/// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar: years are
+/// counted from March, so that the leap day is the last of its year (H. Hinnant, "chrono-compatible
+/// low-level date algorithms").
+pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);
@@ -186,7 +187,7 @@ mod tests {
             (receipt.account, receipt.receipt_of, receipt.esm_class, receipt.priority),
             (7, 4711, 4, 0)
         );
-        assert_eq!(receipt.dst_key.to_string(), "E7.7", "4711 modulo 16");
+        assert_eq!(receipt.dst_key.to_string(), "E7.103", "4711 modulo 256");
         assert_eq!(
             (receipt.registered_delivery, receipt.data_coding, receipt.state),
             (0, 0, MessageState::Enroute)

@@ -7,8 +7,8 @@ use crate::model::{
     AddressError, EncodedPart, Message, Queued, Record, Scheduled, State, Station, StationKey, StationState,
     Value,
 };
-use crate::store::{StoreError, Transaction};
 use crate::text::{BODY_OCTETS_MAX, Part, Reference, TextError, segment};
+use crate::transaction::{StoreError, Transaction};
 
 /// A message that was checked and encoded, ready to be received.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,19 +44,34 @@ pub enum SubmissionError {
 }
 
 impl Submission {
-    /// Checks `message`, finds its station and encodes its parts. Sets `dst_key`, `state` and `parts`.
+    /// Checks `message`, finds its station and encodes its parts. Sets `dst_key`, `state` and
+    /// `parts`.
     ///
     /// # Errors
     /// [`SubmissionError`]
     pub fn new(mut message: Message) -> Result<Submission, SubmissionError> {
         message.dst_key = StationKey::of_address(&message.dst)?;
+        Submission::checked(message)
+    }
+
+    /// As [`Submission::new`], for a message to an application: it is queued for a lane of
+    /// `account`, the same for all that come from one address.
+    ///
+    /// # Errors
+    /// [`SubmissionError`]
+    pub fn to_account(mut message: Message, account: u32) -> Result<Submission, SubmissionError> {
+        message.dst_key = StationKey::of_source(account, &message.src);
+        Submission::checked(message)
+    }
+
+    fn checked(mut message: Message) -> Result<Submission, SubmissionError> {
         let fields = [
             ("source_addr", message.src.len(), 21),
             ("service_type", message.service_type.len(), 6),
             ("optional parameters", message.tlvs.len(), 4096),
             ("the body", message.body.len(), BODY_OCTETS_MAX),
         ];
-        if let Some(&(field, octets, max)) = fields.iter().find(|it| it.1 > it.2) {
+        if let Some(&(field, octets, max)) = fields.iter().find(|field| field.1 > field.2) {
             return Err(SubmissionError::TooLong { field, octets, max });
         }
         let begin_us = message.submit_us.max(message.schedule_us);
@@ -72,8 +87,8 @@ impl Submission {
     }
 }
 
-/// The parts of a message for a mobile. The reference follows from the time of submission, so that parts made again after a
-/// restart are the same.
+/// The parts of a message for a mobile. The reference follows from the time of submission, so that
+/// parts made again after a restart are the same.
 pub(crate) fn encode(message: &Message) -> Result<Vec<EncodedPart>, TextError> {
     if message.dst_key.account().is_some() {
         return Ok(Vec::new());
@@ -125,12 +140,12 @@ pub(super) fn station(tx: &mut impl Transaction, key: StationKey) -> Result<Stat
 }
 
 /// The row in `scheduled_msg` of a message that waits for its time.
-pub(super) fn scheduled(message: &Message) -> Scheduled {
+pub(crate) fn scheduled(message: &Message) -> Scheduled {
     Scheduled { due_us: message.schedule_us, msg_id: message.msg_id, dst_key: message.dst_key }
 }
 
 /// The row in `to_delivery` of a message that waits for its station.
-pub(super) fn queued(message: &Message) -> Queued {
+pub(crate) fn queued(message: &Message) -> Queued {
     Queued {
         dst_key: message.dst_key,
         rank: message.rank(),

@@ -1,6 +1,7 @@
 //! When a message that could not be delivered is tried again.
 
-/// Why a mobile did not take a message; numbers are those of the MAP errors (3GPP TS 29.002 §17.6.6).
+/// Why a mobile did not take a message; numbers are those of the MAP errors (3GPP TS 29.002
+/// §17.6.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
     /// Nobody has this number: for good.
@@ -58,7 +59,8 @@ impl RetryPolicy {
         RetryPolicy { absent_us: divided(self.absent_us), busy_us: divided(self.busy_us) }
     }
 
-    /// When to try again after the station's `attempts`-th failure (from 0) in a row; `None` for never.
+    /// When to try again after the station's `attempts`-th failure (from 0) in a row; `None` for
+    /// never.
     #[must_use]
     pub fn retry_us(&self, failure: Failure, attempts: u32, now_us: i64) -> Option<i64> {
         let delays = match failure {
@@ -82,8 +84,9 @@ mod tests {
         let usual = RetryPolicy::accelerated(1);
         let now_us = 1_800_000_000_000_000;
         let minutes = |failure| {
-            let due =
-                |attempts| usual.retry_us(failure, attempts, now_us).map(|it| (it - now_us) / MINUTE_US);
+            let due = |attempts| {
+                usual.retry_us(failure, attempts, now_us).map(|due_us| (due_us - now_us) / MINUTE_US)
+            };
             (0..8).map(due).collect::<Option<Vec<i64>>>()
         };
         let absent = vec![5, 10, 30, 60, 180, 360, 360, 360];

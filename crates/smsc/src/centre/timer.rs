@@ -1,11 +1,12 @@
-//! Timers and alerts: what makes messages and stations ready, and what ends messages that nobody waits for any more.
+//! Timers and alerts: what makes messages and stations ready, and what ends messages that nobody
+//! waits for any more.
 
 use super::finish::finish;
 use super::operation::{Outcome, Rules};
 use super::receipt::receipt;
 use super::receive::{enqueue, message, named, primary, put_outcome, station};
 use crate::model::{Queued, RetryTimer, Scheduled, State, Station, StationKey, StationState, Value};
-use crate::store::{StoreError, Transaction};
+use crate::transaction::{StoreError, Transaction};
 use std::cmp::Reverse;
 
 /// Notifier: the station is there again. 1 if it made a difference.
@@ -14,7 +15,8 @@ pub(super) fn alert(tx: &mut impl Transaction, key: StationKey, now_us: i64) -> 
     let Some(mut station) = tx.get::<Station>(&[Value::Int(key.0)])? else { return Ok(0) };
     match station.state {
         StationState::Idle | StationState::Ready => return Ok(0),
-        // Remembered: the attempt under way may end with "absent" although the station is there by now.
+        // Remembered: the attempt under way may end with "absent" although the station is there by
+        // now.
         StationState::Busy => station.alerted = true,
         StationState::Wait | StationState::Absent => {
             tx.delete::<RetryTimer>(&[Value::Int(station.ready_us), Value::Int(key.0)])?;
@@ -30,7 +32,8 @@ pub(super) fn alert(tx: &mut impl Transaction, key: StationKey, now_us: i64) -> 
 pub(super) fn wake_due(tx: &mut impl Transaction, now_us: i64, max: usize) -> Result<usize, StoreError> {
     let mut due =
         tx.range::<RetryTimer>(primary::<RetryTimer>(), &[Value::Int(i64::MIN)], &[Value::Int(now_us)], max)?;
-    // Whoever locks several stations begins with the greatest, so that two of them do not wait for each other.
+    // Whoever locks several stations begins with the greatest, so that two of them do not wait for
+    // each other.
     due.sort_by_key(|timer| Reverse(timer.dst_key));
     for timer in &due {
         tx.lock(timer.dst_key)?;
@@ -90,11 +93,12 @@ impl Place {
     pub const BEGIN: Place = Place { station: i64::MIN, rank: 0, msg_id: 0 };
 }
 
-/// Messages whose validity has ended, among the queues from `from` on; at most `max` are ended: [`Outcome::Swept`].
-/// Not those in flight, which end when they come back, nor scheduled ones, whose validity lasts beyond their time.
+/// Messages whose validity has ended, among the queues from `from` on; at most `max` are ended:
+/// [`Outcome::Swept`]. Not those in flight, which end when they come back, nor scheduled ones,
+/// whose validity lasts beyond their time.
 ///
-/// Queues are read through for them, a stretch at a time: an index by expiry would cost every message two changes of an
-/// ordered index, and hardly one ever expires.
+/// Queues are read through for them, a stretch at a time: an index by expiry would cost every
+/// message two changes of an ordered index, and hardly one ever expires.
 pub(super) fn expire(
     tx: &mut impl Transaction,
     rules: &Rules,

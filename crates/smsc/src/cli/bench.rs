@@ -19,7 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Measures the centre on a store: messages received and sent in a second, latencies, log bytes, CPU.
+/// Measures the centre on a store: messages received and sent in a second, latencies, log bytes,
+/// CPU.
 ///
 /// Every row is a fresh store, and after every row the invariants are checked. Examples:
 ///
@@ -37,26 +38,29 @@ pub struct Bench {
     /// Numbers of clients and senders, a row for each.
     #[arg(long, value_delimiter = ',', default_value = "1,4,16,96", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Vec<u16>,
-    /// Messages under way for each client and sender: 1 waits for each. A sender keeps fewer in flight where the store is so slow that
-    /// claims could end, after a minute, before their completions are there; then the bench says so.
+    /// Messages under way for each client and sender: 1 waits for each. A sender keeps fewer in
+    /// flight where the store is so slow that claims could end, after a minute, before their
+    /// completions are there; then the bench says so.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536))]
     window: u32,
-    /// Messages of a row [default: 30000; with --seconds no end but the time]. For senders alone, how many are queued before they
-    /// start.
+    /// Messages of a row [default: 30000; with --seconds no end but the time]. For senders alone,
+    /// how many are queued before they start.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     messages: Option<u64>,
-    /// Steady state: so many seconds instead of a number of messages. Senders alone need a queue that lasts: --messages as well.
+    /// Steady state: so many seconds instead of a number of messages. Senders alone need a queue
+    /// that lasts: --messages as well.
     #[arg(long)]
     seconds: Option<f64>,
-    /// Open loop: Poisson arrivals of so many messages in a second; latency counts from the intended submission. What was due and
-    /// not submitted before the end is counted; where less than 99 % of what was due is accepted, the bench says so.
+    /// Open loop: Poisson arrivals of so many messages in a second; latency counts from the
+    /// intended submission. What was due and not submitted before the end is counted; where less
+    /// than 99 % of what was due is accepted, the bench says so.
     #[arg(long, requires = "seconds")]
     rate: Option<f64>,
     /// Open loop: the middle tenth of the time brings so many times as many.
     #[arg(long, default_value_t = 1.0, requires = "rate")]
     burst: f64,
-    /// Do not wait for commits to be durable: what is left is processing, without flushes. A power cut, or a crash of the process
-    /// that has the store, may take the last messages back.
+    /// Do not wait for commits to be durable: what is left is processing, without flushes. A power
+    /// cut, or a crash of the process that has the store, may take the last messages back.
     #[arg(long)]
     early: bool,
     /// Rounds; rows of one round follow each other, so that drift hits all alike.
@@ -86,33 +90,38 @@ pub struct Bench {
     /// Messages out of 1000 that are scheduled, for 20 ms later.
     #[arg(long, default_value_t = 0, help_heading = "Load", value_parser = clap::value_parser!(u32).range(0..=1000))]
     scheduled: u32,
-    /// Mobiles: perfect ones take everything at once; field: 90 % delivered, 7 % absent, 2 % busy, 1 % unknown; or a TOML file with
-    /// shares, latencies, retries and prefixes (crates/smsc/docs/network.toml has all of it).
+    /// Mobiles: perfect ones take everything at once; field: 90 % delivered, 7 % absent, 2 % busy,
+    /// 1 % unknown; or a TOML file with shares, latencies, retries and prefixes
+    /// (crates/smsc/docs/network.toml has all of it).
     #[arg(long, default_value = "perfect", value_name = "perfect|field|FILE", help_heading = "Network")]
     network: PathBuf,
-    /// The times of the field or the file (seconds, minutes), and --validity with them, are divided by this.
+    /// The times of the field or the file (seconds, minutes), and --validity with them, are divided
+    /// by this.
     #[arg(long, default_value_t = 1000, help_heading = "Network", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     time_factor: u64,
-    /// Seconds that a message is valid: what is not delivered by then expires, such as messages for a station that is always absent.
-    /// Divided by --time-factor, unless the network is perfect. Take more where a queue lasts longer than that.
+    /// Seconds that a message is valid: what is not delivered by then expires, such as messages for
+    /// a station that is always absent. Divided by --time-factor, unless the network is perfect.
+    /// Take more where a queue lasts longer than that.
     #[arg(long, default_value_t = 86_400.0, value_name = "SECONDS", help_heading = "Network")]
     validity: f64,
     /// Seconds that something may be due while nothing happens, before a row ends as stuck.
     #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
     patience: f64,
-    /// Where the stores are made; they are deleted afterwards, unless one violates the invariants or stands still.
+    /// Where the stores are made; they are deleted afterwards, unless one violates the invariants
+    /// or stands still.
     #[arg(long, default_value = ".")]
     dir: PathBuf,
-    /// Keep the stores, and log streams that are elsewhere, and say where they are, before they are used. Beside each lies `accepted`, the numbers
-    /// of the messages that were accepted, for smsc check --accepted; it is written as they are accepted, so that it tells them
-    /// also after a crash or a kill of the bench.
+    /// Keep the stores, and log streams that are elsewhere, and say where they are, before they are
+    /// used. Beside each lies `accepted`, the numbers of the messages that were accepted, for smsc
+    /// check --accepted; it is written as they are accepted, so that it tells them also after a
+    /// crash or a kill of the bench.
     #[arg(long)]
     keep: bool,
     /// Leave the check of the invariants out.
     #[arg(long)]
     no_check: bool,
-    /// One JSON object for each row: what was measured and what was asked for. The six numbers of a latency are min, p50, p90, p99,
-    /// p99.9 and max; crates/smsc/README.md explains the fields.
+    /// One JSON object for each row: what was measured and what was asked for. The six numbers of a
+    /// latency are min, p50, p90, p99, p99.9 and max; crates/smsc/README.md explains the fields.
     #[arg(long)]
     json: bool,
 }
@@ -153,7 +162,7 @@ impl Bench {
                     stop.made(made.0.clone(), kind.has_server());
                 }
                 let mut mmdb = self.store.mmdb();
-                mmdb.stream_dirs = streams.iter().map(|it| it.path().to_owned()).collect();
+                mmdb.stream_dirs = streams.iter().map(|stream| stream.path().to_owned()).collect();
                 // Now, as a kill leaves no time later.
                 let accepted = if self.keep {
                     made.tell_kept();
@@ -186,7 +195,7 @@ impl Bench {
                     Err(error) => {
                         if error.leaves_a_trace() && !self.keep {
                             scratch.disable_cleanup(true);
-                            streams.iter_mut().for_each(|it| it.disable_cleanup(true));
+                            streams.iter_mut().for_each(|stream| stream.disable_cleanup(true));
                             if !told.load(Relaxed) {
                                 made.tell_kept();
                             }
@@ -214,7 +223,8 @@ impl Bench {
         Ok(true)
     }
 
-    /// Tells of a row that stands still, and sees to it that the process ends: what the row has under way may never answer.
+    /// Tells of a row that stands still, and sees to it that the process ends: what the row has
+    /// under way may never answer.
     fn on_stuck(&self, told: &Arc<AtomicBool>, made: Made, patience: Duration) -> OnStuck {
         let (told, keep) = (Arc::clone(told), self.keep);
         Arc::new(move |error: &LoadError| {
@@ -230,7 +240,8 @@ impl Bench {
             let last = patience.min(LAST_WAIT);
             std::thread::spawn(move || {
                 std::thread::sleep(last);
-                // Not even what an orderly end has to do is waited for. A server is ended by the kernel.
+                // Not even what an orderly end has to do is waited for. A server is ended by the
+                // kernel.
                 signal_hook::low_level::exit(1);
             });
         })
@@ -261,10 +272,10 @@ impl Bench {
 
     /// Fresh directories for the log streams of one row that are to be elsewhere.
     fn streams(&self) -> Result<Vec<tempfile::TempDir>, Wrong> {
-        let within = |it: &PathBuf| {
+        let within = |dir: &PathBuf| {
             let made =
-                tempfile::Builder::new().prefix("smsc-bench-log-").disable_cleanup(self.keep).tempdir_in(it);
-            made.map_err(|error| Wrong(format!("--stream-dir {}: {error}", it.display())))
+                tempfile::Builder::new().prefix("smsc-bench-log-").disable_cleanup(self.keep).tempdir_in(dir);
+            made.map_err(|error| Wrong(format!("--stream-dir {}: {error}", dir.display())))
         };
         self.store.stream_dir.iter().map(within).collect()
     }
@@ -293,7 +304,8 @@ impl Bench {
         Ok((profile, retry.divided(i64::try_from(self.time_factor).unwrap_or(i64::MAX))))
     }
 
-    /// How long messages are valid in this run, µs. A network that answers at once has no times that could be shortened.
+    /// How long messages are valid in this run, µs. A network that answers at once has no times
+    /// that could be shortened.
     fn validity_us(&self) -> Result<i64, Wrong> {
         let factor = if self.network.as_os_str() == "perfect" { 1 } else { self.time_factor };
         let us = self.validity * 1e6 / factor as f64;
@@ -410,7 +422,8 @@ impl Bench {
     }
 }
 
-/// The most arrivals of an open loop in a second: those that come too late to be submitted are counted one by one.
+/// The most arrivals of an open loop in a second: those that come too late to be submitted are
+/// counted one by one.
 const RATE_MAX: f64 = 10_000_000.0;
 /// The longest run, s: its µs and those of the time of day together fit a number.
 const SECONDS_MAX: f64 = 31_536_000.0;
@@ -423,7 +436,7 @@ struct Made(Vec<PathBuf>);
 
 impl Made {
     fn of(scratch: &tempfile::TempDir, streams: &[tempfile::TempDir]) -> Made {
-        Made(std::iter::once(scratch).chain(streams).map(|it| it.path().to_owned()).collect())
+        Made(std::iter::once(scratch).chain(streams).map(|dir| dir.path().to_owned()).collect())
     }
 
     fn tell_kept(&self) {
@@ -542,8 +555,9 @@ const ACCEPTED: &str = "accepted";
 
 /// That file while messages are accepted.
 ///
-/// A line is written when its message is durable in the store, so a store that lost one of them is at fault. All lines are equally long,
-/// a power of two: a kill cuts a write off at the end of a page at the earliest, and that is the end of a line.
+/// A line is written when its message is durable in the store, so a store that lost one of them is
+/// at fault. All lines are equally long, a power of two: a kill cuts a write off at the end of a
+/// page at the earliest, and that is the end of a line.
 struct Accepted {
     path: PathBuf,
     file: File,

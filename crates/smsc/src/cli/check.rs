@@ -5,8 +5,8 @@ use super::copy::Copy;
 use super::stop::Stop;
 use super::store::StoreArgs;
 use clap::Args;
-use smsc::centre::recover;
 use smsc::check::{Accepted, check_while};
+use smsc::housekeeping::recover;
 use smsc::load::Clock;
 use smsc::store::{Opening, StoreError, StoreKind};
 use std::collections::BTreeMap;
@@ -22,14 +22,15 @@ const SESSIONS: usize = 4;
 /// Longest line with a number, octets; a number has 20 at most.
 const LINE_MAX: u64 = 64;
 
-/// Checks the invariants I1 to I6 over a store that nobody is using, and says which it could not check.
+/// Checks the invariants I1 to I6 over a store that nobody is using, and says which it could not
+/// check.
 ///
-/// The store itself stays as it is: it is copied, and the copy is opened, so it recovers first, and claims that died with their process
-/// are given back there. The copy is in $TMPDIR, which needs room for it, and goes afterwards. Nothing is made where there is no store.
-/// Example:
+/// The store itself stays as it is: it is copied, and the copy is opened, so it recovers first, and
+/// claims that died with their process are given back there. The copy is in $TMPDIR, which needs
+/// room for it, and goes afterwards. Nothing is made where there is no store. Example:
 ///
-///   smsc check /var/lib/smsc
-///   smsc check smsc-bench-AbCdEf --accepted smsc-bench-AbCdEf/accepted     what `smsc bench --keep` has left
+///   smsc check /var/lib/smsc smsc check smsc-bench-AbCdEf --accepted smsc-bench-AbCdEf/accepted   
+///    what `smsc bench --keep` has left
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct Check {
@@ -37,7 +38,8 @@ pub struct Check {
     directory: PathBuf,
     #[command(flatten)]
     store: StoreArgs,
-    /// A file with numbers of accepted messages, one in a line: each must be in the store or the archive (I6).
+    /// A file with numbers of accepted messages, one in a line: each must be in the store or the
+    /// archive (I6).
     #[arg(long)]
     accepted: Option<PathBuf>,
     /// Print JSON.
@@ -132,7 +134,7 @@ impl Check {
     fn kind(&self) -> Result<StoreKind, Box<dyn Error>> {
         let directory = self.directory.display();
         let found = StoreKind::found_in(&self.directory)?;
-        let names = || found.iter().map(|it| it.name()).collect::<Vec<_>>().join(" and ");
+        let names = || found.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(" and ");
         let wrong = match (self.store.store, &found[..]) {
             (_, []) => format!(
                 "{directory} has no store in it{}; give the directory that a store was made in, such as `smsc bench --keep` names",
@@ -140,7 +142,7 @@ impl Check {
             ),
             (None, [one]) => return Ok(*one),
             (None, _) => format!("{directory} has {} in it; choose one with --store", names()),
-            (Some(kind), found) if found.iter().any(|it| it.is_like(kind)) => return Ok(kind),
+            (Some(kind), found) if found.iter().any(|other| other.is_like(kind)) => return Ok(kind),
             (Some(kind), _) => {
                 format!("{directory} has {} in it, not {}; leave --store out", names(), kind.name())
             }
@@ -175,7 +177,9 @@ impl Check {
 /// A few names, so that the reader sees where he is.
 fn what_is_in(directory: &Path) -> Result<String, Box<dyn Error>> {
     let read = std::fs::read_dir(directory).and_then(|entries| {
-        entries.map(|it| Ok(it?.file_name().to_string_lossy().into_owned())).collect::<Result<Vec<_>, _>>()
+        entries
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect::<Result<Vec<_>, _>>()
     });
     let mut names = read.map_err(|error| format!("{}: {error}", directory.display()))?;
     names.sort_unstable();

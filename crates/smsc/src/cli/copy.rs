@@ -1,7 +1,9 @@
-//! A private copy of a store, on which it is recovered and checked: the store itself stays as it was found.
+//! A private copy of a store, on which it is recovered and checked: the store itself stays as it
+//! was found.
 //!
-//! To open a store is to recover it: logs are read and cut, claims given back, files made anew. After a crash that is evidence, and nobody
-//! who asks whether a store is well wants it changed by the question.
+//! To open a store is to recover it: logs are read and cut, claims given back, files made anew.
+//! After a crash that is evidence, and nobody who asks whether a store is well wants it changed by
+//! the question.
 
 use smsc::store::{StoreError, StoreKind};
 use std::fs::{DirBuilder, File, Metadata};
@@ -24,7 +26,8 @@ const SQLITE_LOCKS: (libc::off_t, libc::off_t) = (0x4000_0000, 512);
 /// A copy that goes when it is dropped.
 pub struct Copy {
     scratch: tempfile::TempDir,
-    /// Where the store is, and where its copy is; then each directory of a log stream that is elsewhere.
+    /// Where the store is, and where its copy is; then each directory of a log stream that is
+    /// elsewhere.
     places: Vec<(PathBuf, PathBuf)>,
     /// Keeps others from opening the store while it is copied.
     locks: Vec<File>,
@@ -111,7 +114,7 @@ impl Copy {
 
     /// Where the copies of its log streams are that are elsewhere.
     pub fn streams(&self) -> Vec<PathBuf> {
-        self.places[1..].iter().map(|it| it.1.clone()).collect()
+        self.places[1..].iter().map(|place| place.1.clone()).collect()
     }
 
     /// What is said of the copy, as said of the store.
@@ -126,8 +129,9 @@ impl Copy {
 fn is_within(inner: &Path, outer: &Path) -> Result<bool> {
     let Ok(outer) = std::fs::metadata(outer) else { return Ok(false) };
     let inner = inner.canonicalize()?;
-    let is_outer =
-        |it: &Path| std::fs::metadata(it).is_ok_and(|it| (it.dev(), it.ino()) == (outer.dev(), outer.ino()));
+    let is_outer = |path: &Path| {
+        std::fs::metadata(path).is_ok_and(|about| (about.dev(), about.ino()) == (outer.dev(), outer.ino()))
+    };
     Ok(inner.ancestors().any(is_outer))
 }
 
@@ -187,8 +191,8 @@ fn is_locked(file: &File) -> Result<bool> {
     Ok(asked.l_type != libc::F_UNLCK as libc::c_short)
 }
 
-/// Copies a directory and what is below it; false where `goes_on` said so. Links are followed: a copy that held one would lead back into
-/// the store.
+/// Copies a directory and what is below it; false where `goes_on` said so. Links are followed: a
+/// copy that held one would lead back into the store.
 fn copy(from: &Path, to: &Path, depth: usize, goes_on: &dyn Fn() -> bool) -> Result<bool> {
     let within = |path: &Path, error: Error| Error::new(error.kind(), format!("{}: {error}", path.display()));
     if depth == 0 {
@@ -211,7 +215,7 @@ fn copy(from: &Path, to: &Path, depth: usize, goes_on: &dyn Fn() -> bool) -> Res
         if !goes_on() {
             return Ok(false);
         }
-        if LEFT_OUT.iter().any(|it| name == *it) {
+        if LEFT_OUT.iter().any(|left_out| name == *left_out) {
             continue;
         }
         let about = std::fs::metadata(&path).map_err(|error| within(&path, error))?;

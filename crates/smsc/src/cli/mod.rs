@@ -1,6 +1,8 @@
-//! The command line: parse, call, print. Exit codes: 0, 1 (it ran and something failed), 2 (asked wrongly), 141 (nobody reads).
+//! The command line: parse, call, print. Exit codes: 0, 1 (it ran and something failed), 2 (asked
+//! wrongly), 141 (nobody reads).
 
-/// As `eprintln!`, which panics where standard error is full or closed: then there is nobody to tell.
+/// As `eprintln!`, which panics where standard error is full or closed: then there is nobody to
+/// tell.
 macro_rules! tell {
     () => { tell!("") };
     ($($words:tt)*) => {{
@@ -11,7 +13,10 @@ macro_rules! tell {
 mod bench;
 mod check;
 mod copy;
+mod load;
+mod password;
 mod remarks;
+mod serve;
 mod stop;
 mod store;
 
@@ -32,6 +37,9 @@ struct Cli {
 enum Command {
     Bench(Box<bench::Bench>),
     Check(check::Check),
+    Serve(serve::Serve),
+    Load(Box<load::Load>),
+    Password(password::Password),
 }
 
 /// A question that cannot be answered: what is wrong with it.
@@ -51,6 +59,9 @@ pub fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Bench(bench) => bench.run(),
         Command::Check(check) => check.run(),
+        Command::Serve(serve) => serve.run(),
+        Command::Load(load) => load.run(),
+        Command::Password(password) => password.run(),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -63,10 +74,12 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// What a shell gives for a program that SIGPIPE has ended, 128 + 13. The signal itself would leave stores and servers behind.
+/// What a shell gives for a program that SIGPIPE has ended, 128 + 13. The signal itself would leave
+/// stores and servers behind.
 const NOBODY_READS: u8 = 141;
 
-/// Whether a line could not be written because its reader has gone, such as `head`: no fault of anybody.
+/// Whether a line could not be written because its reader has gone, such as `head`: no fault of
+/// anybody.
 fn nobody_reads(error: &(dyn Error + 'static)) -> bool {
-    error.downcast_ref::<std::io::Error>().is_some_and(|it| it.kind() == ErrorKind::BrokenPipe)
+    error.downcast_ref::<std::io::Error>().is_some_and(|cause| cause.kind() == ErrorKind::BrokenPipe)
 }

@@ -35,7 +35,8 @@ fn overload(it: &Measured) -> Option<String> {
     })
 }
 
-/// Of a closed loop: to refuse a message takes less than to accept it, and is no part of accepted/s.
+/// Of a closed loop: to refuse a message takes less than to accept it, and is no part of
+/// accepted/s.
 fn refused(refused: u64, offered: u64, queue_max: u32) -> String {
     format!(
         "refused: {refused} of {offered} messages ({:.1} %), as {queue_max} were queued for their stations; accepted/s counts the others, and \

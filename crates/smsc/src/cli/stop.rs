@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// Signals that come within this time after the first are the same wish: `timeout` sends SIGTERM to its child and at once to its whole
-/// group, and a shell that ends hands on the hangup that the terminal has sent already.
+/// Signals that come within this time after the first are the same wish: `timeout` sends SIGTERM to
+/// its child and at once to its whole group, and a shell that ends hands on the hangup that the
+/// terminal has sent already.
 const SAME_WISH: Duration = Duration::from_secs(1);
 
-/// How long the end at once may take for tidying up: a disk that does not answer any more must not keep it.
+/// How long the end at once may take for tidying up: a disk that does not answer any more must not
+/// keep it.
 const TIDY: Duration = Duration::from_secs(1);
 
 /// Whether a bench or a check is to end, and what it has made.
@@ -72,7 +74,7 @@ impl Stop {
         let (done, left) = mpsc::channel();
         let tidied = directories.clone();
         let tidy = move || {
-            let stays = |it: &PathBuf| server || (std::fs::remove_dir_all(it).is_err() && it.exists());
+            let stays = |dir: &PathBuf| server || (std::fs::remove_dir_all(dir).is_err() && dir.exists());
             // Nobody listens where it took too long.
             let _ = done.send(tidied.into_iter().filter(stays).collect());
         };
@@ -82,8 +84,9 @@ impl Stop {
             let server = if server { ", PostgreSQL is ending there" } else { "" };
             tell!("left behind{server}: {}", directory.display());
         }
-        // What a shell gives for a program that a signal has ended. Nothing else is run: it might wait for what does not answer.
-        // A server is ended by the kernel, with the thread that keeps it.
+        // What a shell gives for a program that a signal has ended. Nothing else is run: it might
+        // wait for what does not answer. A server is ended by the kernel, with the thread that
+        // keeps it.
         signal_hook::low_level::exit(128 + signal)
     }
 }

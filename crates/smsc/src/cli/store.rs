@@ -11,13 +11,15 @@ use std::path::PathBuf;
 /// Which store, and mmdb's axes.
 #[derive(Args)]
 pub struct StoreArgs {
-    /// Where messages live: mmdb, sqlite, sqlite-naive, postgresql, postgresql-grouped, postgresql-statements [default: mmdb; where
-    /// there is a store, that one]. Only mmdb has the Flusher, which moves final messages to an archive meanwhile.
+    /// Where messages live: mmdb, sqlite, sqlite-naive, postgresql, postgresql-grouped,
+    /// postgresql-statements [default: mmdb; where there is a store, that one]. Only mmdb has the
+    /// Flusher, which moves final messages to an archive meanwhile.
     #[arg(long, value_parser = kind)]
     pub store: Option<StoreKind>,
-    /// mmdb: leave tables out of the log, which are made again from others at the start (selective logging): some of encoded_msg,
-    /// to_delivery, scheduled_msg, ms_state, retry_timer, sent, as in --selective=ms_state,sent, or all of them. A store that is
-    /// there keeps to what it was made with.
+    /// mmdb: leave tables out of the log, which are made again from others at the start (selective
+    /// logging): some of encoded_msg, to_delivery, scheduled_msg, ms_state, retry_timer, sent, as
+    /// in --selective=ms_state,sent, or all of them. A store that is there keeps to what it was
+    /// made with.
     #[arg(long, value_name = "TABLES", help_heading = "Axes of mmdb", num_args = 0..=1, require_equals = true,
           default_missing_value = "all")]
     selective: Option<Unlogged>,
@@ -30,13 +32,14 @@ pub struct StoreArgs {
     /// mmdb: log streams (parallel logging) [default: 1].
     #[arg(long, help_heading = "Axes of mmdb", value_parser = clap::value_parser!(u16).range(1..=256))]
     streams: Option<u16>,
-    /// mmdb: where a log stream is to be, if elsewhere: the first is for stream 0, the next for stream 1, and so on; several pay with
-    /// several devices. A bench makes a directory of its own there for each row and deletes it afterwards; a check wants the
-    /// directory that the log itself is in.
+    /// mmdb: where a log stream is to be, if elsewhere: the first is for stream 0, the next for
+    /// stream 1, and so on; several pay with several devices. A bench makes a directory of its own
+    /// there for each row and deletes it afterwards; a check wants the directory that the log
+    /// itself is in.
     #[arg(long, value_name = "DIR", help_heading = "Axes of mmdb")]
     pub stream_dir: Vec<PathBuf>,
-    /// mmdb: size of a log segment, MiB; small ones on slow disks, which take long to fill one with zeros beforehand
-    /// [default: 64].
+    /// mmdb: size of a log segment, MiB; small ones on slow disks, which take long to fill one with
+    /// zeros beforehand [default: 64].
     #[arg(long, help_heading = "Axes of mmdb", value_parser = clap::value_parser!(u64).range(1..=1024))]
     segment_mib: Option<u64>,
     /// mmdb: what is locked besides stations [none, record, page, container; default: none].
@@ -49,8 +52,8 @@ fn kind(word: &str) -> Result<StoreKind, String> {
     StoreKind::named(word).ok_or_else(|| {
         let near = names().max_by(|a, b| strsim::jaro(word, a).total_cmp(&strsim::jaro(word, b)));
         let near = near
-            .filter(|it| strsim::jaro(word, it) > 0.7)
-            .map_or(String::new(), |it| format!(" (did you mean {it}?)"));
+            .filter(|name| strsim::jaro(word, name) > 0.7)
+            .map_or(String::new(), |name| format!(" (did you mean {name}?)"));
         format!("there is no store of this name{near}; known are {}", names().collect::<Vec<_>>().join(", "))
     })
 }
@@ -91,7 +94,7 @@ impl StoreArgs {
             ("locking", self.locking.is_some()),
         ];
         if kind != StoreKind::Mmdb
-            && let Some((axis, _)) = given.iter().find(|it| it.1)
+            && let Some((axis, _)) = given.iter().find(|axis| axis.1)
         {
             let what = format!("--{axis} is an axis of mmdb, and the store is {}: leave it out", kind.name());
             return Err(Wrong(what));
@@ -114,7 +117,7 @@ impl StoreArgs {
             after_images: options.log_kind == LogKind::AfterImage,
             group_commit: options.group_commit,
             streams: options.streams,
-            stream_dirs: options.stream_dirs.iter().map(|it| it.display().to_string()).collect(),
+            stream_dirs: options.stream_dirs.iter().map(|dir| dir.display().to_string()).collect(),
             segment_mib: options.segment_mib,
             locking: match options.locking {
                 Locking::None => "none",

@@ -11,7 +11,8 @@ pub struct Figures {
     pub accepted: AtomicU64,
     /// Messages that the centre refused.
     pub refused: AtomicU64,
-    /// Messages of an open loop that were due before its end, and that its clients had not come to submit by then.
+    /// Messages of an open loop that were due before its end, and that its clients had not come to
+    /// submit by then.
     pub not_submitted: AtomicU64,
     /// Attempts of delivery that ended, receipts not counted.
     pub attempts: AtomicU64,
@@ -68,7 +69,7 @@ impl Figures {
     /// Grows whenever anything happens to a message.
     pub(super) fn progress(&self) -> u64 {
         let counters = [&self.accepted, &self.refused, &self.attempts, &self.receipts, &self.expired];
-        counters.iter().map(|it| it.load(Relaxed)).sum()
+        counters.iter().map(|counter| counter.load(Relaxed)).sum()
     }
 
     /// The counters now.
@@ -110,10 +111,12 @@ impl Histograms {
     }
 }
 
-/// When a thread hands over what it has measured: when it is so much, or so long ago that somebody may be looking, µs.
+/// When a thread hands over what it has measured: when it is so much, or so long ago that somebody
+/// may be looking, µs.
 const HANDED_OVER: (u64, i64) = (4096, 1_000_000);
 
-/// Whether a thread that has measured so much should hand it over, having done so last at `last_us`.
+/// Whether a thread that has measured so much should hand it over, having done so last at
+/// `last_us`.
 pub(super) fn is_to_hand_over(measured: &Histogram<u64>, last_us: &mut i64, now_us: i64) -> bool {
     let due = measured.len() >= HANDED_OVER.0 || now_us - *last_us >= HANDED_OVER.1;
     if due {
@@ -123,7 +126,7 @@ pub(super) fn is_to_hand_over(measured: &Histogram<u64>, last_us: &mut i64, now_
 }
 
 /// Three significant digits; the bounds are valid, so making it cannot fail.
-pub(super) fn histogram() -> Histogram<u64> {
+pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 3_600_000_000, 3).unwrap_or_else(|_| unreachable!("the bounds are valid"))
 }
 

@@ -1,8 +1,9 @@
-//! How many messages a sender keeps in flight: as many as it is asked to, unless the store is so slow that claims would end before
-//! their completions are there. Then another sender would deliver the same messages again.
+//! How many messages a sender keeps in flight: as many as it is asked to, unless the store is so
+//! slow that claims would end before their completions are there. Then another sender would deliver
+//! the same messages again.
 
-/// Messages in flight of all senders together, before anything is known of the store. In a claim's usual minute even a store that
-/// completes a hundred in a second has done with them.
+/// Messages in flight of all senders together, before anything is known of the store. In a claim's
+/// usual minute even a store that completes a hundred in a second has done with them.
 const FIRST: usize = 4096;
 /// And of one sender.
 const FIRST_OF_ONE: usize = 64;
@@ -22,8 +23,8 @@ pub(super) struct Flights {
 }
 
 impl Flights {
-    /// For one of `senders` senders with this window, where a claim ends after `lease_us`, and an attempt may be in the air for
-    /// `longest_us`.
+    /// For one of `senders` senders with this window, where a claim ends after `lease_us`, and an
+    /// attempt may be in the air for `longest_us`.
     pub fn new(window: usize, senders: usize, lease_us: i64, longest_us: u64) -> Flights {
         let first = (FIRST / senders.max(1)).clamp(1, FIRST_OF_ONE);
         // What the air leaves of a claim, and of that a quarter: stores have slow moments.
@@ -48,8 +49,9 @@ impl Flights {
         (self.slow && self.allowed < self.most).then_some(self.allowed)
     }
 
-    /// A flight has come to its end: claimed, out of the air, and its completion acknowledged at these times. Twice as many are
-    /// allowed after as many flights as are allowed now, if none of them had to wait for long; half as many as soon as one had.
+    /// A flight has come to its end: claimed, out of the air, and its completion acknowledged at
+    /// these times. Twice as many are allowed after as many flights as are allowed now, if none of
+    /// them had to wait for long; half as many as soon as one had.
     pub fn ended(&mut self, claim_us: i64, landed_us: i64, now_us: i64) {
         if claim_us < self.since_us {
             return;
@@ -75,7 +77,8 @@ impl Flights {
 mod tests {
     use super::*;
 
-    /// A store that completes a flight in `each_us`, one after another; the longest wait, and the flights in the end.
+    /// A store that completes a flight in `each_us`, one after another; the longest wait, and the
+    /// flights in the end.
     fn flown(mut flights: Flights, each_us: impl Fn(usize) -> i64) -> (i64, Flights) {
         let (mut now_us, mut longest_us) = (0, 0);
         for round in 0..200 {

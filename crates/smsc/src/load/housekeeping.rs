@@ -1,7 +1,8 @@
 //! The centre's own threads: timers and the Flusher.
 
 use super::run::{LoadError, Shared};
-use crate::centre::{Archive, Operation, Outcome, Place, flush};
+use crate::centre::{Archive, Operation, Outcome, Place};
+use crate::housekeeping::flush;
 use crate::store::{Acknowledge, Session};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -10,10 +11,11 @@ use std::time::Duration;
 const BATCH: usize = 256;
 /// Messages that one transaction of the Flusher handles.
 const FLUSH_BATCH: usize = 1024;
-/// How often the queues are swept for what has expired, a stretch at a time, µs: 16,000 messages in a second, hardly
-/// a hundredth of a processor.
+/// How often the queues are swept for what has expired, a stretch at a time, µs: 16,000 messages in
+/// a second, hardly a hundredth of a processor.
 const SWEEP_US: i64 = 250_000;
-/// How often leases are looked at, µs: they last a minute, and in PostgreSQL a look is eighteen round trips.
+/// How often leases are looked at, µs: they last a minute, and in PostgreSQL a look is eighteen
+/// round trips.
 const LEASES_US: i64 = 1_000_000;
 /// How often timers look, when nothing was due.
 const TICK: Duration = Duration::from_millis(5);
@@ -41,7 +43,8 @@ pub(super) fn timers(shared: &Shared<'_>) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// One stretch of the sweep for what has expired; the next is due at once where there was something.
+/// One stretch of the sweep for what has expired; the next is due at once where there was
+/// something.
 fn expire(
     shared: &Shared<'_>,
     session: &mut dyn Session,

@@ -1,4 +1,5 @@
-//! The line that is written over while a run goes on: how fast it is now, what is left, how long things take.
+//! The line that is written over while a run goes on: how fast it is now, what is left, how long
+//! things take.
 
 use super::figures::{Figures, Snapshot};
 use super::run::{Moment, Side};
@@ -15,8 +16,8 @@ pub struct LiveLine {
 }
 
 impl LiveLine {
-    /// The line at one moment of a run. Rates are those of the last second; p99 is that of what was measured since the last line,
-    /// or before, if nothing was.
+    /// The line at one moment of a run. Rates are those of the last second; p99 is that of what was
+    /// measured since the last line, or before, if nothing was.
     pub fn next(&mut self, side: Side, figures: &Figures, moment: Moment) -> String {
         let now = figures.snapshot();
         let (then_s, then) = self.past.front().copied().unwrap_or_default();
@@ -28,8 +29,8 @@ impl LiveLine {
             let per_s = (of(&now) - of(&then)) as f64 / (moment.elapsed_s - then_s).max(0.001);
             format!("  {per_s:>9.0} {what}/s")
         };
-        let accepted = || rate(|it| it.accepted, "accepted");
-        let delivered = || rate(|it| it.delivered, "delivered");
+        let accepted = || rate(|snapshot| snapshot.accepted, "accepted");
+        let delivered = || rate(|snapshot| snapshot.delivered, "delivered");
         let (rates, latencies, measured) = match side {
             Side::Receiver => (accepted(), &figures.accept, "until accepted"),
             Side::Sender => (delivered(), &figures.send, "from claim to completion"),

@@ -1,4 +1,5 @@
-//! Load on a centre: messages as people send them, clients, senders, timers, and what is measured of them.
+//! Load on a centre: messages as people send them, clients, senders, timers, and what is measured
+//! of them.
 
 mod clock;
 mod figures;
@@ -11,8 +12,10 @@ mod run;
 mod sender;
 mod standstill;
 mod start;
+mod zipf;
 
 pub use clock::Clock;
+pub(crate) use figures::histogram;
 pub use figures::{Figures, Latencies, Snapshot};
 pub use live::LiveLine;
 pub use profile::{Bodies, LoadProfile, Messages, SCHEDULED_US};

@@ -1,11 +1,10 @@
 //! Messages as people send them.
 
+use super::zipf::Zipf;
 use crate::centre::{Submission, SubmissionError};
 use crate::model::Message;
 use crate::text::encode_septets;
-use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
-use rand_distr::{Distribution, LogNormal, Zipf};
+use fathom_random::Random;
 
 /// How much later than its submission a scheduled message is due, µs.
 pub const SCHEDULED_US: i64 = 20_000;
@@ -19,7 +18,8 @@ pub struct LoadProfile {
     pub stations: u64,
     /// Exponent of the Zipf distribution over stations; 0 for uniform.
     pub zipf: f64,
-    /// Every body has exactly so many octets of the default alphabet; 0 for bodies as people write them.
+    /// Every body has exactly so many octets of the default alphabet; 0 for bodies as people write
+    /// them.
     pub body_octets: usize,
     /// Messages out of 100 in UCS2.
     pub ucs2_percent: u32,
@@ -62,21 +62,21 @@ impl Bodies {
     /// Bodies as `profile` says.
     #[must_use]
     pub fn new(profile: &LoadProfile) -> Bodies {
-        let mut rng = generator(profile, u64::MAX);
-        Bodies((0..POOL).map(|_| body(profile, &mut rng)).collect())
+        let mut random = generator(profile, u64::MAX);
+        Bodies((0..POOL).map(|_| body(profile, &mut random)).collect())
     }
 }
 
 /// Random numbers of client `number`.
-fn generator(profile: &LoadProfile, number: u64) -> SmallRng {
-    SmallRng::seed_from_u64(profile.seed.wrapping_mul(0x9e37_79b9).wrapping_add(number))
+fn generator(profile: &LoadProfile, number: u64) -> Random {
+    Random::stream(profile.seed, "smsc messages", number)
 }
 
 /// Makes the messages of one client.
 pub struct Messages<'a> {
     profile: LoadProfile,
-    rng: SmallRng,
-    zipf: Option<Zipf<f64>>,
+    random: Random,
+    zipf: Option<Zipf>,
     bodies: &'a Bodies,
 }
 
@@ -84,9 +84,8 @@ impl<'a> Messages<'a> {
     /// The messages of client `number`.
     #[must_use]
     pub fn new(profile: &LoadProfile, bodies: &'a Bodies, number: u64) -> Messages<'a> {
-        let zipf =
-            if profile.zipf > 0.0 { Zipf::new(profile.stations as f64, profile.zipf).ok() } else { None };
-        Messages { profile: profile.clone(), rng: generator(profile, number), zipf, bodies }
+        let zipf = (profile.zipf > 0.0).then(|| Zipf::new(profile.stations, profile.zipf));
+        Messages { profile: profile.clone(), random: generator(profile, number), zipf, bodies }
     }
 
     /// The next message, submitted at `now_us`.
@@ -94,20 +93,22 @@ impl<'a> Messages<'a> {
     /// # Errors
     /// None: every message is one that a centre accepts.
     pub fn next(&mut self, now_us: i64) -> Result<Submission, SubmissionError> {
-        let p = &self.profile;
+        let (p, random) = (&self.profile, &mut self.random);
         let station = match &self.zipf {
-            Some(zipf) => zipf.sample(&mut self.rng) as u64 - 1,
-            None => self.rng.random_range(0..p.stations),
+            Some(zipf) => zipf.draw(random) - 1,
+            None => random.below(p.stations),
         };
-        let (data_coding, body) = &self.bodies.0[self.rng.random_range(0..POOL)];
-        let account = self.rng.random_range(0..p.accounts);
-        let scheduled = self.rng.random_range(0..1000) < p.scheduled_permille;
-        let wants_receipt = self.rng.random_range(0..100) < p.receipt_percent;
+        let (data_coding, body) = random.pick(&self.bodies.0);
+        let account = random.below(p.accounts.into());
+        let scheduled = random.below(1000) < p.scheduled_permille.into();
+        let wants_receipt = random.below(100) < p.receipt_percent.into();
+        let is_urgent = random.below(20) == 0;
         let src = format!("49{:05}", 10_000 + account % 90_000);
         let dst = format!("49170{station:07}");
         Submission::new(Message {
-            account,
-            priority: u8::from(self.rng.random_range(0..20) == 0),
+            // Below the number of accounts, which has 32 bits.
+            account: account as u32,
+            priority: u8::from(is_urgent),
             registered_delivery: u8::from(wants_receipt),
             data_coding: *data_coding,
             schedule_us: if scheduled { now_us + SCHEDULED_US } else { 0 },
@@ -117,29 +118,25 @@ impl<'a> Messages<'a> {
 }
 
 /// A body: log-normal around 40 characters (sigma 0.6), or long enough for several parts.
-fn body(profile: &LoadProfile, rng: &mut SmallRng) -> (u8, Vec<u8>) {
+fn body(profile: &LoadProfile, random: &mut Random) -> (u8, Vec<u8>) {
     const WORDS: [&str; 8] =
         ["ok", "see you", "tomorrow", "at 7", "{code}", "the train is late", "where?", "call me"];
     const FAR: [&str; 4] = ["завтра", "поезд", "где", "хорошо"];
     if profile.body_octets > 0 {
-        return (0, (0..profile.body_octets).map(|_| rng.random_range(b'a'..=b'z')).collect());
+        return (0, (0..profile.body_octets).map(|_| b'a' + random.below(26) as u8).collect());
     }
-    let ucs2 = rng.random_range(0..100) < profile.ucs2_percent;
+    let ucs2 = random.below(100) < profile.ucs2_percent.into();
     let one_part = if ucs2 { 70 } else { 160 };
-    let letters = if rng.random_range(0..100) < profile.long_percent {
-        rng.random_range(one_part + 1..4 * one_part)
+    let letters = if random.below(100) < profile.long_percent.into() {
+        one_part + 1 + random.below(3 * one_part - 1)
     } else {
-        // The parameters are finite, so the distribution exists; without it every text has 40 letters.
-        let normal = LogNormal::new(40f64.ln(), 0.6).map_or(40.0, |it| it.sample(rng));
-        (normal.round() as usize).clamp(1, one_part - 8)
+        let letters = (40f64.ln() + 0.6 * random.normal()).exp();
+        (letters.round() as u64).clamp(1, one_part - 8)
     };
+    let letters = letters as usize;
     let mut text = String::new();
     while text.chars().count() < letters {
-        text.push_str(if ucs2 {
-            FAR[rng.random_range(0..FAR.len())]
-        } else {
-            WORDS[rng.random_range(0..WORDS.len())]
-        });
+        text.push_str(if ucs2 { random.pick::<&str>(&FAR) } else { random.pick::<&str>(&WORDS) });
         text.push(' ');
     }
     let text: String = text.chars().take(letters).collect();

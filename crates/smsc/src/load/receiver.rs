@@ -1,12 +1,12 @@
-//! Clients that submit messages: in a closed loop (the next when one is acknowledged) or at their own pace.
+//! Clients that submit messages: in a closed loop (the next when one is acknowledged) or at their
+//! own pace.
 
 use super::figures::{histogram, is_to_hand_over};
 use super::run::{LoadError, Plan, Shared};
 use super::{LoadProfile, Messages};
 use crate::centre::{Operation, Outcome};
 use crate::store::Session;
-use rand::rngs::SmallRng;
-use rand::{Rng, SeedableRng};
+use fathom_random::Random;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 pub enum Pace {
     /// As fast as they are acknowledged, with a window of messages under way for each client.
     Closed,
-    /// Poisson arrivals of all clients together, messages/s, whatever the centre does. Latency counts from the time at which a
-    /// message should have been submitted, so that a centre that falls behind cannot hide it: that time is the message's submission
-    /// time, so delivery counts from there, too.
+    /// Poisson arrivals of all clients together, messages/s, whatever the centre does. Latency
+    /// counts from the time at which a message should have been submitted, so that a centre that
+    /// falls behind cannot hide it: that time is the message's submission time, so delivery counts
+    /// from there, too.
     Open {
         /// Arrivals in a second.
         rate: f64,
@@ -32,7 +33,7 @@ const BURST: [f64; 2] = [0.45, 0.55];
 
 /// When the messages of one client of an open loop are due, µs after its beginning.
 struct Arrivals {
-    rng: SmallRng,
+    random: Random,
     /// Messages of this client in a second, outside the burst.
     rate: f64,
     burst: f64,
@@ -42,14 +43,14 @@ struct Arrivals {
 
 impl Arrivals {
     fn of_client(plan: &Plan, number: usize, rate: f64, burst: f64) -> Arrivals {
-        let rng = SmallRng::seed_from_u64(plan.load.seed ^ (number as u64) << 32);
+        let random = Random::stream(plan.load.seed, "smsc arrivals", number as u64);
         let rate = rate / plan.receivers as f64;
-        Arrivals { rng, rate, burst, length_us: plan.seconds * 1e6, due_us: 0.0 }
+        Arrivals { random, rate, burst, length_us: plan.seconds * 1e6, due_us: 0.0 }
     }
 
     /// Messages in a second at the time of the last arrival, and until when, µs.
     fn rate(&self) -> (f64, f64) {
-        let [begin_us, end_us] = BURST.map(|it| it * self.length_us);
+        let [begin_us, end_us] = BURST.map(|end| end * self.length_us);
         if self.due_us < begin_us {
             (self.rate, begin_us)
         } else if self.due_us < end_us {
@@ -63,13 +64,14 @@ impl Arrivals {
 impl Iterator for Arrivals {
     type Item = i64;
 
-    /// A gap that reaches beyond a change of the rate ends there, and another begins with the new rate. An exponential gap has
-    /// no memory: how long it still takes does not depend on how long it has taken, so these are the arrivals of a Poisson process
-    /// whose rate changes at that moment. A gap that kept the rate of its beginning would jump over a burst that is shorter.
+    /// A gap that reaches beyond a change of the rate ends there, and another begins with the new
+    /// rate. An exponential gap has no memory: how long it still takes does not depend on how long
+    /// it has taken, so these are the arrivals of a Poisson process whose rate changes at that
+    /// moment. A gap that kept the rate of its beginning would jump over a burst that is shorter.
     fn next(&mut self) -> Option<i64> {
         loop {
             let (rate, until_us) = self.rate();
-            let due_us = self.due_us - (1.0 - self.rng.random::<f64>()).ln() / rate * 1e6;
+            let due_us = self.due_us - (1.0 - self.random.unit()).ln() / rate * 1e6;
             if due_us < until_us {
                 self.due_us = due_us;
                 // The length is bounded where it is asked for, so this is a number of µs that fits.
@@ -152,9 +154,13 @@ impl Client<'_> {
         let begin_us = self.shared.clock.now_us();
         while let Some(due_us) = arrivals.next() {
             if self.shared.is_stopped() {
-                // Others that are due by now, and would have been submitted had their client kept up.
+                // Others that are due by now, and would have been submitted had their client kept
+                // up.
                 let until_us = self.shared.clock.now_us() - begin_us;
-                let due = std::iter::once(due_us).chain(arrivals).take_while(|&it| it <= until_us).count();
+                let due = std::iter::once(due_us)
+                    .chain(arrivals)
+                    .take_while(|&arrival_us| arrival_us <= until_us)
+                    .count();
                 self.shared.figures.not_submitted.fetch_add(due as u64, Relaxed);
                 break;
             }
@@ -167,8 +173,8 @@ impl Client<'_> {
                     break;
                 }
                 if !self.under_way.is_empty() {
-                    // What is due while others are under way is submitted when it is due, not when one of them has ended: only
-                    // a full window waits for that.
+                    // What is due while others are under way is submitted when it is due, not when
+                    // one of them has ended: only a full window waits for that.
                     let deadline = Instant::now() + Duration::from_micros(ahead_us.max(0).unsigned_abs());
                     self.settle(has_room.then_some(deadline))?;
                 } else {
@@ -186,7 +192,8 @@ impl Client<'_> {
             }
             self.late.saturating_record((self.shared.clock.now_us() - intended_us).max(1) as u64);
             self.submit(intended_us)?;
-            // On its way now, and what has ended meanwhile is told now, however many are due already.
+            // On its way now, and what has ended meanwhile is told now, however many are due
+            // already.
             self.settle(Some(Instant::now()))?;
         }
         while !self.under_way.is_empty() {
@@ -195,8 +202,9 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Submits the next message as one of the time at which it should be submitted: it carries that time to the sender, which
-    /// may be another thread and know the message before its client knows its number.
+    /// Submits the next message as one of the time at which it should be submitted: it carries that
+    /// time to the sender, which may be another thread and know the message before its client knows
+    /// its number.
     fn submit(&mut self, intended_us: i64) -> Result<(), LoadError> {
         let submission = self.messages.next(intended_us)?;
         self.session.submit(Operation::Receive(Box::new(submission)))?;
@@ -250,11 +258,14 @@ mod tests {
 
     /// Messages that are due before, in and after the burst, of all clients.
     fn due(plan: &Plan, rate: f64, burst: f64) -> [u64; 3] {
-        let [begin_us, end_us] = BURST.map(|it| it * plan.seconds * 1e6);
+        let [begin_us, end_us] = BURST.map(|end| end * plan.seconds * 1e6);
         let mut counts = [0; 3];
         for number in 0..plan.receivers {
             let due: Vec<i64> = Arrivals::of_client(plan, number, rate, burst).collect();
-            assert!(due.is_sorted() && due.iter().all(|&it| (0..=(plan.seconds * 1e6) as i64).contains(&it)));
+            assert!(
+                due.is_sorted()
+                    && due.iter().all(|&arrival_us| (0..=(plan.seconds * 1e6) as i64).contains(&arrival_us))
+            );
             for it in due {
                 counts[usize::from(it as f64 >= begin_us) + usize::from(it as f64 >= end_us)] += 1;
             }
@@ -263,8 +274,8 @@ mod tests {
     }
 
     proptest! {
-        /// Of 2,000 messages of a burst, 64 clients brought 1,420: a client's gap that had begun before the burst and was longer
-        /// than it jumped over it.
+        /// Of 2,000 messages of a burst, 64 clients brought 1,420: a client's gap that had begun
+        /// before the burst and was longer than it jumped over it.
         #[test]
         fn a_burst_brings_what_it_promises_however_many_clients_share_it(
             seed in any::<u64>(),
@@ -275,7 +286,7 @@ mod tests {
         ) {
             let load = LoadProfile { seed, ..LoadProfile::default() };
             let plan = Plan { receivers: clients, seconds, load, ..Plan::default() };
-            let means = [0.45, 0.1 * burst, 0.45].map(|it| it * rate * seconds);
+            let means = [0.45, 0.1 * burst, 0.45].map(|share| share * rate * seconds);
             for (count, mean) in due(&plan, rate, burst).into_iter().zip(means) {
                 // Six standard deviations of a Poisson distribution, and a little where it is skew.
                 let far = 6.0 * f64::sqrt(mean) + 12.0;

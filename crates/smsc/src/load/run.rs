@@ -36,12 +36,14 @@ pub struct Plan {
     pub receivers: usize,
     /// Senders.
     pub senders: usize,
-    /// Messages under way for each client and sender at most; 1 waits for each. A sender keeps fewer in flight where the store is so
-    /// slow that their claims could end before their completions are there.
+    /// Messages under way for each client and sender at most; 1 waits for each. A sender keeps
+    /// fewer in flight where the store is so slow that their claims could end before their
+    /// completions are there.
     pub window: usize,
     /// Messages altogether; 0: as many as the time allows. For a Sender, how many are queued.
     pub messages: u64,
-    /// Length, where no number of messages ends it, s. A Sender ends with the time, if one is given, or with the queue.
+    /// Length, where no number of messages ends it, s. A Sender ends with the time, if one is
+    /// given, or with the queue.
     pub seconds: f64,
     /// Closed or open loop.
     pub pace: Pace,
@@ -53,7 +55,8 @@ pub struct Plan {
     pub retry: RetryPolicy,
     /// How long a claim holds: [`Rules::lease_us`] of the store.
     pub lease_us: i64,
-    /// Whether clients and senders wait for commits to be durable. Without, what flushes cost is left out.
+    /// Whether clients and senders wait for commits to be durable. Without, what flushes cost is
+    /// left out.
     pub acknowledge: Acknowledge,
     /// Whether timers and Flusher run.
     pub housekeeping: bool,
@@ -61,8 +64,8 @@ pub struct Plan {
     pub drain: bool,
     /// How long something may be due while nothing happens, before the run ends as stuck.
     pub patience: Duration,
-    /// Called with [`LoadError::Stuck`] when the run is found to stand still, before the store is given up and the threads are waited
-    /// for: that takes for ever where a disk does not answer.
+    /// Called with [`LoadError::Stuck`] when the run is found to stand still, before the store is
+    /// given up and the threads are waited for: that takes for ever where a disk does not answer.
     pub on_stuck: Option<OnStuck>,
     /// Whether the numbers of accepted messages are kept.
     pub keep_accepted: bool,
@@ -109,7 +112,8 @@ impl Plan {
         if self.side == Side::Receiver { 0 } else { self.senders }
     }
 
-    /// What of acknowledged messages survives: less than the store promises, if nobody waits for it.
+    /// What of acknowledged messages survives: less than the store promises, if nobody waits for
+    /// it.
     #[must_use]
     pub fn durability(&self, store: &dyn Store) -> Durability {
         match self.acknowledge {
@@ -118,8 +122,8 @@ impl Plan {
         }
     }
 
-    /// Sessions that a run opens at most: one for each client, two for each sender, one each for the timers, the Flusher, and
-    /// to ask what is due.
+    /// Sessions that a run opens at most: one for each client, two for each sender, one each for
+    /// the timers, the Flusher, and to ask what is due.
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.clients() + 2 * self.sending() + 3
@@ -189,7 +193,8 @@ pub(super) struct Shared<'a> {
     next_submission_us: Vec<AtomicI64>,
     /// Until when a message is in the air, if that takes long, µs.
     lands_us: AtomicI64,
-    /// Messages that were tried in vain and wait to be tried again. A claim may be counted before the failure that it follows.
+    /// Messages that were tried in vain and wait to be tried again. A claim may be counted before
+    /// the failure that it follows.
     waiting: AtomicI64,
     /// The fewest messages that a sender was held to, because the store was slow.
     held: AtomicUsize,
@@ -233,7 +238,7 @@ impl<'a> Shared<'a> {
 
     /// A client that has something to do.
     pub fn client_at_work(&self, now_us: i64) -> Option<usize> {
-        self.next_submission_us.iter().position(|it| it.load(Ordering::Relaxed) <= now_us)
+        self.next_submission_us.iter().position(|next_us| next_us.load(Ordering::Relaxed) <= now_us)
     }
 
     pub fn clients_have_ended(&self) -> bool {
@@ -289,8 +294,8 @@ impl<'a> Shared<'a> {
         self.is_interrupted() || (!self.plan.drain && self.is_stopped())
     }
 
-    /// Whether there is nothing more to send. Receipts of what was sent are messages, too: a sender that finds nothing to
-    /// claim has sent those that were there.
+    /// Whether there is nothing more to send. Receipts of what was sent are messages, too: a sender
+    /// that finds nothing to claim has sent those that were there.
     pub fn all_sent(&self) -> bool {
         self.senders_stop() || (self.clients_have_ended() && self.left() == 0)
     }
@@ -312,7 +317,8 @@ pub struct Ran {
     pub seconds: f64,
     /// Times that a station had two messages in flight: must be 0.
     pub doubled: u64,
-    /// How many messages a sender kept in flight in the end, where that was fewer than its window, because the store was slow.
+    /// How many messages a sender kept in flight in the end, where that was fewer than its window,
+    /// because the store was slow.
     pub held: Option<usize>,
     /// The numbers of accepted messages, if they were kept.
     pub accepted: Vec<i64>,
@@ -362,7 +368,8 @@ pub struct Moment {
     pub waiting: u64,
 }
 
-/// Runs a plan; `watch` is called about four times a second, and ends the run by giving false: what is queued stays queued.
+/// Runs a plan; `watch` is called about four times a second, and ends the run by giving false: what
+/// is queued stays queued.
 ///
 /// # Errors
 /// [`LoadError`]; the first thread's that failed.
@@ -455,7 +462,8 @@ pub fn run(
     Ok(Ran { seconds, doubled: shared.network.doubled(), held, accepted })
 }
 
-/// The main thread's part of a run: starts it, ends its clients in time, and sees whether it stands still.
+/// The main thread's part of a run: starts it, ends its clients in time, and sees whether it stands
+/// still.
 fn watch_over(
     shared: &Shared<'_>,
     asker: Option<Asker>,

@@ -3,7 +3,7 @@
 use super::figures::{histogram, is_to_hand_over};
 use super::flights::Flights;
 use super::run::{LoadError, Shared};
-use crate::centre::{Completed, Completion, Delivery, Operation, Outcome, Verdict, receipt};
+use crate::centre::{Channel, Completed, Completion, Delivery, Operation, Outcome, Verdict, receipt};
 use crate::model::{SHARDS, State, StationKey};
 use crate::network::Attempt;
 use crate::store::{Acknowledge, Session};
@@ -13,7 +13,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Messages that one claim takes at most: a store's own bookkeeping of a transaction grows with what it changes.
+/// Messages that one claim takes at most: a store's own bookkeeping of a transaction grows with
+/// what it changes.
 const CLAIM_MAX: usize = 16;
 /// How long a sender without work sleeps, at first and at most.
 const IDLE: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(2));
@@ -152,7 +153,8 @@ impl Sender<'_> {
             let max = (room - claimed).min(CLAIM_MAX);
             let found = self.claim_some(max)?;
             claimed += found;
-            // What its station has taken already is completed while its rows are still in the processor's cache.
+            // What its station has taken already is completed while its rows are still in the
+            // processor's cache.
             self.land()?;
             if found < max {
                 break;
@@ -165,12 +167,12 @@ impl Sender<'_> {
         let now_us = self.shared.clock.now_us();
         self.turn = self.turn.wrapping_add(1);
         let shard = (self.turn % usize::from(SHARDS)) as u16;
-        let claim = Operation::Claim { shard, spread: self.number, max, now_us };
+        let claim = Operation::Claim { channel: Channel::All(shard), spread: self.number, max, now_us };
         let Outcome::Claimed(deliveries) = self.claims.call(claim)? else {
             return Err(LoadError::Unexpected("a claim gives messages"));
         };
         let claimed = deliveries.len();
-        let tried = deliveries.iter().filter(|it| it.message.attempts > 0).count();
+        let tried = deliveries.iter().filter(|delivery| delivery.message.attempts > 0).count();
         if tried > 0 {
             self.shared.waits(-(tried as i64));
         }

@@ -1,5 +1,6 @@
-//! Whether a run stands still: nothing happens although something is due. That nothing happens is no fault by itself: retries
-//! wait for minutes, messages are scheduled, clients of an open loop wait for their next arrival.
+//! Whether a run stands still: nothing happens although something is due. That nothing happens is
+//! no fault by itself: retries wait for minutes, messages are scheduled, clients of an open loop
+//! wait for their next arrival.
 
 use super::run::{LoadError, Shared};
 use crate::centre::{Due, Operation, Outcome};
@@ -10,7 +11,8 @@ use std::time::{Duration, Instant};
 /// How often it is asked what is due, while nothing happens; or more often, if patience is short.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Asks the store what is due next, in a thread of its own: a store that does not answer must not keep the one who watches.
+/// Asks the store what is due next, in a thread of its own: a store that does not answer must not
+/// keep the one who watches.
 pub(super) struct Asker {
     questions: Sender<()>,
     answers: Receiver<Option<Due>>,
@@ -61,7 +63,8 @@ impl<'a> Standstill<'a> {
         Standstill { shared, asker, progress: u64::MAX, well: now, looked: now }
     }
 
-    /// An error if something has been due for longer than the plan's patience, and nothing has happened.
+    /// An error if something has been due for longer than the plan's patience, and nothing has
+    /// happened.
     pub fn check(&mut self) -> Result<(), LoadError> {
         let now = Instant::now();
         let patience = self.shared.plan.patience;
@@ -84,8 +87,8 @@ impl<'a> Standstill<'a> {
         Ok(())
     }
 
-    /// What is due now. A station whose message has expired is ready anew whenever a sender comes by, until the sweep does: it is
-    /// due, but not for long.
+    /// What is due now. A station whose message has expired is ready anew whenever a sender comes
+    /// by, until the sweep does: it is due, but not for long.
     fn condition(&mut self, now: Instant) -> Condition {
         let shared = self.shared;
         if let Some(asker) = &mut self.asker

@@ -1,4 +1,5 @@
-//! The start of a run: its threads wait until all are ready and begin at once, or none begins because one has failed.
+//! The start of a run: its threads wait until all are ready and begin at once, or none begins
+//! because one has failed.
 //!
 //! A `Barrier` would wait for ever for a thread that failed before it came there.
 
@@ -67,10 +68,13 @@ mod tests {
                 } else {
                     start.wait()
                 };
-                let [one, two] = waiting.map(|it| it.join().unwrap());
+                let [one, two] = waiting.map(|thread| thread.join().unwrap());
                 [own, one, two]
             });
-            assert!(began.iter().all(|it| it.is_some() != failing && *it == began[0]), "{began:?}");
+            assert!(
+                began.iter().all(|moment| moment.is_some() != failing && *moment == began[0]),
+                "{began:?}"
+            );
         }
         // Who fails later does not undo the start.
         let start = Start::new(1);

@@ -1,17 +1,20 @@
-//! Where a message goes: a station is a mobile, or an application (ESME) that is waiting for receipts and answers.
+//! Where a message goes: a station is a mobile, or an application (ESME) that is waiting for
+//! receipts and answers.
 
 use std::fmt;
 
-/// Lanes of an ESME: what is queued for one account is spread over so many stations, each with one message in flight.
-pub const ESME_LANES: u32 = 16;
+/// Lanes of an ESME: what is queued for one account is spread over so many stations, each with one
+/// message in flight. So this is the widest window of an account: at 20 ms a message, 12,800/s.
+pub const ESME_LANES: u32 = 256;
 
 /// Digits of the longest number. E.164 allows 15.
 const DIGITS_MAX: usize = 17;
 
 /// Key of a station: `dst_key` of the tables.
 ///
-/// A mobile is its international number with a 1 before it, as a decimal number (so that leading zeros count); lane `l` of the
-/// account `a` is −(a × 16 + l + 1). Both fit 64 bits with a sign, which every store sorts and hashes natively.
+/// A mobile is its international number with a 1 before it, as a decimal number (so that leading
+/// zeros count); lane `l` of the account `a` is −(a × 256 + l + 1). Both fit 64 bits with a sign,
+/// which every store sorts and hashes natively.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StationKey(pub i64);
 
@@ -45,6 +48,23 @@ impl StationKey {
     pub fn of_account(account: u32, msg_id: i64) -> StationKey {
         let lane = msg_id.rem_euclid(i64::from(ESME_LANES));
         StationKey(-(i64::from(account) * i64::from(ESME_LANES) + lane + 1))
+    }
+
+    /// The lane of an account's station that messages from an address take, so that they keep their
+    /// order.
+    #[must_use]
+    pub fn of_source(account: u32, source: &str) -> StationKey {
+        // FNV-1a.
+        let hash = source.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, octet| {
+            (hash ^ u64::from(octet)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        StationKey::of_account(account, (hash >> 16) as i64)
+    }
+
+    /// A lane of an account's station, by its number; numbers beyond the last begin again.
+    #[must_use]
+    pub fn lane(account: u32, lane: u32) -> StationKey {
+        StationKey::of_account(account, lane.into())
     }
 
     /// Whom to lock for an account itself: a key that no station has.
@@ -83,9 +103,9 @@ mod tests {
     fn keys_show_what_they_stand_for() {
         assert_eq!(StationKey::of_address("0049").unwrap().to_string(), "0049");
         let esme = StationKey::of_account(7, 35);
-        assert_eq!((esme.to_string().as_str(), esme.account()), ("E7.3", Some(7)));
+        assert_eq!((esme.to_string().as_str(), esme.account()), ("E7.35", Some(7)));
         assert_eq!(StationKey::of_account(0, 0).account(), Some(0));
-        assert_eq!(StationKey::of_account(u32::MAX, 15).account(), Some(u32::MAX));
+        assert_eq!(StationKey::of_account(u32::MAX, 255).account(), Some(u32::MAX));
         for wrong in ["", "+", "12a", "123456789012345678", "１２"] {
             assert_eq!(StationKey::of_address(wrong), Err(AddressError(wrong.into())));
         }

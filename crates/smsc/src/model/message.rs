@@ -2,10 +2,11 @@
 
 use super::table::{Columns, Index, Kind, Record, Table, Value, columns};
 use super::{StationKey, TABLES};
-use crate::store::StoreError;
 use crate::text::BODY_OCTETS_MAX;
+use crate::transaction::StoreError;
 
-/// A message's state, by SMPP's message_state (SMPP 3.4 §5.2.28); [`MessageState::Scheduled`] is SMPP 5.0's.
+/// A message's state, by SMPP's message_state (SMPP 3.4 §5.2.28); [`MessageState::Scheduled`] is
+/// SMPP 5.0's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum MessageState {
@@ -135,7 +136,8 @@ pub struct Message {
 const BODY_MAX: u16 = BODY_OCTETS_MAX as u16;
 
 impl Message {
-    /// A message to be submitted: between international numbers, in the default alphabet, with nothing else asked for.
+    /// A message to be submitted: between international numbers, in the default alphabet, with
+    /// nothing else asked for.
     #[must_use]
     pub fn plain(src: String, dst: String, body: Vec<u8>, submit_us: i64, expire_us: i64) -> Message {
         Message {

@@ -9,7 +9,7 @@ mod unlogged;
 
 pub use address::{AddressError, ESME_LANES, StationKey};
 pub use message::{Message, MessageState, Receipting, State};
-pub use station::{SHARDS, Station, StationState, shard_of};
+pub use station::{MOBILE_SHARDS, SHARDS, Station, StationState, shard_of};
 pub use table::{Column, Columns, Index, Kind, Record, TABLES, Table, Value};
 pub(crate) use timers::PASSWORD_HASH_MAX;
 pub use timers::{Account, EncodedPart, IdBlock, Queued, RetryTimer, Scheduled, Sent};

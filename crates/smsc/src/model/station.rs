@@ -1,19 +1,24 @@
-//! The table `ms_state`: one row for each station that ever had a message; where it is not logged, a restart makes only those again
-//! that have one queued.
+//! The table `ms_state`: one row for each station that ever had a message; where it is not logged,
+//! a restart makes only those again that have one queued.
 
 use super::StationKey;
 use super::table::{Columns, Index, Kind, Record, Table, Value, columns};
-use crate::store::StoreError;
+use crate::transaction::StoreError;
 
-/// Shards of the run queue. A sender begins at its own shard, so that senders do not meet at one end of one queue; a
-/// distributed store gives shards to nodes.
-pub const SHARDS: u16 = 16;
+/// Shards of the run queue that mobiles have. A sender begins at its own shard, so that senders do
+/// not meet at one end of one queue; a distributed store gives shards to nodes.
+pub const MOBILE_SHARDS: u16 = 16;
+
+/// Shards of the run queue. Those behind the mobiles' are for applications: one that is not there
+/// must not stand in the way of mobiles.
+pub const SHARDS: u16 = 32;
 
 /// The shard of a station.
 #[must_use]
 pub fn shard_of(key: StationKey) -> u16 {
     // Fibonacci hashing: neighbouring numbers go to different shards.
-    ((key.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as u16 % SHARDS
+    let hash = ((key.0 as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as u16 % MOBILE_SHARDS;
+    if key.0 < 0 { MOBILE_SHARDS + hash } else { hash }
 }
 
 /// What a station is doing.
@@ -41,7 +46,8 @@ pub struct Station {
     pub shard: u16,
     /// State.
     pub state: StationState,
-    /// Ready: since when. Busy: when the claim's lease ends. Wait and absent: when the retry timer is due. µs.
+    /// Ready: since when. Busy: when the claim's lease ends. Wait and absent: when the retry timer
+    /// is due. µs.
     pub ready_us: i64,
     /// Number of the last claim: whoever completes an earlier one is fenced off.
     pub epoch: i64,

@@ -1,6 +1,6 @@
 //! Tables described once: a store makes its schema, and its statements, from these descriptions.
 
-use crate::store::StoreError;
+use crate::transaction::StoreError;
 
 /// One value. Times are integers of microseconds since 1970-01-01 00:00 UTC; there is no NULL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,8 +61,9 @@ pub struct Table {
     pub columns: &'static [Column],
     /// Indexes, the primary key first.
     pub indexes: &'static [Index],
-    /// Whether its rows follow from other tables, so that a restart can make them again ([`crate::centre::recover`]) and a
-    /// store may leave them out of its log ([`crate::model::Unlogged`]).
+    /// Whether its rows follow from other tables, so that a restart can make them again
+    /// ([`crate::housekeeping::recover`]) and a store may leave them out of its log
+    /// ([`crate::model::Unlogged`]).
     pub derivable: bool,
 }
 

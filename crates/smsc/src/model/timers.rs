@@ -3,10 +3,11 @@
 use super::StationKey;
 use super::message::MessageState;
 use super::table::{Columns, Index, Kind, Record, Table, Value, columns};
-use crate::store::StoreError;
+use crate::transaction::StoreError;
 
 impl Scheduled {
-    /// Index by station. Few messages are scheduled, and those that wait are found by their station in `to_delivery`.
+    /// Index by station. Few messages are scheduled, and those that wait are found by their station
+    /// in `to_delivery`.
     pub const BY_STATION: &'static Index = &Self::TABLE.indexes[1];
 }
 

@@ -4,11 +4,13 @@ use super::table::{TABLES, Table};
 use std::fmt;
 use std::str::FromStr;
 
-/// Some of the tables that follow from others ([`Table::derivable`]), so that a restart can make them again without a log.
+/// Some of the tables that follow from others ([`Table::derivable`]), so that a restart can make
+/// them again without a log.
 ///
-/// Most follow from `message` alone. A timer follows from its station, so it is there again as it was; a station follows from its
-/// messages and its timer, so it waits until the same time, but has forgotten how often it failed in a row. Who logs neither stations
-/// nor timers tries at once after a restart what waited for its retry.
+/// Most follow from `message` alone. A timer follows from its station, so it is there again as it
+/// was; a station follows from its messages and its timer, so it waits until the same time, but has
+/// forgotten how often it failed in a row. Who logs neither stations nor timers tries at once after
+/// a restart what waited for its retry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Unlogged(u16);
 

@@ -62,7 +62,8 @@ struct WrittenRetry {
 /// A problem at a place of the text.
 type Problem = (Range<usize>, String);
 
-/// The largest file, octets: a device, or a pipe that never ends, is not read for ever. The example has 2 KiB.
+/// The largest file, octets: a device, or a pipe that never ends, is not read for ever. The example
+/// has 2 KiB.
 const FILE_MAX: u64 = 1 << 20;
 /// The longest latency: an hour, ms.
 const LATENCY_MAX_MS: f64 = 3_600_000.0;
@@ -79,7 +80,7 @@ fn number(
     limits: RangeInclusive<f64>,
     unit: f64,
 ) -> Result<u64, Problem> {
-    let value = written.map_or(otherwise, |it| *it.get_ref());
+    let value = written.map_or(otherwise, |written| *written.get_ref());
     if limits.contains(&value) {
         return Ok((value * unit).round() as u64);
     }
@@ -91,7 +92,7 @@ fn number(
 /// Percents as shares of 10,000.
 fn share(written: Option<&Spanned<f64>>) -> Result<u32, Problem> {
     // At most 10,000.
-    number(written, 0.0, 0.0..=100.0, 100.0).map(|it| it as u32)
+    number(written, 0.0, 0.0..=100.0, 100.0).map(|share| share as u32)
 }
 
 fn delays(written: Option<Spanned<Vec<Spanned<f64>>>>, usual: Vec<i64>) -> Result<Vec<i64>, Problem> {
@@ -100,7 +101,8 @@ fn delays(written: Option<Spanned<Vec<Spanned<f64>>>>, usual: Vec<i64>) -> Resul
         return Err((written.span(), "give at least one delay".into()));
     }
     // At most a year.
-    let us = |it: &Spanned<f64>| number(Some(it), 0.0, 0.001..=WAIT_MAX_S, 1e6).map(|it| it as i64);
+    let us =
+        |delay: &Spanned<f64>| number(Some(delay), 0.0, 0.001..=WAIT_MAX_S, 1e6).map(|delay| delay as i64);
     written.get_ref().iter().map(us).collect()
 }
 
@@ -114,8 +116,8 @@ fn outcome(written: &Spanned<String>) -> Result<Option<Failure>, Problem> {
         other => {
             let near =
                 OUTCOMES.into_iter().max_by(|a, b| strsim::jaro(other, a).total_cmp(&strsim::jaro(other, b)));
-            let near = near.filter(|it| strsim::jaro(other, it) > 0.7);
-            let hint = near.map_or(String::new(), |it| format!(" (did you mean {it}?)"));
+            let near = near.filter(|name| strsim::jaro(other, name) > 0.7);
+            let hint = near.map_or(String::new(), |name| format!(" (did you mean {name}?)"));
             let problem = format!("there is no outcome {other:?}{hint}; there are {}", OUTCOMES.join(", "));
             return Err((written.span(), problem));
         }
@@ -134,13 +136,13 @@ impl Written {
             let problem = format!("absent, busy and memory_full are {sum} % together: 100 at most");
             return Err((last.map_or(0..0, Spanned::span), problem));
         }
-        let ms = |it: Option<Spanned<f64>>| number(it.as_ref(), 0.0, 0.0..=LATENCY_MAX_MS, 1000.0);
+        let ms = |median: Option<Spanned<f64>>| number(median.as_ref(), 0.0, 0.0..=LATENCY_MAX_MS, 1000.0);
         let mut known = Vec::with_capacity(prefixes.len());
         for (prefix, always) in &prefixes {
             let digits = prefix.get_ref();
             if digits.is_empty()
                 || digits.len() > PREFIX_DIGITS_MAX
-                || !digits.bytes().all(|it| it.is_ascii_digit())
+                || !digits.bytes().all(|digit| digit.is_ascii_digit())
             {
                 let problem = format!("{digits:?} begins no number: give 1 to {PREFIX_DIGITS_MAX} digits");
                 return Err((prefix.span(), problem));
@@ -148,7 +150,7 @@ impl Written {
             known.push((digits.clone(), outcome(always)?));
         }
         // The first that fits counts.
-        known.sort_by_key(|it| std::cmp::Reverse(it.0.len()));
+        known.sort_by_key(|prefix| std::cmp::Reverse(prefix.0.len()));
         let usual = RetryPolicy::accelerated(1);
         let retry = RetryPolicy {
             absent_us: delays(retry.absent_s, usual.absent_us)?,
@@ -185,7 +187,7 @@ impl NetworkProfile {
         let file = path.display().to_string();
         let refused = |problem: String| Diagnostic::of(&file, problem);
         let mut text = String::new();
-        let opened = File::open(path).and_then(|it| it.take(FILE_MAX + 1).read_to_string(&mut text));
+        let opened = File::open(path).and_then(|file| file.take(FILE_MAX + 1).read_to_string(&mut text));
         opened.map_err(|error| refused(error.to_string()))?;
         if text.len() as u64 > FILE_MAX {
             return Err(refused(format!("it has more than {} KiB, and so is no network", FILE_MAX >> 10)));
@@ -231,7 +233,8 @@ mod tests {
         assert_eq!((profile, retry), (nothing, RetryPolicy::accelerated(1)));
     }
 
-    /// The example put wrong in a way of its own, with the line at which the message must point and a word of it.
+    /// The example put wrong in a way of its own, with the line at which the message must point and
+    /// a word of it.
     #[test]
     fn bad_files_are_refused_with_line_and_reason() {
         let line_of = |word: &str| EXAMPLE.lines().position(|line| line.starts_with(word)).unwrap() + 1;

@@ -1,19 +1,22 @@
 //! mmdb in the process: native calls, no SQL.
 //!
-//! Every table is `Locking::None`; the isolation that the centre asks for is the lock of a station, and that is the record lock
-//! of a key in the table `station_lock`, which never has a row (mmdb locks a key whether it exists or not). So a transaction takes one or two locks, whatever it touches, and ordered reads lock nothing.
-//! The other granularities lock every row besides, for measuring what that costs.
+//! Every table is `Locking::None`; the isolation that the centre asks for is the lock of a station,
+//! and that is the record lock of a key in the table `station_lock`, which never has a row (mmdb
+//! locks a key whether it exists or not). So a transaction takes one or two locks, whatever it
+//! touches, and ordered reads lock nothing. The other granularities lock every row besides, for
+//! measuring what that costs.
 
 use super::engine::{Engine, EngineSession};
 use super::{
     Acknowledge, Durability, EachOf, EachRow, Opening, Rebuild, Row, RowWriter, Session, Store, StoreError,
-    Transaction, scan_all,
+    scan_all,
 };
 use crate::centre::{Operation, Outcome, Rules};
 use crate::model::{
     Columns, IdBlock, Index, Kind, Message, Record, RetryTimer, Station, StationKey, TABLES, Table, Unlogged,
     Value,
 };
+use crate::transaction::Transaction;
 use mmdb::{ColumnType, Database, Error, Locking, LogKind, Logging, Schema, Ticket};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -39,15 +42,16 @@ pub struct MmdbOptions {
     pub streams: usize,
     /// Directory of each stream, where it is not the database's.
     pub stream_dirs: Vec<PathBuf>,
-    /// Size of a log segment, MiB. Each is filled with zeros before it is used for the first time, which a slow disk takes
-    /// seconds for.
+    /// Size of a log segment, MiB. Each is filled with zeros before it is used for the first time,
+    /// which a slow disk takes seconds for.
     pub segment_mib: u64,
     /// Differences, or whole after-images.
     pub log_kind: LogKind,
     /// Whether one flush serves all commits that wait.
     pub group_commit: bool,
-    /// Tables that are left out of the log and made again at the start (selective logging). Decided when the store is made: one
-    /// that is there opens with its own choice and with [`Unlogged::NONE`], and with no other.
+    /// Tables that are left out of the log and made again at the start (selective logging). Decided
+    /// when the store is made: one that is there opens with its own choice and with
+    /// [`Unlogged::NONE`], and with no other.
     pub unlogged: Unlogged,
     /// Lock granularity of the tables besides the locks of stations.
     pub locking: Locking,
@@ -89,7 +93,8 @@ struct MmdbEngine {
 }
 
 impl MmdbStore {
-    /// Opens or creates the database in `dir`. What a table logs and locks is decided when it is created.
+    /// Opens or creates the database in `dir`. What a table logs and locks is decided when it is
+    /// created.
     ///
     /// # Errors
     /// The directory cannot be used, or the log is damaged; [`StoreError::Logs`].
@@ -136,6 +141,18 @@ impl MmdbStore {
         Ok(MmdbStore { rules, unlogged, abandoned: AtomicBool::new(false), engine })
     }
 
+    /// Runs an operation. Its ticket tells when it is durable.
+    pub(super) fn start(
+        &self,
+        operation: &mut Operation,
+        acknowledge: Acknowledge,
+    ) -> Result<(Outcome, Ticket), StoreError> {
+        if self.abandoned.load(Ordering::Relaxed) {
+            return Err(StoreError::Abandoned);
+        }
+        self.engine.run(operation, &self.rules, acknowledge)
+    }
+
     /// What opening the database found and how long it took.
     #[must_use]
     pub fn recovery(&self) -> mmdb::RecoveryReport {
@@ -164,12 +181,12 @@ fn is_volatile(table: &mmdb::Table) -> bool {
 
 /// Refuses another choice of tables than that of the tables that are there. No choice is no other.
 fn check_unlogged(dir: &Path, db: &Database, asked: Unlogged) -> Result<(), StoreError> {
-    let with_table = |it: &'static Table| Some((it, db.table(it.name).ok()?));
+    let with_table = |table: &'static Table| Some((table, db.table(table.name).ok()?));
     let there: Vec<_> = TABLES.into_iter().filter_map(with_table).collect();
-    if asked.is_empty() || there.iter().all(|(it, table)| asked.contains(it) == is_volatile(table)) {
+    if asked.is_empty() || there.iter().all(|(model, table)| asked.contains(model) == is_volatile(table)) {
         return Ok(());
     }
-    let found = Unlogged::of(there.iter().filter(|it| is_volatile(&it.1)).map(|it| it.0));
+    let found = Unlogged::of(there.iter().filter(|table| is_volatile(&table.1)).map(|table| table.0));
     let found = if found.is_empty() { "nothing".into() } else { found.to_string() };
     Err(StoreError::Logs { path: dir.display().to_string(), found, asked: asked.to_string() })
 }
@@ -209,7 +226,8 @@ fn schema(table: &'static Table, options: &MmdbOptions) -> Schema {
 }
 
 impl MmdbEngine {
-    /// Makes sure that numbers are reserved, durably, before any is given. `fresh` begins a new block in any case.
+    /// Makes sure that numbers are reserved, durably, before any is given. `fresh` begins a new
+    /// block in any case.
     fn reserve(&self, fresh: bool) -> Result<(), StoreError> {
         let enough = || {
             let left = self.reserved.load(Ordering::Acquire) - self.next_id.load(Ordering::Relaxed);
@@ -289,8 +307,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for a ticket until `deadline`; whether it is durable. The database's own thread flushes: one who has something else to do
-/// soon must not be in the middle of a sync then.
+/// Waits for a ticket until `deadline`; whether it is durable. The database's own thread flushes:
+/// one who has something else to do soon must not be in the middle of a sync then.
 fn durable_by(ticket: &mut Ticket, deadline: Instant) -> Result<bool, StoreError> {
     // One for each thread: who waits in vain leaves it behind, and is not noted twice.
     thread_local!(static WAKER: Waker = Waker::from(Arc::new(Unpark(std::thread::current()))));
@@ -475,7 +493,8 @@ impl Rebuild for MmdbRebuild<'_> {
     }
 
     fn writer(&self) -> RowWriter<'_> {
-        let mut writers: Vec<_> = self.fills.iter().map(|it| it.as_ref().map(mmdb::Fill::writer)).collect();
+        let mut writers: Vec<_> =
+            self.fills.iter().map(|fill| fill.as_ref().map(mmdb::Fill::writer)).collect();
         Box::new(move |row| match &row {
             Row::Message(row) => put_native(&mut writers, row),
             Row::EncodedPart(row) => put_native(&mut writers, row),
@@ -490,12 +509,13 @@ impl Rebuild for MmdbRebuild<'_> {
     }
 
     fn finish(self: Box<Self>) -> Result<(), StoreError> {
-        // Sorting the entries of an ordered index keeps one processor busy, so tables are finished side by side.
+        // Sorting the entries of an ordered index keeps one processor busy, so tables are finished
+        // side by side.
         std::thread::scope(|scope| {
             let finish = |fill: mmdb::Fill| scope.spawn(move || fill.finish());
             let finishing: Vec<_> = self.fills.into_iter().flatten().map(finish).collect();
-            finishing.into_iter().try_for_each(|it| {
-                it.join().map_err(|_| StoreError::protocol("a thread of recovery panicked"))??;
+            finishing.into_iter().try_for_each(|thread| {
+                thread.join().map_err(|_| StoreError::protocol("a thread of recovery panicked"))??;
                 Ok(())
             })
         })

@@ -1,23 +1,26 @@
-//! What the centre asks of a store, on two levels.
+//! Stores: the centre's whole transactions as operations, submitted and settled in order, so that
+//! any number can be under way.
 //!
-//! [`Transaction`] is the lower one: point reads, ordered reads from a key, insert, put and delete by key. The centre's
-//! transactions ([`crate::centre`]) are written once against it; an engine that implements it is a store.
-//!
-//! [`Store`] and [`Session`] are the upper one: whole transactions as operations, submitted and settled in order, so that any
-//! number can be under way. What only knows whole transactions (a stored procedure, a node far away) implements this.
+//! mmdb, SQLite and PostgreSQL's statement form implement [`crate::transaction::Transaction`], and
+//! run the centre's own code in it. PostgreSQL's other forms do not: **the three transactions of
+//! every message are written again there, in SQL and PL/pgSQL** (`postgresql/procedures.sql`),
+//! because a server would pay a round trip for each row otherwise. `tests/model.rs` holds both to
+//! the same outcomes and rows.
 
 mod engine;
-mod error;
 mod mmdb;
 mod postgresql;
 mod recognise;
+mod shared;
 mod spec;
+mod sql;
 mod sqlite;
 
+pub use crate::transaction::StoreError;
+
 pub use self::mmdb::{MmdbOptions, MmdbStore};
-pub use engine::Transaction;
-pub use error::StoreError;
 pub use postgresql::{PostgresqlForm, PostgresqlStore};
+pub use shared::{SharedStore, Started};
 pub use spec::{Opening, SESSIONS, StoreKind};
 pub use sqlite::SqliteStore;
 
@@ -32,8 +35,8 @@ use std::time::Instant;
 pub enum Durability {
     /// A power cut takes nothing back.
     PowerCut,
-    /// A power cut, or a crash of the process that has the store, takes back the last acknowledged operations at most: those of
-    /// which each later one is taken back, too.
+    /// A power cut, or a crash of the process that has the store, takes back the last acknowledged
+    /// operations at most: those of which each later one is taken back, too.
     PowerCutPrefix,
 }
 
@@ -53,8 +56,9 @@ impl Durability {
 pub enum Acknowledge {
     /// An outcome is handed out once the store's durability holds for it.
     Durable,
-    /// At once. It becomes durable with the next durable operation at the latest; a crash takes it back only together with all
-    /// that came later. For claims: what a crash takes back there is delivered again.
+    /// At once. It becomes durable with the next durable operation at the latest; a crash takes it
+    /// back only together with all that came later. For claims: what a crash takes back there is
+    /// delivered again.
     Early,
 }
 
@@ -84,7 +88,8 @@ pub enum Row {
 /// What a reader of rows is called with, row by row.
 pub type EachRow<'a> = &'a mut dyn FnMut(Row) -> Result<(), StoreError>;
 
-/// A store, open. Opening recovers the store; [`crate::centre::recover`] then recovers the centre.
+/// A store, open. Opening recovers the store; [`crate::housekeeping::recover`] then recovers the
+/// centre.
 pub trait Store: Send + Sync {
     /// Its name, as in `--store`.
     fn name(&self) -> &str;
@@ -92,10 +97,12 @@ pub trait Store: Send + Sync {
     /// What it promises for acknowledged operations.
     fn durability(&self) -> Durability;
 
-    /// Whether final messages go through `sent` to the archive. A disk store keeps them in `message`.
+    /// Whether final messages go through `sent` to the archive. A disk store keeps them in
+    /// `message`.
     fn has_flusher(&self) -> bool;
 
-    /// How rows of tables are made again that a restart loses, if there are any. Before anything else uses the store.
+    /// How rows of tables are made again that a restart loses, if there are any. Before anything
+    /// else uses the store.
     ///
     /// # Errors
     /// The store's.
@@ -109,15 +116,19 @@ pub trait Store: Send + Sync {
     /// A server refuses the connection; [`StoreError::Abandoned`].
     fn session(&self, acknowledge: Acknowledge) -> Result<Box<dyn Session + '_>, StoreError>;
 
-    /// Gives the store up, from any thread and any number of times, so that whoever waits for it need not wait any longer.
+    /// Gives the store up, from any thread and any number of times, so that whoever waits for it
+    /// need not wait any longer.
     ///
-    /// Every call that waits in a session ([`Session::submit`], [`Session::settle`], [`Store::session`]) fails at once, and so does
-    /// every later one; what was under way may have happened or not, as after a crash. Outcomes that are here already may still be
-    /// handed out. Never blocks. The store is then only to be dropped, which does not wait for work under way either: a server is
-    /// stopped without a word to its clients. What was acknowledged is there when it is opened again.
+    /// Every call that waits in a session ([`Session::submit`], [`Session::settle`],
+    /// [`Store::session`]) fails at once, and so does every later one; what was under way may have
+    /// happened or not, as after a crash. Outcomes that are here already may still be handed out.
+    /// Never blocks. The store is then only to be dropped, which does not wait for work under way
+    /// either: a server is stopped without a word to its clients. What was acknowledged is there
+    /// when it is opened again.
     ///
-    /// Not even this ends a call that is inside the operating system in this process, as a sync to a disk that does not answer
-    /// is (mmdb, and SQLite's thread that commits): it fails when it comes back.
+    /// Not even this ends a call that is inside the operating system in this process, as a sync to
+    /// a disk that does not answer is (mmdb, and SQLite's thread that commits): it fails when it
+    /// comes back.
     fn abandon(&self);
 
     /// Reads every row of every table, table by table; meaningful while nothing is under way.
@@ -131,8 +142,8 @@ pub trait Store: Send + Sync {
         None
     }
 
-    /// Operations that were rolled back and ran again since the store was opened, as they would have been a deadlock; none where
-    /// nobody counts.
+    /// Operations that were rolled back and ran again since the store was opened, as they would
+    /// have been a deadlock; none where nobody counts.
     fn ran_again(&self) -> Option<u64> {
         None
     }
@@ -199,22 +210,24 @@ pub trait Rebuild: Sync {
 
 /// One client of a store.
 pub trait Session: Send {
-    /// Starts an operation. It is done, and acknowledged, when [`Session::settle`] gives its outcome.
+    /// Starts an operation. It is done, and acknowledged, when [`Session::settle`] gives its
+    /// outcome.
     ///
     /// # Errors
     /// The store failed; the session is of no use any more.
     fn submit(&mut self, operation: Operation) -> Result<(), StoreError>;
 
-    /// Waits until at least one operation is acknowledged, and appends the outcomes of all that are, in the order of
-    /// submission. Only while something is under way.
+    /// Waits until at least one operation is acknowledged, and appends the outcomes of all that
+    /// are, in the order of submission. Only while something is under way.
     ///
     /// # Errors
     /// The store failed. What was under way may have happened or not.
     fn settle(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError>;
 
-    /// As [`Session::settle`], but waits until `deadline` at most: appends nothing if nothing is acknowledged by then. What was
-    /// submitted is on its way afterwards, or goes with the next call, if it is to share a commit: so a deadline that is over makes it
-    /// go without waiting for anything.
+    /// As [`Session::settle`], but waits until `deadline` at most: appends nothing if nothing is
+    /// acknowledged by then. What was submitted is on its way afterwards, or goes with the next
+    /// call, if it is to share a commit: so a deadline that is over makes it go without waiting for
+    /// anything.
     ///
     /// # Errors
     /// As [`Session::settle`].
@@ -232,7 +245,8 @@ pub trait Session: Send {
     }
 }
 
-/// Reads all tables of a lower-level store in the order of the model; `$read` is a generic method that takes a wrapper.
+/// Reads all tables of a lower-level store in the order of the model; `$read` is a generic method
+/// that takes a wrapper.
 macro_rules! scan_all {
     ($self:ident . $read:ident, $each:ident) => {{
         use crate::store::Row;

@@ -14,8 +14,8 @@ const SIGNS: [(StoreKind, &str, &[u8]); 3] = [
 ];
 
 impl StoreKind {
-    /// The stores in `directory`, one kind for each family: forms of SQLite and of PostgreSQL have the same files. None if there
-    /// is no store.
+    /// The stores in `directory`, one kind for each family: forms of SQLite and of PostgreSQL have
+    /// the same files. None if there is no store.
     ///
     /// # Errors
     /// A file cannot be read.

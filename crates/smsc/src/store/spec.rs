@@ -102,8 +102,8 @@ impl StoreKind {
         }
     }
 
-    /// Opens the store in `directory`, which is made if need be, for [`SESSIONS`] sessions. A server is started with it and
-    /// stopped when it is dropped.
+    /// Opens the store in `directory`, which is made if need be, for [`SESSIONS`] sessions. A
+    /// server is started with it and stopped when it is dropped.
     ///
     /// # Errors
     /// The store's.
@@ -129,7 +129,8 @@ impl StoreKind {
         opening: Opening,
     ) -> Result<Box<dyn Store>, StoreError> {
         self.allows(sessions)?;
-        if opening == Opening::Existing && !StoreKind::found_in(directory)?.iter().any(|it| it.is_like(self))
+        if opening == Opening::Existing
+            && !StoreKind::found_in(directory)?.iter().any(|kind| kind.is_like(self))
         {
             let what = "there is no store of this kind";
             return Err(StoreError::NoStore { path: directory.display().to_string(), what });

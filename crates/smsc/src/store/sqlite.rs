@@ -1,18 +1,20 @@
-//! SQLite, bundled and linked in: `journal_mode = WAL`, `synchronous = FULL`; `NORMAL` for a commit of nothing but operations
-//! that are acknowledged early, which the next `FULL` one syncs with its own.
+//! SQLite, bundled and linked in: `journal_mode = WAL`, `synchronous = FULL`; `NORMAL` for a commit
+//! of nothing but operations that are acknowledged early, which the next `FULL` one syncs with its
+//! own.
 //!
-//! Two forms. *Naive*: every operation is a transaction and a commit of its own, behind a lock, as a program without further thought
-//! would do it. *Grouped*: one writer thread takes whatever operations are waiting as one SQLite transaction, each inside a
-//! savepoint, so that one that fails takes nothing along; all are acknowledged by the one commit.
+//! Two forms. *Naive*: every operation is a transaction and a commit of its own, behind a lock, as
+//! a program without further thought would do it. *Grouped*: one writer thread takes whatever
+//! operations are waiting as one SQLite transaction, each inside a savepoint, so that one that
+//! fails takes nothing along; all are acknowledged by the one commit.
 //!
 //! There is one writer, so a station needs no lock.
 
 use super::engine::{Engine, EngineSession};
-use super::{
-    Acknowledge, Durability, EachRow, Opening, Row, Session, Store, StoreError, Transaction, scan_all,
-};
+use super::sql::{names, range_sql, update_sql, upsert};
+use super::{Acknowledge, Durability, EachRow, Opening, Row, Session, Store, StoreError, scan_all};
 use crate::centre::{Operation, Outcome, Rules};
 use crate::model::{Columns, IdBlock, Index, Kind, Record, StationKey, TABLES, Table, Value};
+use crate::transaction::Transaction;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags, ToSql, params_from_iter};
 use std::collections::VecDeque;
@@ -89,8 +91,8 @@ impl SqliteStore {
             return Err(StoreError::protocol(format!("SQLite's journal mode is {mode}, not wal")));
         }
         connection.pragma_update(None, "synchronous", "FULL")?;
-        // Everything stays cached (1 GiB), and the log is written back at 16 MiB instead of 4. Never (1 GiB) was not faster: a log
-        // that grows costs more than one that is written over.
+        // Everything stays cached (1 GiB), and the log is written back at 16 MiB instead of 4.
+        // Never (1 GiB) was not faster: a log that grows costs more than one that is written over.
         connection.pragma_update(None, "cache_size", -(1 << 20))?;
         connection.pragma_update(None, "wal_autocheckpoint", 4096)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
@@ -126,20 +128,20 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn names(table: &Table, columns: impl IntoIterator<Item = usize>) -> String {
-    columns.into_iter().map(|at| table.columns[at].name).collect::<Vec<_>>().join(", ")
-}
-
 fn schema(table: &Table) -> String {
     let kind = |kind| match kind {
         Kind::Int16 | Kind::Int32 | Kind::Int64 | Kind::Time => "INTEGER",
         Kind::Text(_) => "TEXT",
         Kind::Bytes(_) => "BLOB",
     };
-    let columns: Vec<String> =
-        table.columns.iter().map(|it| format!("{} {} NOT NULL", it.name, kind(it.kind))).collect();
+    let columns: Vec<String> = table
+        .columns
+        .iter()
+        .map(|column| format!("{} {} NOT NULL", column.name, kind(column.kind)))
+        .collect();
     let key = names(table, table.indexes[0].columns.iter().copied());
-    // A single integer as key is the row's own number; small rows with longer keys live in the key's tree.
+    // A single integer as key is the row's own number; small rows with longer keys live in the
+    // key's tree.
     let rowid = if table.indexes[0].columns.len() > 1 { " WITHOUT ROWID" } else { "" };
     let mut sql = format!(
         "CREATE TABLE IF NOT EXISTS {}({}, PRIMARY KEY({key})) STRICT{}{rowid};",
@@ -177,55 +179,6 @@ fn statements() -> Vec<Statements> {
         }
     };
     TABLES.iter().map(of).collect()
-}
-
-/// An insert that updates the row that has the key; `REPLACE` would write every index again.
-pub(super) fn upsert(table: &Table, places: &str) -> String {
-    let key = table.indexes[0].columns;
-    let sets: Vec<String> = (0..table.columns.len())
-        .filter(|at| !key.contains(at))
-        .map(|at| format!("{0} = excluded.{0}", table.columns[at].name))
-        .collect();
-    let then = if sets.is_empty() { "NOTHING".into() } else { format!("UPDATE SET {}", sets.join(", ")) };
-    let key = names(table, key.iter().copied());
-    format!("INSERT INTO {} VALUES ({places}) ON CONFLICT({key}) DO {then}", table.name)
-}
-
-/// The text of an update of some columns of the row with a key; `place` writes the n-th placeholder, from 0: columns, then key.
-pub(super) fn update_sql(
-    table: &Table,
-    columns: impl Iterator<Item = usize>,
-    place: impl Fn(usize) -> String,
-) -> String {
-    let key = table.indexes[0].columns;
-    let columns: Vec<usize> = columns.collect();
-    let assign = |(at, column): (usize, &usize)| format!("{} = {}", table.columns[*column].name, place(at));
-    let sets: Vec<String> = columns.iter().enumerate().map(assign).collect();
-    let keys: Vec<String> = key.iter().enumerate().map(|(at, it)| assign((columns.len() + at, it))).collect();
-    format!("UPDATE {} SET {} WHERE {}", table.name, sets.join(", "), keys.join(" AND "))
-}
-
-/// The text of an ordered read; `place` writes the n-th placeholder, from 0.
-pub(super) fn range_sql(
-    table: &Table,
-    index: &Index,
-    (from, to): (usize, usize),
-    place: impl Fn(usize) -> String,
-) -> String {
-    let tuple = |count: usize, first: usize| {
-        let columns = names(table, index.columns[..count].iter().copied());
-        let places: Vec<String> = (first..first + count).map(&place).collect();
-        (columns, places.join(", "))
-    };
-    let (from_columns, from_places) = tuple(from, 0);
-    let (to_columns, to_places) = tuple(to, from);
-    format!(
-        "SELECT {} FROM {} WHERE ({from_columns}) >= ({from_places}) AND ({to_columns}) <= ({to_places}) ORDER BY {} LIMIT {}",
-        names(table, 0..table.columns.len()),
-        table.name,
-        names(table, index.columns.iter().copied()),
-        place(from + to),
-    )
 }
 
 struct SqlRow<'a>(&'a rusqlite::Row<'a>);
@@ -307,7 +260,8 @@ impl SqliteEngine {
         let done = work(self).and_then(|value| self.execute("COMMIT").map(|()| value));
         if done.is_err() {
             (self.next_id, self.reserved) = ids;
-            // SQLite may have rolled back by itself (a full disk); then there is nothing to roll back.
+            // SQLite may have rolled back by itself (a full disk); then there is nothing to roll
+            // back.
             let _ = self.execute("ROLLBACK");
         }
         done
@@ -382,8 +336,8 @@ impl Transaction for SqliteTransaction<'_> {
         key: &[Value<'_>],
         set: &[(usize, Value<'_>)],
     ) -> Result<bool, StoreError> {
-        let sql = update_sql(R::TABLE, set.iter().map(|it| it.0), |_| "?".into());
-        let values = set.iter().map(|it| &it.1).chain(key);
+        let sql = update_sql(R::TABLE, set.iter().map(|change| change.0), |_| "?".into());
+        let values = set.iter().map(|change| &change.1).chain(key);
         Ok(self.engine.connection.prepare_cached(&sql)?.execute(params_from_iter(values))? > 0)
     }
 
@@ -393,8 +347,8 @@ impl Transaction for SqliteTransaction<'_> {
     }
 }
 
-/// The engine, and whose turn it is to write in the naive form: who waits for its turn can be told that none will come,
-/// which a mutex cannot.
+/// The engine, and whose turn it is to write in the naive form: who waits for its turn can be told
+/// that none will come, which a mutex cannot.
 struct Database {
     engine: Mutex<SqliteEngine>,
     turn: Mutex<Turn>,
@@ -489,7 +443,8 @@ struct Outcomes {
 #[derive(Clone, Copy)]
 enum End {
     Abandoned,
-    /// A panic of the writer: it leaves its loop only when the store is dropped, and then has no clients.
+    /// A panic of the writer: it leaves its loop only when the store is dropped, and then has no
+    /// clients.
     Writer,
 }
 
@@ -525,7 +480,7 @@ impl Queue {
             return Err(end.error());
         }
         let inbox = Arc::<Inbox>::default();
-        waiting.inboxes.retain(|it| it.strong_count() > 0);
+        waiting.inboxes.retain(|inbox| inbox.strong_count() > 0);
         waiting.inboxes.push(Arc::downgrade(&inbox));
         Ok(inbox)
     }
@@ -547,7 +502,8 @@ impl Queue {
     }
 }
 
-/// How long the drop of a store that was given up waits for its writer, which may be inside a sync that never ends.
+/// How long the drop of a store that was given up waits for its writer, which may be inside a sync
+/// that never ends.
 const ABANDONED_WAIT: Duration = Duration::from_millis(200);
 
 /// The thread of the grouped form.
@@ -615,15 +571,15 @@ fn write(queue: &Queue, database: &Database, rules: &Rules) {
         operations.extend(waiting.operations.drain(..count));
         drop(waiting);
         let mut engine = lock(&database.engine);
-        let is_durable = operations.iter().any(|it| it.acknowledge == Acknowledge::Durable);
+        let is_durable = operations.iter().any(|operation| operation.acknowledge == Acknowledge::Durable);
         let acknowledge = if is_durable { Acknowledge::Durable } else { Acknowledge::Early };
         let outcomes = engine.transact(acknowledge, |engine| group(engine, &mut operations, rules));
         drop(engine);
         match outcomes {
-            Ok(outcomes) => hand_out(operations.drain(..).map(|it| it.inbox).zip(outcomes)),
+            Ok(outcomes) => hand_out(operations.drain(..).map(|operation| operation.inbox).zip(outcomes)),
             Err(error) => {
                 let why = error.to_string();
-                let failed = |it: Submitted| (it.inbox, Err(StoreError::Group(why.clone())));
+                let failed = |submitted: Submitted| (submitted.inbox, Err(StoreError::Group(why.clone())));
                 hand_out(operations.drain(..).map(failed));
             }
         }
@@ -643,7 +599,8 @@ fn group(
         let outcome = engine.apply(operation, rules);
         if let Err(error) = outcome {
             (engine.next_id, engine.reserved) = ids;
-            // A full disk, for one, has rolled back all of the transaction, the savepoint with it: that is the error to tell.
+            // A full disk, for one, has rolled back all of the transaction, the savepoint with it:
+            // that is the error to tell.
             if engine.connection.is_autocommit() {
                 return Err(error);
             }
@@ -778,7 +735,8 @@ mod tests {
     use super::*;
     use crate::model::Account;
 
-    /// A claim need not be synced: only what is acknowledged early in company of nothing else is left to the next commit.
+    /// A claim need not be synced: only what is acknowledged early in company of nothing else is
+    /// left to the next commit.
     #[test]
     fn only_what_is_acknowledged_early_is_not_synced_at_once() {
         for grouped in [true, false] {
@@ -808,7 +766,7 @@ mod tests {
             let mut session = store.session(Acknowledge::Durable).unwrap();
             let mut put =
                 |account| session.call(Operation::PutAccount(Box::new(Account::unlimited(account))));
-            let error = (0..10_000).find_map(|it| put(it).err()).unwrap().to_string();
+            let error = (0..10_000).find_map(|number| put(number).err()).unwrap().to_string();
             assert_eq!(error, "SQLite: database or disk is full");
         }
     }
@@ -847,7 +805,8 @@ mod tests {
         }
     }
 
-    /// A drop that waited for a writer inside a sync that never ends would be as stuck as its clients were.
+    /// A drop that waited for a writer inside a sync that never ends would be as stuck as its
+    /// clients were.
     #[test]
     fn dropping_a_store_that_is_given_up_does_not_wait_for_its_writer() {
         let dir = tempfile::tempdir().unwrap();

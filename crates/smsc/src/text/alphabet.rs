@@ -29,8 +29,8 @@ const EXTENSION: [(u8, char); 10] = [
     (0x65, '€'),
 ];
 
-/// Appends the septets of `c` (one, or an escape and one), each in the low bits of an octet. False, and nothing appended, if
-/// the alphabet does not have it.
+/// Appends the septets of `c` (one, or an escape and one), each in the low bits of an octet. False,
+/// and nothing appended, if the alphabet does not have it.
 pub fn encode_char(c: char, septets: &mut Vec<u8>) -> bool {
     // Most letters and digits are where ASCII has them.
     if c.is_ascii_alphanumeric() {
@@ -40,11 +40,11 @@ pub fn encode_char(c: char, septets: &mut Vec<u8>) -> bool {
     if c == '\u{1b}' {
         return false;
     }
-    if let Some(at) = DEFAULT.iter().position(|&it| it == c) {
+    if let Some(at) = DEFAULT.iter().position(|&letter| letter == c) {
         septets.push(at as u8);
         return true;
     }
-    match EXTENSION.iter().find(|it| it.1 == c) {
+    match EXTENSION.iter().find(|letter| letter.1 == c) {
         Some(&(septet, _)) => {
             septets.extend([ESCAPE, septet]);
             true
@@ -53,7 +53,8 @@ pub fn encode_char(c: char, septets: &mut Vec<u8>) -> bool {
     }
 }
 
-/// The septets of `text`, one in each octet; the first character that the alphabet does not have, if there is one.
+/// The septets of `text`, one in each octet; the first character that the alphabet does not have,
+/// if there is one.
 ///
 /// # Errors
 /// That character.
@@ -72,9 +73,9 @@ pub fn encode_septets(text: &str) -> Result<Vec<u8>, char> {
     Ok(septets)
 }
 
-/// The text of septets, one in each octet (the eighth bit is ignored). As TS 23.038 asks of a receiver: an escape before a
-/// septet that the extension table does not have shows that of the default alphabet; an escape before an escape, or as
-/// the last septet, shows a space.
+/// The text of septets, one in each octet (the eighth bit is ignored). As TS 23.038 asks of a
+/// receiver: an escape before a septet that the extension table does not have shows that of the
+/// default alphabet; an escape before an escape, or as the last septet, shows a space.
 ///
 /// ```
 /// assert_eq!(smsc::text::decode_septets(&[0x61, 0x1b, 0x65, 0x1b]), "a€ ");
@@ -90,9 +91,10 @@ pub fn decode_septets(septets: &[u8]) -> String {
         }
         text.push(match rest.next() {
             None | Some(ESCAPE) => ' ',
-            Some(next) => {
-                EXTENSION.iter().find(|it| it.0 == next).map_or(DEFAULT[usize::from(next)], |it| it.1)
-            }
+            Some(next) => EXTENSION
+                .iter()
+                .find(|letter| letter.0 == next)
+                .map_or(DEFAULT[usize::from(next)], |letter| letter.1),
         });
     }
     text

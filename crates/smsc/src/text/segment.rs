@@ -1,8 +1,10 @@
-//! From a message as it was submitted to the parts that go over the air: TS 23.040 §9.2.3.24, at most 140 octets each.
+//! From a message as it was submitted to the parts that go over the air: TS 23.040 §9.2.3.24, at
+//! most 140 octets each.
 //!
-//! A message that does not fit one part gets a user data header in each: information element 00 (reference of 8 bits) or 08
-//! (16 bits), the number of parts and the part's number from 1. No part ends between an escape and its septet or
-//! between the halves of a surrogate pair, so every part can be shown by itself.
+//! A message that does not fit one part gets a user data header in each: information element 00
+//! (reference of 8 bits) or 08 (16 bits), the number of parts and the part's number from 1. No part
+//! ends between an escape and its septet or between the halves of a surrogate pair, so every part
+//! can be shown by itself.
 
 use super::alphabet::{ESCAPE, decode_septets, encode_septets};
 use super::septets::{fill_bits, pack, unpack};
@@ -14,7 +16,8 @@ pub const PART_OCTETS_MAX: usize = 140;
 const PART_SEPTETS_MAX: usize = PART_OCTETS_MAX * 8 / 7;
 /// A part's number is one octet.
 pub const PARTS_MAX: usize = 255;
-/// Octets of the longest body that can be sent: 153 septets, one in each octet, in each of [`PARTS_MAX`] parts.
+/// Octets of the longest body that can be sent: 153 septets, one in each octet, in each of
+/// [`PARTS_MAX`] parts.
 pub const BODY_OCTETS_MAX: usize = PARTS_MAX * 153;
 /// esm_class: the body begins with a user data header (SMPP 3.4 §5.2.12).
 pub const ESM_UDHI: u8 = 0x40;
@@ -24,7 +27,8 @@ pub const ESM_UDHI: u8 = 0x40;
 pub enum Coding {
     /// Septets of the GSM 7-bit default alphabet, one in each octet.
     Gsm7,
-    /// ISO 8859-1. No phone knows it: the centre translates it, to septets if they have every character, else to UCS2.
+    /// ISO 8859-1. No phone knows it: the centre translates it, to septets if they have every
+    /// character, else to UCS2.
     Latin1,
     /// UTF-16, big endian; UCS2 with surrogate pairs, as phones show them.
     Ucs2,
@@ -33,7 +37,8 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// The coding that SMPP's `data_coding` names (SMPP 3.4 §5.2.19; message classes and waiting indications by TS 23.038).
+    /// The coding that SMPP's `data_coding` names (SMPP 3.4 §5.2.19; message classes and waiting
+    /// indications by TS 23.038).
     ///
     /// ```
     /// use smsc::text::Coding;
@@ -43,7 +48,8 @@ impl Coding {
     #[must_use]
     pub fn of_data_coding(data_coding: u8) -> Option<Coding> {
         Some(match data_coding {
-            // 0 is the centre's default alphabet; here that is GSM 7-bit. 1 is ASCII, of which the letters agree.
+            // 0 is the centre's default alphabet; here that is GSM 7-bit. 1 is ASCII, of which the
+            // letters agree.
             0x00 | 0x01 => Coding::Gsm7,
             0x02 | 0x04 => Coding::Binary,
             0x03 => Coding::Latin1,
@@ -141,8 +147,8 @@ pub enum TextError {
 
 /// The parts of a message.
 ///
-/// `body` is as `data_coding` says; with [`ESM_UDHI`] in `esm_class` it begins with a user data header, which is sent as it is, and
-/// it must fit one part.
+/// `body` is as `data_coding` says; with [`ESM_UDHI`] in `esm_class` it begins with a user data
+/// header, which is sent as it is, and it must fit one part.
 ///
 /// # Errors
 /// [`TextError`], of which none depends on `reference`.
@@ -248,7 +254,8 @@ fn septet_parts(septets: &[u8], reference: Reference) -> Result<Vec<Part>, TextE
     }
     let header_septets = (reference.header_octets() * 8).div_ceil(7);
     let pieces = pieces(septets, PART_SEPTETS_MAX - header_septets, 1, |at| {
-        // An escape belongs to the septet behind it; of several escapes in a row, each second is shown by the one before.
+        // An escape belongs to the septet behind it; of several escapes in a row, each second is
+        // shown by the one before.
         let escapes = septets[..at].iter().rev().take_while(|&&septet| septet == ESCAPE).count();
         escapes % 2 == 1
     });
@@ -276,7 +283,8 @@ fn octet_parts(body: &[u8], alphabet: u8, reference: Reference) -> Result<Vec<Pa
     })
 }
 
-/// Cuts `whole` into pieces of at most `room`; where `forbidden(at)`, not before `at` but one `unit` earlier.
+/// Cuts `whole` into pieces of at most `room`; where `forbidden(at)`, not before `at` but one
+/// `unit` earlier.
 fn pieces(whole: &[u8], room: usize, unit: usize, forbidden: impl Fn(usize) -> bool) -> Vec<&[u8]> {
     let mut pieces = Vec::with_capacity(whole.len().div_ceil(room));
     let mut begin = 0;

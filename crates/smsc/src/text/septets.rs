@@ -1,7 +1,8 @@
-//! Septets in octets: TS 23.038 §6.1.2.1. Septet n occupies bits 7n to 7n + 6 of the octets, least significant bit first.
+//! Septets in octets: TS 23.038 §6.1.2.1. Septet n occupies bits 7n to 7n + 6 of the octets, least
+//! significant bit first.
 
-/// Appends `septets` to `octets`, packed, after `fill_bits` zero bits (0 to 6) that bring them to a septet boundary behind a
-/// user data header.
+/// Appends `septets` to `octets`, packed, after `fill_bits` zero bits (0 to 6) that bring them to a
+/// septet boundary behind a user data header.
 pub fn pack(septets: &[u8], fill_bits: u32, octets: &mut Vec<u8>) {
     let mut waiting = 0u32; // bits that do not fill an octet yet, the oldest lowest
     let mut bits = fill_bits;
@@ -46,7 +47,8 @@ pub fn unpack(octets: &[u8], fill_bits: u32, count: usize) -> Vec<u8> {
     septets
 }
 
-/// Zero bits between a user data header of `header_octets` (its length octet included) and the first septet.
+/// Zero bits between a user data header of `header_octets` (its length octet included) and the
+/// first septet.
 #[must_use]
 pub fn fill_bits(header_octets: usize) -> u32 {
     // At most 6, so the cast is exact.

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use smsc::centre::{
-    Completion, Delivery, Operation, Outcome, Place, Replacement, Submission, Verdict, receipt,
+    Channel, Completion, Delivery, Operation, Outcome, Place, Replacement, Submission, Verdict, receipt,
 };
 use smsc::model::{Account, Message, SHARDS, State, StationKey};
 use smsc::store::{Acknowledge, Store};
@@ -128,14 +128,15 @@ impl Run<'_> {
                 }
             }
             Step::Claim { shard, max } => {
-                let Outcome::Claimed(flights) = self.all(&Operation::Claim { shard, spread: 0, max, now_us })
+                let Outcome::Claimed(flights) =
+                    self.all(&Operation::Claim { channel: Channel::All(shard), spread: 0, max, now_us })
                 else {
                     panic!("a claim gives messages")
                 };
                 for flight in flights {
                     let station = flight.station;
                     assert!(
-                        self.flights.iter().all(|it| it.station != station),
+                        self.flights.iter().all(|flight| flight.station != station),
                         "two in flight for {station}"
                     );
                     self.flights.push(flight);

@@ -1,7 +1,8 @@
 //! PostgreSQL: a private server in the run's directory, spoken to over its socket.
 //!
-//! What a statement costs is split as far as the client can see: wall time and the client's CPU time; the rest is `other`,
-//! the server's work and its I/O together. The server waits for locks itself, so no lock waits are counted here.
+//! What a statement costs is split as far as the client can see: wall time and the client's CPU
+//! time; the rest is `other`, the server's work and its I/O together. The server waits for locks
+//! itself, so no lock waits are counted here.
 
 mod server;
 mod settings;
@@ -13,9 +14,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use postgresql_server::connection::{ConnectionError, Row};
 use server::Server;
 pub use server::find_programs as postgresql_programs;
-use wire::{Columns, Description, Wire, WireError};
+use wire::{Description, Wire};
 
 use super::settings::{EngineKind, SettingError};
 use super::{Connection, Dialect, Engine, EngineError, EngineInfo, Statement, Value, abridged};
@@ -56,14 +58,14 @@ impl PostgresqlEngine {
     /// Makes a cluster in `directory`, starts its server and reads the settings back.
     ///
     /// # Errors
-    /// PostgreSQL is not installed, the directory cannot hold a cluster, the server refuses a setting or reads it back as
-    /// something else.
+    /// PostgreSQL is not installed, the directory cannot hold a cluster, the server refuses a
+    /// setting or reads it back as something else.
     pub fn start(settings: Params, directory: &Path) -> Result<Self, EngineError> {
         let checksums = settings.is_set("data_checksums") && settings.boolean("data_checksums");
         let options = settings::server_options(&settings);
         let server = Server::start(settings.optional_text("bin_directory"), directory, checksums, options)?;
         let mut wire = server.connect("postgres")?;
-        let told = |error: WireError| EngineError {
+        let told = |error: ConnectionError| EngineError {
             what: format!("the server in {}", server.data().display()),
             message: error.to_string(),
             code: 0,
@@ -90,8 +92,9 @@ impl PostgresqlEngine {
 }
 
 /// A row's columns as texts; NULL is empty.
-fn texts(row: Columns<'_>) -> Vec<String> {
-    row.map(|column| String::from_utf8_lossy(column.unwrap_or_default()).into_owned()).collect()
+fn texts(row: &Row) -> Vec<String> {
+    let text = |column: Option<&[u8]>| String::from_utf8_lossy(column.unwrap_or_default()).into_owned();
+    row.columns().map(text).collect()
 }
 
 impl Engine for PostgresqlEngine {
@@ -102,7 +105,7 @@ impl Engine for PostgresqlEngine {
         }
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
         let mut wire = server.connect("postgres")?;
-        let told = |error: WireError| EngineError {
+        let told = |error: ConnectionError| EngineError {
             what: format!("database {name} of the server in {}", server.data().display()),
             message: error.to_string(),
             code: 0,
@@ -173,7 +176,7 @@ impl PostgresqlConnection {
         &mut self,
         statement: Statement,
         params: &[Value],
-        on_row: impl FnMut(Columns<'_>),
+        on_row: impl FnMut(&Row),
     ) -> Result<(u64, u64), EngineError> {
         let Some(prepared) = self.statements.get(statement.0) else {
             return Err(self.failed(&format!("statement {}", statement.0), "was not prepared here".into()));
@@ -218,9 +221,9 @@ impl Connection for PostgresqlConnection {
         let mut row = std::mem::take(&mut self.row);
         let types =
             self.statements.get(statement.0).map(|p| p.description.columns.clone()).unwrap_or_default();
-        let result = self.run(statement, params, |columns| {
+        let result = self.run(statement, params, |received| {
             row.clear();
-            row.extend(columns.zip(&types).map(|(column, &oid)| value(column, oid)));
+            row.extend(received.columns().zip(&types).map(|(column, &oid)| value(column, oid)));
             on_row(&row);
         });
         self.row = row;
@@ -230,13 +233,14 @@ impl Connection for PostgresqlConnection {
     /// The bytes are those of the columns' text form, as received.
     fn drain(&mut self, statement: Statement, params: &[Value]) -> Result<(u64, u64), EngineError> {
         let mut bytes = 0;
-        let (rows, _) = self.run(statement, params, |columns| {
-            bytes += columns.flatten().map(|column| column.len() as u64).sum::<u64>();
+        let (rows, _) = self.run(statement, params, |row| {
+            bytes += row.columns().flatten().map(|column| column.len() as u64).sum::<u64>();
         })?;
         Ok((rows, bytes))
     }
 
-    /// The server waits itself and tells only of waits beyond `deadlock_timeout`, in its log: not measured.
+    /// The server waits itself and tells only of waits beyond `deadlock_timeout`, in its log: not
+    /// measured.
     fn lock_waits(&self) -> Option<(u64, u64)> {
         None
     }
@@ -251,8 +255,8 @@ impl Connection for PostgresqlConnection {
     }
 }
 
-/// A column's value by the OID of its type (`pg_type.dat`): whole numbers and booleans, floating-point and exact decimal
-/// numbers, bytes, and all else as text.
+/// A column's value by the OID of its type (`pg_type.dat`): whole numbers and booleans,
+/// floating-point and exact decimal numbers, bytes, and all else as text.
 fn value(column: Option<&[u8]>, oid: u32) -> Value {
     let Some(bytes) = column else { return Value::Null };
     let text = String::from_utf8_lossy(bytes);

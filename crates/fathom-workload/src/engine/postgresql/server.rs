@@ -14,7 +14,8 @@ impl Server {
     /// Makes a cluster in `directory` and starts its server with `options` (each `name=value`).
     ///
     /// # Errors
-    /// PostgreSQL is not installed; the directory's file system cannot hold a cluster; the server refuses an option.
+    /// PostgreSQL is not installed; the directory's file system cannot hold a cluster; the server
+    /// refuses an option.
     pub fn start(
         programs: Option<&str>,
         directory: &Path,
@@ -58,7 +59,8 @@ impl From<ServerError> for EngineError {
     }
 }
 
-/// The directory that has `initdb` and `postgres`: the one given, or on the PATH, or the newest at a usual place.
+/// The directory that has `initdb` and `postgres`: the one given, or on the PATH, or the newest at
+/// a usual place.
 ///
 /// # Errors
 /// There is none; the message says how to install it.

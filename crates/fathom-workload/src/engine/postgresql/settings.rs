@@ -86,11 +86,13 @@ pub(super) const SETTINGS: &[Parameter] = &[
     setting("jit", Kind::Boolean, "", "whether costly queries are compiled"),
 ];
 
-/// The settings that say where the server is and how its cluster is made; all others are options of the server.
+/// The settings that say where the server is and how its cluster is made; all others are options of
+/// the server.
 const NOT_OPTIONS: &[&str] = &["bin_directory", "data_checksums"];
 
-/// `name=value` for each setting that the server is started with, after those that every private server has: as many
-/// connections as a workload may have threads, and no replication (which `wal_level=minimal` would not allow).
+/// `name=value` for each setting that the server is started with, after those that every private
+/// server has: as many connections as a workload may have threads, and no replication (which
+/// `wal_level=minimal` would not allow).
 pub(super) fn server_options(settings: &Params) -> Vec<String> {
     let always = ["max_connections=120", "max_wal_senders=0", "cluster_name=fathom"].map(str::to_owned);
     let given = settings.all().iter().filter(|(name, _)| !NOT_OPTIONS.contains(&name.as_str()));
@@ -114,7 +116,8 @@ pub(super) struct Answer {
     pub shown: String,
 }
 
-/// Compares what was asked with what the server says, and gives all storage settings as the server shows them.
+/// Compares what was asked with what the server says, and gives all storage settings as the server
+/// shows them.
 ///
 /// # Errors
 /// The first setting that the server has otherwise, or does not know.
@@ -148,13 +151,15 @@ pub(super) fn verify(
     Ok(shown.collect())
 }
 
-/// What the settings promise, by <https://www.postgresql.org/docs/current/runtime-config-wal.html>. The device is taken to
-/// honour syncs.
+/// What the settings promise, by <https://www.postgresql.org/docs/current/runtime-config-wal.html>.
+/// The device is taken to honour syncs.
 ///
 /// - `fsync=off`: "unrecoverable data corruption in the event of a power failure or system crash".
-/// - `full_page_writes=off`: "might lead to either unrecoverable data corruption, or silent data corruption, after a system
-///   failure", unless the file system writes whole pages, which is not known here.
-/// - `synchronous_commit=off`: the latest commits can be lost (also by a crash of the server alone), the database is intact.
+/// - `full_page_writes=off`: "might lead to either unrecoverable data corruption, or silent data
+///   corruption, after a system failure", unless the file system writes whole pages, which is not
+///   known here.
+/// - `synchronous_commit=off`: the latest commits can be lost (also by a crash of the server
+///   alone), the database is intact.
 pub(super) fn durability(settings: &Params) -> Durability {
     let off = |name: &str| settings.is_set(name) && !settings.boolean(name);
     if off("fsync") || off("full_page_writes") {

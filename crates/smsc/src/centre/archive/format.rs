@@ -1,5 +1,5 @@
-//! The archive's file: a line that says so, then batches. A batch is lines of records and a line that seals it: how many records,
-//! how many octets, and their CRC-32C.
+//! The archive's file: a line that says so, then batches. A batch is lines of records and a line
+//! that seals it: how many records, how many octets, and their CRC-32C.
 //!
 //! ```text
 //! {"archive":2}
@@ -8,15 +8,16 @@
 //! {"sealed":2,"octets":611,"crc32c":"9f0c2d11"}
 //! ```
 //!
-//! A batch is synced before the next one is written, so only the last can be torn, and it may be torn in any way: a file system writes
-//! blocks in any order, and a power cut may leave zeros in the middle of it and whole lines behind them. So a batch without a
-//! seal that is right was never acknowledged where no sealed batch follows; where one follows, the file was damaged later.
+//! A batch is synced before the next one is written, so only the last can be torn, and it may be
+//! torn in any way: a file system writes blocks in any order, and a power cut may leave zeros in
+//! the middle of it and whole lines behind them. So a batch without a seal that is right was never
+//! acknowledged where no sealed batch follows; where one follows, the file was damaged later.
 //!
-//! Format 1 had neither line. A file that begins with a record is one of it, up to its first seal: every line must be a record, but the
-//! last may be torn.
+//! Format 1 had neither line. A file that begins with a record is one of it, up to its first seal:
+//! every line must be a record, but the last may be torn.
 
 use super::{ArchiveError, Archived};
-use crate::store::StoreError;
+use crate::transaction::StoreError;
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{BufRead, BufReader};

@@ -1,15 +1,16 @@
 //! Finding a record in an archive without reading all of it.
 
 use super::{ArchiveError, Archived};
-use crate::store::StoreError;
+use crate::transaction::StoreError;
 use std::fs::File;
 use std::ops::{Range, RangeInclusive};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Records that lie behind each other in the file: where, and what numbers they have. Small enough that looking through all of
-/// them is quick; that a stretch has them all in memory would cost what archiving is to spare.
+/// Records that lie behind each other in the file: where, and what numbers they have. Small enough
+/// that looking through all of them is quick; that a stretch has them all in memory would cost what
+/// archiving is to spare.
 #[derive(Clone, Debug)]
 struct Stretch {
     ids: RangeInclusive<i64>,
@@ -57,8 +58,8 @@ impl ArchiveReader {
     /// I/O, a line that is no record.
     pub fn find(&self, msg_id: i64) -> Result<Option<Archived>, ArchiveError> {
         let stretches = lock(&self.stretches);
-        let may_have = stretches.all.iter().rev().filter(|it| it.ids.contains(&msg_id));
-        let octets: Vec<Range<u64>> = may_have.map(|it| it.octets.clone()).collect();
+        let may_have = stretches.all.iter().rev().filter(|stretch| stretch.ids.contains(&msg_id));
+        let octets: Vec<Range<u64>> = may_have.map(|stretch| stretch.octets.clone()).collect();
         drop(stretches);
         let beginning = format!("{{\"msg_id\":{msg_id},");
         for octets in octets {

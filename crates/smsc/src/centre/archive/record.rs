@@ -78,7 +78,7 @@ impl Archived {
     }
 
     /// What a query tells of it; none if its state is unknown.
-    pub(in crate::centre) fn status(&self) -> Option<Status> {
+    pub(crate) fn status(&self) -> Option<Status> {
         let state = crate::model::MessageState::of(self.state.into())?;
         Some(Status { state, done_us: self.done_us, error: self.error })
     }

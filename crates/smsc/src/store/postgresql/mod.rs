@@ -1,11 +1,14 @@
 //! PostgreSQL: a private server, started with the store and stopped with it.
 //!
-//! Three forms. *Calls*: each of the three transactions of every message is one prepared call of a function, pipelined, a commit
-//! for each. *Grouped*: the calls of a client that wait are one transaction with one commit, all locks first and in
-//! one order; one that fails takes its group along, which then runs again. *Statements*: the centre's own transactions, a round trip for each read and write.
+//! Three forms. *Calls*: each of the three transactions of every message is one prepared call of a
+//! function, pipelined, a commit for each. *Grouped*: the calls of a client that wait are one
+//! transaction with one commit, all locks first and in one order; one that fails takes its group
+//! along, which then runs again. *Statements*: the centre's own transactions, a round trip for each
+//! read and write.
 //!
-//! `fsync`, `synchronous_commit` and `full_page_writes` are on; sessions that acknowledge early have `synchronous_commit` off.
-//! Memory is enough for everything, and checkpoints by size are kept out of short runs.
+//! `fsync`, `synchronous_commit` and `full_page_writes` are on; sessions that acknowledge early
+//! have `synchronous_commit` off. Memory is enough for everything, and checkpoints by size are kept
+//! out of short runs.
 
 mod session;
 mod statements;
@@ -13,6 +16,7 @@ mod statements;
 mod tests;
 mod wire;
 
+use super::sql::names;
 use super::{Acknowledge, Durability, EachRow, Opening, Row, Session, Store, StoreError, scan_all};
 use crate::centre::Rules;
 use crate::model::{Kind, Record, TABLES, Table};
@@ -25,11 +29,14 @@ use wire::{Wire, Wires};
 
 const PROCEDURES: &str = include_str!("procedures.sql");
 
-/// Sessions that the server is made for at most. Each is a process of the server with some megabytes of its own.
+/// Sessions that the server is made for at most. Each is a process of the server with some
+/// megabytes of its own.
 pub(super) const SESSIONS_MAX: usize = 1500;
-/// Connections besides the sessions: to read tables and counters, and those that the server keeps for its superuser.
+/// Connections besides the sessions: to read tables and counters, and those that the server keeps
+/// for its superuser.
 const SPARE: usize = 16;
-/// Locks that all sessions together can hold: every call of a group holds its station's lock until the group commits.
+/// Locks that all sessions together can hold: every call of a group holds its station's lock until
+/// the group commits.
 const LOCKS: usize = 600 * 1024;
 
 /// The server's settings for so many sessions.
@@ -39,7 +46,7 @@ fn settings(sessions: usize) -> Vec<String> {
         format!("max_connections={connections}"),
         format!("max_locks_per_transaction={}", LOCKS.div_ceil(connections)),
     ];
-    SETTINGS.iter().map(|&it| it.to_owned()).chain(sized).collect()
+    SETTINGS.iter().map(|&setting| setting.to_owned()).chain(sized).collect()
 }
 
 const SETTINGS: [&str; 8] = [
@@ -50,7 +57,8 @@ const SETTINGS: [&str; 8] = [
     "wal_buffers=64MB",
     "max_wal_size=16GB",
     "jit=off",
-    // Groups take their locks in one order; who meets a timer or a sweep, which do not, is not to wait a second to find out.
+    // Groups take their locks in one order; who meets a timer or a sweep, which do not, is not to
+    // wait a second to find out.
     "deadlock_timeout=20ms",
 ];
 
@@ -76,8 +84,8 @@ pub struct PostgresqlStore {
 }
 
 impl PostgresqlStore {
-    /// Starts a server for so many sessions on the cluster in `dir`, which is made if there is none, as tables are, if
-    /// `opening` says so.
+    /// Starts a server for so many sessions on the cluster in `dir`, which is made if there is
+    /// none, as tables are, if `opening` says so.
     ///
     /// # Errors
     /// PostgreSQL is not installed, or does not start.
@@ -97,7 +105,8 @@ impl PostgresqlStore {
                 .map_err(|error| error.to_string())
         };
         let server = Server::start(None, dir, false, settings(sessions), answers).map_err(|error| {
-            // The server's own words, in the language of LC_ALL=C, about the file that says that it runs.
+            // The server's own words, in the language of LC_ALL=C, about the file that says that it
+            // runs.
             if error.message.contains("\"postmaster.pid\" already exists") {
                 return StoreError::Busy { path: dir.display().to_string() };
             }
@@ -119,8 +128,8 @@ impl PostgresqlStore {
 
     fn scan_table<R: Record>(&self, wrap: fn(R) -> Row, each: EachRow<'_>) -> Result<(), StoreError> {
         let mut wire = self.connect()?;
-        wire.prepare("", &format!("SELECT * FROM {}", R::TABLE.name), &[]);
-        wire.execute("", &[]);
+        wire.prepare("", &format!("SELECT * FROM {}", R::TABLE.name), &[])?;
+        wire.execute("", &[])?;
         wire.sync();
         wire.until_ready(&mut |row| each(wrap(R::read(&row)?)))
     }
@@ -139,10 +148,12 @@ fn schema(table: &Table) -> String {
         Kind::Text(_) => "text",
         Kind::Bytes(_) => "bytea",
     };
-    let names =
-        |columns: &[usize]| columns.iter().map(|&at| table.columns[at].name).collect::<Vec<_>>().join(", ");
-    let columns: Vec<String> =
-        table.columns.iter().map(|it| format!("{} {} NOT NULL", it.name, kind(it.kind))).collect();
+    let names = |columns: &[usize]| names(table, columns.iter().copied());
+    let columns: Vec<String> = table
+        .columns
+        .iter()
+        .map(|column| format!("{} {} NOT NULL", column.name, kind(column.kind)))
+        .collect();
     let key = names(table.indexes[0].columns);
     let mut sql =
         format!("CREATE TABLE IF NOT EXISTS {}({}, PRIMARY KEY({key}));", table.name, columns.join(", "));
@@ -194,11 +205,11 @@ impl Store for PostgresqlStore {
     fn log_bytes(&self) -> Option<u64> {
         let mut wire = self.connect().ok()?;
         let mut bytes = None;
-        wire.prepare("", "SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint", &[]);
-        wire.execute("", &[]);
+        wire.prepare("", "SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint", &[]).ok()?;
+        wire.execute("", &[]).ok()?;
         wire.sync();
         let read = wire.until_ready(&mut |row| {
-            bytes = crate::model::Columns::int(&row, 0).ok().and_then(|it| u64::try_from(it).ok());
+            bytes = crate::model::Columns::int(&row, 0).ok().and_then(|bytes| u64::try_from(bytes).ok());
             Ok(())
         });
         read.ok().and(bytes)

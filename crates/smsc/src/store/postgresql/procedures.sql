@@ -84,7 +84,7 @@ BEGIN
 END $$;
 
 -- Sender, claim: station, claim number, attempts, the message, its parts.
-CREATE OR REPLACE FUNCTION smsc_claim(p_shard bigint, p_max bigint, p_now bigint, p_lease_us bigint)
+CREATE OR REPLACE FUNCTION smsc_claim(p_shard bigint, p_shards bigint, p_max bigint, p_now bigint, p_lease_us bigint)
 RETURNS SETOF record LANGUAGE plpgsql AS $$
 DECLARE
   v_left bigint := p_max;
@@ -92,10 +92,10 @@ DECLARE
   v_station ms_state%ROWTYPE;
   v_head record;
 BEGIN
-  FOR v_step IN 0..15 LOOP
+  FOR v_step IN 0..p_shards - 1 LOOP
     FOR v_candidate IN
       SELECT dst_key FROM ms_state
-      WHERE shard = (p_shard + v_step) % 16 AND state = 1 AND ready_us <= p_now
+      WHERE shard = (p_shard + v_step) % p_shards AND state = 1 AND ready_us <= p_now
       ORDER BY shard, state, ready_us, dst_key LIMIT v_left + 6
     LOOP
       -- Who has the lock is claiming this station or giving it another message: there are others.

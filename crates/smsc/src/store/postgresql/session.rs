@@ -4,9 +4,9 @@ use super::PostgresqlForm;
 use super::statements::{Prepared, retryable, run};
 use super::wire::{Answer, Parameter, Row, Wire, oid};
 use crate::centre::{
-    Completed, Completion, Delivery, Operation, Outcome, Refusal, Rules, Submission, Verdict,
+    Channel, Completed, Completion, Delivery, Operation, Outcome, Refusal, Rules, Submission, Verdict,
 };
-use crate::model::{Columns, EncodedPart, Message, Record, StationKey, Value, shard_of};
+use crate::model::{Columns, EncodedPart, Message, Record, StationKey, shard_of};
 use crate::store::{Session, StoreError};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -28,16 +28,19 @@ pub(super) struct PostgresqlSession {
     prepared: Prepared,
     form: PostgresqlForm,
     rules: Rules,
-    /// Operations of the group that is still open; they are sent when it is closed, as its locks come first.
+    /// Operations of the group that is still open; they are sent when it is closed, as its locks
+    /// come first.
     open: Vec<Operation>,
-    /// Calls that were sent, oldest first, and where groups end: the number of calls before each synchronisation.
+    /// Calls that were sent, oldest first, and where groups end: the number of calls before each
+    /// synchronisation.
     calls: VecDeque<Call>,
     groups: VecDeque<usize>,
     /// Calls at the front of `calls` that the server has done, not yet committed.
     done: usize,
     /// Why the group whose calls are being answered was rolled back, if it was.
     failure: Option<StoreError>,
-    /// Numbers of the last group that was sent and of the last that has committed, where groups begin with a call.
+    /// Numbers of the last group that was sent and of the last that has committed, where groups
+    /// begin with a call.
     sent: i64,
     committed: i64,
     /// Outcomes to hand out, and among them what was rolled back and is to run again.
@@ -127,20 +130,20 @@ impl PostgresqlSession {
         let kinds: Vec<String> = kinds.collect();
         let claim = format!(
             "SELECT * FROM {} AS t(station bigint, claim bigint, failures integer, part_list bytea[], {})",
-            call("smsc_claim", 4),
+            call("smsc_claim", 5),
             kinds.join(", ")
         );
-        wire.prepare("begin", &format!("SELECT {}", call("smsc_begin", 2)), &[INT, oid::INT8_ARRAY]);
-        wire.prepare("receive", &format!("SELECT {}", call("smsc_receive", RECEIVE.len())), &RECEIVE);
+        wire.prepare("begin", &format!("SELECT {}", call("smsc_begin", 2)), &[INT, oid::INT8_ARRAY])?;
+        wire.prepare("receive", &format!("SELECT {}", call("smsc_receive", RECEIVE.len())), &RECEIVE)?;
         for (name, table) in [("schedule_due", "scheduled_msg"), ("retry_due", "retry_timer")] {
-            wire.prepare(name, &format!("SELECT 1 FROM {table} WHERE due_us <= $1 LIMIT 1"), &[INT]);
+            wire.prepare(name, &format!("SELECT 1 FROM {table} WHERE due_us <= $1 LIMIT 1"), &[INT])?;
         }
-        wire.prepare("claim", &claim, &[INT; 4]);
+        wire.prepare("claim", &claim, &[INT; 5])?;
         wire.prepare(
             "complete",
             &format!("SELECT * FROM {}", call("smsc_complete", COMPLETE.len())),
             &COMPLETE,
-        );
+        )?;
         wire.sync();
         wire.until_ready(&mut |_| Ok(()))?;
         Ok(PostgresqlSession {
@@ -161,32 +164,35 @@ impl PostgresqlSession {
     }
 
     /// Asks for a call of an operation that has a function.
-    fn ask(&mut self, operation: Operation) {
+    fn ask(&mut self, operation: Operation) -> Result<(), StoreError> {
         self.open.push(operation);
         if self.form != PostgresqlForm::Grouped || self.open.len() >= GROUP_MAX {
-            self.close_group();
+            self.close_group()?;
         }
+        Ok(())
     }
 
     /// Sends the open group, its locks first.
-    fn close_group(&mut self) {
+    fn close_group(&mut self) -> Result<(), StoreError> {
         if self.open.is_empty() {
-            return;
+            return Ok(());
         }
         let before = self.calls.len();
         if self.form == PostgresqlForm::Grouped {
             self.sent += 1;
-            self.wire.execute("begin", &[int(self.sent), Parameter::Ints(&keys(&self.open, &self.rules))]);
+            let keys = keys(&self.open, &self.rules);
+            self.wire.execute("begin", &[int(self.sent), Parameter::Int8Array(&keys)])?;
             self.calls.push_back(Call { operation: None, rows: Vec::new() });
         }
         for operation in self.open.drain(..) {
             match &operation {
-                Operation::Receive(submission) => receive(&mut self.wire, submission, &self.rules),
-                Operation::Claim { shard, max, now_us, .. } => {
-                    let numbers = [i64::from(*shard), *max as i64, *now_us, self.rules.lease_us];
-                    self.wire.execute("claim", &numbers.map(|it| Parameter::Value(Value::Int(it))));
+                Operation::Receive(submission) => receive(&mut self.wire, submission, &self.rules)?,
+                Operation::Claim { channel, max, now_us, .. } => {
+                    let (first, shards) = channel.shards();
+                    let numbers = [first.into(), shards.into(), *max as i64, *now_us, self.rules.lease_us];
+                    self.wire.execute("claim", &numbers.map(Parameter::Int8))?;
                 }
-                Operation::Complete(completion) => complete(&mut self.wire, completion),
+                Operation::Complete(completion) => complete(&mut self.wire, completion)?,
                 // None other is asked for: `has_function`.
                 _ => continue,
             }
@@ -194,6 +200,7 @@ impl PostgresqlSession {
         }
         self.wire.sync();
         self.groups.push_back(self.calls.len() - before);
+        Ok(())
     }
 
     /// Takes one answer.
@@ -205,9 +212,7 @@ impl PostgresqlSession {
                 call.rows.push(row);
             }
             Answer::Done => self.done += 1,
-            Answer::Refused { sqlstate, message } => {
-                self.failure = Some(StoreError::Postgresql { sqlstate, message });
-            }
+            Answer::Refused(error) => self.failure = Some(error),
             Answer::Ready => {
                 let group =
                     self.groups.pop_front().ok_or_else(|| StoreError::protocol("ready for nothing"))?;
@@ -232,8 +237,9 @@ impl PostgresqlSession {
         Ok(())
     }
 
-    /// Runs what was rolled back again, once nothing is under way, until all has its outcome. What comes later in a grouped
-    /// session was rolled back, too (`smsc_begin`), so that all runs in the order in which it was submitted.
+    /// Runs what was rolled back again, once nothing is under way, until all has its outcome. What
+    /// comes later in a grouped session was rolled back, too (`smsc_begin`), so that all runs in
+    /// the order in which it was submitted.
     fn run_again(&mut self) -> Result<(), StoreError> {
         while let Some(first) = self.outcomes.iter().position(Result::is_err) {
             self.await_groups()?;
@@ -241,7 +247,7 @@ impl PostgresqlSession {
             self.sent = self.committed;
             for it in from_first {
                 match it {
-                    Err(operation) if self.form == PostgresqlForm::Grouped => self.ask(operation),
+                    Err(operation) if self.form == PostgresqlForm::Grouped => self.ask(operation)?,
                     Ok(_) if self.form == PostgresqlForm::Grouped => {
                         return Err(StoreError::protocol("a group committed after one that was rolled back"));
                     }
@@ -259,7 +265,7 @@ impl PostgresqlSession {
 
     /// Waits for the answers to all groups, whatever they are.
     fn await_groups(&mut self) -> Result<(), StoreError> {
-        self.close_group();
+        self.close_group()?;
         while !self.groups.is_empty() {
             let answer = self.wire.answer()?;
             self.take(answer)?;
@@ -267,8 +273,9 @@ impl PostgresqlSession {
         Ok(())
     }
 
-    /// Whether a timer has nothing to do, by one round trip instead of the three of a transaction that finds nothing: timers look
-    /// 200 times in a second. Not in the form that asks statement by statement.
+    /// Whether a timer has nothing to do, by one round trip instead of the three of a transaction
+    /// that finds nothing: timers look 200 times in a second. Not in the form that asks statement
+    /// by statement.
     fn nothing_is_due(&mut self, operation: &Operation) -> Result<bool, StoreError> {
         let (name, now_us) = match operation {
             _ if self.form == PostgresqlForm::Statements => return Ok(false),
@@ -277,7 +284,7 @@ impl PostgresqlSession {
             _ => return Ok(false),
         };
         let mut nothing = true;
-        self.wire.execute(name, &[int(now_us)]);
+        self.wire.execute(name, &[int(now_us)])?;
         self.wire.sync();
         self.wire.until_ready(&mut |_| {
             nothing = false;
@@ -305,11 +312,16 @@ impl PostgresqlSession {
 
 /// Whether an operation is one call of a function.
 fn has_function(operation: &Operation) -> bool {
-    matches!(operation, Operation::Receive(_) | Operation::Claim { .. } | Operation::Complete(_))
+    match operation {
+        Operation::Receive(_) | Operation::Complete(_) => true,
+        Operation::Claim { channel, .. } => !matches!(channel, Channel::Stations(_)),
+        _ => false,
+    }
 }
 
-/// What the calls of a group lock, in the order in which all groups take their locks, so that none waits for one that waits for
-/// it: as in a single call mobiles (positive) come before lanes and accounts (negative). A claim waits for no lock.
+/// What the calls of a group lock, in the order in which all groups take their locks, so that none
+/// waits for one that waits for it: as in a single call mobiles (positive) come before lanes and
+/// accounts (negative). A claim waits for no lock.
 fn keys(operations: &[Operation], rules: &Rules) -> Vec<i64> {
     let mut keys = Vec::with_capacity(operations.len() + 1);
     for operation in operations {
@@ -337,7 +349,7 @@ impl Session for PostgresqlSession {
     fn submit(&mut self, mut operation: Operation) -> Result<(), StoreError> {
         self.wire.go_on()?;
         if self.form != PostgresqlForm::Statements && has_function(&operation) {
-            self.ask(operation);
+            self.ask(operation)?;
         } else {
             self.drain()?;
             if self.nothing_is_due(&operation)? {
@@ -351,7 +363,7 @@ impl Session for PostgresqlSession {
     }
 
     fn settle(&mut self, outcomes: &mut Vec<Outcome>) -> Result<(), StoreError> {
-        self.close_group();
+        self.close_group()?;
         while self.outcomes.is_empty() {
             let answer = self.wire.answer()?;
             self.take(answer)?;
@@ -360,34 +372,36 @@ impl Session for PostgresqlSession {
     }
 
     fn settle_until(&mut self, outcomes: &mut Vec<Outcome>, deadline: Instant) -> Result<(), StoreError> {
-        // Calls that come while a group is under way share the next one, as those of a client that waits for it would.
+        // Calls that come while a group is under way share the next one, as those of a client that
+        // waits for it would.
         if self.form != PostgresqlForm::Grouped || self.groups.is_empty() {
-            self.close_group();
+            self.close_group()?;
         }
         while self.outcomes.is_empty() {
             let Some(answer) = self.wire.answer_until(deadline)? else { return Ok(()) };
             self.take(answer)?;
         }
-        // What is to run again is rare, and then waited for whatever the deadline: it comes before what is still under way.
+        // What is to run again is rare, and then waited for whatever the deadline: it comes before
+        // what is still under way.
         self.hand_out(outcomes)
     }
 }
 
 fn int(number: impl Into<i64>) -> Parameter<'static> {
-    Parameter::Value(Value::Int(number.into()))
+    Parameter::Int8(number.into())
 }
 
 fn text(text: &str) -> Parameter<'_> {
-    Parameter::Value(Value::Text(text))
+    Parameter::Text(text)
 }
 
-fn receive(wire: &mut Wire, submission: &Submission, rules: &Rules) {
+fn receive(wire: &mut Wire, submission: &Submission, rules: &Rules) -> Result<(), StoreError> {
     let Submission { message: m, parts } = submission;
     let packed: Vec<Vec<u8>> = parts
         .iter()
-        .map(|it| {
-            let mut octets = vec![it.alphabet, it.has_header.into(), it.user_data_length];
-            octets.extend_from_slice(&it.octets);
+        .map(|part| {
+            let mut octets = vec![part.alphabet, part.has_header.into(), part.user_data_length];
+            octets.extend_from_slice(&part.octets);
             octets
         })
         .collect();
@@ -413,22 +427,22 @@ fn receive(wire: &mut Wire, submission: &Submission, rules: &Rules) {
         int(m.submit_us),
         int(m.schedule_us),
         int(m.expire_us),
-        Parameter::Value(Value::Bytes(&m.tlvs)),
-        Parameter::Value(Value::Bytes(&m.body)),
+        Parameter::Bytes(&m.tlvs),
+        Parameter::Bytes(&m.body),
         int(m.rank()),
-        Parameter::Array(&packed),
+        Parameter::BytesArray(&packed),
     ];
-    wire.execute("receive", &parameters);
+    wire.execute("receive", &parameters)
 }
 
-fn complete(wire: &mut Wire, completion: &Completion) {
+fn complete(wire: &mut Wire, completion: &Completion) -> Result<(), StoreError> {
     let Completion { station, epoch, message, verdict, receipt, now_us } = completion;
     let (is_final, state, error, absent, retry_us) = match *verdict {
         Verdict::Final { state, error } => (1, state as i64, error, false, 0),
         Verdict::Temporary { error, absent, retry_us } => (0, 0, error, absent, retry_us),
     };
     let receipt = receipt.as_deref().filter(|_| is_final == 1);
-    let key = receipt.map_or(StationKey(0), |it| it.dst_key);
+    let key = receipt.map_or(StationKey(0), |receipt| receipt.dst_key);
     let number = |of: fn(&Message) -> i64| int(receipt.map_or(0, of));
     let words = |of: fn(&Message) -> &str| text(receipt.map_or("", of));
     let parameters: [Parameter<'_>; COMPLETE.len()] = [
@@ -444,18 +458,18 @@ fn complete(wire: &mut Wire, completion: &Completion) {
         int(receipt.is_some()),
         int(key.0),
         int(shard_of(key)),
-        number(|it| it.account.into()),
-        words(|it| &it.src),
-        number(|it| it.src_ton.into()),
-        number(|it| it.src_npi.into()),
-        words(|it| &it.dst),
-        number(|it| it.dst_ton.into()),
-        number(|it| it.dst_npi.into()),
-        number(|it| it.esm_class.into()),
-        number(|it| it.expire_us),
-        Parameter::Value(Value::Bytes(receipt.map_or(&[], |it| &it.body))),
+        number(|receipt| receipt.account.into()),
+        words(|receipt| &receipt.src),
+        number(|receipt| receipt.src_ton.into()),
+        number(|receipt| receipt.src_npi.into()),
+        words(|receipt| &receipt.dst),
+        number(|receipt| receipt.dst_ton.into()),
+        number(|receipt| receipt.dst_npi.into()),
+        number(|receipt| receipt.esm_class.into()),
+        number(|receipt| receipt.expire_us),
+        Parameter::Bytes(receipt.map_or(&[], |receipt| &receipt.body)),
     ];
-    wire.execute("complete", &parameters);
+    wire.execute("complete", &parameters)
 }
 
 /// The outcome that the rows of a call tell.
@@ -493,7 +507,7 @@ fn outcome(operation: &Operation, rows: Vec<Row>) -> Result<Outcome, StoreError>
 /// Station, claim, attempts, parts; then the message.
 fn delivery(row: Row) -> Result<Delivery, StoreError> {
     let (station, epoch, attempts) = (StationKey(row.int(0)?), row.int(1)?, row.small(2)?);
-    let packed = row.array(3, <[u8]>::to_vec)?;
+    let packed = row.octets_array(3)?;
     let message = Message::read(&row.seen_from(4))?;
     let part = |(number, packed): (u8, Vec<u8>)| match packed[..] {
         [alphabet, has_header, user_data_length, ref octets @ ..] => Ok(EncodedPart {

@@ -1,10 +1,10 @@
 //! The centre's transactions, statement by statement.
 
-use super::wire::{Parameter, Row, Wire, oid};
+use super::wire::{Parameter, Row, Wire, oid, parameter};
 use crate::centre::{Operation, Outcome, Rules};
 use crate::model::{Columns, Index, Kind, Record, StationKey, Table, Value};
-use crate::store::sqlite::{range_sql, update_sql, upsert};
-use crate::store::{StoreError, Transaction};
+use crate::store::sql::{range_sql, update_sql, upsert};
+use crate::transaction::{StoreError, Transaction};
 use std::collections::HashMap;
 
 /// Statements that the server has prepared for this conversation, by their text.
@@ -55,13 +55,13 @@ impl StatementTransaction<'_> {
         values: &[Value<'_>],
         each: &mut dyn FnMut(Row) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let parameters: Vec<Parameter<'_>> = values.iter().map(|it| Parameter::Value(*it)).collect();
+        let parameters: Vec<Parameter<'_>> = values.iter().map(|value| parameter(*value)).collect();
         if let Some(name) = self.prepared.0.get(sql) {
-            self.wire.execute(name, &parameters);
+            self.wire.execute(name, &parameters)?;
         } else {
             let name = format!("s{}", self.prepared.0.len());
-            self.wire.prepare(&name, sql, types);
-            self.wire.execute(&name, &parameters);
+            self.wire.prepare(&name, sql, types)?;
+            self.wire.execute(&name, &parameters)?;
             self.prepared.0.insert(sql.to_owned(), name);
         }
         self.wire.sync();
@@ -177,10 +177,10 @@ impl Transaction for StatementTransaction<'_> {
         key: &[Value<'_>],
         set: &[(usize, Value<'_>)],
     ) -> Result<bool, StoreError> {
-        let mut sql = update_sql(R::TABLE, set.iter().map(|it| it.0), |at| format!("${}", at + 1));
+        let mut sql = update_sql(R::TABLE, set.iter().map(|change| change.0), |at| format!("${}", at + 1));
         sql.push_str(" RETURNING 1");
-        let columns = set.iter().map(|it| it.0).chain(R::TABLE.indexes[0].columns.iter().copied());
-        let values: Vec<Value<'_>> = set.iter().map(|it| it.1).chain(key.iter().copied()).collect();
+        let columns = set.iter().map(|change| change.0).chain(R::TABLE.indexes[0].columns.iter().copied());
+        let values: Vec<Value<'_>> = set.iter().map(|change| change.1).chain(key.iter().copied()).collect();
         let mut there = false;
         self.on_columns(&sql, R::TABLE, columns, &values, &mut |_| {
             there = true;

@@ -37,22 +37,23 @@ fn numbers(store: &PostgresqlStore, operations: impl Iterator<Item = Operation>)
     while outcomes.len() < under_way {
         session.settle(&mut outcomes).unwrap();
     }
-    let number = |it: &Outcome| match it {
+    let number = |outcome: &Outcome| match outcome {
         Outcome::Received(number) => *number,
         other => panic!("{other:?}"),
     };
     outcomes.iter().map(number).collect()
 }
 
-/// In the middle of a group the server keeps its answers and waits for the rest, while the client waited for an answer: a group of
-/// more octets than the socket takes, and the client hung for ever.
+/// In the middle of a group the server keeps its answers and waits for the rest, while the client
+/// waited for an answer: a group of more octets than the socket takes, and the client hung for
+/// ever.
 #[test]
 fn a_group_may_be_longer_than_a_socket_takes() {
     grouped(|store| {
         std::thread::scope(|scope| {
             let (done, is_done) = mpsc::channel();
             scope.spawn(move || {
-                let received = numbers(store, (0..256).map(|it| receive(it, &[7; 5000]))).len();
+                let received = numbers(store, (0..256).map(|station| receive(station, &[7; 5000]))).len();
                 done.send(received).unwrap();
             });
             // Far more than it takes; then the store is given up, so that the test ends.
@@ -63,8 +64,8 @@ fn a_group_may_be_longer_than_a_socket_takes() {
     });
 }
 
-/// Groups took the locks of their stations as their calls came. Two that met in opposite order were a deadlock, found after a
-/// second, and the one that was rolled back ran call by call.
+/// Groups took the locks of their stations as their calls came. Two that met in opposite order were
+/// a deadlock, found after a second, and the one that was rolled back ran call by call.
 #[test]
 fn groups_that_meet_in_opposite_order_are_no_deadlock() {
     grouped(|store| {
@@ -72,8 +73,8 @@ fn groups_that_meet_in_opposite_order_are_no_deadlock() {
             for client in 0..2 {
                 scope.spawn(move || {
                     for _ in 0..40 {
-                        let station = |it| if client == 0 { it } else { 199 - it };
-                        numbers(store, (0..200).map(|it| receive(station(it), b"hello")));
+                        let station = |number| if client == 0 { number } else { 199 - number };
+                        numbers(store, (0..200).map(|number| receive(station(number), b"hello")));
                     }
                 });
             }
@@ -82,8 +83,8 @@ fn groups_that_meet_in_opposite_order_are_no_deadlock() {
     });
 }
 
-/// A group that was rolled back ran again after later groups of its client, so that two messages for one station could get numbers
-/// in the wrong order.
+/// A group that was rolled back ran again after later groups of its client, so that two messages
+/// for one station could get numbers in the wrong order.
 #[test]
 fn what_is_rolled_back_runs_again_before_what_was_submitted_later() {
     grouped(|store| {
@@ -96,7 +97,7 @@ fn what_is_rolled_back_runs_again_before_what_was_submitted_later() {
             END $$;
             CREATE TRIGGER trouble BEFORE INSERT ON message FOR EACH ROW EXECUTE FUNCTION trouble();";
         store.connect().unwrap().script(trouble).unwrap();
-        let numbers = numbers(store, (0..1000).map(|it| receive(it % 2, b"hello")));
+        let numbers = numbers(store, (0..1000).map(|number| receive(number % 2, b"hello")));
         assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
         // The first group has committed, the second and all that were sent by then ran again.
         let again = store.ran_again().unwrap();

@@ -1,7 +1,6 @@
 //! Makes the rows again of tables that a store does not log.
 
-use super::finish::sent_row;
-use super::receive::{encode, queued, scheduled};
+use crate::centre::{encode, queued, scheduled, sent_row};
 use crate::model::{
     EncodedPart, Queued, Record, RetryTimer, Scheduled, Sent, State, Station, StationKey, StationState,
     Unlogged, shard_of,
@@ -9,7 +8,8 @@ use crate::model::{
 use crate::store::{Rebuild, Row, StoreError};
 use std::collections::HashMap;
 
-/// What a queued message tells of its station. Sorted, they are in the order of stations, those of each in the order of its queue.
+/// What a queued message tells of its station. Sorted, they are in the order of stations, those of
+/// each in the order of its queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Sign {
     station: StationKey,
@@ -23,8 +23,9 @@ struct Sign {
 /// Retry timers by station, which has one at most.
 type Timers = HashMap<StationKey, RetryTimer>;
 
-/// Makes the rows of the lost tables; how many. As many threads as there are processors read what is there, each its part, and make
-/// what follows from one row; what follows from all messages of a station is gathered, and made by one of them for each station.
+/// Makes the rows of the lost tables; how many. As many threads as there are processors read what
+/// is there, each its part, and make what follows from one row; what follows from all messages of a
+/// station is gathered, and made by one of them for each station.
 pub(super) fn rebuild(tables: Box<dyn Rebuild + '_>, has_flusher: bool) -> Result<usize, StoreError> {
     let parts = std::thread::available_parallelism().map_or(2, usize::from);
     let panicked = |_| StoreError::protocol("a thread of recovery panicked");
@@ -52,7 +53,8 @@ pub(super) fn rebuild(tables: Box<dyn Rebuild + '_>, has_flusher: bool) -> Resul
     Ok(rows)
 }
 
-/// Rows that were made, and what one part of the rows tells of stations, which another part tells of, too: in lists by station.
+/// Rows that were made, and what one part of the rows tells of stations, which another part tells
+/// of, too: in lists by station.
 struct Gathered {
     rows: usize,
     signs: Vec<Vec<Sign>>,
@@ -119,8 +121,8 @@ impl Gathered {
         })
     }
 
-    /// Makes timers from stations that wait, or gathers timers for stations, whichever of both are lost. Where both are, nothing
-    /// tells any more which stations waited for what.
+    /// Makes timers from stations that wait, or gathers timers for stations, whichever of both are
+    /// lost. Where both are, nothing tells any more which stations waited for what.
     fn timers(&mut self, tables: &dyn Rebuild, part: usize) -> Result<(), StoreError> {
         let part = (part, self.signs.len());
         let lost = tables.lost();
@@ -146,9 +148,10 @@ impl Gathered {
     }
 }
 
-/// Makes the stations of which there are signs; how many. One with a timer waits for it, or for an alert: that ends either way of
-/// waiting, so which of both it was need not be known. Any other is ready since its oldest message was submitted. How often its
-/// first message has failed, and how, stands for what the station knew of its last failures.
+/// Makes the stations of which there are signs; how many. One with a timer waits for it, or for an
+/// alert: that ends either way of waiting, so which of both it was need not be known. Any other is
+/// ready since its oldest message was submitted. How often its first message has failed, and how,
+/// stands for what the station knew of its last failures.
 fn rows_of_stations(
     tables: &dyn Rebuild,
     mut signs: Vec<Sign>,

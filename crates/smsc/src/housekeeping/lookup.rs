@@ -1,12 +1,10 @@
 //! The state of a message wherever it is: in the store, or archived.
 
-use super::archive::{ArchiveError, ArchiveReader};
-use super::manage::{Refusal, Status};
-use super::operation::{Operation, Outcome};
+use crate::centre::{ArchiveError, ArchiveReader, Operation, Outcome, Refusal, Status};
 use crate::store::{Session, StoreError};
 
-/// What query_sm asks for: the state of the account's message of this number. `archive` is that of the store; a store without a
-/// Flusher has none.
+/// What query_sm asks for: the state of the account's message of this number. `archive` is that of
+/// the store; a store without a Flusher has none.
 ///
 /// # Errors
 /// The store's or the archive's.
@@ -16,7 +14,8 @@ pub fn status(
     account: u32,
     msg_id: i64,
 ) -> Result<Result<Status, Refusal>, ArchiveError> {
-    // A message is in the archive before it leaves the store, so looking in this order never misses it.
+    // A message is in the archive before it leaves the store, so looking in this order never misses
+    // it.
     match session.call(Operation::Query { account, msg_id })? {
         Outcome::Status(status) => return Ok(Ok(status)),
         Outcome::Refused(Refusal::NoSuchMessage) => {}
@@ -24,6 +23,6 @@ pub fn status(
         _ => return Err(StoreError::protocol("Query gives a state").into()),
     }
     let found = archive.map(|archive| archive.find(msg_id)).transpose()?.flatten();
-    let own = found.filter(|it| it.account == account && it.receipt_of == 0);
-    Ok(own.and_then(|it| it.status()).ok_or(Refusal::NoSuchMessage))
+    let own = found.filter(|record| record.account == account && record.receipt_of == 0);
+    Ok(own.and_then(|record| record.status()).ok_or(Refusal::NoSuchMessage))
 }

@@ -1,0 +1,389 @@
+//! One blocking connection to a PostgreSQL server, on which any number of requests may be under
+//! way.
+//!
+//! The messages are those of the crate `postgres-protocol`. Not a client library on top of it: the
+//! usual ones bring an asynchronous runtime and run the socket on its threads. Here the socket is
+//! read and written by the calling thread, whose processor time is what a measurement must see.
+//!
+//! Requests ([`Connection::script`], [`Connection::prepare`], [`Connection::execute`],
+//! [`Connection::sync`]) are only written down. They are sent by whoever waits for an answer.
+
+mod greeting;
+mod parameter;
+mod row;
+mod socket;
+
+pub use parameter::{Parameter, oid};
+pub use row::{Column, Row, bytes_array};
+pub use socket::{Address, Socket};
+
+use crate::connection::parameter::{bind, refused_value};
+use bytes::{Buf, BytesMut};
+use fallible_iterator::FallibleIterator;
+use postgres_protocol::message::backend::{ErrorResponseBody, Header, Message};
+use postgres_protocol::message::frontend;
+use rustix::event::PollFlags;
+use rustix::net::SendFlags;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A message of the server of more octets than this is a broken connection.
+const MESSAGE_MAX: i32 = 1 << 28;
+/// Octets that are read at a time.
+const CHUNK: usize = 64 << 10;
+/// Longer than any wait.
+const LONG: Duration = Duration::from_secs(31_536_000);
+
+/// A request that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    /// The server refused it. What follows is thrown away by the server until the next
+    /// synchronisation.
+    #[error("{message} (SQLSTATE {sqlstate}){}", .hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default())]
+    Refused {
+        /// Five characters that name the kind of error.
+        sqlstate: String,
+        /// In the server's words.
+        message: String,
+        /// The server's detail and advice.
+        hint: Option<String>,
+    },
+    /// The connection broke.
+    #[error("the connection to the server broke: {0}")]
+    Broken(#[from] io::Error),
+    /// The server said something that the protocol does not allow here.
+    #[error("the server sent an unexpected message: {0}")]
+    Unexpected(String),
+    /// The request cannot be sent.
+    #[error("the request cannot be sent: {0}")]
+    Request(String),
+}
+
+/// What the server says next.
+#[derive(Debug)]
+pub enum Answer {
+    /// A row of the statement that is being executed.
+    Row(Row),
+    /// The statement is done; the number of rows that it inserted, updated or deleted.
+    Done(u64),
+    /// Types of the parameters of a described statement, by their numbers in `pg_type`.
+    Parameters(Vec<u32>),
+    /// Types of the columns of a described statement's rows, or of those that a script gives.
+    Columns(Vec<u32>),
+    /// The server refused; it says nothing more until the next synchronisation.
+    Refused(ConnectionError),
+    /// Synchronised: what came before has committed or was rolled back.
+    Ready,
+}
+
+/// How columns come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// As text.
+    Text,
+    /// In binary.
+    Binary,
+}
+
+/// A connection.
+pub struct Connection {
+    socket: Arc<Socket>,
+    /// What has not been sent.
+    out: BytesMut,
+    /// What has not been looked at.
+    input: BytesMut,
+    chunk: Box<[u8]>,
+}
+
+impl Connection {
+    /// Logs in over a socket that was just opened, as `user` with `database`, and waits until the
+    /// server is ready.
+    ///
+    /// # Errors
+    /// The server refuses, or wants a password and `password` is none or wrong.
+    pub fn open(
+        socket: Arc<Socket>,
+        user: &str,
+        password: Option<&str>,
+        database: &str,
+        application: &str,
+    ) -> Result<Connection, ConnectionError> {
+        let chunk = vec![0; CHUNK].into_boxed_slice();
+        let mut connection = Connection { socket, out: BytesMut::new(), input: BytesMut::new(), chunk };
+        let parameters = [("user", user), ("database", database), ("application_name", application)];
+        connection.write(|out| frontend::startup_message(parameters, out))?;
+        greeting::authenticate(&mut connection, user, password)?;
+        connection.until_ready(&mut |_| Ok::<_, ConnectionError>(()))?;
+        Ok(connection)
+    }
+
+    /// Writes a request down, whole or not at all.
+    fn write(&mut self, fill: impl FnOnce(&mut BytesMut) -> io::Result<()>) -> Result<(), ConnectionError> {
+        let before = self.out.len();
+        fill(&mut self.out).map_err(|error| {
+            self.out.truncate(before);
+            ConnectionError::Request(error.to_string())
+        })
+    }
+
+    /// Requests the execution of statements without parameters. Their rows come as text, and
+    /// [`Answer::Ready`] after the last.
+    ///
+    /// # Errors
+    /// The text has a NUL.
+    pub fn script(&mut self, sql: &str) -> Result<(), ConnectionError> {
+        self.write(|out| frontend::query(sql, out))
+    }
+
+    /// Requests that `sql` be prepared under `name`, with parameters of these types; the server
+    /// finds the others' types. A success is told by nothing, a failure by [`Answer::Refused`].
+    ///
+    /// # Errors
+    /// A text has a NUL.
+    pub fn prepare(&mut self, name: &str, sql: &str, types: &[u32]) -> Result<(), ConnectionError> {
+        self.write(|out| frontend::parse(name, sql, types.iter().copied(), out))
+    }
+
+    /// Requests [`Answer::Parameters`] and, if it gives rows, [`Answer::Columns`] of a statement.
+    ///
+    /// # Errors
+    /// The name has a NUL.
+    pub fn describe(&mut self, name: &str) -> Result<(), ConnectionError> {
+        self.write(|out| frontend::describe(b'S', name, out))
+    }
+
+    /// Requests the execution of a prepared statement: its [`Answer::Row`]s, then
+    /// [`Answer::Done`].
+    ///
+    /// # Errors
+    /// The name has a NUL; a parameter is longer than the protocol allows.
+    pub fn execute(
+        &mut self,
+        name: &str,
+        parameters: &[Parameter<'_>],
+        rows: Format,
+    ) -> Result<(), ConnectionError> {
+        let before = self.out.len();
+        let bound = bind(name, parameters, rows, &mut self.out)
+            .and_then(|()| frontend::execute("", 0, &mut self.out).map_err(refused_value));
+        bound.inspect_err(|_| self.out.truncate(before))
+    }
+
+    /// Requests a synchronisation: what was executed since the last one commits.
+    pub fn sync(&mut self) {
+        frontend::sync(&mut self.out);
+    }
+
+    /// Says goodbye, and waits until it is on its way.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub fn close(mut self) -> Result<(), ConnectionError> {
+        frontend::terminate(&mut self.out);
+        while !self.out.is_empty() {
+            self.send_some()?;
+            if !self.out.is_empty() {
+                self.poll(LONG)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what the socket takes at once. A server that waits for us to read gets its way by
+    /// [`Connection::answer`].
+    fn send_some(&mut self) -> Result<(), ConnectionError> {
+        while !self.out.is_empty() {
+            match rustix::net::send(&*self.socket, &self.out, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(sent) => self.out.advance(sent),
+                Err(rustix::io::Errno::AGAIN) => return Ok(()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(ConnectionError::Broken(error.into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next message that is here already, if one is whole.
+    fn message_here(&mut self) -> Result<Option<Message>, ConnectionError> {
+        let header = Header::parse(&self.input)?;
+        if let Some(header) = header
+            && header.len() > MESSAGE_MAX
+        {
+            let told = format!("{} of {} octets", char::from(header.tag()), header.len());
+            return Err(ConnectionError::Unexpected(told));
+        }
+        Ok(Message::parse(&mut self.input)?)
+    }
+
+    /// The next message; waits for it.
+    fn message(&mut self) -> Result<Message, ConnectionError> {
+        loop {
+            if let Some(message) = self.message_here()? {
+                return Ok(message);
+            }
+            self.send_some()?;
+            // In the middle of a group the server keeps its answers and reads on: to read only
+            // would be to wait for each other.
+            if !self.out.is_empty() && !self.poll(LONG)?.contains(PollFlags::IN) {
+                continue;
+            }
+            self.read_some()?;
+        }
+    }
+
+    /// The next answer that is here already; `None` if none is whole.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub fn answer_here(&mut self) -> Result<Option<Answer>, ConnectionError> {
+        while let Some(message) = self.message_here()? {
+            if let Some(answer) = answer_of(message)? {
+                return Ok(Some(answer));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next answer; sends what was requested, and waits.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub fn answer(&mut self) -> Result<Answer, ConnectionError> {
+        loop {
+            let message = self.message()?;
+            if let Some(answer) = answer_of(message)? {
+                return Ok(answer);
+            }
+        }
+    }
+
+    /// The next answer; waits for it until `deadline` at most. What can be sent is sent in any
+    /// case.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub fn answer_until(&mut self, deadline: Instant) -> Result<Option<Answer>, ConnectionError> {
+        loop {
+            if let Some(answer) = self.answer_here()? {
+                return Ok(Some(answer));
+            }
+            self.send_some()?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.poll(left)?.contains(PollFlags::IN) {
+                self.read_some()?;
+            } else if left.is_zero() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits, for so long at most, until the socket has something to be read, or takes what is left
+    /// to be sent: which of both it is.
+    fn poll(&self, at_most: Duration) -> Result<PollFlags, ConnectionError> {
+        let unsent = if self.out.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+        let mut sockets = [rustix::event::PollFd::new(&*self.socket, PollFlags::IN | unsent)];
+        let at_most = rustix::event::Timespec::try_from(at_most.min(LONG)).ok();
+        match rustix::event::poll(&mut sockets, at_most.as_ref()) {
+            Err(rustix::io::Errno::INTR) => return Ok(PollFlags::empty()),
+            ready => ready.map_err(|error| ConnectionError::Broken(error.into()))?,
+        };
+        let ready = sockets[0].revents();
+        // A connection that has ended is told by reading.
+        let ended = ready.intersects(PollFlags::HUP | PollFlags::ERR);
+        Ok(if ended { ready | PollFlags::IN } else { ready })
+    }
+
+    /// Reads what is there; waits if there is nothing.
+    fn read_some(&mut self) -> Result<(), ConnectionError> {
+        let read = match self.socket.read(&mut self.chunk) {
+            Ok(0) => return Err(io::Error::from(ErrorKind::UnexpectedEof).into()),
+            Err(error) if error.kind() == ErrorKind::Interrupted => 0,
+            read => read?,
+        };
+        self.input.extend_from_slice(&self.chunk[..read]);
+        Ok(())
+    }
+
+    /// Reads until the server is ready; every other answer goes to `each`, until it fails. The
+    /// first refusal or failure is given after that, so that the connection can go on.
+    ///
+    /// # Errors
+    /// The server's refusal; what `each` returns; the connection broke.
+    pub fn until_ready<E: From<ConnectionError>>(
+        &mut self,
+        each: &mut dyn FnMut(Answer) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut done = Ok(());
+        loop {
+            match self.answer() {
+                Ok(Answer::Ready) => return done,
+                Ok(Answer::Refused(error)) => done = done.and(Err(error.into())),
+                Ok(answer) if done.is_ok() => done = each(answer),
+                Ok(_) => {}
+                // A server that goes says why before.
+                Err(error) => return done.and(Err(error.into())),
+            }
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.out.clear();
+        frontend::terminate(&mut self.out);
+        // Only politeness: a server that takes nothing is not waited for.
+        let _ = self.send_some();
+    }
+}
+
+/// What a message tells whoever waits for an answer; `None` for what is of no interest.
+fn answer_of(message: Message) -> Result<Option<Answer>, ConnectionError> {
+    Ok(Some(match message {
+        Message::DataRow(body) => Answer::Row(Row::new(body)),
+        Message::CommandComplete(body) => Answer::Done(changed_rows(body.tag()?)),
+        Message::EmptyQueryResponse => Answer::Done(0),
+        Message::ErrorResponse(body) => Answer::Refused(refusal(&body)),
+        Message::ReadyForQuery(_) => Answer::Ready,
+        Message::ParameterDescription(body) => Answer::Parameters(body.parameters().collect()?),
+        Message::RowDescription(body) => {
+            Answer::Columns(body.fields().map(|field| Ok(field.type_oid())).collect()?)
+        }
+        Message::CopyInResponse(_) | Message::CopyOutResponse(_) => {
+            return Err(ConnectionError::Unexpected("COPY is not supported".into()));
+        }
+        _ => return Ok(None),
+    }))
+}
+
+/// The number in `INSERT 0 5`, `UPDATE 5`, `DELETE 5`; 0 for other commands.
+fn changed_rows(tag: &str) -> u64 {
+    let mut words = tag.split(' ');
+    match words.next() {
+        Some("INSERT" | "UPDATE" | "DELETE" | "MERGE") => {
+            words.next_back().and_then(|word| word.parse().ok()).unwrap_or(0)
+        }
+        _ => 0,
+    }
+}
+
+/// The error that the server describes.
+fn refusal(body: &ErrorResponseBody) -> ConnectionError {
+    let (mut sqlstate, mut message, mut hint) = (String::new(), String::new(), None);
+    let mut fields = body.fields();
+    // A field that cannot be read ends the list: what came before it still tells more than nothing.
+    while let Ok(Some(field)) = fields.next() {
+        let words = String::from_utf8_lossy(field.value_bytes()).into_owned();
+        match field.type_() {
+            b'C' => sqlstate = words,
+            b'M' => message = words,
+            b'D' => hint = Some(words),
+            b'H' => hint = Some(hint.map_or(words.clone(), |detail| format!("{detail}; {words}"))),
+            _ => {}
+        }
+    }
+    ConnectionError::Refused { sqlstate, message, hint }
+}
+
+#[cfg(test)]
+mod tests;

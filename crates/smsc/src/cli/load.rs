@@ -1,0 +1,137 @@
+//! `smsc load`: messages for a centre that speaks SMPP, at a rate of their own.
+
+use super::Wrong;
+use clap::Args;
+use smsc::client::{Load as Plan, Step, run};
+use std::error::Error;
+use std::io::Write;
+use std::time::Duration;
+
+/// Load a centre over SMPP. An open loop: latency counts from the moment at which each message was
+/// to be submitted. The password is read from the environment, SMSC_PASSWORD.
+#[derive(Args)]
+pub struct Load {
+    /// Address and port of the centre.
+    #[arg(long, value_name = "HOST:PORT")]
+    to: String,
+    /// system_id.
+    #[arg(long)]
+    system_id: String,
+    /// Sessions, each a transceiver.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    sessions: u32,
+    /// Messages under way in each session.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    window: u32,
+    /// Messages in a second.
+    #[arg(long, default_value_t = 1000.0)]
+    rate: f64,
+    /// Length of a step, s.
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+    /// Go on with half as many more, step by step, until the centre does not keep up.
+    #[arg(long)]
+    ramp: bool,
+    /// What it is to keep within at 99 of 100 messages, ms.
+    #[arg(long, default_value_t = 100.0)]
+    limit_ms: f64,
+    /// Ask for a receipt of each message, and wait for them.
+    #[arg(long)]
+    receipts: bool,
+    /// Octets of a body.
+    #[arg(long, default_value_t = 40, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    body: u32,
+    /// Destinations are these digits and seven more.
+    #[arg(long, default_value = "49170")]
+    prefix: String,
+    /// Destinations.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    destinations: u64,
+    /// Same seed, same arrivals and destinations.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// A line of JSON for each step.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Steps of a ramp at most: far beyond what one machine sends.
+const STEPS_MAX: usize = 40;
+const HEAD: &str = "   rate/s    offered   accepted    refused unanswered   receipts  accepted/s    p50 / p99 / p99.9 / max ms";
+
+impl Load {
+    /// Loads, step by step; whether the first step was kept up with.
+    pub fn run(&self) -> Result<bool, Box<dyn Error>> {
+        let positive =
+            [("rate", self.rate, 1e6), ("seconds", self.seconds, 86_400.0), ("limit-ms", self.limit_ms, 1e6)];
+        if let Some((name, value, most)) =
+            positive.iter().find(|(_, value, most)| !(*value > 0.0 && value <= most))
+        {
+            return Err(Wrong(format!("--{name} {value}: must be above 0, and {most} at most")).into());
+        }
+        if !(1..=10).contains(&self.prefix.len()) || !self.prefix.bytes().all(|digit| digit.is_ascii_digit())
+        {
+            return Err(Wrong(format!("--prefix {}: give 1 to 10 digits", self.prefix)).into());
+        }
+        let password = std::env::var("SMSC_PASSWORD").map_err(|_| {
+            Wrong("the password is missing: put it into the environment, SMSC_PASSWORD=… smsc load …".into())
+        })?;
+        let plan = Plan {
+            address: self.to.clone(),
+            system_id: self.system_id.clone(),
+            password,
+            sessions: self.sessions as usize,
+            window: self.window as usize,
+            seed: self.seed,
+            prefix: self.prefix.clone(),
+            destinations: self.destinations,
+            body: self.body as usize,
+            receipts: self.receipts,
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let (mut rate, mut kept): (f64, Option<Step>) = (self.rate, None);
+        if !self.json {
+            writeln!(std::io::stdout(), "{HEAD}")?;
+        }
+        for _ in 0..if self.ramp { STEPS_MAX } else { 1 } {
+            let step = runtime.block_on(run(&plan, rate, Duration::from_secs_f64(self.seconds)))?;
+            let line = if self.json { serde_json::to_string(&step)? } else { row(&step) };
+            writeln!(std::io::stdout(), "{line}")?;
+            if !step.keeps_up(self.limit_ms) {
+                break;
+            }
+            kept = Some(step);
+            rate *= 1.5;
+        }
+        match &kept {
+            Some(step) if self.ramp && !self.json => {
+                writeln!(
+                    std::io::stdout(),
+                    "the knee: {:.0}/s accepted, p99 {:.1} ms; the step after it was not kept up with",
+                    step.accepted as f64 / self.seconds,
+                    step.latency_ms[1]
+                )?;
+            }
+            Some(_) => {}
+            None => tell!(
+                "overload: less than 99 % were accepted, or 1 % took more than {} ms (--limit-ms); take a smaller --rate",
+                self.limit_ms
+            ),
+        }
+        Ok(kept.is_some())
+    }
+}
+
+fn row(step: &Step) -> String {
+    let [p50, p99, p999, max] = step.latency_ms;
+    format!(
+        "{:>9.0} {:>10} {:>10} {:>10} {:>10} {:>10} {:>11.0}    {p50:.2} / {p99:.2} / {p999:.2} / {max:.2}",
+        step.rate,
+        step.offered,
+        step.accepted,
+        step.refused,
+        step.unanswered,
+        step.receipts,
+        step.accepted as f64 / step.seconds,
+    )
+}

@@ -1,0 +1,164 @@
+//! `smsc serve`: the centre as a server of SMPP.
+
+use super::Wrong;
+use clap::Args;
+use smsc::centre::RetryPolicy;
+use smsc::network::NetworkProfile;
+use smsc::serve::{Config, Event, Serve as Server, Wish, serve};
+use smsc::store::{MmdbOptions, StoreKind};
+use std::error::Error;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// Serve SMPP 3.4 until SIGTERM or Ctrl-C; SIGHUP reads the configuration again.
+#[derive(Args)]
+pub struct Serve {
+    /// The configuration: docs/smsc.toml is one, with every key explained.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Directory of the store, made if need be; what is in it is gone on with. Instead of the
+    /// configuration's.
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
+    /// Engine of a store that is not there yet: mmdb, sqlite, postgresql … [default: mmdb; where
+    /// there is a store, its own].
+    #[arg(long, value_parser = kind)]
+    engine: Option<StoreKind>,
+    /// mmdb: size of a log segment, MiB; each is filled with zeros before it is used [default: 64].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    segment_mib: Option<u64>,
+    /// The mobiles, which are simulated: perfect, field, or the file of a network
+    /// (docs/network.toml).
+    #[arg(long, default_value = "perfect", value_name = "NETWORK")]
+    network: PathBuf,
+    /// Only look whether the configuration is right.
+    #[arg(long)]
+    check: bool,
+}
+
+fn kind(word: &str) -> Result<StoreKind, String> {
+    let names: Vec<&str> = StoreKind::ALL.into_iter().map(StoreKind::name).collect();
+    StoreKind::named(word).ok_or_else(|| format!("there is no such engine; known are {}", names.join(", ")))
+}
+
+impl Serve {
+    /// Serves until told to stop.
+    pub fn run(&self) -> Result<bool, Box<dyn Error>> {
+        let config = Config::read(&self.config).map_err(|error| Wrong(error.to_string()))?;
+        let (network, retry) = self.network()?;
+        if self.check {
+            tell!("{}: {} accounts, no mistake", self.config.display(), config.accounts.len());
+            return Ok(true);
+        }
+        let directory = self.store.clone().or_else(|| config.store.clone());
+        let directory = directory.ok_or_else(|| {
+            Wrong("--store DIR: say where the messages are to be kept, or `store = \"DIR\"` in the configuration".into())
+        })?;
+        if directory.to_string_lossy().contains("://") {
+            let problem =
+                format!("--store {}: a server of PostgreSQL by URL cannot be taken yet", directory.display());
+            return Err(Wrong(problem).into());
+        }
+        let kind = self.kind(&directory)?;
+        let mmdb = MmdbOptions {
+            segment_mib: self.segment_mib.unwrap_or(MmdbOptions::default().segment_mib),
+            ..MmdbOptions::default()
+        };
+        let server = Server { config, directory, kind, mmdb, network, retry };
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let done = runtime.block_on(self.until_stopped(server));
+        // Sessions of a store may still be in a call that nobody waits for.
+        runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+        done
+    }
+
+    async fn until_stopped(&self, server: Server) -> Result<bool, Box<dyn Error>> {
+        let (to, wishes) = watch::channel(Wish::None);
+        let [mut interrupt, mut terminate, mut hang_up] = [
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        ];
+        let path = self.config.clone();
+        let signals = tokio::spawn(async move {
+            let mut stops = 0;
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => stops += 1,
+                    _ = terminate.recv() => stops += 1,
+                    _ = hang_up.recv() => {
+                        match Config::read(&path) {
+                            Ok(config) => _ = to.send(Wish::Reload(Arc::new(config))),
+                            Err(error) => tell!("{error}; the old configuration holds"),
+                        }
+                        continue;
+                    }
+                }
+                if stops > 1 {
+                    tell!("ended at once; what was accepted is in the store");
+                    std::process::exit(130);
+                }
+                let _ = to.send(Wish::Stop);
+            }
+        });
+        let served = serve(server, wishes, |event| match event {
+            Event::Listens { smpp, http, freed } => {
+                if freed > 0 {
+                    tell!(
+                        "{freed} messages were in flight when the store was closed, and are delivered again"
+                    );
+                }
+                if let Some(http) = http {
+                    tell!("metrics: http://{http}/metrics");
+                }
+                tell!("listening: {smpp}");
+            }
+            Event::Stops => tell!("stopping"),
+            Event::Reloads(Ok(())) => tell!("reloaded"),
+            Event::Reloads(Err(problem)) => tell!("not reloaded: {problem}"),
+        });
+        served.await?;
+        signals.abort();
+        tell!("stopped");
+        Ok(true)
+    }
+
+    /// The engine of the store that is there, or the one asked for.
+    fn kind(&self, directory: &std::path::Path) -> Result<StoreKind, Box<dyn Error>> {
+        let found = StoreKind::found_in(directory)?;
+        match (self.engine, found.as_slice()) {
+            (Some(wanted), []) => Ok(wanted),
+            (None, []) => Ok(StoreKind::Mmdb),
+            (None, [found, ..]) => Ok(*found),
+            (Some(wanted), found) if found.iter().any(|kind| kind.is_like(wanted)) => Ok(wanted),
+            (Some(wanted), [found, ..]) => {
+                let (path, found, wanted) = (directory.display(), found.name(), wanted.name());
+                Err(Wrong(format!("--engine {wanted}: the store in {path} is one of {found}; leave the option out, or take another directory")).into())
+            }
+        }
+    }
+
+    fn network(&self) -> Result<(NetworkProfile, RetryPolicy), Wrong> {
+        let (profile, retry) = match self.network.to_str() {
+            Some("perfect") => (NetworkProfile::perfect(1), RetryPolicy::accelerated(1)),
+            Some("field") => (NetworkProfile::default(), RetryPolicy::accelerated(1)),
+            _ => NetworkProfile::read(&self.network).map_err(|error| {
+                let hint = if error.line == 0 { "; give perfect, field or the name of a file" } else { "" };
+                Wrong(format!("--network {error}{hint}"))
+            })?,
+        };
+        let (longest_us, lease_us) =
+            (profile.longest_attempt_us(), StoreKind::Mmdb.rules().lease_us.unsigned_abs());
+        if longest_us >= lease_us {
+            return Err(Wrong(format!(
+                "--network {}: an attempt may take {} s, and a claim ends after {} s; take shorter latencies",
+                self.network.display(),
+                longest_us / 1_000_000,
+                lease_us / 1_000_000
+            )));
+        }
+        Ok((profile, retry))
+    }
+}

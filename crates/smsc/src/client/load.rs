@@ -1,0 +1,327 @@
+//! The load: Poisson arrivals spread over sessions, and what became of them.
+
+use super::connection::{ClientError, Connection};
+use crate::smpp::{Address, Bind, Command, Framing, HEADER_OCTETS, Status, Submit, Time, frame, pdu};
+use fathom_random::Random;
+use hdrhistogram::Histogram;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{Notify, Semaphore};
+
+/// What is sent, and to whom.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// The centre's address and port.
+    pub address: String,
+    /// Who.
+    pub system_id: String,
+    /// Password.
+    pub password: String,
+    /// Sessions.
+    pub sessions: usize,
+    /// Messages under way in each.
+    pub window: usize,
+    /// Same seed, same arrivals and destinations.
+    pub seed: u64,
+    /// Destinations are this prefix and seven digits.
+    pub prefix: String,
+    /// Destinations.
+    pub destinations: u64,
+    /// Octets of a body.
+    pub body: usize,
+    /// Whether each message asks for a receipt.
+    pub receipts: bool,
+}
+
+/// What became of one step.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Step {
+    /// Messages to be submitted in a second.
+    pub rate: f64,
+    /// Messages that were to be submitted.
+    pub offered: u64,
+    /// Of these, accepted.
+    pub accepted: u64,
+    /// Refused.
+    pub refused: u64,
+    /// Of these, with ESME_RTHROTTLED or ESME_RMSGQFUL.
+    pub throttled: u64,
+    /// Neither, when the step ended.
+    pub unanswered: u64,
+    /// Receipts that came in.
+    pub receipts: u64,
+    /// How long it took, s.
+    pub seconds: f64,
+    /// From the intended submission to the answer: p50, p99, p99.9, the longest, ms.
+    pub latency_ms: [f64; 4],
+}
+
+impl Step {
+    /// Whether the centre kept up: nearly all accepted, and 99 of 100 within `limit_ms`.
+    #[must_use]
+    pub fn keeps_up(&self, limit_ms: f64) -> bool {
+        self.accepted as f64 >= 0.99 * self.offered as f64 && self.latency_ms[1] <= limit_ms
+    }
+}
+
+/// What sessions count together.
+#[derive(Default)]
+struct Counts {
+    offered: AtomicU64,
+    accepted: AtomicU64,
+    refused: AtomicU64,
+    throttled: AtomicU64,
+    receipts: AtomicU64,
+}
+
+/// How long what is under way is waited for at the end of a step.
+const LAST_ANSWERS: Duration = Duration::from_secs(5);
+
+/// One session: what is under way in it.
+struct Session {
+    /// When each was to be submitted, by sequence number.
+    under_way: Mutex<HashMap<u32, Instant>>,
+    window: Semaphore,
+    latency: Mutex<Histogram<u64>>,
+    /// Answers to what the centre asks, to be written.
+    answers: Mutex<Vec<u8>>,
+    answer: Notify,
+    broke: Mutex<Option<String>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Submits at `rate` for `length`.
+///
+/// # Errors
+/// A session cannot be bound, or broke.
+pub async fn run(load: &Load, rate: f64, length: Duration) -> Result<Step, ClientError> {
+    let bind = Bind {
+        system_id: load.system_id.clone(),
+        password: load.password.clone(),
+        system_type: String::new(),
+        interface_version: 0x34,
+    };
+    let counts = Arc::new(Counts::default());
+    let mut connections = Vec::with_capacity(load.sessions);
+    for _ in 0..load.sessions {
+        connections.push(Connection::bind(&load.address, Command::BindTransceiver, &bind).await?);
+    }
+    let begin = Instant::now();
+    let mut tasks = Vec::with_capacity(load.sessions);
+    let mut sessions = Vec::with_capacity(load.sessions);
+    for (number, connection) in connections.into_iter().enumerate() {
+        let session = Arc::new(Session {
+            under_way: Mutex::default(),
+            window: Semaphore::new(load.window),
+            latency: Mutex::new(crate::load::histogram()),
+            answers: Mutex::default(),
+            answer: Notify::new(),
+            broke: Mutex::default(),
+        });
+        sessions.push(Arc::clone(&session));
+        let (read, write) = connection.stream.into_split();
+        let reader =
+            tokio::spawn(read_all(Arc::clone(&session), Arc::clone(&counts), read, connection.input));
+        let rate = rate / load.sessions as f64;
+        let writer =
+            submit_all(load.clone(), session, Arc::clone(&counts), write, number, rate, begin, length);
+        tasks.push((reader, tokio::spawn(writer)));
+    }
+    for (reader, writer) in tasks {
+        // A task that panicked is a session that broke.
+        let _ = writer.await;
+        reader.abort();
+    }
+    let seconds = begin.elapsed().as_secs_f64();
+    let mut latency = crate::load::histogram();
+    let mut unanswered = 0;
+    for session in &sessions {
+        if let Some(words) = lock(&session.broke).take() {
+            return Err(ClientError::Io(std::io::Error::other(words)));
+        }
+        // Both have the same bounds, so adding cannot fail.
+        let _ = latency.add(&*lock(&session.latency));
+        unanswered += lock(&session.under_way).len() as u64;
+    }
+    let ms = |quantile| latency.value_at_quantile(quantile) as f64 / 1000.0;
+    Ok(Step {
+        rate,
+        offered: counts.offered.load(Relaxed),
+        accepted: counts.accepted.load(Relaxed),
+        refused: counts.refused.load(Relaxed),
+        throttled: counts.throttled.load(Relaxed),
+        unanswered,
+        receipts: counts.receipts.load(Relaxed),
+        seconds,
+        latency_ms: [ms(0.5), ms(0.99), ms(0.999), ms(1.0)],
+    })
+}
+
+/// Submits the messages of one session, then waits for the answers.
+#[expect(clippy::too_many_arguments, reason = "each is one thing, and they are given once")]
+async fn submit_all(
+    load: Load,
+    session: Arc<Session>,
+    counts: Arc<Counts>,
+    mut write: OwnedWriteHalf,
+    number: usize,
+    rate: f64,
+    begin: Instant,
+    length: Duration,
+) {
+    let mut random = Random::stream(load.seed, "smsc load", number as u64);
+    let (mut due_s, mut sequence) = (0.0_f64, 1_u32);
+    let mut out = Vec::new();
+    let submit = Submit {
+        service_type: String::new(),
+        source: Address { ton: 1, npi: 1, text: format!("49{:05}", 10_000 + number) },
+        destination: Address { ton: 1, npi: 1, text: String::new() },
+        esm_class: 0,
+        protocol_id: 0,
+        priority: 0,
+        schedule: Time::None,
+        validity: Time::None,
+        registered_delivery: load.receipts.into(),
+        replaces: false,
+        data_coding: 0,
+        body: (0..load.body).map(|_| b'a' + random.below(26) as u8).collect(),
+        tlvs: Vec::new(),
+        segment: None,
+    };
+    due_s -= (1.0 - random.unit()).ln() / rate;
+    while due_s < length.as_secs_f64() && lock(&session.broke).is_none() {
+        let due = begin + Duration::from_secs_f64(due_s);
+        out.append(&mut lock(&session.answers));
+        if due > Instant::now() {
+            if !out.is_empty() && write.write_all(&out).await.is_err() {
+                break;
+            }
+            out.clear();
+            tokio::select! {
+                () = tokio::time::sleep_until(due.into()) => {}
+                () = session.answer.notified() => continue,
+            }
+        }
+        // Without room in the window the message is late, which its latency tells.
+        let permit = match session.window.try_acquire() {
+            Ok(permit) => permit,
+            Err(_) => {
+                if !out.is_empty() && write.write_all(&out).await.is_err() {
+                    break;
+                }
+                out.clear();
+                tokio::select! {
+                    permit = session.window.acquire() => match permit {
+                        Ok(permit) => permit,
+                        Err(_) => break,
+                    },
+                    () = session.answer.notified() => continue,
+                }
+            }
+        };
+        permit.forget();
+        sequence += 1;
+        lock(&session.under_way).insert(sequence, due);
+        let text = format!("{}{:07}", load.prefix, random.below(load.destinations));
+        let destination = Address { text, ..submit.destination.clone() };
+        Submit { destination, ..submit.clone() }.write(&mut out, sequence);
+        counts.offered.fetch_add(1, Relaxed);
+        if out.len() > 32 << 10 {
+            if write.write_all(&out).await.is_err() {
+                break;
+            }
+            out.clear();
+        }
+        due_s -= (1.0 - random.unit()).ln() / rate;
+    }
+    let end = Instant::now();
+    loop {
+        out.append(&mut lock(&session.answers));
+        if !out.is_empty() && write.write_all(&out).await.is_err() {
+            break;
+        }
+        out.clear();
+        let receipts_wait = load.receipts && counts.receipts.load(Relaxed) < counts.accepted.load(Relaxed);
+        let waits = !lock(&session.under_way).is_empty() || receipts_wait;
+        if !waits || end.elapsed() > LAST_ANSWERS || lock(&session.broke).is_some() {
+            break;
+        }
+        let _ = tokio::time::timeout(Duration::from_millis(20), session.answer.notified()).await;
+    }
+    pdu(&mut out, Command::Unbind as u32, Status::Ok, sequence + 1, |_| ());
+    // The centre may have gone already.
+    let _ = write.write_all(&out).await;
+}
+
+/// Reads what the centre sends to one session.
+async fn read_all(session: Arc<Session>, counts: Arc<Counts>, mut read: OwnedReadHalf, mut input: Vec<u8>) {
+    let broke = loop {
+        let mut taken = 0;
+        let lost = loop {
+            match frame(&input[taken..]) {
+                Framing::Pdu(header) => {
+                    taken += (header.length as usize).max(HEADER_OCTETS);
+                    match Command::of(header.command) {
+                        Some(Command::SubmitSmResp) => {
+                            answered(&session, &counts, header.sequence, header.status)
+                        }
+                        Some(command @ (Command::DeliverSm | Command::EnquireLink)) => {
+                            if command == Command::DeliverSm {
+                                counts.receipts.fetch_add(1, Relaxed);
+                            }
+                            let response = command.response() as u32;
+                            pdu(&mut lock(&session.answers), response, Status::Ok, header.sequence, |out| {
+                                if command == Command::DeliverSm {
+                                    out.push(0);
+                                }
+                            });
+                            session.answer.notify_one();
+                        }
+                        Some(Command::UnbindResp) => return,
+                        _ => {}
+                    }
+                }
+                Framing::Incomplete(_) => break false,
+                Framing::TooLong(_) | Framing::Lost(_) => break true,
+            }
+        };
+        input.drain(..taken);
+        if lost {
+            break "the centre sent something that is no PDU".to_owned();
+        }
+        input.reserve(16 << 10);
+        match read.read_buf(&mut input).await {
+            Ok(0) => break "the centre closed the connection".to_owned(),
+            Ok(_) => {}
+            Err(error) => break error.to_string(),
+        }
+    };
+    *lock(&session.broke) = Some(broke);
+    session.window.close();
+    session.answer.notify_one();
+}
+
+fn answered(session: &Session, counts: &Counts, sequence: u32, status: u32) {
+    let Some(due) = lock(&session.under_way).remove(&sequence) else { return };
+    session.window.add_permits(1);
+    match Status::of(status) {
+        Some(Status::Ok) => {
+            counts.accepted.fetch_add(1, Relaxed);
+            let us = due.elapsed().as_micros().max(1) as u64;
+            lock(&session.latency).saturating_record(us);
+        }
+        status => {
+            counts.refused.fetch_add(1, Relaxed);
+            if matches!(status, Some(Status::Throttled | Status::QueueFull)) {
+                counts.throttled.fetch_add(1, Relaxed);
+            }
+        }
+    }
+}

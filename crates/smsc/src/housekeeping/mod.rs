@@ -1,0 +1,11 @@
+//! What a centre does besides its transactions, by sessions of a store: recovery after a restart,
+//! the Flusher, and the state of a message wherever it is.
+
+mod flush;
+mod lookup;
+mod rebuild;
+mod recover;
+
+pub use flush::flush;
+pub use lookup::status;
+pub use recover::{Recovered, recover};

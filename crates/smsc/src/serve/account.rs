@@ -1,0 +1,343 @@
+//! What is delivered to an application: receipts, and messages to its numbers, over all its
+//! sessions that receive.
+//!
+//! One task for each account. It knows which of the account's lanes have something in flight, so it
+//! claims from the others by name: an application that is not there costs nobody anything.
+
+use super::front::{Account, Front, UnderWay};
+use super::session::Out;
+use super::submission::{are_whole, receipt_tlvs};
+use crate::centre::{Channel, Completed, Completion, Delivery, Operation, Outcome, Verdict, receipt};
+use crate::model::{ESME_LANES, Message, State, StationKey};
+use crate::smpp::{Address, Deliver, Status, deliver};
+use crate::store::Acknowledge;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// Messages that one claim takes at most.
+const CLAIM_MAX: usize = 32;
+/// How often all lanes are looked at, and answers that are overdue.
+const TICK: Duration = Duration::from_millis(500);
+/// How long an application that refuses a message for now is left alone with it, µs.
+const AGAIN_US: i64 = 5_000_000;
+/// The most that this grows to, by doubling.
+const AGAIN_MAX_US: i64 = 600_000_000;
+
+/// A session that receives.
+pub(super) struct Outlet {
+    pub session: u64,
+    pub out: mpsc::Sender<Out>,
+    /// Deliveries under way at most.
+    pub window: usize,
+    /// Set when the session has ended.
+    pub dead: Arc<AtomicBool>,
+    /// Deliveries under way.
+    pub deliveries: Arc<AtomicUsize>,
+}
+
+/// What happens to an account.
+pub(super) enum AccountEvent {
+    /// A session that receives is there.
+    Bound(Outlet),
+    /// One has gone.
+    Gone(u64),
+    /// A deliver_sm was answered.
+    Answered { session: u64, sequence: u32, status: u32 },
+    /// A lane has something.
+    Ready(StationKey),
+    /// Lanes may have something.
+    Look,
+    /// A completion is stored: its lane is free.
+    Completed { station: StationKey, more: bool },
+    /// The account is not in the configuration any more.
+    Closed,
+}
+
+/// A message in flight.
+struct Flight {
+    delivery: Delivery,
+    sent: Instant,
+}
+
+struct Deliverer {
+    front: Arc<Front>,
+    account: Arc<Account>,
+    outlets: Vec<Outlet>,
+    flights: HashMap<(u64, u32), Flight>,
+    /// Lanes that have nothing in flight and may have something queued, by number.
+    waiting: BTreeSet<u32>,
+    /// Lanes that have something in flight, or a completion under way.
+    busy: BTreeSet<u32>,
+    sequence: u32,
+    /// Where among the lanes the next claim begins.
+    turn: u32,
+}
+
+fn lane_of(station: StationKey) -> u32 {
+    // The lane is the remainder of −key − 1.
+    ((-station.0 - 1).rem_euclid(i64::from(ESME_LANES))) as u32
+}
+
+/// Delivers until the server or the account ends.
+pub(super) async fn run(
+    front: Arc<Front>,
+    account: Arc<Account>,
+    mut events: mpsc::UnboundedReceiver<AccountEvent>,
+) {
+    let mut deliverer = Deliverer {
+        front,
+        account,
+        outlets: Vec::new(),
+        flights: HashMap::new(),
+        waiting: (0..ESME_LANES).collect(),
+        busy: BTreeSet::new(),
+        sequence: 0,
+        turn: 0,
+    };
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut stopping = deliverer.front.stopping();
+    loop {
+        tokio::select! {
+            event = events.recv() => match event {
+                Some(AccountEvent::Closed) | None => return,
+                Some(event) => deliverer.handle(event),
+            },
+            _ = tick.tick() => deliverer.tick(),
+        }
+        while let Ok(event) = events.try_recv() {
+            if matches!(event, AccountEvent::Closed) {
+                return;
+            }
+            deliverer.handle(event);
+        }
+        if !*stopping.borrow_and_update() {
+            deliverer.deliver().await;
+        }
+    }
+}
+
+impl Deliverer {
+    fn handle(&mut self, event: AccountEvent) {
+        match event {
+            AccountEvent::Bound(outlet) => {
+                self.outlets.push(outlet);
+                self.look();
+            }
+            AccountEvent::Gone(session) => {
+                self.outlets.retain(|outlet| outlet.session != session);
+                let gone: Vec<(u64, u32)> =
+                    self.flights.keys().filter(|key| key.0 == session).copied().collect();
+                for key in gone {
+                    // Nobody knows whether it arrived: at once again, to whoever is there.
+                    self.land(key, Landing::Lost);
+                }
+            }
+            AccountEvent::Answered { session, sequence, status } => {
+                self.land((session, sequence), Landing::Answered(status));
+            }
+            AccountEvent::Ready(station) => {
+                let lane = lane_of(station);
+                if !self.busy.contains(&lane) {
+                    self.waiting.insert(lane);
+                } else {
+                    // Its completion looks again.
+                }
+            }
+            AccountEvent::Look => self.look(),
+            AccountEvent::Completed { station, more } => {
+                let lane = lane_of(station);
+                self.busy.remove(&lane);
+                if more {
+                    self.waiting.insert(lane);
+                }
+            }
+            AccountEvent::Closed => {}
+        }
+    }
+
+    /// All lanes without anything in flight may have something.
+    fn look(&mut self) {
+        self.waiting = (0..ESME_LANES).filter(|lane| !self.busy.contains(lane)).collect();
+    }
+
+    fn tick(&mut self) {
+        let response = self.front.timers().response;
+        let overdue: Vec<(u64, u32)> = self
+            .flights
+            .iter()
+            .filter(|flight| flight.1.sent.elapsed() >= response)
+            .map(|flight| *flight.0)
+            .collect();
+        for key in overdue {
+            self.front.metrics.unanswered.add(1);
+            self.land(key, Landing::Lost);
+        }
+        self.outlets.retain(|outlet| !outlet.dead.load(Relaxed));
+        if !self.outlets.is_empty() {
+            self.look();
+        }
+    }
+
+    /// The session with the most room, if any has room.
+    fn outlet(&self) -> Option<&Outlet> {
+        let room = |outlet: &&Outlet| outlet.window.saturating_sub(outlet.deliveries.load(Relaxed));
+        self.outlets
+            .iter()
+            .filter(|outlet| !outlet.dead.load(Relaxed) && room(outlet) > 0 && outlet.out.capacity() > 0)
+            .max_by_key(|outlet| room(outlet))
+    }
+
+    /// Claims and sends as much as there is room for.
+    async fn deliver(&mut self) {
+        while self.outlet().is_some() && !self.waiting.is_empty() {
+            let room: usize = self
+                .outlets
+                .iter()
+                .map(|outlet| outlet.window.saturating_sub(outlet.deliveries.load(Relaxed)))
+                .sum();
+            let most = room.min(CLAIM_MAX);
+            // Round all lanes, so that the last gets its turn as the first does.
+            let after = self.waiting.range(self.turn..).chain(self.waiting.range(..self.turn));
+            let lanes: Vec<u32> = after.take(most).copied().collect();
+            self.turn = lanes.last().map_or(0, |lane| (lane + 1) % ESME_LANES);
+            let stations = lanes.iter().map(|&lane| StationKey::lane(self.account.number, lane)).collect();
+            lanes.iter().for_each(|lane| _ = self.waiting.remove(lane));
+            let now_us = self.front.clock.now_us();
+            let claim =
+                Operation::Claim { channel: Channel::Stations(stations), spread: 0, max: most, now_us };
+            match self.front.store.start(claim, Acknowledge::Early).await {
+                Ok(Outcome::Claimed(deliveries)) => {
+                    for delivery in deliveries {
+                        self.send(delivery);
+                    }
+                }
+                Ok(_) => self.front.fail("a claim gives messages"),
+                Err(error) => return self.front.fail(error),
+            }
+        }
+    }
+
+    /// Sends a message to a session.
+    fn send(&mut self, delivery: Delivery) {
+        self.busy.insert(lane_of(delivery.station));
+        self.sequence = if self.sequence >= 0x3fff_ffff { 1 } else { self.sequence + 1 };
+        let sequence = self.sequence;
+        let sent = self.outlet().and_then(|outlet| {
+            let mut octets = Vec::new();
+            deliver(&mut octets, sequence, &message_for_application(&delivery.message));
+            outlet.out.try_send(Out::Octets(octets)).ok()?;
+            outlet.deliveries.fetch_add(1, Relaxed);
+            Some(outlet.session)
+        });
+        match sent {
+            Some(session) => {
+                let flight = Flight { delivery, sent: Instant::now() };
+                self.flights.insert((session, sequence), flight);
+            }
+            None => self.complete(delivery, Landing::Lost),
+        }
+    }
+
+    /// A flight has ended.
+    fn land(&mut self, key: (u64, u32), landing: Landing) {
+        // An answer that comes late, or twice, or to nothing.
+        let Some(flight) = self.flights.remove(&key) else { return };
+        if let Some(outlet) = self.outlets.iter().find(|outlet| outlet.session == key.0) {
+            outlet.deliveries.fetch_sub(1, Relaxed);
+        }
+        self.complete(flight.delivery, landing);
+    }
+
+    /// Stores what became of a message.
+    fn complete(&self, delivery: Delivery, landing: Landing) {
+        let Delivery { station, epoch, attempts, message, .. } = delivery;
+        let now_us = self.front.clock.now_us();
+        let metrics = &self.front.metrics;
+        let verdict = landing.verdict(attempts, now_us);
+        let receipt = match verdict {
+            Verdict::Final { state, error } => {
+                match state {
+                    State::Delivered => metrics.deliver_sm.add(1),
+                    _ => metrics.undeliverable.add(1),
+                }
+                // A receipt has none itself.
+                receipt(&message, state, error, now_us).filter(|_| message.receipt_of == 0)
+            }
+            Verdict::Temporary { .. } => {
+                metrics.again.add(1);
+                None
+            }
+        };
+        let lane_of_receipt = receipt.as_ref().map(|receipt| receipt.dst_key);
+        let completion = Completion { station, epoch, message, verdict, receipt, now_us };
+        let started = self.front.store.start(Operation::Complete(Box::new(completion)), Acknowledge::Durable);
+        let under_way = UnderWay::new(&self.account.under_way);
+        let (front, account) = (Arc::clone(&self.front), Arc::clone(&self.account));
+        tokio::spawn(async move {
+            let more = match started.await {
+                Ok(Outcome::Completed(Completed::Final(_))) => true,
+                Ok(Outcome::Completed(Completed::Again(_) | Completed::Fenced)) => false,
+                Ok(_) => return front.fail("a completion tells what became of it"),
+                Err(error) => return front.fail(error),
+            };
+            account.tell(AccountEvent::Completed { station, more });
+            if let Some(receiver) = lane_of_receipt
+                && let Some(account) = receiver.account().and_then(|number| front.account(number))
+            {
+                account.tell(AccountEvent::Ready(receiver));
+            }
+            drop(under_way);
+        });
+    }
+}
+
+/// How a flight ends.
+enum Landing {
+    /// With this command_status.
+    Answered(u32),
+    /// Without an answer.
+    Lost,
+}
+
+impl Landing {
+    fn verdict(&self, attempts: u32, now_us: i64) -> Verdict {
+        match *self {
+            Landing::Lost => Verdict::Temporary { error: 0, absent: false, retry_us: now_us },
+            Landing::Answered(status) => match Status::of(status) {
+                Some(Status::Ok) => Verdict::Final { state: State::Delivered, error: 0 },
+                Some(Status::PermanentApplication | Status::RejectedByApplication) => {
+                    Verdict::Final { state: State::Undeliverable, error: status }
+                }
+                _ => {
+                    let wait_us = AGAIN_US.saturating_mul(1 << attempts.min(16)).min(AGAIN_MAX_US);
+                    Verdict::Temporary { error: status, absent: false, retry_us: now_us + wait_us }
+                }
+            },
+        }
+    }
+}
+
+/// A message as deliver_sm brings it.
+fn message_for_application(message: &Message) -> Deliver {
+    let mut tlvs = Vec::new();
+    if message.receipt_of != 0 {
+        receipt_tlvs(message, &mut tlvs);
+    } else if are_whole(&message.tlvs) {
+        tlvs.extend_from_slice(&message.tlvs);
+    }
+    Deliver {
+        service_type: message.service_type.clone(),
+        source: Address { ton: message.src_ton, npi: message.src_npi, text: message.src.clone() },
+        destination: Address { ton: message.dst_ton, npi: message.dst_npi, text: message.dst.clone() },
+        esm_class: message.esm_class,
+        protocol_id: message.protocol_id,
+        priority: message.priority,
+        data_coding: message.data_coding,
+        body: message.body.clone(),
+        tlvs,
+    }
+}

@@ -1,0 +1,342 @@
+//! The server's configuration: a file of TOML, every mistake of which is told with its line.
+
+use super::password::is_hash;
+use crate::model::ESME_LANES;
+use serde::Deserialize;
+use std::collections::HashMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use toml::Spanned;
+
+/// What is wrong with a configuration, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ConfigError {
+    /// The file.
+    pub file: String,
+    /// Line, from 1; 0 if the file cannot be read.
+    pub line: usize,
+    /// What is wrong, and what would be right.
+    pub problem: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.file, self.problem),
+            line => write!(f, "{}:{line}: {}", self.file, self.problem),
+        }
+    }
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timers {
+    /// From a connection to its bind.
+    pub session_init: Duration,
+    /// Silence before the centre asks whether anybody is there.
+    pub enquire_link: Duration,
+    /// Silence before a session is ended.
+    pub inactivity: Duration,
+    /// Until a deliver_sm is answered; then it is sent again.
+    pub response: Duration,
+}
+
+/// An application that may bind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountConfig {
+    /// Its number, which the store's messages carry: never to be changed.
+    pub number: u32,
+    /// system_id.
+    pub system_id: String,
+    /// Argon2 hash of its password, as `smsc password` makes it.
+    pub password: String,
+    /// Sessions at a time.
+    pub sessions: u32,
+    /// Messages under way in a session, each way.
+    pub window: u32,
+    /// Messages in a second; 0 for no limit.
+    pub rate: u32,
+    /// Numbers whose messages go to this application.
+    pub numbers: Vec<String>,
+}
+
+/// The whole configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Where SMPP is spoken.
+    pub listen: SocketAddr,
+    /// Where metrics are.
+    pub http: Option<SocketAddr>,
+    /// The centre's name in the answers to binds.
+    pub system_id: String,
+    /// Connections at a time.
+    pub connections: usize,
+    /// How long a message without a validity period is valid.
+    pub validity: Duration,
+    /// Messages that may be queued for one station.
+    pub queue: u32,
+    /// Timers.
+    pub timers: Timers,
+    /// Where the store is, if the command line says nothing.
+    pub store: Option<PathBuf>,
+    /// Applications.
+    pub accounts: Vec<AccountConfig>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    listen: Option<Spanned<String>>,
+    http: Option<Spanned<String>>,
+    system_id: Option<Spanned<String>>,
+    connections: Option<Spanned<u32>>,
+    validity_s: Option<Spanned<u32>>,
+    queue: Option<Spanned<u32>>,
+    store: Option<PathBuf>,
+    #[serde(default)]
+    timers: WrittenTimers,
+    #[serde(default)]
+    account: Vec<Spanned<WrittenAccount>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenTimers {
+    session_init_s: Option<Spanned<f64>>,
+    enquire_link_s: Option<Spanned<f64>>,
+    inactivity_s: Option<Spanned<f64>>,
+    response_s: Option<Spanned<f64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenAccount {
+    number: Spanned<u32>,
+    system_id: Spanned<String>,
+    password: Spanned<String>,
+    sessions: Option<Spanned<u32>>,
+    window: Option<Spanned<u32>>,
+    rate: Option<Spanned<u32>>,
+    #[serde(default)]
+    numbers: Vec<Spanned<String>>,
+}
+
+/// A place in the text, and what is wrong there.
+type Problem = (Range<usize>, String);
+
+/// Numbers of accounts: a store keeps them, times the lanes of each.
+const NUMBER_MAX: u32 = 0x7fff_ffff;
+/// The longest timer: claims hold a minute, within which a delivery must have ended.
+const RESPONSE_MAX_S: f64 = 45.0;
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is wrong.
+    pub fn read(path: &Path) -> Result<Config, ConfigError> {
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError {
+            file: file.clone(),
+            line: 0,
+            problem: error.to_string(),
+        })?;
+        Config::parse(&file, &text)
+    }
+
+    /// Reads the text of the file `file`.
+    ///
+    /// # Errors
+    /// It is wrong.
+    pub fn parse(file: &str, text: &str) -> Result<Config, ConfigError> {
+        let told = |(span, problem): Problem| {
+            let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
+            ConfigError { file: file.to_owned(), line, problem }
+        };
+        let written: Written = toml::from_str(text)
+            .map_err(|error| told((error.span().unwrap_or(0..0), error.message().replace('\n', "; "))))?;
+        written.checked().map_err(told)
+    }
+}
+
+/// A number within limits, or what holds if none is written.
+fn within<N: PartialOrd + Copy + fmt::Display>(
+    written: Option<&Spanned<N>>,
+    otherwise: N,
+    limits: std::ops::RangeInclusive<N>,
+) -> Result<N, Problem> {
+    let Some(written) = written else { return Ok(otherwise) };
+    let value = *written.get_ref();
+    if limits.contains(&value) {
+        return Ok(value);
+    }
+    let (from, to) = limits.into_inner();
+    Err((written.span(), format!("{value} is out of range: from {from} to {to}")))
+}
+
+fn address(written: Option<&Spanned<String>>) -> Result<Option<SocketAddr>, Problem> {
+    let Some(written) = written else { return Ok(None) };
+    let text = written.get_ref();
+    let wrong = |_| (written.span(), format!("{text:?} is no address: give one such as 127.0.0.1:2775"));
+    text.parse().map(Some).map_err(wrong)
+}
+
+/// A name that fits SMPP's system_id.
+fn system_id(written: &Spanned<String>) -> Result<String, Problem> {
+    let text = written.get_ref();
+    if (1..=15).contains(&text.len()) && text.bytes().all(|octet| octet.is_ascii_graphic()) {
+        return Ok(text.clone());
+    }
+    Err((written.span(), format!("{text:?}: a system_id has 1 to 15 letters, digits or signs of ASCII")))
+}
+
+impl Written {
+    fn checked(self) -> Result<Config, Problem> {
+        let seconds = |written: &Option<Spanned<f64>>, otherwise, most| {
+            within(written.as_ref(), otherwise, 0.1..=most).map(Duration::from_secs_f64)
+        };
+        let timers = Timers {
+            session_init: seconds(&self.timers.session_init_s, 30.0, 3600.0)?,
+            enquire_link: seconds(&self.timers.enquire_link_s, 60.0, 86_400.0)?,
+            inactivity: seconds(&self.timers.inactivity_s, 300.0, 86_400.0)?,
+            response: seconds(&self.timers.response_s, 10.0, RESPONSE_MAX_S)?,
+        };
+        let mut accounts: Vec<AccountConfig> = Vec::new();
+        let mut numbers: HashMap<String, String> = HashMap::new();
+        for written in &self.account {
+            let account = written.get_ref().checked()?;
+            let twice = |what: &str, span| Err((span, format!("{what} belongs to another account already")));
+            if accounts.iter().any(|other| other.number == account.number) {
+                return twice(&format!("number {}", account.number), written.get_ref().number.span());
+            }
+            if accounts.iter().any(|other| other.system_id == account.system_id) {
+                return twice(
+                    &format!("system_id {:?}", account.system_id),
+                    written.get_ref().system_id.span(),
+                );
+            }
+            for number in &written.get_ref().numbers {
+                if numbers.insert(number.get_ref().clone(), account.system_id.clone()).is_some() {
+                    return twice(&format!("the number {}", number.get_ref()), number.span());
+                }
+            }
+            accounts.push(account);
+        }
+        if accounts.is_empty() {
+            return Err((0..0, "there is no [[account]]: nobody could bind".into()));
+        }
+        let otherwise = SocketAddr::from(([127, 0, 0, 1], 2775));
+        let name = self.system_id.as_ref().map(system_id).transpose()?;
+        Ok(Config {
+            listen: address(self.listen.as_ref())?.unwrap_or(otherwise),
+            http: address(self.http.as_ref())?,
+            system_id: name.unwrap_or_else(|| "smsc".into()),
+            connections: within(self.connections.as_ref(), 10_000, 1..=1_000_000)? as usize,
+            validity: Duration::from_secs(within(self.validity_s.as_ref(), 86_400, 1..=315_360_000)?.into()),
+            queue: within(self.queue.as_ref(), 10_000, 1..=10_000_000)?,
+            timers,
+            store: self.store,
+            accounts,
+        })
+    }
+}
+
+impl WrittenAccount {
+    fn checked(&self) -> Result<AccountConfig, Problem> {
+        let password = self.password.get_ref();
+        if !is_hash(password) {
+            let problem = "the password is no Argon2 hash: `smsc password` makes one, so that no password is \
+                           written down";
+            return Err((self.password.span(), problem.into()));
+        }
+        let mut numbers = Vec::with_capacity(self.numbers.len());
+        for number in &self.numbers {
+            let digits = number.get_ref();
+            if !(1..=17).contains(&digits.len()) || !digits.bytes().all(|octet| octet.is_ascii_digit()) {
+                return Err((number.span(), format!("{digits:?} is no number of 1 to 17 digits")));
+            }
+            numbers.push(digits.clone());
+        }
+        Ok(AccountConfig {
+            number: within(Some(&self.number), 0, 1..=NUMBER_MAX)?,
+            system_id: system_id(&self.system_id)?,
+            password: password.clone(),
+            sessions: within(self.sessions.as_ref(), 10, 1..=100_000)?,
+            window: within(self.window.as_ref(), 100, 1..=10_000)?,
+            rate: within(self.rate.as_ref(), 0, 0..=10_000_000)?,
+            numbers,
+        })
+    }
+}
+
+/// Deliveries that an account may have under way in all its sessions.
+pub(super) const DELIVERIES_MAX: usize = ESME_LANES as usize;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$\
+                        BpyEGkrP2wzSMoa0VSE4sd9W1Rr6sNUFxBCUuL9d0wY";
+
+    fn example() -> String {
+        format!(
+            "listen = \"127.0.0.1:2775\"\nsystem_id = \"smsc\"\n[timers]\nresponse_s = 10\n\
+             [[account]]\nnumber = 1\nsystem_id = \"app\"\npassword = \"{HASH}\"\nwindow = 10\nnumbers = [\"1234\"]\n\
+             [[account]]\nnumber = 2\nsystem_id = \"other\"\npassword = \"{HASH}\"\n"
+        )
+    }
+
+    /// The example explains every key, and its password is the one that it says.
+    #[test]
+    fn the_example_is_right() {
+        let config = Config::parse("smsc.toml", include_str!("../../docs/smsc.toml")).unwrap();
+        assert!(crate::serve::is_password(&config.accounts[0].password, "secret"));
+        let explained =
+            include_str!("../../docs/smsc.toml").replace("# http =", "http =").replace("# store", "store");
+        let every = Config::parse("smsc.toml", &explained).unwrap();
+        assert!(every.http.is_some() && every.store.is_some());
+    }
+
+    #[test]
+    fn what_is_left_out_has_a_value() {
+        let config = Config::parse("x", &example()).unwrap();
+        assert_eq!(config.accounts.len(), 2);
+        assert_eq!((config.accounts[0].window, config.accounts[1].window), (10, 100));
+        assert_eq!(config.timers.inactivity, Duration::from_secs(300));
+        assert_eq!(config.http, None);
+    }
+
+    /// The example put wrong in a way of its own, with the line at which the message must point and
+    /// words of it.
+    #[test]
+    fn mistakes_are_told_with_their_line() {
+        for (from, to, line, words) in [
+            ("127.0.0.1:2775", "127.0.0.1", 1, "is no address"),
+            ("listen", "lisen", 1, "unknown field `lisen`"),
+            ("\"smsc\"", "\"a name that is too long\"", 2, "1 to 15"),
+            ("response_s = 10", "response_s = 60", 4, "from 0.1 to 45"),
+            ("response_s = 10", "response_s = \"x\"", 4, "string"),
+            ("number = 1\n", "number = 0\n", 6, "from 1 to"),
+            ("number = 2\n", "number = 1\n", 12, "belongs to another account"),
+            ("\"app\"", "\"\"", 7, "1 to 15"),
+            ("\"other\"", "\"app\"", 13, "belongs to another account"),
+            (HASH, "secret", 8, "no Argon2 hash"),
+            ("window = 10", "window = 0", 9, "from 1 to 10000"),
+            ("\"1234\"", "\"12a4\"", 10, "no number"),
+            ("\"1234\"", "\"1234\", \"1234\"", 10, "belongs to another account"),
+            ("[timers]", "[timers", 3, ""),
+        ] {
+            let text = example().replacen(from, to, 1);
+            let error = Config::parse("smsc.toml", &text).unwrap_err();
+            assert_eq!(error.line, line, "{to}: {error}");
+            assert!(error.problem.contains(words), "{to}: {error}");
+            assert!(error.to_string().starts_with(&format!("smsc.toml:{line}: ")), "{error}");
+        }
+        let error = Config::parse("x", "").unwrap_err();
+        assert!(error.problem.contains("nobody could bind"), "{error}");
+    }
+}

@@ -1,0 +1,318 @@
+//! What all sessions and routes of a server share.
+
+use super::account::{self, AccountEvent};
+use super::config::{AccountConfig, Config, Timers};
+use super::metrics::Metrics;
+use super::password::is_password;
+use crate::centre::ArchiveReader;
+use crate::load::Clock;
+use crate::smpp::{Bind, Status};
+use crate::store::SharedStore;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
+
+/// Passwords that are looked at at a time: each takes 19 MiB and a processor for some milliseconds,
+/// and a flood of binds must not take all of both.
+const PASSWORDS: usize = 2;
+
+/// An application, while the server runs.
+pub struct Account {
+    /// Its number.
+    pub number: u32,
+    /// What the configuration says now.
+    config: RwLock<AccountConfig>,
+    /// Sessions bound now.
+    sessions: AtomicU32,
+    /// The second that is being counted, and the messages in it.
+    second: AtomicI64,
+    in_second: AtomicU32,
+    /// To whoever delivers to it.
+    events: mpsc::UnboundedSender<AccountEvent>,
+    /// Deliveries in its sessions and completions of theirs that are under way.
+    pub(super) under_way: Arc<AtomicUsize>,
+}
+
+impl Account {
+    /// What the configuration says now.
+    #[must_use]
+    pub fn config(&self) -> AccountConfig {
+        self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sessions bound now.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.sessions.load(Relaxed) as usize
+    }
+
+    /// Tells whoever delivers to it.
+    pub(super) fn tell(&self, event: AccountEvent) {
+        // Nobody delivers any more once the server ends.
+        let _ = self.events.send(event);
+    }
+
+    /// Takes a place among its sessions.
+    fn enter(&self) -> bool {
+        let most = self.config.read().unwrap_or_else(PoisonError::into_inner).sessions;
+        self.sessions.fetch_update(Relaxed, Relaxed, |now| (now < most).then_some(now + 1)).is_ok()
+    }
+
+    /// Gives that place back.
+    pub(super) fn leave(&self) {
+        self.sessions.fetch_sub(1, Relaxed);
+    }
+
+    /// Whether one more message may be submitted in this second.
+    pub(super) fn may_submit(&self, rate: u32, now_us: i64) -> bool {
+        if rate == 0 {
+            return true;
+        }
+        let second = now_us.div_euclid(1_000_000);
+        if self.second.swap(second, Relaxed) != second {
+            self.in_second.store(0, Relaxed);
+        }
+        self.in_second.fetch_add(1, Relaxed) < rate
+    }
+}
+
+/// The applications, by name and by number, and whose the numbers are.
+#[derive(Default)]
+struct Accounts {
+    by_system_id: HashMap<String, Arc<Account>>,
+    by_number: HashMap<u32, Arc<Account>>,
+    by_address: HashMap<String, u32>,
+}
+
+/// What all sessions and routes share.
+pub struct Front {
+    pub(super) store: SharedStore,
+    pub(super) archive: Option<Mutex<ArchiveReader>>,
+    pub(super) clock: Clock,
+    /// Counters.
+    pub metrics: Metrics,
+    config: RwLock<Arc<Config>>,
+    accounts: RwLock<Accounts>,
+    passwords: Semaphore,
+    /// Wakes the route to mobiles.
+    pub(super) mobiles: Notify,
+    /// Submissions, deliveries and completions that are under way.
+    pub(super) under_way: Arc<AtomicUsize>,
+    /// The server ends: nothing new is begun.
+    stopping: watch::Sender<bool>,
+    /// It has ended: tasks and threads go.
+    ended: AtomicBool,
+    failed: watch::Sender<String>,
+    next_session: AtomicU64,
+}
+
+impl Front {
+    pub(super) fn new(config: Config, store: SharedStore, archive: Option<ArchiveReader>) -> Arc<Front> {
+        let front = Arc::new(Front {
+            store,
+            archive: archive.map(Mutex::new),
+            clock: Clock::default(),
+            metrics: Metrics::default(),
+            config: RwLock::new(Arc::new(config.clone())),
+            accounts: RwLock::default(),
+            passwords: Semaphore::new(PASSWORDS),
+            mobiles: Notify::new(),
+            under_way: Arc::default(),
+            stopping: watch::Sender::new(false),
+            ended: AtomicBool::new(false),
+            failed: watch::Sender::new(String::new()),
+            next_session: AtomicU64::new(1),
+        });
+        front.set_accounts(&config);
+        front
+    }
+
+    /// Makes the accounts those of `config`. One that is there already goes on with its new limits.
+    fn set_accounts(self: &Arc<Self>, config: &Config) {
+        let mut accounts = self.accounts.write().unwrap_or_else(PoisonError::into_inner);
+        let mut now = Accounts::default();
+        for config in &config.accounts {
+            let account = match accounts.by_number.get(&config.number) {
+                Some(account) => {
+                    *account.config.write().unwrap_or_else(PoisonError::into_inner) = config.clone();
+                    Arc::clone(account)
+                }
+                None => self.start_account(config),
+            };
+            now.by_system_id.insert(config.system_id.clone(), Arc::clone(&account));
+            now.by_number.insert(config.number, account);
+            for number in &config.numbers {
+                now.by_address.insert(number.clone(), config.number);
+            }
+        }
+        for (number, account) in &accounts.by_number {
+            if !now.by_number.contains_key(number) {
+                account.tell(AccountEvent::Closed);
+            }
+        }
+        *accounts = now;
+    }
+
+    fn start_account(self: &Arc<Self>, config: &AccountConfig) -> Arc<Account> {
+        let (events, received) = mpsc::unbounded_channel();
+        let account = Arc::new(Account {
+            number: config.number,
+            config: RwLock::new(config.clone()),
+            sessions: AtomicU32::new(0),
+            second: AtomicI64::new(0),
+            in_second: AtomicU32::new(0),
+            events,
+            under_way: Arc::clone(&self.under_way),
+        });
+        tokio::spawn(account::run(Arc::clone(self), Arc::clone(&account), received));
+        account
+    }
+
+    /// Takes another configuration; not all of it can be taken while the server runs.
+    pub(super) fn reload(self: &Arc<Self>, config: &Config) -> Result<(), String> {
+        let before = self.config();
+        for (name, differs) in [
+            ("listen", before.listen != config.listen),
+            ("http", before.http != config.http),
+            ("connections", before.connections != config.connections),
+            ("queue", before.queue != config.queue),
+            ("store", before.store != config.store),
+        ] {
+            if differs {
+                return Err(format!("`{name}` takes a restart to be changed; the old configuration holds"));
+            }
+        }
+        self.set_accounts(config);
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config.clone());
+        Ok(())
+    }
+
+    /// The configuration that holds.
+    #[must_use]
+    pub fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn timers(&self) -> Timers {
+        self.config().timers
+    }
+
+    pub(super) fn validity_us(&self) -> i64 {
+        // At most ten years.
+        self.config().validity.as_micros() as i64
+    }
+
+    /// A number for a session.
+    pub(super) fn next_session(&self) -> u64 {
+        self.next_session.fetch_add(1, Relaxed)
+    }
+
+    /// Lets an application in, or says why not.
+    pub(super) async fn bind(&self, bind: &Bind) -> Result<Arc<Account>, Status> {
+        let account = {
+            let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+            accounts.by_system_id.get(&bind.system_id).cloned()
+        };
+        let hash = account.as_ref().map(|account| account.config().password);
+        let password = bind.password.clone();
+        let _one = self.passwords.acquire().await.map_err(|_| Status::SystemError)?;
+        let is_right =
+            tokio::task::spawn_blocking(move || hash.is_some_and(|hash| is_password(&hash, &password)));
+        let is_right = is_right.await.map_err(|_| Status::SystemError)?;
+        let account = account.ok_or(Status::SystemId)?;
+        if !is_right {
+            return Err(Status::Password);
+        }
+        if *self.stopping.borrow() || !account.enter() {
+            return Err(Status::BindFailed);
+        }
+        Ok(account)
+    }
+
+    /// The account of a number.
+    pub(super) fn account(&self, number: u32) -> Option<Arc<Account>> {
+        self.accounts.read().unwrap_or_else(PoisonError::into_inner).by_number.get(&number).cloned()
+    }
+
+    /// Whose messages to this address are, if they are an application's.
+    pub(super) fn account_of_number(&self, address: &str) -> Option<u32> {
+        self.accounts.read().unwrap_or_else(PoisonError::into_inner).by_address.get(address).copied()
+    }
+
+    /// Names of the applications and how many sessions each has.
+    #[must_use]
+    pub fn bound(&self) -> Vec<(String, usize)> {
+        let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+        let mut bound: Vec<_> =
+            accounts.by_system_id.iter().map(|(name, account)| (name.clone(), account.sessions())).collect();
+        bound.sort();
+        bound
+    }
+
+    /// Something may have become ready for delivery somewhere.
+    pub(super) fn look_everywhere(&self) {
+        self.mobiles.notify_one();
+        let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+        accounts.by_number.values().for_each(|account| account.tell(AccountEvent::Look));
+    }
+
+    /// Whether the server ends, and how to hear of it.
+    pub(super) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
+    }
+
+    /// The end begins: nothing new is taken.
+    pub(super) fn stop(&self) {
+        self.stopping.send_replace(true);
+        self.mobiles.notify_one();
+    }
+
+    /// Everything ends now.
+    pub(super) fn end(&self) {
+        self.ended.store(true, Relaxed);
+        self.mobiles.notify_one();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Relaxed)
+    }
+
+    /// Whether submissions or deliveries are under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.under_way.load(Relaxed) > 0
+            || self.metrics.connections.get() > self.metrics.connections_ended.get()
+    }
+
+    /// The store or a part of the server has failed: it must end.
+    pub(super) fn fail(&self, message: impl std::fmt::Display) {
+        let message = message.to_string();
+        self.failed.send_if_modified(|first| {
+            let is_first = first.is_empty();
+            if is_first {
+                *first = message;
+            }
+            is_first
+        });
+    }
+
+    pub(super) fn failures(&self) -> watch::Receiver<String> {
+        self.failed.subscribe()
+    }
+}
+
+/// One of those that the end waits for.
+pub(super) struct UnderWay(Arc<AtomicUsize>);
+
+impl UnderWay {
+    pub fn new(count: &Arc<AtomicUsize>) -> UnderWay {
+        count.fetch_add(1, Relaxed);
+        UnderWay(Arc::clone(count))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}

@@ -1,0 +1,163 @@
+//! What a server counts.
+
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds to it.
+    pub fn add(&self, count: u64) {
+        self.0.fetch_add(count, Relaxed);
+    }
+
+    /// The number now.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Upper ends of the boxes of a histogram of latencies, µs.
+const ENDS_US: [u64; 12] =
+    [500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 5_000_000];
+
+/// A histogram of latencies.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    boxes: [Counter; ENDS_US.len()],
+    count: Counter,
+    sum_us: Counter,
+}
+
+impl Histogram {
+    /// Adds a latency.
+    pub fn add(&self, us: u64) {
+        if let Some(place) = ENDS_US.iter().position(|&end| us <= end) {
+            self.boxes[place].add(1);
+        }
+        self.count.add(1);
+        self.sum_us.add(us);
+    }
+
+    fn write(&self, name: &str, out: &mut String) {
+        let mut below = 0;
+        for (end, boxed) in ENDS_US.iter().zip(&self.boxes) {
+            below += boxed.get();
+            // Writing to a string cannot fail, here and below.
+            let _ = writeln!(out, "{name}_bucket{{le=\"{}\"}} {below}", *end as f64 / 1e6);
+        }
+        let count = self.count.get();
+        let _ = writeln!(out, "{name}_bucket{{le=\"+Inf\"}} {count}");
+        let _ = writeln!(out, "{name}_sum {}", self.sum_us.get() as f64 / 1e6);
+        let _ = writeln!(out, "{name}_count {count}");
+    }
+}
+
+/// Counters of a server since its start.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    /// Messages accepted, durably.
+    pub accepted: Counter,
+    /// Messages refused.
+    pub refused: Counter,
+    /// Of these, because of an account's rate or window.
+    pub throttled: Counter,
+    /// Messages delivered to mobiles.
+    pub delivered: Counter,
+    /// Messages that a mobile or an application refused for good.
+    pub undeliverable: Counter,
+    /// Attempts that are to be made again.
+    pub again: Counter,
+    /// Receipts and messages delivered to applications.
+    pub deliver_sm: Counter,
+    /// deliver_sm without an answer in time.
+    pub unanswered: Counter,
+    /// Messages whose validity ended.
+    pub expired: Counter,
+    /// Messages moved to the archive.
+    pub archived: Counter,
+    /// Binds that succeeded.
+    pub binds: Counter,
+    /// Binds that were refused.
+    pub binds_refused: Counter,
+    /// Connections made.
+    pub connections: Counter,
+    /// Connections ended.
+    pub connections_ended: Counter,
+    /// Connections refused, as there were too many.
+    pub connections_refused: Counter,
+    /// PDUs answered with an error of their form.
+    pub malformed: Counter,
+    /// From the arrival of a submit_sm to its answer.
+    pub submit: Histogram,
+}
+
+impl Metrics {
+    /// In the text format of Prometheus.
+    #[must_use]
+    pub fn text(&self, bound: &[(String, usize)]) -> String {
+        let mut out = String::new();
+        for (name, help, counter) in [
+            ("accepted_total", "Messages accepted, durably", &self.accepted),
+            ("refused_total", "Messages refused", &self.refused),
+            ("throttled_total", "Messages refused for rate or window", &self.throttled),
+            ("delivered_total", "Messages delivered to mobiles", &self.delivered),
+            ("undeliverable_total", "Messages refused for good by whom they were for", &self.undeliverable),
+            ("attempts_again_total", "Attempts to be made again", &self.again),
+            ("deliver_sm_total", "Receipts and messages delivered to applications", &self.deliver_sm),
+            ("deliver_sm_unanswered_total", "deliver_sm without an answer in time", &self.unanswered),
+            ("expired_total", "Messages whose validity ended", &self.expired),
+            ("archived_total", "Messages moved to the archive", &self.archived),
+            ("binds_total", "Binds that succeeded", &self.binds),
+            ("binds_refused_total", "Binds that were refused", &self.binds_refused),
+            ("connections_total", "Connections made", &self.connections),
+            ("connections_refused_total", "Connections beyond the limit", &self.connections_refused),
+            ("malformed_total", "PDUs answered with an error of their form", &self.malformed),
+        ] {
+            let _ = writeln!(out, "# HELP smsc_{name} {help}.\n# TYPE smsc_{name} counter");
+            let _ = writeln!(out, "smsc_{name} {}", counter.get());
+        }
+        let open = self.connections.get().saturating_sub(self.connections_ended.get());
+        let _ = writeln!(out, "# HELP smsc_connections Connections now.\n# TYPE smsc_connections gauge");
+        let _ = writeln!(out, "smsc_connections {open}");
+        let _ = writeln!(out, "# HELP smsc_sessions Sessions bound now.\n# TYPE smsc_sessions gauge");
+        for (system_id, sessions) in bound {
+            let label = system_id.replace('\\', "\\\\").replace('"', "\\\"");
+            let _ = writeln!(out, "smsc_sessions{{system_id=\"{label}\"}} {sessions}");
+        }
+        let name = "smsc_submit_seconds";
+        let _ = writeln!(out, "# HELP {name} From the arrival of a submit_sm to its answer.");
+        let _ = writeln!(out, "# TYPE {name} histogram");
+        self.submit.write(name, &mut out);
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boxes_count_what_is_below_their_end() {
+        let metrics = Metrics::default();
+        for us in [1, 500, 501, 20_000, 60_000_000] {
+            metrics.submit.add(us);
+        }
+        metrics.accepted.add(5);
+        let text = metrics.text(&[("a\"b".into(), 2)]);
+        for line in [
+            "smsc_accepted_total 5",
+            "smsc_submit_seconds_bucket{le=\"0.0005\"} 2",
+            "smsc_submit_seconds_bucket{le=\"0.001\"} 3",
+            "smsc_submit_seconds_bucket{le=\"5\"} 4",
+            "smsc_submit_seconds_bucket{le=\"+Inf\"} 5",
+            "smsc_submit_seconds_count 5",
+            "smsc_sessions{system_id=\"a\\\"b\"} 2",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} in {text}");
+        }
+    }
+}

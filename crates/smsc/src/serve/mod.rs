@@ -1,0 +1,193 @@
+//! The centre as a server of SMPP 3.4.
+//!
+//! ```text
+//!   connection ── session ──submit──▶ store ──claim──▶ network route (mobiles)
+//!                    ▲                  │
+//!                    └──deliver_sm── account ◀──claim── receipts, messages to its numbers
+//! ```
+//!
+//! - [`session`]: one connection; a task that reads, one that writes.
+//! - [`account`]: what is delivered to an application, over all its sessions.
+//! - [`network`]: what is delivered to mobiles.
+//! - [`upkeep`]: timers and the Flusher, in threads.
+//!
+//! A submit_sm is answered once its commit is durable. What is under way when the server ends was
+//! not answered, or is delivered again.
+
+mod account;
+mod config;
+mod front;
+mod http;
+mod metrics;
+mod network;
+mod password;
+mod session;
+mod submission;
+mod upkeep;
+
+pub use config::{AccountConfig, Config, ConfigError, Timers};
+pub use front::Front;
+pub use metrics::Metrics;
+pub use password::{PASSWORD_OCTETS_MAX, hash_password, is_hash, is_password};
+
+use crate::centre::{Archive, RetryPolicy, Rules};
+use crate::housekeeping::recover;
+use crate::load::Clock;
+use crate::network::NetworkProfile;
+use crate::store::{MmdbOptions, SharedStore, StoreError, StoreKind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+
+/// How long the end waits for what is under way.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// What a server is started with.
+pub struct Serve {
+    /// Configuration.
+    pub config: Config,
+    /// Directory of the store; one that is there is gone on with.
+    pub directory: PathBuf,
+    /// Its kind.
+    pub kind: StoreKind,
+    /// mmdb's axes.
+    pub mmdb: MmdbOptions,
+    /// The mobiles.
+    pub network: NetworkProfile,
+    /// When a mobile is tried again.
+    pub retry: RetryPolicy,
+}
+
+/// A server that cannot start, or had to end.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The archive.
+    #[error(transparent)]
+    Archive(#[from] crate::centre::ArchiveError),
+    /// An address cannot be listened at.
+    #[error("{address}: {source}; is another server there, or does the port need rights?")]
+    Listen {
+        /// The address.
+        address: String,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
+    /// The operating system refuses something else.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// A task or thread of the server failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What the server tells whoever started it.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// It listens.
+    Listens {
+        /// Where SMPP is spoken.
+        smpp: std::net::SocketAddr,
+        /// Where metrics are.
+        http: Option<std::net::SocketAddr>,
+        /// Messages that were in flight when the store was closed.
+        freed: usize,
+    },
+    /// It ends, and waits for what is under way.
+    Stops,
+    /// Another configuration holds, or why not.
+    Reloads(Result<(), &'a str>),
+}
+
+/// Why the server ends, or what it does besides.
+#[derive(Clone, Debug)]
+pub enum Wish {
+    /// Nothing.
+    None,
+    /// End in order.
+    Stop,
+    /// Another configuration.
+    Reload(Arc<Config>),
+}
+
+/// Serves until `wishes` says stop, or something fails.
+///
+/// # Errors
+/// [`ServeError`]
+pub async fn serve(
+    serve: Serve,
+    mut wishes: watch::Receiver<Wish>,
+    mut tell: impl FnMut(Event<'_>),
+) -> Result<(), ServeError> {
+    let Serve { config, directory, kind, mmdb, network, retry } = serve;
+    let rules = Rules { queue_max: config.queue, ..kind.rules() };
+    let store = SharedStore::open(kind, &directory, &mmdb, rules)?;
+    let freed = recover(store.store(), Clock::default().now_us())?.freed;
+    let archive = if store.store().has_flusher() { Some(Archive::open(&directory)?) } else { None };
+    let reader = archive.as_ref().map(Archive::reader).transpose()?;
+    let listener = listen(config.listen).await?;
+    let http = match config.http {
+        Some(address) => Some(listen(address).await?),
+        None => None,
+    };
+    let (smpp_address, http_address) =
+        (listener.local_addr()?, http.as_ref().map(TcpListener::local_addr).transpose()?);
+    let connections = Arc::new(Semaphore::new(config.connections));
+    let front = Front::new(config, store, reader);
+    let upkeep = upkeep::start(&front, archive)?;
+    let route = tokio::spawn(network::run(Arc::clone(&front), network, retry));
+    if let Some(http) = http {
+        tokio::spawn(http::run(Arc::clone(&front), http));
+    }
+    tell(Event::Listens { smpp: smpp_address, http: http_address, freed });
+    let mut failed = front.failures();
+    let outcome = loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => match Arc::clone(&connections).try_acquire_owned() {
+                    Ok(permit) => drop(tokio::spawn(session::run(Arc::clone(&front), stream, permit))),
+                    Err(_) => front.metrics.connections_refused.add(1),
+                },
+                // No descriptors are left, or the other side has gone: others are served meanwhile.
+                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            },
+            changed = wishes.changed() => {
+                let wish = wishes.borrow_and_update().clone();
+                match wish {
+                    Wish::Reload(config) => {
+                        let reloaded = front.reload(&config);
+                        tell(Event::Reloads(reloaded.as_ref().map(|_| ()).map_err(String::as_str)));
+                    }
+                    Wish::Stop => break Ok(()),
+                    Wish::None if changed.is_ok() => {}
+                    Wish::None => break Ok(()),
+                }
+            }
+            _ = failed.changed() => {
+                let message = failed.borrow_and_update().clone();
+                break Err(ServeError::Failed(message));
+            }
+        }
+    };
+    drop(listener);
+    tell(Event::Stops);
+    front.stop();
+    let begin = tokio::time::Instant::now();
+    while front.is_busy() && begin.elapsed() < GRACE && outcome.is_ok() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    front.end();
+    // It ends when it has put down what was in the air.
+    let _ = tokio::time::timeout(GRACE, route).await;
+    upkeep.join();
+    outcome
+}
+
+async fn listen(address: std::net::SocketAddr) -> Result<TcpListener, ServeError> {
+    let failed = |source| ServeError::Listen { address: address.to_string(), source };
+    TcpListener::bind(address).await.map_err(failed)
+}

@@ -1,0 +1,207 @@
+//! The route to mobiles: claims, hands to the simulated network, completes.
+
+use super::account::AccountEvent;
+use super::front::{Front, UnderWay};
+use crate::centre::{
+    Channel, Completed, Completion, Delivery, Operation, Outcome, RetryPolicy, Verdict, receipt,
+};
+use crate::model::{MOBILE_SHARDS, State, StationKey};
+use crate::network::{Attempt, Network, NetworkProfile};
+use crate::store::{Acknowledge, Started};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Messages in the air at most: claims hold a minute, in which their completions must be stored.
+const AIR_MAX: usize = 20_000;
+/// Messages that one claim takes at most.
+const CLAIM_MAX: usize = 16;
+/// Completions under way at most.
+const COMPLETIONS_MAX: usize = 8192;
+/// The longest time between two looks at the run queue.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A message in the air.
+struct Flight {
+    delivery: Delivery,
+    attempt: Attempt,
+}
+
+/// A completion that is on its way to the store, and whose application gets its receipt.
+struct Landed {
+    started: Started,
+    receipt: Option<StationKey>,
+    /// Ends with it.
+    _under_way: UnderWay,
+}
+
+/// Delivers to mobiles until the server ends.
+pub(super) async fn run(front: Arc<Front>, profile: NetworkProfile, retry: RetryPolicy) {
+    let (to, landed) = mpsc::channel(COMPLETIONS_MAX);
+    let settle = tokio::spawn(settle(Arc::clone(&front), landed));
+    let network = Network::new(profile);
+    let mut route = Route {
+        front,
+        network,
+        retry,
+        air: HashMap::new(),
+        due: BinaryHeap::new(),
+        alerts: BinaryHeap::new(),
+        next: 0,
+        turn: 0,
+        to,
+    };
+    route.work().await;
+    drop(route);
+    let _ = settle.await;
+}
+
+struct Route {
+    front: Arc<Front>,
+    network: Network,
+    retry: RetryPolicy,
+    air: HashMap<u64, Flight>,
+    /// When each comes down.
+    due: BinaryHeap<Reverse<(i64, u64)>>,
+    /// When stations are there again.
+    alerts: BinaryHeap<Reverse<(i64, StationKey)>>,
+    next: u64,
+    turn: u16,
+    to: mpsc::Sender<Landed>,
+}
+
+impl Route {
+    async fn work(&mut self) {
+        let stopping = self.front.stopping();
+        while !self.front.has_ended() {
+            self.land().await;
+            let claimed = if *stopping.borrow() { 0 } else { self.claim().await };
+            if claimed == CLAIM_MAX {
+                // There may be more; others get their turn, too.
+                tokio::task::yield_now().await;
+                continue;
+            }
+            let now_us = self.front.clock.now_us();
+            let next_us = [self.due.peek().map(|due| due.0.0), self.alerts.peek().map(|due| due.0.0)];
+            let wait = next_us.into_iter().flatten().min().map_or(LOOK, |due_us| {
+                Duration::from_micros(u64::try_from(due_us - now_us).unwrap_or(0)).min(LOOK)
+            });
+            if wait.is_zero() {
+                continue;
+            }
+            let front = Arc::clone(&self.front);
+            tokio::select! {
+                () = front.mobiles.notified() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Claims some messages, if there is room for them.
+    async fn claim(&mut self) -> usize {
+        if self.air.len() + CLAIM_MAX > AIR_MAX {
+            return 0;
+        }
+        self.turn = (self.turn + 1) % MOBILE_SHARDS;
+        let now_us = self.front.clock.now_us();
+        let channel = Channel::Mobiles(self.turn);
+        let claim = Operation::Claim { channel, spread: 0, max: CLAIM_MAX, now_us };
+        match self.front.store.start(claim, Acknowledge::Early).await {
+            Ok(Outcome::Claimed(deliveries)) => {
+                let claimed = deliveries.len();
+                for delivery in deliveries {
+                    let attempt = self.network.begin(&delivery, now_us);
+                    self.next += 1;
+                    self.due.push(Reverse((attempt.done_us, self.next)));
+                    self.air.insert(self.next, Flight { delivery, attempt });
+                }
+                claimed
+            }
+            Ok(_) => {
+                self.front.fail("a claim gives messages");
+                0
+            }
+            Err(error) => {
+                self.front.fail(error);
+                0
+            }
+        }
+    }
+
+    /// Completes what has come down, and passes on alerts.
+    async fn land(&mut self) {
+        let now_us = self.front.clock.now_us();
+        while self.due.peek().is_some_and(|due| due.0.0 <= now_us) {
+            let Some(flight) = self.due.pop().and_then(|due| self.air.remove(&due.0.1)) else { continue };
+            self.complete(flight, now_us).await;
+        }
+        while self.alerts.peek().is_some_and(|due| due.0.0 <= now_us) {
+            let Some(Reverse((_, station))) = self.alerts.pop() else { break };
+            let alert = Operation::Alert { station, now_us };
+            let started = self.front.store.start(alert, Acknowledge::Early);
+            if let Err(error) = started.await {
+                return self.front.fail(error);
+            }
+        }
+    }
+
+    async fn complete(&mut self, flight: Flight, now_us: i64) {
+        let Flight { delivery, attempt } = flight;
+        let Delivery { station, epoch, attempts, message, .. } = delivery;
+        let verdict = match attempt.result {
+            Ok(()) => Verdict::Final { state: State::Delivered, error: 0 },
+            Err(failure) => match self.retry.retry_us(failure, attempts, now_us) {
+                None => Verdict::Final { state: State::Undeliverable, error: failure.error() },
+                Some(retry_us) => {
+                    Verdict::Temporary { error: failure.error(), absent: failure.alerts(), retry_us }
+                }
+            },
+        };
+        let metrics = &self.front.metrics;
+        let receipt = match verdict {
+            Verdict::Final { state, error } => {
+                match state {
+                    State::Delivered => metrics.delivered.add(1),
+                    _ => metrics.undeliverable.add(1),
+                }
+                receipt(&message, state, error, now_us)
+            }
+            Verdict::Temporary { .. } => {
+                metrics.again.add(1);
+                None
+            }
+        };
+        if let Some(alert_us) = attempt.alert_us {
+            self.alerts.push(Reverse((alert_us, station)));
+        }
+        self.network.end(station);
+        let to = receipt.as_ref().map(|receipt| receipt.dst_key);
+        let completion = Completion { station, epoch, message, verdict, receipt, now_us };
+        let started = self.front.store.start(Operation::Complete(Box::new(completion)), Acknowledge::Durable);
+        let under_way = UnderWay::new(&self.front.under_way);
+        // It is received as long as the route lives.
+        let _ = self.to.send(Landed { started, receipt: to, _under_way: under_way }).await;
+    }
+}
+
+/// Waits for completions, in their order, and wakes the applications that get receipts.
+async fn settle(front: Arc<Front>, mut landed: mpsc::Receiver<Landed>) {
+    while let Some(Landed { started, receipt, _under_way }) = landed.recv().await {
+        match started.await {
+            Ok(Outcome::Completed(Completed::Final(_))) => {
+                if let Some(station) = receipt
+                    && let Some(account) = station.account().and_then(|number| front.account(number))
+                {
+                    account.tell(AccountEvent::Ready(station));
+                }
+                // The station may have more.
+                front.mobiles.notify_one();
+            }
+            Ok(Outcome::Completed(_)) => {}
+            Ok(_) => front.fail("a completion tells what became of it"),
+            Err(error) => front.fail(error),
+        }
+    }
+}

@@ -1,0 +1,673 @@
+//! One connection: a task that reads PDUs, and one that writes answers and deliveries.
+
+use super::account::{AccountEvent, Outlet};
+use super::front::{Account, Front, UnderWay};
+use super::submission::{refusal_status, submission};
+use crate::centre::{Operation, Outcome, Refusal, Replacement, Status as MessageStatus};
+use crate::model::{MessageState, StationKey};
+use crate::smpp::{
+    Address, Bind, BindKind, Cancel, Command, Destination, Framing, Header, MultiResponse, Query, Replace,
+    Status, Submit, SubmitMulti, bind_response, format_time, frame, message_response, pdu, query_response,
+};
+use crate::store::{Acknowledge, Started};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+/// Octets that are read at a time.
+const CHUNK: usize = 8 << 10;
+/// Octets of answers that are written at a time.
+const WRITE: usize = 64 << 10;
+/// What may wait for the writer besides windows.
+const SPARE: usize = 64;
+/// How long a client that does not read is waited for when its session ends.
+const FAREWELL: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// How long the end of the server waits for the answers to what a session was sent.
+const LAST_ANSWERS: std::time::Duration = std::time::Duration::from_secs(3);
+/// How long a client may take nothing of what is sent to it.
+const STUCK: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// What the writer sends next.
+pub(super) enum Out {
+    /// These octets: whole PDUs.
+    Octets(Vec<u8>),
+    /// The answer to a message, once it is durable.
+    Accepted { command: Command, sequence: u32, started: Started, since: Instant, under_way: UnderWay },
+    /// The answer to a submit_multi, once all of its messages are.
+    Multi {
+        sequence: u32,
+        messages: Vec<(Address, Result<Started, Status>)>,
+        since: Instant,
+        under_way: UnderWay,
+    },
+    /// Nothing more.
+    End,
+}
+
+/// Serves a connection until it ends. `permit` is its place among all.
+pub(super) async fn run(front: Arc<Front>, stream: TcpStream, permit: OwnedSemaphorePermit) {
+    front.metrics.connections.add(1);
+    // Answers are written whole; without this a small one waits for the other side's
+    // acknowledgement.
+    let _ = stream.set_nodelay(true);
+    let (read, write) = stream.into_split();
+    let (out, outs) = mpsc::channel(SPARE + super::config::DELIVERIES_MAX);
+    let window = Arc::new(AtomicUsize::new(0));
+    let writer = tokio::spawn(write_all(Arc::clone(&front), write, outs, Arc::clone(&window)));
+    let mut session = Session {
+        front: Arc::clone(&front),
+        number: front.next_session(),
+        out,
+        window,
+        bound: None,
+        enquiry: 0,
+        dead: Arc::new(AtomicBool::new(false)),
+        deliveries: Arc::default(),
+    };
+    session.read(read).await;
+    session.dead.store(true, Relaxed);
+    if let Some(bound) = session.bound.take() {
+        if bound.kind.receives() {
+            bound.account.tell(AccountEvent::Gone(session.number));
+        }
+        bound.account.leave();
+    }
+    // The writer ends after all that is before this, or with the connection.
+    let _ = session.out.send(Out::End).await;
+    drop(session);
+    let _ = writer.await;
+    front.metrics.connections_ended.add(1);
+    drop(permit);
+}
+
+/// An application's session.
+struct Bound {
+    account: Arc<Account>,
+    kind: BindKind,
+    window: usize,
+    rate: u32,
+}
+
+struct Session {
+    front: Arc<Front>,
+    number: u64,
+    out: mpsc::Sender<Out>,
+    /// Submissions that have no answer yet.
+    window: Arc<AtomicUsize>,
+    bound: Option<Bound>,
+    /// Sequence number of the last enquire_link.
+    enquiry: u32,
+    /// Whether it has ended.
+    dead: Arc<AtomicBool>,
+    /// Deliveries without an answer.
+    deliveries: Arc<AtomicUsize>,
+}
+
+/// Whether a session goes on.
+#[derive(PartialEq, Eq)]
+enum Next {
+    On,
+    End,
+}
+
+impl Session {
+    /// Reads until the connection ends, or is to end.
+    async fn read(&mut self, mut stream: OwnedReadHalf) {
+        let mut input: Vec<u8> = Vec::new();
+        let mut skip = 0_usize;
+        let (mut stopping, mut stops) = (self.front.stopping(), None);
+        let (begin, mut heard, mut enquired) = (Instant::now(), Instant::now(), false);
+        loop {
+            let timers = self.front.timers();
+            let wait = match &self.bound {
+                None => timers.session_init.saturating_sub(begin.elapsed()),
+                Some(_) if enquired => timers.inactivity.saturating_sub(heard.elapsed()),
+                Some(_) => timers.enquire_link.min(timers.inactivity).saturating_sub(heard.elapsed()),
+            };
+            input.reserve(CHUNK);
+            let read = tokio::select! {
+                read = stream.read_buf(&mut input) => read,
+                () = tokio::time::sleep(wait) => {
+                    let silent = heard.elapsed();
+                    if self.bound.is_none() || silent >= timers.inactivity {
+                        return;
+                    }
+                    enquired = true;
+                    self.enquiry = self.enquiry.wrapping_add(1).max(1);
+                    let (command, sequence) = (Command::EnquireLink as u32, self.enquiry | 0x4000_0000);
+                    if self.send(|out| pdu(out, command, Status::Ok, sequence, |_| ())).await == Next::End {
+                        return;
+                    }
+                    continue;
+                }
+                () = async { _ = stopping.wait_for(|stops| *stops).await } => {
+                    // What it has been sent may still be answered.
+                    let since = *stops.get_or_insert_with(Instant::now);
+                    let waits = self.deliveries.load(Relaxed) > 0 && since.elapsed() < LAST_ANSWERS;
+                    if waits {
+                        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                        continue;
+                    }
+                    let sequence = 0x7fff_fffe;
+                    self.send(|out| pdu(out, Command::Unbind as u32, Status::Ok, sequence, |_| ())).await;
+                    return;
+                }
+            };
+            match read {
+                Ok(0) | Err(_) => return,
+                Ok(_) => (heard, enquired) = (Instant::now(), false),
+            }
+            let mut taken = 0;
+            loop {
+                let skipped = skip.min(input.len() - taken);
+                (taken, skip) = (taken + skipped, skip - skipped);
+                match frame(&input[taken..]) {
+                    Framing::Incomplete(_) => break,
+                    Framing::Pdu(header) => {
+                        let body = taken + crate::smpp::HEADER_OCTETS..taken + header.length as usize;
+                        taken = body.end;
+                        if self.handle(header, &input[body]).await == Next::End {
+                            return;
+                        }
+                    }
+                    Framing::TooLong(header) => {
+                        skip = header.length as usize;
+                        if self.nack(Status::CommandLength, header.sequence).await == Next::End {
+                            return;
+                        }
+                    }
+                    // The next PDU cannot be found.
+                    Framing::Lost(header) => {
+                        self.nack(Status::CommandLength, header.sequence).await;
+                        return;
+                    }
+                }
+            }
+            input.drain(..taken);
+            if input.is_empty() && input.capacity() > 4 * CHUNK {
+                input = Vec::new();
+            }
+        }
+    }
+
+    async fn send(&self, fill: impl FnOnce(&mut Vec<u8>)) -> Next {
+        let mut octets = Vec::new();
+        fill(&mut octets);
+        self.put(Out::Octets(octets)).await
+    }
+
+    async fn put(&self, out: Out) -> Next {
+        if self.out.send(out).await.is_ok() { Next::On } else { Next::End }
+    }
+
+    async fn nack(&self, status: Status, sequence: u32) -> Next {
+        self.front.metrics.malformed.add(1);
+        self.send(|out| pdu(out, Command::GenericNack as u32, status, sequence, |_| ())).await
+    }
+
+    /// An answer without a body.
+    async fn answer(&self, to: Command, status: Status, sequence: u32) -> Next {
+        self.send(|out| pdu(out, to.response() as u32, status, sequence, |_| ())).await
+    }
+
+    /// Handles a PDU.
+    async fn handle(&mut self, header: Header, body: &[u8]) -> Next {
+        let sequence = header.sequence;
+        let Some(command) = Command::of(header.command) else {
+            // A response to something that was never sent is not answered.
+            return if header.command & 0x8000_0000 != 0 {
+                Next::On
+            } else {
+                self.nack(Status::CommandId, sequence).await
+            };
+        };
+        if let Some(kind) = BindKind::of(command) {
+            return self.bind(command, kind, sequence, body).await;
+        }
+        match command {
+            Command::EnquireLink => return self.answer(command, Status::Ok, sequence).await,
+            Command::Unbind if self.bound.is_none() => {
+                return self.answer(command, Status::BindStatus, sequence).await;
+            }
+            Command::Unbind => {
+                self.answer(command, Status::Ok, sequence).await;
+                return Next::End;
+            }
+            Command::UnbindResp => return Next::End,
+            // Not from an application to a centre.
+            Command::DeliverSm | Command::AlertNotification | Command::Outbind => {
+                return self.nack(Status::CommandId, sequence).await;
+            }
+            _ => {}
+        }
+        if command.is_response() {
+            self.answered(command, header);
+            return Next::On;
+        }
+        let Some(bound) = &self.bound else {
+            return self.answer(command, Status::BindStatus, sequence).await;
+        };
+        if !bound.kind.submits() {
+            return self.answer(command, Status::BindStatus, sequence).await;
+        }
+        match command {
+            Command::SubmitSm => self.submit(command, sequence, Submit::read(body)).await,
+            Command::DataSm => self.submit(command, sequence, Submit::read_data(body)).await,
+            Command::SubmitMulti => self.submit_multi(sequence, SubmitMulti::read(body)).await,
+            Command::QuerySm => self.query(sequence, Query::read(body)).await,
+            Command::CancelSm => self.cancel(sequence, Cancel::read(body)).await,
+            Command::ReplaceSm => self.replace(sequence, Replace::read(body)).await,
+            _ => self.nack(Status::CommandId, sequence).await,
+        }
+    }
+
+    /// An answer to something that the centre has sent.
+    fn answered(&self, command: Command, header: Header) {
+        let Some(bound) = &self.bound else { return };
+        let is_answer =
+            matches!(command, Command::DeliverSmResp | Command::DataSmResp | Command::GenericNack);
+        if is_answer && bound.kind.receives() {
+            bound.account.tell(AccountEvent::Answered {
+                session: self.number,
+                sequence: header.sequence,
+                status: header.status,
+            });
+        }
+    }
+
+    async fn bind(&mut self, command: Command, kind: BindKind, sequence: u32, body: &[u8]) -> Next {
+        let name = self.front.config().system_id.clone();
+        if self.bound.is_some() {
+            return self.answer(command, Status::AlreadyBound, sequence).await;
+        }
+        let account = match Bind::read(body) {
+            Ok(bind) => self.front.bind(&bind).await,
+            Err(status) => {
+                self.front.metrics.malformed.add(1);
+                Err(status)
+            }
+        };
+        let account = match account {
+            Ok(account) => account,
+            Err(status) => {
+                self.front.metrics.binds_refused.add(1);
+                self.send(|out| bind_response(out, command, status, sequence, &name)).await;
+                // Whoever was refused may try again on another connection.
+                return Next::End;
+            }
+        };
+        self.front.metrics.binds.add(1);
+        let config = account.config();
+        let window = config.window as usize;
+        // The answer comes before the first delivery.
+        let sent = self.send(|out| bind_response(out, command, Status::Ok, sequence, &name)).await;
+        if kind.receives() {
+            let outlet = Outlet {
+                session: self.number,
+                out: self.out.clone(),
+                window,
+                dead: Arc::clone(&self.dead),
+                deliveries: Arc::clone(&self.deliveries),
+            };
+            account.tell(AccountEvent::Bound(outlet));
+        }
+        self.bound = Some(Bound { account, kind, window, rate: config.rate });
+        sent
+    }
+
+    /// Whether so many more messages may be submitted now; else how they are refused.
+    fn admit(&self, now_us: i64) -> Result<(), Status> {
+        let Some(bound) = &self.bound else { return Err(Status::BindStatus) };
+        let fits = self.window.load(Relaxed) < bound.window;
+        if fits && bound.account.may_submit(bound.rate, now_us) {
+            return Ok(());
+        }
+        self.front.metrics.throttled.add(1);
+        Err(Status::Throttled)
+    }
+
+    fn account(&self) -> u32 {
+        self.bound.as_ref().map_or(0, |bound| bound.account.number)
+    }
+
+    async fn refuse(&self, command: Command, status: Status, sequence: u32) -> Next {
+        self.front.metrics.refused.add(1);
+        self.send(|out| message_response(out, command, sequence, Err(status))).await
+    }
+
+    async fn submit(&mut self, command: Command, sequence: u32, submit: Result<Submit, Status>) -> Next {
+        let (since, now_us) = (Instant::now(), self.front.clock.now_us());
+        let submit = match submit {
+            Ok(submit) => submit,
+            Err(status) => {
+                self.front.metrics.malformed.add(1);
+                return self.refuse(command, status, sequence).await;
+            }
+        };
+        if let Err(status) = self.admit(now_us) {
+            return self.refuse(command, status, sequence).await;
+        }
+        if submit.replaces
+            && let Some(answer) = self.replace_if_present(command, sequence, &submit, now_us).await
+        {
+            return answer;
+        }
+        match submission(&self.front, self.account(), submit, now_us) {
+            Err(status) => self.refuse(command, status, sequence).await,
+            Ok(submission) => {
+                let under_way = UnderWay::new(&self.front.under_way);
+                self.window.fetch_add(1, Relaxed);
+                let to = submission.message.dst_key;
+                let started =
+                    self.front.store.start(Operation::Receive(Box::new(submission)), Acknowledge::Durable);
+                let put = self.put(Out::Accepted { command, sequence, started, since, under_way }).await;
+                self.wake(to);
+                put
+            }
+        }
+    }
+
+    /// Wakes whoever delivers to a station.
+    fn wake(&self, station: StationKey) {
+        match station.account() {
+            None => self.front.mobiles.notify_one(),
+            Some(number) => {
+                if let Some(account) = self.front.account(number) {
+                    account.tell(AccountEvent::Ready(station));
+                }
+            }
+        }
+    }
+
+    /// Runs an operation, durably; a store that fails ends the server.
+    async fn run(&self, operation: Operation) -> Result<Outcome, Status> {
+        let _one = UnderWay::new(&self.front.under_way);
+        self.front.store.start(operation, Acknowledge::Durable).await.map_err(|error| {
+            self.front.fail(error);
+            Status::SystemError
+        })
+    }
+
+    /// replace_if_present: the newest message between the two addresses gets this body. None if
+    /// there is none.
+    async fn replace_if_present(
+        &self,
+        command: Command,
+        sequence: u32,
+        submit: &Submit,
+        now_us: i64,
+    ) -> Option<Next> {
+        let found = self.find(&submit.source, &submit.destination).await;
+        let msg_id = match found {
+            Ok(found) => *found.last()?,
+            Err(status) => return Some(self.refuse(command, status, sequence).await),
+        };
+        let replacement = Replacement {
+            account: self.account(),
+            msg_id,
+            body: submit.body.clone(),
+            expire_us: submit.validity.at(now_us),
+            registered_delivery: submit.registered_delivery,
+        };
+        match self.run(Operation::Replace(Box::new(replacement))).await {
+            Ok(Outcome::Count(_)) => {
+                Some(self.send(|out| message_response(out, command, sequence, Ok(msg_id))).await)
+            }
+            // It was on its way just then, so this one is a message of its own.
+            Ok(Outcome::Refused(Refusal::InFlight | Refusal::Final | Refusal::NoSuchMessage)) => None,
+            Ok(Outcome::Refused(refusal)) => {
+                let status = refusal_status(&refusal, Status::SubmitFailed);
+                Some(self.refuse(command, status, sequence).await)
+            }
+            Ok(_) => Some(self.refuse(command, Status::SystemError, sequence).await),
+            Err(status) => Some(self.refuse(command, status, sequence).await),
+        }
+    }
+
+    /// The account's messages between two addresses that can still be changed.
+    async fn find(&self, source: &Address, destination: &Address) -> Result<Vec<i64>, Status> {
+        let station = StationKey::of_address(&destination.text).map_err(|_| Status::DestinationAddress)?;
+        let find = Operation::Find { account: self.account(), src: source.text.clone(), station, max: 1000 };
+        match self.run(find).await? {
+            Outcome::Found(found) => Ok(found),
+            _ => Err(Status::SystemError),
+        }
+    }
+
+    async fn submit_multi(&mut self, sequence: u32, multi: Result<SubmitMulti, Status>) -> Next {
+        let command = Command::SubmitMulti;
+        let (since, now_us) = (Instant::now(), self.front.clock.now_us());
+        let multi = match multi {
+            Ok(multi) => multi,
+            Err(status) => {
+                self.front.metrics.malformed.add(1);
+                return self.refuse(command, status, sequence).await;
+            }
+        };
+        if multi.destinations.iter().any(|destination| matches!(destination, Destination::List(_))) {
+            return self.refuse(command, Status::DistributionList, sequence).await;
+        }
+        let under_way = UnderWay::new(&self.front.under_way);
+        let mut messages = Vec::with_capacity(multi.destinations.len());
+        for destination in multi.destinations {
+            let Destination::Address(address) = destination else { continue };
+            let started = self.admit(now_us).and_then(|()| {
+                let submit = Submit { destination: address.clone(), ..multi.submit.clone() };
+                let submission = submission(&self.front, self.account(), submit, now_us)?;
+                let to = submission.message.dst_key;
+                let started =
+                    self.front.store.start(Operation::Receive(Box::new(submission)), Acknowledge::Durable);
+                self.wake(to);
+                Ok(started)
+            });
+            messages.push((address, started));
+        }
+        self.window.fetch_add(1, Relaxed);
+        self.put(Out::Multi { sequence, messages, since, under_way }).await
+    }
+
+    async fn query(&self, sequence: u32, query: Result<Query, Status>) -> Next {
+        let command = Command::QuerySm;
+        let status = match query {
+            Ok(query) => self.status(&query).await.map(|status| (query, status)),
+            Err(status) => Err(status),
+        };
+        match status {
+            Err(status) => self.answer(command, status, sequence).await,
+            Ok((query, MessageStatus { state, done_us, error })) => {
+                let date = format_time(done_us);
+                let state = if state == MessageState::Scheduled { MessageState::Enroute } else { state };
+                // What does not fit the field is told in the receipt.
+                let error = u8::try_from(error).unwrap_or(u8::MAX);
+                self.send(|out| query_response(out, sequence, query.msg_id, &date, state as u8, error)).await
+            }
+        }
+    }
+
+    /// The state of a message, in the store or in the archive.
+    async fn status(&self, query: &Query) -> Result<MessageStatus, Status> {
+        let account = self.account();
+        match self.run(Operation::Query { account, msg_id: query.msg_id }).await? {
+            Outcome::Status(status) => Ok(status),
+            Outcome::Refused(Refusal::NoSuchMessage) => {
+                let archive = self.front.archive.as_ref().ok_or(Status::QueryFailed)?;
+                let archive = archive.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let found = archive.find(query.msg_id).map_err(|_| Status::SystemError)?;
+                let own = found.filter(|record| record.account == account && record.receipt_of == 0);
+                own.and_then(|record| record.status()).ok_or(Status::QueryFailed)
+            }
+            _ => Err(Status::QueryFailed),
+        }
+    }
+
+    async fn cancel(&self, sequence: u32, cancel: Result<Cancel, Status>) -> Next {
+        let command = Command::CancelSm;
+        let status = match cancel {
+            Ok(cancel) => self.cancel_all(&cancel).await.err().unwrap_or(Status::Ok),
+            Err(status) => status,
+        };
+        self.answer(command, status, sequence).await
+    }
+
+    async fn cancel_all(&self, cancel: &Cancel) -> Result<(), Status> {
+        let messages = match cancel.msg_id {
+            Some(msg_id) => vec![msg_id],
+            None => self.find(&cancel.source, &cancel.destination).await?,
+        };
+        let (account, now_us) = (self.account(), self.front.clock.now_us());
+        let mut cancelled = 0;
+        for msg_id in messages {
+            if let Outcome::Count(_) = self.run(Operation::Cancel { account, msg_id, now_us }).await? {
+                cancelled += 1;
+            }
+        }
+        // Who cancelled may have asked for receipts.
+        self.front.look_everywhere();
+        if cancelled > 0 { Ok(()) } else { Err(Status::CancelFailed) }
+    }
+
+    async fn replace(&self, sequence: u32, replace: Result<Replace, Status>) -> Next {
+        let command = Command::ReplaceSm;
+        let status = match replace {
+            Ok(replace) => self.replace_one(replace).await.err().unwrap_or(Status::Ok),
+            Err(status) => status,
+        };
+        self.answer(command, status, sequence).await
+    }
+
+    async fn replace_one(&self, replace: Replace) -> Result<(), Status> {
+        // The time of delivery is part of the schedule's key; whoever wants another cancels and
+        // submits.
+        if replace.schedule != crate::smpp::Time::None {
+            return Err(Status::ReplaceFailed);
+        }
+        let now_us = self.front.clock.now_us();
+        let replacement = Replacement {
+            account: self.account(),
+            msg_id: replace.msg_id,
+            body: replace.body,
+            expire_us: replace.validity.at(now_us),
+            registered_delivery: replace.registered_delivery,
+        };
+        match self.run(Operation::Replace(Box::new(replacement))).await? {
+            Outcome::Count(_) => Ok(()),
+            Outcome::Refused(refusal) => Err(refusal_status(&refusal, Status::ReplaceFailed)),
+            _ => Err(Status::SystemError),
+        }
+    }
+}
+
+/// Polls an operation without waiting.
+fn poll_now(started: &mut Started) -> Option<Result<Outcome, crate::store::StoreError>> {
+    match Pin::new(started).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => Some(done),
+        Poll::Pending => None,
+    }
+}
+
+/// Writes what the session and its account send, in order, until told to end.
+async fn write_all(
+    front: Arc<Front>,
+    mut stream: OwnedWriteHalf,
+    mut outs: mpsc::Receiver<Out>,
+    window: Arc<AtomicUsize>,
+) {
+    let mut octets: Vec<u8> = Vec::new();
+    let mut is_open = true;
+    let mut ends = false;
+    while !ends {
+        let Some(first) = outs.recv().await else { break };
+        let mut next = Some(first);
+        while let Some(out) = next {
+            match out {
+                Out::Octets(pdus) => octets.extend_from_slice(&pdus),
+                Out::Accepted { command, sequence, mut started, since, under_way } => {
+                    let done = match poll_now(&mut started) {
+                        Some(done) => done,
+                        None => {
+                            // What is written meanwhile need not wait for this commit.
+                            is_open &= flush(&mut stream, &mut octets, is_open).await;
+                            started.await
+                        }
+                    };
+                    let accepted = accepted(&front, done);
+                    message_response(&mut octets, command, sequence, accepted);
+                    front.metrics.submit.add(since.elapsed().as_micros() as u64);
+                    window.fetch_sub(1, Relaxed);
+                    drop(under_way);
+                }
+                Out::Multi { sequence, messages, since, under_way } => {
+                    let mut response = MultiResponse::default();
+                    for (address, started) in messages {
+                        let done = match started {
+                            Ok(started) => accepted(&front, started.await),
+                            Err(status) => {
+                                front.metrics.refused.add(1);
+                                Err(status)
+                            }
+                        };
+                        match done {
+                            Ok(msg_id) if response.msg_id == 0 => response.msg_id = msg_id,
+                            Ok(_) => {}
+                            Err(status) => response.refused.push((address, status as u32)),
+                        }
+                    }
+                    response.write(&mut octets, sequence);
+                    front.metrics.submit.add(since.elapsed().as_micros() as u64);
+                    window.fetch_sub(1, Relaxed);
+                    drop(under_way);
+                }
+                Out::End => ends = true,
+            }
+            if octets.len() >= WRITE {
+                break;
+            }
+            next = outs.try_recv().ok();
+        }
+        is_open &= flush(&mut stream, &mut octets, is_open).await;
+        if !is_open && !ends {
+            // Nobody reads any more. What was submitted is stored all the same; the reader ends the
+            // session.
+            outs.close();
+        }
+    }
+    let _ = tokio::time::timeout(FAREWELL, stream.shutdown()).await;
+}
+
+/// Writes what has collected; whether the other side still takes it.
+async fn flush(stream: &mut OwnedWriteHalf, octets: &mut Vec<u8>, is_open: bool) -> bool {
+    let written = !is_open
+        || octets.is_empty()
+        || matches!(tokio::time::timeout(STUCK, stream.write_all(octets)).await, Ok(Ok(())));
+    octets.clear();
+    if octets.capacity() > 2 * WRITE {
+        *octets = Vec::new();
+    }
+    written && is_open
+}
+
+/// What a submission's outcome answers.
+fn accepted(front: &Front, done: Result<Outcome, crate::store::StoreError>) -> Result<i64, Status> {
+    let accepted = match done {
+        Ok(Outcome::Received(msg_id)) => Ok(msg_id),
+        Ok(Outcome::Refused(refusal)) => Err(refusal_status(&refusal, Status::SubmitFailed)),
+        Ok(_) => Err(Status::SystemError),
+        Err(error) => {
+            front.fail(error);
+            Err(Status::SystemError)
+        }
+    };
+    match accepted {
+        Ok(_) => front.metrics.accepted.add(1),
+        Err(_) => front.metrics.refused.add(1),
+    }
+    accepted
+}

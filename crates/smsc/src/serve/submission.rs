@@ -1,0 +1,129 @@
+//! From what an application sends to what the centre stores.
+
+use super::front::Front;
+use crate::centre::{Refusal, Submission, SubmissionError};
+use crate::model::Message;
+use crate::smpp::{Status, Submit, Tlvs, tag};
+use crate::text::{ESM_UDHI, TextError};
+
+/// The longest time that a message may wait, µs: ten years.
+const FAR_US: i64 = 315_360_000_000_000;
+
+/// The message of an account, ready to be received.
+///
+/// # Errors
+/// The status to answer with.
+pub(super) fn submission(
+    front: &Front,
+    account: u32,
+    submit: Submit,
+    now_us: i64,
+) -> Result<Submission, Status> {
+    let schedule_us = submit.schedule.at(now_us).unwrap_or(0);
+    if schedule_us > now_us.saturating_add(FAR_US) {
+        return Err(Status::ScheduleTime);
+    }
+    let begin_us = now_us.max(schedule_us);
+    let expire_us = match submit.validity.at(now_us) {
+        Some(us) => us.min(now_us.saturating_add(FAR_US)),
+        None => begin_us.saturating_add(front.validity_us()),
+    };
+    let digits = submit.destination.text.trim_start_matches('+').to_owned();
+    let receiver = front.account_of_number(&digits);
+    let is_mobile = receiver.is_none();
+    let (mut esm_class, mut body) = (submit.esm_class, submit.body);
+    // A mobile knows a part by its user data header only.
+    if let Some((reference, total, number)) =
+        submit.segment.filter(|_| is_mobile && esm_class & ESM_UDHI == 0)
+    {
+        let [high, low] = reference.to_be_bytes();
+        body.splice(0..0, [6, 8, 4, high, low, total, number]);
+        esm_class |= ESM_UDHI;
+    }
+    let message = Message {
+        account,
+        src_ton: submit.source.ton,
+        src_npi: submit.source.npi,
+        dst_ton: submit.destination.ton,
+        dst_npi: submit.destination.npi,
+        service_type: submit.service_type,
+        esm_class,
+        protocol_id: submit.protocol_id,
+        priority: submit.priority,
+        registered_delivery: submit.registered_delivery,
+        data_coding: submit.data_coding,
+        schedule_us: if schedule_us > now_us { schedule_us } else { 0 },
+        tlvs: submit.tlvs,
+        ..Message::plain(submit.source.text, submit.destination.text, body, now_us, expire_us)
+    };
+    match receiver {
+        None => Submission::new(message),
+        Some(receiver) => Submission::to_account(message, receiver),
+    }
+    .map_err(|error| refused(&error))
+}
+
+/// The status that tells what is wrong with a message.
+fn refused(error: &SubmissionError) -> Status {
+    match error {
+        SubmissionError::Address(_) => Status::DestinationAddress,
+        SubmissionError::Expired => Status::Validity,
+        SubmissionError::TooLong { field: "source_addr", .. } => Status::SourceAddress,
+        SubmissionError::TooLong { field: "service_type", .. } => Status::ServiceType,
+        SubmissionError::TooLong { field: "optional parameters", .. } => Status::ParameterLength,
+        SubmissionError::TooLong { .. } => Status::MessageLength,
+        SubmissionError::Text(error) => text_status(error),
+    }
+}
+
+fn text_status(error: &TextError) -> Status {
+    match error {
+        TextError::Header(_) => Status::EsmClass,
+        TextError::OddUcs2(_) | TextError::TooManyParts(_) | TextError::HeaderTooLong(_) => {
+            Status::MessageLength
+        }
+        _ => Status::SubmitFailed,
+    }
+}
+
+/// The status of what the store refuses; `otherwise` for what has none of its own.
+pub(super) fn refusal_status(refusal: &Refusal, otherwise: Status) -> Status {
+    match refusal {
+        Refusal::QueueFull => Status::QueueFull,
+        Refusal::Throttled => Status::Throttled,
+        Refusal::NoSuchAccount => Status::SystemId,
+        Refusal::QuotaExceeded => Status::SubmitFailed,
+        Refusal::Expired => Status::Validity,
+        Refusal::Text(error) => text_status(error),
+        Refusal::NoSuchMessage | Refusal::InFlight | Refusal::Final | Refusal::TooGreat { .. } => otherwise,
+    }
+}
+
+/// The optional parameters of a receipt: its message, its state, its error (SMPP 3.4 §5.3.2).
+pub(super) fn receipt_tlvs(receipt: &Message, out: &mut Vec<u8>) {
+    use crate::smpp::write_tlv;
+    let mut id = receipt.receipt_of.to_string().into_bytes();
+    id.push(0);
+    write_tlv(out, tag::RECEIPTED_MESSAGE_ID, &id);
+    // The centre has written the receipt, so its words are where it puts them.
+    let text = String::from_utf8_lossy(&receipt.body);
+    let word = |name: &str| Some(text.split_once(name)?.1.split(' ').next().unwrap_or_default().to_owned());
+    let state = match word(" stat:").as_deref() {
+        Some("DELIVRD") => 2,
+        Some("EXPIRED") => 3,
+        Some("DELETED") => 4,
+        Some("UNDELIV") => 5,
+        Some("ENROUTE") => 1,
+        _ => 7,
+    };
+    write_tlv(out, tag::MESSAGE_STATE, &[state]);
+    let error: u16 = word(" err:").and_then(|digits| digits.parse().ok()).unwrap_or(0);
+    let [high, low] = error.to_be_bytes();
+    // 3: GSM, whose errors these are.
+    write_tlv(out, tag::NETWORK_ERROR_CODE, &[3, high, low]);
+}
+
+/// Whether a message's optional parameters can be sent on: they came whole.
+pub(super) fn are_whole(tlvs: &[u8]) -> bool {
+    Tlvs::new(tlvs).is_ok()
+}

@@ -1,0 +1,108 @@
+//! Timers and the Flusher: threads that wait for their sessions, beside the tasks that serve.
+
+use super::front::Front;
+use crate::centre::{Archive, Operation, Outcome, Place};
+use crate::housekeeping::flush;
+use crate::store::{Acknowledge, Session, StoreError};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Rows that one transaction of a timer handles.
+const BATCH: usize = 256;
+/// Messages that one transaction of the Flusher handles.
+const FLUSH_BATCH: usize = 1024;
+/// How often the queues are swept for what has expired, a stretch at a time, µs.
+const SWEEP_US: i64 = 250_000;
+/// How often leases are looked at, µs.
+const LEASES_US: i64 = 1_000_000;
+/// How often timers and the Flusher look, when nothing was due.
+const TICK: Duration = Duration::from_millis(20);
+
+/// The threads.
+pub(super) struct Upkeep(Vec<JoinHandle<()>>);
+
+impl Upkeep {
+    /// Waits until they have ended.
+    pub fn join(self) {
+        for thread in self.0 {
+            // One that panicked has told so, and has failed the server.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts the threads; `archive` for a store whose final messages leave it.
+pub(super) fn start(front: &Arc<Front>, archive: Option<Archive>) -> std::io::Result<Upkeep> {
+    let named = |name: &str| std::thread::Builder::new().name(name.into());
+    let of_timers = Arc::clone(front);
+    let mut threads = vec![named("smsc-timers").spawn(move || {
+        if let Err(error) = timers(&of_timers) {
+            of_timers.fail(error);
+        }
+    })?];
+    if let Some(mut archive) = archive {
+        let front = Arc::clone(front);
+        threads.push(named("smsc-flusher").spawn(move || {
+            if let Err(error) = flusher(&front, &mut archive) {
+                front.fail(error);
+            }
+        })?);
+    }
+    Ok(Upkeep(threads))
+}
+
+fn count(session: &mut dyn Session, operation: Operation) -> Result<usize, StoreError> {
+    match session.call(operation)? {
+        Outcome::Count(count) => Ok(count),
+        _ => Err(StoreError::protocol("a timer gives a count")),
+    }
+}
+
+/// Scheduled Message Timer, Retry, expiry and leases, until the server ends.
+fn timers(front: &Front) -> Result<(), StoreError> {
+    let mut session = front.store.store().session(Acknowledge::Early)?;
+    let (mut place, mut sweep_us, mut leases_us) = (Place::BEGIN, i64::MIN, i64::MIN);
+    while !front.has_ended() {
+        let now_us = front.clock.now_us();
+        let mut done = count(&mut *session, Operation::ReleaseScheduled { now_us, max: BATCH })?;
+        done += count(&mut *session, Operation::WakeDue { now_us, max: BATCH })?;
+        if now_us >= sweep_us {
+            let expire = Operation::Expire { from: place, now_us, max: BATCH };
+            let Outcome::Swept { count, next, .. } = session.call(expire)? else {
+                return Err(StoreError::protocol("a sweep tells where it ended"));
+            };
+            front.metrics.expired.add(count as u64);
+            place = next.unwrap_or(Place::BEGIN);
+            sweep_us = if count > 0 { now_us } else { now_us + SWEEP_US };
+            done += count;
+        }
+        if now_us >= leases_us {
+            let freed = count(&mut *session, Operation::FreeLeases { now_us, until_us: now_us, max: BATCH })?;
+            leases_us = if freed == 0 { now_us + LEASES_US } else { now_us };
+            done += freed;
+        }
+        if done > 0 {
+            front.look_everywhere();
+        } else {
+            std::thread::sleep(TICK);
+        }
+    }
+    Ok(())
+}
+
+/// The Flusher, until the server has ended and all is archived.
+fn flusher(front: &Front, archive: &mut Archive) -> Result<(), crate::centre::ArchiveError> {
+    let mut session = front.store.store().session(Acknowledge::Durable)?;
+    loop {
+        let last = front.has_ended();
+        let flushed = flush(&mut *session, archive, FLUSH_BATCH)?;
+        front.metrics.archived.add(flushed as u64);
+        if flushed == 0 {
+            if last {
+                return Ok(());
+            }
+            std::thread::sleep(TICK);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! A store that any number of tasks share. An operation is started, and completes by waker.
+//!
+//! mmdb runs a transaction in the call that starts it, and its ticket is a future, so nothing
+//! stands between. SQLite and PostgreSQL have sessions that wait; threads of their own drive those,
+//! and share each commit among all that came while the one before was under way.
+
+use super::{Acknowledge, MmdbOptions, MmdbStore, Opening, SESSIONS, Session, Store, StoreError, StoreKind};
+use crate::centre::{Operation, Outcome, Rules};
+use crate::model::StationKey;
+use std::collections::VecDeque;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll};
+use tokio::sync::oneshot;
+
+/// Threads that drive durable sessions. What concerns one station goes through one of them, so that
+/// it keeps its order.
+const THREADS: usize = 4;
+/// Operations that a thread has under way at most.
+const UNDER_WAY: usize = 1024;
+
+/// A store, shared.
+#[derive(Clone)]
+pub struct SharedStore {
+    store: Arc<dyn Store>,
+    way: Way,
+}
+
+#[derive(Clone)]
+enum Way {
+    /// Transactions run in the call.
+    Direct(Arc<MmdbStore>),
+    /// Threads run them.
+    Threads { durable: Vec<mpsc::Sender<Job>>, early: mpsc::Sender<Job> },
+}
+
+struct Job {
+    operation: Operation,
+    to: oneshot::Sender<Result<Outcome, StoreError>>,
+}
+
+/// An operation that was started. Its outcome comes when it is acknowledged; one that is dropped
+/// takes place all the same.
+pub struct Started(State);
+
+enum State {
+    /// The outcome is here; it is acknowledged when the ticket is durable.
+    Ticket(Option<Outcome>, mmdb::Ticket),
+    /// Acknowledged, or failed.
+    Done(Option<Result<Outcome, StoreError>>),
+    /// A thread will say.
+    Waits(oneshot::Receiver<Result<Outcome, StoreError>>),
+}
+
+impl SharedStore {
+    /// Opens the store in `directory`, which is made if need be.
+    ///
+    /// # Errors
+    /// The store's; a thread cannot be started.
+    pub fn open(
+        kind: StoreKind,
+        directory: &Path,
+        mmdb: &MmdbOptions,
+        rules: Rules,
+    ) -> Result<SharedStore, StoreError> {
+        if kind == StoreKind::Mmdb {
+            std::fs::create_dir_all(directory).map_err(StoreError::io(directory))?;
+            let rules = Rules { has_flusher: true, ..rules };
+            let store = Arc::new(MmdbStore::open(directory, mmdb, rules)?);
+            return Ok(SharedStore { store: Arc::clone(&store) as Arc<dyn Store>, way: Way::Direct(store) });
+        }
+        let store = kind.open_with(directory, mmdb, rules, SESSIONS, Opening::OrCreate)?;
+        let store: Arc<dyn Store> = store.into();
+        let thread = |acknowledge| drive(&store, acknowledge, directory);
+        let durable = (0..THREADS).map(|_| thread(Acknowledge::Durable)).collect::<Result<_, _>>()?;
+        let early = thread(Acknowledge::Early)?;
+        Ok(SharedStore { store, way: Way::Threads { durable, early } })
+    }
+
+    /// The store itself, for sessions of threads that wait.
+    #[must_use]
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// Starts an operation.
+    pub fn start(&self, mut operation: Operation, acknowledge: Acknowledge) -> Started {
+        match &self.way {
+            Way::Direct(store) => Started(match store.start(&mut operation, acknowledge) {
+                Ok((outcome, ticket)) if acknowledge == Acknowledge::Durable => {
+                    State::Ticket(Some(outcome), ticket)
+                }
+                Ok((outcome, _)) => State::Done(Some(Ok(outcome))),
+                Err(error) => State::Done(Some(Err(error))),
+            }),
+            Way::Threads { durable, early } => {
+                let thread = match acknowledge {
+                    Acknowledge::Durable => {
+                        &durable[station(&operation).0.unsigned_abs() as usize % durable.len()]
+                    }
+                    Acknowledge::Early => early,
+                };
+                let (to, from) = oneshot::channel();
+                // A thread that has ended drops what it is given: the receiver tells.
+                let _ = thread.send(Job { operation, to });
+                Started(State::Waits(from))
+            }
+        }
+    }
+}
+
+/// The station whose order an operation must keep.
+fn station(operation: &Operation) -> StationKey {
+    match operation {
+        Operation::Receive(submission) => submission.message.dst_key,
+        Operation::Complete(completion) => completion.station,
+        Operation::Alert { station, .. } => *station,
+        _ => StationKey(0),
+    }
+}
+
+impl Future for Started {
+    type Output = Result<Outcome, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let twice = || Err(StoreError::protocol("an outcome was taken twice"));
+        match &mut self.0 {
+            State::Ticket(outcome, ticket) => match Pin::new(ticket).poll(context) {
+                Poll::Ready(Ok(_)) => Poll::Ready(outcome.take().map_or_else(twice, Ok)),
+                Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
+                Poll::Pending => Poll::Pending,
+            },
+            State::Done(done) => Poll::Ready(done.take().unwrap_or_else(twice)),
+            State::Waits(from) => match Pin::new(from).poll(context) {
+                Poll::Ready(Ok(done)) => Poll::Ready(done),
+                Poll::Ready(Err(_)) => Poll::Ready(Err(StoreError::WriterEnded)),
+                Poll::Pending => Poll::Pending,
+            },
+        }
+    }
+}
+
+/// Starts a thread that drives a session; it ends when nobody can give it work any more.
+fn drive(
+    store: &Arc<dyn Store>,
+    acknowledge: Acknowledge,
+    directory: &Path,
+) -> Result<mpsc::Sender<Job>, StoreError> {
+    let (send, jobs) = mpsc::channel();
+    let store = Arc::clone(store);
+    let run = move || {
+        let Ok(mut session) = store.session(acknowledge) else { return };
+        let mut under_way = VecDeque::new();
+        while let Ok(true) = round(&mut *session, &jobs, &mut under_way) {}
+    };
+    let named = std::thread::Builder::new().name("smsc-session".into());
+    named.spawn(run).map_err(StoreError::io(directory))?;
+    Ok(send)
+}
+
+type UnderWay = VecDeque<oneshot::Sender<Result<Outcome, StoreError>>>;
+
+/// Submits what waits, and hands out what is acknowledged; whether there may be more.
+fn round(
+    session: &mut dyn Session,
+    jobs: &mpsc::Receiver<Job>,
+    under_way: &mut UnderWay,
+) -> Result<bool, StoreError> {
+    let submit = |session: &mut dyn Session, under_way: &mut UnderWay, job: Job| {
+        let submitted = session.submit(job.operation);
+        if let Err(error) = submitted {
+            let failed = StoreError::Group(error.to_string());
+            // Whoever does not wait any more need not be told.
+            let _ = job.to.send(Err(error));
+            under_way.drain(..).for_each(|to| _ = to.send(Err(StoreError::Group(failed.to_string()))));
+            return Err(failed);
+        }
+        under_way.push_back(job.to);
+        Ok(())
+    };
+    if under_way.is_empty() {
+        match jobs.recv() {
+            Ok(job) => submit(session, under_way, job)?,
+            Err(_) => return Ok(false),
+        }
+    }
+    while under_way.len() < UNDER_WAY
+        && let Ok(job) = jobs.try_recv()
+    {
+        submit(session, under_way, job)?;
+    }
+    let mut outcomes = Vec::new();
+    if let Err(error) = session.settle(&mut outcomes) {
+        let told = error.to_string();
+        under_way.drain(..).for_each(|to| _ = to.send(Err(StoreError::Group(told.clone()))));
+        return Err(error);
+    }
+    for outcome in outcomes {
+        if let Some(to) = under_way.pop_front() {
+            let _ = to.send(Ok(outcome));
+        }
+    }
+    Ok(true)
+}

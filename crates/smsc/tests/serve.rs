@@ -1,0 +1,418 @@
+//! `smsc serve`, as applications see it.
+#![allow(clippy::unwrap_used)]
+
+mod smpp_client;
+
+use fathom_random::Random;
+use smpp_client::{Client, Server, c_string, config, message, word};
+use smsc::smpp::{Command, Status, Submit, Tlvs, pdu, tag};
+use std::collections::{HashMap, HashSet};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command as Process;
+use std::time::{Duration, Instant};
+
+const DELIVERED: u8 = 2;
+
+#[test]
+fn a_message_is_delivered_and_its_receipt_tells() {
+    let (_dir, server) = Server::new("");
+    let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+    let (status, id) = client.submit(&message("491700000001", b"hello, world", 1));
+    assert_eq!(status, 0);
+    let receipt = client.deliver(Status::Ok);
+    let text = String::from_utf8(receipt.body.clone()).unwrap();
+    assert!(text.starts_with(&format!("id:{id} sub:001 dlvrd:001 submit date:")), "{text}");
+    assert!(text.ends_with(" stat:DELIVRD err:000 text:hello, world"), "{text}");
+    assert_eq!((receipt.esm_class, receipt.source.text.as_str()), (4, "491700000001"));
+    assert_eq!(receipt.destination.text, "4900");
+    let tlvs = Tlvs::new(&receipt.tlvs).unwrap();
+    assert_eq!(c_string(tlvs.find(tag::RECEIPTED_MESSAGE_ID).unwrap()), id);
+    assert_eq!(tlvs.find(tag::MESSAGE_STATE), Some(&[DELIVERED][..]));
+    assert_eq!(tlvs.find(tag::NETWORK_ERROR_CODE), Some(&[3, 0, 0][..]));
+    // query_sm tells the same, from the store or from the archive.
+    for _ in 0..2 {
+        client.send(Command::QuerySm as u32, &[id.as_bytes(), b"\0\x01\x014900\0"].concat());
+        let (header, body) = client.next_of(Command::QuerySmResp);
+        assert_eq!((header.status, c_string(&body)), (0, id.clone()));
+        assert_eq!(body[body.len() - 2..], [DELIVERED, 0]);
+        std::thread::sleep(Duration::from_millis(150));
+    }
+    // Another application has no such message.
+    let mut other = Client::bound(&server.address, "other", Command::BindTransmitter);
+    other.send(Command::QuerySm as u32, &[id.as_bytes(), b"\0\x01\x014900\0"].concat());
+    assert_eq!(other.next_of(Command::QuerySmResp).0.status, Status::QueryFailed as u32);
+    // Only failures: nothing comes.
+    assert_eq!(client.submit(&message("491700000001", b"quiet", 2)).0, 0);
+    client.stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    assert!(client.stream.read(&mut [0; 1]).is_err());
+    let metrics = http(&server.http, "GET /metrics HTTP/1.1\r\n\r\n");
+    for line in ["smsc_accepted_total 2", "smsc_delivered_total 2", "smsc_sessions{system_id=\"app\"} 1"] {
+        assert!(metrics.lines().any(|other| other == line), "{line} in {metrics}");
+    }
+    assert!(http(&server.http, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+    assert!(http(&server.http, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+}
+
+fn http(address: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// A message to a number of an application is a deliver_sm for it. One that it refuses for now or
+/// does not answer comes again; one that it refuses for good does not.
+#[test]
+fn a_message_to_an_applications_number_is_delivered_to_it() {
+    let (_dir, server) = Server::new("[timers]\nresponse_s = 0.5");
+    let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+    let tlvs = vec![0x14, 0x99, 0, 2, 7, 7];
+    let submit = Submit { tlvs: tlvs.clone(), data_coding: 8, ..message("1234", "Ж".as_bytes(), 1) };
+    let (status, id) = client.submit(&submit);
+    assert_eq!(status, 0);
+    // Nobody is there: it waits. Then somebody is who does not answer, and goes.
+    let mut deaf = Client::bound(&server.address, "other", Command::BindReceiver);
+    let (_, first) = deaf.next_of(Command::DeliverSm);
+    drop(deaf);
+    let mut other = Client::bound(&server.address, "other", Command::BindReceiver);
+    let (header, second) = other.next().unwrap();
+    assert_eq!(header.command, Command::DeliverSm as u32);
+    assert_eq!(first, second);
+    // It is silent for longer than response_s, and gets it once more.
+    let (header, third) = other.next().unwrap();
+    assert_eq!((header.command, &third), (Command::DeliverSm as u32, &first));
+    other.answer(Command::DeliverSmResp, Status::Ok, header.sequence);
+    let delivered = smsc::smpp::Deliver::read(&third).unwrap();
+    assert_eq!((delivered.data_coding, delivered.body.as_slice()), (8, "Ж".as_bytes()));
+    assert_eq!((delivered.tlvs, delivered.esm_class), (tlvs, 0));
+    let receipt = String::from_utf8(client.deliver(Status::Ok).body).unwrap();
+    assert!(receipt.contains(&format!("id:{id} ")) && receipt.contains("stat:DELIVRD"), "{receipt}");
+    // Refused for good.
+    let (_, id) = client.submit(&message("1234", b"no", 1));
+    let (header, _) = other.next_of(Command::DeliverSm);
+    other.answer(Command::DeliverSmResp, Status::PermanentApplication, header.sequence);
+    let receipt = String::from_utf8(client.deliver(Status::Ok).body).unwrap();
+    assert!(receipt.contains(&format!("id:{id} ")) && receipt.contains("stat:UNDELIV err:101"), "{receipt}");
+}
+
+/// A body of any length goes through, in message_payload where it is long.
+#[test]
+fn a_long_message_comes_through() {
+    let (_dir, server) = Server::new("");
+    let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+    let mut other = Client::bound(&server.address, "other", Command::BindTransceiver);
+    for octets in [0, 254, 255, 20_000] {
+        let body = vec![b'x'; octets];
+        assert_eq!(client.submit(&Submit { data_coding: 4, ..message("1234", &body, 0) }).0, 0);
+        assert_eq!(other.deliver(Status::Ok).body, body);
+    }
+    let too_long = Submit { data_coding: 4, ..message("1234", &vec![b'x'; 50_000], 0) };
+    assert_eq!(client.submit(&too_long).0, Status::MessageLength as u32);
+}
+
+#[test]
+fn rates_windows_and_queues_have_limits() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("smsc.toml"), config("queue = 3")).unwrap();
+    std::fs::write(dir.path().join("network.toml"), "[prefixes]\n49171 = \"absent\"\n").unwrap();
+    let network = dir.path().join("network.toml").display().to_string();
+    let server = Server::start(dir.path(), &["--segment-mib", "1", "--network", &network]);
+    let mut client = Client::bound(&server.address, "app", Command::BindTransmitter);
+    let statuses: Vec<u32> = (0..4).map(|_| client.submit(&message("4917100000", b"x", 0)).0).collect();
+    assert_eq!(statuses, [0, 0, 0, Status::QueueFull as u32]);
+    // Five in a second, of twelve that come at once; a new second may begin between them.
+    let at_once = |system_id: &str, count: u32| {
+        let mut client = Client::bound(&server.address, system_id, Command::BindTransmitter);
+        let mut octets = Vec::new();
+        (1..=count).for_each(|sequence| message("491720000", b"x", 0).write(&mut octets, 100 + sequence));
+        client.stream.write_all(&octets).unwrap();
+        let answers = (0..count).map(|_| client.next_of(Command::SubmitSmResp).0);
+        answers.map(|header| (header.sequence, header.status)).collect::<HashMap<u32, u32>>()
+    };
+    let throttled = |answers: &HashMap<u32, u32>| {
+        answers.values().filter(|status| **status == Status::Throttled as u32).count()
+    };
+    let answers = at_once("limited", 12);
+    assert!(answers.len() == 12 && (2..=7).contains(&throttled(&answers)), "{answers:?}");
+    // One at a time: of many that come at once most are refused, and all are answered.
+    let answers = at_once("narrow", 90);
+    assert!(answers.len() == 90 && answers[&101] == 0 && throttled(&answers) > 0, "{answers:?}");
+}
+
+/// The same on the other engines: their sessions are driven by threads.
+#[test]
+fn a_store_of_sqlite_or_postgresql_serves_too() {
+    for engine in ["sqlite", "postgresql"] {
+        if engine == "postgresql" && postgresql_server::find_programs(None).is_err() {
+            println!("SKIP: PostgreSQL is not installed (apt-get install postgresql)");
+            continue;
+        }
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+        let readable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(dir.path(), readable).unwrap();
+        std::fs::write(dir.path().join("smsc.toml"), config("")).unwrap();
+        let server = Server::start(dir.path(), &["--engine", engine]);
+        let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+        let mut ids = HashSet::new();
+        for at in 0..5 {
+            ids.insert(client.submit(&message(&format!("49170{at:07}"), b"x", 1)).1);
+        }
+        let mut told = HashSet::new();
+        while told.len() < 5 {
+            told.insert(receipt_id(&client.deliver(Status::Ok).body));
+        }
+        assert_eq!(told, ids, "{engine}");
+        server.signal("-TERM");
+        assert_eq!(server.wait().0, Some(0), "{engine}");
+    }
+}
+
+#[test]
+fn what_waits_can_be_replaced_and_cancelled() {
+    let (_dir, server) = Server::new("");
+    let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+    let later = |client: &mut Client, body: &[u8]| {
+        let mut octets = Vec::new();
+        message("491700000009", body, 1).write(&mut octets, 0x70);
+        // schedule_delivery_time, in a day: behind 16 octets of header and the fields before it.
+        let at = octets.len() - (body.len() + 1 + 6);
+        octets.splice(at..at + 1, b"000001000000000R\0".iter().copied());
+        let length = (octets.len() as u32).to_be_bytes();
+        octets[..4].copy_from_slice(&length);
+        client.stream.write_all(&octets).unwrap();
+        let (header, body) = client.next_of(Command::SubmitSmResp);
+        assert_eq!(header.status, 0);
+        c_string(&body)
+    };
+    let id = later(&mut client, b"first");
+    let replace = [id.as_bytes(), b"\0\x01\x014900\0\0\0\x01\0\x06second"].concat();
+    client.send(Command::ReplaceSm as u32, &replace);
+    assert_eq!(client.next_of(Command::ReplaceSmResp).0.status, 0);
+    client.send(
+        Command::CancelSm as u32,
+        &[&b"\0"[..], id.as_bytes(), b"\0\x01\x014900\0\x01\x01491700000009\0"].concat(),
+    );
+    assert_eq!(client.next_of(Command::CancelSmResp).0.status, 0);
+    let receipt = String::from_utf8(client.deliver(Status::Ok).body).unwrap();
+    assert!(receipt.contains("stat:DELETED") && receipt.ends_with("text:second"), "{receipt}");
+    // Without a number: all between the two addresses.
+    let two = [later(&mut client, b"a"), later(&mut client, b"b")];
+    client.send(Command::CancelSm as u32, b"\0\0\x01\x014900\0\x01\x01491700000009\0");
+    assert_eq!(client.next_of(Command::CancelSmResp).0.status, 0);
+    let receipts: HashSet<String> = (0..2)
+        .map(|_| {
+            String::from_utf8(client.deliver(Status::Ok).body).unwrap().split(' ').next().unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(receipts, two.iter().map(|id| format!("id:{id}")).collect());
+    // replace_if_present: the message that waits gets the new body and keeps its number.
+    let id = later(&mut client, b"old");
+    let present = Submit { replaces: true, ..message("491700000009", b"new", 1) };
+    assert_eq!(client.submit(&present), (0, id.clone()));
+    let absent = Submit { replaces: true, ..message("491700000010", b"new", 0) };
+    let (status, other) = client.submit(&absent);
+    assert!(status == 0 && other != id);
+}
+
+#[test]
+fn submit_multi_tells_which_addresses_were_refused() {
+    let (_dir, server) = Server::new("");
+    let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+    let addresses = b"\x01\x01\x01491700000021\0\x01\x05\0Bank\0\x01\x01\x01491700000022\0";
+    let body = [&b"\0\x01\x014900\0\x03"[..], addresses, b"\0\0\0\0\0\x01\0\0\0\x02hi"].concat();
+    let sequence = client.send(Command::SubmitMulti as u32, &body);
+    let (header, answer) = client.next_of(Command::SubmitMultiResp);
+    assert_eq!((header.sequence, header.status), (sequence, 0));
+    let id = c_string(&answer);
+    let refused = &answer[id.len() + 1..];
+    assert_eq!(refused[..8], *b"\x01\x05\0Bank\0");
+    assert_eq!(word(&refused[8..]), Status::DestinationAddress as u32);
+    // Both others are messages of their own.
+    let receipts: HashSet<String> = (0..2).map(|_| client.deliver(Status::Ok).source.text).collect();
+    assert_eq!(receipts, ["491700000021", "491700000022"].map(String::from).into());
+}
+
+#[test]
+fn silence_ends_a_session_after_a_question() {
+    let (_dir, server) =
+        Server::new("[timers]\nsession_init_s = 1.5\nenquire_link_s = 0.3\ninactivity_s = 1");
+    let begin = Instant::now();
+    let mut unbound = Client::connect(&server.address);
+    assert!(unbound.next().is_none());
+    assert!(begin.elapsed() >= Duration::from_secs(1));
+    let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+    for _ in 0..5 {
+        let (header, _) = client.next_of(Command::EnquireLink);
+        let mut out = Vec::new();
+        pdu(&mut out, Command::EnquireLinkResp as u32, Status::Ok, header.sequence, |_| ());
+        client.stream.write_all(&out).unwrap();
+    }
+    // Unanswered.
+    assert_eq!(client.next().unwrap().0.command, Command::EnquireLink as u32);
+    assert!(client.next().is_none());
+}
+
+#[test]
+fn a_stop_loses_nothing_and_the_store_is_gone_on_with() {
+    let (dir, server) = Server::new("");
+    let mut client = Client::bound(&server.address, "app", Command::BindTransmitter);
+    let ids: HashSet<String> =
+        (0..50).map(|at| client.submit(&message(&format!("49170{at:07}"), b"x", 1)).1).collect();
+    server.signal("-TERM");
+    let (code, said) = server.wait();
+    assert_eq!((code, said.contains("stopped")), (Some(0), true), "{said}");
+    assert_eq!(client.next_of(Command::Unbind).0.command, Command::Unbind as u32);
+    let server = Server::start(dir.path(), &[]);
+    let mut client = Client::bound(&server.address, "app", Command::BindReceiver);
+    let told: HashSet<String> = (0..50).map(|_| receipt_id(&client.deliver(Status::Ok).body)).collect();
+    assert_eq!(told, ids);
+}
+
+fn receipt_id(body: &[u8]) -> String {
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    text.strip_prefix("id:").unwrap().split(' ').next().unwrap().to_owned()
+}
+
+#[test]
+fn a_configuration_is_read_again() {
+    let (dir, mut server) = Server::new("");
+    let file = dir.path().join("smsc.toml");
+    let before = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, before.replace("\"other\"", "\"renamed\"")).unwrap();
+    server.signal("-HUP");
+    assert_eq!(server.line(), "reloaded\n");
+    let bind = |name: &str| Client::connect(&server.address).bind(name, "secret", Command::BindReceiver);
+    assert_eq!((bind("renamed"), bind("other")), (0, Status::SystemId as u32));
+    std::fs::write(&file, before.replace("number = 2", "number = 1")).unwrap();
+    server.signal("-HUP");
+    let line = server.line();
+    assert!(line.contains("smsc.toml:") && line.contains("belongs to another account"), "{line}");
+    std::fs::write(&file, format!("queue = 7\n{before}")).unwrap();
+    server.signal("-HUP");
+    let line = server.line();
+    assert!(line.contains("`queue` takes a restart"), "{line}");
+}
+
+#[test]
+fn mistakes_are_told_before_anything_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("smsc.toml");
+    let serve = |arguments: &[&str]| {
+        let mut command = Process::new(env!("CARGO_BIN_EXE_smsc"));
+        let output = command.arg("serve").args(arguments).current_dir(dir.path()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, said) = serve(&["--config", "smsc.toml"]);
+    assert!(code == Some(2) && said.contains("smsc.toml: No such file"), "{said}");
+    std::fs::write(&file, config("")).unwrap();
+    let (code, said) = serve(&["--config", "smsc.toml"]);
+    assert!(code == Some(2) && said.contains("--store DIR"), "{said}");
+    let (code, said) = serve(&["--config", "smsc.toml", "--check"]);
+    assert!(code == Some(0) && said.contains("4 accounts, no mistake"), "{said}");
+    let (code, said) = serve(&["--config", "smsc.toml", "--store", "postgresql://x/y"]);
+    assert!(code == Some(2) && said.contains("by URL"), "{said}");
+    std::fs::write(&file, config("listen_at = 5")).unwrap();
+    let (code, said) = serve(&["--config", "smsc.toml", "--store", "s"]);
+    assert!(code == Some(2) && said.contains("smsc.toml:3: unknown field `listen_at`"), "{said}");
+    assert!(!dir.path().join("s").exists());
+    let mut password = Process::new(env!("CARGO_BIN_EXE_smsc"));
+    let mut child = password
+        .arg("password")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"secret\n").unwrap();
+    let hash = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    assert!(smsc::serve::is_password(hash.trim(), "secret"));
+}
+
+#[test]
+fn load_is_answered_and_receipted() {
+    let (_dir, server) = Server::new("");
+    let load = |password: &str, more: &[&str]| {
+        let mut command = Process::new(env!("CARGO_BIN_EXE_smsc"));
+        command.args(["load", "--to", &server.address, "--system-id", "app", "--sessions", "2"]).args(more);
+        let output = command.env("SMSC_PASSWORD", password).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), said)
+    };
+    let (code, said) =
+        load("secret", &["--rate", "200", "--seconds", "1", "--receipts", "--json", "--limit-ms", "20000"]);
+    assert_eq!(code, Some(0), "{said}");
+    let step: serde_json::Value = serde_json::from_str(said.trim()).unwrap();
+    assert!(step["offered"].as_u64().unwrap() > 100, "{said}");
+    assert_eq!(step["accepted"], step["offered"], "{said}");
+    assert_eq!(step["receipts"], step["offered"], "{said}");
+    let (code, said) = load("wrong", &[]);
+    assert!(code == Some(1) && said.contains("ESME_RINVPASWD"), "{said}");
+    let (code, said) = load("secret", &["--rate", "0"]);
+    assert!(code == Some(2) && said.contains("--rate 0"), "{said}");
+}
+
+/// kill -9 of the server at random moments under load: every message that was acknowledged gets its
+/// receipt, and what a stopped server holds is whole. `SMSC_KILLS` sets how often.
+#[test]
+fn a_kill_loses_no_message_that_was_acknowledged() {
+    let kills: usize = std::env::var("SMSC_KILLS").ok().map_or(20, |words| words.parse().unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("smsc.toml"), config("")).unwrap();
+    let mut random = Random::new(kills as u64);
+    let (mut acknowledged, mut told) = (HashSet::new(), HashMap::<String, usize>::new());
+    let mut in_flight = 0;
+    for kill in 0..kills {
+        let mut server = Server::start(dir.path(), &["--segment-mib", "1"]);
+        let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+        let end = Instant::now() + Duration::from_millis(random.below(250));
+        let mut sequence = 1000;
+        let mut octets = Vec::new();
+        let mut submit = |client: &mut Client, random: &mut Random| {
+            sequence += 1;
+            octets.clear();
+            let to = format!("49170{:07}", random.below(50));
+            message(&to, format!("{kill} {sequence}").as_bytes(), 1).write(&mut octets, sequence);
+            client.stream.write_all(&octets).is_ok()
+        };
+        let mut is_open = (0..50).all(|_| submit(&mut client, &mut random));
+        let killer = std::thread::spawn(move || {
+            std::thread::sleep(end.saturating_duration_since(Instant::now()));
+            server.kill();
+        });
+        // What was sent before the kill still comes.
+        while let Some((header, body)) = client.next() {
+            if header.command == Command::SubmitSmResp as u32 {
+                assert_eq!(header.status, 0);
+                acknowledged.insert(c_string(&body));
+                is_open = is_open && submit(&mut client, &mut random);
+            } else if header.command == Command::DeliverSm as u32 {
+                let receipt = smsc::smpp::Deliver::read(&body).unwrap();
+                *told.entry(receipt_id(&receipt.body)).or_default() += 1;
+                let mut out = Vec::new();
+                pdu(&mut out, Command::DeliverSmResp as u32, Status::Ok, header.sequence, |out| out.push(0));
+                is_open = client.stream.write_all(&out).is_ok() && is_open;
+            }
+        }
+        killer.join().unwrap();
+        // The window of deliveries, whose answers a kill may have taken.
+        in_flight += 100;
+    }
+    let server = Server::start(dir.path(), &["--segment-mib", "1"]);
+    let mut client = Client::bound(&server.address, "app", Command::BindTransceiver);
+    let begin = Instant::now();
+    while acknowledged.iter().any(|id| !told.contains_key(id)) {
+        assert!(begin.elapsed() < Duration::from_secs(60), "receipts are missing");
+        let receipt = client.deliver(Status::Ok);
+        *told.entry(receipt_id(&receipt.body)).or_default() += 1;
+    }
+    assert!(!acknowledged.is_empty());
+    let twice: usize = told.values().map(|count| count - 1).sum();
+    assert!(twice <= in_flight, "{twice} of {} came again", told.len());
+    server.signal("-TERM");
+    assert_eq!(server.wait().0, Some(0));
+    let check =
+        Process::new(env!("CARGO_BIN_EXE_smsc")).arg("check").arg(dir.path().join("store")).output().unwrap();
+    let said = String::from_utf8(check.stdout).unwrap();
+    assert!(check.status.success() && said.contains("ok, these hold: I1, I2, I3, I4, I5"), "{said}");
+}
