@@ -53,7 +53,7 @@ fn the_fastest_device_comes_first_and_every_bar_has_its_number() {
     assert!(svg.contains("logarithmic"), "40 times as fast");
     let near = simulation(vec![row("wal", "a", 2.0), row("wal", "b", 4.0)]).svg();
     let lengths: Vec<f64> = near
-        .match_indices("<rect x=\"170\"")
+        .match_indices("<rect x=\"170.0\"")
         .map(|(at, _)| {
             near[at..].split("width=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap()
         })
