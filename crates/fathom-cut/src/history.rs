@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 
 use fathom_stack::device::{End, Log, Operation, Outcome, data_of, read_log};
@@ -70,6 +71,8 @@ pub struct History {
     data: Vec<u8>,
     /// Of each block the units that lie in it, in order of answers.
     of_block: Vec<Vec<u32>>,
+    /// Blocks that something else than zeros was written to, in order: mkfs zeroes many that stay so.
+    with_content: Vec<u64>,
 }
 
 /// Which units are there beyond those that are safe.
@@ -106,6 +109,7 @@ impl History {
             marks: log.marks.iter().map(|it| Mark { number: it.number, came: it.after }).collect(),
             data,
             of_block: vec![Vec::new(); device_bytes.div_ceil(BLOCK_BYTES) as usize],
+            with_content: Vec::new(),
         };
         for (answer, record) in (0..).zip(&log.records) {
             let of = || format!("operation {answer} ({} at {})", record.operation_name(), record.offset);
@@ -146,6 +150,11 @@ impl History {
                 }
             }
         }
+        let contents = history.units.iter().filter(|unit| unit.data_at.is_some());
+        let mut with_content: Vec<u64> = contents.flat_map(Unit::blocks).collect();
+        with_content.sort_unstable();
+        with_content.dedup();
+        history.with_content = with_content;
         Ok(history)
     }
 
@@ -167,9 +176,10 @@ impl History {
         self.of_block.len() as u64
     }
 
-    /// Whether anything was ever written or discarded there.
-    pub(crate) fn is_touched(&self, block: u64) -> bool {
-        self.of_block.get(block as usize).is_some_and(|units| !units.is_empty())
+    /// Of some blocks those that may hold something else than zeros in some state.
+    pub(crate) fn with_content(&self, blocks: Range<u64>) -> &[u64] {
+        let place = |block: u64| self.with_content.partition_point(|&it| it < block);
+        &self.with_content[place(blocks.start)..place(blocks.end)]
     }
 
     /// What a unit carries; none for zeros.

@@ -10,6 +10,9 @@ use rustix::mm::{MapFlags, ProtFlags};
 use crate::history::{BLOCK, BLOCK_BYTES, History};
 use crate::states::State;
 
+/// A block of zeros: one comparison of memory is faster than a look at each byte.
+static ZEROS: [u8; BLOCK] = [0; BLOCK];
+
 /// A file in memory that a loop device lies on. It has no name, and goes with this process.
 #[derive(Debug)]
 pub(crate) struct Image {
@@ -64,7 +67,7 @@ impl Image {
         let mut checked = 0;
         let mut at = 0;
         while let Some((begin, end)) = self.data_from(at)? {
-            for block in checked..begin {
+            for &block in history.with_content(checked..begin) {
                 written += self.set_unless_hole(history, block, safe, state);
             }
             for block in begin..end {
@@ -72,7 +75,7 @@ impl Image {
             }
             (checked, at) = (end, end * BLOCK_BYTES);
         }
-        for block in checked..history.blocks() {
+        for &block in history.with_content(checked..history.blocks()) {
             written += self.set_unless_hole(history, block, safe, state);
         }
         Ok(written)
@@ -97,7 +100,7 @@ impl Image {
         let there = self.block(block);
         match wanted.as_deref() {
             Some(wanted) if *there != wanted[..there.len()] => there.copy_from_slice(&wanted[..there.len()]),
-            None if there.iter().any(|&byte| byte != 0) => there.fill(0),
+            None if *there != ZEROS[..there.len()] => there.fill(0),
             _ => return 0,
         }
         1
@@ -105,9 +108,6 @@ impl Image {
 
     /// The same for a block without memory, which is not to have any where it stays zero.
     fn set_unless_hole(&mut self, history: &History, block: u64, safe: u64, state: &State) -> u64 {
-        if !history.is_touched(block) {
-            return 0;
-        }
         match history.block(block, safe, state) {
             Some(_) => self.set(history, block, safe, state),
             None => 0,

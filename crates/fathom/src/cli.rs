@@ -515,7 +515,7 @@ pub struct CutAsked {
     /// States that are judged of each run at most
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
     pub states: u64,
-    /// The first state that is judged, to judge all of them in pieces
+    /// The first state that is judged: with --replay all states of a recording are judged in pieces
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub from: u64,
     /// Seconds for all runs together; 0: as long as it takes
@@ -548,8 +548,8 @@ pub struct CutAsked {
     /// Keep the recordings in this new directory, to look at states again
     #[arg(long, value_name = "DIR", conflicts_with = "replay")]
     pub record: Option<PathBuf>,
-    /// Judge one state of kept recordings again, and explain it
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["set", "trace", "workload", "engine", "commits", "states", "from", "time", "device", "keeps", "tear", "size", "mount", "mkfs", "seed", "dir"])]
+    /// Judge kept recordings again: all states from --from on, or with --state one, which is explained
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["set", "trace", "workload", "engine", "commits", "device", "keeps", "tear", "size", "mount", "mkfs", "seed", "dir"])]
     pub replay: Option<PathBuf>,
     /// With --replay: which state, as the table names it
     #[arg(long, value_name = "CELL/STATE")]

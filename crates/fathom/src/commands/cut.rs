@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fathom_cut::{
-    Acknowledged, Behaviour, CutError, Explanation, Keeps, Limits, MMDB, Recorded, Run, Script, judge, record,
+    Acknowledged, Behaviour, CutError, Explanation, History, Keeps, Limits, MMDB, Recorded, Run, Script,
+    judge, record,
 };
 use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
 use fathom_lab::experiment::{Experiment, Selection, Vocabulary, builtin_named};
@@ -58,12 +59,7 @@ pub fn run(asked: &CutAsked) -> super::Result {
     }
     let workload = workload(asked)?;
     let cells = cells(asked)?;
-    if asked.from >= asked.states {
-        return Err(Error::asked(format!(
-            "--from {}: the last state is --states {}",
-            asked.from, asked.states
-        )));
-    }
+    check_piece(asked)?;
     let model = fathom_stack::device_model(&asked.device)
         .map_err(|problem| Error::asked(format!("--device: {problem}")))?;
     let behaviour = behaviour(asked, &model)?;
@@ -101,21 +97,7 @@ pub fn run(asked: &CutAsked) -> super::Result {
         let text = serde_json::to_string_pretty(&index).map_err(Error::failed)? + "\n";
         super::write_text("--record", &directory.join(INDEX), &[], &text)?;
     }
-    if asked.json {
-        super::print_json(&cuts)?;
-    } else if !cuts.cells.is_empty() || !cuts.without.is_empty() {
-        fathom_output::raw(&cuts.terminal(&super::style()));
-    }
-    if interrupt.is_raised() {
-        return Err(Error::failed("stopped before everything was tried"));
-    }
-    let failed = cuts.breaks_promise() || cuts.cells.is_empty() || !cuts.without.is_empty();
-    if cuts.breaks_promise() {
-        tell!("error: a power cut takes more than the settings promise (!)");
-    } else if failed {
-        tell!("error: not everything could be tried");
-    }
-    Ok(if failed { Outcome::Failed } else { Outcome::Good })
+    show(asked, &cuts, &interrupt)
 }
 
 /// Records a cell and judges its states; none if it was interrupted.
@@ -172,32 +154,108 @@ fn tried(
     }
     let script = workload.map(|_| run.script);
     let recorded = Recorded::of(&recording, asked.commits, asked.seed, script, behaviour);
+    let left = time.saturating_sub(begin.elapsed());
+    let outcome = judged(asked, &recorded, &recording.history, left, interrupt)?;
+    logs.done(number);
+    Ok(Some((recorded, outcome)))
+}
+
+/// What lies in a directory of recordings.
+fn index(directory: &Path) -> Result<Index, Error> {
+    let file = directory.join(INDEX);
+    let wrong =
+        |error: &dyn std::fmt::Display| Error::asked(format!("--replay {}: {error}", shown_path(&file)));
+    let text = std::fs::read_to_string(&file).map_err(|error| wrong(&error))?;
+    serde_json::from_str(&text).map_err(|error| wrong(&error))
+}
+
+/// The states of recorded runs again, all or a piece.
+fn judge_again(asked: &CutAsked, directory: &Path) -> super::Result {
+    if asked.image.is_some() {
+        return Err(Error::asked("--image is of one state: --state CELL/STATE, as the table names it"));
+    }
+    check_piece(asked)?;
+    let index = index(directory)?;
+    check_machine()?;
+    super::open_stdout()?;
+    let interrupt = Interrupt::new();
+    interrupt.on_signals().map_err(|error| Error::failed(format!("signal handlers: {error}")))?;
+    let mut cuts = Cuts::default();
+    let begin = Instant::now();
+    let cells = index.cells.len();
+    for (place, (number, recorded)) in index.cells.into_iter().enumerate() {
+        let left = Duration::from_secs(asked.time).saturating_sub(begin.elapsed());
+        let share = left / u32::try_from(cells - place).unwrap_or(1).max(1);
+        let setting = |key: &str| recorded.settings.get(key).map_or("", String::as_str);
+        let label = match setting("journal_mode") {
+            "" => recorded.filesystem.driver.clone(),
+            mode => format!("{} {mode}/{}", recorded.filesystem.driver, setting("synchronous")),
+        };
+        let log = directory.join(number.to_string()).join(LOG);
+        let history = recorded.history(&log).map_err(asked_or_failed)?;
+        let outcome = judged(asked, &recorded, &history, share, &interrupt).map_err(asked_or_failed)?;
+        cuts.cells.push(Cut::new(number, label, recorded, outcome));
+        if interrupt.is_raised() {
+            break;
+        }
+    }
+    show(asked, &cuts, &interrupt)
+}
+
+fn check_piece(asked: &CutAsked) -> Result<(), Error> {
+    if asked.from < asked.states {
+        return Ok(());
+    }
+    Err(Error::asked(format!("--from {}: the last state is --states {}", asked.from, asked.states)))
+}
+
+/// Judges what was asked for of a recording, within its share of the time.
+fn judged(
+    asked: &CutAsked,
+    recorded: &Recorded,
+    history: &History,
+    time: Duration,
+    interrupt: &Interrupt,
+) -> Result<fathom_cut::Outcome, CutError> {
     let limits = Limits {
         from: usize::try_from(asked.from).unwrap_or(usize::MAX),
         states: usize::try_from(asked.states).unwrap_or(usize::MAX),
-        time: (asked.time > 0).then(|| time.saturating_sub(begin.elapsed()).max(Duration::from_secs(1))),
+        time: (asked.time > 0).then(|| time.max(Duration::from_secs(1))),
     };
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let outcome = judge(&recorded, &recording.history, threads, limits, &stop, &|_, _| {})?;
-    logs.done(number);
-    Ok(Some((recorded, outcome)))
+    judge(recorded, history, threads, limits, &|| interrupt.is_raised(), &|_, _| {})
+}
+
+/// Prints what was found, and says whether it is as promised.
+fn show(asked: &CutAsked, cuts: &Cuts, interrupt: &Interrupt) -> super::Result {
+    if asked.json {
+        super::print_json(cuts)?;
+    } else if !cuts.cells.is_empty() || !cuts.without.is_empty() {
+        fathom_output::raw(&cuts.terminal(&super::style()));
+    }
+    if interrupt.is_raised() {
+        return Err(Error::failed("stopped before everything was tried"));
+    }
+    let failed = cuts.breaks_promise() || cuts.cells.is_empty() || !cuts.without.is_empty();
+    if cuts.breaks_promise() {
+        tell!("error: a power cut takes more than the settings promise (!)");
+    } else if failed {
+        tell!("error: not everything could be tried");
+    }
+    Ok(if failed { Outcome::Failed } else { Outcome::Good })
 }
 
 /// One state of a recorded run again.
 fn replay(asked: &CutAsked, directory: &Path) -> super::Result {
     let Some(state) = &asked.state else {
-        return Err(Error::asked("--replay takes --state CELL/STATE, as the table names it: --state 1/17"));
+        return judge_again(asked, directory);
     };
     let numbers =
         state.split_once('/').and_then(|(cell, state)| Some((cell.parse().ok()?, state.parse().ok()?)));
     let Some((cell, number)): Option<(usize, usize)> = numbers else {
         return Err(Error::asked(format!("--state {state}: two numbers are asked for, as in 1/17")));
     };
-    let file = directory.join(INDEX);
-    let text = std::fs::read_to_string(&file)
-        .map_err(|error| Error::asked(format!("--replay {}: {error}", shown_path(&file))))?;
-    let index: Index = serde_json::from_str(&text)
-        .map_err(|error| Error::asked(format!("--replay {}: {error}", shown_path(&file))))?;
+    let index = index(directory)?;
     let Some(recorded) = index.cells.get(&cell) else {
         let known: Vec<String> = index.cells.keys().map(usize::to_string).collect();
         return Err(Error::asked(format!(
