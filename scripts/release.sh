@@ -12,6 +12,8 @@ dist=$target/release/dist
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
+# Whoever makes the package says who answers for it.
+maintainer="${DEBFULLNAME:-Fathom} <${DEBEMAIL:-fathom@example.org}>"
 [ $# -gt 0 ] || set -- x86_64 aarch64 armv7
 
 die() { echo "error: $*" >&2; exit 1; }
@@ -36,7 +38,7 @@ tree() {
   for other in "${all[@]}"; do
     [ "$other" = "$processor" ] || install -m 755 "$machines/fathom-$other" "$root/lib/fathom/fathom-$other"
   done
-  "$here" man --out "$root/share/man/man1"
+  "$here" man --out "$root/share/man/man1" >/dev/null
   install -d "$root/share/bash-completion/completions" "$root/share/zsh/site-functions" "$root/share/fish/vendor_completions.d"
   "$here" completions bash >"$root/share/bash-completion/completions/fathom"
   "$here" completions zsh >"$root/share/zsh/site-functions/_fathom"
@@ -79,7 +81,9 @@ package() {
     echo ' On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.'
   } >"$doc/copyright"
   rm "$doc/LICENSE-MIT" "$doc/LICENSE-APACHE"
-  mv "$doc/CHANGELOG.md" "$doc/changelog" && gzip -9n "$doc/changelog"
+  gzip -9n "$doc/CHANGELOG.md"
+  printf 'fathom (%s) unstable; urgency=medium\n\n  * See CHANGELOG.md.gz.\n\n -- %s  %s\n' \
+    "$version" "$maintainer" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >"$doc/changelog.gz"
   mkdir -p "$root/usr/share/zsh/vendor-completions"
   mv "$root/usr/share/zsh/site-functions/_fathom" "$root/usr/share/zsh/vendor-completions/"
   rmdir "$root/usr/share/zsh/site-functions"
@@ -89,7 +93,7 @@ package() {
     echo "Package: fathom"
     echo "Version: $version"
     echo "Architecture: $(debian "$processor")"
-    echo "Maintainer: Fathom <fathom@localhost>"
+    echo "Maintainer: $maintainer"
     echo "Installed-Size: $(du -sk "$root/usr" | cut -f1)"
     [ -z "$depends" ] || echo "$depends"
     echo "Recommends: e2fsprogs, fuse3"

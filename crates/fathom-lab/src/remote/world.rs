@@ -92,30 +92,37 @@ impl Remote {
         std::mem::take(&mut self.notes)
     }
 
-    /// Finds or brings the program there, and starts its agent.
+    /// Finds or brings a program that runs there, and starts its agent.
     fn begin(&mut self) -> Result<(), String> {
         let own = fathom_stack::own_program().map_err(|error| format!("this program's own path: {error}"))?;
         let content = |path: &Path| Content::of(path).map_err(|error| format!("{}: {error}", path.display()));
         let own_content = content(&own)?;
-        let mut probed = self.probe(&own_content)?;
-        let mut chosen = (own.clone(), own_content);
-        if (probed.system.as_str(), probed.processor.as_str()) != ("Linux", std::env::consts::ARCH)
-            || !matches!(self.target, Target::Ssh { .. })
-        {
-            let path = program_for(&own, &probed).map_err(|problem| format!("{}: {problem}", self.target))?;
-            chosen = (path.clone(), content(&path)?);
-            probed = self.probe(&chosen.1)?;
-        }
+        let probed = self.probe(&own_content)?;
         self.base.clone_from(&probed.base);
-        match self.start(&chosen, probed.has_program) {
-            // A program that is linked to the C library of this system may not start on that one.
-            Err(problem) if chosen.0 == own => {
-                let Ok(other) = program_for(&own, &probed) else { return Err(problem) };
-                let other = (other.clone(), content(&other)?);
-                let has_program = self.probe(&other.1)?.has_program;
-                self.start(&other, has_program)
+        let is_alike =
+            (probed.system.as_str(), probed.processor.as_str()) == ("Linux", std::env::consts::ARCH);
+        let other = program_for(&own, &probed).map_err(|problem| format!("{}: {problem}", self.target));
+        if !is_alike {
+            let other = other?;
+            let content = content(&other)?;
+            let is_there = self.probe(&content)?.has_program;
+            return self.start(&(other, content), is_there);
+        }
+        // This program is linked to the C library of this system: a board may have the same, and a phone has not.
+        let is_own_first = matches!(self.target, Target::Ssh { .. });
+        if !is_own_first && let Ok(other) = &other {
+            let content = content(other)?;
+            let is_there = self.probe(&content)?.has_program;
+            return self.start(&(other.clone(), content), is_there);
+        }
+        let started = self.start(&(own, own_content), probed.has_program);
+        match (started, other) {
+            (Err(_), Ok(other)) if is_own_first => {
+                let content = content(&other)?;
+                let is_there = self.probe(&content)?.has_program;
+                self.start(&(other, content), is_there)
             }
-            started => started,
+            (started, _) => started,
         }
     }
 
