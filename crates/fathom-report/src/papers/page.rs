@@ -1,6 +1,8 @@
 //! Prints the page.
 //!
 //! # Directives
+//! A directive may go over several lines; its words are a shell's.
+//!
 //! - `{{about DATA}}`: how the data was measured, how many runs are marked, where it is.
 //! - `{{findings TABLE}}`: the findings of a table with the paper's words, what was measured, and
 //!   the verdict. Every finding has to be shown somewhere.
@@ -61,40 +63,32 @@ impl<'a> Printer<'a> {
         let source = self.papers.directory.join("page.md");
         let mut page = GENERATED.to_owned();
         let text = self.papers.page.as_str();
-        let mut begin = 0;
-        for line in text.split_inclusive('\n') {
-            let content = line.trim_end_matches('\n');
-            let printed = self.line(content).map_err(|failure| {
+        let mut done = 0;
+        while let Some(begin) = text[done..].find("{{").map(|offset| done + offset) {
+            let Some(end) = text[begin..].find("}}").map(|offset| begin + offset + 2) else {
+                let message = "braces that are opened and not closed".to_owned();
+                return Err(PapersError::at(&source, text, begin..begin + 2, message));
+            };
+            page += &text[done..begin];
+            let inside = &text[begin + 2..end - 2];
+            let printed = Directive::parse(inside).map_err(Failure::from);
+            let printed = printed.and_then(|directive| self.directive(&directive)).map_err(|failure| {
                 let message = match failure {
                     Failure::Words(message) => message,
                     Failure::Whole(error) => error.to_string(),
                 };
-                PapersError::at(&source, text, begin..begin + content.len(), message)
+                PapersError::at(&source, text, begin..end, message)
             })?;
             page += &printed;
-            page.push('\n');
-            begin += line.len();
+            done = end;
         }
+        page += &text[done..];
         // Counted last, where all are known.
         if page.contains(VERDICTS) {
             page = page.replace(VERDICTS, &self.counted());
         }
         self.check_used(&source)?;
         Ok(Printed { page, figures: self.figures, verdicts: self.verdicts })
-    }
-
-    /// A line with what its directives print in their places.
-    fn line(&mut self, line: &str) -> Result<String, Failure> {
-        let mut printed = String::new();
-        let mut rest = line;
-        while let Some((before, after)) = rest.split_once("{{") {
-            let (inside, behind) =
-                after.split_once("}}").ok_or_else(|| "braces that are opened and not closed".to_owned())?;
-            printed += before;
-            printed += &self.directive(&Directive::parse(inside)?)?;
-            rest = behind;
-        }
-        Ok(printed + rest)
     }
 
     fn directive(&mut self, directive: &Directive) -> Result<String, Failure> {
