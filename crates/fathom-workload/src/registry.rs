@@ -3,7 +3,7 @@
 use crate::params::{Parameter, Params};
 use crate::spec::WorkloadSpec;
 use crate::workload::{Workload, WorkloadError};
-use fathom_stack::suggest::nearest;
+use fathom_ground::suggest::nearest;
 
 /// A workload as it is known by name.
 #[derive(Debug)]

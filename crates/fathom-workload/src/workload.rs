@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fathom_stack::suggest::did_you_mean;
+use fathom_ground::suggest::did_you_mean;
 
 use crate::engine::{Engine, EngineError};
 use crate::sample::Sink;

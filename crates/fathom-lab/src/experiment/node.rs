@@ -5,7 +5,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::diagnostic::{Problem, Span};
-use fathom_stack::suggest::{did_you_mean_hint, nearest};
+use fathom_ground::suggest::{did_you_mean_hint, nearest};
 
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq)]

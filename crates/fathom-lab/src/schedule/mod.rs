@@ -14,8 +14,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fathom_device::{Served, Statistics};
 use fathom_probe::Watch;
-use fathom_stack::device::{Served, Statistics};
 use fathom_stack::{StackRecord, StackSpec};
 use fathom_workload::engine::engine_named;
 

@@ -1,6 +1,6 @@
 //! The cells of a results file on devices: what `fathom simulate` shows.
 
-use fathom_stack::device::Model;
+use fathom_device::Model;
 use fathom_workload::spec::Durability;
 use serde::Serialize;
 
@@ -226,8 +226,8 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
 fn labels_without_devices(results: &Results) -> Vec<String> {
     let all: Vec<String> = results.cells.iter().map(|cell| cell.label.clone()).collect();
     let without = results.cells.iter().map(|cell| {
-        let device = cell.spec.stack.device.as_str();
-        let words: Vec<&str> = cell.label.split(' ').filter(|word| *word != device).collect();
+        let device = cell.spec.stack.device.as_deref();
+        let words: Vec<&str> = cell.label.split(' ').filter(|word| Some(*word) != device).collect();
         if words.is_empty() { cell.label.clone() } else { words.join(" ") }
     });
     let without: Vec<String> = without.collect();

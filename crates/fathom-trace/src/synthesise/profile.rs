@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use fathom_stack::suggest::{did_you_mean, nearest};
+use fathom_ground::suggest::{did_you_mean, nearest};
 use serde::Deserialize;
 
 use super::expression::{Definitions, Expression};

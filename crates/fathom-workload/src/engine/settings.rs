@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use fathom_stack::suggest::nearest;
+use fathom_ground::suggest::nearest;
 use serde_json::Value as Json;
 
 use super::{Dialect, Engine, EngineError, postgresql, sqlcipher, sqlite};

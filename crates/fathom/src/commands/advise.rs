@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use fathom_device::Model;
+use fathom_ground::suggest::{did_you_mean, nearest};
 use fathom_lab::advise::{self, Advised, Candidate, Tried};
 use fathom_lab::analysis::Analysis;
 use fathom_lab::experiment::TraceChoice;
@@ -9,8 +11,6 @@ use fathom_lab::schedule::Interrupt;
 use fathom_lab::store::Results;
 use fathom_output::{shown, shown_path, tell};
 use fathom_report::{Advice, HTML_MARK};
-use fathom_stack::device::Model;
-use fathom_stack::suggest::{did_you_mean, nearest};
 use fathom_workload::spec::Durability;
 
 use super::record::{self, Kept, RECORDER, Recorded};
@@ -334,7 +334,6 @@ fn filesystems(asked: &Advise) -> Result<(Vec<String>, Vec<String>), Error> {
     } else {
         asked.fs.iter().flat_map(|it| it.split(',')).map(|it| it.trim().to_owned()).collect()
     };
-    let known = fathom_stack::known_filesystems();
     let available = fathom_stack::available_filesystems();
     let (mut here, mut missing) = (Vec::new(), Vec::new());
     for name in wanted {
@@ -357,10 +356,7 @@ fn filesystems(asked: &Advise) -> Result<(Vec<String>, Vec<String>), Error> {
                 missing.push(format!("{name}: {}{remedy}", it.detail));
             }
             None => {
-                let names = available
-                    .iter()
-                    .map(|it| it.filesystem.as_str())
-                    .chain(known.iter().map(|it| it.name.as_ref()));
+                let names = available.iter().map(|it| it.filesystem.as_str());
                 let hint = did_you_mean(nearest(&name, names));
                 return Err(Error::asked(format!(
                     "--fs: no file system is called {name:?}{hint} `fathom list filesystems` shows them"
@@ -407,5 +403,5 @@ fn again(asked: &Advise) -> String {
             words.extend([option.to_owned(), path.display().to_string()]);
         }
     }
-    fathom_stack::shell_line(&words)
+    fathom_ground::command::shell_line(&words)
 }

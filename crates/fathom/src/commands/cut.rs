@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fathom_cut::{Behaviour, CutError, Explanation, Keeps, Limits, Recorded, Run, Script, judge, record};
+use fathom_device::{Kind, Model};
+use fathom_ground::suggest::{did_you_mean_hint, nearest};
 use fathom_lab::experiment::{Experiment, Selection, Vocabulary, builtin_named};
 use fathom_lab::schedule::Interrupt;
 use fathom_output::{Access, OutputError, shown_path, tell};
 use fathom_report::{Cut, Cuts};
-use fathom_stack::device::{Kind, Model};
-use fathom_stack::suggest::{did_you_mean_hint, nearest};
-use fathom_stack::{StackError, StackSpec, known_filesystems};
+use fathom_stack::{Machine, StackError, StackSpec};
 use fathom_workload::engine::check_settings;
 use fathom_workload::spec::EngineSpec;
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ pub fn run(asked: &CutAsked) -> super::Result {
         return Err(Error::asked(format!("{option} is for --replay DIR, which names the recordings")));
     }
     let cells = cells(asked)?;
-    let model = fathom_stack::device_model(&asked.device)
+    let model = fathom_device::device_model(&asked.device)
         .map_err(|problem| Error::asked(format!("--device: {problem}")))?;
     let behaviour = behaviour(asked, &model)?;
     check_machine()?;
@@ -121,18 +121,18 @@ fn tried(
     time: Duration,
     interrupt: &Interrupt,
 ) -> Result<Option<(Recorded, fathom_cut::Outcome)>, CutError> {
-    let smallest =
-        known_filesystems().iter().find(|it| it.name == cell.filesystem).map_or(0, |it| it.min_mib);
+    let machine = Machine::here();
+    let smallest = machine.filesystem(&cell.filesystem).map_or(0, |filesystem| filesystem.min_mib);
     let run = Run {
         script: Script::built_in(asked.commits, asked.seed),
         engine: EngineSpec { name: "sqlite".into(), settings: cell.settings.clone() },
         stack: StackSpec {
-            filesystem: cell.filesystem.clone(),
+            place: cell.filesystem.as_str().into(),
             mkfs: asked.mkfs.clone(),
             mount: asked.mount.clone(),
             size_mib: asked.size.unwrap_or(SIZE_MIB.max(smallest)),
-            directory: directory.to_owned(),
-            device: asked.device.clone(),
+            directory: Some(directory.to_owned()),
+            device: Some(asked.device.clone()),
             device_seed: asked.seed,
             ..StackSpec::default()
         },
@@ -243,7 +243,7 @@ fn asked_or_failed(error: CutError) -> Error {
 
 /// Root mounts what a cut leaves.
 fn check_machine() -> Result<(), Error> {
-    if fathom_stack::is_root() {
+    if fathom_ground::system::is_root() {
         return Ok(());
     }
     Err(Error::failed(
@@ -296,7 +296,7 @@ fn cells(asked: &CutAsked) -> Result<Vec<Cell>, Error> {
         }
         axes.push((key, values));
     }
-    let known = known_filesystems();
+    let machine = Machine::here();
     let is_said = |axes: &[(String, Vec<String>)], key: &str| axes.iter().any(|it| it.0 == key);
     if !is_said(&axes, "filesystem") {
         axes.insert(0, ("filesystem".into(), vec!["ext4".into()]));
@@ -313,8 +313,8 @@ fn cells(asked: &CutAsked) -> Result<Vec<Cell>, Error> {
                 "--set filesystem=dir: a directory has no device of its own whose power could be cut",
             ));
         }
-        if !known.iter().any(|it| it.name == *name) {
-            let near = nearest(name, known.iter().map(|it| it.name.as_str()));
+        if machine.filesystem(name).is_none() {
+            let near = nearest(name, machine.filesystems().iter().map(|filesystem| &*filesystem.name));
             return Err(Error::asked(format!(
                 "--set filesystem={name}: there is none of this name{}",
                 did_you_mean_hint(near)

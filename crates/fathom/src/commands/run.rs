@@ -5,13 +5,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fathom_ground::suggest::{did_you_mean, nearest};
 use fathom_lab::conduct::{self, Prepared, Request, RunError};
 use fathom_lab::estimate::estimate;
 use fathom_lab::experiment::{self, Experiment, Selection, TraceChoice};
 use fathom_lab::plan::Plan;
 use fathom_lab::schedule::{Ended, Interrupt, Local, Summary};
 use fathom_lab::store::{self, Lock, Results, StoreError};
-use fathom_stack::suggest::{did_you_mean, nearest};
 use fathom_trace::synthesise::{NAMES, profile};
 
 use crate::cli::Run;
@@ -480,5 +480,5 @@ fn command_line(asked: &Run, seed: u64) -> String {
             words.extend([name.into(), path.display().to_string()]);
         }
     }
-    fathom_stack::shell_line(&words)
+    fathom_ground::command::shell_line(&words)
 }
