@@ -1,12 +1,12 @@
 //! What was written to a device, in which order it was answered, and what a flush made sure of: all that a power cut's states are made
-//! from. No clock is asked (see `fathom_stack::device`'s operation log).
+//! from. No clock is asked (see `fathom_device`'s operation log).
 
 use std::borrow::Cow;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-use fathom_stack::device::{End, Log, Operation, Outcome, data_of, read_log};
+use fathom_device::{End, Log, Operation, Outcome, data_of, read_log};
 
 use crate::error::CutError;
 

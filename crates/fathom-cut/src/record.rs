@@ -90,7 +90,7 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
     }
     let mut stack = Stack::up(&spec, "fathom cut")?;
     let marks = stack.marks().ok_or_else(|| {
-        CutError::Asked(format!("a power cut takes a modelled device, which {} has not", spec.filesystem))
+        CutError::Asked(format!("a power cut takes a modelled device, which {} has not", spec.place.name()))
     })?;
     let directory = stack.path().to_path_buf();
     let marks = Marks::open(&marks)?;
@@ -129,7 +129,7 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
         history,
         filesystem: FileSystem {
             driver: record.filesystem.clone(),
-            options: spec.mount.clone(),
+            options: spec.mount.clone().unwrap_or_default(),
             sector_bytes: sector_bytes(&spec)?,
             guest: is_guest,
         },
@@ -148,7 +148,8 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
 
 /// Sectors of the device that was recorded on, bytes.
 fn sector_bytes(spec: &StackSpec) -> Result<u32, CutError> {
-    fathom_stack::device_model(&spec.device).map(|model| model.sector_bytes).map_err(CutError::Asked)
+    let device = spec.device.as_deref().unwrap_or_default();
+    fathom_device::device_model(device).map(|model| model.sector_bytes).map_err(CutError::Asked)
 }
 
 /// Does the script, step by step; `told` is called with the number of each that was acknowledged, and says whether to go on.

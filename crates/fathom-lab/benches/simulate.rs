@@ -9,10 +9,10 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use fathom_device::{Served, preset};
 use fathom_lab::recording::{Execution, Recording};
 use fathom_lab::simulate::{Program, replay_only, simulate};
 use fathom_probe::Mark;
-use fathom_stack::device::{Served, preset};
 use fathom_workload::sample::{LaneSpan, Window};
 
 const COMMITS: u64 = 200_000;

@@ -101,11 +101,11 @@ impl Machine {
     pub fn why_not(&self, cell: &Cell) -> Option<String> {
         let engine = engine_of(cell);
         let mut needed = Vec::new();
-        let guests = in_guest(&cell.stack.filesystem);
+        let guests = in_guest(cell.stack.place.name());
         if cell.stack.guest {
             needed.push(guests.as_str());
-        } else if cell.stack.filesystem != "dir" {
-            needed.push(cell.stack.filesystem.as_str());
+        } else if let Some(filesystem) = cell.stack.place.filesystem() {
+            needed.push(filesystem);
         }
         if let Some(server) = engine.filter(|engine| cell.stack.guest && !engine.is_embedded) {
             return Some(format!(

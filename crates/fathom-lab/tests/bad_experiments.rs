@@ -8,24 +8,13 @@
 use std::path::Path;
 
 use fathom_lab::experiment::{Experiment, Selection, Vocabulary};
-use fathom_stack::KnownFileSystem;
+use fathom_stack::Machine;
 use fathom_workload::engine::engines;
 use fathom_workload::registry::workloads;
 
-/// The real workloads and engines; the file systems are fixed, so that no text depends on the machine.
+/// The real workloads and engines; the file systems are the table's, so that no text depends on the machine.
 fn vocabulary() -> Vocabulary {
-    let known =
-        |name: &str, min_mib, min_log_mib| KnownFileSystem { name: name.into(), min_mib, min_log_mib };
-    let filesystems = vec![
-        known("dir", 0, None),
-        known("ext2", 16, None),
-        known("ext4", 16, Some(8)),
-        known("xfs", 300, Some(64)),
-        known("btrfs", 128, None),
-        known("ntfs", 16, None),
-        known("vfat", 16, None),
-    ];
-    Vocabulary { workloads: workloads().to_vec(), engines: engines().to_vec(), filesystems }
+    Vocabulary { workloads: workloads().to_vec(), engines: engines().to_vec(), machine: Machine::unknown() }
 }
 
 /// Checks a file as `fathom run` does: itself, its cells, and its cells with --quick.

@@ -47,6 +47,9 @@ fn every_key_is_documented() {
     let text =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/experiment-files.md"))
             .unwrap();
+    for key in fathom_stack::STACK_KEYS {
+        assert!(text.contains(&format!("| `{}` |", key.name)), "`{}` of [stack] is not documented", key.name);
+    }
     // The lists of known keys are what the errors of an experiment with a strange key print.
     for (table, strange) in [
         ("", "zzzzzzzzz = 1\nname = \"a\""),

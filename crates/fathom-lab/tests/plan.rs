@@ -22,11 +22,8 @@ fn experiment(cells: usize, repeats: u32) -> (Experiment, Cells) {
         "name = \"planned\"\nrepeats = {repeats}\n[workload]\nname = \"sim\"\ntransactions = 3\n[matrix]\n\"workload.copy\" = [{}]",
         copies.join(", ")
     );
-    let vocabulary = Vocabulary {
-        workloads: vec![&KIND],
-        engines: Vec::new(),
-        filesystems: fathom_stack::known_filesystems(),
-    };
+    let vocabulary =
+        Vocabulary { workloads: vec![&KIND], engines: Vec::new(), machine: fathom_stack::Machine::here() };
     let experiment = Experiment::parse("planned.toml", &source).unwrap();
     let cells = experiment.cells(&Selection::default(), &vocabulary).unwrap();
     (experiment, cells)
@@ -52,11 +49,8 @@ fn a_small_file_asks_for_no_more_runs_than_a_plan_may_have() {
             values("", n)
         )
     };
-    let vocabulary = Vocabulary {
-        workloads: vec![&KIND],
-        engines: Vec::new(),
-        filesystems: fathom_stack::known_filesystems(),
-    };
+    let vocabulary =
+        Vocabulary { workloads: vec![&KIND], engines: Vec::new(), machine: fathom_stack::Machine::here() };
     let planned = |repeats: u32, n: usize, selection: &Selection| {
         let experiment = Experiment::parse("many.toml", &source(repeats, n)).unwrap();
         experiment.cells(selection, &vocabulary).map_err(|error| error.to_string())
@@ -130,7 +124,7 @@ fn seeds_give_different_orders() {
 #[test]
 fn a_cell_that_cannot_run_says_why_and_what_brings_it() {
     let (experiment, mut cells) = experiment(2, 1);
-    cells.cells[1].1.stack.filesystem = "ext4".into();
+    cells.cells[1].1.stack.place = "ext4".into();
     let absent = Capability {
         name: "ext4".into(),
         present: false,
@@ -270,7 +264,7 @@ fn another_plan_is_refused_and_the_difference_told() {
     );
     assert_eq!(changed(&|plan| plan.cells[1].label = "7".into()), "cell 2 is \"1\" there and \"7\" here");
     assert_eq!(
-        changed(&|plan| plan.cells[0].cell.stack.mount = "noatime".into()),
+        changed(&|plan| plan.cells[0].cell.stack.mount = Some("noatime".into())),
         "the settings of the cell \"0\" differ"
     );
     let text = plan(2, 3, 5).missing(&results).unwrap_err().to_string();
@@ -326,7 +320,7 @@ fn a_budget_begins_no_block_that_would_not_be_over_within_it() {
     let ratio = told.time.as_nanos() as f64 / whole as f64;
     assert!((1.99..2.01).contains(&ratio), "{ratio}");
     let mut other = plan(3, 20, 5);
-    other.cells.iter_mut().for_each(|cell| cell.cell.stack.mount = "noatime".into());
+    other.cells.iter_mut().for_each(|cell| cell.cell.stack.mount = Some("noatime".into()));
     assert_eq!(fathom_lab::estimate::estimate(&other, &other.turns(), &earlier), None);
     let budget = Duration::from_nanos(whole * 45 / 100);
     let (bench, writer) = bench(plan(3, 10, 5));

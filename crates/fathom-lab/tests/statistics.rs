@@ -19,7 +19,7 @@ const NEVER_EARLY: Ending = Ending { until: None, budget: None, least: 0 };
 const LIMITS: Limits = Limits { run: Duration::from_secs(60), ending: NEVER_EARLY };
 
 fn vocabulary() -> Vocabulary {
-    Vocabulary { workloads: vec![&KIND], engines: Vec::new(), filesystems: fathom_stack::known_filesystems() }
+    Vocabulary { workloads: vec![&KIND], engines: Vec::new(), machine: fathom_stack::Machine::here() }
 }
 
 /// Runs an experiment on a virtual lab and gives its results.

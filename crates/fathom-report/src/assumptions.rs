@@ -4,9 +4,9 @@
 //! much writes, so much reads; an assumption about what takes a fifth of it or more decides what is
 //! fastest, and stands beside the answer. All others stand with the device.
 
+use fathom_device::Model;
 use fathom_lab::analysis::{Analysis, Measure};
 use fathom_lab::store::Results;
-use fathom_stack::device::Model;
 
 use crate::number;
 

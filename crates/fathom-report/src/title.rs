@@ -24,7 +24,8 @@ pub fn title(results: &Results, axes: &[Axis], chosen: &[ChosenAxis]) -> String 
             .then(|| label.clone())
     }));
     let devices = distinct(results.cells.iter().map(|cell| {
-        let file = cell.spec.stack.device.rsplit('/').next().unwrap_or_default();
+        let device = cell.spec.stack.device.as_deref().unwrap_or_default();
+        let file = device.rsplit('/').next().unwrap_or_default();
         file.strip_suffix(".toml").unwrap_or(file).to_owned()
     }));
     let is_own_file = results.experiment.source_name != "built-in";

@@ -1,5 +1,6 @@
-//! What one 4 KiB write + fdatasync costs on each file system that this machine can make, over fresh images:
-//! `cargo run --release -p fathom-stack --example floor [DIRECTORY] [SAMPLES] [SIZE_MIB]`
+//! What one 4 KiB write + fdatasync costs on each file system that this machine can make, over
+//! fresh images: `cargo run --release -p fathom-stack --example floor [DIRECTORY] [SAMPLES]
+//! [SIZE_MIB]`
 
 use std::time::Instant;
 
@@ -16,9 +17,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     for filesystem in available_filesystems().into_iter().filter(|f| f.present) {
         let spec = StackSpec {
-            filesystem: filesystem.filesystem.clone(),
+            place: filesystem.filesystem.as_str().into(),
             size_mib,
-            directory: directory.clone().into(),
+            directory: Some(directory.clone().into()),
             ..StackSpec::default()
         };
         let start = Instant::now();

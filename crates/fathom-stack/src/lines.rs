@@ -22,7 +22,7 @@ pub const LONGEST_LINE: u64 = 1 << 20;
 pub fn send(out: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_vec(message)?;
     text.push(b'\n');
-    crate::pipe::write_all(out, &text)
+    fathom_ground::pipe::write_all(out, &text)
 }
 
 /// Reads lines, each with its end, in a thread of their own until the other side ends; then the channel is closed.

@@ -1,4 +1,5 @@
-//! Specifications and places that cannot work: each has a clear error that says what to do, and leaves nothing.
+//! Specifications and places that cannot work: each has a clear error that says what to do, and
+//! leaves nothing.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests outside #[test] functions")]
 
@@ -62,11 +63,16 @@ fn specifications_that_cannot_be_are_refused_with_advice() {
     refused(
         &place,
         &stacks,
-        &StackSpec { mount: "noatime, ro".into(), ..spec("ext4") },
+        &StackSpec { mount: Some("noatime, ro".into()), ..spec("ext4") },
         &["mount", "commas"],
     );
     refused(&place, &stacks, &StackSpec { mkfs: text(&["-O", ""]), ..spec("ext4") }, &["mkfs", "empty word"]);
-    refused(&place, &stacks, &StackSpec { mount: "noatime".into(), ..spec("dir") }, &["mount", "no meaning"]);
+    refused(
+        &place,
+        &stacks,
+        &StackSpec { mount: Some("noatime".into()), ..spec("dir") },
+        &["mount", "no meaning"],
+    );
     refused(&place, &stacks, &StackSpec { mkfs: text(&["-q"]), ..spec("dir") }, &["mkfs", "no meaning"]);
     refused(&place, &stacks, &StackSpec { log_mib: Some(64), ..spec("dir") }, &["log_mib", "no meaning"]);
 }
@@ -82,8 +88,10 @@ fn places_that_cannot_be_used_are_named_with_advice() {
         if !common::available(filesystem) {
             continue;
         }
-        let at =
-            |directory: &std::path::Path| StackSpec { directory: directory.into(), ..place.spec(filesystem) };
+        let at = |directory: &std::path::Path| StackSpec {
+            directory: Some(directory.into()),
+            ..place.spec(filesystem)
+        };
         refused(&place, &stacks, &at(&missing), &["does not exist", "mkdir -p"]);
         refused(&place, &stacks, &at(&file), &["is not a directory"]);
         refused(&place, &stacks, &at("/proc".as_ref()), &["/proc"]);
@@ -102,7 +110,8 @@ fn a_read_only_and_a_full_file_system_say_so() {
     // A stack inside a stack: the outer one is full, then read-only.
     let outer = place.stacks().up(&small, "outer").unwrap();
     let inner_state = Stacks::at(place.root.path().join("inner-state"));
-    let inner = |filesystem: &str| StackSpec { directory: outer.path().into(), ..place.spec(filesystem) };
+    let inner =
+        |filesystem: &str| StackSpec { directory: Some(outer.path().into()), ..place.spec(filesystem) };
     let error = inner_state.up(&inner("ext4"), "inner").unwrap_err().to_string();
     assert!(error.contains("no space for an image of 128 MiB") && error.contains("MiB are free"), "{error}");
     let mount = outer.path().parent().unwrap();
@@ -119,7 +128,7 @@ fn a_read_only_and_a_full_file_system_say_so() {
 /// Drops root for one test process: what an ordinary user sees.
 #[test]
 fn an_ordinary_user_can_use_dir_and_is_told_about_the_rest() {
-    if !fathom_stack::is_root() {
+    if !fathom_ground::system::is_root() {
         println!("skipped: already an ordinary user, the child test covers it");
         return ordinary();
     }
@@ -131,7 +140,8 @@ fn an_ordinary_user_can_use_dir_and_is_told_about_the_rest() {
     };
     open(place.root.path());
     open(&place.images);
-    // The build directory may be closed to other users, so the binary is run from where they can read.
+    // The build directory may be closed to other users, so the binary is run from where they can
+    // read.
     let exe = place.root.path().join("test-binary");
     fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
     let reachable = Command::new("setpriv")
@@ -164,7 +174,7 @@ fn child_without_root() {
 }
 
 fn ordinary() {
-    assert!(!fathom_stack::is_root());
+    assert!(!fathom_ground::system::is_root());
     let root = std::env::var_os("FATHOM_TEST_PLACE").map_or_else(std::env::temp_dir, Into::into);
     let directory = tempfile::tempdir_in(&root).unwrap();
     let stacks = Stacks::at(directory.path().join("state"));
@@ -175,7 +185,7 @@ fn ordinary() {
     };
     let error = stacks.up(&spec("ext4"), "user").unwrap_err().to_string();
     assert!(error.contains("needs root") && error.contains("`dir`"), "{error}");
-    let closed = StackSpec { directory: "/".into(), ..spec("dir") };
+    let closed = StackSpec { directory: Some("/".into()), ..spec("dir") };
     let error = stacks.up(&closed, "user").unwrap_err().to_string();
     assert!(error.contains("may not write here"), "{error}");
     let stack = stacks.up(&spec("dir"), "user").unwrap();

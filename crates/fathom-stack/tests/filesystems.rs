@@ -53,8 +53,10 @@ fn nobody_else_may_enter_where_is_worked() {
         let place = Place::new();
         let stack = place.stacks().up(&place.spec(filesystem), "private").unwrap();
         let way = || {
-            let below = stack.path().ancestors().take_while(|it| *it != place.root.path());
-            below.map(|it| fs::metadata(it).unwrap().permissions().mode() & 0o777).collect::<Vec<_>>()
+            let below = stack.path().ancestors().take_while(|directory| *directory != place.root.path());
+            below
+                .map(|directory| fs::metadata(directory).unwrap().permissions().mode() & 0o777)
+                .collect::<Vec<_>>()
         };
         assert!(way().iter().any(|mode| mode & 0o077 == 0), "{filesystem}: {:?}", way());
         assert!(filesystem == "ntfs" || way()[0] == 0o700, "{filesystem}: {:?}", way());
@@ -107,8 +109,10 @@ fn mount_and_mkfs_options_take_and_are_recorded() {
             continue;
         }
         let place = Place::new();
-        let record =
-            recorded(&place, &StackSpec { mkfs: words(mkfs), mount: mount.into(), ..place.spec(filesystem) });
+        let record = recorded(
+            &place,
+            &StackSpec { mkfs: words(mkfs), mount: Some(mount.into()), ..place.spec(filesystem) },
+        );
         assert_eq!(record.filesystem, filesystem);
         assert!(record.mount.split(',').any(|o| o == shown), "{shown} in {record:?}");
         for word in words(mkfs) {
@@ -125,7 +129,7 @@ fn options_that_a_fuse_driver_may_have_passed_over_are_warned_of() {
     }
     let place = Place::new();
     let record =
-        recorded(&place, &StackSpec { mount: "noatime,no_such_option".into(), ..place.spec("ntfs") });
+        recorded(&place, &StackSpec { mount: Some("noatime,no_such_option".into()), ..place.spec("ntfs") });
     assert!(record.mount.contains("noatime"), "{record:?}");
     assert!(record.warnings.iter().any(|w| w.contains(" no_such_option,")), "{record:?}");
 }
@@ -160,8 +164,8 @@ fn a_mounted_image_has_neither_holes_nor_reserved_space() {
         space.f_bfree * space.f_frsize
     };
     let before = free();
-    let spec = StackSpec { directory: outer.path().into(), ..spec };
-    let stack = Stacks::at(place.root.path().join("inner-state")).up(&spec, "space").unwrap();
+    let spec = StackSpec { directory: Some(outer.path().into()), ..spec };
+    let stack = common::stacks_at(&place.root.path().join("inner-state")).up(&spec, "space").unwrap();
     let taken = || before.saturating_sub(free());
     assert!(taken() >= spec.size_mib << 20, "the image takes its space at once: {}", taken());
     // Deleting and trimming gives nothing back: the device refuses discards.
@@ -209,7 +213,7 @@ fn tmpfs_is_warned_of() {
         if !available(filesystem) {
             continue;
         }
-        let spec = StackSpec { directory: dir.path().into(), ..place.spec(filesystem) };
+        let spec = StackSpec { directory: Some(dir.path().into()), ..place.spec(filesystem) };
         let stack = place.stacks().up(&spec, "tmpfs").unwrap();
         let warnings = stack.record().warnings;
         assert!(warnings.iter().any(|w| w.contains("tmpfs") && w.contains("syncs are free")), "{warnings:?}");

@@ -24,7 +24,7 @@ fn a_failing_step_leaves_nothing_and_says_what_failed() {
     let place = Place::new();
     let spec = |filesystem: &str, mkfs: &[&str], mount: &str| StackSpec {
         mkfs: mkfs.iter().map(|w| (*w).to_owned()).collect(),
-        mount: mount.into(),
+        mount: Some(mount.into()),
         ..place.spec(filesystem)
     };
     let cases = [
@@ -63,7 +63,8 @@ fn a_tool_that_hangs_lies_or_crashes_leaves_nothing() {
     if !can_mount() {
         return;
     }
-    // Only what hangs is to reach its limit, and before a mount that does a real mke2fs has to end within it.
+    // Only what hangs is to reach its limit, and before a mount that does a real mke2fs has to end
+    // within it.
     let limits = [500, 5000, 60_000].map(Duration::from_millis);
     let [at_once, after_mkfs, never] = limits;
     let cases = [
@@ -111,7 +112,7 @@ fn a_busy_mount_names_its_holder_and_is_detached_lazily() {
         return;
     }
     let place = Place::new();
-    let stacks = place.stacks().with_patience(Duration::from_millis(200));
+    let stacks = place.stacks().with_busy_limit(Duration::from_millis(200));
     let stack = stacks.up(&place.spec("ext4"), "busy").unwrap();
     let mut holder = Command::new("sleep").arg("600").current_dir(stack.path()).spawn().unwrap();
     let error = stack.down().unwrap_err();
@@ -160,18 +161,18 @@ fn an_unmount_by_hand_frees_everything_and_down_is_content() {
 #[ignore = "the child process of the kill tests"]
 fn child_that_holds_a_stack() {
     let Ok(order) = std::env::var("FATHOM_TEST_HOLD") else { return };
-    // A shell starts its background jobs with SIGINT ignored, and that is inherited: the kill test means the default.
-    // SAFETY: SIG_DFL is a valid disposition for SIGINT.
+    // A shell starts its background jobs with SIGINT ignored, and that is inherited: the kill test
+    // means the default. SAFETY: SIG_DFL is a valid disposition for SIGINT.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
     let [state, images, filesystem, told, tools] = order.split('|').collect::<Vec<_>>().try_into().unwrap();
     let spec = StackSpec {
-        filesystem: filesystem.into(),
+        place: filesystem.into(),
         size_mib: 128,
-        directory: images.into(),
+        directory: Some(images.into()),
         ..StackSpec::default()
     };
     let tools = if tools.is_empty() { vec![] } else { vec![tools.into()] };
-    let stack = Stacks::at(state).with_tools(tools).up(&spec, "killed").unwrap();
+    let stack = common::stacks_at(state.as_ref()).with_tools(tools).up(&spec, "killed").unwrap();
     // A device of its own is traced, too: the trace's instance must go as the mount does.
     let _trace = (filesystem != "dir" && traced()).then(|| stack.trace_blocks().unwrap());
     fs::write(stack.path().join("data"), vec![1; 1 << 20]).unwrap();
@@ -182,7 +183,7 @@ fn child_that_holds_a_stack() {
 
 /// Whether this machine traces blocks.
 fn traced() -> bool {
-    fathom_stack::is_root() && fathom_stack::blocks::tracing().is_ok()
+    fathom_ground::system::is_root() && fathom_stack::blocks::tracing().is_ok()
 }
 
 /// The trace instances of a process.
@@ -219,11 +220,13 @@ fn started(place: &Place, filesystem: &str, tools: &str) -> Child {
 }
 
 fn kill(pid: libc::pid_t, signal: libc::c_int) {
-    // SAFETY: kill takes no pointers; the process is our child (or its guard) and has not been waited for.
+    // SAFETY: kill takes no pointers; the process is our child (or its guard) and has not been
+    // waited for.
     assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
-/// Kills an owner of a stack and, first, its guard, waits until both have ended, and gives the owner's process id.
+/// Kills an owner of a stack and, first, its guard, waits until both have ended, and gives the
+/// owner's process id.
 fn killed_with_its_guard(mut owner: Child, guard: libc::pid_t) -> u32 {
     kill(guard, libc::SIGKILL);
     kill(owner.id() as libc::pid_t, libc::SIGKILL);
@@ -285,8 +288,9 @@ fn an_owner_killed_during_mkfs_or_mount_leaves_nothing() {
     }
 }
 
-/// mkfs was named a loop device, whose number went to another stack's image when its owner was killed before mkfs had opened it: the other's
-/// mkfs failed ("apparently in use"), or its file system was made anew under it. Whoever is named a device has it open now, so it stays.
+/// mkfs was named a loop device, whose number went to another stack's image when its owner was
+/// killed before mkfs had opened it: the other's mkfs failed ("apparently in use"), or its file
+/// system was made anew under it. Whoever is named a device has it open now, so it stays.
 #[test]
 fn a_tool_that_outlives_its_owner_finds_no_other_image_on_its_device() {
     let _alone = alone();
@@ -302,7 +306,7 @@ fn a_tool_that_outlives_its_owner_finds_no_other_image_on_its_device() {
     assert!(wait_until(SOON, || begun.exists()), "mke2fs runs");
     kill(child.id() as libc::pid_t, libc::SIGKILL);
     child.wait().unwrap();
-    let attached = || place.left().iter().any(|it| it.starts_with("/sys/block/loop"));
+    let attached = || place.left().iter().any(|line| line.starts_with("/sys/block/loop"));
     let kept = wait_until(SOON, || {
         let kept = attached();
         late.exists() || !kept
@@ -374,10 +378,11 @@ fn a_living_owner_is_not_swept() {
     place.assert_nothing_left();
 }
 
-/// `stack down --leftovers` of one test failed because of what the test beside it had just killed, in another state directory: mounts
-/// are found machine-wide, and it was busy. While its own state directory knows a stack, others leave it alone; once that is gone (`/run`
-/// was emptied), the image's name tells whose it is, and anybody's `down_all` takes it. Until issue 17 this test took away what was known
-/// elsewhere.
+/// `stack down --leftovers` of one test failed because of what the test beside it had just killed,
+/// in another state directory: mounts are found machine-wide, and it was busy. While its own state
+/// directory knows a stack, others leave it alone; once that is gone (`/run` was emptied), the
+/// image's name tells whose it is, and anybody's `down_all` takes it. Until issue 17 this test took
+/// away what was known elsewhere.
 #[test]
 fn a_stack_is_left_to_the_state_directory_that_knows_it_and_found_without_one() {
     let _alone = alone();
@@ -387,7 +392,7 @@ fn a_stack_is_left_to_the_state_directory_that_knows_it_and_found_without_one() 
     let place = Place::new();
     let (child, guard) = holding(&place, "ext4");
     let owner = killed_with_its_guard(child, guard);
-    let elsewhere = Stacks::at(place.root.path().join("other-state"));
+    let elsewhere = common::stacks_at(&place.root.path().join("other-state"));
     let ours = |l: &fathom_stack::Leftover| l.path.starts_with(place.root.path());
     let known = elsewhere.leftovers().into_iter().find(ours).unwrap();
     assert_eq!(known.elsewhere, Some(place.state.canonicalize().unwrap()), "{known:?}");
@@ -431,8 +436,9 @@ fn what_a_guard_is_at_is_waited_for() {
     kill(child.id() as libc::pid_t, libc::SIGKILL);
     child.wait().unwrap();
     let mut told = Vec::new();
-    let ending =
-        place.stacks().wait_for_guards(Duration::from_secs(2), &mut |it| told.push(it.label.clone()));
+    let ending = place
+        .stacks()
+        .wait_for_guards(Duration::from_secs(2), &mut |leftover| told.push(leftover.label.clone()));
     assert!(ending.len() == 1 && ending[0].label == "killed", "bounded, and told: {ending:?}");
     assert_eq!(told, ["killed"]);
     drop(busy);
@@ -457,7 +463,8 @@ fn a_half_written_entry_is_swept() {
     place.assert_nothing_left();
 }
 
-/// Another version of Fathom has made it: what it consists of is not known here, so that it is left whole.
+/// Another version of Fathom has made it: what it consists of is not known here, so that it is left
+/// whole.
 #[test]
 fn an_entry_of_another_version_is_left_alone() {
     let _alone = alone();
@@ -520,7 +527,7 @@ fn named_stacks_outlive_their_maker_and_go_by_name() {
         // Busy: nothing is done, and the holder is named.
         if filesystem != "dir" {
             let open = fs::File::open(named.path.join("kept")).unwrap();
-            let impatient = place.stacks().with_patience(Duration::from_millis(100));
+            let impatient = place.stacks().with_busy_limit(Duration::from_millis(100));
             let error = impatient.named_down("mine").unwrap_err().to_string();
             assert!(error.contains(&std::process::id().to_string()), "{error}");
             assert!(named.path.join("kept").exists());
@@ -544,7 +551,7 @@ fn a_named_stack_that_fails_frees_its_name() {
         return;
     }
     let place = Place::new();
-    let bad = StackSpec { mount: "data=sideways".into(), ..place.spec("ext4") };
+    let bad = StackSpec { mount: Some("data=sideways".into()), ..place.spec("ext4") };
     place.stacks().named_up("again", &bad).unwrap_err();
     place.assert_nothing_left();
     place.stacks().named_up("again", &place.spec("ext4")).unwrap();
@@ -561,9 +568,9 @@ fn paths_with_spaces_work() {
         if !available(filesystem) {
             continue;
         }
-        let stacks = Stacks::at(odd.join("state dir"));
+        let stacks = common::stacks_at(&odd.join("state dir"));
         let stack =
-            stacks.up(&StackSpec { directory: odd.clone(), ..place.spec(filesystem) }, "odd").unwrap();
+            stacks.up(&StackSpec { directory: Some(odd.clone()), ..place.spec(filesystem) }, "odd").unwrap();
         fs::write(stack.path().join("x"), "x").unwrap();
         stack.down().unwrap();
         assert!(stacks.leftovers().iter().all(|l| !l.path.starts_with(&odd)));

@@ -7,7 +7,7 @@ pub mod critical;
 pub mod engine;
 pub mod mobibench_file;
 pub mod mobibench_sql;
-pub mod params;
+pub use fathom_ground::params;
 pub mod recorder;
 pub mod registry;
 pub mod sample;

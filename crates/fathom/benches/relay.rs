@@ -98,14 +98,14 @@ fn main() {
     assert!(up.status.success(), "{}", String::from_utf8_lossy(&up.stderr));
     let work = PathBuf::from(String::from_utf8_lossy(&up.stdout).trim());
     let spec = StackSpec {
-        filesystem: filesystem.into(),
-        device: device.into(),
+        place: filesystem.into(),
+        device: Some(device.into()),
         size_mib: 192,
-        directory: place.path().into(),
+        directory: Some(place.path().into()),
         guest: true,
         ..StackSpec::default()
     };
-    let mut stack = Stacks::here().with_server(FATHOM.into()).up(&spec, "relay-bench").unwrap();
+    let mut stack = Stacks::here().with_program(FATHOM.into()).up(&spec, "relay-bench").unwrap();
     let inside = stack.path().to_path_buf();
     let names: Vec<_> = measured(&work).into_iter().map(|measured| measured.0).collect();
     in_guest(&mut stack, &inside);

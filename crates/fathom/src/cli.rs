@@ -151,6 +151,12 @@ pub enum Command {
     /// Hold a guest whose file system is mounted here (internal)
     #[command(hide = true)]
     GuestKeeper,
+    /// Take a stack down when its owner has ended (internal)
+    #[command(hide = true)]
+    StackGuard {
+        /// The stack's entry in the state directory
+        home: PathBuf,
+    },
     /// Be the first process of a guest kernel (internal)
     #[command(hide = true)]
     GuestAgent,
@@ -534,8 +540,8 @@ pub struct CutAsked {
     #[arg(long, value_name = "MIB")]
     pub size: Option<u64>,
     /// Mount options, e.g. data=journal
-    #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true)]
-    pub mount: String,
+    #[arg(long, value_name = "OPTIONS")]
+    pub mount: Option<String>,
     /// A further word for mkfs (may be given several times)
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     pub mkfs: Vec<String>,
@@ -642,8 +648,8 @@ pub struct StackUp {
     #[arg(long, value_name = "MIB")]
     pub log: Option<u64>,
     /// Mount options, e.g. data=journal
-    #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true)]
-    pub mount: String,
+    #[arg(long, value_name = "OPTIONS")]
+    pub mount: Option<String>,
     /// A further word for mkfs (may be given several times)
     #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
     pub mkfs: Vec<String>,
@@ -657,11 +663,11 @@ pub struct StackUp {
     #[arg(long, value_name = "FILE")]
     pub keep: Option<PathBuf>,
     /// A modelled device under it, e.g. sd-sandisk-extreme (`fathom list devices`), or a model's file
-    #[arg(long, value_name = "NAME|FILE.toml", default_value = "", hide_default_value = true)]
-    pub device: String,
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub device: Option<String>,
     /// The modelled device of the external log (with --log and --device) [default: another one like --device]
-    #[arg(long, value_name = "NAME|FILE.toml", default_value = "", hide_default_value = true)]
-    pub log_device: String,
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub log_device: Option<String>,
     /// What fails on the modelled device of the file system (not of an external log), counted from the mount on: read-error, write-error,
     /// flush-error, lying-flush or gone, with @N from the Nth operation on and xN so many times, or full@KIB (may be given several
     /// times)

@@ -50,8 +50,9 @@ fn main() -> std::process::ExitCode {
             return code;
         }
         Command::GuestAgent => return fathom_stack::guest::agent::main(),
-        Command::DeviceServer => return fathom_stack::device::server::main(),
-        Command::GuestKeeper => return fathom_stack::guest::relay::keeper::main(),
+        Command::DeviceServer => return fathom_device::server::main(),
+        Command::GuestKeeper => return fathom_stack::keeper::main(),
+        Command::StackGuard { home } => return fathom_stack::guard::main(&home),
     };
     let mut outcome = outcome.unwrap_or_else(Outcome::from);
     if ending::tell_of_the_limit() {

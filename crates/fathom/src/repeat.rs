@@ -49,7 +49,7 @@ impl Parsed {
                 }
             }
         }
-        fathom_stack::shell_line(&words)
+        fathom_ground::command::shell_line(&words)
     }
 }
 

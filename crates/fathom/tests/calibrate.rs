@@ -8,12 +8,12 @@ mod place;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use fathom_device::{Disk, Latency, Model, Options, preset};
 use fathom_stack::NoiseMeter;
-use fathom_stack::device::{Disk, Latency, Model, Options, preset};
 use place::Place;
 
 fn can_serve() -> bool {
-    let able = fathom_stack::is_root() && Path::new("/dev/fuse").exists();
+    let able = fathom_ground::system::is_root() && Path::new("/dev/fuse").exists();
     if !able {
         println!("SKIP: a modelled device needs root here and /dev/fuse");
     }
@@ -57,8 +57,7 @@ fn facts(model: &Model, quantiles: &[f64]) -> Vec<(String, f64)> {
     times("4 KiB sequential write", write.as_ref().unwrap_or(&model.write.sequential));
     times("a flush's base", &model.flush.base);
     let mib = 1048576.0 - 4096.0;
-    let sequential =
-        |side: &fathom_stack::device::Side| side.sequential.quantile_ns(0.5) + mib * side.ns_per_byte;
+    let sequential = |side: &fathom_device::Side| side.sequential.quantile_ns(0.5) + mib * side.ns_per_byte;
     all.push(("1 MiB read in sequence".into(), sequential(&model.read)));
     if model.cache.is_none() {
         all.push(("1 MiB written in sequence".into(), sequential(&model.write)));
@@ -221,5 +220,5 @@ fn what_holds_data_is_not_overwritten_unasked() {
     place.fathom(&["stack", "calibrate", "/proc"]).exits(1).says("no file can be made here");
     let refused = place.fathom(&["stack", "calibrate", "/sys/kernel"]);
     refused.exits(1);
-    assert!(!fathom_stack::is_root() || !refused.stderr.contains("run as root"), "{refused}");
+    assert!(!fathom_ground::system::is_root() || !refused.stderr.contains("run as root"), "{refused}");
 }

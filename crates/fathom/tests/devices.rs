@@ -229,7 +229,7 @@ fn what_fails_is_counted_from_the_mount_and_the_floor_on() {
         place.fathom(&["stack", "down", &name]).exits(0);
     }
     // A model of one's own, whose text is kept.
-    let model = fathom_stack::device::text_of("none").unwrap().replacen("\"none\"", "\"mine\"", 1);
+    let model = fathom_device::text_of("none").unwrap().replacen("\"none\"", "\"mine\"", 1);
     place.write("mine.toml", &model);
     let text = EXPERIMENT.replace("\"sd-slow\"\n", "\"./mine.toml\"\nfaults = [\"flush-error\"]\n");
     place.write("fault.toml", &text);
@@ -437,7 +437,7 @@ fn what_is_no_device_is_refused_with_what_is() {
     let place = Place::new();
     place.write("mine.toml", "name = \"mine\"\ntitle = \"x\"\nkind = \"sdd\"\n[read]\n");
     place.write("large.toml", &"# more and more\n".repeat(1 << 17));
-    let text = fathom_stack::device::text_of("sd-slow").unwrap();
+    let text = fathom_device::text_of("sd-slow").unwrap();
     place.write("preset.toml", &text.replacen("title = \"", "title = \"Faster: ", 1));
     for (more, says) in [
         (&["sd-slwo"][..], "did you mean \"sd-slow\""),
@@ -797,7 +797,7 @@ fn a_server_killed_while_it_tries_itself_ends() {
         std::fs::create_dir(&at).unwrap();
         let image = place.path(&format!("image{after_ms}"));
         std::fs::File::create(&image).unwrap().set_len(8 << 20).unwrap();
-        let order = serde_json::json!({ "image": image, "at": at, "model": fathom_stack::device::text_of("sd-slow").unwrap(), "seed": 1,
+        let order = serde_json::json!({ "image": image, "at": at, "model": fathom_device::text_of("sd-slow").unwrap(), "seed": 1,
             "log": null, "capture": false, "faults": [] });
         let mut server = std::process::Command::new(env!("CARGO_BIN_EXE_fathom"))
             .arg("device-server")

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use fathom_stack::device::{Disk, Options, preset};
+use fathom_device::{Disk, Options, preset};
 use fathom_stack::guest::Kernel;
 use fathom_stack::{StackError, StackSpec, Stacks};
 use place::Place;
@@ -26,7 +26,7 @@ fn long() -> bool {
 
 fn can_verify() -> bool {
     let missing = [
-        (!fathom_stack::is_root(), "a modelled device under a file system needs root"),
+        (!fathom_ground::system::is_root(), "a modelled device under a file system needs root"),
         (!Path::new("/dev/fuse").exists(), "there is no /dev/fuse"),
         (!Path::new(FIO).exists(), "fio is not installed (sudo apt-get install fio)"),
     ];
@@ -184,15 +184,15 @@ fn up(
     guest: bool,
 ) -> Option<fathom_stack::Stack> {
     let spec = StackSpec {
-        filesystem: filesystem.into(),
+        place: filesystem.into(),
         size_mib,
-        directory: place.path(""),
-        device: device.into(),
+        directory: Some(place.path("")),
+        device: Some(device.into()),
         device_seed: 1,
         guest,
         ..StackSpec::default()
     };
-    match Stacks::at(place.path("state")).with_server(FATHOM.into()).up(&spec, "fio") {
+    match Stacks::at(place.path("state")).with_program(FATHOM.into()).up(&spec, "fio") {
         Ok(stack) => Some(stack),
         Err(error @ (StackError::Unavailable { .. } | StackError::Spec { field: "filesystem", .. })) => {
             println!("SKIP: {filesystem}: {error}");

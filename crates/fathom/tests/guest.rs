@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use fathom_device::{Operation, Record, read_log};
 use fathom_stack::blocks::BlockOp;
-use fathom_stack::device::{Operation, Record, read_log};
 use fathom_stack::guest::{Kernel, trial};
 use fathom_stack::{Stack, StackSpec, Stacks};
 use place::Place;
@@ -138,11 +138,11 @@ fn mkfs_and_mount_options_take_in_the_guest() {
             continue;
         }
         let spec = StackSpec {
-            filesystem: filesystem.into(),
+            place: filesystem.into(),
             mkfs: words(mkfs),
-            mount: mount.into(),
+            mount: Some(mount.into()),
             size_mib,
-            directory: place.path(""),
+            directory: Some(place.path("")),
             guest: true,
             ..StackSpec::default()
         };
@@ -158,7 +158,7 @@ fn mkfs_and_mount_options_take_in_the_guest() {
 }
 
 fn stacks(place: &Place) -> Stacks {
-    Stacks::at(place.path("state")).with_server(FATHOM.into())
+    Stacks::at(place.path("state")).with_program(FATHOM.into())
 }
 
 fn modelled(place: &Place, filesystem: &str, device: &str, guest: bool) -> Option<Stack> {
@@ -167,15 +167,15 @@ fn modelled(place: &Place, filesystem: &str, device: &str, guest: bool) -> Optio
 
 /// With a log of what reaches the device, at this path.
 fn logged(place: &Place, filesystem: &str, device: &str, guest: bool, log: Option<PathBuf>) -> Option<Stack> {
-    if !Path::new("/dev/fuse").exists() || !fathom_stack::is_root() || !has("mke2fs") {
+    if !Path::new("/dev/fuse").exists() || !fathom_ground::system::is_root() || !has("mke2fs") {
         println!("SKIP: a modelled device on a loop needs root, /dev/fuse and mke2fs");
         return None;
     }
     let spec = StackSpec {
-        filesystem: filesystem.into(),
+        place: filesystem.into(),
         size_mib: 64,
-        directory: place.path(""),
-        device: device.into(),
+        directory: Some(place.path("")),
+        device: Some(device.into()),
         device_seed: 1,
         guest,
         operations: log,
@@ -341,7 +341,7 @@ fn a_killed_fathom_takes_its_guest_with_it() {
 
 #[test]
 fn an_ordinary_user_runs_cells_in_a_guest() {
-    if !can_boot() || !has("setpriv") || !has("mkfs.f2fs") || !fathom_stack::is_root() {
+    if !can_boot() || !has("setpriv") || !has("mkfs.f2fs") || !fathom_ground::system::is_root() {
         return;
     }
     let place = Place::new();

@@ -226,3 +226,72 @@ fn a_long_name_shifts_no_columns() {
         fathom(&["stack", "down", name]).exits(0);
     }
 }
+
+/// A program whose file may be removed: a copy of its own.
+fn copied(place: &Place) -> std::path::PathBuf {
+    let program = place.path("bin/fathom");
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_fathom"), &program).unwrap();
+    program
+}
+
+fn run_of(program: &std::path::Path, place: &Place) -> std::process::Child {
+    std::process::Command::new(program)
+        .args(["run", "mine.toml", "--out", "r.db", "--dir", ".", "--quiet"])
+        .current_dir(place.path(""))
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn wait_for_mount(place: &Place, child: &std::process::Child) {
+    let begin = Instant::now();
+    while place::mounts_by(child.id() as i32).is_empty() {
+        assert!(begin.elapsed() < Duration::from_secs(90), "nothing is mounted");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What could happen: an update of Fathom replaces its file while a run goes on. The guard of the
+/// run's stack is that program again; were it looked for by its name, it would be another version,
+/// or none, and after kill -9 everything would stay. The mend: it runs the file that its owner runs.
+#[test]
+fn a_killed_run_leaves_nothing_although_its_program_was_replaced() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.write("mine.toml", &ON_EXT4.replace("400", "1_000_000"));
+    let program = copied(&place);
+    let mut child = run_of(&program, &place);
+    wait_for_mount(&place, &child);
+    std::fs::remove_file(&program).unwrap();
+    place.write("bin/fathom", "another program");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_nothing_attached_soon(&place);
+    let process = child.id() as i32;
+    let begin = Instant::now();
+    while !place::mounts_by(process).is_empty() {
+        assert!(begin.elapsed() < Duration::from_secs(90), "{:?}", place::mounts_by(process));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The same for what is started after the file has gone: the next runs' guards and workers.
+#[test]
+fn a_run_goes_on_although_its_program_was_removed() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new();
+    place.write("mine.toml", ON_EXT4);
+    let program = copied(&place);
+    let mut child = run_of(&program, &place);
+    wait_for_mount(&place, &child);
+    std::fs::remove_file(&program).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'"), "3");
+    assert!(!place.rows("r.db", "SELECT stack FROM run").contains("no guard"), "each stack has its guard");
+    assert_nothing_attached_soon(&place);
+}

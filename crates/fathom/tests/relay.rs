@@ -22,7 +22,7 @@ const SOON: Duration = Duration::from_secs(90);
 fn can_mount(mkfs: &str) -> bool {
     let missing = [
         (Kernel::cached().is_none(), "there is no guest kernel (`fathom stack kernel` builds it)".to_owned()),
-        (!fathom_stack::is_root(), "not root".to_owned()),
+        (!fathom_ground::system::is_root(), "not root".to_owned()),
         (!Path::new("/dev/fuse").exists(), "there is no /dev/fuse".to_owned()),
         (
             !["/usr/sbin", "/sbin", "/usr/bin"]

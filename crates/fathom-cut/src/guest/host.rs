@@ -41,7 +41,8 @@ impl Guest {
     pub fn boot(disk: &File, sector_bytes: u32) -> Result<Guest, CutError> {
         let kernel =
             Kernel::cached().ok_or_else(|| broken("there is none: fathom stack kernel builds it"))?;
-        let program = fathom_stack::own_program().map_err(CutError::io("this program's own path"))?;
+        let program =
+            fathom_ground::program::own_program().map_err(CutError::io("this program's own path"))?;
         let home = tempfile::Builder::new().prefix("fathom-cut-").tempdir();
         let home = home.map_err(CutError::io("make a directory for a guest"))?;
         let mut command = Command::new(&kernel.path);

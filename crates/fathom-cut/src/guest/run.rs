@@ -55,7 +55,7 @@ pub(crate) fn record(
 ) -> Result<Report, CutError> {
     let failed = |problem: String| CutError::Database { what: "the run in the guest".into(), problem };
     let input = serde_json::to_string(order).map_err(|error| failed(error.to_string()))?;
-    let program = fathom_stack::own_program().map_err(CutError::io("this program's own path"))?;
+    let program = fathom_ground::program::own_program().map_err(CutError::io("this program's own path"))?;
     let guest = stack.guest().ok_or_else(|| failed("there is no guest".into()))?;
     guest.run(&program, &[COMMAND.into()], input).map_err(|error| failed(error.to_string()))?;
     let mut report = None;

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use fathom_cut::{BLOCK_BYTES, CutError, Epoch, History, Judge, State, States, Verdict};
+use fathom_device::{End, Log, Mark, Operation, Outcome, Record};
 use fathom_random::Random;
-use fathom_stack::device::{End, Log, Mark, Operation, Outcome, Record};
 
 /// A disk that answers in a random order.
 pub struct Disk {

@@ -1,7 +1,7 @@
 //! Device models: what parses must give times that are times.
 
+use fathom_device::{Operation, Timeline, own_model, presets, text_of};
 use fathom_fuzz::{Fuzz, mutate};
-use fathom_stack::device::{Operation, Timeline, own_model, presets, text_of};
 
 const WORDS: &[&str] = &[
     "name",

@@ -1,6 +1,6 @@
 //! What the advice rests on: the same question of devices whose numbers are others.
 
-use fathom_stack::device::{Cache, Model, Side};
+use fathom_device::{Cache, Model, Side};
 use fathom_workload::spec::Durability;
 use serde::Serialize;
 

@@ -1,6 +1,6 @@
 //! A setting on a device, and what it took there.
 
-use fathom_stack::device::Model;
+use fathom_device::Model;
 use fathom_workload::spec::Durability;
 use serde::Serialize;
 
@@ -45,7 +45,7 @@ impl Trial {
     fn of_row(row: &Row, cell: &CellRow) -> Option<Trial> {
         Some(Trial {
             candidate: Candidate::of(cell.spec.engine.as_ref()?)?,
-            filesystem: cell.spec.stack.filesystem.clone(),
+            filesystem: cell.spec.stack.place.name().to_owned(),
             label: cell.label.clone(),
             durability: row.durability,
             runs: row.of_runs.clone(),
@@ -96,7 +96,7 @@ pub fn trials_here(results: &Results, analysis: &Analysis, phase: &str) -> Vec<T
         let measure = analysis.get(cell.id, phase, None)?;
         Some(Trial {
             candidate: Candidate::of(cell.spec.engine.as_ref()?)?,
-            filesystem: cell.spec.stack.filesystem.clone(),
+            filesystem: cell.spec.stack.place.name().to_owned(),
             label: cell.label.clone(),
             durability: cell.durability,
             runs: measure.runs.iter().map(|run| (run.block, run.wall.time_ns)).collect(),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fathom_stack::device::{LATE_SHARE, TESTED_FROM_NS};
+use fathom_device::{LATE_SHARE, TESTED_FROM_NS};
 use fathom_workload::trace::MADE_UP;
 use serde::Serialize;
 

@@ -1,6 +1,6 @@
 //! How well the modelled devices kept their models' times, run by run.
 
-use fathom_stack::device::DeviceUse;
+use fathom_device::DeviceUse;
 use serde::Serialize;
 
 use crate::stats::median;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_diagnostic::Diagnostic;
 use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
-use fathom_stack::{SpecProblem, StackSpec};
+use fathom_stack::{STACK_KEYS, StackSpec};
 use fathom_workload::params::{Kind, Parameter, Params};
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
 use fathom_workload::workload::WorkloadError;
@@ -16,21 +16,6 @@ use super::parse::{label_of, points};
 use super::{Axis, Experiment, Point, Setting, Vocabulary, overrides, units};
 use crate::cell::{Cell, Instruments};
 use crate::naming::{joined_values, make_unique};
-
-/// Keys of `[stack]`.
-pub(super) const STACK_KEYS: [&str; 11] = [
-    "filesystem",
-    "mkfs",
-    "mount",
-    "size_mib",
-    "log_mib",
-    "image",
-    "directory",
-    "device",
-    "log_device",
-    "faults",
-    "guest",
-];
 
 /// Keys of `[instruments]`.
 pub(super) const INSTRUMENT_KEYS: [&str; 5] =
@@ -449,18 +434,18 @@ fn check(
     Ok(Cell { workload, engine, stack, instruments, on, axes })
 }
 
-/// The settings of a room, without `name`.
-fn room<'a>(
+/// The settings of a section, without `name`.
+fn section<'a>(
     assembled: &'a Assembled<'a>,
-    room: &'static str,
+    section: &'static str,
 ) -> impl Iterator<Item = (&'a str, &'a Setting)> {
     assembled.values().filter_map(move |setting| {
-        let name = setting.path.strip_prefix(room)?.strip_prefix('.')?;
+        let name = setting.path.strip_prefix(section)?.strip_prefix('.')?;
         (name != "name").then_some((name, *setting))
     })
 }
 
-/// Reads the parameters of a room, amounts with units turned into the parameter's own unit.
+/// Reads the parameters of a section, amounts with units turned into the parameter's own unit.
 fn read_parameters(
     owner: &str,
     what: &str,
@@ -528,7 +513,7 @@ fn wrong_item<'a>(setting: &'a Setting, accepted: &[Parameter]) -> &'a super::di
 }
 
 fn check_workload(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<WorkloadSpec, Problem> {
-    let settings: BTreeMap<&str, &Setting> = room(assembled, "workload").collect();
+    let settings: BTreeMap<&str, &Setting> = section(assembled, "workload").collect();
     let Some(&name_line) = assembled.get("workload.name") else {
         let span = settings.values().next().map_or_else(
             || super::diagnostic::Span { source: 0, range: 0..0 },
@@ -573,7 +558,7 @@ fn check_engine(
     vocabulary: &Vocabulary,
     warnings: &mut Vec<String>,
 ) -> Result<Option<EngineSpec>, Problem> {
-    let settings: BTreeMap<&str, &Setting> = room(assembled, "engine").collect();
+    let settings: BTreeMap<&str, &Setting> = section(assembled, "engine").collect();
     let name_line = assembled.get("engine.name").copied();
     let needs_engine = vocabulary.workload(&workload.name).is_none_or(|kind| kind.needs_engine);
     let Some(first) = name_line.or_else(|| settings.values().next().copied()) else {
@@ -627,36 +612,17 @@ fn check_engine(
 
 /// The stack of a cell, as the judge of stacks lets it pass ([`StackSpec::check`]).
 fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<StackSpec, Problem> {
-    let mut stack = StackSpec::default();
-    for (name, setting) in room(assembled, "stack") {
-        let node = &setting.node;
-        match name {
-            "filesystem" => stack.filesystem = node.text(name)?,
-            "mkfs" => stack.mkfs = node.texts(name)?.into_iter().map(|(word, _)| word).collect(),
-            "mount" => {
-                stack.mount = match &node.value {
-                    Value::Text(text) => text.trim().to_owned(),
-                    _ => node.text(name)?,
-                };
-            }
-            "size_mib" => stack.size_mib = mebibytes(name, setting)?,
-            "log_mib" => stack.log_mib = Some(mebibytes(name, setting)?),
-            "image" => stack.image = Some(node.text(name)?.into()),
-            "directory" => stack.directory = node.text(name)?.into(),
-            "device" => stack.device = node.text(name)?,
-            "log_device" => stack.log_device = node.text(name)?,
-            "guest" => stack.guest = node.boolean(name)?,
-            "faults" => stack.faults = node.texts(name)?.into_iter().map(|(fault, _)| fault).collect(),
-            _ => {
-                let hint = match nearest(name, STACK_KEYS) {
-                    Some(near) => format!("did you mean `{near}`?"),
-                    None => format!("it has: {}", STACK_KEYS.join(", ")),
-                };
-                return Err(Problem::new(&setting.key_span, format!("the stack has no key `{name}`"), hint));
-            }
+    let settings: BTreeMap<&str, &Setting> = section(assembled, "stack").collect();
+    for (name, setting) in &settings {
+        // No mount options are the file system's own; any other key says nothing when it is empty.
+        let is_blank = |node: &Node| matches!(&node.value, Value::Text(text) if text.trim().is_empty());
+        if let Some(item) = setting.node.items().iter().find(|item| *name != "mount" && is_blank(item)) {
+            return Err(Problem::new(&item.span, format!("`{name}` is empty"), ""));
         }
     }
-    match stack.check(&vocabulary.filesystems).into_iter().next() {
+    let (_, keys) = read_parameters("the stack", "key", STACK_KEYS, &settings)?;
+    let stack = StackSpec::of_keys(&keys);
+    match stack.check(&vocabulary.machine).into_iter().next() {
         Some(problem) => Err(at_its_place(assembled, problem)),
         None => Ok(stack),
     }
@@ -664,7 +630,7 @@ fn check_stack(assembled: &Assembled<'_>, vocabulary: &Vocabulary) -> Result<Sta
 
 fn check_instruments(assembled: &Assembled<'_>) -> Result<Instruments, Problem> {
     let mut instruments = Instruments::default();
-    for (name, setting) in room(assembled, "instruments") {
+    for (name, setting) in section(assembled, "instruments") {
         match name {
             "blocks" => instruments.blocks = setting.node.boolean(name)?,
             "operations" => instruments.operations = setting.node.boolean(name)?,
@@ -692,11 +658,11 @@ fn check_instruments(assembled: &Assembled<'_>) -> Result<Instruments, Problem> 
 }
 
 /// The judge's problem at the line that it is about.
-fn at_its_place(assembled: &Assembled<'_>, wrong: SpecProblem) -> Problem {
+fn at_its_place(assembled: &Assembled<'_>, wrong: fathom_stack::Problem) -> Problem {
     // What is wrong and stands nowhere goes by default with what does stand there.
     let key = format!("stack.{}", wrong.field);
     let written = assembled.get(key.as_str()).or_else(|| assembled.get("stack.filesystem")).copied();
-    let Some(setting) = written.or_else(|| room(assembled, "stack").map(|(_, setting)| setting).next())
+    let Some(setting) = written.or_else(|| section(assembled, "stack").map(|(_, setting)| setting).next())
     else {
         // A stack that the file says nothing about is a directory, and a directory is right.
         return Problem::new(&Span { source: 0, range: 0..0 }, wrong.problem, wrong.hint);
@@ -711,20 +677,4 @@ fn at_its_place(assembled: &Assembled<'_>, wrong: SpecProblem) -> Problem {
         _ => wrong.problem,
     };
     Problem::new(span, problem, wrong.hint)
-}
-
-fn mebibytes(name: &str, setting: &Setting) -> Result<u64, Problem> {
-    let number = match &setting.node.value {
-        Value::Text(text) => match units::convert(text, "MiB") {
-            Some(Ok(number)) => number,
-            Some(Err((message, hint))) => {
-                return Err(Problem::new(&setting.node.span, format!("`{name}`: {message}"), hint));
-            }
-            None => return Err(Problem::new(&setting.node.span, format!("`{name}` is a size in MiB"), "")),
-        },
-        _ => setting.node.whole(name, 1, 16 << 20)?,
-    };
-    u64::try_from(number).ok().filter(|number| (1..=16 << 20).contains(number)).ok_or_else(|| {
-        Problem::new(&setting.node.span, format!("`{name}` is out of range"), "1 MiB to 16 TiB")
-    })
 }

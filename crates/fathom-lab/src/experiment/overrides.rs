@@ -2,12 +2,13 @@
 
 use serde_json::Value as Json;
 
-use super::cells::{INSTRUMENT_KEYS, STACK_KEYS};
+use super::cells::INSTRUMENT_KEYS;
 use super::diagnostic::{Problem, Span};
 use super::node::{Node, Value, document};
 use super::parse::check_path;
 use super::{Axis, Setting, Vocabulary};
 use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
+use fathom_stack::STACK_KEYS;
 use fathom_workload::params::{Kind, Parameter};
 
 /// Reads the argument of a `--set`, which is source number `source`.
@@ -63,7 +64,7 @@ fn words_of(
             .collect();
     }
     parameters(base, axes, vocabulary)
-        .filter(|(room, parameter)| path == format!("{room}.{}", parameter.name))
+        .filter(|(section, parameter)| path == format!("{section}.{}", parameter.name))
         .flat_map(|(_, parameter)| match parameter.kind {
             Kind::TextOf(words) | Kind::TextsOf(words) => words,
             _ => &[],
@@ -119,7 +120,7 @@ fn value(argument: &str, range: std::ops::Range<usize>, source: usize, lists: bo
     }
 }
 
-/// What the workloads and engines of this experiment accept, each with its room.
+/// What the workloads and engines of this experiment and stacks accept, each with its section.
 fn parameters<'a>(
     base: &'a [Setting],
     axes: &'a [Axis],
@@ -127,27 +128,28 @@ fn parameters<'a>(
 ) -> impl Iterator<Item = (&'static str, &'static Parameter)> + 'a {
     let all =
         base.iter().chain(axes.iter().flat_map(|axis| axis.points.iter().flat_map(|point| &point.settings)));
+    let of_stack = STACK_KEYS.iter().map(|key| ("stack", key));
     all.flat_map(|setting| {
         let name = match setting.node.json() {
             Ok(Json::String(name)) => name,
             _ => String::new(),
         };
-        let (room, parameters) = match setting.path.as_str() {
+        let (section, parameters) = match setting.path.as_str() {
             "workload.name" => ("workload", vocabulary.workload(&name).map(|workload| workload.parameters)),
             "engine.name" => ("engine", vocabulary.engine(&name).map(|engine| engine.settings)),
             _ => ("", None),
         };
-        parameters.unwrap_or_default().iter().map(move |parameter| (room, parameter))
+        parameters.unwrap_or_default().iter().map(move |parameter| (section, parameter))
     })
+    .chain(of_stack)
 }
 
 /// Whether the value at `path` is a list by itself, so that several values are one value and not an axis.
 pub(super) fn accepts_list(path: &str, base: &[Setting], axes: &[Axis], vocabulary: &Vocabulary) -> bool {
-    path == "stack.mkfs"
-        || parameters(base, axes, vocabulary).any(|(room, parameter)| {
-            matches!(parameter.kind, Kind::Integers { .. } | Kind::TextsOf(_))
-                && path == format!("{room}.{}", parameter.name)
-        })
+    parameters(base, axes, vocabulary).any(|(section, parameter)| {
+        matches!(parameter.kind, Kind::Integers { .. } | Kind::TextsOf(_) | Kind::Texts)
+            && path == format!("{section}.{}", parameter.name)
+    })
 }
 
 fn resolve(
@@ -174,11 +176,9 @@ fn resolve(
         check_path(key, span)?;
         return Ok(key.to_owned());
     }
-    let mut known: Vec<String> = STACK_KEYS.iter().map(|keys| format!("stack.{keys}")).collect();
-    known.extend(INSTRUMENT_KEYS.iter().map(|keys| format!("instruments.{keys}")));
-    known.extend(
-        parameters(base, axes, vocabulary).map(|(room, parameter)| format!("{room}.{}", parameter.name)),
-    );
+    let mut known: Vec<String> = INSTRUMENT_KEYS.iter().map(|key| format!("instruments.{key}")).collect();
+    let parameters = parameters(base, axes, vocabulary);
+    known.extend(parameters.map(|(section, parameter)| format!("{section}.{}", parameter.name)));
     known.sort();
     known.dedup();
     let matching: Vec<&String> =

@@ -28,8 +28,8 @@ const TOP: [&str; 16] = [
     "figure",
 ];
 
-/// The rooms of a dotted path.
-pub(super) const ROOMS: [&str; 4] = ["workload", "engine", "stack", "instruments"];
+/// The sections of a dotted path.
+pub(super) const SECTIONS: [&str; 4] = ["workload", "engine", "stack", "instruments"];
 
 /// A run that takes longer than this has failed, unless the file says otherwise.
 const DEFAULT_TIMEOUT_S: u64 = 4 * 3600;
@@ -64,7 +64,7 @@ fn read(source_name: &str, text: &str, sources: &[Source]) -> Result<Experiment,
     let top = document(text, 0)?;
     for entry in &top {
         if !TOP.contains(&entry.key.as_str()) {
-            // A key of another room written at the top is the likeliest slip.
+            // A key of another section written at the top is the likeliest slip.
             return Err(unknown_key(entry, "an experiment file", &TOP));
         }
     }
@@ -84,11 +84,11 @@ fn read(source_name: &str, text: &str, sources: &[Source]) -> Result<Experiment,
     }
     let optional_text = |key: &str| get(key).map(|entry| entry.node.text(key)).transpose();
     let mut base = Vec::new();
-    for room in ROOMS {
-        if let Some(entry) = get(room) {
-            for inner in entry.node.table(room)? {
+    for section in SECTIONS {
+        if let Some(entry) = get(section) {
+            for inner in entry.node.table(section)? {
                 base.push(Setting {
-                    path: format!("{room}.{}", inner.key),
+                    path: format!("{section}.{}", inner.key),
                     key_span: inner.key_span.clone(),
                     node: inner.node.clone(),
                 });
@@ -171,14 +171,14 @@ fn repeats(node: &Node) -> Result<u32, Problem> {
     node.whole("repeats", 1, 10_000).map(|count| u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// Checks that a path has the form `room.name`.
+/// Checks that a path has the form `section.name`.
 pub(super) fn check_path(key: &str, span: &Span) -> Result<(), Problem> {
-    let (room, name) = key.split_once('.').unwrap_or((key, ""));
-    if ROOMS.contains(&room) && !name.is_empty() && !name.contains('.') {
+    let (section, name) = key.split_once('.').unwrap_or((key, ""));
+    if SECTIONS.contains(&section) && !name.is_empty() && !name.contains('.') {
         return Ok(());
     }
-    let hint = match nearest(room, ROOMS) {
-        Some(near) if near != room => format!("did you mean `{near}.{name}`?"),
+    let hint = match nearest(section, SECTIONS) {
+        Some(near) if near != section => format!("did you mean `{near}.{name}`?"),
         _ => "write \"workload.NAME\", \"engine.NAME\", \"stack.NAME\" or \"instruments.NAME\", in quotes"
             .into(),
     };
@@ -198,7 +198,7 @@ fn settings(entries: &[Entry]) -> Result<Vec<Setting>, Problem> {
     };
     for entry in entries {
         match &entry.node.value {
-            Value::Table(inner) if ROOMS.contains(&entry.key.as_str()) => {
+            Value::Table(inner) if SECTIONS.contains(&entry.key.as_str()) => {
                 for it in inner {
                     add(format!("{}.{}", entry.key, it.key), &it.key_span, &it.node)?;
                 }
@@ -216,7 +216,7 @@ fn read_quick(entry: &Entry) -> Result<Quick, Problem> {
     for entry in entries {
         if entry.key == "repeats" {
             quick.repeats = Some(repeats(&entry.node)?);
-        } else if !entry.key.contains('.') && !ROOMS.contains(&entry.key.as_str()) {
+        } else if !entry.key.contains('.') && !SECTIONS.contains(&entry.key.as_str()) {
             return Err(Problem::new(
                 &entry.key_span,
                 format!("unknown key `{}` in [quick]", entry.key),

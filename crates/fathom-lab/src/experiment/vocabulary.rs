@@ -1,6 +1,6 @@
 //! The names an experiment file may use: what workloads and engines accept, and which file systems are known.
 
-use fathom_stack::KnownFileSystem;
+use fathom_stack::Machine;
 use fathom_workload::engine::{EngineKind, engines};
 use fathom_workload::registry::{WorkloadKind, workloads};
 
@@ -11,16 +11,16 @@ pub struct Vocabulary {
     pub workloads: Vec<&'static WorkloadKind>,
     /// Engines with their settings.
     pub engines: Vec<&'static EngineKind>,
-    /// File systems. Whether this machine can make them is the plan's question, not the file's.
-    pub filesystems: Vec<KnownFileSystem>,
+    /// Which file systems may be named. Whether this machine can make them is the plan's question,
+    /// not the file's.
+    pub machine: Machine,
 }
 
 impl Vocabulary {
     /// What this Fathom has.
     #[must_use]
     pub fn here() -> Vocabulary {
-        let filesystems = fathom_stack::known_filesystems();
-        Vocabulary { workloads: workloads().to_vec(), engines: engines().to_vec(), filesystems }
+        Vocabulary { workloads: workloads().to_vec(), engines: engines().to_vec(), machine: Machine::here() }
     }
 
     pub(super) fn workload(&self, name: &str) -> Option<&'static WorkloadKind> {

@@ -34,8 +34,8 @@ mod timeline;
 
 use std::collections::BTreeMap;
 
+use fathom_device::Served;
 use fathom_probe::{Mark, Marks};
-use fathom_stack::device::Served;
 use fathom_workload::sample::{LaneSpan, Sample, Window};
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! What the devices did, to be asked for spans of time.
 
-use fathom_stack::device::Served;
+use fathom_device::Served;
 
 use super::interval::{Interval, merged, within};
 

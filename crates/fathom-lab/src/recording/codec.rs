@@ -14,8 +14,8 @@
 
 use std::collections::BTreeMap;
 
+use fathom_device::Served;
 use fathom_probe::Mark;
-use fathom_stack::device::Served;
 use fathom_workload::sample::{LaneSpan, Window};
 
 use super::{Execution, Recording};

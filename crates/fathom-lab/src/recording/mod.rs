@@ -12,8 +12,8 @@ mod codec;
 
 use std::collections::BTreeMap;
 
+use fathom_device::{SERVED_MAX, Served};
 use fathom_probe::{Mark, Marks};
-use fathom_stack::device::{SERVED_MAX, Served};
 use fathom_workload::sample::{Sample, Window};
 
 pub use codec::Damaged;

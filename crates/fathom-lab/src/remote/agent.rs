@@ -271,7 +271,7 @@ impl<W: Write> Agent<W> {
     }
 
     fn replay(&mut self, words: &[String]) -> Result<Answer, String> {
-        let program = fathom_stack::own_program().map_err(|error| error.to_string())?;
+        let program = fathom_ground::program::own_program().map_err(|error| error.to_string())?;
         let mut command = Command::new(program);
         command.args(["trace", "replay", "--dir"]).arg(&self.directory).args(words);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use fathom_stack::shell_line;
+use fathom_ground::command::shell_line;
 use sha2::{Digest, Sha256};
 
 use super::shell;

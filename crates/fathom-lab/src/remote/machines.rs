@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use fathom_device::{Served, Statistics};
 use fathom_probe::Watch;
-use fathom_stack::device::{Served, Statistics};
 use fathom_stack::{Capability, StackSpec};
 
 use super::target::Target;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use fathom_stack::shell_line;
+use fathom_ground::command::shell_line;
 
 use super::target::{ADB_DIRECTORY, Target};
 

@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use fathom_device::{Served, Statistics};
 use fathom_probe::Watch;
-use fathom_stack::device::{Served, Statistics};
 use fathom_stack::{Capability, StackRecord, StackSpec};
 use serde::{Deserialize, Serialize};
 

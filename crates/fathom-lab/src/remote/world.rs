@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use fathom_device::{Served, Statistics, text_of};
+use fathom_ground::command::shell_line;
 use fathom_probe::Watch;
-use fathom_stack::device::{Served, Statistics, text_of};
-use fathom_stack::{Capability, StackSpec, shell_line};
+use fathom_stack::{Capability, StackSpec};
 use serde_json::Value as Json;
 
 use super::connection::{Connection, Failure, Heard};
@@ -94,7 +95,8 @@ impl Remote {
 
     /// Finds or brings a program that runs there, and starts its agent.
     fn begin(&mut self) -> Result<(), String> {
-        let own = fathom_stack::own_program().map_err(|error| format!("this program's own path: {error}"))?;
+        let own = fathom_ground::program::own_program()
+            .map_err(|error| format!("this program's own path: {error}"))?;
         let content = |path: &Path| Content::of(path).map_err(|error| format!("{}: {error}", path.display()));
         let own_content = content(&own)?;
         let probed = self.probe(&own_content)?;
@@ -303,8 +305,8 @@ impl Remote {
         if let Some(image) = &spec.image {
             spec.image = Some(self.bring(&image.clone())?.into());
         }
-        for device in [&mut spec.device, &mut spec.log_device] {
-            if !device.is_empty() && text_of(device).is_none() {
+        for device in [&mut spec.device, &mut spec.log_device].into_iter().flatten() {
+            if text_of(device).is_none() {
                 *device = self.bring(Path::new(&device.clone()))?;
             }
         }

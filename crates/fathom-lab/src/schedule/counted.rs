@@ -4,8 +4,8 @@
 //! before they leave it, and the device's server counts what arrives. Bytes and flushes must be the same. Numbers of reads and writes
 //! need not, because what lies between them may cut a request into several.
 
+use fathom_device::Statistics;
 use fathom_stack::blocks::{BlockOp, Request};
-use fathom_stack::device::Statistics;
 use std::fmt;
 
 /// What both can tell.

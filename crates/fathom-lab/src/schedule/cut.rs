@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fathom_cut::{Acknowledged, Behaviour, CutError, Keeps, Limits, Recorded, Run, Script, judge, record};
-use fathom_stack::device::Kind;
-use fathom_stack::{StackSpec, known_filesystems};
+use fathom_device::Kind;
+use fathom_stack::{Machine, Place, StackSpec};
 
 use super::{Interrupt, WorkError};
 use crate::cell::{Cell, SECONDS, STATES};
@@ -34,7 +34,7 @@ pub(super) fn power_cut(
         Some(engine) => return Err(not_tried(format!("it is tried of SQLite, not of {}", engine.name))),
         None => return Err(not_tried("its workload has no engine".into())),
     };
-    if !fathom_stack::is_root() {
+    if !fathom_ground::system::is_root() {
         return Err(not_tried("each state is mounted, which needs root".into()));
     }
     let (stack, behaviour) = stack(cell, directory)?;
@@ -45,7 +45,7 @@ pub(super) fn power_cut(
     let logs = tempfile::Builder::new().prefix("fathom-cut-").tempdir();
     let logs = logs.map_err(|error| not_tried(error.to_string()))?;
     let stop = || interrupt.is_raised();
-    let filesystem = stack.filesystem.clone();
+    let filesystem = stack.place.name().to_owned();
     let run = Run { script, engine: engine.clone(), seed, confined: true, stack };
     let recording = record(&run, &logs.path().join("operations"), &stop).map_err(failed)?;
     if recording.interrupted {
@@ -82,24 +82,24 @@ fn stack(cell: &Cell, directory: &Path) -> Result<(StackSpec, Behaviour), WorkEr
     if given.log_mib.is_some() {
         return Err(not_tried("its file system's log is on a device of its own".into()));
     }
-    let model = if given.device.is_empty() { "none" } else { given.device.as_str() };
-    let model = fathom_stack::device_model(model).map_err(not_tried)?;
-    let none = fathom_stack::device_model("none").map_err(not_tried)?;
+    let model = given.device.as_deref().unwrap_or("none");
+    let model = fathom_device::device_model(model).map_err(not_tried)?;
+    let none = fathom_device::device_model("none").map_err(not_tried)?;
     let keeps = if model.kind == Kind::Protected { Keeps::Answered } else { Keeps::Flushed };
     let behaviour = Behaviour { keeps, tear_bytes: model.tear_bytes };
-    let mut stack =
-        StackSpec { device_seed: 1, faults: Vec::new(), log_device: String::new(), ..given.clone() };
+    let mut stack = StackSpec { device_seed: 1, faults: Vec::new(), log_device: None, ..given.clone() };
     // The log tells the order of operations, whatever time they took; the size of a sector is part of the file system.
-    if stack.device.is_empty() || model.sector_bytes == none.sector_bytes {
-        stack.device = "none".into();
+    if stack.device.is_none() || model.sector_bytes == none.sector_bytes {
+        stack.device = Some("none".into());
     }
-    if stack.directory.as_os_str().is_empty() {
-        stack.directory = directory.to_owned();
+    if stack.directory.is_none() {
+        stack.directory = Some(directory.to_owned());
     }
-    if stack.filesystem == "dir" {
-        stack.filesystem = host(directory).to_owned();
-        let known = known_filesystems();
-        let smallest = known.iter().find(|it| it.name == stack.filesystem).map_or(0, |it| it.min_mib);
+    if stack.place.is_directory() {
+        let filesystem = host(directory);
+        stack.place = Place::from(filesystem);
+        let machine = Machine::here();
+        let smallest = machine.filesystem(filesystem).map_or(0, |known| known.min_mib);
         stack.size_mib = SIZE_MIB.max(smallest);
     }
     Ok((stack, behaviour))
@@ -107,10 +107,10 @@ fn stack(cell: &Cell, directory: &Path) -> Result<(StackSpec, Behaviour), WorkEr
 
 /// The file system that a directory lies on, where one can be made; else ext4.
 fn host(directory: &Path) -> &'static str {
-    let magic = rustix::fs::statfs(directory).map_or(0, |it| it.f_type as i64);
-    let known = HOSTS.iter().find(|it| it.0 == magic).map_or("ext4", |it| it.1);
+    let magic = rustix::fs::statfs(directory).map_or(0, |found| found.f_type as i64);
+    let known = HOSTS.iter().find(|host| host.0 == magic).map_or("ext4", |host| host.1);
     let present = fathom_stack::available_filesystems();
-    if present.iter().any(|it| it.filesystem == known && it.present) { known } else { "ext4" }
+    if present.iter().any(|here| here.filesystem == known && here.present) { known } else { "ext4" }
 }
 
 fn not_tried(reason: String) -> WorkError {

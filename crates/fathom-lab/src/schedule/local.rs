@@ -7,13 +7,16 @@ mod machine;
 mod process;
 
 use std::collections::BTreeMap;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use fathom_device::{Served, Statistics};
+use fathom_ground::program::executable;
+use fathom_ground::system::now_ns;
 use fathom_probe::Watch;
-use fathom_stack::blocks::{self, BlockTrace, TraceError};
-use fathom_stack::device::{Served, Statistics};
+use fathom_stack::blocks::{BlockTrace, TraceError};
 use fathom_stack::{Capability, Stack, StackSpec};
 use fathom_workload::engine::engine_named;
 use fathom_workload::is_one_thread;
@@ -65,7 +68,7 @@ impl Local {
     /// # Errors
     /// The system does not tell this program's own path.
     pub fn new(directory: PathBuf, interrupt: Interrupt) -> std::io::Result<Local> {
-        let program = fathom_stack::own_program()?;
+        let program = fathom_ground::program::own_program()?;
         Ok(Local::with_worker(directory, interrupt, vec![program.into(), "worker".into()]))
     }
 
@@ -97,7 +100,7 @@ impl Local {
     /// through the one that is worked in.
     fn let_server_in(&self, cell: &Cell) -> Result<(), WorkError> {
         match &self.stack {
-            Some(stack) if fathom_stack::is_root() && !is_embedded(cell) => stack
+            Some(stack) if fathom_ground::system::is_root() && !is_embedded(cell) => stack
                 .let_enter()
                 .map_err(|error| WorkError::Failed(format!("{}: {error}", stack.path().display()))),
             _ => Ok(()),
@@ -135,12 +138,12 @@ impl World for Local {
 
     fn up(&mut self, spec: &StackSpec, label: &str) -> Result<Mounted, String> {
         let mut spec = spec.clone();
-        if spec.directory.as_os_str().is_empty() {
-            spec.directory.clone_from(&self.directory);
+        if spec.directory.is_none() {
+            spec.directory = Some(self.directory.clone());
         }
         // Each run has times of its own, the same when the plan is run again: runs come in seeded order.
         self.ups += 1;
-        if !spec.device.is_empty() && spec.device_seed == 0 {
+        if spec.device.is_some() && spec.device_seed == 0 {
             spec.device_seed = self.ups;
         }
         let stack = Stack::up(&spec, label).map_err(|error| error.to_string())?;
@@ -187,7 +190,9 @@ impl World for Local {
             return worked;
         }
         self.let_server_in(&order.cell)?;
-        let mut command = Command::new(program);
+        // Its file may be gone by now: an update ends no run.
+        let mut command = Command::new(executable(program.as_ref()));
+        command.arg0(program);
         command.args(arguments);
         // This thread reads events while the worker works: not on the worker's CPU.
         let here: Vec<usize> = match (order.cpus.as_slice(), self.cpus.len()) {
@@ -214,7 +219,7 @@ impl World for Local {
             Ok(trace) => (Tracing::Device(trace), Watch::Extents),
             Err(error @ (TraceError::NeedsRoot | TraceError::NoTracefs(_) | TraceError::Shared { .. })) => (
                 Tracing::Files {
-                    started_ns: blocks::now_ns(),
+                    started_ns: now_ns(),
                     reason: format!("this is the pattern within the files, not the device's: {error}"),
                 },
                 Watch::Calls,
@@ -239,15 +244,13 @@ impl World for Local {
                 trace.remarks.extend(remarks);
                 Ok(Some(watched.of_guest(trace)))
             }
-            Tracing::Files { started_ns, reason } => {
-                Ok(Some(watched.of_files(started_ns, blocks::now_ns(), reason)))
-            }
+            Tracing::Files { started_ns, reason } => Ok(Some(watched.of_files(started_ns, now_ns(), reason))),
             Tracing::Device(trace) => {
                 // What the file system still holds back belongs to the run, outside of its phases.
-                let rescue = stack.rescue();
+                let watchdog = stack.watchdog();
                 let synced = std::fs::File::open(stack.path())
                     .and_then(|directory| Ok(rustix::fs::syncfs(directory)?));
-                rescue
+                watchdog
                     .explained(synced.map_err(|error| {
                         format!("block trace: syncing {}: {error}", stack.path().display())
                     }))?;

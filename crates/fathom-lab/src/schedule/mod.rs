@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fathom_device::{Served, Statistics};
 use fathom_probe::Watch;
-use fathom_stack::device::{Served, Statistics};
 use fathom_stack::{Capability, StackRecord, StackSpec};
 use fathom_workload::engine::engine_named;
 use serde::{Deserialize, Serialize};

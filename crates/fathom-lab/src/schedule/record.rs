@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use fathom_device::{SERVED_MAX, Served, Statistics};
 use fathom_stack::StackRecord;
-use fathom_stack::device::{SERVED_MAX, Served, Statistics};
 use fathom_workload::spec::Durability;
 
 use super::{Strain, Watched};

@@ -2,7 +2,7 @@
 
 use fathom_probe::{Marks, Note};
 use fathom_stack::Stack;
-use fathom_stack::attribution::{Attribution, Cause};
+use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::{Recording, Request};
 use fathom_stack::guest::GuestTrace;
 use fathom_workload::sample::Window;
@@ -53,7 +53,7 @@ impl Watched {
 
     /// The rows of a device's trace. Call while the stack is up and its worker has ended.
     pub(super) fn of_device(self, stack: &Stack, recording: Recording) -> TraceRecord {
-        let attribution = Attribution::gather(stack, &self.notes, &self.causes);
+        let attribution = stack.attribution(&self.notes, &self.causes);
         let Recording { requests, lost_events, unfinished, span_ns } = recording;
         let pieces = |request: Request| {
             let pieces = attribution.pieces(&request);

@@ -3,7 +3,7 @@
 //! A run's [`Recording`] says what its threads computed, which operations they made in which order,
 //! and what they waited for. That is a *closed loop*: a thread computes, asks, waits, and only then
 //! goes on. So on another device the same work takes what it computed, and what that device's
-//! [`Timeline`](fathom_stack::device::Timeline) takes for the same operations, which come when the
+//! [`Timeline`](fathom_device::Timeline) takes for the same operations, which come when the
 //! loop has got there. Nothing sleeps; a million operations take less than a second.
 //!
 //! 1. [`Program`] makes the loop from the recording once: for each thread its *steps* (what it
@@ -24,7 +24,7 @@ mod program;
 mod replay;
 mod study;
 
-use fathom_stack::device::Model;
+use fathom_device::Model;
 
 use crate::model_time::{PhaseModel, phase_models};
 use crate::recording::Recording;

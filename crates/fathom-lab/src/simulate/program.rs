@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use fathom_device::{Operation, Served};
 use fathom_probe::Mark;
-use fathom_stack::device::{Operation, Served};
 
 use crate::model_time::SLACK_NS;
 use crate::recording::Recording;

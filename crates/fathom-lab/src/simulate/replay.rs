@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
+use fathom_device::{Model, Operation, Served, Timeline};
 use fathom_probe::{Mark, Marks, Split};
-use fathom_stack::device::{Model, Operation, Served, Timeline};
 use fathom_workload::sample::{LaneSpan, Sample, Window};
 
 use super::program::{Program, Wake};

@@ -1,6 +1,6 @@
 //! The cells of a results file on devices: what `fathom simulate` shows.
 
-use fathom_stack::device::Model;
+use fathom_device::Model;
 use fathom_workload::spec::Durability;
 use serde::Serialize;
 

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use fathom_device::{Served, preset};
 use fathom_probe::Mark;
-use fathom_stack::device::{Served, preset};
 use fathom_workload::sample::{LaneSpan, Window};
 use proptest::prelude::*;
 

@@ -9,10 +9,10 @@ use crate::experiment::Experiment;
 use crate::model_time::PhaseModel;
 use crate::naming::entitle;
 use crate::recording::Recording;
+use fathom_device::DeviceUse;
 use fathom_probe::Split;
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
-use fathom_stack::device::DeviceUse;
 use fathom_workload::critical::CriticalPath;
 use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Window};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row};
@@ -276,10 +276,8 @@ impl Results {
     /// that it lies on.
     #[must_use]
     pub fn filesystem<'a>(&'a self, run: &'a RunRow) -> &'a str {
-        match self.cell(run.cell).map(|cell| cell.spec.stack.filesystem.as_str()) {
-            None | Some("dir") => &run.stack.filesystem,
-            Some(name) => name,
-        }
+        let of_image = self.cell(run.cell).and_then(|cell| cell.spec.stack.place.filesystem());
+        of_image.unwrap_or(&run.stack.filesystem)
     }
 
     /// What power cuts leave of a cell; none where they were not tried.

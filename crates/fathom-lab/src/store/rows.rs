@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use fathom_cut::Outcome;
+use fathom_device::DeviceUse;
 use fathom_stack::StackRecord;
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
-use fathom_stack::device::DeviceUse;
 use fathom_workload::engine::EngineInfo;
 use fathom_workload::sample::{IoRow, PhaseSummary, Sample, Window};
 use fathom_workload::spec::Durability;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fathom_cut::{Explanation, Outcome, Tally, Verdict};
+use fathom_device::DeviceUse;
 use fathom_probe::Split;
 use fathom_stack::attribution::Cause;
 use fathom_stack::blocks::BlockOp;
-use fathom_stack::device::DeviceUse;
 use fathom_stack::{StackRecord, StackSpec};
 use fathom_workload::critical::CriticalPath;
 use fathom_workload::engine::EngineInfo;

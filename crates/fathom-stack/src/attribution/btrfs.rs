@@ -1,5 +1,6 @@
 //! From Btrfs's own address space, in which FIEMAP answers, to the device: the chunk tree
-//! (<https://btrfs.readthedocs.io/en/latest/dev/On-disk-format.html>), read with `BTRFS_IOC_TREE_SEARCH`.
+//! (<https://btrfs.readthedocs.io/en/latest/dev/On-disk-format.html>), read with
+//! `BTRFS_IOC_TREE_SEARCH`.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +9,7 @@ use std::path::Path;
 
 use fathom_probe::Note;
 
-use super::Bytes;
+use super::regions::Bytes;
 
 /// `_IOWR(0x94, 17, struct btrfs_ioctl_search_args)`.
 const TREE_SEARCH: libc::Ioctl = 0xd000_9411_u32 as libc::Ioctl;
@@ -69,7 +70,8 @@ impl Chunks {
                 unused_more: [0; 4],
                 buffer: [0; 4096 - 104],
             };
-            // SAFETY: `search` has the layout of struct btrfs_ioctl_search_args and outlives the call.
+            // SAFETY: `search` has the layout of struct btrfs_ioctl_search_args and outlives the
+            // call.
             if unsafe { libc::ioctl(directory.as_raw_fd(), TREE_SEARCH, &raw mut search) } != 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -78,7 +80,7 @@ impl Chunks {
             }
             from = found.add(&Bytes(search.buffer.to_vec()), search.items).saturating_add(1);
         }
-        found.0.sort_by_key(|it| it.logical);
+        found.0.sort_by_key(|chunk| chunk.logical);
         Ok(found)
     }
 

@@ -1,10 +1,10 @@
-//! The journal and the fixed metadata of ext2, ext3 and ext4, from the superblock and the group descriptors
-//! (<https://docs.kernel.org/filesystems/ext4/globals.html>, little-endian).
+//! The journal and the fixed metadata of ext2, ext3 and ext4, from the superblock and the group
+//! descriptors (<https://docs.kernel.org/filesystems/ext4/globals.html>, little-endian).
 
 use std::io;
 use std::ops::Range;
 
-use super::{Bytes, Regions, Superblocks, joined, unlike};
+use super::regions::{Bytes, Regions, Superblocks, joined, unlike};
 
 const SUPERBLOCK: u64 = 1024;
 const MAGIC: u64 = 0xef53;
@@ -47,7 +47,8 @@ impl Device<'_> {
         self.device.read(number * self.block_bytes, self.block_bytes as usize)
     }
 
-    /// The blocks of an inode, from the 60 bytes of its map: an extent tree, or direct and indirect blocks.
+    /// The blocks of an inode, from the 60 bytes of its map: an extent tree, or direct and indirect
+    /// blocks.
     fn blocks_of(&self, map: &Bytes) -> io::Result<Vec<Range<u64>>> {
         let mut found = Vec::new();
         if map.le16(0) == EXTENT_MAGIC {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use fathom_probe::{Extent, Note, extents};
 
-use super::Cause;
-use crate::blocks::now_ns;
+use super::cause::Cause;
+use fathom_ground::system::now_ns;
 
 /// A file on the file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,11 +26,11 @@ impl FoundFile {
     /// As notes of the file with this number.
     pub(super) fn notes(&self, number: u32) -> impl Iterator<Item = Note> {
         let at_ns = self.at_ns;
-        self.extents.iter().map(move |it| Note::Mapped {
+        self.extents.iter().map(move |extent| Note::Mapped {
             at_ns,
             file: number,
-            physical: it.physical,
-            length: it.length,
+            physical: extent.physical,
+            length: extent.length,
         })
     }
 }
@@ -60,11 +60,11 @@ pub fn files_on(root: &Path) -> io::Result<Vec<FoundFile>> {
     Ok(found)
 }
 
-/// What a file counts as by its name: SQLite's (<https://www.sqlite.org/tempfiles.html>) and PostgreSQL's
-/// (<https://www.postgresql.org/docs/current/storage-file-layout.html>).
+/// What a file counts as by its name: SQLite's (<https://www.sqlite.org/tempfiles.html>) and
+/// PostgreSQL's (<https://www.postgresql.org/docs/current/storage-file-layout.html>).
 fn cause_of(path: &Path) -> Cause {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let within = |directory: &str| path.iter().any(|it| it == directory);
+    let within = |directory: &str| path.iter().any(|part| part == directory);
     if name.ends_with("-journal") {
         Cause::RollbackJournal
     } else if name.ends_with("-wal") || within("pg_wal") {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use fathom_probe::Note;
 
-use super::Cause;
+use super::cause::Cause;
 
 /// A time during which a block was one file's, CLOCK_MONOTONIC ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,8 @@ impl Holders {
     fn begin(&mut self, block: u64, at_ns: u64, cause: Cause) {
         let holds = self.blocks.entry(block).or_default();
         match holds.last_mut() {
-            // The same kind of file again: nothing else had it in between, or it would have been seen.
+            // The same kind of file again: nothing else had it in between, or it would have been
+            // seen.
             Some(last) if last.cause == cause => last.until_ns = u64::MAX,
             last => {
                 if let Some(last) = last {
@@ -85,7 +86,7 @@ impl Holders {
     pub fn at(&self, offset: u64, at_ns: u64) -> Option<Cause> {
         let holds = self.blocks.get(&(offset / self.step))?;
         // The first that had not ended: it holds, or is the next to be seen. Else the last.
-        holds.iter().find(|it| at_ns < it.until_ns).or(holds.last()).map(|it| it.cause)
+        holds.iter().find(|hold| at_ns < hold.until_ns).or(holds.last()).map(|hold| hold.cause)
     }
 }
 
@@ -109,7 +110,8 @@ mod tests {
         Note::Mapped { at_ns, file, physical, length }
     }
 
-    /// A journal's block becomes the database's: each write goes to the one that was there, though it was seen later.
+    /// A journal's block becomes the database's: each write goes to the one that was there, though
+    /// it was seen later.
     #[test]
     fn a_block_that_changes_hands_is_told_apart_by_time() {
         let causes = [Cause::Database, Cause::RollbackJournal];

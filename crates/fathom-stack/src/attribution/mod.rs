@@ -2,114 +2,47 @@
 //!
 //! Three sources are asked, in this order, for each block of a request:
 //!
-//! 1. **The file system's journal**, at the place that its superblock gives (ext3, ext4, XFS; an external log is a device
-//!    of its own). Btrfs has no such place: its log tree lies among its other trees and counts as metadata.
-//! 2. **The metadata mark** (`REQ_META`) that ext3, ext4, XFS and Btrfs put on what they write of themselves.
-//! 3. **The files' extents**, as [`fathom_probe::Note`]s told them while the files were there, and as they are on the
-//!    mounted file system at the end ([`files_on`]). They hold for a time: a journal's blocks may become the database's.
+//! 1. **The file system's journal**, at the place that its superblock gives (ext3, ext4, XFS; an
+//!    external log is a device of its own). Btrfs has no such place: its log tree lies among its
+//!    other trees and counts as metadata.
+//! 2. **The metadata mark** (`REQ_META`) that ext3, ext4, XFS and Btrfs put on what they write of
+//!    themselves.
+//! 3. **The files' extents**, as [`fathom_probe::Note`]s told them while the files were there, and
+//!    as they are on the mounted file system at the end ([`files_on`]). They hold for a time: a
+//!    journal's blocks may become the database's.
 //!
-//! What is left on ext2, ext3 and ext4 may still lie in a region that the superblock and the group descriptors give to
-//! metadata, and on NTFS in the extents of its own files and directories. Everything else is *unattributed*, and stays so.
+//! What is left on ext2, ext3 and ext4 may still lie in a region that the superblock and the group
+//! descriptors give to metadata, and on NTFS in the extents of its own files and directories.
+//! Everything else is *unattributed*, and stays so.
 //!
-//! **When an extent holds.** Extents are seen after what was written there: after a sync. So a request of time T in a
-//! block belongs to the file that held the block at T, else to the file that is next seen to hold it, else to the one that
-//! held it last.
+//! **When an extent holds.** Extents are seen after what was written there: after a sync. So a
+//! request of time T in a block belongs to the file that held the block at T, else to the file that
+//! is next seen to hold it, else to the one that held it last.
 
 mod btrfs;
+mod cause;
 mod ext;
 mod files;
 mod holders;
 mod ntfs;
+mod regions;
 mod xfs;
 
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use fathom_probe::{FileClass, Note};
+use fathom_probe::Note;
 use serde::{Deserialize, Serialize};
 
 use crate::blocks::{BlockOp, Request, SECTOR_BYTES};
-use crate::stack::Stack;
 use btrfs::Chunks;
+pub use cause::Cause;
 pub use files::{FoundFile, files_on};
 use holders::Holders;
-
-/// What made a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cause {
-    /// The database file.
-    Database,
-    /// The rollback journal, and the super-journal of several databases.
-    RollbackJournal,
-    /// The write-ahead log.
-    Wal,
-    /// Any other file: the WAL's index, temporary files, what is no database's.
-    OtherFile,
-    /// The file system's metadata.
-    Metadata,
-    /// The file system's own journal.
-    FileSystemJournal,
-    /// Not known.
-    Unattributed,
-    /// A flush: it concerns all that was written before.
-    Flush,
-}
-
-impl Cause {
-    /// All, in order of [`Cause::number`].
-    pub const ALL: [Cause; 8] = [
-        Cause::Database,
-        Cause::RollbackJournal,
-        Cause::Wal,
-        Cause::OtherFile,
-        Cause::Metadata,
-        Cause::FileSystemJournal,
-        Cause::Unattributed,
-        Cause::Flush,
-    ];
-
-    /// As tables and exports call it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Cause::Database => "database",
-            Cause::RollbackJournal => "rollback-journal",
-            Cause::Wal => "wal",
-            Cause::OtherFile => "other-file",
-            Cause::Metadata => "metadata",
-            Cause::FileSystemJournal => "file-system-journal",
-            Cause::Unattributed => "unattributed",
-            Cause::Flush => "flush",
-        }
-    }
-
-    /// Its number in results files.
-    #[must_use]
-    pub fn number(self) -> u8 {
-        self as u8
-    }
-
-    /// Whether its bytes are bytes of files.
-    #[must_use]
-    pub fn is_file(self) -> bool {
-        matches!(self, Cause::Database | Cause::RollbackJournal | Cause::Wal | Cause::OtherFile)
-    }
-
-    /// What a file of SQLite's counts as.
-    #[must_use]
-    pub fn of_class(class: FileClass) -> Cause {
-        match class {
-            FileClass::Database => Cause::Database,
-            FileClass::RollbackJournal | FileClass::SuperJournal => Cause::RollbackJournal,
-            FileClass::Wal => Cause::Wal,
-            FileClass::WalIndex | FileClass::Temporary => Cause::OtherFile,
-        }
-    }
-}
+pub use regions::Regions;
+use regions::{Superblocks, within};
 
 fn unmarked(filesystem: &str) -> String {
     format!("{filesystem} marks nothing as metadata: what lies in no file is unattributed")
@@ -141,16 +74,11 @@ pub struct Attribution {
 }
 
 impl Attribution {
-    /// Gathers what is known after a run: the regions of the stack's file system, what was noted of the files while they
-    /// were there (`causes`: what the file of each number counts as), and the files that are there now.
+    /// Gathers what is known after a run: the regions of a file system of this kind on `device`,
+    /// what was noted of the files while they were there (`causes`: what the file of each number
+    /// counts as), and the files that are in `directory` now.
     #[must_use]
-    pub fn gather(stack: &Stack, notes: &[Note], causes: &[Cause]) -> Attribution {
-        let device = stack.devices().first().map(|it| it.path.as_path());
-        Attribution::gather_at(&stack.record().filesystem, device, stack.path(), notes, causes)
-    }
-
-    /// As [`Attribution::gather`], of a file system of this kind on `device` whose files are in `directory`.
-    pub(crate) fn gather_at(
+    pub fn gather(
         filesystem: &str,
         device: Option<&Path>,
         directory: &Path,
@@ -183,7 +111,8 @@ impl Attribution {
         }
         all.holders = Holders::of(&notes, &causes);
         all.step = all.holders.granularity();
-        let aligned = |it: &Range<u64>| it.start.is_multiple_of(all.step) && it.end.is_multiple_of(all.step);
+        let aligned =
+            |range: &Range<u64>| range.start.is_multiple_of(all.step) && range.end.is_multiple_of(all.step);
         if !all.journal.iter().chain(&all.metadata).all(aligned) {
             all.step = SECTOR_BYTES;
         }
@@ -282,22 +211,9 @@ impl Attribution {
     }
 }
 
-fn within(ranges: &[Range<u64>], at: u64) -> bool {
-    let after = ranges.partition_point(|it| it.start <= at);
-    after.checked_sub(1).and_then(|it| ranges.get(it)).is_some_and(|it| it.contains(&at))
-}
-
-/// Fixed places of a file system, bytes from the device's start, in order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Regions {
-    /// Its journal.
-    pub journal: Vec<Range<u64>>,
-    /// What it keeps for metadata whatever happens: superblocks, descriptors, bitmaps, inode tables.
-    pub metadata: Vec<Range<u64>>,
-}
-
 impl Regions {
-    /// Reads them from a device or an image; none of a file system that does not tell (Btrfs, FAT, F2FS).
+    /// Reads them from a device or an image; none of a file system that does not tell (Btrfs, FAT,
+    /// F2FS).
     ///
     /// # Errors
     /// It cannot be read, or what is there is no such file system.
@@ -310,69 +226,4 @@ impl Regions {
             _ => Ok(Regions::default()),
         }
     }
-
-    /// Whether a place lies in the journal.
-    #[must_use]
-    pub fn is_journal(&self, at: u64) -> bool {
-        within(&self.journal, at)
-    }
-
-    /// Whether a place is kept for metadata.
-    #[must_use]
-    pub fn is_metadata(&self, at: u64) -> bool {
-        within(&self.metadata, at)
-    }
-}
-
-/// A device, read where its file system keeps what it is.
-struct Superblocks(File);
-
-impl Superblocks {
-    fn read(&self, offset: u64, length: usize) -> io::Result<Bytes> {
-        let mut bytes = vec![0; length];
-        self.0.read_exact_at(&mut bytes, offset)?;
-        Ok(Bytes(bytes))
-    }
-}
-
-/// Bytes of which numbers are read; 0 beyond the end.
-struct Bytes(Vec<u8>);
-
-impl Bytes {
-    fn array<const N: usize>(&self, at: usize) -> [u8; N] {
-        self.0.get(at..).and_then(|it| it.first_chunk::<N>()).copied().unwrap_or([0; N])
-    }
-    fn le16(&self, at: usize) -> u64 {
-        u16::from_le_bytes(self.array(at)).into()
-    }
-    fn le64(&self, at: usize) -> u64 {
-        u64::from_le_bytes(self.array(at))
-    }
-    fn le32(&self, at: usize) -> u64 {
-        u32::from_le_bytes(self.array(at)).into()
-    }
-    fn be32(&self, at: usize) -> u64 {
-        u32::from_be_bytes(self.array(at)).into()
-    }
-    fn be64(&self, at: usize) -> u64 {
-        u64::from_be_bytes(self.array(at))
-    }
-}
-
-fn unlike(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("{what} is not as expected"))
-}
-
-/// Sorts ranges and joins those that touch.
-fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.retain(|it| it.start < it.end);
-    ranges.sort_by_key(|it| it.start);
-    let mut all: Vec<Range<u64>> = Vec::new();
-    for range in ranges {
-        match all.last_mut() {
-            Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
-            _ => all.push(range),
-        }
-    }
-    all
 }

@@ -1,14 +1,16 @@
-//! NTFS's master file table, log, bitmap and directories, from the file table as it is (little-endian; the layout as the Linux-NTFS project
-//! documents it, <https://flatcap.github.io/linux-ntfs/>).
+//! NTFS's master file table, log, bitmap and directories, from the file table as it is
+//! (little-endian; the layout as the Linux-NTFS project documents it,
+//! <https://flatcap.github.io/linux-ntfs/>).
 //!
-//! Everything on an NTFS volume is a file, its metadata too: records 0 to 23 of the table are the file system's own, and every directory keeps its
-//! index in extents of its own. All of them are taken for metadata; the data of record 2 is the journal. What a small file holds
-//! lies within its record, and so counts as metadata.
+//! Everything on an NTFS volume is a file, its metadata too: records 0 to 23 of the table are the
+//! file system's own, and every directory keeps its index in extents of its own. All of them are
+//! taken for metadata; the data of record 2 is the journal. What a small file holds lies within its
+//! record, and so counts as metadata.
 
 use std::io;
 use std::ops::Range;
 
-use super::{Bytes, Regions, Superblocks, joined, unlike};
+use super::regions::{Bytes, Regions, Superblocks, joined, unlike};
 
 /// Records of the file system's own files.
 const OWN_RECORDS: u64 = 24;
@@ -37,7 +39,7 @@ pub(super) fn regions(device: &Superblocks) -> io::Result<Regions> {
         log @ ..0 => 1_u64 << u32::from(log.unsigned_abs()).min(16),
         clusters => clusters as u64 * cluster_bytes,
     };
-    let fits = |it: u64, most: u64| it.is_power_of_two() && (512..=most).contains(&it);
+    let fits = |bytes: u64, most: u64| bytes.is_power_of_two() && (512..=most).contains(&bytes);
     if boot.array(3) != *b"NTFS    " || !fits(cluster_bytes, 2 << 20) || !fits(record_bytes, 1 << 16) {
         return Err(unlike("NTFS's boot sector"));
     }
@@ -98,7 +100,8 @@ impl Volume<'_> {
         metadata: &mut Vec<Range<u64>>,
         journal: &mut Vec<Range<u64>>,
     ) {
-        // A record that another one did not suffice for belongs to that one (48 bits of the reference).
+        // A record that another one did not suffice for belongs to that one (48 bits of the
+        // reference).
         let base = match record.le64(0x20) & 0xffff_ffff_ffff {
             0 => number,
             base => base,
@@ -134,20 +137,22 @@ impl Volume<'_> {
         }
     }
 
-    /// A list of runs: a byte with the sizes of two numbers, clusters and the way from the last run's first one. A run without place is a hole.
+    /// A list of runs: a byte with the sizes of two numbers, clusters and the way from the last
+    /// run's first one. A run without place is a hole.
     fn runs(&self, list: &[u8], found: &mut Vec<Range<u64>>) {
         let number = |bytes: &[u8], is_signed: bool| -> i64 {
-            let fill = if is_signed && bytes.last().is_some_and(|it| it & 0x80 != 0) { 0xff } else { 0 };
+            let fill = if is_signed && bytes.last().is_some_and(|byte| byte & 0x80 != 0) { 0xff } else { 0 };
             let mut wide = [fill; 8];
             wide[..bytes.len()].copy_from_slice(bytes);
             i64::from_le_bytes(wide)
         };
         let (mut at, mut cluster) = (0, 0_i64);
-        while let Some(&sizes) = list.get(at).filter(|it| **it != 0) {
+        while let Some(&sizes) = list.get(at).filter(|sizes| **sizes != 0) {
             let (count_size, way_size) = (usize::from(sizes & 15), usize::from(sizes >> 4));
             let (Some(count), Some(way)) = (
-                list.get(at + 1..at + 1 + count_size).filter(|it| it.len() <= 8),
-                list.get(at + 1 + count_size..at + 1 + count_size + way_size).filter(|it| it.len() <= 8),
+                list.get(at + 1..at + 1 + count_size).filter(|field| field.len() <= 8),
+                list.get(at + 1 + count_size..at + 1 + count_size + way_size)
+                    .filter(|field| field.len() <= 8),
             ) else {
                 return;
             };
@@ -177,7 +182,7 @@ mod tests {
         let runs = |list: &[u8]| {
             let mut found = Vec::new();
             volume.runs(list, &mut found);
-            found.into_iter().map(|it| it.start / 4096..it.end / 4096).collect::<Vec<_>>()
+            found.into_iter().map(|range| range.start / 4096..range.end / 4096).collect::<Vec<_>>()
         };
         // 24 clusters from 0x5634, a hole of 16, 8 clusters 16 before the first ones.
         assert_eq!(
@@ -211,9 +216,9 @@ mod tests {
         // mkntfs gives a volume of this size 2 MiB of log.
         assert!((1 << 20..8 << 20).contains(&(log.end - log.start)), "{found:?}");
         let table = device.read(0, 512).expect("read").le64(0x30) * 4096;
-        let holds = |at: u64| found.metadata.iter().any(|it| it.contains(&at));
+        let holds = |at: u64| found.metadata.iter().any(|range| range.contains(&at));
         assert!(holds(0) && holds(table) && holds(table + 26 * 1024), "{found:?}");
-        let all: u64 = found.metadata.iter().map(|it| it.end - it.start).sum();
+        let all: u64 = found.metadata.iter().map(|range| range.end - range.start).sum();
         assert!(all < 4 << 20, "the bad clusters' file is a hole as large as the volume: {found:?}");
         // A damaged table is an error or less, and no panic.
         let whole = std::fs::read(&image).expect("readable");

@@ -1,8 +1,9 @@
-//! The log of an XFS, from its superblock (`struct xfs_dsb`, big-endian; *XFS Algorithms & Data Structures*).
+//! The log of an XFS, from its superblock (`struct xfs_dsb`, big-endian; *XFS Algorithms & Data
+//! Structures*).
 
 use std::io;
 
-use super::{Regions, Superblocks, unlike};
+use super::regions::{Regions, Superblocks, unlike};
 
 pub(super) fn regions(device: &Superblocks) -> io::Result<Regions> {
     let superblock = device.read(0, 512)?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::TraceError;
+use super::error::TraceError;
 
 /// One event's number and fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Format {
     /// # Errors
     /// There is none of that name.
     pub fn field(&self, name: &str, path: &Path) -> Result<Field, TraceError> {
-        self.fields.iter().find(|(it, _)| it == name).map(|(_, field)| *field).ok_or_else(|| {
+        self.fields.iter().find(|(known, _)| known == name).map(|(_, field)| *field).ok_or_else(|| {
             TraceError::Format {
                 path: path.to_path_buf(),
                 problem: format!(

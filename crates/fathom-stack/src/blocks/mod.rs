@@ -1,181 +1,38 @@
 //! Block trace: what reaches a device, request by request, as the kernel's block layer tells it.
 //!
-//! Three events of the block layer are recorded in a tracefs instance of our own, for the traced devices only:
-//! `block_getrq` (a request is made: its *submission*), `block_rq_issue` (it is handed to the driver) and
-//! `block_rq_complete`. They are read in the kernel's own binary form (`trace_pipe_raw`) by the description that the
-//! kernel gives of it, on its monotonic clock, and paired to [`Request`]s. Nothing but tracefs is needed: no blktrace,
-//! no debugfs, no BPF.
+//! Three events of the block layer are recorded in a tracefs instance of our own, for the traced
+//! devices only: `block_getrq` (a request is made: its *submission*), `block_rq_issue` (it is
+//! handed to the driver) and `block_rq_complete`. They are read in the kernel's own binary form
+//! (`trace_pipe_raw`) by the description that the kernel gives of it, on its monotonic clock, and
+//! paired to [`Request`]s. Nothing but tracefs is needed: no blktrace, no debugfs, no BPF.
 //!
-//! What the block layer splits or adds is shown as the device sees it: a write with a flush before it (`REQ_PREFLUSH`)
-//! or with forced unit access on a device without it becomes flush, write, flush. That FUA was asked for is kept
-//! ([`Request::fua`]).
+//! What the block layer splits or adds is shown as the device sees it: a write with a flush before
+//! it (`REQ_PREFLUSH`) or with forced unit access on a device without it becomes flush, write,
+//! flush. That FUA was asked for is kept ([`Request::fua`]).
 //!
-//! Events that the buffer could not take are counted ([`Recording::lost_events`]) and never passed over in silence.
+//! Events that the buffer could not take are counted ([`Recording::lost_events`]) and never passed
+//! over in silence.
 
+mod error;
 mod format;
 mod pairing;
 mod record;
+mod request;
 mod ring;
 mod rwbs;
 mod tracefs;
 
-use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use serde::{Deserialize, Serialize};
-
 use record::Reader;
 use tracefs::Instance;
 
+pub use error::TraceError;
+pub use request::{BlockOp, Recording, Request, SECTOR_BYTES};
 pub use tracefs::tracing;
-pub(crate) use tracefs::{BUFFER_KIB, give_tracing, instance_path, remove_instance, tagged_instances};
-
-/// Bytes of a sector in the block layer, whatever the device's own sectors are.
-pub const SECTOR_BYTES: u64 = 512;
-
-/// What a request asks of the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum BlockOp {
-    /// Read sectors.
-    Read,
-    /// Write sectors.
-    Write,
-    /// Make everything written so far durable.
-    Flush,
-    /// Forget sectors.
-    Discard,
-    /// Anything else (zone management, a driver's private commands).
-    Other,
-}
-
-impl BlockOp {
-    /// All, in order of [`BlockOp::number`].
-    pub const ALL: [BlockOp; 5] =
-        [BlockOp::Read, BlockOp::Write, BlockOp::Flush, BlockOp::Discard, BlockOp::Other];
-
-    /// As tables and exports call it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            BlockOp::Read => "read",
-            BlockOp::Write => "write",
-            BlockOp::Flush => "flush",
-            BlockOp::Discard => "discard",
-            BlockOp::Other => "other",
-        }
-    }
-
-    /// Its number in results files.
-    #[must_use]
-    pub fn number(self) -> u8 {
-        self as u8
-    }
-}
-
-/// One request to a device, from submission to completion. Times are CLOCK_MONOTONIC, ns.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
-    /// Index of the device in what [`BlockTrace::start`] was given.
-    pub device: u8,
-    /// What is asked.
-    pub op: BlockOp,
-    /// Forced unit access was asked for: this write is durable when it completes.
-    pub fua: bool,
-    /// Somebody waits for it (`REQ_SYNC`).
-    pub sync: bool,
-    /// The file system marked it as metadata (`REQ_META`).
-    pub meta: bool,
-    /// Read ahead of what was asked for.
-    pub ahead: bool,
-    /// When the block layer made the request.
-    pub submit_ns: u64,
-    /// When it was handed to the driver.
-    pub issue_ns: u64,
-    /// When it was complete.
-    pub complete_ns: u64,
-    /// First sector, of [`SECTOR_BYTES`]; 0 for a flush.
-    pub sector: u64,
-    /// Number of sectors; 0 for a flush.
-    pub sectors: u32,
-    /// 0, or the error with which it ended (a negative errno).
-    pub error: i32,
-}
-
-impl Request {
-    /// Bytes moved.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        u64::from(self.sectors) * SECTOR_BYTES
-    }
-
-    /// From submission to completion, ns.
-    #[must_use]
-    pub fn latency_ns(&self) -> u64 {
-        self.complete_ns.saturating_sub(self.submit_ns)
-    }
-}
-
-/// All that was traced.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recording {
-    /// In order of [`Request::issue_ns`].
-    pub requests: Vec<Request>,
-    /// Events that the kernel's buffer had no room for: requests are missing when it is not 0.
-    pub lost_events: u64,
-    /// Requests that were issued and had not completed when the trace ended.
-    pub unfinished: u64,
-    /// When the trace began and ended, CLOCK_MONOTONIC, ns.
-    pub span_ns: (u64, u64),
-}
-
-/// Why blocks could not be traced.
-#[derive(Debug, thiserror::Error)]
-pub enum TraceError {
-    /// Only root may trace.
-    #[error("tracing a block device needs root: run with sudo")]
-    NeedsRoot,
-    /// The device is not the stack's alone.
-    #[error(
-        "{} is a directory on a device that everybody uses: blocks are traced on stacks with a device of their own (ext4, xfs …)",
-        path.display()
-    )]
-    Shared {
-        /// The stack's directory.
-        path: PathBuf,
-    },
-    /// There is no tracefs.
-    #[error("this kernel gives no tracefs (CONFIG_FTRACE): {0}")]
-    NoTracefs(io::Error),
-    /// A file of tracefs could not be used.
-    #[error("cannot {what} {}: {source}", path.display())]
-    Io {
-        /// What was being done.
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What the operating system said.
-        source: io::Error,
-    },
-    /// This kernel describes its events otherwise than Fathom understands.
-    #[error("{}: {problem}", path.display())]
-    Format {
-        /// The description.
-        path: PathBuf,
-        /// What is missing.
-        problem: String,
-    },
-}
-
-impl TraceError {
-    fn io(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> TraceError {
-        let path = path.into();
-        move |source| TraceError::Io { what, path, source }
-    }
-}
+pub(crate) use tracefs::{BUFFER_KIB, instance_path, remove_instance, tagged_instances};
 
 /// A trace that is being recorded. Dropped, it ends and its instance is removed.
 #[derive(Debug)]
@@ -188,28 +45,33 @@ pub struct BlockTrace {
 }
 
 impl BlockTrace {
-    /// Begins to trace block devices, given by (major, minor). `label` names the owner for lists of leftovers.
+    /// Begins to trace block devices, given by (major, minor). `label` names the owner for lists of
+    /// leftovers.
     ///
     /// # Errors
     /// No root, no tracefs, a kernel without these events.
     pub fn start(devices: &[(u32, u32)], label: &str) -> Result<BlockTrace, TraceError> {
-        BlockTrace::start_tagged(devices, &crate::claim::tag_of(&crate::claim::clean(label)), BUFFER_KIB)
+        BlockTrace::start_tagged(
+            devices,
+            &crate::ground::tag::tag_of(&crate::ground::tag::clean(label)),
+            BUFFER_KIB,
+        )
     }
 
-    /// As [`BlockTrace::start`], under a stack's own tag, so that what undoes the stack undoes the trace, and with a
-    /// buffer of this size for each CPU.
+    /// As [`BlockTrace::start`], under a stack's own tag, so that what undoes the stack undoes the
+    /// trace, and with a buffer of this size for each CPU.
     pub(crate) fn start_tagged(
         devices: &[(u32, u32)],
         tag: &str,
         buffer_kib: u32,
     ) -> Result<BlockTrace, TraceError> {
-        if !crate::is_root() {
+        if !fathom_ground::system::is_root() {
             return Err(TraceError::NeedsRoot);
         }
         let instance = Instance::make(tag, buffer_kib)?;
         let reader = Reader::open(&instance, devices)?;
         instance.begin(devices)?;
-        let started_ns = now_ns();
+        let started_ns = fathom_ground::system::now_ns();
         let end = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&end);
         let thread = std::thread::Builder::new()
@@ -219,8 +81,8 @@ impl BlockTrace {
         Ok(BlockTrace { reader: Some(thread), end, instance, started_ns })
     }
 
-    /// Ends the trace, removes its instance and gives what was recorded. Sync the file system before, so that what it
-    /// still holds back is seen.
+    /// Ends the trace, removes its instance and gives what was recorded. Sync the file system
+    /// before, so that what it still holds back is seen.
     ///
     /// # Errors
     /// The trace could not be read; the instance is removed all the same.
@@ -228,7 +90,7 @@ impl BlockTrace {
         // Completions are told a moment after those who waited have gone on.
         std::thread::sleep(std::time::Duration::from_millis(2));
         self.instance.pause()?;
-        let span_ns = (self.started_ns, now_ns());
+        let span_ns = (self.started_ns, fathom_ground::system::now_ns());
         let Some(records) = self.join()? else { return Ok(Recording::default()) };
         let lost_events = self.instance.lost_events()?;
         let (requests, unfinished) = pairing::pair(records.into_records());
@@ -247,17 +109,10 @@ impl BlockTrace {
 
 impl Drop for BlockTrace {
     fn drop(&mut self) {
-        // The files of the instance must be closed before it can go; what the reader found is not wanted any more.
+        // The files of the instance must be closed before it can go; what the reader found is not
+        // wanted any more.
         let _ = self.join();
     }
-}
-
-/// CLOCK_MONOTONIC, ns: the clock of the trace.
-#[must_use]
-pub fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    // The clock counts from boot and is never negative.
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 #[cfg(test)]
@@ -266,7 +121,7 @@ mod tests {
     use std::os::unix::fs::{FileExt, OpenOptionsExt};
 
     use super::*;
-    use crate::loop_device::LoopDevice;
+    use crate::ground::loop_device::LoopDevice;
 
     /// A loop device over an image of 16 MiB, or none where this machine does not trace; says why.
     fn device() -> Option<(tempfile::TempDir, LoopDevice)> {
@@ -292,7 +147,7 @@ mod tests {
 
     fn trace(device: &LoopDevice, buffer_kib: u32, work: impl FnOnce()) -> Recording {
         let number = device.block_device().unwrap().number;
-        let tag = crate::claim::tag_of("pattern");
+        let tag = crate::ground::tag::tag_of("pattern");
         let trace = BlockTrace::start_tagged(&[number], &tag, buffer_kib).unwrap();
         assert!(tracefs::instance_path(&tag).unwrap().exists());
         work();
@@ -301,7 +156,8 @@ mod tests {
         recording
     }
 
-    /// The proof of the trace: chosen offsets, lengths and flushes come out exactly, in order, with their operations.
+    /// The proof of the trace: chosen offsets, lengths and flushes come out exactly, in order, with
+    /// their operations.
     #[test]
     fn a_known_pattern_appears_exactly() {
         let Some((_dir, device)) = device() else { return };
@@ -334,8 +190,8 @@ mod tests {
             .requests
             .iter()
             // What reads partitions (udev) is no part of the pattern.
-            .filter(|it| it.op != BlockOp::Read || it.sector == (8 << 20) / SECTOR_BYTES)
-            .map(|it| (it.op, it.sector * SECTOR_BYTES, it.bytes() as usize, it.fua))
+            .filter(|request| request.op != BlockOp::Read || request.sector == (8 << 20) / SECTOR_BYTES)
+            .map(|request| (request.op, request.sector * SECTOR_BYTES, request.bytes() as usize, request.fua))
             .collect();
         let mut expected = Vec::new();
         for (number, (offset, bytes)) in writes.into_iter().enumerate() {
@@ -345,8 +201,8 @@ mod tests {
             }
         }
         expected.push((BlockOp::Read, 8 << 20, 4096, false));
-        // A loop device has no forced unit access: the block layer lets a flush follow. O_DSYNC on a block device then
-        // syncs it once more (`generic_write_sync`).
+        // A loop device has no forced unit access: the block layer lets a flush follow. O_DSYNC on
+        // a block device then syncs it once more (`generic_write_sync`).
         expected.push((BlockOp::Write, 1 << 20, 4096, true));
         expected.push((BlockOp::Flush, 0, 0, false));
         expected.push((BlockOp::Flush, 0, 0, false));
@@ -367,8 +223,9 @@ mod tests {
         let Some((_dir, device)) = device() else { return };
         let lost = |_| {
             let recording = trace(&device, 4, || {
-                // Written to the cache, with a gap after each, so that the sync hands on as many requests as the device takes
-                // together, however slow it is: 128, where 4 KiB hold the events of some twenty.
+                // Written to the cache, with a gap after each, so that the sync hands on as many
+                // requests as the device takes together, however slow it is: 128, where 4 KiB hold
+                // the events of some twenty.
                 let file = File::options().write(true).open(&device.path).unwrap();
                 for number in 0..1000 {
                     file.write_all_at(&[7; 4096], number * 8192).unwrap();
@@ -385,7 +242,7 @@ mod tests {
     fn a_trace_that_is_dropped_leaves_nothing() {
         let Some((_dir, device)) = device() else { return };
         let number = device.block_device().unwrap().number;
-        let tag = crate::claim::tag_of("dropped");
+        let tag = crate::ground::tag::tag_of("dropped");
         drop(BlockTrace::start_tagged(&[number], &tag, 64).unwrap());
         assert!(!tracefs::instance_path(&tag).unwrap().exists());
         let error = BlockTrace::start_tagged(&[number], "fathom-a/b", 64).unwrap_err().to_string();

@@ -1,19 +1,21 @@
 //! Makes requests of their events.
 //!
-//! A write of the block layer is made once, issued once and completed in one or several parts. With a flush before or after
-//! it (`REQ_PREFLUSH`, or `REQ_FUA` where the device has none) the block layer's flush machinery issues flushes of its own,
-//! which several waiting requests may share, and tells of the end of the whole once more, with no sectors: that tells
-//! nothing new and is passed over.
+//! A write of the block layer is made once, issued once and completed in one or several parts. With
+//! a flush before or after it (`REQ_PREFLUSH`, or `REQ_FUA` where the device has none) the block
+//! layer's flush machinery issues flushes of its own, which several waiting requests may share, and
+//! tells of the end of the whole once more, with no sectors: that tells nothing new and is passed
+//! over.
 
 use std::collections::VecDeque;
 
 use super::record::{Record, Station};
-use super::{BlockOp, Request};
+use super::request::{BlockOp, Request};
 
 /// The sector that a flush's completion carries: none.
 const NO_SECTOR: u64 = u64::MAX;
 
-/// A request that was made and waits to be issued. At most so many are kept, should some never be issued.
+/// A request that was made and waits to be issued. At most so many are kept, should some never be
+/// issued.
 const WAITING_MAX: usize = 4096;
 
 struct InFlight {
@@ -24,7 +26,8 @@ struct InFlight {
     left: u32,
 }
 
-/// Requests in order of issue, and the number of those that never completed. `records` are in order of time.
+/// Requests in order of issue, and the number of those that never completed. `records` are in order
+/// of time.
 pub(super) fn pair(records: Vec<Record>) -> (Vec<Request>, u64) {
     let mut requests: Vec<Request> = Vec::new();
     let mut waiting: VecDeque<Record> = VecDeque::new();
@@ -45,11 +48,11 @@ pub(super) fn pair(records: Vec<Record>) -> (Vec<Request>, u64) {
                     device: record.device,
                     op: record.rwbs.op,
                     fua: record.rwbs.op == BlockOp::Write
-                        && (record.rwbs.fua || submitted.is_some_and(|it| it.rwbs.fua)),
+                        && (record.rwbs.fua || submitted.is_some_and(|record| record.rwbs.fua)),
                     sync: record.rwbs.sync,
                     meta: record.rwbs.meta,
                     ahead: record.rwbs.ahead,
-                    submit_ns: submitted.map_or(record.at_ns, |it| it.at_ns),
+                    submit_ns: submitted.map_or(record.at_ns, |record| record.at_ns),
                     issue_ns: record.at_ns,
                     complete_ns: 0,
                     sector: if flush { 0 } else { record.sector },
@@ -68,41 +71,47 @@ pub(super) fn pair(records: Vec<Record>) -> (Vec<Request>, u64) {
 /// The event that made the request that is now issued, taken from those that wait.
 fn submission_of(issue: &Record, waiting: &mut VecDeque<Record>) -> Option<Record> {
     if issue.rwbs.op == BlockOp::Flush {
-        // The machinery's flush: the earliest request that waits for one made it. All that wait now share it; those
-        // without data have nothing more to be issued for.
-        let first = waiting.iter().find(|it| it.device == issue.device && it.rwbs.preflush).copied();
-        waiting.retain(|it| it.device != issue.device || !(it.rwbs.preflush && it.sectors == 0));
-        for waits in waiting.iter_mut().filter(|it| it.device == issue.device) {
+        // The machinery's flush: the earliest request that waits for one made it. All that wait now
+        // share it; those without data have nothing more to be issued for.
+        let first =
+            waiting.iter().find(|record| record.device == issue.device && record.rwbs.preflush).copied();
+        waiting
+            .retain(|record| record.device != issue.device || !(record.rwbs.preflush && record.sectors == 0));
+        for waits in waiting.iter_mut().filter(|record| record.device == issue.device) {
             waits.rwbs.preflush = false;
         }
         return first;
     }
     let end = issue.sector + u64::from(issue.sectors);
     // Merged at its front, a request begins before the sector it was made with.
-    let made = |it: &Record| {
-        it.device == issue.device
-            && it.rwbs.op == issue.rwbs.op
-            && it.sectors > 0
-            && (issue.sector..end).contains(&it.sector)
+    let made = |record: &Record| {
+        record.device == issue.device
+            && record.rwbs.op == issue.rwbs.op
+            && record.sectors > 0
+            && (issue.sector..end).contains(&record.sector)
     };
-    // All that lies within it was merged into it. None may stay: a later write of its sectors would be
-    // taken for one that was made then.
-    let exact = waiting.iter().rfind(|it| made(it) && it.sector == issue.sector).copied();
-    let first = exact.or_else(|| waiting.iter().find(|it| made(it)).copied());
-    waiting.retain(|it| !made(it));
+    // All that lies within it was merged into it. None may stay: a later write of its sectors would
+    // be taken for one that was made then.
+    let exact = waiting.iter().rfind(|record| made(record) && record.sector == issue.sector).copied();
+    let first = exact.or_else(|| waiting.iter().find(|record| made(record)).copied());
+    waiting.retain(|record| !made(record));
     first
 }
 
 fn complete(record: &Record, requests: &mut [Request], in_flight: &mut Vec<InFlight>) {
     let flush = record.sector == NO_SECTOR || record.rwbs.op == BlockOp::Flush;
-    let found = in_flight.iter().position(|it| {
-        let Some(request) = requests.get(it.index) else { return false };
+    let found = in_flight.iter().position(|running| {
+        let Some(request) = requests.get(running.index) else { return false };
         request.device == record.device
             && if flush {
                 request.op == BlockOp::Flush
             } else {
-                // The end of a whole with flushes has no sectors left, and is of no request in flight.
-                record.sectors > 0 && it.left > 0 && it.next == record.sector && request.op == record.rwbs.op
+                // The end of a whole with flushes has no sectors left, and is of no request in
+                // flight.
+                record.sectors > 0
+                    && running.left > 0
+                    && running.next == record.sector
+                    && request.op == record.rwbs.op
             }
     });
     let Some(at) = found else { return };
@@ -127,7 +136,8 @@ mod tests {
         Record { at_ns, station, device: 0, sector, sectors, rwbs: Rwbs::parse(letters.as_bytes()), error: 0 }
     }
 
-    /// As the kernel told of a write with flush before and forced unit access on a loop device, followed by a flush.
+    /// As the kernel told of a write with flush before and forced unit access on a loop device,
+    /// followed by a flush.
     #[test]
     fn the_flush_machinery_becomes_what_the_device_sees() {
         use Station::{Complete, Issue, Submit};
@@ -146,8 +156,12 @@ mod tests {
             record(61, Complete, "WS", 0, 0),
         ];
         let (requests, unfinished) = pair(records);
-        let shape: Vec<_> =
-            requests.iter().map(|it| (it.op, it.submit_ns, it.issue_ns, it.complete_ns, it.fua)).collect();
+        let shape: Vec<_> = requests
+            .iter()
+            .map(|request| {
+                (request.op, request.submit_ns, request.issue_ns, request.complete_ns, request.fua)
+            })
+            .collect();
         assert_eq!(
             shape,
             [
@@ -179,8 +193,9 @@ mod tests {
         assert_eq!(unfinished, 2);
     }
 
-    /// A request that was merged into another one stayed among those that wait. The next write of its
-    /// sector, in a later phase, was counted where the merged one had been made: outside of its phase.
+    /// A request that was merged into another one stayed among those that wait. The next write of
+    /// its sector, in a later phase, was counted where the merged one had been made: outside of its
+    /// phase.
     #[test]
     fn a_request_that_was_merged_lends_its_time_to_no_later_one() {
         use Station::{Complete, Issue, Submit};
@@ -194,7 +209,7 @@ mod tests {
             record(52, Complete, "W", 108, 8),
         ];
         let (requests, unfinished) = pair(records);
-        let times: Vec<_> = requests.iter().map(|it| (it.submit_ns, it.issue_ns)).collect();
+        let times: Vec<_> = requests.iter().map(|request| (request.submit_ns, request.issue_ns)).collect();
         assert_eq!((times, unfinished), (vec![(1, 3), (50, 51)], 0));
     }
 

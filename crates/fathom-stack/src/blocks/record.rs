@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::TraceError;
+use super::error::TraceError;
 use super::format::{Field, Format};
 use super::ring;
 use super::rwbs::Rwbs;
 use super::tracefs::{EVENTS, Instance};
 
-/// How long the reader sleeps when it has read everything. It wakes 20 times a second, on whatever CPU the worker is not
-/// pinned to, and reads pages: no event wakes it.
+/// How long the reader sleeps when it has read everything. It wakes 20 times a second, on whatever
+/// CPU the worker is not pinned to, and reads pages: no event wakes it.
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
 /// A request's station.
@@ -89,7 +89,8 @@ impl Reader {
             let file = options.read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(&path);
             buffers.push((path.clone(), file.map_err(TraceError::io("open", &path))?));
         }
-        // A page of the buffer is a page of the machine, unless somebody made the instance's larger.
+        // A page of the buffer is a page of the machine, unless somebody made the instance's
+        // larger.
         let page = vec![0; rustix::param::page_size()];
         let devices = devices.iter().map(|&(major, minor)| u64::from(major << 20 | minor)).collect();
         Ok(Reader { layouts, kind, devices, buffers, page, records: Vec::new() })
@@ -98,7 +99,8 @@ impl Reader {
     /// Reads until `end` is set and the buffers are empty.
     pub fn read_until(mut self, end: &AtomicBool) -> Result<Reader, TraceError> {
         loop {
-            // Asked before the buffers are emptied: what was recorded before the end is then in them.
+            // Asked before the buffers are emptied: what was recorded before the end is then in
+            // them.
             let last = end.load(Ordering::Acquire);
             self.empty()?;
             if last {
@@ -137,9 +139,9 @@ impl Reader {
 
 fn decoded(layouts: &[Layout], kind: Field, devices: &[u64], at_ns: u64, bytes: &[u8]) -> Option<Record> {
     let id = kind.number(bytes)?;
-    let layout = layouts.iter().find(|it| u64::from(it.id) == id)?;
+    let layout = layouts.iter().find(|layout| u64::from(layout.id) == id)?;
     let device = layout.device.number(bytes)?;
-    let device = devices.iter().position(|&it| it == device)?;
+    let device = devices.iter().position(|&known| known == device)?;
     Some(Record {
         at_ns,
         station: layout.station,
@@ -147,6 +149,6 @@ fn decoded(layouts: &[Layout], kind: Field, devices: &[u64], at_ns: u64, bytes: 
         sector: layout.sector.number(bytes)?,
         sectors: u32::try_from(layout.sectors.number(bytes)?).ok()?,
         rwbs: Rwbs::parse(layout.rwbs.of(bytes)?),
-        error: layout.error.and_then(|it| it.number(bytes)).map_or(0, |it| it as u32 as i32),
+        error: layout.error.and_then(|field| field.number(bytes)).map_or(0, |field| field as u32 as i32),
     })
 }

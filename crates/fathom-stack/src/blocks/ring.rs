@@ -1,20 +1,21 @@
-//! Pages of the kernel's trace buffer, as `trace_pipe_raw` gives them (`events/header_page`, `events/header_event`, and
-//! <https://docs.kernel.org/trace/ring-buffer-design.html>).
+//! Pages of the kernel's trace buffer, as `trace_pipe_raw` gives them (`events/header_page`,
+//! `events/header_event`, and <https://docs.kernel.org/trace/ring-buffer-design.html>).
 //!
-//! A page begins with a time stamp and the number of bytes used; records follow, each with a header of 32 bits: 5 bits
-//! type or length, 27 bits time since the record before.
+//! A page begins with a time stamp and the number of bytes used; records follow, each with a header
+//! of 32 bits: 5 bits type or length, 27 bits time since the record before.
 
 /// Bytes of a page's header on a 64-bit kernel: time stamp and commit.
 const HEADER_BYTES: usize = 16;
-/// Of the commit word, the bytes used; above are marks for events that were missed (which the statistics count).
+/// Of the commit word, the bytes used; above are marks for events that were missed (which the
+/// statistics count).
 const USED_MASK: u64 = 0x0fff_ffff;
 
 const PADDING: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 
-/// Hands each record of a page, with its time (ns on the trace's clock), to `each`. A damaged page ends the reading of
-/// that page.
+/// Hands each record of a page, with its time (ns on the trace's clock), to `each`. A damaged page
+/// ends the reading of that page.
 pub(super) fn records(page: &[u8], mut each: impl FnMut(u64, &[u8])) {
     let Some((header, rest)) = page.split_at_checked(HEADER_BYTES) else { return };
     let page_ns = word64(header, 0);
@@ -23,7 +24,8 @@ pub(super) fn records(page: &[u8], mut each: impl FnMut(u64, &[u8])) {
     let mut at_ns = page_ns;
     while let Some((header, after)) = data.split_first_chunk::<4>() {
         let header = u32::from_ne_bytes(*header);
-        // Bit fields lie from the low end on little-endian machines, from the high end on big-endian ones.
+        // Bit fields lie from the low end on little-endian machines, from the high end on
+        // big-endian ones.
         let (kind, delta) = if cfg!(target_endian = "big") {
             (header >> 27, u64::from(header & 0x07ff_ffff))
         } else {
@@ -68,7 +70,7 @@ fn array(after: &[u8]) -> u32 {
 }
 
 fn word64(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..).and_then(|it| it.first_chunk::<8>()).map_or(0, |it| u64::from_ne_bytes(*it))
+    bytes.get(at..).and_then(|field| field.first_chunk::<8>()).map_or(0, |field| u64::from_ne_bytes(*field))
 }
 
 #[cfg(test)]

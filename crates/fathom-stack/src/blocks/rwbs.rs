@@ -1,7 +1,8 @@
-//! The kernel's letters for what a request is (`blk_fill_rwbs` in `kernel/trace/blktrace.c`): an `F` for a flush before it,
-//! the operation, then `F` forced unit access, `A` read ahead, `S` synchronous, `M` metadata.
+//! The kernel's letters for what a request is (`blk_fill_rwbs` in `kernel/trace/blktrace.c`): an
+//! `F` for a flush before it, the operation, then `F` forced unit access, `A` read ahead, `S`
+//! synchronous, `M` metadata.
 
-use super::BlockOp;
+use super::request::BlockOp;
 
 /// What the letters say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +22,9 @@ impl Rwbs {
         let letters = &letters[..end];
         // A leading F is a flush before the request, unless it is the operation itself.
         let (preflush, rest) = match letters {
-            [b'F', rest @ ..] if rest.first().is_some_and(|it| b"RWDFNZ".contains(it)) => (true, rest),
+            [b'F', rest @ ..] if rest.first().is_some_and(|letter| b"RWDFNZ".contains(letter)) => {
+                (true, rest)
+            }
             all => (false, all),
         };
         let (op, rest) = match rest {

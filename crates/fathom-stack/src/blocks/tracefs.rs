@@ -1,25 +1,24 @@
 //! A tracefs instance of our own: buffers, clock, events and their filters, and its removal.
 //!
-//! An instance is a directory in tracefs's `instances`; it outlives the process that made it. So it carries its
-//! owner's mark as images do (`fathom-LABEL-PID-START-N`), and whoever undoes a stack removes the instance of its tag.
+//! An instance is a directory in tracefs's `instances`; it outlives the process that made it. So it
+//! carries its owner's mark as images do (`fathom-LABEL-PID-START-N`), and whoever undoes a stack
+//! removes the instance of its tag.
 
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::TraceError;
-use crate::mountinfo::mounts;
+use super::error::TraceError;
+use fathom_ground::mountinfo::mounts;
 
 /// Events recorded, in the order of their life.
 pub(super) const EVENTS: [&str; 3] = ["block_getrq", "block_rq_issue", "block_rq_complete"];
 
-/// Buffer of each CPU, KiB: 16 MiB hold the events of about 80,000 requests, of which the reader takes everything every
-/// [`super::record::PAUSE`].
+/// Buffer of each CPU, KiB: 16 MiB hold the events of about 80,000 requests, of which the reader
+/// takes everything every [`super::record::PAUSE`].
 pub(crate) const BUFFER_KIB: u32 = 16 << 10;
 
 /// An instance, removed when dropped.
@@ -54,7 +53,8 @@ impl Instance {
     pub fn buffers(&self) -> Result<Vec<PathBuf>, TraceError> {
         let directory = self.path.join("per_cpu");
         let entries = fs::read_dir(&directory).map_err(TraceError::io("list", &directory))?;
-        let mut all: Vec<PathBuf> = entries.flatten().map(|it| it.path().join("trace_pipe_raw")).collect();
+        let mut all: Vec<PathBuf> =
+            entries.flatten().map(|entry| entry.path().join("trace_pipe_raw")).collect();
         all.sort();
         Ok(all)
     }
@@ -67,7 +67,8 @@ impl Instance {
         for event in EVENTS {
             self.write(&format!("events/block/{event}/filter"), &filter.join(" || "))?;
         }
-        // The completion of a request is recorded wherever its issue is: events are enabled backwards.
+        // The completion of a request is recorded wherever its issue is: events are enabled
+        // backwards.
         for event in EVENTS.iter().rev() {
             self.write(&format!("events/block/{event}/enable"), "1")?;
         }
@@ -79,7 +80,8 @@ impl Instance {
         self.write("tracing_on", "0")
     }
 
-    /// Events that found no room, over all CPUs: `overrun`, `commit overrun` and `dropped events` of `per_cpu/*/stats`.
+    /// Events that found no room, over all CPUs: `overrun`, `commit overrun` and `dropped events`
+    /// of `per_cpu/*/stats`.
     pub fn lost_events(&self) -> Result<u64, TraceError> {
         let mut lost = 0;
         for buffer in self.buffers()? {
@@ -117,15 +119,17 @@ fn lost_in(stats: &str) -> u64 {
         .sum()
 }
 
-/// Where this process finds tracefs: where it is mounted, or where it is not (as on a machine that was just started), in a mount without
-/// a place, which ends with the process and so cannot be left behind. Such a path is this process's alone.
+/// Where this process finds tracefs: where it is mounted, or where it is not (as on a machine that
+/// was just started), in a mount without a place, which ends with the process and so cannot be left
+/// behind. Such a path is this process's alone.
 ///
 /// # Errors
 /// Neither is to be had: no root, or a kernel without it.
 pub fn tracing() -> io::Result<PathBuf> {
     let usual = Path::new("/sys/kernel/tracing");
     let mounts = mounts()?;
-    let found = || mounts.iter().filter(|it| it.filesystem == "tracefs").map(|it| it.point.clone());
+    let found =
+        || mounts.iter().filter(|mount| mount.filesystem == "tracefs").map(|mount| mount.point.clone());
     if let Some(point) = found().find(|point| point == usual).or_else(|| found().next()) {
         return Ok(point);
     }
@@ -141,19 +145,6 @@ pub fn tracing() -> io::Result<PathBuf> {
 
 /// The mount without a place, once it was needed.
 static DETACHED: Mutex<Option<OwnedFd>> = Mutex::new(None);
-
-/// Has a program that `command` starts, and those that it starts, find what [`tracing`] told this process.
-pub(crate) fn give_tracing(command: &mut Command) {
-    let detached = DETACHED.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(mount) = detached.as_ref().map(AsRawFd::as_raw_fd) else { return };
-    // SAFETY: between fork and exec only fcntl is called, which is async-signal-safe and takes integers. The descriptor is never closed.
-    unsafe {
-        command.pre_exec(move || match libc::fcntl(mount, libc::F_SETFD, 0) {
-            -1 => Err(io::Error::last_os_error()),
-            _ => Ok(()),
-        });
-    }
-}
 
 fn detached_tracefs() -> rustix::io::Result<OwnedFd> {
     use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
@@ -177,7 +168,7 @@ pub(crate) fn tagged_instances() -> Vec<(String, PathBuf)> {
     let mut all: Vec<(String, PathBuf)> = entries
         .filter_map(|entry| {
             let tag = entry.file_name().into_string().ok()?;
-            let ours = tag.starts_with("fathom-") && crate::claim::owner_in(&tag).is_some();
+            let ours = tag.starts_with("fathom-") && crate::ground::tag::owner_in(&tag).is_some();
             ours.then(|| (tag, entry.path()))
         })
         .collect();

@@ -1,9 +1,9 @@
 //! The agent: the first process of a guest, which does what Fathom asks from outside.
 //!
-//! It is this same program, run by the guest's kernel as init with the word `guest-agent`. The root is the host's files,
-//! read-only; `/dev` is the guest's own, and the file system under test is mounted in it, where no file of the user's can be
-//! hidden by it. Asked and answered is over the first serial line (the pipes that the kernel was started with); complaints go to
-//! the console.
+//! It is this same program, run by the guest's kernel as init with the word `guest-agent`. The root
+//! is the host's files, read-only; `/dev` is the guest's own, and the file system under test is
+//! mounted in it, where no file of the user's can be hidden by it. Asked and answered is over the
+//! first serial line (the pipes that the kernel was started with); complaints go to the console.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -19,9 +19,9 @@ use super::protocol::{Answer, Ask, Ending, Known};
 use super::relay::{self, Terms};
 use crate::attribution::Attribution;
 use crate::blocks::{BUFFER_KIB, BlockTrace, Recording};
-use crate::command::CommandLine;
-use crate::floor::floor_probe;
+use crate::instruments::floor::floor_probe;
 use crate::lines;
+use fathom_ground::command::CommandLine;
 
 /// The line to Fathom.
 const TALK: &str = "/dev/ttyS0";
@@ -60,7 +60,10 @@ fn off() -> ! {
 
 fn complain(text: &str) {
     // Nobody is left to tell of a complaint that cannot be made.
-    let _ = OpenOptions::new().write(true).open(COMPLAIN).and_then(|mut it| writeln!(it, "agent: {text}"));
+    let _ = OpenOptions::new()
+        .write(true)
+        .open(COMPLAIN)
+        .and_then(|mut console| writeln!(console, "agent: {text}"));
 }
 
 /// Mounts what programs expect. What is there already stays.
@@ -85,7 +88,8 @@ fn prepare() -> Result<(), String> {
             Err(error) => return Err(format!("mounting {kind} at {at}: {error}")),
         }
     }
-    fs::create_dir_all(super::POINT).map_err(|error| format!("making {}: {error}", super::POINT))
+    fs::create_dir_all(super::layout::POINT)
+        .map_err(|error| format!("making {}: {error}", super::layout::POINT))
 }
 
 /// Answers until the line ends or the guest is to be turned off.
@@ -146,7 +150,10 @@ fn answer(ask: Ask, out: &mut File, trace: &mut Option<BlockTrace>) -> Answer {
         },
         Ask::MakeDirectory { path } => {
             // An image that was kept may have it.
-            done(crate::stack::make_private(&path).map_err(|error| format!("{}: {error}", path.display())))
+            done(
+                crate::ground::image::make_private(&path)
+                    .map_err(|error| format!("{}: {error}", path.display())),
+            )
         }
         Ask::Floor { directory, writes } => match floor_probe(&directory, writes) {
             Ok(floor) => Answer::Floor(floor),
@@ -192,12 +199,12 @@ fn traced(
     let known: Known = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
     // What the file system still holds back belongs to the run.
     File::open(directory)
-        .and_then(|it| Ok(rustix::fs::syncfs(it)?))
+        .and_then(|file| Ok(rustix::fs::syncfs(file)?))
         .map_err(|error| format!("syncing {}: {error}", directory.display()))?;
     let recording = trace.stop().map_err(|error| error.to_string())?;
-    let whose = Attribution::gather_at(filesystem, Some(device), directory, &known.notes, &known.causes);
+    let whose = Attribution::gather(filesystem, Some(device), directory, &known.notes, &known.causes);
     for some in recording.requests.chunks(REQUESTS_IN_ONE) {
-        let requests = some.iter().map(|it| (it.clone(), whose.pieces(it))).collect();
+        let requests = some.iter().map(|request| (request.clone(), whose.pieces(request))).collect();
         say(out, &Answer::Requests { requests })?;
     }
     let Recording { lost_events, unfinished, span_ns, .. } = recording;
@@ -221,7 +228,7 @@ fn run(line: &CommandLine, directory: &Path, input: &str, out: &mut File) -> Res
     };
     let complaints = std::thread::spawn(move || last_words(stderr));
     // A program that ends before it has read its input is judged by how it ended.
-    let _ = crate::pipe::write_all(&mut stdin, input.as_bytes());
+    let _ = fathom_ground::pipe::write_all(&mut stdin, input.as_bytes());
     drop(stdin);
     let mut written = BufReader::with_capacity(1 << 16, stdout);
     let mut text = vec![lines::RAW];

@@ -1,7 +1,9 @@
-//! Builds the guest kernel: source, changes, configuration, compiler, a trial, and into the cache at once or not at all.
+//! Builds the guest kernel: source, changes, configuration, compiler, a trial, and into the cache
+//! at once or not at all.
 //!
-//! Everything happens in `guest-kernel/work` of the cache, as an ordinary user. A build that was stopped goes on where it was:
-//! the source is kept once its checksum was right, it is unpacked whole or again, and `make` compiles what is missing.
+//! Everything happens in `guest-kernel/work` of the cache, as an ordinary user. A build that was
+//! stopped goes on where it was: the source is kept once its checksum was right, it is unpacked
+//! whole or again, and `make` compiles what is missing.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
@@ -12,22 +14,14 @@ use std::time::Duration;
 
 use rustix::fs::FlockOperation;
 
+use super::build_error::{BuildError, PACKAGE, SOURCE, SOURCE_SHA256, SPACE_MIB, VERSION, at};
+use super::error::GuestError;
 use super::kernel::{CONFIGURATION, FILE_SYSTEMS, Kernel, cache, directory, recipe};
-use super::machine::{Guest, GuestError};
+use super::machine::Guest;
 use super::patch;
-use crate::command::{CommandError, CommandLine, file_name, find_program};
-use crate::distribution::{Distribution, Package};
+use crate::ground::distribution::{Distribution, Package};
+use fathom_ground::command::{CommandLine, file_name, find_program};
 
-/// The package that brings the source, its version, the file's name and SHA-256: Debian's 6.12.
-const PACKAGE: &str = "linux-source-6.12";
-const VERSION: &str = "6.12.117-1~deb12u1";
-const SOURCE: &str = "linux-source-6.12_6.12.117-1~deb12u1_all.deb";
-pub(super) const SOURCE_SHA256: &str = "e849faf31ca3555757f3a8877cb01af92122f744f75d1f3102734651c4e14703";
-/// The same release by its authors, for machines without apt.
-const BY_HAND: &str = "https://cdn.kernel.org/pub/linux/kernel/v6.x/linux-6.12.117.tar.xz";
-
-/// Free space that a build takes, MiB: the source unpacked and what is compiled of it.
-const SPACE_MIB: u64 = 2560;
 /// Lines that `make` writes for a whole kernel, for the progress only.
 const COMPILE_LINES: u64 = 1540;
 /// Time limits of the steps, which differ by a factor of a hundred between machines.
@@ -61,93 +55,6 @@ pub enum Step {
     Trial,
 }
 
-/// Why no kernel was built, and what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum BuildError {
-    /// Not on this machine.
-    #[error("guest kernels run on x86-64 only, and this is {0}")]
-    Machine(&'static str),
-    /// No place to build in.
-    #[error("there is no place for the kernel: set HOME, or FATHOM_CACHE_DIR to a directory of your own")]
-    NoPlace,
-    /// Programs are missing.
-    #[error("to build a kernel, {missing} must be installed{}", if remedy.is_empty() { String::new() } else { format!(": {remedy}") })]
-    Tools {
-        /// Their names.
-        missing: String,
-        /// The command that brings them.
-        remedy: String,
-    },
-    /// Not enough room.
-    #[error("{}: a build takes {SPACE_MIB} MiB for a while, and {free_mib} MiB are free; set FATHOM_CACHE_DIR to a directory on another disk", path.display())]
-    Space {
-        /// Where.
-        path: PathBuf,
-        /// What is free.
-        free_mib: u64,
-    },
-    /// Another build goes on.
-    #[error("another `fathom stack kernel` is building in {}: wait until it has ended", path.display())]
-    Busy {
-        /// Where.
-        path: PathBuf,
-    },
-    /// No source.
-    #[error(
-        "the kernel's source cannot be had: {why}\n  With apt:    apt-get update, then again (it takes {PACKAGE} {VERSION})\n  \
-         Without:     download {BY_HAND}\n               and  fathom stack kernel --source linux-6.12.117.tar.xz"
-    )]
-    Source {
-        /// What went wrong.
-        why: String,
-    },
-    /// Not the file that was expected.
-    #[error("{}: SHA-256 {found} instead of {SOURCE_SHA256}: the download is broken or another file; it was removed, try again", path.display())]
-    Checksum {
-        /// The file.
-        path: PathBuf,
-        /// What it is.
-        found: String,
-    },
-    /// The source is not as the changes expect it.
-    #[error("{}: {problem}. Changes are known for Linux 6.12; take that source", path.display())]
-    Unlike {
-        /// The file.
-        path: PathBuf,
-        /// What is not as expected.
-        problem: String,
-    },
-    /// A step failed.
-    #[error(transparent)]
-    Command(#[from] CommandError),
-    /// The compiler failed.
-    #[error("the kernel does not compile: {said}\n  All of it: {}", log.display())]
-    Compile {
-        /// The last that was said.
-        said: String,
-        /// All that was said.
-        log: PathBuf,
-    },
-    /// The kernel that was built does not run.
-    #[error("the kernel was built, but does not run here: {0}")]
-    Trial(GuestError),
-    /// It lacks a file system.
-    #[error("the kernel was built, but lacks {0}")]
-    Lacks(String),
-    /// A file cannot be read or written.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system said.
-        source: io::Error,
-    },
-}
-
-pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> BuildError + '_ {
-    move |source| BuildError::Io { path: path.to_path_buf(), source }
-}
-
 /// The programs that a build takes and that are missing, each with its package.
 fn missing() -> Vec<(&'static str, Package)> {
     let needed = [
@@ -171,7 +78,8 @@ pub(crate) fn missing_tools(distribution: &Distribution) -> Vec<String> {
 /// What is asked of a build.
 #[derive(Clone, Debug, Default)]
 pub struct Build {
-    /// A source of the user's own: a kernel's `.tar.xz`, or Debian's package of one. None = the pinned one, by apt.
+    /// A source of the user's own: a kernel's `.tar.xz`, or Debian's package of one. None = the
+    /// pinned one, by apt.
     pub source: Option<PathBuf>,
     /// Compilers at once; none = one for each CPU.
     pub jobs: Option<usize>,
@@ -251,7 +159,7 @@ impl Build {
     }
 
     fn compile(&self, tree: &Path, work: &Path, on_step: &mut dyn FnMut(&Step)) -> Result<(), BuildError> {
-        let jobs = self.jobs.unwrap_or_else(crate::online_cpus);
+        let jobs = self.jobs.unwrap_or_else(fathom_ground::system::online_cpus);
         let log_path = work.join("build.log");
         let mut log = File::create(&log_path).map_err(at(&log_path))?;
         let mut command = make(tree);
@@ -277,7 +185,8 @@ impl Build {
         Err(BuildError::Compile { said, log: log_path })
     }
 
-    /// Boots the kernel once and asks what it is and has; gives the directory that is to be the cache's.
+    /// Boots the kernel once and asks what it is and has; gives the directory that is to be the
+    /// cache's.
     fn tried(
         &self,
         tree: &Path,
@@ -313,8 +222,10 @@ impl Build {
         fs::create_dir(&state).map_err(at(&state))?;
         (kernel.release, kernel.filesystems) =
             trial(&kernel, &self.agent, &state).map_err(BuildError::Trial)?;
-        let lacking: Vec<&str> =
-            FILE_SYSTEMS.into_iter().filter(|name| !kernel.filesystems.iter().any(|it| it == name)).collect();
+        let lacking: Vec<&str> = FILE_SYSTEMS
+            .into_iter()
+            .filter(|name| !kernel.filesystems.iter().any(|known| known == name))
+            .collect();
         if !lacking.is_empty() {
             return Err(BuildError::Lacks(lacking.join(", ")));
         }
@@ -325,8 +236,8 @@ impl Build {
     }
 }
 
-/// Boots a kernel without any disk, with the program `agent` (`fathom`) in it, and asks for its release and the file systems that
-/// it has. `home` is an empty directory.
+/// Boots a kernel without any disk, with the program `agent` (`fathom`) in it, and asks for its
+/// release and the file systems that it has. `home` is an empty directory.
 ///
 /// # Errors
 /// It does not come up or does not answer: what it said.
@@ -334,7 +245,7 @@ pub fn trial(kernel: &Kernel, agent: &Path, home: &Path) -> Result<(String, Vec<
     let mut guest = Guest::boot(kernel, agent, &[], home, None)?;
     let release = guest.read(Path::new("/proc/sys/kernel/osrelease"))?;
     let listed = guest.read(Path::new("/proc/filesystems"))?;
-    guest.off(Path::new(super::POINT), CONFIGURE_LIMIT)?;
+    guest.off(Path::new(super::layout::POINT), CONFIGURE_LIMIT)?;
     let on_disks = listed.lines().filter(|line| !line.starts_with("nodev"));
     Ok((release.trim().to_owned(), on_disks.map(|line| line.trim().to_owned()).collect()))
 }
@@ -349,7 +260,8 @@ fn check_space(work: &Path) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// The pinned source: the one that was fetched before, or by apt from wherever this machine's apt is told to look.
+/// The pinned source: the one that was fetched before, or by apt from wherever this machine's apt
+/// is told to look.
 fn fetch(work: &Path, on_step: &mut dyn FnMut(&Step)) -> Result<PathBuf, BuildError> {
     let file = work.join(SOURCE);
     if file.exists() && sha256(&file)? == SOURCE_SHA256 {
@@ -388,7 +300,7 @@ fn unpack(source: &Path, work: &Path, tree: &Path) -> Result<(), BuildError> {
     }
     fs::create_dir(&fresh).map_err(at(&fresh))?;
     let mut archive = source.to_path_buf();
-    if source.extension().is_some_and(|it| it == "deb") {
+    if source.extension().is_some_and(|end| end == "deb") {
         let package = fresh.join("package");
         CommandLine::new("dpkg-deb", ["-x".as_ref(), source.as_os_str(), package.as_os_str()])
             .run(UNPACK_LIMIT)?;
@@ -424,7 +336,7 @@ fn configure(tree: &Path, work: &Path) -> Result<(), BuildError> {
     CommandLine::new("make", words).run(CONFIGURE_LIMIT)?;
     let path = tree.join(".config");
     let text = fs::read_to_string(&path).map_err(at(&path))?;
-    let set = |line: &&str| text.lines().any(|it| it == *line);
+    let set = |line: &&str| text.lines().any(|own| own == *line);
     let refused: Vec<&str> =
         CONFIGURATION.lines().filter(|line| line.starts_with("CONFIG_")).filter(|line| !set(line)).collect();
     if refused.is_empty() {
@@ -433,7 +345,8 @@ fn configure(tree: &Path, work: &Path) -> Result<(), BuildError> {
     Err(BuildError::Unlike { path, problem: format!("this source does not take {}", refused.join(", ")) })
 }
 
-/// `make` of the guest's architecture, with nothing of the caller's that changes a kernel; it ends with its owner.
+/// `make` of the guest's architecture, with nothing of the caller's that changes a kernel; it ends
+/// with its owner.
 fn make(tree: &Path) -> Command {
     let mut command = Command::new("make");
     command.arg("-C").arg(tree).arg("ARCH=um").env("LC_ALL", "C").stdin(Stdio::null());
@@ -441,7 +354,8 @@ fn make(tree: &Path) -> Command {
         command.env_remove(name);
     }
     command.env("KBUILD_BUILD_USER", "fathom").env("KBUILD_BUILD_HOST", "fathom");
-    // SAFETY: between fork and exec one system call is made, which neither allocates nor takes a lock.
+    // SAFETY: between fork and exec one system call is made, which neither allocates nor takes a
+    // lock.
     unsafe {
         command.pre_exec(|| {
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))

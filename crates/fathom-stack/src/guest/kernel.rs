@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::build::{SOURCE_SHA256, sha256};
+use super::build::sha256;
+use super::build_error::SOURCE_SHA256;
 use super::patch;
 
 /// What a kernel is configured for, beside the least that boots.
@@ -50,7 +51,7 @@ impl Kernel {
 
     /// The kernel of a release: `lib/fathom/guest-kernel/RECIPE` beside the program's `bin`.
     fn released() -> Option<Kernel> {
-        let program = crate::own_program().ok()?;
+        let program = fathom_ground::program::own_program().ok()?;
         let place = program.parent()?.parent()?.join("lib/fathom/guest-kernel").join(recipe());
         Kernel::verified(&place).unwrap_or_else(|problem| {
             // It is as if it were not there, and whoever looks for it must know why.
@@ -81,12 +82,15 @@ impl Kernel {
         path.is_file().then_some(Kernel { path, ..kernel })
     }
 
-    /// Removes the cached kernel of this user, and what builds have left; the directory that is gone, if there was one.
+    /// Removes the cached kernel of this user, and what builds have left; the directory that is
+    /// gone, if there was one.
     ///
     /// # Errors
     /// Something in it cannot be removed.
     pub fn remove() -> io::Result<Option<PathBuf>> {
-        let Some(path) = cache().map(|it| it.join("guest-kernel")).filter(|it| it.exists()) else {
+        let Some(path) =
+            cache().map(|directory| directory.join("guest-kernel")).filter(|directory| directory.exists())
+        else {
             return Ok(None);
         };
         fs::remove_dir_all(&path).map(|()| Some(path))
@@ -99,20 +103,23 @@ impl Kernel {
     }
 }
 
-/// Where Fathom keeps what can be made again: `$FATHOM_CACHE_DIR`, else `$XDG_CACHE_HOME/fathom`, else `~/.cache/fathom`.
+/// Where Fathom keeps what can be made again: `$FATHOM_CACHE_DIR`, else `$XDG_CACHE_HOME/fathom`,
+/// else `~/.cache/fathom`.
 pub(super) fn cache() -> Option<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("FATHOM_CACHE_DIR")
         .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("fathom")))
         .or_else(|| Some(variable("HOME")?.join(".cache/fathom")))
 }
 
-/// Where the kernel of this recipe is: another configuration or another change to the source is another kernel.
+/// Where the kernel of this recipe is: another configuration or another change to the source is
+/// another kernel.
 pub(super) fn directory() -> Option<PathBuf> {
     Some(cache()?.join("guest-kernel").join(recipe()))
 }
 
-/// A name for everything that goes into a kernel, its pinned source and what is changed in it: FNV-1a of it.
+/// A name for everything that goes into a kernel, its pinned source and what is changed in it:
+/// FNV-1a of it.
 pub(super) fn recipe() -> String {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for text in [SOURCE_SHA256, CONFIGURATION].map(str::to_owned).into_iter().chain(patch::texts()) {

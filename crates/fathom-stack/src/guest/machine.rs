@@ -13,16 +13,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fathom_probe::Note;
+use serde::{Deserialize, Serialize};
 
+use super::error::GuestError;
+use super::inherit::inherit;
 use super::kernel::Kernel;
 use super::protocol::{Answer, Ask, Known, milliseconds};
-use super::relay::inherit;
-use super::stack::Disk;
 use crate::attribution::{Cause, Piece};
 use crate::blocks::Request;
-use crate::command::{CommandError, CommandLine, CommandProblem, Output};
-use crate::floor::FloorProbe;
+use crate::instruments::floor::FloorProbe;
 use crate::lines;
+use fathom_ground::command::{CommandError, CommandLine, CommandProblem, Output};
 
 /// How long a guest may take to boot: 0.3 s on an idle machine.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
@@ -43,22 +44,12 @@ const LARGEST_MIB: u64 = 4096;
 /// Least memory with which the kernel and a worker can do.
 const SMALLEST_MIB: u64 = 256;
 
-/// Why a guest does not do what it is asked.
-#[derive(Debug, thiserror::Error)]
-#[error("guest kernel: {problem}{}", said(.console))]
-pub struct GuestError {
-    /// What is wrong.
-    pub problem: String,
-    /// The last that the guest's kernel said.
-    pub console: String,
-}
-
-fn said(console: &str) -> String {
-    if console.is_empty() {
-        String::new()
-    } else {
-        format!("\n  it said: {}", console.replace('\n', "\n           "))
-    }
+/// One disk of a guest, as its kernel opens it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Disk {
+    pub path: PathBuf,
+    /// Of a sector: its smallest request.
+    pub sector_bytes: u32,
 }
 
 /// What comes out of a program that runs in a guest.
@@ -74,8 +65,9 @@ pub enum Heard {
 
 /// How it stands with a file system that a guest serves to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beat {
-    /// It is served: how long the oldest operation has waited, and what the disk has completed so far.
+pub(crate) enum Beat {
+    /// It is served: how long the oldest operation has waited, and what the disk has completed so
+    /// far.
     Serving { waited: Duration, operations: u64 },
     /// The host's mount is gone.
     Unmounted,
@@ -84,7 +76,8 @@ pub(super) enum Beat {
 /// What was traced in a guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GuestTrace {
-    /// Requests in order of their issue, and whose their bytes were. Times are the guest's CLOCK_MONOTONIC, ns.
+    /// Requests in order of their issue, and whose their bytes were. Times are the guest's
+    /// CLOCK_MONOTONIC, ns.
     pub requests: Vec<(Request, Vec<Piece>)>,
     /// As in [`crate::blocks::Recording`].
     pub lost_events: u64,
@@ -110,9 +103,9 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Boots a kernel with `program` (this very program, in another process) as its agent and `disks`, which are
-    /// open. `home` is a directory for what the kernel keeps while it runs; `connection` a FUSE mount of the host's that its agent
-    /// is to serve.
+    /// Boots a kernel with `program` (this very program, in another process) as its agent and
+    /// `disks`, which are open. `home` is a directory for what the kernel keeps while it runs;
+    /// `connection` a FUSE mount of the host's that its agent is to serve.
     ///
     /// # Errors
     /// The kernel cannot be started or does not come up: what it said.
@@ -129,8 +122,8 @@ impl Guest {
         let cpu = last_cpu();
         let mut command = Command::new(&kernel.path);
         for (number, disk) in disks.iter().enumerate() {
-            // d: whatever it holds, it is no copy-on-write file; c: no lock, the owner of the image keeps others away;
-            // t: no discards, which would punch holes into the image.
+            // d: whatever it holds, it is no copy-on-write file; c: no lock, the owner of the image
+            // keeps others away; t: no discards, which would punch holes into the image.
             command.arg(format!("ubd{number}dct={}", disk.path.display()));
         }
         if !disks.is_empty() {
@@ -164,18 +157,20 @@ impl Guest {
             .stderr(Stdio::piped())
             .process_group(0);
         let owner = std::process::id();
-        // SAFETY: between fork and exec only system calls are made, none of which allocates or takes a lock.
+        // SAFETY: between fork and exec only system calls are made, none of which allocates or
+        // takes a lock.
         unsafe {
             command.pre_exec(move || {
-                // Nobody would end a guest whose owner was killed; its own processes end with it in the same way.
+                // Nobody would end a guest whose owner was killed; its own processes end with it in
+                // the same way.
                 rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-                let parent = rustix::process::getppid().map_or(0, |it| it.as_raw_nonzero().get());
+                let parent = rustix::process::getppid().map_or(0, |process| process.as_raw_nonzero().get());
                 if u32::try_from(parent) != Ok(owner) {
                     return Err(rustix::io::Errno::SRCH.into());
                 }
                 if let Some(cpu) = cpu {
-                    // A system call in the guest goes through two processes of the host: on one CPU that takes a
-                    // third of the time, and always the same.
+                    // A system call in the guest goes through two processes of the host: on one CPU
+                    // that takes a third of the time, and always the same.
                     let mut set = rustix::thread::CpuSet::new();
                     set.set(cpu);
                     rustix::thread::sched_setaffinity(None, &set)?;
@@ -298,7 +293,8 @@ impl Guest {
         }
     }
 
-    /// Starts a program of the host's in the guest, with this input; [`Guest::hear`] tells what it writes and its end.
+    /// Starts a program of the host's in the guest, with this input; [`Guest::hear`] tells what it
+    /// writes and its end.
     ///
     /// # Errors
     /// The guest has ended.
@@ -333,14 +329,15 @@ impl Guest {
         }
     }
 
-    /// Serves the file system to the host, on the connection that it was booted with; [`Guest::beat`] tells how it goes. `root_is` are
-    /// the user and group of the host that own what is root's in the guest.
-    pub(super) fn serve(&mut self, case_folds: bool, root_is: (u32, u32)) -> Result<(), GuestError> {
-        self.do_so(&Ask::Serve { point: super::POINT.into(), case_folds, root_is }, ANSWER_LIMIT)
+    /// Serves the file system to the host, on the connection that it was booted with;
+    /// [`Guest::beat`] tells how it goes. `root_is` are the user and group of the host that own
+    /// what is root's in the guest.
+    pub(crate) fn serve(&mut self, case_folds: bool, root_is: (u32, u32)) -> Result<(), GuestError> {
+        self.do_so(&Ask::Serve { point: super::layout::POINT.into(), case_folds, root_is }, ANSWER_LIMIT)
     }
 
     /// How it stands with what is served to the host, waited for at most this long.
-    pub(super) fn beat(&mut self, limit: Duration) -> Result<Beat, GuestError> {
+    pub(crate) fn beat(&mut self, limit: Duration) -> Result<Beat, GuestError> {
         match self.answer(limit)? {
             Answer::Serving { waited_ms, operations } => {
                 Ok(Beat::Serving { waited: Duration::from_millis(waited_ms), operations })
@@ -350,7 +347,8 @@ impl Guest {
         }
     }
 
-    /// Unmounts what is mounted at `point` and turns the guest off; one that does not follow is ended.
+    /// Unmounts what is mounted at `point` and turns the guest off; one that does not follow is
+    /// ended.
     ///
     /// # Errors
     /// It did not unmount, so that what was on its disk may not be whole. It is ended all the same.
@@ -452,7 +450,7 @@ impl Guest {
                 Err(_) => break None,
             }
         };
-        let how = match status.map(|it| (it.signal(), it.code())) {
+        let how = match status.map(|status| (status.signal(), status.code())) {
             Some((Some(9), _)) => "it was killed (signal 9)".to_owned(),
             Some((Some(signal), _)) => format!("it was ended by signal {signal}"),
             Some((None, Some(code))) => format!("it has ended with exit code {code}"),
@@ -474,8 +472,9 @@ impl Drop for Guest {
     }
 }
 
-/// Ends guests whose state is kept in `home` and whose owner is gone: one that was not told of its owner's death.
-pub(crate) fn end_left_behind(home: &Path) {
+/// Ends guests whose state is kept in `home` and whose owner is gone: one that was not told of its
+/// owner's death.
+pub(crate) fn end(home: &Path) {
     let Ok(text) = fs::read_to_string(home.join("guest/pid")) else { return };
     let Some(pid) = text.trim().parse().ok().and_then(rustix::process::Pid::from_raw) else { return };
     let words = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
@@ -508,7 +507,8 @@ fn keep_last(mut from: impl Read, kept: &Mutex<VecDeque<u8>>) {
     }
 }
 
-/// The last CPU that this process may use, if it may use several: the first ones serve more interrupts.
+/// The last CPU that this process may use, if it may use several: the first ones serve more
+/// interrupts.
 fn last_cpu() -> Option<usize> {
     let set = rustix::thread::sched_getaffinity(None).ok()?;
     let usable: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::build::{BuildError, at};
+use super::build_error::{BuildError, at};
 
 /// What goes into the disk driver.
 const DRIVER: &str = include_str!("kernel/ubd_kern.c");
@@ -40,7 +40,8 @@ fn changes() -> Vec<Change> {
             old: "extern int kernel_fd;\n",
             new: format!("extern int kernel_fd;\n{DECLARED}"),
         },
-        // As the host's loop device has it: requests up to 1 MiB, of pieces of up to 64 KiB and not of pages.
+        // As the host's loop device has it: requests up to 1 MiB, of pieces of up to 64 KiB and not
+        // of pages.
         Change {
             file: driver,
             old: "\t\trq_for_each_segment(bvec, req, iter) {\n",
@@ -92,8 +93,9 @@ fn changes() -> Vec<Change> {
             old: "obj-$(CONFIG_UML_RTC) += rtc.o\n",
             new: "obj-$(CONFIG_UML_RTC) += rtc.o\nobj-y += fathom_fuse.o\n".into(),
         },
-        // The host takes registers only as a whole, and where it has AMX that is four times what the kernel keeps of them. Tiles
-        // (state components 17 and 18, whose bits are in the word at byte 512) are not among it: no program in a guest may use them.
+        // The host takes registers only as a whole, and where it has AMX that is four times what
+        // the kernel keeps of them. Tiles (state components 17 and 18, whose bits are in the word
+        // at byte 512) are not among it: no program in a guest may use them.
         Change {
             file: "arch/x86/um/os-Linux/registers.c",
             old: "\t\tif (ptrace(PTRACE_SETREGSET, pid, NT_X86_XSTATE, &iov) < 0)\n",
@@ -102,7 +104,8 @@ fn changes() -> Vec<Change> {
                   if (ptrace(PTRACE_SETREGSET, pid, NT_X86_XSTATE, &iov) < 0)\n"
                 .into(),
         },
-        // The guest's memory is a file: one without a name or a place, where /dev/shm is small, noexec or not there.
+        // The guest's memory is a file: one without a name or a place, where /dev/shm is small,
+        // noexec or not there.
         Change {
             file: "arch/um/os-Linux/mem.c",
             old: "\n\tif (tempdir == NULL) {\n",
@@ -138,7 +141,10 @@ pub(super) fn apply(tree: &Path) -> Result<(), BuildError> {
 /// All that a kernel is made of beside its source and its configuration.
 pub(super) fn texts() -> impl Iterator<Item = String> {
     let files = [TRANSFER, CONNECTION].map(str::to_owned);
-    changes().into_iter().flat_map(|it| [it.file.to_owned(), it.old.to_owned(), it.new]).chain(files)
+    changes()
+        .into_iter()
+        .flat_map(|change| [change.file.to_owned(), change.old.to_owned(), change.new])
+        .chain(files)
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What is said between Fathom and its agent in a guest: one JSON object a line ([`crate::lines`]), over the guest's serial line.
+//! What is said between Fathom and its agent in a guest: one JSON object a line
+//! ([`crate::lines`]), over the guest's serial line.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -11,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::attribution::{Cause, Piece};
 use crate::blocks::Request;
-use crate::command::{CommandError, CommandLine, CommandProblem, Output};
-use crate::floor::FloorProbe;
+use crate::instruments::floor::FloorProbe;
+use fathom_ground::command::{CommandError, CommandLine, CommandProblem, Output};
 
 /// What the agent is asked.
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,8 +33,8 @@ pub(super) enum Ask {
     Trace { devices: Vec<PathBuf>, tag: String },
     /// Ends the trace and attributes what was traced, by the [`Known`] of this file.
     Traced { filesystem: String, device: PathBuf, directory: PathBuf, known: PathBuf },
-    /// Serves what is mounted at `point` to the host until the host's mount is taken away: [`Answer::Done`], then one
-    /// [`Answer::Serving`] after the other, and [`Answer::Unmounted`].
+    /// Serves what is mounted at `point` to the host until the host's mount is taken away:
+    /// [`Answer::Done`], then one [`Answer::Serving`] after the other, and [`Answer::Unmounted`].
     Serve { point: PathBuf, case_folds: bool, root_is: (u32, u32) },
     /// Takes the mount away and turns the guest off.
     Off { point: PathBuf },
@@ -57,15 +58,18 @@ pub(super) enum Answer {
     Traced { lost_events: u64, unfinished: u64, span_ns: (u64, u64), remarks: Vec<String> },
     /// The floor.
     Floor(FloorProbe),
-    /// The host's mount is being served: for how long the oldest operation has waited, and how many the disk has completed.
+    /// The host's mount is being served: for how long the oldest operation has waited, and how many
+    /// the disk has completed.
     Serving { waited_ms: u64, operations: u64 },
     /// The host's mount is gone.
     Unmounted,
-    /// A program of [`Ask::Run`] has ended: its status as wait(2) gives it, and the end of what it wrote to stderr.
+    /// A program of [`Ask::Run`] has ended: its status as wait(2) gives it, and the end of what it
+    /// wrote to stderr.
     Ended { status: i32, complaints: String },
 }
 
-/// What the worker's probe knows of files, for the attribution. It is handed over in a file: it may be large.
+/// What the worker's probe knows of files, for the attribution. It is handed over in a file: it may
+/// be large.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Known {
     pub notes: Vec<Note>,
@@ -125,7 +129,7 @@ impl Ending {
     }
 }
 
-pub(super) fn milliseconds(limit: Duration) -> u64 {
+pub(crate) fn milliseconds(limit: Duration) -> u64 {
     u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -1,4 +1,5 @@
-//! A state directory and an image directory of a test's own, and the assertion that nothing is left of either.
+//! A state directory and an image directory of a test's own, and the assertion that nothing is left
+//! of either.
 
 #![allow(clippy::unwrap_used, dead_code, missing_docs, reason = "each test binary uses a part")]
 
@@ -17,6 +18,11 @@ pub struct Place {
     pub state: PathBuf,
 }
 
+/// Stacks with a guard, which this program cannot be.
+pub fn stacks_at(state: &Path) -> Stacks {
+    Stacks::at(state).with_program(env!("CARGO_BIN_EXE_fathom-sidecar").into())
+}
+
 impl Place {
     pub fn new() -> Place {
         let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -26,14 +32,14 @@ impl Place {
     }
 
     pub fn stacks(&self) -> Stacks {
-        Stacks::at(&self.state)
+        stacks_at(&self.state)
     }
 
     pub fn spec(&self, filesystem: &str) -> StackSpec {
         StackSpec {
-            filesystem: filesystem.into(),
+            place: filesystem.into(),
             size_mib: if filesystem == "xfs" { 300 } else { 128 },
-            directory: self.images.clone(),
+            directory: Some(self.images.clone()),
             ..StackSpec::default()
         }
     }
@@ -70,8 +76,9 @@ impl Place {
     }
 }
 
-/// Held while a test makes stacks without an owner or looks at the machine as a whole: such tests run one after the other, in whatever test
-/// binary and whichever checkout they are, for a machine has one list of mounts and of loop devices.
+/// Held while a test makes stacks without an owner or looks at the machine as a whole: such tests
+/// run one after the other, in whatever test binary and whichever checkout they are, for a machine
+/// has one list of mounts and of loop devices.
 pub struct Alone(fs::File);
 
 pub fn alone() -> Alone {
@@ -79,8 +86,8 @@ pub fn alone() -> Alone {
     let user = unsafe { libc::geteuid() };
     let path = std::env::temp_dir().join(format!("fathom-tests-{user}.lock"));
     let file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
-    // Each call opens the file anew, so that threads of one binary exclude each other, too. A copy in a child that is just being started is
-    // closed by its exec.
+    // Each call opens the file anew, so that threads of one binary exclude each other, too. A copy
+    // in a child that is just being started is closed by its exec.
     file.lock().unwrap();
     Alone(file)
 }
@@ -126,8 +133,9 @@ pub fn available(filesystem: &str) -> bool {
 
 /// A shell script under this name in a directory that is looked into for tools first.
 ///
-/// A process of its own writes it: a file that this one has open for writing is, for a moment, open in every child that another test
-/// forks just then, and is not executed meanwhile ("Text file busy").
+/// A process of its own writes it: a file that this one has open for writing is, for a moment, open
+/// in every child that another test forks just then, and is not executed meanwhile ("Text file
+/// busy").
 pub fn script(directory: &Path, name: &str, text: &str) {
     let mut shell = Command::new("/bin/sh")
         .args(["-c", r#"cat > "$0" && chmod 755 "$0""#])

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use fathom_device::Model;
 use fathom_diagnostic::suggest::{did_you_mean, nearest};
 use fathom_lab::advise::{self, Candidate, DeviceAdvice, Trial};
 use fathom_lab::analysis::Analysis;
@@ -11,7 +12,6 @@ use fathom_lab::schedule::Interrupt;
 use fathom_lab::store::Results;
 use fathom_output::{shown, shown_path, tell};
 use fathom_report::{Advice, HTML_MARK};
-use fathom_stack::device::Model;
 use fathom_stack::{Availability, Capability};
 use fathom_workload::spec::Durability;
 
@@ -376,9 +376,9 @@ fn abilities(remote: &mut Remote) -> Result<(Vec<Availability>, Option<String>),
     let (capabilities, _) = remote.doctor().map_err(Error::failed)?;
     let root = capabilities.iter().find(|capability| capability.name == "root" && !capability.present);
     let why_not = root.map(|root| format!("Recording for other devices needs root there: {}", root.detail));
-    let known = fathom_stack::known_filesystems();
+    let machine = fathom_stack::Machine::here();
     let of = |capability: Capability| {
-        let filesystem = known.iter().find(|filesystem| filesystem.name == capability.name)?;
+        let filesystem = machine.filesystem(&capability.name)?;
         Some(Availability {
             in_guest: capability.detail.contains(" in a guest ("),
             filesystem: capability.name,
@@ -398,7 +398,6 @@ fn filesystems(asked: &Advise, available: &[Availability]) -> Result<(Vec<String
     } else {
         asked.fs.iter().flat_map(|fs| fs.split(',')).map(|part| part.trim().to_owned()).collect()
     };
-    let known = fathom_stack::known_filesystems();
     let (mut here, mut missing) = (Vec::new(), Vec::new());
     for name in wanted {
         if here.contains(&name) {
@@ -420,10 +419,7 @@ fn filesystems(asked: &Advise, available: &[Availability]) -> Result<(Vec<String
                 missing.push(format!("{name}: {}{remedy}", it.detail));
             }
             None => {
-                let names = available
-                    .iter()
-                    .map(|available| available.filesystem.as_str())
-                    .chain(known.iter().map(|kind| kind.name.as_ref()));
+                let names = available.iter().map(|available| available.filesystem.as_str());
                 let hint = did_you_mean(nearest(&name, names));
                 return Err(Error::asked(format!(
                     "--fs: no file system is called {name:?}{hint} `fathom list filesystems` shows them"

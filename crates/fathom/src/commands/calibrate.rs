@@ -3,8 +3,8 @@
 use fathom_output::say;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use fathom_device::{CalibrateError, Calibration, Model};
 use fathom_lab::schedule::Interrupt;
-use fathom_stack::device::{CalibrateError, Calibration, Model};
 
 use crate::cli::Calibrate;
 use crate::outcome::{Error, Outcome};

@@ -9,13 +9,13 @@ use fathom_cut::{
     Acknowledged, Behaviour, CutError, Explanation, History, Keeps, Limits, MMDB, Recorded, Run, Script,
     judge, record,
 };
+use fathom_device::{Kind, Model};
 use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
 use fathom_lab::experiment::{Experiment, Selection, Vocabulary, builtin_named};
 use fathom_lab::schedule::Interrupt;
 use fathom_output::{Access, OutputError, shown_path, tell};
 use fathom_report::{Cut, Cuts};
-use fathom_stack::device::{Kind, Model};
-use fathom_stack::{StackError, StackSpec, known_filesystems};
+use fathom_stack::{Machine, StackError, StackSpec};
 use fathom_workload::engine::check_settings;
 use fathom_workload::spec::{EngineSpec, WorkloadSpec};
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,7 @@ pub fn run(asked: &CutAsked) -> super::Result {
     let workload = workload(asked)?;
     let cells = cells(asked)?;
     check_piece(asked)?;
-    let model = fathom_stack::device_model(&asked.device)
+    let model = fathom_device::device_model(&asked.device)
         .map_err(|problem| Error::asked(format!("--device: {problem}")))?;
     let behaviour = behaviour(asked, &model)?;
     check_machine()?;
@@ -113,10 +113,8 @@ fn tried(
     time: Duration,
     interrupt: &Interrupt,
 ) -> Result<Option<(Recorded, fathom_cut::Outcome)>, CutError> {
-    let smallest = known_filesystems()
-        .iter()
-        .find(|filesystem| filesystem.name == cell.filesystem)
-        .map_or(0, |filesystem| filesystem.min_mib);
+    let machine = Machine::here();
+    let smallest = machine.filesystem(&cell.filesystem).map_or(0, |filesystem| filesystem.min_mib);
     let commits = usize::try_from(asked.commits).unwrap_or(usize::MAX);
     let script = match workload {
         Some(workload) => Script::of_workload(workload, &cell.settings, asked.seed, commits)?,
@@ -132,12 +130,12 @@ fn tried(
         seed: asked.seed,
         confined: workload.is_some(),
         stack: StackSpec {
-            filesystem: cell.filesystem.clone(),
+            place: cell.filesystem.as_str().into(),
             mkfs: asked.mkfs.clone(),
             mount: asked.mount.clone(),
             size_mib: asked.size.unwrap_or(SIZE_MIB.max(smallest)),
-            directory: directory.to_owned(),
-            device: asked.device.clone(),
+            directory: Some(directory.to_owned()),
+            device: Some(asked.device.clone()),
             device_seed: asked.seed,
             ..StackSpec::default()
         },
@@ -329,7 +327,7 @@ fn asked_or_failed(error: CutError) -> Error {
 
 /// Root mounts what a cut leaves.
 fn check_machine() -> Result<(), Error> {
-    if fathom_stack::is_root() {
+    if fathom_ground::system::is_root() {
         return Ok(());
     }
     Err(Error::failed(
@@ -425,7 +423,7 @@ fn cells(asked: &CutAsked) -> Result<Vec<Cell>, Error> {
         }
         axes.push((key, values));
     }
-    let known = known_filesystems();
+    let machine = Machine::here();
     let is_said = |axes: &[(String, Vec<String>)], key: &str| axes.iter().any(|axis| axis.0 == key);
     if !is_said(&axes, "filesystem") {
         axes.insert(0, ("filesystem".into(), vec!["ext4".into()]));
@@ -443,8 +441,8 @@ fn cells(asked: &CutAsked) -> Result<Vec<Cell>, Error> {
                 "--set filesystem=dir: a directory has no device of its own whose power could be cut",
             ));
         }
-        if !known.iter().any(|kind| kind.name == *name) {
-            let near = nearest(name, known.iter().map(|kind| kind.name.as_str()));
+        if machine.filesystem(name).is_none() {
+            let near = nearest(name, machine.filesystems().iter().map(|filesystem| &*filesystem.name));
             return Err(Error::asked(format!(
                 "--set filesystem={name}: there is none of this name{}",
                 did_you_mean_hint(near)

@@ -55,13 +55,13 @@ pub fn run(asked: &List) -> super::Result {
 fn source_of(name: &str) -> Option<&'static str> {
     experiment::builtin_named(name)
         .map(|builtin| builtin.source)
-        .or_else(|| fathom_stack::device::text_of(name))
+        .or_else(|| fathom_device::text_of(name))
         .or_else(|| fathom_trace::synthesise::text_of(name))
 }
 
 fn unknown(name: &str) -> Error {
     let experiments = experiment::builtin().iter().map(|one| one.name.to_owned());
-    let devices = fathom_stack::device::presets().iter().map(|one| one.name.clone());
+    let devices = fathom_device::presets().iter().map(|one| one.name.clone());
     let applications = profiles().iter().map(|one| one.name.clone()).collect::<Vec<_>>();
     let names: Vec<String> = experiments.chain(devices).chain(applications).collect();
     let hint = did_you_mean(nearest(name, names.iter().map(String::as_str)));
@@ -135,7 +135,7 @@ fn print_kind(kind: Kind, detail: bool) {
         }
         Kind::Devices => {
             say!("Modelled devices  (`device` of [stack]; fathom stack up --device NAME)");
-            for one in fathom_stack::device::presets() {
+            for one in fathom_device::presets() {
                 print_rows([(one.name.clone(), one.title.clone())]);
                 if detail {
                     print_device(one);
@@ -146,7 +146,7 @@ fn print_kind(kind: Kind, detail: bool) {
 }
 
 /// What the model says in one line, where it is from, and what is assumed.
-fn print_device(model: &fathom_stack::device::Model) {
+fn print_device(model: &fathom_device::Model) {
     say!("      {}", model.in_short());
     for source in &model.sources {
         say!("      from: {source}");
@@ -224,11 +224,11 @@ fn as_json(kind: Kind) -> (&'static str, Value) {
         ),
         Kind::Devices => (
             "devices",
-            fathom_stack::device::presets()
+            fathom_device::presets()
                 .iter()
                 .map(|one| {
                     json!({ "name": one.name, "title": one.title, "sources": one.sources, "assumptions": one.assumptions,
-                            "model": fathom_stack::device::text_of(&one.name) })
+                            "model": fathom_device::text_of(&one.name) })
                 })
                 .collect(),
         ),

@@ -31,7 +31,7 @@ use crate::outcome::{Error, Outcome};
 
 /// A word as a shell reads it back.
 pub fn quoted(word: &str) -> String {
-    fathom_stack::shell_line([word])
+    fathom_ground::command::shell_line([word])
 }
 
 /// Tells what another machine had to say.

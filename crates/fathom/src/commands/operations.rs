@@ -4,7 +4,7 @@ use fathom_output::tell;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 
-use fathom_stack::device::{End, Log, Mark, Record, read_log};
+use fathom_device::{End, Log, Mark, Record, read_log};
 use serde_json::json;
 
 use crate::outcome::{Error, Outcome};

@@ -134,7 +134,7 @@ fn asked_or_failed(error: RunError) -> Error {
 
 /// Why this machine cannot model a device, and what would bring that; none where it can.
 pub fn why_not_here() -> Option<String> {
-    if !fathom_stack::is_root() {
+    if !fathom_ground::system::is_root() {
         return Some("Recording for other devices needs root: give the command with sudo".into());
     }
     let fuse = Path::new("/dev/fuse");
@@ -146,7 +146,7 @@ pub fn why_not_here() -> Option<String> {
 /// # Errors
 /// What is missing, and what there is to do.
 pub fn check_machine(command: &str) -> Result<(), Error> {
-    if fathom_stack::is_root() {
+    if fathom_ground::system::is_root() {
         return Ok(());
     }
     Err(Error::failed(format!(

@@ -3,12 +3,12 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use fathom_device::{Kind, Model, presets};
 use fathom_lab::schedule::Interrupt;
 use fathom_lab::simulate::{Question, StudyError, study};
 use fathom_lab::store::Results;
 use fathom_output::{shown_path, tell};
 use fathom_report::Simulation;
-use fathom_stack::device::{Kind, Model, presets};
 
 use super::record::{self, RECORDER, RecordingFile, RecordingRequest};
 use crate::cli::Simulate;
@@ -62,7 +62,7 @@ pub fn devices(words: &[String]) -> Result<Vec<Model>, Error> {
     }
     let mut found: Vec<Model> = Vec::new();
     for word in words.iter().flat_map(|word| word.split(',')) {
-        let model = fathom_stack::device_model(word.trim())
+        let model = fathom_device::device_model(word.trim())
             .map_err(|problem| Error::asked(format!("--device: {problem}")))?;
         if let Some(same) = found.iter().find(|kind| kind.name == model.name) {
             return Err(Error::asked(format!("--device: {} is given twice", same.name)));

@@ -73,20 +73,22 @@ fn up(asked: &StackUp) -> super::Result {
     let filesystem = match (&asked.fs, &image) {
         (Some(name), _) => name.clone(),
         (None, None) => "ext4".into(),
-        (None, Some(path)) => fathom_stack::filesystem_in(path).map_err(in_options)?,
+        (None, Some(path)) => {
+            fathom_stack::filesystem_in(path).map_err(|problem| in_options(problem.into()))?
+        }
     };
     let name = asked.name.as_deref().unwrap_or(&filesystem);
     let spec = &StackSpec {
-        filesystem: filesystem.clone(),
+        place: filesystem.as_str().into(),
         mkfs: asked.mkfs.clone(),
-        mount: asked.mount.clone(),
+        mount: given(asked.mount.as_deref()),
         size_mib: asked.size,
         log_mib: asked.log,
-        directory: absolute("--dir", &asked.dir)?,
+        directory: Some(absolute("--dir", &asked.dir)?),
         image,
         keep: file("--keep", &asked.keep)?,
-        device: asked.device.clone(),
-        log_device: asked.log_device.clone(),
+        device: given(asked.device.as_deref()),
+        log_device: given(asked.log_device.as_deref()),
         faults: asked.fault.clone(),
         operations: file("--operations", &asked.operations)?,
         capture: asked.capture,
@@ -114,11 +116,16 @@ fn up(asked: &StackUp) -> super::Result {
     for warning in &made.record.warnings {
         tell!("warning: {warning}");
     }
-    if !spec.device.is_empty() {
+    if spec.device.is_some() {
         tell!("Watch the device with:  fathom stack status {name} --watch");
     }
     tell!("Take it down with:  fathom stack down {name}");
     Ok(Outcome::Good)
+}
+
+/// An option's text; none where it was left out, or says nothing.
+fn given(text: Option<&str>) -> Option<String> {
+    text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
 /// Ends this process, whose guard then undoes what there is of the stack.
@@ -138,7 +145,7 @@ const BUSY: Duration = Duration::from_secs(20);
 /// Named stacks first, unless only leftovers are to go, then what killed runs left; stacks of runs that go on now are left alone.
 fn down_all(leftovers: bool) -> super::Result {
     let named = if leftovers { Report::default() } else { named::down_all() };
-    let stacks = Stacks::here().with_patience(BUSY);
+    let stacks = Stacks::here().with_busy_limit(BUSY);
     let ending = stacks.wait_for_guards(ENDING, &mut |it| {
         tell!(
             "waiting for {}, whose owner (process {}) has ended and whose guard is taking it down …",
@@ -183,7 +190,7 @@ fn down_all(leftovers: bool) -> super::Result {
 
 /// Builds the guest kernel and says what it is.
 fn kernel(source: Option<PathBuf>, jobs: Option<usize>) -> super::Result {
-    let agent = fathom_stack::own_program()
+    let agent = fathom_ground::program::own_program()
         .map_err(|error| Error::failed(format!("this program's own path: {error}")))?;
     let steps = Steps::new();
     let built = Build { source, jobs, agent }.run(&mut |step| steps.show(step));

@@ -4,8 +4,8 @@ use fathom_output::{say, tell};
 use std::io::Write;
 use std::time::Duration;
 
+use fathom_device::Statistics;
 use fathom_report::number;
-use fathom_stack::device::Statistics;
 use fathom_stack::named::{self, Named};
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ pub fn run(asked: &Status) -> super::Result {
             }
             all.iter().filter(|one| one.name == *name).collect()
         }
-        None => all.iter().filter(|one| !one.spec.device.is_empty()).collect(),
+        None => all.iter().filter(|one| one.spec.device.is_some()).collect(),
     };
     if let (Some(seconds), Some(one)) = (asked.watch, chosen.first()) {
         return watch(one, seconds, asked.count.unwrap_or(u64::MAX), asked.json);
@@ -74,10 +74,10 @@ fn show(one: &Named, statistics: &Statistics, json: bool) {
 fn its_log(one: &Named) -> Named {
     let mut log = one.clone();
     log.name = format!("{} (log)", one.name);
-    if !one.spec.log_device.is_empty() {
+    if one.spec.log_device.is_some() {
         log.spec.device = one.spec.log_device.clone();
     }
-    log.record.device = format!("modelled {}", log.spec.device);
+    log.record.device = format!("modelled {}", log.spec.device.as_deref().unwrap_or_default());
     log
 }
 
@@ -187,7 +187,7 @@ fn as_text(one: &Named, it: &Statistics) -> String {
     let mut text = format!(
         "{}: {} on {}, {} for {}, mkfs and mount included\n",
         one.name,
-        one.spec.filesystem,
+        one.spec.place.name(),
         one.record.device,
         one.path.display(),
         number::time(it.span_ns as f64)

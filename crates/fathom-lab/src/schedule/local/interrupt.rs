@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use fathom_stack::signals::keeping_back;
+use fathom_ground::signals::keeping_back;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Signals that come within this time after the first are the same wish: `timeout` sends SIGTERM to its child and at once to its whole

@@ -61,7 +61,7 @@ pub(super) fn run(
         Err(error) => return failed(format!("the order cannot be written: {error}")),
     };
     // A worker that ends before it has read its order is judged by how it ended, not by the broken pipe.
-    let _ = fathom_stack::pipe::write_all(&mut stdin, &text);
+    let _ = fathom_ground::pipe::write_all(&mut stdin, &text);
     drop(stdin);
     let (complain, complaints) = channel();
     std::thread::spawn(move || complain.send(last_words(stderr)));

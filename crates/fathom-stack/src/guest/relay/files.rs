@@ -1,8 +1,10 @@
-//! The file system under test, as the host's kernel asks for it: every operation is the same operation here.
+//! The file system under test, as the host's kernel asks for it: every operation is the same
+//! operation here.
 //!
-//! Names, attributes and contents may stay in the host's caches, because nobody else changes them: only names do not where the file
-//! system takes names of other case for the same file, so that the host's kernel cannot know which of them it has. Permissions are
-//! checked by the host's kernel; what a program makes belongs to it where the file system knows owners. Locks are the host's
+//! Names, attributes and contents may stay in the host's caches, because nobody else changes them:
+//! only names do not where the file system takes names of other case for the same file, so that the
+//! host's kernel cannot know which of them it has. Permissions are checked by the host's kernel;
+//! what a program makes belongs to it where the file system knows owners. Locks are the host's
 //! kernel's alone.
 
 use std::collections::HashMap;
@@ -45,10 +47,11 @@ type Result<T> = std::result::Result<T, rustix::io::Errno>;
 
 /// How a file system is served.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::guest) struct Terms {
+pub(crate) struct Terms {
     /// Names that differ in case only may name one file.
     pub case_folds: bool,
-    /// The user and group of the host that root is in the guest: whoever mounted, if that was not root.
+    /// The user and group of the host that root is in the guest: whoever mounted, if that was not
+    /// root.
     pub root_is: (u32, u32),
 }
 
@@ -63,7 +66,7 @@ struct Open {
 
 /// The file system.
 #[derive(Debug)]
-pub(in crate::guest) struct Files {
+pub(crate) struct Files {
     root: Arc<OwnedFd>,
     nodes: Nodes,
     open: Mutex<HashMap<u64, Arc<Open>>>,
@@ -92,7 +95,7 @@ fn told(problem: rustix::io::Errno) -> Errno {
 fn time(seconds: i64, nanoseconds: u64) -> SystemTime {
     let whole = Duration::from_secs(seconds.unsigned_abs());
     let begin = if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
-    begin.and_then(|it| it.checked_add(Duration::from_nanos(nanoseconds))).unwrap_or(UNIX_EPOCH)
+    begin.and_then(|time| time.checked_add(Duration::from_nanos(nanoseconds))).unwrap_or(UNIX_EPOCH)
 }
 
 fn timespec(time: Option<TimeOrNow>) -> Timespec {
@@ -104,7 +107,8 @@ fn timespec(time: Option<TimeOrNow>) -> Timespec {
                 (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), i64::from(since.subsec_nanos()))
             }
             Err(before) => {
-                // Whole seconds down, the rest up again: a time before 1970 has positive nanoseconds too.
+                // Whole seconds down, the rest up again: a time before 1970 has positive
+                // nanoseconds too.
                 let before = before.duration();
                 let seconds = i64::try_from(before.as_secs()).unwrap_or(i64::MAX);
                 match i64::from(before.subsec_nanos()) {
@@ -270,7 +274,7 @@ impl Files {
     }
 
     fn stat(&self, number: INodeNo, handle: Option<FileHandle>) -> Result<FileAttr> {
-        let stat = match handle.and_then(|it| self.handle(it).ok()) {
+        let stat = match handle.and_then(|handle| self.handle(handle).ok()) {
             Some(open) => sys::fstat(&open.file)?,
             None => sys::fstat(&*self.node(number)?)?,
         };
@@ -371,7 +375,7 @@ impl Files {
             sys::chownat(&file, "", uid, gid, AtFlags::EMPTY_PATH)?;
         }
         if let Some(size) = size {
-            match handle.and_then(|it| self.handle(it).ok()) {
+            match handle.and_then(|handle| self.handle(handle).ok()) {
                 Some(open) => sys::ftruncate(&open.file, size)?,
                 None => sys::ftruncate(self.reopened(number, OFlags::WRONLY)?, size)?,
             }
@@ -391,8 +395,9 @@ fn empty(done: Result<()>, reply: ReplyEmpty) {
     }
 }
 
-/// Flags of the host's program that are for this kernel too. What the host's kernel has done is left out: creating, emptying, finding
-/// the end of the file, and syncing after each write, for which it sends a sync of its own.
+/// Flags of the host's program that are for this kernel too. What the host's kernel has done is
+/// left out: creating, emptying, finding the end of the file, and syncing after each write, for
+/// which it sends a sync of its own.
 fn flags(of: i32) -> OFlags {
     let meant = OFlags::from_bits_retain(of as u32);
     meant & (OFlags::RWMODE | OFlags::DIRECT | OFlags::NOATIME | OFlags::DIRECTORY)
@@ -413,7 +418,8 @@ impl Filesystem for Files {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let _one = self.under_way.begin();
         match self.found(parent, name) {
-            // That there is none may be kept as well: programs look for journals that are not there all the time.
+            // That there is none may be kept as well: programs look for journals that are not there
+            // all the time.
             Err(rustix::io::Errno::NOENT) if !self.terms.case_folds => {
                 let mut none = match sys::fstat(&*self.root) {
                     Ok(stat) => self.attributes(0, &stat),
@@ -678,15 +684,15 @@ impl Filesystem for Files {
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
         let _one = self.under_way.begin();
         match sys::fstatfs(&*self.root) {
-            Ok(it) => reply.statfs(
-                it.f_blocks,
-                it.f_bfree,
-                it.f_bavail,
-                it.f_files,
-                it.f_ffree,
-                u32::try_from(it.f_bsize).unwrap_or(4096),
-                u32::try_from(it.f_namelen).unwrap_or(255),
-                u32::try_from(it.f_frsize).unwrap_or(4096),
+            Ok(space) => reply.statfs(
+                space.f_blocks,
+                space.f_bfree,
+                space.f_bavail,
+                space.f_files,
+                space.f_ffree,
+                u32::try_from(space.f_bsize).unwrap_or(4096),
+                u32::try_from(space.f_namelen).unwrap_or(255),
+                u32::try_from(space.f_frsize).unwrap_or(4096),
             ),
             Err(problem) => reply.error(told(problem)),
         }

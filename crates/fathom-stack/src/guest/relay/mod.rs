@@ -1,24 +1,22 @@
 //! The relay: a file system that only a guest has, mounted on this machine for any program of its.
 //!
-//! The host mounts a FUSE file system and hands its connection to the guest (`mount.rs`), whose agent answers the host's kernel itself
-//! (`files.rs`): a program's operation goes from the host's kernel to the guest's and back, and no third party copies it. The guest's
-//! kernel has the connection as `/dev/fathom-fuse` (`kernel/fathom_fuse.c`).
+//! The host mounts a FUSE file system and hands its connection to the guest (`mount.rs`), whose
+//! agent answers the host's kernel itself (`files.rs`): a program's operation goes from the host's
+//! kernel to the guest's and back, and no third party copies it. The guest's kernel has the
+//! connection as `/dev/fathom-fuse` (`kernel/fathom_fuse.c`).
 //!
-//! A process of its own ([`keeper`]) holds the guest for as long as the file system is mounted. The agent tells it every two seconds
-//! how it stands; where an operation has waited for half a minute while the disk did nothing, or the agent is silent, the
-//! guest is ended: the host's kernel then gives every operation an error at once.
+//! A process of its own (`keeper`) holds the guest for as long as the file system is mounted. The
+//! agent tells it every two seconds how it stands; where an operation has waited for half a minute
+//! while the disk did nothing, or the agent is silent, the guest is ended: the host's kernel then
+//! gives every operation an error at once.
 
 mod files;
-pub mod keeper;
-mod mount;
+pub(crate) mod mount;
 mod nodes;
 mod underway;
 
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -36,17 +34,21 @@ use super::protocol::Answer;
 const CONNECTION: &str = "/dev/fathom-fuse";
 /// How often the agent tells how it stands.
 const BEAT: Duration = Duration::from_secs(2);
-/// How long an operation may wait while the disk does nothing, and how long the agent may be silent.
-const STUCK: Duration = Duration::from_secs(30);
-/// Operations that the agent does at the same time: one that waits for the disk must not keep others from the cache.
+/// How long an operation may wait while the disk does nothing, and how long the agent may be
+/// silent.
+pub(crate) const STUCK: Duration = Duration::from_secs(30);
+/// Operations that the agent does at the same time: one that waits for the disk must not keep
+/// others from the cache.
 const AT_ONCE: usize = 8;
 /// Files that may be open or known at the same time.
 const MOST_FILES: u64 = 1 << 20;
-/// The kernel's counts of what the disk has completed, and the places of reads, writes, discards and flushes among them.
+/// The kernel's counts of what the disk has completed, and the places of reads, writes, discards
+/// and flushes among them.
 const DISK: &str = "/sys/block/ubda/stat";
 const COMPLETED: [usize; 4] = [0, 4, 11, 15];
 
-/// In the guest: serves what is mounted at `point` to the host until the host's mount is taken away. `say` passes an answer on.
+/// In the guest: serves what is mounted at `point` to the host until the host's mount is taken
+/// away. `say` passes an answer on.
 ///
 /// # Errors
 /// In words: the connection or the file system cannot be opened.
@@ -88,16 +90,4 @@ fn completed() -> u64 {
     let text = fs::read_to_string(DISK).unwrap_or_default();
     let numbers: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap_or(0)).collect();
     COMPLETED.iter().filter_map(|place| numbers.get(*place)).sum()
-}
-
-/// Lets a child have a descriptor under the number that it has here. The caller holds the file until the child is started.
-pub(super) fn inherit(command: &mut Command, file: &impl AsFd) {
-    let number = file.as_fd().as_raw_fd();
-    // SAFETY: between fork and exec one system call is made, which neither allocates nor takes a lock; the number is open, as the
-    // caller holds the file.
-    unsafe {
-        command.pre_exec(move || {
-            Ok(rustix::io::fcntl_setfd(BorrowedFd::borrow_raw(number), rustix::io::FdFlags::empty())?)
-        });
-    }
 }

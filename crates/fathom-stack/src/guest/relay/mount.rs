@@ -1,5 +1,5 @@
-//! A FUSE file system of this machine's whose connection is another's to serve: as root by mount(2), else with the help of
-//! fusermount3, which sends the connection back over a socket.
+//! A FUSE file system of this machine's whose connection is another's to serve: as root by
+//! mount(2), else with the help of fusermount3, which sends the connection back over a socket.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -17,9 +17,9 @@ use rustix::net::{
     socketpair,
 };
 
-use super::inherit;
-use crate::command::find_program;
-use crate::mountinfo::mounts;
+use super::super::inherit::inherit;
+use fathom_ground::command::find_program;
+use fathom_ground::mountinfo::mounts;
 
 /// What the source of the mount is called.
 const SOURCE: &str = "fathom-guest";
@@ -28,25 +28,31 @@ const SOCKET: &str = "_FUSE_COMMFD";
 /// How long fusermount3 may take.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Mounts at `point`, shown as `fuse.KIND`: the connection. Until somebody serves it, whoever looks at the mount waits.
+/// Mounts at `point`, shown as `fuse.KIND`: the connection. Until somebody serves it, whoever looks
+/// at the mount waits.
 ///
 /// # Errors
 /// In words: why it cannot be mounted.
-pub(super) fn mount(point: &Path, kind: &str) -> Result<OwnedFd, String> {
-    let done = if crate::is_root() { by_root(point, kind) } else { by_fusermount(point, kind) };
+pub(crate) fn mount(point: &Path, kind: &str) -> Result<OwnedFd, String> {
+    let done =
+        if fathom_ground::system::is_root() { by_root(point, kind) } else { by_fusermount(point, kind) };
     done.map_err(|error| format!("a FUSE file system cannot be mounted on {}: {error}", point.display()))
 }
 
-/// Has the host's kernel answer every operation on the mount with an error from now on, those that wait included. Ending whoever
-/// serves it does the same, unless a thread of theirs waits for a disk that never answers and so cannot end.
-pub(super) fn abort(point: &Path) {
-    let number = mounts().unwrap_or_default().into_iter().rfind(|it| it.point == point);
-    let number = number.and_then(|it| Some(it.device.rsplit_once(':')?.1.to_owned()));
+/// Has the host's kernel answer every operation on the mount with an error from now on, those that
+/// wait included. Ending whoever serves it does the same, unless a thread of theirs waits for a
+/// disk that never answers and so cannot end.
+pub(crate) fn abort(point: &Path) {
+    let number = mounts().unwrap_or_default().into_iter().rfind(|mount| mount.point == point);
+    let number = number.and_then(|mount| Some(mount.device.rsplit_once(':')?.1.to_owned()));
     let control = number.map(|number| format!("/sys/fs/fuse/connections/{number}/abort"));
-    if control.is_some_and(|control| std::fs::write(control, "1").is_ok()) || !crate::is_root() {
+    if control.is_some_and(|control| std::fs::write(control, "1").is_ok())
+        || !fathom_ground::system::is_root()
+    {
         return;
     }
-    // Forced, an unmount begins with just that. It must not succeed: programs would write into the directory under the mount.
+    // Forced, an unmount begins with just that. It must not succeed: programs would write into the
+    // directory under the mount.
     let path = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     if let Ok(held) = rustix::fs::open(point, path, Mode::empty()) {
         let _ = rustix::mount::unmount(point, rustix::mount::UnmountFlags::FORCE);

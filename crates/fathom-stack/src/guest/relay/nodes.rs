@@ -1,7 +1,9 @@
-//! The files that the host's kernel knows of, each held by a descriptor: it stays the same file whatever its name becomes.
+//! The files that the host's kernel knows of, each held by a descriptor: it stays the same file
+//! whatever its name becomes.
 //!
-//! A file's number on the host is its number on the file system, so `ls -i` tells the same in and outside. Number 1 is the root on the
-//! host; a file that has that number here, or lies on another volume of the same file system, gets one from the upper half.
+//! A file's number on the host is its number on the file system, so `ls -i` tells the same in and
+//! outside. Number 1 is the root on the host; a file that has that number here, or lies on another
+//! volume of the same file system, gets one from the upper half.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;

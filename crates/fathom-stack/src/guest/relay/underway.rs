@@ -1,6 +1,7 @@
 //! Operations that are under way in the agent, and how long the oldest has been.
 //!
-//! A look at the clock is a system call in a guest, so operations are told apart by beats of the agent's, which somebody else counts.
+//! A look at the clock is a system call in a guest, so operations are told apart by beats of the
+//! agent's, which somebody else counts.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -42,7 +42,7 @@ impl Place {
         std::fs::read_dir(&asked.dir)
             .map_err(|error| Error::asked(format!("{}: {error}", fathom_output::shown_path(&asked.dir))))?;
         let directory = std::path::absolute(&asked.dir).map_err(Error::asked)?;
-        let spec = StackSpec { filesystem: "dir".into(), directory, ..StackSpec::default() };
+        let spec = StackSpec { directory: Some(directory), ..StackSpec::default() };
         let stack = Stack::up(&spec, "replay").map_err(super::super::stack::wrong_or_failed)?;
         std::fs::set_permissions(stack.path(), Permissions::from_mode(0o700)).map_err(|error| {
             Error::failed(format!("{}: {error}", fathom_output::shown_path(stack.path())))
@@ -72,7 +72,7 @@ pub fn run(asked: &TraceReplay, file: &Path) -> super::super::Result {
     let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signals: {error}")))?;
     let place = Place::new(asked)?;
-    let program = fathom_stack::own_program()
+    let program = fathom_ground::program::own_program()
         .map_err(|error| Error::failed(format!("this program's own path: {error}")))?;
     let mut command = Command::new(program);
     command.args(["trace", "replay", "--dir", "."]);

@@ -1,0 +1,246 @@
+//! Measures a device and writes the model of it.
+//!
+//! All operations go past the page cache (O_DIRECT), one at a time unless said otherwise:
+//!
+//! - 4 KiB random and sequential reads and writes: their quantiles are the model's; more of them
+//!   where their times differ much;
+//! - the same at random places in sizes up to 1 MiB, and 1 MiB in sequence: what the 1 MiB in
+//!   sequence takes beyond 4 KiB is the bandwidth, the sizes between tell how well the model's
+//!   straight line fits (comments of the file);
+//! - 4 KiB random reads by 1 to 32 threads in turns: the best rate times the mean time of one is
+//!   the number of channels;
+//! - sequential reads of 1 to 8 streams in turn: how many streams the device still recognises;
+//! - a flush after 4 KiB to 4 MiB of writes: the slope over what is dirty (Theil and Sen: the
+//!   median of the slopes of all pairs, of lower quartiles), and the quantiles of what remains;
+//! - single writes of all sizes after a flush and a rest: where they stay flat up to a size and
+//!   then rise, there is a cache of that size, and the rise is the rate at which it empties.
+//!
+//! Where the target is served through FUSE, as a modelled device is, a device without delays is
+//! measured alike beside it: its times are what this machine takes at the least, and a comment says
+//! so.
+//!
+//! Nothing is corrected: what the kernel (and a file system, if there is one) adds to an operation
+//! is in the model.
+
+mod cache;
+mod channels;
+mod described;
+mod flush;
+mod path;
+mod place;
+mod sorted;
+pub(crate) mod target;
+mod text;
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cache::cache_in;
+use channels::{channels, streams};
+use flush::{Flushes, flush_cost};
+use sorted::Sorted;
+use target::{Target, What};
+
+const BLOCK: usize = 4096;
+const LARGEST: usize = 1 << 20;
+/// Sizes of single operations.
+const SIZES: [usize; 6] = [BLOCK, 16 << 10, 64 << 10, 128 << 10, 256 << 10, LARGEST];
+/// What is written before a flush.
+const DIRTY: [usize; 6] = [BLOCK, 16 << 10, 64 << 10, 256 << 10, LARGEST, 4 << 20];
+/// Threads that read at once.
+const DEPTHS: [usize; 6] = [1, 2, 4, 8, 16, 32];
+/// Streams read in turn.
+const STREAMS: [usize; 4] = [1, 2, 4, 8];
+/// Rounds of reads by so many threads.
+const ROUNDS: usize = 5;
+/// Rest before a write that an empty cache is to take.
+const REST: Duration = Duration::from_millis(20);
+/// Least room in which places are random, MiB.
+const SMALLEST_MIB: u64 = 16;
+
+/// What is to be measured, and how long it may take.
+#[derive(Clone, Debug)]
+pub struct Calibration {
+    /// A directory (a file of its own is measured there and goes again), or with `destroy` a block
+    /// device or file.
+    pub path: PathBuf,
+    /// How much of it is used, MiB.
+    pub size_mib: u64,
+    /// Some seconds instead of a minute or two: fewer operations, coarser tails.
+    pub quick: bool,
+    /// What is on a block device or in a file may be overwritten.
+    pub destroy: bool,
+    /// The model's name.
+    pub name: String,
+    /// When it is measured, for the model's source.
+    pub when: String,
+}
+
+/// Why a device was not measured.
+#[derive(Debug, thiserror::Error)]
+pub enum CalibrateError {
+    /// It must not be overwritten without being told so.
+    #[error("{} {what}: what is on it would be overwritten. Give a directory on it, where a file of Fathom's own is measured, or add --destroy", path.display())]
+    HoldsData {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
+    /// There is no such place.
+    #[error("{}: does not exist. Is the card mounted? Give a directory on it, or the block device with --destroy", path.display())]
+    Missing {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Too little is to be used of it.
+    #[error("--size {size_mib} is too small to be random in: give {SMALLEST_MIB} or more")]
+    Small {
+        /// Asked for.
+        size_mib: u64,
+    },
+    /// It cannot be measured.
+    #[error("{}: {problem}", path.display())]
+    Place {
+        /// The path.
+        path: PathBuf,
+        /// Why, and what to do.
+        problem: String,
+    },
+    /// Too little room.
+    #[error("{}: {free_mib} MiB are free, and {size_mib} MiB are to be measured: use a smaller --size (at least {SMALLEST_MIB})", path.display())]
+    NoSpace {
+        /// The path.
+        path: PathBuf,
+        /// Free for this user.
+        free_mib: u64,
+        /// Asked for.
+        size_mib: u64,
+    },
+    /// An operation on it failed.
+    #[error("{}: {what} failed: {source}", path.display())]
+    Io {
+        /// The path.
+        path: PathBuf,
+        /// What was done.
+        what: String,
+        /// The operating system's error.
+        source: io::Error,
+    },
+    /// The user wants to stop.
+    #[error("stopped; nothing was written")]
+    Stopped,
+}
+
+/// How many operations a part makes and how long it may go on.
+#[derive(Clone, Copy)]
+struct Effort {
+    operations: usize,
+    sized: usize,
+    flushes: usize,
+    most: Duration,
+}
+
+/// Something for each number of threads, streams or bytes.
+type By = Vec<(usize, f64)>;
+
+/// Everything that was measured.
+struct Measured {
+    read: Sorted,
+    read_next: Sorted,
+    reads: By,
+    write: Sorted,
+    write_next: Sorted,
+    writes: By,
+    /// Of 1 MiB in sequence, read and written, ns.
+    mib: [f64; 2],
+    rates: By,
+    channels: usize,
+    streams: usize,
+    cache: Option<cache::Found>,
+    flush: Flushes,
+    /// What the path to it takes by itself: read, write, flush, ns.
+    path: Option<[f64; 3]>,
+}
+
+impl Calibration {
+    /// Measures, and gives the model's text. `on_step` is told what is measured; `stopped` is asked
+    /// whether to stop.
+    ///
+    /// # Errors
+    /// [`CalibrateError`]; nothing is left behind.
+    pub fn run(
+        &self,
+        on_step: &mut dyn FnMut(&str),
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<String, CalibrateError> {
+        let (mut target, described, sectors) = self.open(stopped)?;
+        on_step("writing the file");
+        target.prepare()?;
+        let measured = self.measure(&mut target, on_step)?;
+        Ok(self.written(&measured, &described, target.bytes >> 20, sectors))
+    }
+
+    fn measure(
+        &self,
+        target: &mut Target<'_>,
+        on_step: &mut dyn FnMut(&str),
+    ) -> Result<Measured, CalibrateError> {
+        let Effort { operations, sized, flushes, most } = match self.quick {
+            true => Effort { operations: 100, sized: 7, flushes: 7, most: Duration::from_millis(800) },
+            false => Effort { operations: 4000, sized: 31, flushes: 41, most: Duration::from_secs(12) },
+        };
+        let well = !self.quick;
+        on_step("4 KiB random reads");
+        let read = target.known(What::Read, operations, most, well)?;
+        on_step("4 KiB sequential reads");
+        let read_next = target.sequential(What::Read, BLOCK, 1, operations, most)?;
+        let mut turns = Vec::new();
+        for number in STREAMS {
+            let times = target.sequential(What::Read, BLOCK, number, 10 * sized, most / 8)?;
+            turns.push((number, times.median()));
+        }
+        on_step("larger reads");
+        let reads = target.sizes(What::Read, sized, most)?;
+        let read_mib = target.sequential(What::Read, LARGEST, 1, sized, most)?.median();
+        on_step("reads by 1 to 32 threads");
+        let each = most / 4 / ROUNDS as u32;
+        let rates = target.rates(ROUNDS, (operations / 4 / ROUNDS).max(100), each)?;
+
+        on_step("4 KiB random writes");
+        target.flush()?;
+        let write = target.known(What::Write, operations, most, well)?;
+        target.flush()?;
+        on_step("4 KiB sequential writes");
+        let write_next = target.sequential(What::Write, BLOCK, 1, operations, most)?;
+        target.flush()?;
+        on_step("larger writes");
+        let writes = target.sizes(What::Write, sized, most)?;
+        target.flush()?;
+        let write_mib = target.sequential(What::Write, LARGEST, 1, sized, most)?.median();
+        let mut cache = cache_in(&target.single((sized / 2).max(3))?);
+        if let Some(found) = &mut cache {
+            found.write_ns = target.cached(*found, sized)?;
+        }
+        on_step("flushes");
+        let flush = flush_cost(&target.flushes(flushes, most * 2, cache, well)?);
+        on_step("the path to the device");
+        let path = path::of(target, operations / 4);
+        Ok(Measured {
+            channels: channels(&rates, read.mean()),
+            streams: streams(&turns, read.median()),
+            mib: [read_mib, write_mib],
+            read,
+            read_next,
+            reads,
+            write,
+            write_next,
+            writes,
+            rates,
+            cache,
+            flush,
+            path,
+        })
+    }
+}

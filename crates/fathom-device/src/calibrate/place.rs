@@ -1,0 +1,120 @@
+//! Opens what is to be measured: nothing is overwritten that was not given for it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use super::described::Described;
+use super::target::{Room, Target};
+use super::{CalibrateError, Calibration, LARGEST, SMALLEST_MIB};
+use fathom_ground::mountinfo::host_of;
+use fathom_random::Random;
+
+impl Calibration {
+    /// Opens what is measured. A file of Fathom's own has no name, so that nothing is left of it
+    /// however this ends.
+    pub(super) fn open<'a>(
+        &self,
+        stopped: &'a dyn Fn() -> bool,
+    ) -> Result<(Target<'a>, Described, u32), CalibrateError> {
+        let path = &self.path;
+        let place = |problem: String| CalibrateError::Place { path: path.clone(), problem };
+        if self.size_mib < SMALLEST_MIB {
+            return Err(CalibrateError::Small { size_mib: self.size_mib });
+        }
+        let refused = |error: io::Error| {
+            place(match error.raw_os_error() {
+                Some(libc::EINVAL | libc::EOPNOTSUPP) => "cannot be read and written past the page cache (O_DIRECT), so its cache would be measured: give a place on another file system".into(),
+                Some(libc::EROFS) => "is on a file system that is mounted read-only: give another place".into(),
+                Some(libc::EACCES | libc::EPERM) if fathom_ground::system::is_root() => "may not be written, not even by root (a file system that takes no files, or a device that is kept from this container): give another place".into(),
+                Some(libc::EACCES | libc::EPERM) => "you may not write here: give a directory of your own, or run as root".into(),
+                // The directory is there, so it is the file in it that cannot be.
+                Some(libc::ENOENT) => "no file can be made here (a file system such as /proc takes none): give a directory on what is to be measured".into(),
+                Some(libc::EBUSY) => "is in use (mounted, or part of something): unmount it first, or give a directory on it".into(),
+                Some(libc::ENOSPC | libc::EDQUOT) => "no space left (or a quota is used up): use a smaller --size".into(),
+                _ => error.to_string(),
+            })
+        };
+        let wanted = self.size_mib << 20;
+        let direct = |path: &Path, more: libc::c_int| {
+            OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT | more).open(path)
+        };
+        // A mistyped mount point must not become a file on another disk, which would then be
+        // measured.
+        let found = fs::metadata(path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => CalibrateError::Missing { path: path.clone() },
+            _ => refused(error),
+        })?;
+        let kind = found.file_type();
+        let held = |what| CalibrateError::HoldsData { path: path.clone(), what };
+        let (file, bytes) = if kind.is_block_device() {
+            if !self.destroy {
+                return Err(held("is a block device"));
+            }
+            // With O_EXCL nobody else has it mounted.
+            let file = direct(path, libc::O_EXCL).map_err(refused)?;
+            let bytes =
+                rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0)).map_err(|e| refused(e.into()))?;
+            (file, bytes.min(wanted))
+        } else if kind.is_file() {
+            if !self.destroy {
+                return Err(held("is a file that is there already"));
+            }
+            (direct(path, 0).map_err(refused)?, found.len().min(wanted))
+        } else if !kind.is_dir() {
+            return Err(place("is neither a directory nor a block device nor a file".into()));
+        } else {
+            let mount = host_of(path);
+            if matches!(mount.filesystem.as_str(), "tmpfs" | "ramfs") {
+                return Err(place(format!(
+                    "is on {}, in memory: there is no device to measure",
+                    mount.filesystem
+                )));
+            }
+            let space = rustix::fs::statvfs(path).map_err(|e| refused(e.into()))?;
+            let free = space.f_bavail.saturating_mul(space.f_frsize);
+            let file = nameless(path).map_err(refused)?;
+            if free < wanted {
+                let (free_mib, size_mib) = (free >> 20, self.size_mib);
+                return Err(CalibrateError::NoSpace { path: path.clone(), free_mib, size_mib });
+            }
+            // A file system that cannot allocate ahead does so when the file is written in full.
+            match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, wanted) {
+                Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
+                Err(error) => return Err(refused(error.into())),
+            }
+            (file, wanted)
+        };
+        let bytes = bytes >> 20 << 20;
+        if bytes < SMALLEST_MIB << 20 {
+            return Err(place(format!("holds {} MiB only: at least {SMALLEST_MIB} are needed", bytes >> 20)));
+        }
+        let mut random = Random::new(1);
+        let mut room = Room::new(LARGEST, &mut random);
+        // Whether 512 bytes can be read by themselves is what the sector's size is.
+        let sectors = if file.read_exact_at(&mut room.of(512)[..512], 0).is_ok() { 512 } else { 4096 };
+        let described = Described::of(path, &file);
+        Ok((Target { path: path.clone(), file, bytes, random, room, stopped }, described, sectors))
+    }
+}
+
+/// A file without a name; where the file system has none, one whose name is taken away at once.
+fn nameless(directory: &Path) -> io::Result<File> {
+    let direct = libc::O_DIRECT;
+    let open = |path: &Path, flags: libc::c_int, new: bool| {
+        OpenOptions::new().read(true).write(true).create_new(new).custom_flags(flags).open(path)
+    };
+    match open(directory, libc::O_TMPFILE | direct, false) {
+        Err(error)
+            if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::ENOENT)) => {}
+        other => return other,
+    }
+    let path = directory.join(format!(".fathom-calibrate-{}", std::process::id()));
+    let file = open(&path, direct, true);
+    // Made even where O_DIRECT is refused afterwards.
+    let removed = fs::remove_file(&path);
+    let file = file?;
+    removed?;
+    Ok(file)
+}

@@ -1,0 +1,221 @@
+//! Failures that a device is told to have.
+//!
+//! Written as `WHAT[@AFTER][xTIMES]`: `read-error@100`, `write-error@1000x1`, `flush-error`,
+//! `lying-flush`, `full@1048576` (KiB), `gone@5000`. AFTER counts operations of the kind from 1
+//! (`full`: KiB that may be written; `gone`: operations of any kind); TIMES limits how often it
+//! happens, for ever unless told. A stack has its device count from the moment at which it is
+//! mounted, and measured by the floor probe: what mkfs does succeeds.
+
+use std::str::FromStr;
+
+use super::timeline::Operation;
+use fathom_diagnostic::suggest::{did_you_mean, nearest};
+
+/// What fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Error(Operation),
+    LyingFlush,
+    Full,
+    Gone,
+}
+
+const NAMES: [&str; 6] = ["read-error", "write-error", "flush-error", "lying-flush", "full", "gone"];
+
+/// One failure, as it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    what: What,
+    after: u64,
+    times: u64,
+}
+
+/// What becomes of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done.
+    Done,
+    /// It is answered with an I/O error, and nothing is read, written or made safe.
+    Error,
+    /// No space: a write beyond what the device can take.
+    Full,
+    /// A flush that is answered at once as if it had been done.
+    Lied,
+}
+
+impl FromStr for Fault {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Fault, String> {
+        let (head, times) = match text.rsplit_once('x') {
+            Some((head, times)) if !times.is_empty() && times.chars().all(|c| c.is_ascii_digit()) => {
+                (head, times.parse().map_err(|_| format!("{text}: {times} times are too many"))?)
+            }
+            _ => (text, u64::MAX),
+        };
+        let (name, after) = match head.split_once('@') {
+            Some((name, after)) => {
+                let after: u64 = after
+                    .parse()
+                    .map_err(|_| format!("{text}: {after:?} is no number: write e.g. {}", example(name)))?;
+                if after == 0 && name != "full" {
+                    return Err(format!(
+                        "{text}: operations are counted from 1: write e.g. {}",
+                        example(name)
+                    ));
+                }
+                (name, Some(after))
+            }
+            None => (head, None),
+        };
+        let what = match name {
+            "read-error" => What::Error(Operation::Read),
+            "write-error" => What::Error(Operation::Write),
+            "flush-error" => What::Error(Operation::Flush),
+            "lying-flush" => What::LyingFlush,
+            "full" => What::Full,
+            "gone" => What::Gone,
+            other => {
+                let hint = did_you_mean(nearest(other, NAMES));
+                return Err(format!("there is no fault {other:?}{hint}; there are {}", NAMES.join(", ")));
+            }
+        };
+        if times == 0 {
+            return Err(format!("{text}: a fault that happens 0 times is none: leave it out"));
+        }
+        if what == What::Full && after.is_none() {
+            return Err(format!("{text}: full after how many KiB? write e.g. full@65536"));
+        }
+        Ok(Fault { what, after: after.unwrap_or(1).max(1), times })
+    }
+}
+
+/// How a fault of this name is written.
+fn example(name: &str) -> String {
+    match name {
+        "full" => "full@65536 (KiB)".to_owned(),
+        name if NAMES.contains(&name) => format!("{name}@100"),
+        _ => "read-error@100".to_owned(),
+    }
+}
+
+/// The failures of a device, and what they have seen.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    list: Vec<Fault>,
+    /// Nothing fails, and nothing is counted.
+    held: bool,
+    reads: u64,
+    writes: u64,
+    flushes: u64,
+    written_bytes: u64,
+}
+
+impl Faults {
+    /// Failures that a device is told to have.
+    #[must_use]
+    pub fn new(list: Vec<Fault>) -> Faults {
+        Faults { list, ..Faults::default() }
+    }
+
+    /// Has nothing fail for now.
+    pub fn hold(&mut self) {
+        self.held = true;
+    }
+
+    /// Counts from now on, after [`Faults::hold`].
+    pub fn begin(&mut self) {
+        *self = Faults::new(std::mem::take(&mut self.list));
+    }
+
+    /// Decides what becomes of the next operation.
+    pub fn next(&mut self, operation: Operation, bytes: u64) -> Outcome {
+        if self.held {
+            return Outcome::Done;
+        }
+        let count = match operation {
+            Operation::Read => &mut self.reads,
+            Operation::Write => &mut self.writes,
+            Operation::Flush => &mut self.flushes,
+            Operation::Discard => return Outcome::Done,
+        };
+        *count += 1;
+        let of_kind = *count;
+        let all = self.reads + self.writes + self.flushes;
+        let would_be_kib = (self.written_bytes + bytes).div_ceil(1024);
+        for fault in &mut self.list {
+            let (meets, outcome) = match fault.what {
+                What::Error(kind) => (kind == operation && of_kind >= fault.after, Outcome::Error),
+                What::LyingFlush => (operation == Operation::Flush && of_kind >= fault.after, Outcome::Lied),
+                What::Full => (operation == Operation::Write && would_be_kib > fault.after, Outcome::Full),
+                What::Gone => (all >= fault.after, Outcome::Error),
+            };
+            if meets && fault.times > 0 {
+                fault.times -= u64::from(fault.times < u64::MAX);
+                return outcome;
+            }
+        }
+        if operation == Operation::Write {
+            self.written_bytes += bytes;
+        }
+        Outcome::Done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Operation::{Flush, Read, Write};
+
+    fn run(faults: &[&str], operations: &[(Operation, u64)]) -> Vec<Outcome> {
+        let mut faults = Faults::new(faults.iter().map(|f| f.parse().unwrap()).collect());
+        operations.iter().map(|&(operation, bytes)| faults.next(operation, bytes)).collect()
+    }
+
+    #[test]
+    fn faults_come_when_and_as_often_as_they_were_asked_for() {
+        let reads = [(Read, 4096); 5];
+        assert_eq!(
+            run(&["read-error@2x2"], &reads),
+            [Outcome::Done, Outcome::Error, Outcome::Error, Outcome::Done, Outcome::Done]
+        );
+        assert_eq!(run(&["write-error"], &reads), [Outcome::Done; 5]);
+        assert_eq!(
+            run(&["gone@4"], &[(Read, 1), (Write, 1), (Flush, 0), (Read, 1), (Flush, 0)])[2..],
+            [Outcome::Done, Outcome::Error, Outcome::Error]
+        );
+        assert_eq!(
+            run(&["full@8"], &[(Write, 4096), (Write, 4096), (Write, 512), (Read, 4096)]),
+            [Outcome::Done, Outcome::Done, Outcome::Full, Outcome::Done]
+        );
+        assert_eq!(run(&["lying-flush@2"], &[(Flush, 0), (Flush, 0)]), [Outcome::Done, Outcome::Lied]);
+    }
+
+    #[test]
+    fn what_came_before_the_beginning_does_not_count() {
+        let mut faults = Faults::new(vec!["write-error@2".parse().unwrap()]);
+        faults.hold();
+        assert!((0..5).all(|_| faults.next(Write, 4096) == Outcome::Done));
+        faults.begin();
+        assert_eq!([faults.next(Write, 4096), faults.next(Write, 4096)], [Outcome::Done, Outcome::Error]);
+    }
+
+    #[test]
+    fn what_is_no_fault_is_refused_with_what_would_be() {
+        for (text, word) in [
+            ("read-eror@3", "did you mean"),
+            ("read-error@x", "no number"),
+            ("write-error@x", "e.g. write-error@100"),
+            ("full@xx", "e.g. full@65536 (KiB)"),
+            ("flush-error@0", "from 1"),
+            ("full", "how many KiB"),
+            ("gone@4x0", "0 times"),
+            ("", "there are"),
+            ("gone@99999999999999999999", "no number"),
+            ("gone@1x99999999999999999999", "too many"),
+        ] {
+            let error = text.parse::<Fault>().unwrap_err();
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Child commands with a time limit: what was run, how it ended and what it said on stderr.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+/// Where system tools live beside `PATH`, which often lacks the sbin directories for an ordinary
+/// user.
+const SYSTEM_DIRECTORIES: [&str; 6] =
+    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+/// How much of a command's output is kept, bytes.
+const KEPT_BYTES: u64 = 64 * 1024;
+/// How long a killed child may take to die before it is left behind (it hangs in the kernel).
+const DEATH: Duration = Duration::from_secs(2);
+
+/// A command did not do its work.
+#[derive(Debug, thiserror::Error)]
+#[error("{problem}: {command}{}", said(.stderr))]
+pub struct CommandError {
+    /// The command line, quoted for a shell.
+    pub command: String,
+    /// How it ended.
+    pub problem: CommandProblem,
+    /// What it wrote to stderr (or, when that is empty, to stdout), trimmed.
+    pub stderr: String,
+}
+
+fn said(stderr: &str) -> String {
+    if stderr.is_empty() {
+        String::new()
+    } else {
+        format!("\n  it said: {}", stderr.replace('\n', "\n           "))
+    }
+}
+
+/// How a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandProblem {
+    /// It could not be started.
+    #[error("cannot start ({0})")]
+    Start(io::Error),
+    /// It ended with another status than success.
+    #[error("failed ({0})")]
+    Status(ExitStatus),
+    /// It was killed after its time limit, in seconds; `true` when it did not even die (it hangs in
+    /// the kernel).
+    #[error("did not end within {limit_s} s and was killed{}", if *.alive { ", but hangs in the kernel" } else { "" })]
+    TimeLimit {
+        /// The limit, seconds.
+        limit_s: f64,
+        /// Whether it survived SIGKILL.
+        alive: bool,
+    },
+    /// Waiting for it failed.
+    #[error("cannot be waited for ({0})")]
+    Wait(io::Error),
+}
+
+/// A command to run: program and words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandLine {
+    /// Program, a name or a path.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub words: Vec<OsString>,
+}
+
+impl CommandLine {
+    /// A command line from a program and words.
+    pub fn new<W: AsRef<OsStr>>(
+        program: impl Into<PathBuf>,
+        words: impl IntoIterator<Item = W>,
+    ) -> CommandLine {
+        CommandLine {
+            program: program.into(),
+            words: words.into_iter().map(|w| w.as_ref().to_owned()).collect(),
+        }
+    }
+
+    /// As a shell would take it.
+    pub fn shown(&self) -> String {
+        let words =
+            std::iter::once(self.program.as_os_str()).chain(self.words.iter().map(OsString::as_os_str));
+        shell_line(words.map(OsStr::to_string_lossy))
+    }
+
+    /// Runs the command to its end; its stdout is returned (at most 64 KiB, lossy UTF-8).
+    ///
+    /// Output goes to anonymous files rather than pipes: a FUSE driver that turns into a daemon
+    /// keeps them open, and a reader of a pipe would wait for it for ever. The child has its own
+    /// process group, so Ctrl-C at the terminal reaches the caller, which decides, and not a
+    /// half-done mkfs.
+    ///
+    /// # Errors
+    /// It cannot be started, ends with a failure, or takes longer than `limit`.
+    pub fn run(&self, limit: Duration) -> Result<Output, CommandError> {
+        self.run_holding(&[], limit)
+    }
+
+    /// As [`CommandLine::run`]; the command, and whatever it starts, has these files open as long
+    /// as it runs. A device that is named to it so stays what it is, even where the caller is
+    /// killed meanwhile: a loop device would go with its last user, another stack would get its
+    /// number, and what is late would be done to that one.
+    ///
+    /// # Errors
+    /// As [`CommandLine::run`].
+    pub fn run_holding(&self, held: &[&File], limit: Duration) -> Result<Output, CommandError> {
+        let failed = |problem, stderr| CommandError { command: self.shown(), problem, stderr };
+        let start = |e| failed(CommandProblem::Start(e), String::new());
+        let mut stdout = anonymous_file().map_err(start)?;
+        let mut stderr = anonymous_file().map_err(start)?;
+        let mut command = Command::new(&self.program);
+        for held in held.iter().map(|file| file.as_raw_fd()) {
+            // SAFETY: between fork and exec only fcntl is called, which is async-signal-safe and
+            // takes integers. The caller has the descriptor open until this returns.
+            unsafe {
+                command.pre_exec(move || match libc::fcntl(held, libc::F_SETFD, 0) {
+                    -1 => Err(io::Error::last_os_error()),
+                    _ => Ok(()),
+                });
+            }
+        }
+        let mut child = command
+            .args(&self.words)
+            .env("LC_ALL", "C")
+            .env("PATH", search_path())
+            .stdin(Stdio::null())
+            .stdout(stdout.try_clone().map_err(start)?)
+            .stderr(stderr.try_clone().map_err(start)?)
+            .process_group(0)
+            .spawn()
+            .map_err(start)?;
+        let ended = wait(&mut child, limit);
+        let output = Output { stdout: text(&mut stdout), stderr: text(&mut stderr) };
+        let problem = match ended {
+            Ok(Some(status)) if status.success() => return Ok(output),
+            Ok(Some(status)) => CommandProblem::Status(status),
+            Ok(None) => {
+                CommandProblem::TimeLimit { limit_s: limit.as_secs_f64(), alive: !killed(&mut child) }
+            }
+            Err(e) => CommandProblem::Wait(e),
+        };
+        let said = if output.stderr.is_empty() { output.stdout } else { output.stderr };
+        Err(failed(problem, said))
+    }
+}
+
+/// What a successful command wrote, trimmed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    /// To stdout.
+    pub stdout: String,
+    /// To stderr.
+    pub stderr: String,
+}
+
+/// Finds a program in `PATH` and the system directories.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    find_program_in(&[], name)
+}
+
+/// As [`find_program`], looking in `first` before all.
+pub fn find_program_in(first: &[PathBuf], name: &str) -> Option<PathBuf> {
+    let path = search_path();
+    first.iter().cloned().chain(std::env::split_paths(&path)).map(|directory| directory.join(name)).find(
+        |p| {
+            p.metadata().is_ok_and(|m| {
+                m.is_file() && std::os::unix::fs::PermissionsExt::mode(&m.permissions()) & 0o111 != 0
+            })
+        },
+    )
+}
+
+/// The first of these shared libraries that lies where the dynamic linker looks for them.
+pub fn find_library(names: &[&str]) -> Option<PathBuf> {
+    let own = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
+    let system = ["/usr/local/lib", "/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(PathBuf::from);
+    let of_debian = ["/lib", "/usr/lib"].map(|directory| Path::new(directory).join(&triplet));
+    let directories = || std::env::split_paths(&own).chain(of_debian.clone()).chain(system.clone());
+    names
+        .iter()
+        .find_map(|name| directories().map(|directory| directory.join(name)).find(|path| path.is_file()))
+}
+
+fn search_path() -> OsString {
+    let mut all: Vec<PathBuf> =
+        std::env::var_os("PATH").map(|p| std::env::split_paths(&p).collect()).unwrap_or_default();
+    all.extend(SYSTEM_DIRECTORIES.iter().map(PathBuf::from));
+    // A directory whose name holds a colon cannot be in PATH in the first place; without PATH the
+    // system's remain.
+    std::env::join_paths(&all).unwrap_or_else(|_| SYSTEM_DIRECTORIES.join(":").into())
+}
+
+/// Waits until the child ends or the limit passes (`None`), with short sleeps first: most commands
+/// take milliseconds.
+fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let start = Instant::now();
+    let mut pause = Duration::from_micros(200);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        let left = limit.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        thread::sleep(pause.min(left));
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+/// Kills the child's process group; whether it died.
+fn killed(child: &mut Child) -> bool {
+    // SAFETY: kill takes no pointers. The child has not been waited for, so its group id cannot
+    // have been reused.
+    unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
+    matches!(wait(child, DEATH), Ok(Some(_)))
+}
+
+fn anonymous_file() -> io::Result<File> {
+    Ok(rustix::fs::memfd_create("fathom-output", rustix::fs::MemfdFlags::CLOEXEC)?.into())
+}
+
+fn text(file: &mut File) -> String {
+    let mut bytes = Vec::new();
+    // What cannot be read back is only missing from a message.
+    let _ = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(KEPT_BYTES).read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).trim().to_owned()
+}
+
+/// Words as one line that a POSIX shell reads back as these words.
+pub fn shell_line<W: AsRef<str>>(words: impl IntoIterator<Item = W>) -> String {
+    let quoter = shlex::Quoter::new().allow_nul(true);
+    // With NUL allowed nothing is left that could fail; a word of ours never holds one.
+    let quoted = words.into_iter().filter_map(|word| Some(quoter.quote(word.as_ref()).ok()?.into_owned()));
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// The file name of a path, for messages.
+pub fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More than any of these commands takes, on a busy machine too.
+    const ENOUGH: Duration = Duration::from_secs(60);
+
+    fn sh(script: &str) -> CommandLine {
+        CommandLine::new("sh", ["-c", script])
+    }
+
+    #[test]
+    fn output_of_a_good_command_is_returned() {
+        let output = sh("echo out; echo err >&2").run(ENOUGH).unwrap();
+        assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("out", "err"));
+    }
+
+    #[test]
+    fn a_failure_names_command_status_and_stderr() {
+        let error = sh("echo broken disk >&2; exit 3").run(ENOUGH).unwrap_err().to_string();
+        for part in ["sh -c 'echo broken disk >&2; exit 3'", "exit status: 3", "it said: broken disk"] {
+            assert!(error.contains(part), "{part} in {error}");
+        }
+    }
+
+    #[test]
+    fn a_hang_becomes_an_error_with_the_command_line() {
+        let start = Instant::now();
+        let error = sh("sleep 60; echo never").run(Duration::from_millis(100)).unwrap_err();
+        assert!(start.elapsed() < Duration::from_secs(30), "killed, not waited for");
+        assert!(matches!(error.problem, CommandProblem::TimeLimit { alive: false, .. }), "{error}");
+        assert!(
+            error.to_string().contains("did not end within 0.1 s") && error.to_string().contains("sleep 60"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_daemon_that_keeps_the_output_open_does_not_hang_us() {
+        let start = Instant::now();
+        let output = sh("echo up; (sleep 40 &)").run(ENOUGH).unwrap();
+        assert_eq!(output.stdout, "up");
+        assert!(start.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let error = CommandLine::new("no-such-mkfs", ["x"]).run(ENOUGH).unwrap_err().to_string();
+        assert!(error.contains("cannot start") && error.contains("no-such-mkfs x"), "{error}");
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        let shown = CommandLine::new("mkfs", ["-q", "a b", ""]).shown();
+        assert_eq!(shown, "mkfs -q 'a b' ''");
+        for word in ["plain", "two words", "it's", "", "a=b,c", "$x", "üñ", "^has_journal", "`!`"] {
+            let script = format!("printf %s {}", shell_line([word]));
+            assert_eq!(sh(&script).run(ENOUGH).unwrap().stdout, word);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The program that runs, which starts itself again as guard, device server, keeper and agent.
+
+use std::ffi::{CStr, OsStr};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The link to the file that this process runs, whatever has become of its name.
+const RUNNING: &str = "/proc/self/exe";
+/// What the kernel puts behind the name of a file that is gone.
+const GONE: &str = " (deleted)";
+
+/// The path of the program that runs. Without `/proc`, which a chroot may lack, the one that it was
+/// started by.
+///
+/// # Errors
+/// The system tells neither.
+pub fn own_program() -> io::Result<PathBuf> {
+    std::env::current_exe().or_else(|error| {
+        // SAFETY: getauxval takes an integer; for AT_EXECFN it gives 0 or the address of a C string
+        // that lies above the stack as long as the process lives.
+        let name = unsafe {
+            let at = libc::getauxval(libc::AT_EXECFN) as *const libc::c_char;
+            if at.is_null() { c"" } else { CStr::from_ptr(at) }
+        };
+        let path = std::path::absolute(OsStr::from_bytes(name.to_bytes()));
+        path.ok().filter(|path| path.is_file()).ok_or(error)
+    })
+}
+
+/// This program, if it is `fathom`, which is what its other processes are started as. Its file may
+/// have been removed or replaced meanwhile.
+#[must_use]
+pub fn own_fathom() -> Option<PathBuf> {
+    let path = own_program().ok()?;
+    let file = path.file_name()?.to_str()?;
+    (file.strip_suffix(GONE).unwrap_or(file) == "fathom").then_some(path)
+}
+
+/// What to execute for `program`: where that is the one that runs and its file was removed or
+/// replaced meanwhile, the file that runs. An update must not keep a stack from being undone.
+#[must_use]
+pub fn executable(program: &Path) -> PathBuf {
+    let number = |path: &Path| path.metadata().map(|about| (about.dev(), about.ino())).ok();
+    let is_own = std::env::current_exe().is_ok_and(|own| with_name(&own) == with_name(program));
+    match is_own && number(program) != number(Path::new(RUNNING)) {
+        true => RUNNING.into(),
+        false => program.into(),
+    }
+}
+
+/// A path without what the kernel puts behind the name of a file that is gone.
+fn with_name(path: &Path) -> &[u8] {
+    let path = path.as_os_str().as_bytes();
+    path.strip_suffix(GONE.as_bytes()).unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Set for the child process whose program is removed.
+    const CHILD: &str = "FATHOM_TEST_REMOVED_PROGRAM";
+
+    #[test]
+    fn a_program_whose_file_was_removed_starts_itself_again() {
+        let name = "program::tests::a_program_whose_file_was_removed_starts_itself_again";
+        if let Some(step) = std::env::var_os(CHILD) {
+            let own = own_program().unwrap();
+            if step == "remove" {
+                assert_eq!(executable(&own), own);
+                std::fs::remove_file(&own).unwrap();
+                assert_eq!(executable(&own), Path::new(RUNNING));
+                let program = executable(&own_program().unwrap());
+                let again = Command::new(program).args([name, "--exact"]).env(CHILD, "end").status();
+                assert!(again.unwrap().success());
+                assert_eq!(executable(Path::new("/bin/sh")), Path::new("/bin/sh"), "another's");
+            }
+            return;
+        }
+        let place = tempfile::tempdir().unwrap();
+        let copy = place.path().join("program");
+        std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+        let child = Command::new(&copy).args([name, "--exact"]).env(CHILD, "remove").output().unwrap();
+        assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+    }
+}

@@ -1,0 +1,39 @@
+//! The machine and this process's rights on it.
+
+/// Whether this process is root and may so mount file systems, have loop devices, and use root's
+/// directories: root's user id, and not that of a user namespace (`unshare -Ur`, a rootless
+/// container), which is an ordinary user outside of it.
+#[must_use]
+pub fn is_root() -> bool {
+    // Without /proc nobody tells, and what root may not do after all fails with its own reason.
+    rustix::process::geteuid().is_root() && !in_user_namespace()
+}
+
+/// Whether this process is in a user namespace other than the machine's own, as user_namespaces(7)
+/// has it: there all ids are their own.
+#[must_use]
+pub fn in_user_namespace() -> bool {
+    std::fs::read_to_string("/proc/self/uid_map")
+        .is_ok_and(|text| text.split_whitespace().ne(["0", "0", "4294967295"]))
+}
+
+/// CPUs of the machine that are online, whatever this process is pinned to; at least 1.
+#[must_use]
+pub fn online_cpus() -> usize {
+    // SAFETY: sysconf takes no pointers.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(1).max(1)
+}
+
+/// The release of the kernel that runs, as `uname -r` has it.
+#[must_use]
+pub fn kernel_release() -> String {
+    rustix::system::uname().release().to_string_lossy().into_owned()
+}
+
+/// CLOCK_MONOTONIC, ns: the clock of traces and of modelled devices.
+#[must_use]
+pub fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    // The clock counts from boot and is never negative.
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

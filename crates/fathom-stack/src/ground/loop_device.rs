@@ -1,0 +1,312 @@
+//! Loop devices: an image file as a block device, past the host's page cache.
+//!
+//! A device is attached with *autoclear*: it goes by itself when its last user closes it. While
+//! Fathom prepares a stack it holds the device open; after the mount only the file system does. So
+//! whoever unmounts, or dies before mounting, frees the device, and with it the image, which has no
+//! name any more.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+// From <linux/loop.h>.
+const LOOP_CLR_FD: libc::Ioctl = 0x4C01;
+const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
+const LOOP_CONFIGURE: libc::Ioctl = 0x4C0A;
+const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
+const LO_FLAGS_DIRECT_IO: u32 = 16;
+/// How often a free device is asked for anew when another process was faster.
+const RACES: u32 = 64;
+
+/// `struct loop_info64` of <linux/loop.h>.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct LoopInfo64 {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+/// `struct loop_config` of <linux/loop.h>.
+#[repr(C)]
+struct LoopConfig {
+    fd: u32,
+    block_size: u32,
+    info: LoopInfo64,
+    reserved: [u64; 8],
+}
+
+const EMPTY_INFO: LoopInfo64 = LoopInfo64 {
+    device: 0,
+    inode: 0,
+    rdevice: 0,
+    offset: 0,
+    size_limit: 0,
+    number: 0,
+    encrypt_type: 0,
+    encrypt_key_size: 0,
+    flags: 0,
+    file_name: [0; 64],
+    crypt_name: [0; 64],
+    encrypt_key: [0; 32],
+    init: [0; 2],
+};
+
+/// A block device of a stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockDevice {
+    /// `/dev/loopN`.
+    pub path: PathBuf,
+    /// Major and minor number.
+    pub number: (u32, u32),
+}
+
+/// An attached loop device, held open. It is detached with its last user, however that ends.
+#[derive(Debug)]
+pub struct LoopDevice {
+    /// `/dev/loopN`.
+    pub path: PathBuf,
+    /// N.
+    pub number: u32,
+    /// Whether reads and writes go past the host's page cache.
+    pub direct: bool,
+    /// Logical sector size, bytes.
+    pub sector_bytes: u32,
+    file: File,
+}
+
+impl LoopDevice {
+    /// Attaches an image, with direct I/O where its file system allows it: first with sectors of
+    /// 512 bytes (what SD cards, eMMC and most disks show), then of 4096, which direct I/O needs on
+    /// a backing device with such sectors.
+    ///
+    /// # Errors
+    /// No loop device can be had; the reason is the kernel's.
+    pub fn attach(image: &File) -> io::Result<LoopDevice> {
+        let first = LoopDevice::attach_with(image, 512)?;
+        if first.direct {
+            return Ok(first);
+        }
+        let backing = first.number;
+        drop(first);
+        wait_detached(backing, None, Duration::from_secs(5));
+        let second = LoopDevice::attach_with(image, 4096)?;
+        if second.direct {
+            return Ok(second);
+        }
+        let backing = second.number;
+        drop(second);
+        wait_detached(backing, None, Duration::from_secs(5));
+        LoopDevice::attach_with(image, 512)
+    }
+
+    /// Attaches a modelled device with its own sector size.
+    ///
+    /// # Errors
+    /// As [`LoopDevice::attach`].
+    pub fn attach_sectors(disk: &File, sector_bytes: u32) -> io::Result<LoopDevice> {
+        LoopDevice::attach_with(disk, sector_bytes)
+    }
+
+    fn attach_with(image: &File, sector_bytes: u32) -> io::Result<LoopDevice> {
+        let control = OpenOptions::new().read(true).write(true).open("/dev/loop-control")?;
+        let mut last = io::Error::other("no free loop device");
+        for _ in 0..RACES {
+            // SAFETY: this ioctl takes no argument.
+            let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
+            if number < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let number = number as u32;
+            let path = PathBuf::from(format!("/dev/loop{number}"));
+            let file = open_device(&path)?;
+            let config = LoopConfig {
+                fd: image.as_raw_fd() as u32,
+                block_size: sector_bytes,
+                info: LoopInfo64 { flags: LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO, ..EMPTY_INFO },
+                reserved: [0; 8],
+            };
+            // SAFETY: `config` has the layout of struct loop_config and outlives the call.
+            if unsafe { libc::ioctl(file.as_raw_fd(), LOOP_CONFIGURE, &config) } == 0 {
+                let mut info = EMPTY_INFO;
+                // SAFETY: `info` has the layout of struct loop_info64 and outlives the call.
+                if unsafe { libc::ioctl(file.as_raw_fd(), LOOP_GET_STATUS64, &mut info) } != 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                return Ok(LoopDevice {
+                    path,
+                    number,
+                    direct: info.flags & LO_FLAGS_DIRECT_IO != 0,
+                    sector_bytes,
+                    file,
+                });
+            }
+            last = io::Error::last_os_error();
+            // Another process took this number between the two calls.
+            if last.raw_os_error() != Some(libc::EBUSY) {
+                break;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Err(last)
+    }
+
+    /// The device, open.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Path and number.
+    ///
+    /// # Errors
+    /// The device cannot be looked at.
+    pub fn block_device(&self) -> io::Result<BlockDevice> {
+        let number = rustix::fs::fstat(&self.file)?.st_rdev;
+        let number = (rustix::fs::major(number), rustix::fs::minor(number));
+        Ok(BlockDevice { path: self.path.clone(), number })
+    }
+
+    /// Makes the device refuse discards, so that no file system punches holes into the allocated
+    /// image.
+    ///
+    /// # Errors
+    /// sysfs is not writable.
+    pub fn refuse_discards(&self) -> io::Result<()> {
+        fs::write(format!("/sys/block/loop{}/queue/discard_max_bytes", self.number), "0")
+    }
+
+    /// Writes the device's own page cache (mkfs used it) out to the image.
+    ///
+    /// # Errors
+    /// The write fails, e.g. for want of space.
+    pub fn flush(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+}
+
+fn open_device(path: &Path) -> io::Result<File> {
+    // The device node may appear a moment after the kernel made the device.
+    let start = Instant::now();
+    loop {
+        match OpenOptions::new().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound && start.elapsed() < Duration::from_secs(1) => {
+                thread::sleep(Duration::from_millis(5));
+            }
+            other => return other,
+        }
+    }
+}
+
+/// The backing file of each attached loop device: number and path as sysfs shows it (`… (deleted)`
+/// for an unnamed one).
+pub fn attached() -> Vec<(u32, String)> {
+    let mut all: Vec<(u32, String)> = fs::read_dir("/sys/block")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let number = entry.file_name().to_str()?.strip_prefix("loop")?.parse().ok()?;
+            Some((number, backing_file(number)?))
+        })
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+/// The backing file of one loop device, if it is attached.
+pub fn backing_file(number: u32) -> Option<String> {
+    let text = fs::read_to_string(format!("/sys/block/loop{number}/loop/backing_file")).ok()?;
+    Some(text.trim_end_matches('\n').to_owned()).filter(|t| !t.is_empty())
+}
+
+/// Waits until the device is detached, or belongs to another image than `image`; `false` after
+/// `limit`.
+pub fn wait_detached(number: u32, image: Option<&str>, limit: Duration) -> bool {
+    let start = Instant::now();
+    loop {
+        let gone = match (backing_file(number), image) {
+            (None, _) => true,
+            (Some(now), Some(image)) => !now.contains(image),
+            (Some(_), None) => false,
+        };
+        if gone || start.elapsed() >= limit {
+            return gone;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The device of this number, open, while it belongs to `image`: as long as it is open it belongs
+/// to no other. None where it does not any more: a number is used again at once.
+///
+/// # Errors
+/// The device cannot be opened.
+pub fn hold(number: u32, image: &str) -> io::Result<Option<File>> {
+    let file = OpenOptions::new().read(true).open(format!("/dev/loop{number}"))?;
+    Ok(backing_file(number).is_some_and(|now| now.contains(image)).then_some(file))
+}
+
+/// Detaches a device by number, unless it belongs to another image than `image` by now (a leftover,
+/// or one whose user did not let go in time). In use, it goes with its last user.
+///
+/// # Errors
+/// The device cannot be opened or the kernel refuses.
+pub fn detach(number: u32, image: &str) -> io::Result<()> {
+    let Some(file) = hold(number, image)? else { return Ok(()) };
+    // SAFETY: this ioctl takes no argument.
+    if unsafe { libc::ioctl(file.as_raw_fd(), LOOP_CLR_FD) } == 0 {
+        return Ok(());
+    }
+    match io::Error::last_os_error() {
+        e if e.raw_os_error() == Some(libc::ENXIO) => Ok(()),
+        e => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_are_the_kernels() {
+        assert_eq!(size_of::<LoopInfo64>(), 232);
+        assert_eq!(size_of::<LoopConfig>(), 304);
+    }
+
+    #[test]
+    fn an_image_is_attached_directly_and_goes_with_its_last_user() {
+        if !crate::can_loop() {
+            println!("skipped: loop devices need root");
+            return;
+        }
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let path = dir.path().join("fathom-loop-test.img");
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+        file.set_len(1 << 20).unwrap();
+        let device = LoopDevice::attach(&file).unwrap();
+        let takes = File::options().read(true).custom_flags(libc::O_DIRECT).open(&path).is_ok();
+        assert!(device.direct || !takes, "this directory's disk takes direct I/O");
+        assert!(attached().iter().any(|(n, f)| *n == device.number && f.ends_with("fathom-loop-test.img")));
+        device.refuse_discards().unwrap();
+        device.flush().unwrap();
+        let number = device.number;
+        drop(device);
+        assert!(wait_detached(number, Some("fathom-loop-test.img"), Duration::from_secs(60)), "autoclear");
+        assert!(!attached().iter().any(|(_, f)| f.ends_with("fathom-loop-test.img")));
+    }
+}

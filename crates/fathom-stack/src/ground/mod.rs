@@ -1,0 +1,9 @@
+//! What stands below everything: names and marks, images, loop devices, processes, packages.
+
+pub mod content;
+pub mod distribution;
+pub mod image;
+pub mod loop_device;
+pub mod process;
+pub mod tag;
+pub mod watchdog;

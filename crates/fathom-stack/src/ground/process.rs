@@ -1,0 +1,102 @@
+//! Processes by number and start time.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+
+/// How often the end of a process is looked for.
+const GLANCE: Duration = Duration::from_millis(10);
+
+/// A process; a later one of the same number is another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    pid: u32,
+    /// Clock ticks since boot.
+    start: u64,
+}
+
+/// What /proc tells of one that has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub stopped: bool,
+    /// CPU time used, clock ticks.
+    pub ticks: u64,
+}
+
+impl Process {
+    /// The process of this number, if there is one.
+    pub fn of(pid: u32) -> Option<Process> {
+        Some(Process { pid, start: start_time(&pid.to_string())? })
+    }
+
+    /// Its number.
+    pub fn pid(self) -> u32 {
+        self.pid
+    }
+
+    /// None once it has ended; one that nobody has waited for yet has ended all the same.
+    pub fn seen(self) -> Option<Seen> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
+        // As in `start_time`; these are fields 3, 14, 15 and 22.
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        if number(19)? != self.start || matches!(*fields.first()?, "Z" | "X") {
+            return None;
+        }
+        Some(Seen { stopped: matches!(*fields.first()?, "T" | "t"), ticks: number(11)? + number(12)? })
+    }
+
+    /// Whether it has ended, waited for at most this long.
+    pub fn ended(self, limit: Duration) -> bool {
+        let begin = Instant::now();
+        loop {
+            if self.seen().is_none() {
+                return true;
+            }
+            if begin.elapsed() >= limit {
+                return false;
+            }
+            thread::sleep(GLANCE);
+        }
+    }
+
+    /// Whether it lives and was started with this word, such as `device-server`.
+    pub fn runs(self, word: &str) -> bool {
+        let words = fs::read(format!("/proc/{}/cmdline", self.pid)).unwrap_or_default();
+        self.lives() && words.split(|byte| *byte == 0).any(|given| given == word.as_bytes())
+    }
+
+    /// Whether it has not ended.
+    pub fn lives(self) -> bool {
+        self.seen().is_some()
+    }
+
+    /// Whether it is stopped: by SIGSTOP, or by a debugger.
+    pub fn is_stopped(self) -> bool {
+        self.seen().is_some_and(|seen| seen.stopped)
+    }
+
+    /// Kills it, whether it is stopped or not.
+    pub fn kill(self) {
+        let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else { return };
+        // The descriptor is of one process for good: what is seen after it was opened is seen of
+        // that one.
+        let Ok(fd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+        if self.seen().is_some() {
+            // An error means that it has ended meanwhile.
+            let _ = pidfd_send_signal(&fd, Signal::KILL);
+        }
+    }
+}
+
+/// Start time of a process in clock ticks since boot (field 22 of `/proc/PID/stat`), which with its
+/// id names it for good.
+pub fn start_time(pid: &str) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command name (field 2) is in parentheses and may hold anything; field 3 follows the last
+    // one.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}

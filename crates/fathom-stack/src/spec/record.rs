@@ -1,0 +1,80 @@
+//! What was really made of a stack, and whether it keeps anything at a power cut.
+
+use serde::{Deserialize, Serialize};
+
+/// What was really made: goes into the results with every run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StackRecord {
+    /// File system type as the kernel names it in mountinfo.
+    pub filesystem: String,
+    /// The mkfs command line, empty for `dir`.
+    pub mkfs: String,
+    /// Version line of the mkfs tool or driver.
+    pub mkfs_version: String,
+    /// Mount options as mountinfo shows them.
+    pub mount: String,
+    /// Backing: `loop (direct I/O) on ext4`, or the device of the directory.
+    pub device: String,
+    /// Text of the modelled device's model, and of the external log's: a file of the user's may
+    /// have changed since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<String>,
+    /// The guest kernel that it was mounted in; empty = this machine's own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub guest: String,
+    /// Things a reader must know: `loop without direct I/O: cached twice`, `tmpfs: no device` …
+    pub warnings: Vec<String>,
+}
+
+/// File systems that lie in memory.
+const IN_MEMORY: [&str; 3] = ["tmpfs", "ramfs", "hugetlbfs"];
+
+/// Mount options, as mountinfo shows them, that keep flushes from the device: barriers off
+/// (ext4(5), btrfs(5), nilfs2, hfsplus), F2FS's `fsync_mode=nobarrier`, overlayfs's `volatile`.
+const WITHOUT_FLUSHES: [&str; 5] =
+    ["nobarrier", "barrier=0", "fsync_mode=nobarrier", "volatile", "fsync=volatile"];
+
+impl StackRecord {
+    /// Why nothing that was synced is certain to survive a power cut on this stack; none where
+    /// syncs reach a device.
+    #[must_use]
+    pub fn volatile(&self) -> Option<String> {
+        if IN_MEMORY.contains(&self.filesystem.as_str()) {
+            return Some(format!(
+                "{} lies in memory: a power cut takes all of it, synced or not",
+                self.filesystem
+            ));
+        }
+        let mut options = self.mount.split(',').map(str::trim);
+        let option = options.find(|option| WITHOUT_FLUSHES.contains(option))?;
+        Some(format!(
+            "mounted with {option}: syncs do not flush the device's cache, so a power cut can lose or corrupt what was synced"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stacks_whose_syncs_reach_no_device_are_told() {
+        let volatile = |filesystem: &str, mount: &str| {
+            let record =
+                StackRecord { filesystem: filesystem.into(), mount: mount.into(), ..StackRecord::default() };
+            record.volatile()
+        };
+        assert_eq!(volatile("ext4", "rw,relatime"), None);
+        assert_eq!(volatile("ext4", "rw,barrier=1"), None);
+        assert_eq!(volatile("f2fs", "rw,fsync_mode=posix,barrier"), None);
+        for (filesystem, mount) in [
+            ("ext4", "rw,relatime,nobarrier"),
+            ("ext3", "rw,barrier=0"),
+            ("btrfs", "rw,nobarrier,space_cache=v2"),
+            ("f2fs", "rw,fsync_mode=nobarrier"),
+            ("tmpfs", "rw"),
+        ] {
+            assert!(volatile(filesystem, mount).is_some(), "{filesystem} {mount}");
+        }
+    }
+}

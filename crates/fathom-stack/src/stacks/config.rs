@@ -1,0 +1,105 @@
+//! Where stacks are written down, and how they are made.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fathom_ground::program::own_fathom;
+use fathom_ground::system::is_root;
+
+use super::error::StackError;
+use super::trust;
+use crate::guest::Kernel;
+
+/// Where stacks are written down, and how they are made. Most callers use [`Stack::up`], which
+/// takes [`Stacks::here`].
+#[derive(Clone, Debug)]
+pub struct Stacks {
+    pub(crate) state: PathBuf,
+    /// Looked into for mkfs and mount programs before `PATH`.
+    pub(crate) tools: Vec<PathBuf>,
+    /// Time limit of mkfs and mount; mkfs has one second more for each 100 MiB.
+    pub(crate) limit: Duration,
+    /// How long a busy mount is tried again when going down.
+    pub(crate) busy_limit: Duration,
+    /// Whether images are allocated and written in full; a trial (doctor) does without.
+    pub(crate) allocate: bool,
+    /// `fathom`, which guards stacks, serves modelled devices and keeps guests; `None` where this
+    /// is another program and none was named.
+    pub(crate) program: Option<PathBuf>,
+    /// The kernel of guests; `None` where none was built.
+    pub(crate) kernel: Option<Kernel>,
+}
+
+impl Stacks {
+    /// The state directory of this user: `$FATHOM_STATE_DIR`, else `/run/fathom` for root, else
+    /// `$XDG_STATE_HOME/fathom` or `~/.local/state/fathom`, and for who has no home `fathom-UID` in
+    /// the temporary directory.
+    #[must_use]
+    pub fn here() -> Stacks {
+        let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let own = || {
+            let home = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")));
+            // Of a name in /tmp that is everybody's, the first to come would be the master.
+            let user = rustix::process::geteuid().as_raw();
+            let temporary = || std::env::temp_dir().join(format!("fathom-{user}"));
+            home.map_or_else(temporary, |home| home.join("fathom"))
+        };
+        let state = variable("FATHOM_STATE_DIR");
+        Stacks::at(state.unwrap_or_else(|| if is_root() { "/run/fathom".into() } else { own() }))
+    }
+
+    /// Another state directory: stacks of different state directories do not see each other.
+    #[must_use]
+    pub fn at(state: impl Into<PathBuf>) -> Stacks {
+        Stacks {
+            state: state.into(),
+            tools: Vec::new(),
+            limit: Duration::from_secs(120),
+            busy_limit: Duration::from_secs(5),
+            allocate: true,
+            program: own_fathom(),
+            kernel: Kernel::cached(),
+        }
+    }
+
+    /// The program that guards stacks, serves modelled devices and keeps guests, when it is called
+    /// with `stack-guard`, `device-server` or `guest-keeper`: this one, if it is `fathom`, unless
+    /// another is named. It must be of this version of Fathom.
+    #[must_use]
+    pub fn with_program(self, program: PathBuf) -> Stacks {
+        Stacks { program: Some(program), ..self }
+    }
+
+    /// Looks into these directories for mkfs and mount programs before `PATH`.
+    #[must_use]
+    pub fn with_tools(self, tools: Vec<PathBuf>) -> Stacks {
+        Stacks { tools, ..self }
+    }
+
+    /// Time limit of mkfs and mount (120 s unless told; mkfs has one second more for each 100 MiB).
+    #[must_use]
+    pub fn with_limit(self, limit: Duration) -> Stacks {
+        Stacks { limit, ..self }
+    }
+
+    /// How long a busy mount is tried again when going down (5 s unless told).
+    #[must_use]
+    pub fn with_busy_limit(self, busy_limit: Duration) -> Stacks {
+        Stacks { busy_limit, ..self }
+    }
+}
+
+impl Default for Stacks {
+    fn default() -> Self {
+        Stacks::here()
+    }
+}
+
+/// Whether this user's list of stacks lies where nobody else can have written it; [`Stack::up`] and
+/// all that takes stacks down refuse it otherwise. Nothing is made.
+///
+/// # Errors
+/// Which directory others may write, or whose it is, and what to do.
+pub fn trusted_state() -> Result<(), StackError> {
+    trust::state(&Stacks::here().state)
+}

@@ -1,0 +1,79 @@
+//! The images of a stack: in a file that stays or without a name, empty or a copy.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+
+use super::config::Stacks;
+use super::entry::{Entry, image_name};
+use super::error::StackError;
+use crate::ground::image::Image;
+use crate::spec::FileSystem;
+
+impl Stacks {
+    /// The image of the file system (`.img`) or of its external log: in a file that is to stay, or
+    /// without a name; empty, or a copy of the image that was given.
+    pub(crate) fn image(&self, entry: &Entry, end: &str, mib: u64) -> Result<Image, StackError> {
+        let (source, kept) = match end {
+            ".img" => (entry.spec.image.as_deref(), entry.spec.keep.as_deref()),
+            _ => (None, None),
+        };
+        let source = source.map(|path| File::open(path).map_err(StackError::io("read", path))).transpose()?;
+        let bytes = match &source {
+            Some(file) => file.metadata().map_err(StackError::io("read", &entry.directory))?.len(),
+            None => mib << 20,
+        };
+        let place = kept.and_then(Path::parent).unwrap_or(&entry.directory);
+        let made = match kept {
+            Some(path) => OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(path)
+                .and_then(|file| Image::lay_out(file, bytes, self.allocate)),
+            None => Image::create(&entry.directory, &image_name(&entry.tag, end), bytes, self.allocate),
+        };
+        let mut image = made.map_err(|error| refused(place, error))?;
+        if let Some(from) = &source {
+            image.fill(from).map_err(|error| refused(place, error))?;
+        }
+        Ok(image)
+    }
+
+    pub(crate) fn check_space(&self, entry: &Entry, filesystem: &FileSystem) -> Result<(), StackError> {
+        let spec = &entry.spec;
+        let needed_bytes = (spec.size_mib + spec.log_mib.unwrap_or(0)) << 20;
+        let space = rustix::fs::statvfs(&entry.directory)
+            .map_err(io::Error::from)
+            .map_err(StackError::io("ask for the free space of", &entry.directory))?;
+        let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
+        if self.allocate && needed_bytes > free_bytes {
+            return Err(StackError::NoSpace {
+                path: entry.directory.clone(),
+                needed_bytes,
+                free_bytes,
+                filesystem: filesystem.name.to_string(),
+                min_mib: filesystem.min_mib,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Why a directory does not take our file, and what to do.
+pub(crate) fn refused(directory: &Path, error: io::Error) -> StackError {
+    let problem = match error.raw_os_error() {
+        Some(libc::EROFS) => {
+            "is on a file system that is mounted read-only; give another directory".to_owned()
+        }
+        Some(libc::EACCES | libc::EPERM) => "you may not write here; give a directory of your own".to_owned(),
+        Some(libc::ENOSPC | libc::EDQUOT) => {
+            "no space left (or a quota is used up); give another directory or a smaller `size_mib`".to_owned()
+        }
+        Some(libc::EFBIG) => {
+            "its file system cannot hold a file of that size; give another directory or a smaller `size_mib`"
+                .to_owned()
+        }
+        _ => error.to_string(),
+    };
+    StackError::Directory { path: directory.to_path_buf(), problem }
+}

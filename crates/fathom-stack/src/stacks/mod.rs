@@ -1,0 +1,26 @@
+//! Stacks: written down, made, guarded, used, undone.
+
+mod claim;
+mod config;
+mod devices;
+mod doctor;
+mod entry;
+mod error;
+pub mod guard;
+mod images;
+mod in_guest;
+pub mod keeper;
+mod leftovers;
+mod mounted;
+pub mod named;
+mod place;
+mod remarks;
+mod stack;
+mod teardown;
+mod trust;
+
+pub use config::{Stacks, trusted_state};
+pub use doctor::{companions, doctor, packages, sqlcipher_library};
+pub use error::StackError;
+pub use leftovers::{Leftover, Report, down_all, leftovers, sweep};
+pub use stack::Stack;

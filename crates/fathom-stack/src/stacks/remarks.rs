@@ -1,0 +1,74 @@
+//! What a reader must know of where a stack lies.
+
+use std::fs::File;
+
+use fathom_device::Model;
+
+use crate::spec::StackSpec;
+
+/// What is laid on a host's file system.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Laid {
+    /// The databases themselves.
+    Directory,
+    /// An image, whose times are those of the disk that it lies on.
+    Image,
+    /// An image with a model's times, whatever it lies on: memory is as good as any disk, and
+    /// quieter.
+    Modelled,
+}
+
+impl StackSpec {
+    pub(crate) fn laid(&self) -> Laid {
+        if self.device.is_some() { Laid::Modelled } else { Laid::Image }
+    }
+}
+
+/// What a reader must know of the file system under an image or directory.
+pub(crate) fn place_warnings(filesystem: &str, laid: Laid) -> Vec<String> {
+    let what = match laid {
+        Laid::Directory => "the directory lies on",
+        Laid::Image => "the image lies on",
+        Laid::Modelled => return Vec::new(),
+    };
+    let warning = match filesystem {
+        "tmpfs" | "ramfs" => format!(
+            "{what} {filesystem}: there is no device and syncs are free; durable writes look far too fast"
+        ),
+        "overlay" => format!(
+            "{what} overlay: first writes copy files up, and the upper layer's device is what is measured"
+        ),
+        "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "virtiofs" | "ceph" | "afs" => {
+            format!(
+                "{what} {filesystem}: a server is measured, and what a sync promises is the server's affair"
+            )
+        }
+        other if other == "fuse" || other.starts_with("fuse.") => {
+            format!("{what} {other}: a program in user space is measured")
+        }
+        _ => return Vec::new(),
+    };
+    vec![warning]
+}
+
+/// The modelled devices in words, where there are any.
+pub(crate) fn described_models(modelled: &[(File, Model)]) -> Option<String> {
+    let each = |(_, model): &(File, Model)| format!("modelled {} ({})", model.name, model.title);
+    match modelled {
+        [] => None,
+        [one] => Some(each(one)),
+        [one, log, ..] => Some(format!("{}, log on {}", each(one), each(log))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_under_an_image_is_warned_of_unless_a_model_keeps_the_times() {
+        assert!(place_warnings("tmpfs", Laid::Image)[0].contains("syncs are free"));
+        assert!(place_warnings("tmpfs", Laid::Directory)[0].contains("the directory lies on tmpfs"));
+        assert!(place_warnings("tmpfs", Laid::Modelled).is_empty());
+    }
+}
