@@ -11,7 +11,7 @@
 //! Workload: *receive* inserts a 160-byte message and a queue row; *deliver* deletes both and
 //! upserts the receiver's state. Clients alternate between the two. Run with `cargo bench -p mmdb
 //! --bench transactions [-- PART…]`, parts `floor tickets recovery kinds streams locking group
-//! reference`; all by default.
+//! reference snapshots`; all by default.
 #![allow(clippy::unwrap_used)]
 
 use mmdb::medium::{Medium, MediumFile, MemoryMedium};
@@ -644,9 +644,104 @@ fn part_reference() {
     }
 }
 
+/// Rows of the table that is scanned.
+const SCANNED: i64 = 500_000;
+
+/// Who reads the whole table again and again beside the writer.
+#[derive(Clone, Copy)]
+enum Reader {
+    Nobody,
+    /// A transaction, which locks the table.
+    Transaction,
+    Snapshot,
+}
+
+/// One writer updates rows, beside a reader of all of them: the p50 and p99 of its commits, µs, how
+/// often it had to run, for each commit, and how many rows the reader saw a second.
+fn beside(db: &Database, t: &Table, reader: Reader) -> [f64; 4] {
+    let (stop, seen) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (mut times, mut runs) = (Vec::new(), 0u64);
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        let (stop, seen) = (&stop, &seen);
+        scope.spawn(move || {
+            let count = |n: usize| seen.fetch_add(n as u64, Ordering::Relaxed);
+            while !stop.load(Ordering::Relaxed) {
+                match reader {
+                    Reader::Nobody => return,
+                    Reader::Transaction => {
+                        let mut tx = db.begin().unwrap();
+                        // Refused where the writer is older; then the next one may be lucky.
+                        if let Ok(rows) = tx.scan(t) {
+                            count(rows.take_while(|_| !stop.load(Ordering::Relaxed)).count());
+                        }
+                    }
+                    Reader::Snapshot => {
+                        let snapshot = db.snapshot().unwrap();
+                        let rows = snapshot.scan(t).unwrap();
+                        count(rows.take_while(|_| !stop.load(Ordering::Relaxed)).count());
+                    }
+                }
+            }
+        });
+        let mut n = 0i64;
+        while began.elapsed() < 2 * RUN {
+            n += 1;
+            let id = n * 7919 % SCANNED;
+            let start = Instant::now();
+            let done = db.run_with(Durability::Lazy, |tx| {
+                runs += 1;
+                tx.update_at(t, &[id.into()], &[(1, n.into())])
+            });
+            drop(done.unwrap());
+            times.push(start.elapsed().as_nanos() as f64 / 1000.0);
+            // A writer that never rests measures who gets the processor.
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    times.sort_by(f64::total_cmp);
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    let rate = seen.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64();
+    [at(0.5), at(0.99), runs as f64 / times.len() as f64, rate]
+}
+
+fn part_snapshots() {
+    println!("\none writer beside scans of {SCANNED} rows; medians of {} rounds", rounds());
+    println!(
+        "{:>14} {:>10} {:>10} {:>16} {:>18}",
+        "reader", "p50 µs", "p99 µs", "runs per commit", "rows read/s"
+    );
+    let dir = Dir::new();
+    let db = Database::open(&dir.0, Options::default()).unwrap();
+    let t = db
+        .create_table(
+            Schema::new("t")
+                .column("id", ColumnType::Int64)
+                .column("n", ColumnType::Int64)
+                .column("body", ColumnType::VarBytes(100))
+                .ordered_primary_key(&["id"])
+                .logging(Logging::Logged),
+        )
+        .unwrap();
+    for first in (0..SCANNED).step_by(1000) {
+        let put = |tx: &mut mmdb::Transaction<'_>| {
+            (first..first + 1000)
+                .try_for_each(|id| tx.insert(&t, &[id.into(), 0.into(), Value::Bytes(&[1; 100])]))
+        };
+        drop(db.run_with(Durability::Lazy, put).unwrap());
+    }
+    db.flush().unwrap();
+    let rows = [Reader::Nobody, Reader::Transaction, Reader::Snapshot];
+    let figures = interleaved(&rows, |&reader| beside(&db, &t, reader));
+    for (name, [p50, p99, runs, rate]) in ["nobody", "transaction", "snapshot"].iter().zip(figures) {
+        println!("{name:>14} {p50:>10.1} {p99:>10.1} {runs:>16.3} {rate:>18.0}");
+    }
+}
+
 fn main() {
     let parts: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    let all: [(&str, fn()); 8] = [
+    let all: [(&str, fn()); 9] = [
         ("floor", part_floor),
         ("tickets", part_tickets),
         ("recovery", part_recovery),
@@ -655,6 +750,7 @@ fn main() {
         ("locking", part_locking),
         ("group", part_group),
         ("reference", part_reference),
+        ("snapshots", part_snapshots),
     ];
     for (name, part) in all {
         if parts.is_empty() || parts.iter().any(|p| p == name) {

@@ -6,6 +6,7 @@
 //! takes differences of.
 
 use crate::codec::{u32_at, u64_at};
+use crate::snapshot::Versions;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, RwLock};
 
@@ -70,6 +71,10 @@ pub(crate) struct Container {
     pub(crate) dirty: [AtomicBool; 2],
     pub(crate) bytes: RwLock<Box<[u8]>>,
     before: Before,
+    /// The newest snapshot when this was made: it and those before it see nothing here.
+    pub(crate) born: u64,
+    /// What open snapshots see of slots that have changed since.
+    pub(crate) versions: Mutex<Versions>,
 }
 
 /// What a container held at the moment that an image is of, while that is being taken. Only used
@@ -105,7 +110,15 @@ impl Container {
             dirty: [AtomicBool::new(true), AtomicBool::new(true)],
             bytes: RwLock::new(bytes),
             before: Before { wanted: AtomicBool::new(false), kept: Mutex::new(None) },
+            born: 0,
+            versions: Mutex::default(),
         }
+    }
+
+    /// A container that is made while snapshot `newest` is open; 0 if none is.
+    pub(crate) fn born_after(mut self, newest: u64) -> Container {
+        self.born = newest;
+        self
     }
 
     /// From now on [`Container::take_before`] gives what is here now. To be called while nobody

@@ -8,6 +8,7 @@ use crate::lock::LockManager;
 use crate::log::{Anchor, Log};
 use crate::options::Options;
 use crate::recovery::RecoveryReport;
+use crate::snapshot::Snapshots;
 use crate::sync::atomic::AtomicU64;
 use crate::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::table::{Space, Table, TableInner};
@@ -106,6 +107,11 @@ impl Engine {
             recovered: Mutex::new(RecoveryReport::default()),
             _lock: lock,
         }
+    }
+
+    /// The snapshots that are open.
+    pub(crate) fn snapshots(&self) -> &Snapshots {
+        &self.space.snapshots
     }
 
     pub(crate) fn anchor(&self, stripe: usize) -> Anchor {

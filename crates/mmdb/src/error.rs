@@ -207,6 +207,16 @@ pub enum Error {
         /// Containers of the table.
         containers: u32,
     },
+    /// The snapshot was given up, because rows that changed since took more memory than
+    /// [`crate::Options::snapshot_memory`] allows. Open another one.
+    #[error(
+        "the snapshot was given up: what changed since it was opened takes more than {limit} bytes; read faster, \
+         or raise Options::snapshot_memory"
+    )]
+    SnapshotExpired {
+        /// The limit, bytes.
+        limit: u64,
+    },
     /// No log segment is ready. The commit was refused before it got a number; nothing was changed.
     #[error("log directory {}: no segment ready ({cause})", .dir.display())]
     LogFull {

@@ -54,6 +54,7 @@ mod row;
 mod sabotage;
 mod salvage;
 mod schema;
+mod snapshot;
 mod spawner;
 mod stats;
 #[cfg(not(test))]
@@ -87,6 +88,7 @@ pub use row::{Row, RowView};
 pub use sabotage::Sabotage;
 pub use salvage::{LogFrame, LogRecord, OfflineDatabase, SalvageReport, read_log, salvage};
 pub use schema::{Column, ColumnType, IndexDef, IndexKind, Locking, Logging, MAX_COLUMNS, Schema};
+pub use snapshot::{Snapshot, SnapshotCursor};
 #[doc(hidden)]
 pub use spawner::Spawner;
 pub use stats::{Stats, TableStats};

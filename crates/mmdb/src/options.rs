@@ -94,6 +94,11 @@ pub struct Options {
     /// more) is kept for rows that take the place of deleted ones, so that deletes make room. A
     /// database that holds more already can be opened. Default: no limit.
     pub memory_limit: u64,
+    /// Memory for what open snapshots need of rows that have changed since, bytes; a part of
+    /// `memory_limit`. Beyond it the oldest snapshot is given up, and its reads return
+    /// [`crate::Error::SnapshotExpired`]; beyond twice of it all are. No writer waits for that.
+    /// Default 256 MiB.
+    pub snapshot_memory: u64,
     /// Longest time that a transaction waits for one lock, and that [`crate::Database::run`] waits
     /// between two runs for whoever made it give way. Then it is [`crate::Error::LockTimeout`]: a
     /// transaction that somebody began and forgot makes nobody wait for good. Default 10 s.
@@ -154,6 +159,7 @@ impl Default for Options {
             log_kind: LogKind::default(),
             scrub: false,
             memory_limit: u64::MAX,
+            snapshot_memory: 256 << 20,
             lock_timeout: Duration::from_secs(10),
             max_runs: 10_000,
             checkpoint_log_bytes: 1 << 30,

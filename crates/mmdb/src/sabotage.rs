@@ -64,6 +64,10 @@ pub enum Sabotage {
     UsesBeforeManifest,
     /// Commits in a segment are acknowledged though no manifest says that there are any.
     BeginsWithoutManifest,
+    /// Commits keep no versions for the snapshots that are open.
+    NoVersions,
+    /// Indexes keep no ghosts for the snapshots that are open.
+    NoGhosts,
     /// Recovery does not ask whether there are commits in a segment in which the manifest knows of
     /// some.
     BelievesEmptySegments,

@@ -82,6 +82,12 @@ pub struct Stats {
     pub segments_recycled: u64,
     /// Bytes that [`crate::Options::memory_limit`] counts.
     pub memory_bytes: u64,
+    /// Snapshots that are open.
+    pub snapshots: u64,
+    /// Bytes that are kept for them: rows as they were, and entries that indexes have lost.
+    pub snapshot_bytes: u64,
+    /// Snapshots given up because of [`crate::Options::snapshot_memory`].
+    pub snapshot_expiries: u64,
     /// True after a failed write or sync.
     pub poisoned: bool,
 }
@@ -119,6 +125,9 @@ impl Stats {
             checkpoint_containers: e.counters.checkpoint_containers.load(Relaxed),
             segments_recycled: e.counters.recycled.load(Relaxed),
             memory_bytes: e.space.bytes(),
+            snapshots: e.snapshots().count(),
+            snapshot_bytes: e.snapshots().bytes(),
+            snapshot_expiries: e.snapshots().expiries(),
             poisoned: e.log.is_poisoned(),
         }
     }

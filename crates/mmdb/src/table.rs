@@ -5,13 +5,17 @@ use crate::cache_line::CacheLine;
 use crate::container::{CLASSES, Container, MAX_CONTAINERS, Rid, SLOT_HEAD, Slot, zeros};
 use crate::error::{Error, Result};
 use crate::index::Index;
+use crate::key::KeyBuf;
 use crate::life::{Life, Span};
 use crate::lock::TableLock;
 use crate::memory::{Budget, Gauge, block};
 use crate::row::Layout;
-use crate::schema::{Locking, Logging, Schema};
+use crate::schema::{IndexKind, Locking, Logging, Schema};
+use crate::snapshot::Snapshots;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::value::Value;
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 /// Free slots are kept per stripe, so that processors allocate from different containers.
@@ -25,13 +29,17 @@ pub(crate) struct Space {
     pub(crate) containers: AtomicU64,
     /// Everything but the containers.
     pub(crate) budget: Arc<Budget>,
+    pub(crate) snapshots: Snapshots,
     images: Mutex<(u32, Vec<u32>)>,
 }
 
 impl Space {
-    pub(crate) fn new(container_size: usize, limit: u64) -> Space {
+    /// `snapshot_limit` is the most bytes that are kept for snapshots.
+    pub(crate) fn new(container_size: usize, limit: u64, snapshot_limit: u64) -> Space {
         let images = Mutex::new((0, Vec::new()));
-        Space { container_size, limit, containers: AtomicU64::new(0), budget: Arc::default(), images }
+        let budget = Arc::default();
+        let snapshots = Snapshots::new(&budget, snapshot_limit);
+        Space { container_size, limit, containers: AtomicU64::new(0), budget, snapshots, images }
     }
 
     /// A place in the checkpoint files that no container has.
@@ -267,6 +275,7 @@ impl TableInner {
     pub(crate) fn discard_rows(&self) {
         assert!(!self.is_live(), "table {} is used", self.schema.name);
         for (_, c) in self.containers.iter() {
+            self.space.snapshots.give_back(c.versions.lock().clear());
             // Containers that were discarded before are no more than their numbers.
             let bytes = std::mem::take(&mut *c.bytes.write());
             if !bytes.is_empty() {
@@ -279,7 +288,54 @@ impl TableInner {
         for list in self.free.iter().flatten() {
             with_free(&self.gauge, list, |list| *list = Vec::new());
         }
-        self.indexes.iter().for_each(Index::clear);
+        for index in &self.indexes {
+            index.clear();
+            self.space.snapshots.give_back(index.clear_ghosts());
+        }
+    }
+
+    /// Refuses an index that has no order.
+    pub(crate) fn require_order(&self, ix: usize) -> Result<()> {
+        let def = &self.indexes[ix].def;
+        if def.kind == IndexKind::Ordered {
+            return Ok(());
+        }
+        Err(Error::Operation {
+            table: self.schema.name.clone(),
+            operation: "read a range",
+            reason: format!("index {} is a hash index and has no order", def.name),
+        })
+    }
+
+    /// The part of index `ix` that has bounds on its leading columns; `None` if it is surely empty.
+    /// `buffer` is one.
+    pub(crate) fn bounds<'v, K: AsRef<[Value<'v>]>>(
+        &self,
+        ix: usize,
+        bounds: &impl RangeBounds<K>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<(Bound<KeyBuf>, Bound<KeyBuf>)>> {
+        let def = &self.indexes[ix].def;
+        let mut encode = |k: &K| {
+            buffer.clear();
+            let encoded = self.layout.user_key(k.as_ref(), &def.columns, true, buffer);
+            encoded.map(|()| KeyBuf::new(buffer))
+        };
+        // A partial key stands for all keys that begin with it.
+        let lower = match bounds.start_bound() {
+            Bound::Unbounded => Bound::Unbounded,
+            Bound::Included(k) => Bound::Included(encode(k)?),
+            Bound::Excluded(k) => match encode(k)?.successor() {
+                Some(b) => Bound::Included(b),
+                None => return Ok(None),
+            },
+        };
+        let upper = match bounds.end_bound() {
+            Bound::Unbounded => Bound::Unbounded,
+            Bound::Excluded(k) => Bound::Excluded(encode(k)?),
+            Bound::Included(k) => encode(k)?.successor().map_or(Bound::Unbounded, Bound::Excluded),
+        };
+        Ok(Some((lower, upper)))
     }
 
     pub(crate) fn release(&self, class: u8, rid: Rid, stripe: usize) {
@@ -309,7 +365,8 @@ impl TableInner {
         }
         let none = || Error::OutOfMemory { table: self.schema.name.clone(), bytes: size as u64 };
         let bytes = zeros(size).ok_or_else(none)?;
-        let container = Container::new(class, self.space.take_image(), bytes);
+        let newest = self.space.snapshots.newest();
+        let container = Container::new(class, self.space.take_image(), bytes).born_after(newest);
         let slots = container.slots(size);
         let before = self.containers.memory();
         // Containers are added under `growing` only.

@@ -7,6 +7,7 @@ use crate::container::Rid;
 use crate::key::KeyBuf;
 use crate::memory::{Budget, Gauge};
 use crate::schema::{IndexDef, IndexKind};
+use crate::snapshot::{Ghosts, Open};
 use crate::spawner::Spawner;
 use hash::HashIndex;
 use ordered::OrderedIndex;
@@ -22,6 +23,8 @@ pub(crate) struct Index {
     /// primary key.
     pub(crate) distinct: bool,
     body: Body,
+    /// Entries that it has lost, for snapshots.
+    ghosts: Ghosts,
 }
 
 #[derive(Debug)]
@@ -40,7 +43,7 @@ impl Index {
                 Body::Ordered(OrderedIndex::new(distinct, Gauge::new(budget, OrderedIndex::EMPTY)))
             }
         };
-        Index { def: def.clone(), distinct, body }
+        Index { def: def.clone(), distinct, body, ghosts: Ghosts::default() }
     }
 
     pub(crate) fn insert(&self, key: &[u8], hash: u64, rid: Rid) {
@@ -55,6 +58,67 @@ impl Index {
             Body::Hash(h) => h.remove(key, hash, rid),
             Body::Ordered(o) => o.remove(key, rid),
         }
+    }
+
+    /// The key of an entry as [`Index::scan`] gives it.
+    pub(crate) fn key_of<'k>(&self, entry: &'k KeyBuf) -> &'k [u8] {
+        let whole = entry.as_slice();
+        match &self.body {
+            Body::Ordered(_) if !self.distinct => &whole[..whole.len() - size_of::<Rid>()],
+            _ => whole,
+        }
+    }
+
+    fn entry(&self, key: &[u8], rid: Rid) -> KeyBuf {
+        match &self.body {
+            Body::Ordered(ordered) => ordered.stored(key, rid),
+            Body::Hash(_) => KeyBuf::new(key),
+        }
+    }
+
+    /// Before an entry is removed: keeps its ghost for the snapshots up to `newest`. Returns the
+    /// bytes that it takes.
+    pub(crate) fn keep_ghost(&self, key: &[u8], rid: Rid, newest: u64) -> i64 {
+        self.ghosts.keep(self.entry(key, rid), rid, newest)
+    }
+
+    /// Appends the places that entries of this key led to which a snapshot may need.
+    pub(crate) fn find_ghosts(&self, key: &[u8], found: &mut Vec<Rid>) {
+        match &self.body {
+            // The place is a part of what is stored.
+            Body::Ordered(_) if !self.distinct => {
+                let mut entries = Vec::new();
+                let from = Bound::Included(self.entry(key, Rid(0)));
+                let to = Bound::Included(self.entry(key, Rid(u64::MAX)));
+                let mut from = from;
+                while let Some(last) = self.ghosts.within(&from, &to, false, &mut entries) {
+                    from = Bound::Excluded(last);
+                }
+                found.extend(entries.into_iter().map(|(_, rid)| rid));
+            }
+            _ => self.ghosts.of(key, found),
+        }
+    }
+
+    /// Appends entries within the bounds that a snapshot may need; see [`Ghosts::within`].
+    pub(crate) fn ghosts_within(
+        &self,
+        from: &Bound<KeyBuf>,
+        to: &Bound<KeyBuf>,
+        reverse: bool,
+        found: &mut Vec<(KeyBuf, Rid)>,
+    ) -> Option<KeyBuf> {
+        self.ghosts.within(from, to, reverse, found)
+    }
+
+    /// Forgets the ghosts that no open snapshot needs. Returns the bytes that this gives back.
+    pub(crate) fn prune_ghosts(&self, open: &Open) -> i64 {
+        self.ghosts.prune(open)
+    }
+
+    /// Forgets all ghosts. Returns the bytes that this gives back.
+    pub(crate) fn clear_ghosts(&self) -> i64 {
+        self.ghosts.clear()
     }
 
     /// Some row with this key.

@@ -126,7 +126,8 @@ impl OrderedIndex {
         self.gauge.add(Self::EMPTY as i64 - self.gauge.bytes() as i64);
     }
 
-    fn stored(&self, key: &[u8], rid: Rid) -> KeyBuf {
+    /// A key as it is stored.
+    pub(super) fn stored(&self, key: &[u8], rid: Rid) -> KeyBuf {
         if self.distinct {
             return KeyBuf::new(key);
         }

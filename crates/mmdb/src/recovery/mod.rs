@@ -126,7 +126,8 @@ pub(crate) fn open(path: &Path, mut options: Options) -> Result<Engine> {
     let path = &absolute(path)?;
     options.stream_dirs = options.stream_dirs.iter().map(|d| absolute(d)).collect::<Result<_>>()?;
     if options.reference {
-        let space = Arc::new(Space::new(options.container_bytes, options.memory_limit));
+        let space =
+            Arc::new(Space::new(options.container_bytes, options.memory_limit, options.snapshot_memory));
         let register = Register::new(path, &options, options.container_bytes, Stated::nothing());
         let log = Arc::new(Log::new(Vec::new(), register, 0, true, false, Defect::default()));
         return Ok(Engine::new(path.to_path_buf(), options, log, space, Admin::default(), None));
@@ -399,7 +400,8 @@ fn load(
     for home in &mut homes {
         problems.extend(home.problems.drain(..).map(|e| e.to_string()));
     }
-    let space = Arc::new(Space::new(manifest.container_size as usize, options.memory_limit));
+    let space =
+        Arc::new(Space::new(manifest.container_size as usize, options.memory_limit, options.snapshot_memory));
     let mut tables: Vec<Option<Arc<TableInner>>> = (0..manifest.next_table).map(|_| None).collect();
     for (id, schema) in &manifest.tables {
         let t = Arc::new(TableInner::new(*id, schema.clone(), space.clone(), false));

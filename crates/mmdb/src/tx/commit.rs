@@ -11,9 +11,10 @@
 
 use super::Transaction;
 use super::write_set::{Change, Write};
-use crate::container::{CLASSES, Container, Slot, clear_slot, write_slot};
+use crate::container::{CLASSES, Container, Rid, Slot, clear_slot, write_slot};
 use crate::engine::name;
 use crate::error::{Error, Result};
+use crate::index::Index;
 use crate::key;
 use crate::lock::{Held, Mode, Refused};
 use crate::log::record::{self, Kind, Target};
@@ -386,6 +387,14 @@ impl Transaction<'_> {
     /// Changes slots and indexes. Other transactions cannot see it half done: they lack the locks.
     fn apply(&mut self, tables: &Tables) {
         let scrub = self.scrubs();
+        // None is opened before this has left the gate; one may be closed.
+        let db = self.db;
+        let has_snapshots = db.snapshots().newest() != 0;
+        let keep_entry = |index: &Index, key: &[u8], rid: Rid| {
+            if has_snapshots && !has_defect!(db.options.defect(), NoGhosts) {
+                db.snapshots().keep_entry(index, key, rid);
+            }
+        };
         let mut old = std::mem::take(&mut self.s.old);
         let mut k = std::mem::take(&mut self.s.key);
         for i in 0..self.s.writes.len() {
@@ -407,6 +416,9 @@ impl Transaction<'_> {
                 assert!(!bytes.is_empty(), "container {} is there", w.rid.container());
                 let Some(slot) = bytes.get_mut(c.range(w.rid.slot())) else { continue };
                 self.require_place(t, c, &w, Slot(slot));
+                if has_snapshots && !has_defect!(self.db.options.defect(), NoVersions) {
+                    self.db.snapshots().keep_row(t, c, w.rid, Slot(slot));
+                }
                 if w.change != Change::Insert
                     && (w.change == Change::Delete || t.indexes.len() > 1)
                     && let Some(row) = Slot(slot).row()
@@ -434,6 +446,7 @@ impl Transaction<'_> {
                     }
                     Change::Delete => {
                         t.layout.row_key(&old, columns, &mut k);
+                        keep_entry(index, &k, w.rid);
                         index.remove(&k, hash(&k), w.rid);
                     }
                     Change::Update => {
@@ -442,6 +455,7 @@ impl Transaction<'_> {
                         t.layout.row_key(after, columns, &mut k);
                         let (before, now) = k.split_at(n);
                         if before != now {
+                            keep_entry(index, before, w.rid);
                             if !has_defect!(self.db.options.defect(), StaleIndex) {
                                 index.remove(before, hash(before), w.rid);
                             }

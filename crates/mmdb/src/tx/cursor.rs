@@ -3,7 +3,7 @@
 use super::Transaction;
 use super::write_set::own_entries;
 use crate::container::{Rid, Slot};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::key::KeyBuf;
 use crate::row::{Row, RowView};
 use crate::table::TableInner;
@@ -90,13 +90,7 @@ impl<'a, 'db> Cursor<'a, 'db> {
         lower: Bound<KeyBuf>,
         upper: Bound<KeyBuf>,
     ) -> Result<Self> {
-        if table.indexes[index].def.kind != crate::schema::IndexKind::Ordered {
-            return Err(Error::Operation {
-                table: table.schema.name.clone(),
-                operation: "read a range",
-                reason: format!("index {} is a hash index and has no order", table.indexes[index].def.name),
-            });
-        }
+        table.require_order(index)?;
         let mut own = own_entries(&tx.s.writes, table, index, &tx.s.arena);
         own.retain(|(k, _)| within(k, &lower, &upper));
         let (batch, want) = (VecDeque::new(), *BATCHES.start());

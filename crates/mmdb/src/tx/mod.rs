@@ -9,7 +9,7 @@ pub use cursor::Cursor;
 use crate::container::{Rid, class_of};
 use crate::engine::{Engine, name};
 use crate::error::{Error, Result};
-use crate::key::{self, KeyBuf};
+use crate::key;
 use crate::life::Span;
 use crate::lock::{Held, Mode, Refused};
 use crate::log::Ticket;
@@ -24,7 +24,7 @@ use crate::table::{Table, TableInner};
 use crate::tables::Tables;
 use crate::value::Value;
 use std::cell::RefCell;
-use std::ops::{Bound, Range, RangeBounds};
+use std::ops::{Range, RangeBounds};
 use write_set::{Change, Write, WriteSet};
 
 /// Buffers that a thread's transactions use again and again.
@@ -713,25 +713,8 @@ impl<'db> Transaction<'db> {
     ) -> Result<Cursor<'_, 'db>> {
         let t = self.table(table)?;
         let ix = table.index(index)?;
-        let def = &t.indexes[ix].def;
-        let buffer = &mut self.s.key;
-        let mut encode = |k: &K| {
-            buffer.clear();
-            t.layout.user_key(k.as_ref(), &def.columns, true, buffer).map(|()| KeyBuf::new(buffer))
-        };
-        // A partial key stands for all keys that begin with it.
-        let lower = match bounds.start_bound() {
-            Bound::Unbounded => Bound::Unbounded,
-            Bound::Included(k) => Bound::Included(encode(k)?),
-            Bound::Excluded(k) => match encode(k)?.successor() {
-                Some(b) => Bound::Included(b),
-                None => return Ok(Cursor::empty(self, &table.0)),
-            },
-        };
-        let upper = match bounds.end_bound() {
-            Bound::Unbounded => Bound::Unbounded,
-            Bound::Excluded(k) => Bound::Excluded(encode(k)?),
-            Bound::Included(k) => encode(k)?.successor().map_or(Bound::Unbounded, Bound::Excluded),
+        let Some((lower, upper)) = t.bounds(ix, &bounds, &mut self.s.key)? else {
+            return Ok(Cursor::empty(self, &table.0));
         };
         self.lock_table(t, Mode::Shared)?;
         Cursor::ordered(self, &table.0, ix, lower, upper)

@@ -16,13 +16,15 @@ use super::keeper::{Keeper, Third};
 use super::older::{self, Older};
 use super::rng::Rng;
 use super::spawn;
-use super::table::{PADS, Rows, TAGS, content, key, padding, rows, schema, values};
+use super::table::{PADS, Rows, TAGS, content, is_unique, key, padding, rows, schema, values};
 use super::wrong;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 const KEYS: u64 = 5;
+/// Keys of the rows that make a transaction as large as a segment.
+const CROWD: std::ops::Range<u8> = 10..90;
 /// The tables that every client uses; their places are their numbers in the history.
 const NAMES: [&str; 2] = ["a", "b"];
 
@@ -250,6 +252,8 @@ fn live(db: &Database, plan: &Plan, life: u64, told: Told, third: &mut Third) ->
         let (db, plan, told) = (db.clone(), plan.clone(), told.clone());
         threads.push(spawn(move || client(&db, &plan, life, c, &told)));
     }
+    let (looked, looker) = (db.clone(), told.clone());
+    threads.push(spawn(move || look(&looked, &looker)));
     let (copies, plan_of, teller) = (db.clone(), plan.clone(), told.clone());
     threads.push(spawn(move || keep_copies(&copies, &plan_of, life, &teller)));
     // Not in every life, because it takes a thread of its own.
@@ -266,6 +270,33 @@ fn live(db: &Database, plan: &Plan, life: u64, told: Told, third: &mut Third) ->
         *third = keeper.join().unwrap();
     }
     Arc::into_inner(told).unwrap_or_else(|| panic!("all threads have ended"))
+}
+
+/// Reads everything at one moment, in two ways: a transaction that reads and takes no locks.
+fn look(db: &Database, told: &Told) {
+    for _ in 0..3 {
+        let Ok(snapshot) = db.snapshot() else { return };
+        let tx = Tx { id: told.id(), gsn: snapshot.gsn(), ..Tx::default() };
+        let mut seen = Seen { tx, ..Seen::default() };
+        for (number, name) in NAMES.iter().enumerate() {
+            let Ok(table) = db.table(name) else { return };
+            let rows = match snapshot.scan(&table).and_then(|all| all.collect::<Result<Vec<Row>>>()) {
+                Ok(rows) => rows,
+                Err(e) => return told.complain(format!("a snapshot: {e}")),
+            };
+            let rows: Rows = rows.iter().map(|r| (key(r), content(r))).collect();
+            for k in 0..KEYS as u8 {
+                let again = snapshot.get(&table, &[Value::Int(k.into())]);
+                let again = again.map(|row| row.as_ref().map(content));
+                if !matches!(&again, Ok(row) if *row == rows.get(&k).copied()) {
+                    let first = rows.get(&k);
+                    told.complain(format!("a snapshot shows {first:?} in row {k} of {name}, then {again:?}"));
+                }
+                seen.saw((number, k), rows.get(&k).copied());
+            }
+        }
+        told.seen.lock().unwrap().push(seen);
+    }
 }
 
 /// Takes checkpoints, and in some lives a backup.
@@ -301,6 +332,9 @@ fn client(db: &Database, plan: &Plan, life: u64, number: u64, told: &Told) {
             let done = db.run_with(durability, |tx| {
                 last = Seen { tx: Tx { id: told.id(), ..Tx::default() }, ..Seen::default() };
                 let mut rng = Rng(script);
+                if many == 1 && rng.one_in(24) {
+                    return crowd(tx, &tables, &mut rng, &mut last);
+                }
                 let n = if many > 1 { 4 } else { 1 + rng.below(4) };
                 (0..n).try_for_each(|_| act(tx, &tables, &mut rng, &mut last, many > 1))
             });
@@ -332,6 +366,30 @@ fn client(db: &Database, plan: &Plan, life: u64, number: u64, told: &Told) {
             lazy.into_iter().for_each(|place| seen[place].tx.acknowledged = true);
         }
     }
+}
+
+/// A transaction as large as a segment: rows that no other client writes, until one is too many. It
+/// commits what it has.
+fn crowd(tx: &mut Transaction<'_>, tables: &[Table], rng: &mut Rng, seen: &mut Seen) -> Result<()> {
+    let number = rng.below(2) as usize;
+    let (t, id, len) = (&tables[number], seen.tx.id, PADS[3]);
+    if is_unique(t) {
+        // There are not so many tags.
+        return Ok(());
+    }
+    let pad = padding(id, len);
+    for k in CROWD {
+        let tag = rng.below(TAGS) as u8;
+        let row = values(k, (id, len, tag), &pad);
+        let before = tx.get(t, &row[..1])?;
+        seen.saw((number, k), before.as_ref().map(content));
+        match tx.upsert(t, &row) {
+            Err(Error::TransactionTooLarge { .. }) => break,
+            Err(e) => return Err(e),
+            Ok(_) => drop(seen.tx.writes.insert((number, k), Some((id, len, tag)))),
+        }
+    }
+    Ok(())
 }
 
 fn act(

@@ -106,6 +106,9 @@ impl Keeper {
     fn round(&mut self, third: &mut Third) -> Option<()> {
         if !third.there? {
             self.create(third)?;
+            if self.rng.one_in(2) {
+                self.fill(third)?;
+            }
         }
         for _ in 0..1 + self.rng.below(3) {
             self.write(third)?;
@@ -148,6 +151,40 @@ impl Keeper {
                 third.there = Some(false);
                 return None;
             }
+        }
+        Some(())
+    }
+
+    /// Fills the table, if it is one that may be; perhaps with a key twice, which leaves it empty.
+    fn fill(&mut self, third: &mut Third) -> Option<()> {
+        if third.made.last()?.schema.logging != Logging::Volatile {
+            return Some(());
+        }
+        let table = self.db.table(NAME).ok()?;
+        let twice = self.rng.one_in(4);
+        let fill = match self.db.fill(&table) {
+            Ok(fill) => fill,
+            Err(e) => {
+                self.told.complain(format!("fill: {e}"));
+                return None;
+            }
+        };
+        let (mut after, id) = (Rows::new(), self.told.id());
+        for k in (0..KEYS as u8).chain(twice.then_some(0)) {
+            // Tags of their own: they may have to be unique.
+            let (len, tag) = (self.rng.of(&PADS), k);
+            if let Err(e) = fill.writer().put(&values(k, (id, len, tag), &padding(id, len))) {
+                self.told.complain(format!("fill: {e}"));
+            }
+            after.insert(k, (id, len, tag));
+        }
+        match fill.finish() {
+            Ok(()) if !twice => {
+                third.past.push(after.clone());
+                third.now = after;
+            }
+            Err(Error::DuplicateKey { .. }) if twice => {}
+            done => self.told.complain(format!("fill, a key twice {twice}: {done:?}")),
         }
         Some(())
     }

@@ -70,6 +70,16 @@ fn is_caught(test: &str, sabotage: Sabotage) {
 }
 
 #[test]
+fn commits_that_keep_no_versions_for_snapshots_are_caught() {
+    is_caught("commits_that_keep_no_versions_for_snapshots_are_caught", Sabotage::NoVersions);
+}
+
+#[test]
+fn indexes_that_keep_no_ghosts_for_snapshots_are_caught() {
+    is_caught("indexes_that_keep_no_ghosts_for_snapshots_are_caught", Sabotage::NoGhosts);
+}
+
+#[test]
 fn recovery_without_the_version_filter_is_caught() {
     is_caught("recovery_without_the_version_filter_is_caught", Sabotage::NoVersionFilter);
 }

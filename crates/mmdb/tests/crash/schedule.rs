@@ -9,8 +9,8 @@ use crate::table::{PADS, Rows, TAGS, content, key, padding, schema, values};
 use crate::wrong;
 use mmdb::medium::{CrashKind, CrashMedium, Faults, Medium};
 use mmdb::{
-    Database, Durability, Error, Locking, LogKind, Logging, Options, Row, Sabotage, Stepwise, Table, Ticket,
-    Transaction, Value,
+    Database, Durability, Error, Locking, LogKind, Logging, Options, Row, Sabotage, Snapshot, Stepwise,
+    Table, Ticket, Transaction, Value,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -269,6 +269,7 @@ fn live(db: &Database, w: &mut World, options: &Options, locking: Locking) -> Re
     // Most lives have one specialty, so that they get far in it.
     let (bursts, schemas, backups) = (w.rng.one_in(4), w.rng.one_in(3), w.rng.one_in(8));
     let (limits, copies) = (w.rng.one_in(4), w.rng.one_in(4));
+    let (looks, mut open) = (w.rng.one_in(3), Vec::new());
     for _ in 0..steps {
         if medium.is_dead() {
             break;
@@ -348,11 +349,71 @@ fn live(db: &Database, w: &mut World, options: &Options, locking: Locking) -> Re
                 step(db, w, &mut clients[c], &mut tickets)?;
             }
         }
+        if looks && w.rng.one_in(8) {
+            look(db, w, &mut open)?;
+        }
         // What a poll or another wait has made durable counts as well.
         w.history.acknowledge_up_to(db.horizon());
     }
     drop(checkpoint);
     w.catalogue.checkpoint_ends(Some(false));
+    Ok(())
+}
+
+/// A snapshot, and what it must show: of each table its number, its handle and its rows.
+struct Look<'a> {
+    snapshot: Snapshot<'a>,
+    want: Vec<(usize, Table, Rows)>,
+}
+
+/// Opens a snapshot, or reads one that is open, whatever has happened since, and perhaps closes it.
+fn look<'a>(db: &'a Database, w: &mut World, open: &mut Vec<Look<'a>>) -> Result<(), String> {
+    if open.is_empty() || (open.len() < 3 && w.rng.one_in(3)) {
+        return match db.snapshot() {
+            Ok(snapshot) => {
+                trace!(w, "snapshot of commit {}", snapshot.gsn());
+                let all = w.catalogue.tables.iter();
+                let there = all.filter_map(|t| Some((t.number, t.handle.clone()?)));
+                let want = there.map(|(number, t)| (number, t, w.history.rows(number))).collect();
+                open.push(Look { snapshot, want });
+                Ok(())
+            }
+            Err(e) => w.excuse("snapshot", &e),
+        };
+    }
+    let i = w.rng.below(open.len() as u64) as usize;
+    let look = &open[i];
+    for (number, table, want) in &look.want {
+        let rows = if w.rng.one_in(2) {
+            look.snapshot.scan(table).and_then(|all| all.collect::<mmdb::Result<Vec<Row>>>())
+        } else {
+            // By the index of tags, which rows leave and come back to.
+            let of_tag = |tag: u64| look.snapshot.get_by(table, "by_tag", &[Value::Int(tag as i64)]);
+            (0..TAGS)
+                .map(of_tag)
+                .collect::<mmdb::Result<Vec<_>>>()
+                .map(|all| all.into_iter().flatten().collect())
+        };
+        match rows {
+            Ok(rows) => {
+                let found: Rows = rows.iter().map(|r| (key(r), content(r))).collect();
+                if found != *want || found.len() != rows.len() {
+                    let (name, gsn) = (table.name(), look.snapshot.gsn());
+                    return Err(format!(
+                        "a snapshot of commit {gsn} shows {found:?} in {name}, expected {want:?}"
+                    ));
+                }
+            }
+            // It was dropped since, or filled.
+            Err(Error::NoSuchTable { .. })
+                if table.schema().logging == Logging::Volatile
+                    || w.catalogue.tables.iter().all(|t| t.number != *number) => {}
+            Err(e) => return Err(format!("a snapshot: {e}")),
+        }
+    }
+    if w.rng.one_in(3) {
+        open.swap_remove(i);
+    }
     Ok(())
 }
 

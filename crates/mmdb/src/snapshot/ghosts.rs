@@ -1,0 +1,116 @@
+//! Entries that an index has lost, while a snapshot may look for the rows they led to.
+//!
+//! An index shows what is there now. A row of a snapshot that has gone since, or has another key, is
+//! found through the ghost of its entry. A ghost proves nothing: whoever follows it, or an entry of
+//! today, looks whether the row that the snapshot sees there has the key.
+
+use super::versions::Open;
+use crate::container::Rid;
+use crate::key::KeyBuf;
+use crate::sync::RwLock;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+/// What a ghost costs beside a long key, bytes.
+const ENTRY: i64 = 64;
+/// Ghosts are read and pruned in pieces of so many, so that nobody waits for all of them.
+const PIECE: usize = 256;
+
+type Map = BTreeMap<(KeyBuf, Rid), u64>;
+
+/// The ghosts of one index: by key and place, with the last snapshot that may need them.
+#[derive(Debug, Default)]
+pub(crate) struct Ghosts(RwLock<Map>);
+
+fn bytes(key: &KeyBuf) -> i64 {
+    ENTRY + KeyBuf::heap(key.as_slice().len())
+}
+
+impl Ghosts {
+    /// Before an entry is removed: keeps it for the snapshots up to `newest`. Returns the bytes that
+    /// it takes.
+    pub(crate) fn keep(&self, key: KeyBuf, rid: Rid, newest: u64) -> i64 {
+        let taken = bytes(&key);
+        let before = self.0.write().insert((key, rid), newest);
+        // Numbers only fall when a snapshot is closed, and then nobody needs the higher one.
+        if before.is_some() { 0 } else { taken }
+    }
+
+    /// Places that a key led to.
+    pub(crate) fn of(&self, key: &[u8], found: &mut Vec<Rid>) {
+        let key = KeyBuf::new(key);
+        let map = self.0.read();
+        let all = map.range((key.clone(), Rid(0))..=(key, Rid(u64::MAX)));
+        found.extend(all.map(|((_, rid), _)| *rid));
+    }
+
+    /// Appends entries within bounds, from the first on, or with `reverse` from the last. Only so
+    /// many at once that whoever loses an entry meanwhile does not wait for long: then the key up to
+    /// which all are found is returned.
+    pub(crate) fn within(
+        &self,
+        from: &Bound<KeyBuf>,
+        to: &Bound<KeyBuf>,
+        reverse: bool,
+        found: &mut Vec<(KeyBuf, Rid)>,
+    ) -> Option<KeyBuf> {
+        let from = match from {
+            Bound::Included(key) => Bound::Included((key.clone(), Rid(0))),
+            Bound::Excluded(key) => Bound::Excluded((key.clone(), Rid(u64::MAX))),
+            Bound::Unbounded => Bound::Unbounded,
+        };
+        let to = match to {
+            Bound::Included(key) => Bound::Included((key.clone(), Rid(u64::MAX))),
+            Bound::Excluded(key) => Bound::Excluded((key.clone(), Rid(0))),
+            Bound::Unbounded => Bound::Unbounded,
+        };
+        // Bounds that exclude each other are no range to the map.
+        let empty = match (&from, &to) {
+            (Bound::Included(a) | Bound::Excluded(a), Bound::Included(b) | Bound::Excluded(b)) => a >= b,
+            _ => false,
+        };
+        if empty {
+            return None;
+        }
+        let map = self.0.read();
+        let mut all = map.range((from, to));
+        let mut left = PIECE;
+        loop {
+            let ((key, rid), _) = if reverse { all.next_back() } else { all.next() }?;
+            // A key is found with all its places.
+            if left == 0 && found.last().is_some_and(|(last, _)| last != key) {
+                return found.last().map(|(last, _)| last.clone());
+            }
+            found.push((key.clone(), *rid));
+            left = left.saturating_sub(1);
+        }
+    }
+
+    /// Forgets what no open snapshot can need. Returns the bytes that this gives back.
+    pub(crate) fn prune(&self, open: &Open) -> i64 {
+        let oldest = open.numbers.first().copied();
+        let mut from = Bound::Unbounded;
+        let mut given = 0;
+        loop {
+            let mut map = self.0.write();
+            let piece = map.range((from, Bound::Unbounded)).take(PIECE);
+            let piece: Vec<_> = piece.map(|(entry, newest)| (entry.clone(), *newest)).collect();
+            for (entry, newest) in &piece {
+                if *newest <= open.last && oldest.is_none_or(|oldest| *newest < oldest) {
+                    map.remove(entry);
+                    given += bytes(&entry.0);
+                }
+            }
+            match piece.into_iter().next_back() {
+                Some((last, _)) => from = Bound::Excluded(last),
+                None => return given,
+            }
+        }
+    }
+
+    /// Forgets all of them. Returns the bytes that this gives back.
+    pub(crate) fn clear(&self) -> i64 {
+        let map = std::mem::take(&mut *self.0.write());
+        map.keys().map(|(key, _)| bytes(key)).sum()
+    }
+}

@@ -1,0 +1,369 @@
+//! Snapshot reads: a state of the whole database, read without locks.
+
+mod cursor;
+mod ghosts;
+mod registry;
+mod versions;
+
+pub use cursor::SnapshotCursor;
+pub(crate) use ghosts::Ghosts;
+pub(crate) use registry::Snapshots;
+pub(crate) use versions::{Open, Versions};
+
+use crate::container::{Rid, Slot};
+use crate::database::Database;
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::key;
+use crate::life::Span;
+use crate::log::Ticket;
+use crate::row::{Row, RowView};
+use crate::sync;
+use crate::table::{Table, TableInner};
+use crate::value::Value;
+use registry::Opened;
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+/// The database as it was at one moment: after all commits up to a number, and none later. Reading
+/// it takes no locks: it waits for nobody, nobody waits for it, and it is never refused because of
+/// what others do. Several threads may share it.
+///
+/// While it is open, what commits change and delete is kept in memory, up to
+/// [`crate::Options::snapshot_memory`] for all snapshots; beyond that the oldest is given up, and
+/// its reads return [`Error::SnapshotExpired`]. [`crate::Stats::snapshot_bytes`] tells how much it is.
+///
+/// What it shows may not be durable yet. Who acts on it outside of the database waits for its
+/// [`Snapshot::ticket`] first.
+///
+/// ```
+/// use mmdb::{ColumnType, Database, Schema};
+/// let db = Database::in_memory()?;
+/// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+/// db.run(|tx| (0..10i64).try_for_each(|id| tx.insert(&t, &[id.into()])))?;
+///
+/// let before = db.snapshot()?;
+/// db.run(|tx| (0..5i64).try_for_each(|id| tx.delete(&t, &[id.into()]).map(drop)))?;
+/// assert_eq!(before.scan(&t)?.count(), 10);
+/// assert_eq!(db.snapshot()?.scan(&t)?.count(), 5);
+/// # Ok::<(), mmdb::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Snapshot<'db> {
+    db: &'db Engine,
+    opened: Opened,
+    stripe: usize,
+}
+
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "number {} of commit {}", self.number, self.gsn)
+    }
+}
+
+impl Drop for Snapshot<'_> {
+    fn drop(&mut self) {
+        self.db.close_snapshot(self.opened.number);
+    }
+}
+
+impl Database {
+    /// The database as it is now, to be read without locks while others go on. Opening it waits
+    /// until the commits that are being applied at this moment are, which takes microseconds; they
+    /// wait as long for it.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// let mut writer = db.begin()?;
+    /// writer.insert(&t, &[1.into()])?;
+    /// let now = db.snapshot()?;                                  // the writer has not committed
+    /// writer.commit()?.wait()?;
+    /// assert!(now.get(&t, &[1.into()])?.is_none());
+    /// assert!(db.snapshot()?.get(&t, &[1.into()])?.is_some());
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] after a failed write or sync.
+    pub fn snapshot(&self) -> Result<Snapshot<'_>> {
+        let engine = &*self.0.engine;
+        engine.log.check()?;
+        Ok(Snapshot { db: engine, opened: engine.open_snapshot(), stripe: sync::processor() })
+    }
+}
+
+impl<'db> Snapshot<'db> {
+    /// Number of the last commit that it shows.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run(|tx| tx.insert(&t, &[1.into()]))?;
+    /// assert_eq!(db.snapshot()?.gsn(), 1);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn gsn(&self) -> u64 {
+        self.opened.gsn
+    }
+
+    /// Resolves once everything that the snapshot shows is durable.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Durability, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run_with(Durability::Lazy, |tx| tx.insert(&t, &[1.into()]))?;
+    /// let snapshot = db.snapshot()?;
+    /// assert!(snapshot.get(&t, &[1.into()])?.is_some());
+    /// snapshot.ticket().wait()?;                                 // and no power cut takes it back
+    /// assert!(db.horizon() >= snapshot.gsn());
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    pub fn ticket(&self) -> Ticket {
+        Ticket::new(self.db.anchor(self.stripe), None, 0, self.opened.gsn, false)
+    }
+
+    /// The table inside a handle, if it is the one that the snapshot shows.
+    fn table<'t>(&self, handle: &'t Table) -> Result<&'t Arc<TableInner>> {
+        let mine = self.db.table_of(handle)?;
+        self.stands(mine)?;
+        Ok(mine)
+    }
+
+    /// Whether what was just read of a table is what the snapshot shows: asked after reading, for
+    /// rows are forgotten only after it is said here that they will be.
+    fn stands(&self, t: &TableInner) -> Result<()> {
+        if self.opened.fate.is_given_up() {
+            return Err(Error::SnapshotExpired { limit: self.db.snapshots().limit() });
+        }
+        let there = self.opened.tables.binary_search_by_key(&t.id, |(id, _)| *id);
+        let span: Option<Span> = there.ok().and_then(|at| self.opened.tables.get(at)).map(|(_, span)| *span);
+        if span.is_some() && span == t.life.now() { Ok(()) } else { Err(t.gone()) }
+    }
+
+    /// Appends the row that the snapshot shows at `rid` to `out`. False if it shows none.
+    fn read(&self, t: &TableInner, rid: Rid, out: &mut Vec<u8>) -> Result<bool> {
+        let c = t.container(rid)?;
+        if c.born >= self.opened.number {
+            return Ok(false);
+        }
+        let bytes = c.bytes.read();
+        let versions = c.versions.lock();
+        if let Some(version) = versions.at(rid.slot(), self.opened.number) {
+            out.extend_from_slice(version.unwrap_or_default());
+            return Ok(version.is_some());
+        }
+        drop(versions);
+        // A table that was dropped has no bytes; who reads it is told afterwards.
+        let row = bytes.get(c.range(rid.slot())).and_then(|slot| Slot(slot).row());
+        out.extend_from_slice(row.unwrap_or_default());
+        Ok(row.is_some())
+    }
+
+    /// Appends the row that the snapshot shows at `rid` to `out`, if it has the key `key` in index
+    /// `ix`. An entry of the index may be of another moment.
+    fn read_with_key(
+        &self,
+        t: &TableInner,
+        ix: usize,
+        key: &[u8],
+        rid: Rid,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let start = out.len();
+        if !self.read(t, rid, out)? {
+            return Ok(false);
+        }
+        let mut its = Vec::new();
+        t.layout.row_key(&out[start..], &t.indexes[ix].def.columns, &mut its);
+        if its != key {
+            out.truncate(start);
+        }
+        Ok(its == key)
+    }
+
+    /// The row with this primary key.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run(|tx| tx.insert(&t, &[1.into()]))?;
+    /// let snapshot = db.snapshot()?;
+    /// db.run(|tx| tx.delete(&t, &[1.into()]))?;
+    /// assert!(snapshot.get(&t, &[1.into()])?.is_some());
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Value`] or [`Error::Operation`] if the key does not fit the primary key;
+    /// [`Error::SnapshotExpired`]; [`Error::NoSuchTable`] if the table was made, filled or dropped
+    /// since.
+    pub fn get(&self, table: &Table, key: &[Value<'_>]) -> Result<Option<Row>> {
+        self.get_with(table, key, |row| row.to_row())
+    }
+
+    /// What `read` makes of the row with this primary key, which is lent to it.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run(|tx| tx.insert(&t, &[7.into()]))?;
+    /// assert_eq!(db.snapshot()?.get_with(&t, &[7.into()], |row| row.at(0).as_int())?, Some(Some(7)));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn get_with<T>(
+        &self,
+        table: &Table,
+        key: &[Value<'_>],
+        read: impl FnOnce(RowView<'_>) -> T,
+    ) -> Result<Option<T>> {
+        let t = self.table(table)?;
+        let mut row = Vec::new();
+        let found = self.places(t, 0, key)?;
+        for rid in found.1 {
+            if self.read_with_key(t, 0, &found.0, rid, &mut row)? {
+                break;
+            }
+        }
+        self.stands(t)?;
+        // A row has its null bitmap at least.
+        Ok((!row.is_empty()).then(|| read(RowView { bytes: &row, layout: &t.layout })))
+    }
+
+    /// A key of index `ix` as it is encoded, and the places where a row with it may be.
+    fn places(&self, t: &TableInner, ix: usize, key: &[Value<'_>]) -> Result<(Vec<u8>, Vec<Rid>)> {
+        let mut encoded = Vec::new();
+        t.layout.user_key(key, &t.indexes[ix].def.columns, false, &mut encoded)?;
+        let mut rids = Vec::new();
+        t.indexes[ix].find_all(&encoded, key::hash(&encoded), &mut rids);
+        // Behind today's entries: one that leaves them in between is a ghost before.
+        t.indexes[ix].find_ghosts(&encoded, &mut rids);
+        rids.sort_unstable();
+        rids.dedup();
+        Ok((encoded, rids))
+    }
+
+    /// All rows with this key in the named index, in no particular order.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// let t = db.create_table(
+    ///     Schema::new("t")
+    ///         .column("id", ColumnType::Int64)
+    ///         .column("colour", ColumnType::VarText(20))
+    ///         .primary_key(&["id"])
+    ///         .hash_index("by_colour", &["colour"]),
+    /// )?;
+    /// db.run(|tx| tx.insert(&t, &[1.into(), "red".into()]))?;
+    /// let snapshot = db.snapshot()?;
+    /// db.run(|tx| tx.update(&t, &[1.into()], &[("colour", "blue".into())]))?;
+    /// assert_eq!(snapshot.get_by(&t, "by_colour", &["red".into()])?.len(), 1);
+    /// assert_eq!(snapshot.get_by(&t, "by_colour", &["blue".into()])?.len(), 0);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`], and [`Error::NoSuchIndex`].
+    pub fn get_by(&self, table: &Table, index: &str, key: &[Value<'_>]) -> Result<Vec<Row>> {
+        let t = self.table(table)?;
+        let ix = table.index(index)?;
+        let (encoded, rids) = self.places(t, ix, key)?;
+        let mut rows = Vec::new();
+        for rid in rids {
+            let mut row = Vec::new();
+            if self.read_with_key(t, ix, &encoded, rid, &mut row)? {
+                rows.push(RowView { bytes: &row, layout: &t.layout }.to_row());
+            }
+        }
+        self.stands(t)?;
+        Ok(rows)
+    }
+
+    /// Rows in order of the named ordered index, within bounds on its leading columns, as of
+    /// [`crate::Transaction::range`].
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema, Value};
+    /// # let db = Database::in_memory()?;
+    /// let schema = Schema::new("t").column("id", ColumnType::Int64).ordered_primary_key(&["id"]);
+    /// let t = db.create_table(schema)?;
+    /// db.run(|tx| (0..10i64).try_for_each(|id| tx.insert(&t, &[id.into()])))?;
+    /// let snapshot = db.snapshot()?;
+    /// db.run(|tx| tx.delete(&t, &[4.into()]))?;
+    /// assert_eq!(snapshot.range(&t, "primary", [Value::Int(3)]..[Value::Int(6)])?.count(), 3);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`], [`Error::NoSuchIndex`], [`Error::Operation`] for a hash index.
+    pub fn range<'v, K: AsRef<[Value<'v>]>>(
+        &self,
+        table: &Table,
+        index: &str,
+        bounds: impl RangeBounds<K>,
+    ) -> Result<SnapshotCursor<'_, 'db>> {
+        let t = self.table(table)?;
+        let ix = table.index(index)?;
+        t.require_order(ix)?;
+        match t.bounds(ix, &bounds, &mut Vec::new())? {
+            Some((lower, upper)) => Ok(SnapshotCursor::ordered(self, t, ix, lower, upper)),
+            None => Ok(SnapshotCursor::empty(self, t)),
+        }
+    }
+
+    /// All rows: in order of the primary key if that is ordered, else in no particular order.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run(|tx| tx.insert(&t, &[1.into()]))?;
+    /// for row in db.snapshot()?.scan(&t)? {
+    ///     assert_eq!(row?.to_json(), r#"{"id":1}"#);
+    /// }
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn scan(&self, table: &Table) -> Result<SnapshotCursor<'_, 'db>> {
+        let t = self.table(table)?;
+        Ok(SnapshotCursor::all(self, t))
+    }
+
+    /// Part `part`, from 0, of `parts` parts of the rows, of about the same size, in no particular
+    /// order: so that several threads read a table together.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run(|tx| (0..10_000i64).try_for_each(|id| tx.insert(&t, &[id.into()])))?;
+    /// let snapshot = db.snapshot()?;
+    /// let count = |part| Ok::<usize, mmdb::Error>(snapshot.scan_part(&t, part, 3)?.count());
+    /// assert_eq!(count(0)? + count(1)? + count(2)?, 10_000);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Snapshot::get`].
+    pub fn scan_part(&self, table: &Table, part: usize, parts: usize) -> Result<SnapshotCursor<'_, 'db>> {
+        let t = self.table(table)?;
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Ok(if part < parts {
+            SnapshotCursor::places(self, t, number(part), number(parts))
+        } else {
+            SnapshotCursor::empty(self, t)
+        })
+    }
+}

@@ -1,0 +1,237 @@
+//! The snapshots that are open, and what is kept for them.
+//!
+//! A snapshot gets its number while no commit is half applied. From then on the first change of each
+//! slot keeps the row that was there, and whatever leaves an index leaves a ghost: both with the
+//! number of the newest snapshot, which is the last that needs them. While no snapshot is open,
+//! commits read one word and keep nothing.
+//!
+//! Who closes a snapshot prunes, on its own thread. A commit that kept something while the snapshot
+//! was closed prunes what it kept: the closing first changes [`Snapshots::newest`] and then takes
+//! the list of containers, the commit first enters its container and then reads `newest`.
+//!
+//! Memory is bounded without making a writer wait: above `limit` the oldest snapshot is given up,
+//! and its reads are refused; above twice of it all are.
+
+use super::versions::Open;
+use crate::cache_line::CacheLine;
+use crate::container::{Container, Rid, Slot};
+use crate::engine::Engine;
+use crate::life::Span;
+use crate::memory::{Budget, Gauge};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::table::TableInner;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// Whether a snapshot was given up.
+#[derive(Debug, Default)]
+pub(super) struct Fate(AtomicBool);
+
+impl Fate {
+    pub(super) fn is_given_up(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The last number given.
+    last: u64,
+    open: BTreeMap<u64, Arc<Fate>>,
+    /// Above so many bytes the next snapshot is given up; 0 for the limit itself.
+    allowance: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Snapshots {
+    /// The newest snapshot that is open; 0 for none. It rises only while no commit is inside the
+    /// gates.
+    newest: CacheLine<AtomicU64>,
+    state: Mutex<State>,
+    /// Containers that have versions: table and number.
+    changed: Mutex<Vec<(u32, u32)>>,
+    limit: u64,
+    /// Bytes of versions and ghosts.
+    gauge: Gauge,
+    expiries: AtomicU64,
+}
+
+/// What a snapshot is of.
+pub(super) struct Opened {
+    pub(super) number: u64,
+    pub(super) gsn: u64,
+    /// The tables that were there, by number, and the life each was in.
+    pub(super) tables: Vec<(u32, Span)>,
+    pub(super) fate: Arc<Fate>,
+}
+
+impl Snapshots {
+    pub(crate) fn new(budget: &Arc<Budget>, limit: u64) -> Snapshots {
+        Snapshots {
+            newest: CacheLine(AtomicU64::new(0)),
+            state: Mutex::default(),
+            changed: Mutex::default(),
+            limit,
+            gauge: Gauge::new(budget, 0),
+            expiries: AtomicU64::new(0),
+        }
+    }
+
+    /// The newest snapshot for which a commit has to keep what it changes; 0 for none.
+    #[inline]
+    pub(crate) fn newest(&self) -> u64 {
+        self.newest.load(Ordering::SeqCst)
+    }
+
+    /// Snapshots that are open, and not given up.
+    pub(crate) fn count(&self) -> u64 {
+        self.state.lock().open.len() as u64
+    }
+
+    /// Bytes of versions and ghosts.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.gauge.bytes()
+    }
+
+    /// Snapshots that were given up.
+    pub(crate) fn expiries(&self) -> u64 {
+        self.expiries.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes before a snapshot is given up.
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn open(&self) -> Open {
+        let state = self.state.lock();
+        Open { numbers: state.open.keys().copied().collect(), last: state.last }
+    }
+
+    /// Takes a snapshot off the list, whether it was closed or given up, and states the newest left.
+    fn remove(&self, state: &mut State, number: u64) -> Option<Arc<Fate>> {
+        let fate = state.open.remove(&number);
+        let newest = state.open.last_key_value().map_or(0, |(number, _)| *number);
+        self.newest.store(newest, Ordering::SeqCst);
+        fate
+    }
+
+    /// Before a change of a slot in container `c`, which the caller has latched: keeps its row, if a
+    /// snapshot needs it.
+    #[cold]
+    pub(crate) fn keep_row(&self, t: &TableInner, c: &Container, rid: Rid, slot: Slot<'_>) {
+        let newest = self.newest();
+        // A container that was made since holds nothing that a snapshot could see.
+        if newest == 0 || c.born >= newest {
+            return;
+        }
+        let mut versions = c.versions.lock();
+        let mut taken = versions.keep(rid.slot(), newest, slot.row());
+        if taken == 0 {
+            return;
+        }
+        if !std::mem::replace(&mut versions.listed, true) {
+            self.changed.lock().push((t.id, rid.container()));
+        }
+        if self.newest() < newest {
+            // Closed meanwhile, and perhaps pruned before this was in the list.
+            taken -= versions.prune(&self.open());
+        }
+        drop(versions);
+        self.charge(taken);
+    }
+
+    /// Before an entry leaves an index: keeps it as a ghost, if a snapshot needs it. The caller is
+    /// inside the gate.
+    #[cold]
+    pub(crate) fn keep_entry(&self, index: &crate::index::Index, key: &[u8], rid: Rid) {
+        let newest = self.newest();
+        if newest != 0 {
+            self.charge(index.keep_ghost(key, rid, newest));
+        }
+    }
+
+    /// Counts memory, and gives the oldest snapshot up if that is too much.
+    fn charge(&self, bytes: i64) {
+        self.gauge.add(bytes);
+        let now = self.gauge.bytes();
+        if now <= self.limit {
+            return;
+        }
+        let mut state = self.state.lock();
+        let all = now > self.limit.saturating_mul(2);
+        while now > state.allowance.max(self.limit) || all {
+            let Some((&oldest, _)) = state.open.first_key_value() else { return };
+            if let Some(fate) = self.remove(&mut state, oldest) {
+                // Before anything that it needs is forgotten.
+                fate.0.store(true, Ordering::SeqCst);
+                self.expiries.fetch_add(1, Ordering::Relaxed);
+            }
+            // The next one has to wait until somebody has pruned, or this comes to nothing.
+            state.allowance = now.saturating_add(self.limit / 4);
+        }
+    }
+
+    /// A table's versions and ghosts are gone.
+    pub(crate) fn give_back(&self, bytes: i64) {
+        self.gauge.add(-bytes);
+    }
+
+    /// Forgets what no open snapshot needs.
+    fn sweep(&self, engine: &Engine) {
+        if self.gauge.bytes() == 0 {
+            return;
+        }
+        let tables: HashMap<u32, Arc<TableInner>> =
+            engine.names.read().values().map(|t| (t.id, t.clone())).collect();
+        let open = self.open();
+        let changed = std::mem::take(&mut *self.changed.lock());
+        for (table, number) in changed {
+            // A table that was dropped has forgotten its versions with its rows.
+            let Some(c) = tables.get(&table).and_then(|t| t.containers.get(number)) else { continue };
+            let mut versions = c.versions.lock();
+            let given = versions.prune(&open);
+            if versions.is_empty() {
+                versions.listed = false;
+            } else {
+                self.changed.lock().push((table, number));
+            }
+            drop(versions);
+            self.gauge.add(-given);
+        }
+        for index in tables.values().flat_map(|t| &t.indexes) {
+            self.gauge.add(-index.prune_ghosts(&open));
+        }
+        self.state.lock().allowance = 0;
+    }
+}
+
+impl Engine {
+    pub(super) fn open_snapshot(&self) -> Opened {
+        let snapshots = self.snapshots();
+        // What was given up and never closed is forgotten by whoever comes next.
+        if snapshots.bytes() > snapshots.limit {
+            snapshots.sweep(self);
+        }
+        self.quiesced(|| {
+            let mut state = snapshots.state.lock();
+            state.last += 1;
+            let (number, fate) = (state.last, Arc::<Fate>::default());
+            assert!(number > snapshots.newest(), "snapshots are numbered in order");
+            state.open.insert(number, fate.clone());
+            snapshots.newest.store(number, Ordering::SeqCst);
+            drop(state);
+            let live = self.live_tables();
+            let tables = live.iter().filter_map(|t| t.life.now().map(|span| (t.id, span))).collect();
+            Opened { number, gsn: self.log.last(), tables, fate }
+        })
+    }
+
+    pub(super) fn close_snapshot(&self, number: u64) {
+        let mut state = self.snapshots().state.lock();
+        self.snapshots().remove(&mut state, number);
+        drop(state);
+        self.snapshots().sweep(self);
+    }
+}

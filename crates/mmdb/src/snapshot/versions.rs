@@ -1,0 +1,151 @@
+//! Rows of one container as they were before their last changes, while a snapshot needs them.
+
+use crate::memory::block;
+use std::collections::BTreeMap;
+
+/// What a version costs beside its row, bytes: its place in the list of its slot, and the slot's in
+/// the map.
+const ENTRY: u64 = 80;
+
+/// A row as it was up to a snapshot.
+#[derive(Debug)]
+struct Version {
+    /// The last snapshot that sees it. The first one that does is the one behind the version before.
+    upto: u64,
+    /// `None` if there was no row.
+    row: Option<Box<[u8]>>,
+}
+
+impl Version {
+    fn bytes(&self) -> i64 {
+        (ENTRY + self.row.as_ref().map_or(0, |row| block(row.len()))) as i64
+    }
+}
+
+/// The snapshots that are open, as far as whoever prunes knows.
+#[derive(Debug)]
+pub(crate) struct Open {
+    /// Their numbers, rising.
+    pub(crate) numbers: Vec<u64>,
+    /// The last number that was given when this was looked up: later ones may be open too.
+    pub(crate) last: u64,
+}
+
+impl Open {
+    /// Whether a version is needed that the snapshots above `after` up to `upto` see.
+    fn needs(&self, after: u64, upto: u64) -> bool {
+        let at = self.numbers.partition_point(|&number| number <= after);
+        upto > self.last || self.numbers.get(at).is_some_and(|&number| number <= upto)
+    }
+}
+
+/// The versions of a container's slots. Used under the container's latch, or to prune.
+#[derive(Debug, Default)]
+pub(crate) struct Versions {
+    slots: BTreeMap<u16, Vec<Version>>,
+    /// The container is in the list of those that have versions.
+    pub(super) listed: bool,
+}
+
+impl Versions {
+    /// Before the slot changes: keeps its row for the snapshots up to `newest`, unless that was done
+    /// by an earlier change. Returns the bytes that it takes.
+    pub(super) fn keep(&mut self, slot: u16, newest: u64, row: Option<&[u8]>) -> i64 {
+        let list = self.slots.entry(slot).or_default();
+        if list.last().is_some_and(|version| version.upto >= newest) {
+            return 0;
+        }
+        let version = Version { upto: newest, row: row.map(Into::into) };
+        let bytes = version.bytes();
+        list.push(version);
+        assert!(list.is_sorted_by(|a, b| a.upto < b.upto), "versions are kept in order");
+        bytes
+    }
+
+    /// What a snapshot sees in the slot: a row, none, or (`None`) what the slot holds now.
+    pub(super) fn at(&self, slot: u16, snapshot: u64) -> Option<Option<&[u8]>> {
+        let list = self.slots.get(&slot)?;
+        list.iter().find(|version| version.upto >= snapshot).map(|version| version.row.as_deref())
+    }
+
+    /// Forgets what no open snapshot sees. Returns the bytes that this gives back.
+    pub(super) fn prune(&mut self, open: &Open) -> i64 {
+        let mut given = 0;
+        self.slots.retain(|_, list| {
+            let mut after = 0;
+            list.retain(|version| {
+                let needed = open.needs(after, version.upto);
+                after = version.upto;
+                if !needed {
+                    given += version.bytes();
+                }
+                needed
+            });
+            !list.is_empty()
+        });
+        given
+    }
+
+    /// Forgets all of them. Returns the bytes that this gives back.
+    pub(crate) fn clear(&mut self) -> i64 {
+        let given = self.slots.values().flatten().map(Version::bytes).sum();
+        self.slots.clear();
+        given
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// One slot against a list of all its states: snapshots come and go, changes come between.
+        #[test]
+        fn every_snapshot_sees_the_row_of_its_moment(steps in proptest::collection::vec(0u8..6, 1..80)) {
+            let mut versions = Versions::default();
+            let (mut row, mut last, mut bytes) = (Some(vec![0u8]), 0, 0);
+            let mut open: BTreeMap<u64, Option<Vec<u8>>> = BTreeMap::new();
+            for (n, step) in steps.into_iter().enumerate() {
+                match step {
+                    0 => {
+                        last += 1;
+                        open.insert(last, row.clone());
+                    }
+                    1 => drop(open.pop_first()),
+                    2 => drop(open.pop_last()),
+                    3 => {
+                        let numbers = open.keys().copied().collect();
+                        bytes -= versions.prune(&Open { numbers, last });
+                    }
+                    _ => {
+                        if let Some((&newest, _)) = open.last_key_value() {
+                            bytes += versions.keep(7, newest, row.as_deref());
+                        }
+                        row = (step == 4).then(|| vec![n as u8; n]);
+                    }
+                }
+                for (number, want) in &open {
+                    let seen = versions.at(7, *number).unwrap_or(row.as_deref());
+                    prop_assert_eq!(seen, want.as_deref());
+                }
+            }
+            bytes -= versions.prune(&Open { numbers: Vec::new(), last });
+            prop_assert!(versions.is_empty());
+            prop_assert_eq!(bytes, 0);
+        }
+    }
+
+    #[test]
+    fn what_a_later_snapshot_needs_is_not_pruned_by_who_has_not_heard_of_it() {
+        let mut versions = Versions::default();
+        versions.keep(1, 2, Some(b"two"));
+        let before = Open { numbers: Vec::new(), last: 1 };
+        assert_eq!(versions.prune(&before), 0);
+        assert_eq!(versions.at(1, 2), Some(Some(&b"two"[..])));
+    }
+}
