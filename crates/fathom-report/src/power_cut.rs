@@ -45,14 +45,14 @@ pub fn measured(results: &Results, cell: i64) -> Option<String> {
 
 /// What a power cut keeps of a cell: measured, or by documentation.
 pub fn kept(results: &Results, cell: Option<&CellRow>) -> String {
-    let found = cell.and_then(|it| measured(results, it.id));
-    found.unwrap_or_else(|| promise(cell.and_then(|it| it.durability)).to_owned())
+    let found = cell.and_then(|cell| measured(results, cell.id));
+    found.unwrap_or_else(|| promise(cell.and_then(|cell| cell.durability)).to_owned())
 }
 
 /// The cells whose promise a power cut broke, each in a sentence.
 pub fn headlines(results: &Results) -> Vec<String> {
     let broken = results.cells.iter().filter_map(|cell| {
-        let found = results.cut(cell.id).filter(|it| it.outcome.breaks_promise)?;
+        let found = results.cut(cell.id).filter(|cut| cut.outcome.breaks_promise)?;
         let tally = &found.outcome.tally;
         let (state, _) = tally.worst.as_ref()?;
         Some(format!(
@@ -73,9 +73,9 @@ fn notes(results: &Results) -> Vec<String> {
     let found: Vec<&CutFinding> = results.cells.iter().filter_map(|cell| results.cut(cell.id)).collect();
     let mut notes = Vec::new();
     if !found.is_empty() {
-        let filesystems = distinct(found.iter().map(|it| it.filesystem.clone()));
-        let devices = distinct(found.iter().map(|it| it.device.clone()));
-        let sampled = found.iter().any(|it| it.outcome.tally.states < it.outcome.states_possible as u64);
+        let filesystems = distinct(found.iter().map(|cut| cut.filesystem.clone()));
+        let devices = distinct(found.iter().map(|cut| cut.device.clone()));
+        let sampled = found.iter().any(|cut| cut.outcome.tally.states < cut.outcome.states_possible as u64);
         notes.push(format!(
             "At a power cut, measured: the worst of so many states in which a device that {} could have been left, on {}, each mounted \
              and recovered by SQLite.{}",
@@ -84,8 +84,8 @@ fn notes(results: &Results) -> Vec<String> {
             if sampled { " Not all states were judged: what shows nothing lost has lost nothing in those that were." } else { "" }
         ));
     }
-    let reasons = distinct(results.cuts.iter().filter_map(|it| it.finding.as_ref().err().cloned()));
-    let without = results.cuts.iter().filter(|it| it.finding.is_err()).count();
+    let reasons = distinct(results.cuts.iter().filter_map(|cut| cut.finding.as_ref().err().cloned()));
+    let without = results.cuts.iter().filter(|cut| cut.finding.is_err()).count();
     if without > 0 {
         notes.push(format!(
             "What a power cut keeps is documented, not measured, {}: {}.",
@@ -160,7 +160,7 @@ pub fn section(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</tbody></table></div>")?;
     let classes: Vec<Class> = Class::ALL
         .into_iter()
-        .filter(|it| found.iter().any(|(_, f)| f.outcome.tally.classes.contains_key(it)))
+        .filter(|class| found.iter().any(|(_, cut)| cut.outcome.tally.classes.contains_key(class)))
         .collect();
     write!(out, "<ul class=\"legend\">")?;
     for class in classes {
@@ -169,7 +169,7 @@ pub fn section(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "</ul>")?;
     for (cell, finding) in found {
         let Some(why) = &finding.outcome.explanation else { continue };
-        let state = finding.outcome.tally.worst.as_ref().map_or(0, |it| it.0);
+        let state = finding.outcome.tally.worst.as_ref().map_or(0, |worst| worst.0);
         writeln!(
             out,
             "<details class=\"more\"{}><summary>{}, state {state}: {}</summary><ul>",
@@ -236,7 +236,7 @@ pub const COLUMNS: [&str; 4] =
 pub fn fields(results: &Results, cell: i64) -> [String; 4] {
     let Some(found) = results.cut(cell) else { return Default::default() };
     let tally = &found.outcome.tally;
-    let class = tally.worst.as_ref().and_then(|it| serde_json::to_value(it.1.class()).ok());
+    let class = tally.worst.as_ref().and_then(|worst| serde_json::to_value(worst.1.class()).ok());
     [
         class.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned(),
         tally.states.to_string(),
@@ -247,7 +247,7 @@ pub fn fields(results: &Results, cell: i64) -> [String; 4] {
 
 /// For the JSON: what was found, or why nothing could be tried; null where nobody asked.
 pub fn json(results: &Results, cell: i64) -> Value {
-    match results.cuts.iter().find(|it| it.cell == cell).map(|it| &it.finding) {
+    match results.cuts.iter().find(|cut| cut.cell == cell).map(|cut| &cut.finding) {
         None => Value::Null,
         Some(Ok(found)) => json!(found),
         Some(Err(problem)) => json!({ "problem": problem }),

@@ -99,7 +99,8 @@ fn stack(cell: &Cell, directory: &Path) -> Result<(StackSpec, Behaviour), WorkEr
     if stack.filesystem == "dir" {
         stack.filesystem = host(directory).to_owned();
         let known = known_filesystems();
-        let smallest = known.iter().find(|it| it.name == stack.filesystem).map_or(0, |it| it.min_mib);
+        let smallest =
+            known.iter().find(|known| known.name == stack.filesystem).map_or(0, |known| known.min_mib);
         stack.size_mib = SIZE_MIB.max(smallest);
     }
     Ok((stack, behaviour))
@@ -107,10 +108,10 @@ fn stack(cell: &Cell, directory: &Path) -> Result<(StackSpec, Behaviour), WorkEr
 
 /// The file system that a directory lies on, where one can be made; else ext4.
 fn host(directory: &Path) -> &'static str {
-    let magic = rustix::fs::statfs(directory).map_or(0, |it| it.f_type as i64);
-    let known = HOSTS.iter().find(|it| it.0 == magic).map_or("ext4", |it| it.1);
+    let magic = rustix::fs::statfs(directory).map_or(0, |found| found.f_type as i64);
+    let known = HOSTS.iter().find(|host| host.0 == magic).map_or("ext4", |host| host.1);
     let present = fathom_stack::available_filesystems();
-    if present.iter().any(|it| it.filesystem == known && it.present) { known } else { "ext4" }
+    if present.iter().any(|place| place.filesystem == known && place.present) { known } else { "ext4" }
 }
 
 fn not_tried(reason: String) -> WorkError {
