@@ -160,8 +160,8 @@ fn bare(sql: &str) -> &str {
     loop {
         rest = rest.trim_start_matches(|letter: char| letter.is_whitespace() || letter == ';');
         rest = match (rest.strip_prefix("--"), rest.strip_prefix("/*")) {
-            (Some(comment), _) => comment.split_once('\n').map_or("", |it| it.1),
-            (_, Some(comment)) => comment.split_once("*/").map_or("", |it| it.1),
+            (Some(comment), _) => comment.split_once('\n').map_or("", |parts| parts.1),
+            (_, Some(comment)) => comment.split_once("*/").map_or("", |parts| parts.1),
             _ => return rest,
         };
     }
@@ -200,7 +200,7 @@ impl Capture {
         if part == Part::Nothing || self.problem.is_some() {
             return;
         }
-        if ["attach", "detach"].iter().any(|it| word(&sql).eq_ignore_ascii_case(it)) {
+        if ["attach", "detach"].iter().any(|verb| word(&sql).eq_ignore_ascii_case(verb)) {
             self.problem = Some("it attaches databases, and a power cut is tried on one".into());
         }
         self.bytes += sql.len();
@@ -286,7 +286,7 @@ impl Script {
         let left = left_in(&place).map_err(&asked)?;
         let begins_ns = windows.0.iter().map(|window| window.start_ns).min();
         let prepared = match begins_ns {
-            Some(begins_ns) => captured.done.partition_point(|it| it.end_ns < begins_ns),
+            Some(begins_ns) => captured.done.partition_point(|transaction| transaction.end_ns < begins_ns),
             None => 0,
         };
         let keys = settings.get("foreign_keys").and_then(Json::as_bool).unwrap_or(false);
@@ -333,7 +333,7 @@ fn left_in(directory: &Path) -> Result<u128, String> {
         ));
     };
     let opened = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY);
-    opened.and_then(|it| content_of(&it)).map_err(|error| error.to_string())
+    opened.and_then(|database| content_of(&database)).map_err(|error| error.to_string())
 }
 
 /// Does all again in memory: gives the steps (the first `prepared` transactions are the first step; each further one that commits is

@@ -68,7 +68,8 @@ impl FileSystem {
     pub(crate) fn own_options(&self) -> impl Iterator<Item = &str> {
         let own = (self.driver == "xfs").then_some("nouuid");
         let given = self.options.split(',').map(str::trim);
-        given.filter(|it| !it.is_empty() && *it != "nouuid" && !OF_THE_MOUNT.contains(it)).chain(own)
+        let is_own = |word: &&str| !word.is_empty() && *word != "nouuid" && !OF_THE_MOUNT.contains(word);
+        given.filter(is_own).chain(own)
     }
 }
 

@@ -65,7 +65,7 @@ pub fn options(settings: &BTreeMap<String, Json>) -> Result<Options, CutError> {
         match (key.as_str(), value) {
             ("streams", value) => {
                 options.streams =
-                    value.as_u64().filter(|it| (1..=8).contains(it)).ok_or_else(wrong)? as usize;
+                    value.as_u64().filter(|streams| (1..=8).contains(streams)).ok_or_else(wrong)? as usize;
             }
             ("log_kind", Json::String(kind)) if kind == "differential" => {
                 options.log_kind = LogKind::Differential;
@@ -197,7 +197,7 @@ pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> Fo
         let mut tables = Vec::new();
         for name in ["account", "entry"] {
             let mut rows = Rows::new();
-            if let Some(table) = database.tables().into_iter().find(|it| it.name() == name) {
+            if let Some(table) = database.tables().into_iter().find(|table| table.name() == name) {
                 let mut tx = database.begin()?;
                 for row in tx.scan(&table)? {
                     let row = row?;

@@ -197,7 +197,9 @@ pub(crate) fn work(order: &Order, told: &dyn Fn(u64) -> Result<bool, CutError>) 
 fn left_in(directory: &Path) -> Result<u128, CutError> {
     let path = directory.join(format!("{DATABASE}.db"));
     let opened = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY);
-    opened.and_then(|it| content_of(&it)).map_err(CutError::database("the database that was made"))
+    opened
+        .and_then(|database| content_of(&database))
+        .map_err(CutError::database("the database that was made"))
 }
 
 /// The file that takes marks.

@@ -203,8 +203,9 @@ pub fn run(
     let environment = world.environment().map_err(RunError::Machine)?;
     let mut precision = Precision::default();
     // What could not be tried may have become possible since.
-    let tried =
-        |results: &Results| results.cuts.iter().filter(|it| it.finding.is_ok()).map(|it| it.cell).collect();
+    let tried = |results: &Results| {
+        results.cuts.iter().filter(|cut| cut.finding.is_ok()).map(|cut| cut.cell).collect()
+    };
     let cut: Vec<i64> = earlier.as_ref().map(tried).unwrap_or_default();
     let mut writer = if let Some(results) = earlier {
         let moved = moved(&results.environment, &environment);

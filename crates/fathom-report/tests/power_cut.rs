@@ -63,7 +63,8 @@ fn measured_stands_where_documented_stood_and_a_broken_promise_is_the_headline()
     let (_directory, results) = results();
     let style = Style { width: 130, unicode: true, colour: false };
     let text = fathom_report::terminal(&results, &style).unwrap();
-    let line = |start: &str| text.lines().find(|it| it.trim_start().starts_with(start)).unwrap().to_owned();
+    let line =
+        |start: &str| text.lines().find(|line| line.trim_start().starts_with(start)).unwrap().to_owned();
     assert!(line("DELETE    FULL").contains("measured: last commit lost (100)"), "{text}");
     assert!(line("DELETE    EXTRA").contains("measured: kept (100)"), "{text}");
     assert!(line("TRUNCATE  FULL").contains("measured: last commit lost (!) (100)"), "{text}");
@@ -102,11 +103,11 @@ fn exports_have_what_was_measured_and_files_without_power_cuts_are_as_they_were(
     let csv = String::from_utf8(csv).unwrap();
     let mut lines = csv.lines();
     let head: Vec<&str> = lines.next().unwrap().split(',').collect();
-    let at = head.iter().position(|it| *it == "power_cut_worst").unwrap();
+    let at = head.iter().position(|column| *column == "power_cut_worst").unwrap();
     let of = |line: &str| line.split(',').skip(at).take(4).collect::<Vec<_>>().join(" ");
-    let first = lines.find(|it| it.contains(",truncate/full,")).unwrap();
+    let first = lines.find(|line| line.contains(",truncate/full,")).unwrap();
     assert_eq!(of(first), "lost-last 100 3 1");
-    assert_eq!(of(lines.find(|it| it.contains(",persist/full,")).unwrap()), "   ");
+    assert_eq!(of(lines.find(|line| line.contains(",persist/full,")).unwrap()), "   ");
     let mut json = Vec::new();
     fathom_report::json(&results, false, &mut json).unwrap();
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();

@@ -69,7 +69,7 @@ impl Guest {
             command.pre_exec(move || {
                 // The thread that boots it is this process' own, and lives as long.
                 rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-                let parent = rustix::process::getppid().map_or(0, |it| it.as_raw_nonzero().get());
+                let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
                 if u32::try_from(parent) == Ok(owner) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
             });
         }

@@ -373,7 +373,7 @@ pub(crate) fn cut_each(
         if world.interrupted() {
             return Ok(true);
         }
-        let each = times.finished.values().map(|it| it.0 / it.1).sum::<f64>() / number.max(1) as f64;
+        let each = times.finished.values().map(|(sum, runs)| sum / runs).sum::<f64>() / number.max(1) as f64;
         let left = each * (cells.len() - number) as f64;
         on_progress(&Progress {
             done: plan.runs(),

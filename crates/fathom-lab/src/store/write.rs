@@ -396,21 +396,21 @@ impl Writer {
         let mut write = || {
             let transaction = self.db.transaction()?;
             let found = row.finding.as_ref().ok();
-            let tally = found.map(|it| &it.outcome.tally);
-            let worst = tally.and_then(|it| it.worst.as_ref());
+            let tally = found.map(|found| &found.outcome.tally);
+            let worst = tally.and_then(|tally| tally.worst.as_ref());
             transaction.execute(
                 "INSERT OR REPLACE INTO power_cut VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 params![
                     row.cell,
                     row.finding.as_ref().err(),
-                    found.map(|it| &it.filesystem),
-                    found.map(|it| int(it.outcome.acknowledged)),
-                    tally.map(|it| int(it.states)),
-                    found.map(|it| int(it.outcome.states_possible as u64)),
-                    tally.map(|it| int(it.not_kept())),
-                    worst.map(|it| word(&it.1.class())),
-                    worst.map(|it| int(it.0 as u64)),
-                    found.map(|it| it.outcome.breaks_promise),
+                    found.map(|found| &found.filesystem),
+                    found.map(|found| int(found.outcome.acknowledged)),
+                    tally.map(|tally| int(tally.states)),
+                    found.map(|found| int(found.outcome.states_possible as u64)),
+                    tally.map(|tally| int(tally.not_kept())),
+                    worst.map(|worst| word(&worst.1.class())),
+                    worst.map(|worst| int(worst.0 as u64)),
+                    found.map(|found| found.outcome.breaks_promise),
                     found.map(json),
                 ],
             )?;
