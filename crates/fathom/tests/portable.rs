@@ -52,7 +52,11 @@ fn traces_that_are_made_up_are_the_same_on_another_processor() {
     for profile in ["gmail", "androbench"] {
         let words = ["trace", "synthesise", profile, "--seed", "7", "--scale", "5", "--out", "-"];
         let [here, there] = both(place.path(), &other, &words, "");
-        assert!(here.status.success() && there.status.success(), "{}", String::from_utf8_lossy(&there.stderr));
+        assert!(
+            here.status.success() && there.status.success(),
+            "{}",
+            String::from_utf8_lossy(&there.stderr)
+        );
         assert!(here.stdout.len() > 1000 && here.stdout == there.stdout, "{profile}");
         std::fs::write(place.path().join("a.trace"), &there.stdout).unwrap();
         let [here, there] = both(place.path(), &other, &["trace", "info", "a.trace"], "");
@@ -75,7 +79,11 @@ const VARIANTS: [(&str, &str); 8] = [
 ];
 
 /// What a worker says that it has verified, and every row of what it leaves.
-fn worked(program: &mut Command, directory: &Path, (mode, synchronous): (&str, &str)) -> (Vec<String>, String) {
+fn worked(
+    program: &mut Command,
+    directory: &Path,
+    (mode, synchronous): (&str, &str),
+) -> (Vec<String>, String) {
     let order = serde_json::json!({
         "protocol": 2,
         "cell": {
@@ -87,13 +95,23 @@ fn worked(program: &mut Command, directory: &Path, (mode, synchronous): (&str, &
         "seed": 7,
         "directory": directory
     });
-    let mut child = program.arg("worker").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = program
+        .arg("worker")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     child.stdin.take().unwrap().write_all(order.to_string().as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let found: Vec<String> =
         text.lines().filter(|line| line.contains("\"verified\"")).map(str::to_owned).collect();
-    assert!(output.status.success() && !found.is_empty(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success() && !found.is_empty(),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let mut rows = String::new();
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
@@ -103,7 +121,8 @@ fn worked(program: &mut Command, directory: &Path, (mode, synchronous): (&str, &
         let database = rusqlite::Connection::open(&path).unwrap();
         let names = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
         let mut tables = database.prepare(names).unwrap();
-        let tables: Vec<String> = tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        let tables: Vec<String> =
+            tables.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
         for table in tables {
             let mut select = database.prepare(&format!("SELECT * FROM \"{table}\"")).unwrap();
             let columns = select.column_count();
