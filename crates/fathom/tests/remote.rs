@@ -73,7 +73,11 @@ fn two_machines_are_compared_in_one_table_and_one_figure() {
     let end = fathom(&place, &server, &words);
     end.exits(0);
     assert_eq!(place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'"), "8");
-    assert!(end.stdout.contains("wal local") && end.stdout.contains("wal ssh:board"), "{end}");
+    let has = |mode: &str, machine: &str| {
+        end.stdout.lines().any(|line| line.trim_start().starts_with(mode) && line.contains(machine))
+    };
+    assert!(has("WAL", " local ") && has("WAL", " ssh:board:") && has("DELETE", " ssh:board:"), "{end}");
+    assert!(end.stdout.contains("against local"), "{end}");
     let figure = fathom(&place, &server, &["report", "r.db", "--figure", "F1", "--svg", "f.svg"]);
     figure.exits(0);
     let svg = String::from_utf8(place.read("f.svg")).unwrap();
