@@ -3,10 +3,13 @@
 //!
 //! Two streams of statements of a key-value store, one a line without semicolon, no text twice:
 //! each is compiled and executed on the private database. The time is that of the whole import, its
-//! loading script included. Printed: the best and the median of five, by wall time and by CPU time,
-//! which a machine that is busy with something else does not lengthen.
+//! loading script included. Beside each import stands a floor: SQLite alone compiles and executes
+//! the same lines, one file after the other, on a database in memory; it writes no trace and finds
+//! no ends of statements. Printed: the best and the median of five of each, by wall time and by CPU
+//! time, which a machine that is busy with something else lengthens less.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::Instant;
 
 use fathom_random::Random;
@@ -45,21 +48,63 @@ fn main() {
         }
         std::fs::write(app.join(format!("benchset/{stream}.sql")), lines).expect("written");
     }
-    let (mut by_wall, mut by_cpu) = (Vec::new(), Vec::new());
+    let (mut imports, mut floors) = (Rates::default(), Rates::default());
     for _ in 0..5 {
+        imports.add(|| {
+            let request =
+                Request { path: app.clone(), out: place.path().join("a.trace"), ..Request::default() };
+            import(&request).expect("imported").statements
+        });
+        floors.add(|| floor(&app));
+    }
+    println!("{statements} statements");
+    println!("import: {}", imports.words());
+    println!("floor:  {}", floors.words());
+}
+
+/// Statements a second, by wall time and by CPU time.
+#[derive(Default)]
+struct Rates {
+    by_wall: Vec<f64>,
+    by_cpu: Vec<f64>,
+}
+
+impl Rates {
+    /// Times work that gives how many statements it did.
+    fn add(&mut self, work: impl FnOnce() -> u64) {
         let (begin, cpu) = (Instant::now(), cpu_s());
-        let request = Request { path: app.clone(), out: place.path().join("a.trace"), ..Request::default() };
-        let imported = import(&request).expect("imported");
-        by_wall.push(imported.statements as f64 / begin.elapsed().as_secs_f64());
-        by_cpu.push(imported.statements as f64 / (cpu_s() - cpu));
+        let statements = work() as f64;
+        self.by_wall.push(statements / begin.elapsed().as_secs_f64());
+        self.by_cpu.push(statements / (cpu_s() - cpu));
     }
-    for rates in [&mut by_wall, &mut by_cpu] {
-        rates.sort_by(f64::total_cmp);
+
+    fn words(&mut self) -> String {
+        for rates in [&mut self.by_wall, &mut self.by_cpu] {
+            rates.sort_by(f64::total_cmp);
+        }
+        let (last, middle) = (self.by_wall.len() - 1, self.by_wall.len() / 2);
+        format!(
+            "{:.0} a second, median {:.0}; {:.0} a second of CPU, median {:.0}",
+            self.by_wall[last], self.by_wall[middle], self.by_cpu[last], self.by_cpu[middle]
+        )
     }
-    println!(
-        "{statements} statements: {:.0} a second, median {:.0}; {:.0} a second of CPU, median {:.0}",
-        by_wall[4], by_wall[2], by_cpu[4], by_cpu[2]
-    );
+}
+
+/// What SQLite alone takes for the same lines; gives how many they are.
+fn floor(app: &Path) -> u64 {
+    let database = rusqlite::Connection::open_in_memory().expect("opened");
+    database.execute_batch(&std::fs::read_to_string(app.join("loading.sql")).expect("read")).expect("loaded");
+    let mut statements = 0;
+    for stream in 0..2 {
+        let lines = std::fs::read_to_string(app.join(format!("benchset/{stream}.sql"))).expect("read");
+        for line in lines.lines() {
+            let mut statement = database.prepare(line).expect("compiled");
+            let mut rows = statement.raw_query();
+            while rows.next().expect("done").is_some() {}
+            statements += 1;
+        }
+    }
+    statements
 }
 
 /// CPU time of this process, s.

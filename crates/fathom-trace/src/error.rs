@@ -74,6 +74,16 @@ pub enum TraceError {
     /// A line of the input cannot be used.
     #[error("{}", shown(&.0.to_string()))]
     Line(fathom_diagnostic::Diagnostic),
+    /// Parts of the input cannot be used.
+    #[error("{}: {}:{}", shown(what), shown(problem), list_of(lines))]
+    Parts {
+        /// The input.
+        what: String,
+        /// What is wrong and what to do.
+        problem: String,
+        /// The parts, a line each.
+        lines: Vec<String>,
+    },
     /// The input is readable, and this cannot be done with it.
     #[error("{}: {}", shown(what), shown(problem))]
     Refused {
@@ -82,6 +92,11 @@ pub enum TraceError {
         /// What is wrong and what to do.
         problem: String,
     },
+}
+
+/// A list of which each part has a line of its own, whatever stands in it.
+pub(crate) fn list_of(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("\n  {}", shown(line))).collect()
 }
 
 impl From<fathom_output::OutputError> for TraceError {

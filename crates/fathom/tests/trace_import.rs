@@ -241,28 +241,72 @@ fn everything(place: &Place, trace: &str) -> Vec<u8> {
     bytes
 }
 
-/// Holds a trace against the anonymous one that is made of it: the replay checks each statement's
-/// rows and changes, and no word remains.
-fn is_made_anonymous(place: &Place, trace: &str, public: &str) {
-    place.fathom(&["trace", "anonymise", trace, "--out", public, "--seed", "5"]).exits(0);
-    let (was, is) = (executed(place, trace), executed(place, public));
+/// What a statement did: its text, rows, changes, and whether it failed.
+type Work = Vec<(String, u64, u64, bool)>;
+
+/// The statements of a trace but for PRAGMAs, which are a replay's settings where it was captured.
+fn work(place: &Place, trace: &str) -> Work {
+    let all = executed(place, trace).into_iter().filter(|done| Verb::of(&done.sql) != Verb::Pragma);
+    all.map(|done| (done.sql, done.rows, done.changes, done.fails)).collect()
+}
+
+/// Rows, changes and failures alone.
+fn counts(work: &Work) -> Vec<(u64, u64, bool)> {
+    work.iter().map(|(_, rows, changes, fails)| (*rows, *changes, *fails)).collect()
+}
+
+/// Replays a trace, and gives the hash of its database's content. The replay checks each statement's
+/// rows and changes.
+fn content(place: &Place, trace: &str) -> String {
+    let replay = place.fathom(&["trace", "replay", trace, "--dir", ".", "--set", "synchronous=off"]);
+    assert!(replay.exits(0).stdout.contains("returned and changed the rows that were captured"), "{replay}");
+    let line = replay.stdout.lines().find(|line| line.contains(" holds "));
+    line.and_then(|line| line.split(" holds ").nth(1)).unwrap_or_else(|| panic!("{replay}")).to_owned()
+}
+
+/// Holds a trace against the anonymous one that is made of it: each statement returns and changes
+/// as many rows, and none of the words remains.
+fn is_made_anonymous(place: &Place, trace: &str, public: &str, more: &[&str], words: &[&str]) {
+    let command = [&["trace", "anonymise", trace, "--out", public, "--seed", "5"], more].concat();
+    place.fathom(&command).exits(0);
+    let (was, is) = (work(place, trace), work(place, public));
     assert_eq!(was.len(), is.len());
     for (was, is) in was.iter().zip(&is) {
-        assert_eq!(
-            (was.rows, was.changes, was.fails),
-            (is.rows, is.changes, is.fails),
-            "{}\n{}",
-            was.sql,
-            is.sql
-        );
+        assert_eq!((was.1, was.2, was.3), (is.1, is.2, is.3), "{}\n{}", was.0, is.0);
     }
-    let replay = place.fathom(&["trace", "replay", public, "--dir", ".", "--set", "synchronous=off"]);
-    assert!(replay.exits(0).stdout.contains("returned and changed the rows that were captured"), "{replay}");
     let (before, after) = (everything(place, trace), everything(place, public));
-    for word in ["rain", "lamp", "north", "river", "등불", "größe", "nor end", "no comment"] {
+    for word in words {
         let is_in = |bytes: &[u8]| bytes.windows(word.len()).any(|part| part == word.as_bytes());
         assert!(is_in(&before) && !is_in(&after), "{public}: {word}");
     }
+}
+
+/// Captures the replay of a trace.
+fn captured(place: &Place, replayed: &str, out: &str) {
+    let library = "library=/usr/lib/x86_64-linux-gnu/libsqlite3.so.0";
+    let replay = ["trace", "replay", replayed, "--dir", ".", "--set", library, "--set", "synchronous=off"];
+    let capture = ["trace", "capture", "--out", out, "--", env!("CARGO_BIN_EXE_fathom")];
+    place.fathom(&[&capture[..], &replay].concat()).exits(0);
+}
+
+/// Import, capture, anonymise, replay, capture again: at each step every statement returns and
+/// changes what it did, and the content is that of the step before, or of the shell.
+fn is_the_same_all_the_way_round(place: &Place, folder: &str, words: &[&str]) {
+    place.fathom(&["trace", "import", folder, "--out", "app.trace", "--seed", "3"]).exits(0);
+    is_made_anonymous(place, "app.trace", "public.trace", &[], words);
+    is_made_anonymous(place, "app.trace", "ids.trace", &["--numbers"], words);
+    let library = Path::new("/usr/lib/x86_64-linux-gnu/libsqlite3.so.0");
+    if !library.exists() {
+        return println!("skipped: no libsqlite3.so.0; apt-get install libsqlite3-0");
+    }
+    captured(place, "app.trace", "captured.trace");
+    assert_eq!(work(place, "app.trace"), work(place, "captured.trace"));
+    assert_eq!(content(place, "app.trace"), content(place, "captured.trace"));
+    is_made_anonymous(place, "captured.trace", "public2.trace", &[], words);
+    captured(place, "public2.trace", "again.trace");
+    assert_eq!(work(place, "public2.trace"), work(place, "again.trace"));
+    assert_eq!(counts(&work(place, "app.trace")), counts(&work(place, "again.trace")));
+    assert_eq!(content(place, "public2.trace"), content(place, "again.trace"));
 }
 
 /// What happened: Android binds arguments as texts, so statements of its applications compare texts
@@ -273,39 +317,24 @@ fn is_made_anonymous(place: &Place, trace: &str, public: &str) {
 fn a_recorded_application_does_the_same_when_it_is_anonymous_also_captured() {
     let place = Place::new();
     application(&place);
-    place.fathom(&["trace", "import", "app", "--out", "app.trace", "--seed", "3"]).exits(0);
-    is_made_anonymous(&place, "app.trace", "public.trace");
-    let library = Path::new("/usr/lib/x86_64-linux-gnu/libsqlite3.so.0");
-    if !library.exists() {
-        return println!("skipped: no libsqlite3.so.0; apt-get install libsqlite3-0");
+    let words = ["rain", "lamp", "north", "river", "등불", "größe", "nor end", "no comment"];
+    is_the_same_all_the_way_round(&place, "app", &words);
+}
+
+/// Two applications as they are published (`tests/apps`), as they stand: no error at import, each
+/// statement and the content as in the stock shell, and the same all the way round.
+#[test]
+fn published_applications_do_what_the_shell_does_all_the_way_round() {
+    if !has_shell() {
+        return;
     }
-    let library = format!("library={}", library.display());
-    let capture = |replayed: &str, out: &str| {
-        let fathom = env!("CARGO_BIN_EXE_fathom");
-        let replay = [
-            fathom,
-            "trace",
-            "replay",
-            replayed,
-            "--dir",
-            ".",
-            "--set",
-            &library,
-            "--set",
-            "synchronous=off",
-        ];
-        let words: Vec<&str> = ["trace", "capture", "--out", out, "--"].into_iter().chain(replay).collect();
-        place.fathom(&words).exits(0);
-    };
-    capture("app.trace", "captured.trace");
-    is_made_anonymous(&place, "captured.trace", "public2.trace");
-    capture("public2.trace", "again.trace");
-    let work = |trace: &str| -> Vec<(String, u64, u64, bool)> {
-        let all =
-            executed(&place, trace).into_iter().filter(|executed| Verb::of(&executed.sql) != Verb::Pragma);
-        all.map(|statement| (statement.sql, statement.rows, statement.changes, statement.fails)).collect()
-    };
-    assert_eq!(work("public2.trace"), work("again.trace"));
+    for app in ["notes", "plain"] {
+        let place = Place::new();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/apps").join(app);
+        let (folder, loading) = (folder.display().to_string(), folder.join("loading.sql"));
+        is_what_the_shell_does(&place, &folder, loading.to_str().unwrap());
+        is_the_same_all_the_way_round(&place, &folder, &["rain", "lamp", "north", "river", "등불"]);
+    }
 }
 
 /// What happened: a loading script that `.dump` wrote was refused where the application has a
@@ -358,5 +387,33 @@ fn recorded_applications_from_elsewhere_do_what_the_shell_does() {
         println!("{}", app.display());
         let loading = app.join("loading.sql");
         is_what_the_shell_does(&place, app.to_str().unwrap(), loading.to_str().unwrap());
+        is_the_same_all_the_way_round(&place, app.to_str().unwrap(), &[]);
     }
+}
+
+/// What happened: a trace, a recording of file calls, a database and a program were searched for
+/// lines that look like SQL; what was found was told as bad statements, or became a trace of
+/// nonsense. And the list of bad statements, which is one a line, was told in one line with `\n`.
+#[test]
+fn what_is_no_recording_is_told_as_what_it_is_and_bad_statements_have_a_line_each() {
+    let place = Place::new();
+    place.write("app.sql", "CREATE TABLE t(a);\nINSERT INTO t VALUES (1);\n");
+    place.fathom(&["trace", "import", "app.sql", "--out", "app.trace"]).exits(0);
+    place.write("some.calls", "fathom-file-calls 1\nfile 0 0 a\n0 0 write 0 0 4096\n");
+    place.sql("some.db", "CREATE TABLE t(a)");
+    place.write_bytes("program", b"\x7fELF\x02\x01\x01\0\0\0SELECT 1;\n");
+    for (file, words) in [
+        ("app.trace", "is a trace already"),
+        ("some.calls", "is a recording of file calls already"),
+        ("some.db", "is a database, and says nothing of what is done with it"),
+        ("program", "is no text"),
+    ] {
+        place.fathom(&["trace", "import", file, "--out", "out.trace"]).exits(2).says(words);
+        place.fathom(&["trace", "import", file, "--skip-bad", "--out", "out.trace"]).exits(2).says(words);
+    }
+    place.fathom(&["trace", "info", "some.calls"]).exits(2).says("work of the workload mobibench-file");
+    place.write("bad.sql", "SELECT 1;\nSELEC 2;\nSELECT x FROM missing;\n");
+    let end = place.fathom(&["trace", "import", "bad.sql", "--out", "out.trace"]);
+    end.exits(2).says("\n  bad.sql:2: ").says("\n  bad.sql:3: ");
+    assert!(!place.path("out.trace").exists());
 }

@@ -248,6 +248,45 @@ ln -s \"$(find root -name rpmdb.sqlite)\" rpmdb.sqlite";
     comes_to_the_same(&place, &[("/db/rpmdb.sqlite", "rpmdb.sqlite")]);
 }
 
+/// dnf makes its history in memory and copies it into the file by a backup, which no SQL tells: so
+/// it is captured from its second call on, as on a machine in use. Of the first one the message
+/// says why it cannot be replayed.
+#[test]
+fn dnf_installs_and_removes() {
+    if !has(&["dnf", "--version"], "dnf createrepo-c rpm")
+        || !has(&["createrepo_c", "--version"], "createrepo-c")
+        || !has(&["rpmbuild", "--version"], "rpm")
+    {
+        return;
+    }
+    let script = "set -e
+if [ ! -e build ]; then
+  for p in one two three; do
+    printf 'Name: %s\nVersion: 1\nRelease: 1\nSummary: x\nLicense: none\nBuildArch: noarch\n%%description\nx\n%%files\n' $p > $p.spec
+    rpmbuild -bb --dbpath $PWD/own --define \"_topdir $PWD/build\" --define \"_rpmdir $PWD/build\" $p.spec > /dev/null 2>&1
+  done
+  createrepo_c build/noarch > /dev/null
+  mkdir root
+fi
+dnf() { command dnf -q -y --installroot=$PWD/root --repofrompath=l,file://$PWD/build/noarch --repo=l --nogpgcheck --releasever=1 \
+  --setopt=cachedir=$PWD/cache \"$@\" > /dev/null 2>&1; }
+if [ -e root/var/lib/dnf/history.sqlite ]; then dnf install three; dnf remove one; else dnf install one two; fi
+ln -sf \"$(find root -name rpmdb.sqlite)\" rpmdb.sqlite";
+    let (place, _) = captured(&[("app.sh", script)], &["bash", "app.sh"]);
+    let replay = ["trace", "replay", "app.trace", "--dir", ".", "--set", "synchronous=off"];
+    place
+        .fathom(&replay)
+        .exits(1)
+        .says("filled a database without SQL")
+        .says("capture the application once more");
+    let capture = ["trace", "capture", "--out", "app.trace", "--", "bash", "app.sh"];
+    place.fathom_with(&capture, &[("LC_ALL", "C.UTF-8")]).exits(0);
+    comes_to_the_same(
+        &place,
+        &[("rpmdb.sqlite", "rpmdb.sqlite"), ("history.sqlite", "root/var/lib/dnf/history.sqlite")],
+    );
+}
+
 /// The metadata that dnf reads.
 #[test]
 fn createrepo_makes_three_databases() {
@@ -288,7 +327,7 @@ certutil -D -d sql:n -f pw -n srv";
 /// GnuPG 2.4 and later keep keys in a database of a daemon that many threads ask.
 #[test]
 fn gnupgs_keyboxd() {
-    if !has(&["test", "-x", "/usr/lib/gnupg/keyboxd"], "keyboxd    (Debian 13 and later)") {
+    if !has(&["test", "-x", "/usr/lib/gnupg/keyboxd"], "gpg    (of Debian 13 and later)") {
         return;
     }
     let script = "set -e
@@ -462,4 +501,44 @@ fn programs_with_an_sqlite_of_their_own_are_named() {
             .says("FATHOM_TRACE_EXTENSION");
         assert_eq!(place.files(), [""; 0], "{end}");
     }
+}
+
+/// What happened: the test suite of a web framework stopped at the first statement that uses a
+/// function of its own (Django's REGEXP). An extension that has it lets the replay go on, and each
+/// statement's rows are checked as always.
+#[test]
+fn a_function_of_the_program_comes_from_an_extension() {
+    const PCRE: &str = "/usr/lib/sqlite3/pcre.so";
+    if !has(&[PYTHON, "-c", "import django"], "python3-django") || !has(&["test", "-f", PCRE], "sqlite3-pcre")
+    {
+        return;
+    }
+    let program = "from django.conf import settings
+settings.configure(SECRET_KEY='x', USE_TZ=False, DEFAULT_AUTO_FIELD='django.db.models.AutoField',
+    DATABASES={'default': {'ENGINE': 'django.db.backends.sqlite3', 'NAME': 'site.db'}},
+    INSTALLED_APPS=['django.contrib.contenttypes', 'django.contrib.auth'])
+import django; django.setup()
+from django.contrib.auth.models import Group
+from django.core.management import call_command
+from django.db import connection
+call_command('migrate', verbosity=0)
+Group.objects.bulk_create([Group(name=f'group {i}') for i in range(200)])
+print(Group.objects.filter(name__regex=r'^group 1[0-5]\\d$').count(), end=' ')
+print(Group.objects.filter(name__iregex=r'GROUP \\d$').delete()[0], end='')
+connection.close()";
+    let (place, end) = captured(&[("app.py", program)], &[PYTHON, "app.py"]);
+    assert_eq!(end.stdout, "60 10", "{end}");
+    let replay = ["trace", "replay", "app.trace", "--dir", ".", "--set", "synchronous=off"];
+    place.fathom(&replay).exits(1).says("the application brought its own").says("--set extension=FILE");
+    let extension = format!("extension={PCRE}");
+    let end = place.fathom(&[&replay[..], &["--set", &extension]].concat());
+    let hash = fathom_trace::content::content_hash(&place.path("site.db")).unwrap();
+    assert!(end.exits(0).stdout.contains(&hash), "{hash}: {end}");
+    for (wrong, words) in
+        [("extension=/no/such.so", "No such file"), ("extension=app.py", "no shared library")]
+    {
+        place.fathom(&[&replay[..], &["--set", wrong]].concat()).exits(2).says(words);
+    }
+    let library = "extension=/usr/lib/x86_64-linux-gnu/libc.so.6";
+    place.fathom(&[&replay[..], &["--set", library]].concat()).says("is no extension of SQLite");
 }

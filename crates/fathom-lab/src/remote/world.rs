@@ -35,6 +35,9 @@ const AGAIN: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(4), Du
 const PROBE: &str = "FATHOM-PROBE";
 /// The setting that names a library, and how one of the machine's own is marked.
 const LIBRARY: &str = "library";
+
+/// The setting of an engine that is an extension of SQLite, likewise.
+const EXTENSION: &str = "extension";
 /// A library that is there already.
 pub const REMOTE_FILE: &str = "remote:";
 
@@ -316,13 +319,15 @@ impl Remote {
     /// The order as it is executed there.
     fn order_there(&mut self, order: &Order) -> Result<Order, String> {
         let mut order = order.clone();
-        if let Some(engine) = &mut order.cell.engine
-            && let Some(Json::String(library)) = engine.settings.get_mut(LIBRARY)
-        {
-            match library.strip_prefix(REMOTE_FILE) {
-                Some(there) => *library = there.to_owned(),
-                None if library.contains('/') => *library = self.bring(Path::new(&library.clone()))?,
-                None => {}
+        for key in [LIBRARY, EXTENSION] {
+            if let Some(engine) = &mut order.cell.engine
+                && let Some(Json::String(library)) = engine.settings.get_mut(key)
+            {
+                match library.strip_prefix(REMOTE_FILE) {
+                    Some(there) => *library = there.to_owned(),
+                    None if library.contains('/') => *library = self.bring(Path::new(&library.clone()))?,
+                    None => {}
+                }
             }
         }
         let workload = &mut order.cell.workload;

@@ -18,7 +18,7 @@ pub const VERSION: u16 = 2;
 const VERSION_MIN: u16 = 1;
 
 /// What a trace begins with: a byte that no text has, the name, and a line end that a transfer as text would change.
-const MAGIC: [u8; 8] = *b"\x89FTRACE\n";
+pub(crate) const MAGIC: [u8; 8] = *b"\x89FTRACE\n";
 
 /// Bytes of the file's header: magic, version, zero, CRC-32C of these.
 const HEADER_BYTES: usize = 16;

@@ -51,6 +51,11 @@ impl Reader {
         let mut header = [0; HEADER_BYTES];
         let got = fill(&mut file, &mut header).map_err(TraceError::io(path))?;
         if header[..MAGIC.len().min(got)] != MAGIC[..MAGIC.len().min(got)] || got < MAGIC.len() {
+            if got >= MAGIC.len() && crate::file_calls::MAGIC.as_bytes().starts_with(&header[..got]) {
+                let problem =
+                    "is a recording of file calls: it is work of the workload mobibench-file (`calls = …`)";
+                return Err(TraceError::refused(path.display(), problem));
+            }
             return Err(TraceError::NotATrace { path: path.to_owned() });
         }
         if got < HEADER_BYTES {

@@ -56,15 +56,12 @@ impl BadOnes {
         }
     }
 
-    /// The list, one a line, with how many are not on it.
+    /// The list, with how many are not on it.
     #[must_use]
-    pub fn list(&self) -> String {
-        let mut list: String = self.listed.iter().map(|bad| format!("\n  {bad}")).collect();
+    pub fn lines(&self) -> Vec<String> {
         let more = self.count - self.listed.len() as u64;
-        if more > 0 {
-            list.push_str(&format!("\n  and {more} more"));
-        }
-        list
+        let listed = self.listed.iter().map(Bad::to_string);
+        listed.chain((more > 0).then(|| format!("and {more} more"))).collect()
     }
 
     /// Refuses an input that holds any.
@@ -74,16 +71,16 @@ impl BadOnes {
     pub fn refuse(&self, path: &Path) -> Result<(), TraceError> {
         match self.count {
             0 => Ok(()),
-            count => Err(TraceError::refused(
-                path.display(),
-                format!(
-                    "{count} {} no statement that could be done again (--skip-bad leaves {} out and counts {}):{}",
+            count => Err(TraceError::Parts {
+                what: path.display().to_string(),
+                problem: format!(
+                    "{count} {} no statement that could be done again (--skip-bad leaves {} out and counts {})",
                     if count == 1 { "text is" } else { "texts are" },
                     if count == 1 { "it" } else { "them" },
                     if count == 1 { "it" } else { "them" },
-                    self.list()
                 ),
-            )),
+                lines: self.lines(),
+            }),
         }
     }
 }

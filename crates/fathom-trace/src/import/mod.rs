@@ -23,6 +23,7 @@ mod statements;
 mod tests;
 
 use std::collections::HashMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::assemble::Assembler;
@@ -167,7 +168,7 @@ pub fn import(request: &Request) -> Result<Imported, TraceError> {
         imported.warnings.push(format!(
             "{} texts are no statements and are left out:{}",
             bad.count,
-            bad.list()
+            crate::error::list_of(&bad.lines())
         ));
     }
     imported.bad = bad.listed;
@@ -231,9 +232,32 @@ fn import_spool(path: &Path, origin: Origin, mut writer: Writer) -> Result<Impor
     })
 }
 
+/// Refuses what is no recording of anything, by its first bytes.
+fn refuse_other_kinds(path: &Path) -> Result<(), TraceError> {
+    const LOOKED_AT: u64 = 4096;
+    let file = std::fs::File::open(path).map_err(TraceError::io(path))?;
+    let mut head = Vec::new();
+    file.take(LOOKED_AT).read_to_end(&mut head).map_err(TraceError::io(path))?;
+    let problem = if head.starts_with(&crate::format::MAGIC) {
+        "is a trace already: see `fathom trace info`"
+    } else if head.starts_with(crate::file_calls::MAGIC.as_bytes()) {
+        "is a recording of file calls already: it is work of the workload mobibench-file (`calls = …`)"
+    } else if head.starts_with(b"SQLite format 3\0") {
+        "is a database, and says nothing of what is done with it: give it with --start, beside a log or script"
+    } else if head.contains(&0) {
+        "is no text in UTF-8, but some other kind of file"
+    } else {
+        return Ok(());
+    };
+    Err(TraceError::refused(path.display(), problem))
+}
+
 /// What a file or folder is, by its name and first lines.
 fn find_out(path: &Path) -> Result<Format, TraceError> {
     let metadata = std::fs::metadata(path).map_err(TraceError::io(path))?;
+    if metadata.is_file() {
+        refuse_other_kinds(path)?;
+    }
     let ends_with = |path: &Path, end: &str| path.extension().is_some_and(|it| it.eq_ignore_ascii_case(end));
     if metadata.is_dir() {
         let mut names =

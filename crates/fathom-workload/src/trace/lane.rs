@@ -675,17 +675,24 @@ impl State<'_> {
             let bare = name.split_once(' ').map_or("", |(_, bare)| bare);
             !bare.is_empty() && error.message.to_lowercase().contains(&bare.to_lowercase())
         });
-        if let Some(missing) = missing {
+        let filled = self.run.foreign.iter().find(|name| name.contains("sqlite3_backup_init"));
+        if error.message.contains("no such table")
+            && let Some(filled) = filled
+        {
             error.message.push_str(&format!(
-                "; the application brought its own {missing}, which a replay does not have"
+                "; the application filled a database without SQL ({filled}), and what it held is not in the trace: capture the application once more, now that the database is there"
+            ));
+        } else if let Some(missing) = missing {
+            error.message.push_str(&format!(
+                "; the application brought its own {missing}, which a replay does not have{EXTENSION}"
             ));
         } else if ["no such function", "no such collation", "no such module"]
             .iter()
             .any(|words| error.message.contains(words))
         {
-            error
-                .message
-                .push_str("; the application brought its own, or an extension, which a replay does not have");
+            error.message.push_str(&format!(
+                "; the application brought its own, or an extension, which a replay does not have{EXTENSION}"
+            ));
         }
         error
     }
@@ -735,6 +742,9 @@ fn blob_differs(blob: &Blob, done: Accessed, message: &str) -> WorkloadError {
 const BUSY: i32 = 5;
 /// SQLITE_LOCKED.
 const LOCKED: i32 = 6;
+
+/// What brings what an application brought itself.
+const EXTENSION: &str = "; `--set extension=FILE` loads an extension that has it";
 
 /// What is said of a trace that cannot come to the same again.
 pub const NOT_AGAIN: &str = "the trace cannot be done again";

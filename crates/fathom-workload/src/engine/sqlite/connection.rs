@@ -15,6 +15,7 @@ use libsqlite3_sys::{
 
 use super::busy::{BusyWaits, on_busy};
 use super::calls::Numbered;
+use super::extension;
 use super::library::{DONE, OK, ROW, SqliteLibrary, sqlite3, sqlite3_blob, sqlite3_stmt, text};
 use super::settings::{self, Applied};
 use crate::changed;
@@ -73,9 +74,11 @@ impl SqliteConnection {
             .map_err(|_| failed("the path has a NUL byte".into(), 0))?;
         let mut db = null_mut();
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
-        // SAFETY: path and VFS name end in NUL, `db` is written once.
-        let code =
-            unsafe { (library.functions.sqlite3_open_v2)(c_path.as_ptr(), &mut db, flags, vfs.as_ptr()) };
+        let extension = settings.optional_text("extension").map(Path::new);
+        let code = extension::opening(library, extension, || {
+            // SAFETY: path and VFS name end in NUL, `db` is written once.
+            unsafe { (library.functions.sqlite3_open_v2)(c_path.as_ptr(), &mut db, flags, vfs.as_ptr()) }
+        })?;
         if db.is_null() {
             return Err(failed(format!("cannot be opened: {}", library.meaning(code)), code));
         }

@@ -10,6 +10,7 @@ use libsqlite3_sys as bundled;
 pub(super) use libsqlite3_sys::{sqlite3, sqlite3_blob, sqlite3_stmt};
 
 use super::super::EngineError;
+use super::extension::Entry;
 
 /// `SQLITE_OPEN_*` and result codes are the same in every version.
 pub(super) const OK: c_int = bundled::SQLITE_OK;
@@ -143,6 +144,8 @@ function_table! {
         sqlite3_compileoption_get: fn(c_int) -> *const c_char; // since 3.6.23, and a build may omit it
         sqlite3_stmt_readonly: fn(*mut sqlite3_stmt) -> c_int; // since 3.7.4
         sqlite3_errstr: fn(c_int) -> *const c_char;            // since 3.7.15
+        sqlite3_auto_extension: fn(Option<Entry>) -> c_int;
+        sqlite3_cancel_auto_extension: fn(Option<Entry>) -> c_int; // since 3.7.15
         // A build may omit incremental blobs.
         sqlite3_blob_open: fn(*mut sqlite3, *const c_char, *const c_char, *const c_char, i64, c_int, *mut *mut sqlite3_blob) -> c_int;
         sqlite3_blob_reopen: fn(*mut sqlite3_blob, i64) -> c_int; // since 3.7.4
@@ -335,7 +338,7 @@ pub(super) fn text(pointer: *const c_char) -> String {
 
 /// Opens a shared object so that neither its names become visible to others nor others' names (the bundled SQLite's, if
 /// this program should export them) to it.
-fn open_shared_object(path: &Path) -> Result<*mut c_void, String> {
+pub(super) fn open_shared_object(path: &Path) -> Result<*mut c_void, String> {
     use std::os::unix::ffi::OsStrExt;
     let c_path =
         CString::new(path.as_os_str().as_bytes()).map_err(|_| "the path has a NUL byte".to_owned())?;

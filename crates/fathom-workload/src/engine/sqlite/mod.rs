@@ -5,6 +5,7 @@ mod busy;
 mod calls;
 mod confine;
 mod connection;
+mod extension;
 mod library;
 mod settings;
 #[cfg(test)]
@@ -19,7 +20,7 @@ use settings::Applied;
 
 pub(super) use settings::SETTINGS;
 
-use super::settings::EngineKind;
+use super::settings::{EngineKind, SettingError};
 use super::{Connection, Dialect, Engine, EngineError, EngineInfo, shared_object};
 use crate::params::Params;
 use crate::spec::Durability;
@@ -34,18 +35,22 @@ pub(super) static KIND: EngineKind = EngineKind {
     is_embedded: true,
     needs: None,
     capitals: &["journal_mode", "synchronous"],
-    files: |settings| match own_library(settings) {
-        // Of another machine, which looks at it itself when the run begins.
-        Some(path) if path.as_os_str().as_encoded_bytes().starts_with(REMOTE.as_bytes()) => Ok(()),
-        Some(path) => shared_object::checked("library", path).map(drop),
-        None => Ok(()),
-    },
+    files,
     remarks: settings::remarks,
     start: |settings, directory| {
         let library = own_library(&settings).map(Path::to_owned);
         Ok(Box::new(SqliteEngine::start(&KIND, library.as_deref(), settings, directory)?))
     },
 };
+
+/// Looks at the library and the extension that settings name.
+pub(super) fn files(settings: &Params) -> Result<(), SettingError> {
+    let extension = settings.optional_text("extension").map(|path| ("extension", Path::new(path)));
+    let named = own_library(settings).map(|path| ("library", path)).into_iter().chain(extension);
+    // Of another machine, which looks at it itself when the run begins.
+    let here = named.filter(|(_, path)| !path.as_os_str().as_encoded_bytes().starts_with(REMOTE.as_bytes()));
+    here.into_iter().try_for_each(|(key, path)| shared_object::checked(key, path).map(drop))
+}
 
 /// What setting `library` calls the release that is built into this program.
 const BUNDLED: &str = "bundled";
@@ -123,6 +128,9 @@ impl Engine for SqliteEngine {
         settings.insert("sync_call".into(), self.library.sync_call().into());
         if let Some(path) = &self.library.path {
             settings.insert("library".into(), path.display().to_string());
+        }
+        if let Some(path) = self.settings.optional_text("extension") {
+            settings.insert("extension".into(), path.to_owned());
         }
         EngineInfo {
             name: self.kind.name.into(),

@@ -128,6 +128,13 @@ pub(in crate::engine) const SETTINGS: &[Parameter] = &[
         unit: "",
         description: "whether foreign keys are enforced",
     },
+    Parameter {
+        name: "extension",
+        kind: Kind::Text,
+        default: Preset::Unset,
+        unit: "path",
+        description: "a loadable extension of SQLite for each connection, with the functions, collations or modules that a trace's application brought itself; its code is run",
+    },
 ];
 
 /// What a reader must know of settings that have no effect, by the others.

@@ -37,7 +37,9 @@ pub fn run(asked: &Trace) -> super::Result {
 /// A file that is not there or is no trace was asked for wrongly; all else has failed here.
 fn asked_or_failed(error: TraceError) -> Error {
     match &error {
-        TraceError::NotATrace { .. } | TraceError::Refused { .. } => Error::asked(error),
+        TraceError::NotATrace { .. } | TraceError::Refused { .. } | TraceError::Parts { .. } => {
+            Error::asked(error)
+        }
         TraceError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Error::asked(error),
         _ => Error::failed(error),
     }
