@@ -54,7 +54,13 @@ pub struct Prepared {
     pub earlier: Option<Results>,
     /// What ends it before its last block.
     pub ending: Ending,
+    /// Whether it is a look, which ends after [`LOOK`].
+    pub is_look: bool,
 }
+
+/// How long a look (`--quick`) may take, where nothing else says when it is over: so that with the
+/// run that is under way then, making the tables and taking stacks down it is over in two minutes.
+pub const LOOK: Duration = Duration::from_secs(95);
 
 /// With `--until` and without `--repeat`: so many times as many runs as the experiment asks for are
 /// the most.
@@ -146,7 +152,8 @@ pub fn prepare(request: &Request) -> Result<Prepared, RunError> {
             plan.lacking(results)
         }
     };
-    Ok(Prepared { experiment, cells, plan, turns, earlier, ending })
+    let is_look = request.selection.quick && request.selection.repeat.is_none() && !ending.is_early();
+    Ok(Prepared { experiment, cells, plan, turns, earlier, ending, is_look })
 }
 
 fn earlier(file: &Path) -> Result<Results, RunError> {
@@ -169,7 +176,7 @@ pub fn run(
     world: &mut dyn World,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, RunError> {
-    let Prepared { experiment, cells, plan, turns, earlier, ending } = prepared;
+    let Prepared { experiment, cells, plan, turns, earlier, ending, is_look } = prepared;
     let runnable = plan.cells.iter().filter(|cell| cell.skipped.is_none()).count();
     if runnable == 0 {
         let reason = plan.cells.iter().find_map(|cell| cell.skipped.clone()).unwrap_or_default();
@@ -203,8 +210,8 @@ pub fn run(
     let mut warnings = cells.warnings;
     warnings.extend(governor(environment.get("governor").map(String::as_str)));
     writer.warn(&warnings)?;
-    let limits =
-        Limits { run: request.time_limit.unwrap_or(Duration::from_secs(experiment.timeout_s)), ending };
+    let run = request.time_limit.unwrap_or(Duration::from_secs(experiment.timeout_s));
+    let limits = Limits { run, ending, look: is_look.then_some(LOOK) };
     let summary = go_on(&plan, &turns, limits, precision, world, &mut writer, on_progress)?;
     let finished = (summary.missing == 0).then(|| world.now_ms());
     writer.close(finished)?;

@@ -130,6 +130,7 @@ pub fn write(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     blocks::section(document, out)?;
     devices::section(document, out)?;
+    out.write_all(crate::commits::section(document.results).as_bytes())?;
     careful(document, out)?;
     cells(document, out)?;
     environment(document, out)?;

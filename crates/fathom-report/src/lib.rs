@@ -14,6 +14,7 @@ mod axis;
 mod blocks;
 mod caution;
 mod chosen;
+mod commits;
 mod compare;
 mod cuts;
 mod decimate;

@@ -15,7 +15,7 @@ use crate::blocks::{BlockTrace, TraceError};
 use crate::claim::{self, Claim, Entry, Patience, device_points, image_name};
 use crate::command::{CommandError, CommandLine, CommandProblem, find_program_in};
 use crate::device::server::{Order, Server};
-use crate::device::{Model, Served, Statistics, external_of, own_model, presets, text_of};
+use crate::device::{Model, RECORDER, Served, Statistics, external_of, own_model, presets, text_of};
 use crate::distribution::{Distribution, Package};
 use crate::error::StackError;
 use crate::filesystem::{FileSystem, Machine, nameable};
@@ -752,6 +752,12 @@ impl Stack {
         let alive: Vec<_> = all.filter(|server| server.lives()).collect();
         alive.iter().for_each(|server| server.kill());
         !alive.is_empty()
+    }
+
+    /// Whether its modelled device is [`RECORDER`].
+    #[must_use]
+    pub fn is_for_recordings(&self) -> bool {
+        self.claim.as_ref().is_some_and(|claim| claim.entry.spec.device == RECORDER)
     }
 
     /// Process id of the server of the modelled device.

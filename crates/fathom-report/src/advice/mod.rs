@@ -126,8 +126,15 @@ impl Advice {
             } else if faster.is_empty() {
                 format!("On {on} use {name}.")
             } else {
-                let unproven = if gains.iter().all(|it| it.proven) { "" } else { ", not proven everywhere" };
-                format!("On {on} use {name}: {faster} as fast as {}{unproven}.", self.baseline.name())
+                let unproven = match gains.len() {
+                    _ if gains.iter().all(|it| it.proven) => "",
+                    1 => ", not proven",
+                    _ => ", not proven everywhere",
+                };
+                let now = group.devices.first().and_then(|it| it.tried.get(it.baseline?));
+                let breaks = now.is_some_and(|it| it.durability.is_none_or(|own| own < self.must));
+                let why = if breaks { ", which does not keep what must be kept" } else { "" };
+                format!("On {on} use {name}: {faster} as fast as {}{why}{unproven}.", self.baseline.name())
             });
         }
         let none: Vec<&Advised> = self.devices.iter().filter(|it| it.best.is_none()).collect();

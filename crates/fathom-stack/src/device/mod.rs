@@ -29,7 +29,7 @@ pub use latency::Latency;
 pub use model::{Cache, Flush, Kind, Model, ModelError, Side, Stall};
 pub(crate) use oplog::is_log;
 pub use oplog::{End, Log, Mark, OperationLog, Record, data_of, external_of, log_end, read_log};
-pub use presets::{own_model, preset, presets, text_of};
+pub use presets::{RECORDER, own_model, preset, presets, text_of};
 pub use served::Served;
 pub use statistics::{DeviceUse, LATE_NS, LATE_SHARE, Statistics, TESTED_FROM_NS, Times, Tried};
 pub use timeline::{Operation, Service, Timeline};

@@ -5,19 +5,17 @@ use std::fmt::Write;
 use std::fs::{File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use fathom_lab::conduct::{self, Request, RunError};
 use fathom_lab::experiment::{Selection, TraceChoice};
-use fathom_lab::schedule::{Interrupt, Local, Summary};
+use fathom_lab::schedule::{Interrupt, Local, Progress, Summary};
 use fathom_lab::store::Results;
 use fathom_output::{Held, shown_path, tell};
 use tempfile::TempDir;
 
 use crate::outcome::Error;
 use crate::progress::Bar;
-
-/// The device that recordings are made on: every operation takes the same short time.
-pub const RECORDER: &str = "recorder";
 
 /// What is recorded.
 #[derive(Clone, Debug)]
@@ -82,6 +80,96 @@ pub fn record(
     command: &str,
     interrupt: Interrupt,
 ) -> Result<(Results, Summary), Error> {
+    let place = Place { directory, command, interrupt: &interrupt };
+    let mut both = record_side_by_side(what, &[out.to_owned()], &place)?;
+    both.pop().ok_or_else(|| Error::failed("nothing was recorded"))
+}
+
+/// Where recordings are made, and for whom.
+#[derive(Debug)]
+pub struct Place<'a> {
+    /// Where the stacks are made.
+    pub directory: &'a Path,
+    /// The command that is carried out, for the record.
+    pub command: &'a str,
+    /// The user's wish to stop.
+    pub interrupt: &'a Interrupt,
+}
+
+/// As [`record`], the variants shared out among as many files as are named, at the same time. Model
+/// time does not know of the neighbour, and a recording waits for its device most of the time.
+///
+/// # Errors
+/// As [`record`], of the first file that has one.
+pub fn record_side_by_side(
+    what: &Recorded,
+    outs: &[PathBuf],
+    place: &Place<'_>,
+) -> Result<Vec<(Results, Summary)>, Error> {
+    // Before anything is made: no run could be.
+    fathom_stack::trusted_state().map_err(Error::failed)?;
+    let parts = outs.len().min(what.variants.len()).max(1);
+    let cells = what.filesystems.len() * what.devices.len().max(1) * what.variants.len().max(1);
+    let shown =
+        Mutex::new(Shown { bar: Bar::new(cells * what.repeat as usize, false), of_parts: Vec::new() });
+    let part = |number: usize, out: &Path| {
+        let mut own = what.clone();
+        own.variants = what.variants.iter().skip(number).step_by(parts).cloned().collect();
+        let mut world = Local::new(place.directory.to_owned(), place.interrupt.clone())
+            .map_err(|error| Error::failed(format!("this program's own path: {error}")))?
+            .beside(number);
+        record_part(&own, out, place, &mut world, &mut |progress| {
+            shown.lock().unwrap_or_else(PoisonError::into_inner).show(number, progress);
+        })
+    };
+    let all: Vec<_> = std::thread::scope(|scope| {
+        let begin = |(number, out): (usize, &PathBuf)| {
+            let (part, out) = (&part, out.clone());
+            scope.spawn(move || part(number, &out))
+        };
+        let begun: Vec<_> = outs.iter().take(parts).enumerate().map(begin).collect();
+        let end = |it: std::thread::ScopedJoinHandle<'_, _>| {
+            it.join().unwrap_or_else(|_| Err(Error::failed("a recording ended by a panic")))
+        };
+        begun.into_iter().map(end).collect()
+    });
+    shown.into_inner().unwrap_or_else(PoisonError::into_inner).bar.clear();
+    all.into_iter().collect()
+}
+
+/// How far all parts are together.
+struct Shown {
+    bar: Bar,
+    /// The last that each part has said.
+    of_parts: Vec<(usize, Progress)>,
+}
+
+impl Shown {
+    fn show(&mut self, number: usize, progress: &Progress) {
+        match self.of_parts.iter_mut().find(|it| it.0 == number) {
+            Some(known) => known.1 = progress.clone(),
+            None => self.of_parts.push((number, progress.clone())),
+        }
+        let sum = |of: fn(&Progress) -> usize| self.of_parts.iter().map(|it| of(&it.1)).sum::<usize>();
+        let whole = Progress {
+            done: sum(|it| it.done),
+            total: sum(|it| it.total),
+            failed: sum(|it| it.failed),
+            share: self.of_parts.iter().map(|it| it.1.share).sum::<f64>().min(1.0),
+            left: self.of_parts.iter().filter_map(|it| it.1.left).max(),
+            ..progress.clone()
+        };
+        self.bar.show(&whole);
+    }
+}
+
+fn record_part(
+    what: &Recorded,
+    out: &Path,
+    place: &Place<'_>,
+    world: &mut Local,
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<(Results, Summary), Error> {
     let request = Request {
         source_name: "the recording".into(),
         source: what.source(),
@@ -92,26 +180,19 @@ pub fn record(
             traces: vec![what.trace.clone()],
         },
         seed: Some(what.seed),
-        directory: directory.to_owned(),
+        directory: place.directory.to_owned(),
         out: out.to_owned(),
         resume: false,
         time_limit: None,
         until: None,
         budget: None,
-        command: command.to_owned(),
+        command: place.command.to_owned(),
     };
     let prepared = conduct::prepare(&request).map_err(asked_or_failed)?;
     for warning in &prepared.cells.warnings {
         tell!("warning: {warning}");
     }
-    // Before anything is made: no run could be.
-    fathom_stack::trusted_state().map_err(Error::failed)?;
-    let mut world = Local::new(directory.to_owned(), interrupt)
-        .map_err(|error| Error::failed(format!("this program's own path: {error}")))?;
-    let bar = Bar::new(prepared.plan.runs(), false);
-    let summary = conduct::run(&request, prepared, &mut world, &mut |progress| bar.show(progress));
-    bar.clear();
-    let summary = summary.map_err(asked_or_failed)?;
+    let summary = conduct::run(&request, prepared, world, on_progress).map_err(asked_or_failed)?;
     let results = Results::load(out).map_err(Error::failed)?;
     Ok((results, summary))
 }

@@ -8,9 +8,9 @@ use fathom_lab::simulate::{Question, StudyError, study};
 use fathom_lab::store::Results;
 use fathom_output::{shown_path, tell};
 use fathom_report::Simulation;
-use fathom_stack::device::{Kind, Model, presets};
+use fathom_stack::device::{Kind, Model, RECORDER, presets};
 
-use super::record::{self, Kept, RECORDER, Recorded};
+use super::record::{self, Kept, Recorded};
 use crate::cli::Simulate;
 use crate::outcome::{Error, Outcome};
 
