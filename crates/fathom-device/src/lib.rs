@@ -35,7 +35,7 @@ pub use latency::Latency;
 pub use model::{Cache, Flush, Kind, Model, Side, Stall};
 pub use model_file::{device_model, is_model_file, model_text};
 pub use oplog::{End, Log, Mark, OperationLog, Record, data_of, external_of, is_log, log_end, read_log};
-pub use presets::{own_model, preset, presets, text_of};
+pub use presets::{RECORDER, own_model, preset, presets, text_of};
 pub use served::Served;
 pub use statistics::{DeviceUse, LATE_NS, LATE_SHARE, Statistics, TESTED_FROM_NS, Times, Tried};
 pub use timeline::{Operation, Service, Timeline};

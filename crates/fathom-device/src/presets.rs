@@ -24,6 +24,9 @@ const FILES: &[(&str, &str)] = &[
     ("disk-p5.toml", include_str!("presets/disk-p5.toml")),
 ];
 
+/// Name of the preset that recordings are made on. Its own times are in none of them.
+pub const RECORDER: &str = "recorder";
+
 /// All of them, in the order in which they are shown.
 #[must_use]
 pub fn presets() -> &'static [Model] {

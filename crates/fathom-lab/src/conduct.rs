@@ -54,7 +54,13 @@ pub struct Preparation {
     pub earlier: Option<Results>,
     /// What ends it before its last block.
     pub ending: Ending,
+    /// Whether it is a look, which ends after [`LOOK`].
+    pub is_look: bool,
 }
+
+/// How long a look (`--quick`) may take, where nothing else says when it is over: so that with the
+/// run that is under way then, making the tables and taking stacks down it is over in two minutes.
+pub const LOOK: Duration = Duration::from_secs(95);
 
 /// With `--until` and without `--repeat`: so many times as many runs as the experiment asks for are
 /// the most.
@@ -171,7 +177,8 @@ fn planned(
             plan.lacking(results)
         }
     };
-    Ok(Preparation { experiment, cells, plan, turns, earlier, ending })
+    let is_look = request.selection.quick && request.selection.repeat.is_none() && !ending.is_early();
+    Ok(Preparation { experiment, cells, plan, turns, earlier, ending, is_look })
 }
 
 fn earlier(file: &Path) -> Result<Results, RunError> {
@@ -194,7 +201,7 @@ pub fn run(
     world: &mut dyn World,
     on_progress: &mut dyn FnMut(&Progress),
 ) -> Result<Summary, RunError> {
-    let Preparation { experiment, cells, plan, turns, earlier, ending } = prepared;
+    let Preparation { experiment, cells, plan, turns, earlier, ending, is_look } = prepared;
     let runnable = plan.cells.iter().filter(|cell| cell.skipped.is_none()).count();
     if runnable == 0 {
         let reason = plan.cells.iter().find_map(|cell| cell.skipped.clone()).unwrap_or_default();
@@ -234,8 +241,8 @@ pub fn run(
     let governors = environment.iter().filter(|(key, _)| key.split(' ').next() == Some("governor"));
     warnings.extend(governors.filter_map(|(key, name)| governor(key, name)));
     writer.warn(&warnings)?;
-    let limits =
-        Limits { run: request.time_limit.unwrap_or(Duration::from_secs(experiment.timeout_s)), ending };
+    let run = request.time_limit.unwrap_or(Duration::from_secs(experiment.timeout_s));
+    let limits = Limits { run, ending, look: is_look.then_some(LOOK) };
     let mut summary = go_on(&plan, &turns, limits, precision, world, &mut writer, on_progress)?;
     if !summary.interrupted {
         summary.interrupted = cut_each(&plan, &cut, world, &mut writer, on_progress)?;

@@ -289,7 +289,7 @@ impl World for VirtualLab {
     fn work(
         &mut self,
         order: &Order,
-        _limit: Duration,
+        limit: Duration,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<(), WorkError> {
         let number = self.runs;
@@ -306,9 +306,13 @@ impl World for VirtualLab {
         let params = Params::read(PARAMETERS, &order.cell.workload.params)
             .map_err(|error| WorkError::Failed(error.to_string()))?;
         let parameters = params.all().clone();
+        let begun_ns = self.device.now_ns();
         on_event(Event::Started { engine: None, durability: Durability::None, parameters });
         on_event(Event::Progress { done: 0.5 });
         transact(&params, &mut self.device, &mut HandOn(on_event));
+        if self.device.now_ns() - begun_ns > limit.as_nanos() as u64 {
+            return Err(WorkError::Failed("it took longer than its time limit".into()));
+        }
         on_event(Event::Done { max_rss_bytes: 1 << 20, involuntary_switches: 0 });
         Ok(())
     }

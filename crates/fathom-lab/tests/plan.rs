@@ -5,16 +5,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use fathom_lab::experiment::{Cells, Experiment, Selection, Vocabulary};
+use fathom_lab::experiment::{Cells, Experiment, Selection, Vocabulary, builtin, builtin_named};
 use fathom_lab::plan::{Machine, Plan, Turn};
-use fathom_lab::schedule::{EarlyEnd, Ending, Limits, Progress, Summary, WorkError, carry_out};
+use fathom_lab::schedule::{EarlyEnd, Ending, Limits, Progress, Summary, WorkError, World, carry_out};
 use fathom_lab::sim::{KIND, Noise, VirtualLab};
 use fathom_lab::store::{ExperimentRow, Results, RunStatus, Writer};
 use fathom_stack::Capability;
 use proptest::prelude::*;
 
 const NEVER_EARLY: Ending = Ending { until: None, budget: None, least: 0 };
-const LIMITS: Limits = Limits { run: Duration::from_secs(60), ending: NEVER_EARLY };
+const LIMITS: Limits = Limits { run: Duration::from_secs(60), ending: NEVER_EARLY, look: None };
 
 fn experiment(cells: usize, repeats: u32) -> (Experiment, Cells) {
     let copies: Vec<String> = (0..cells).map(|copy| copy.to_string()).collect();
@@ -182,9 +182,10 @@ impl Bench {
     ) -> (Summary, Vec<Progress>) {
         let mut seen = Vec::new();
         let limits = Limits { ending, ..LIMITS };
-        let summary =
-            carry_out(&self.plan, turns, limits, &mut lab, &mut writer, &mut |it| seen.push(it.clone()))
-                .unwrap();
+        let summary = carry_out(&self.plan, turns, limits, &mut lab, &mut writer, &mut |progress| {
+            seen.push(progress.clone())
+        })
+        .unwrap();
         writer.close(None).unwrap();
         (summary, seen)
     }
@@ -343,4 +344,69 @@ fn a_budget_that_ends_within_the_first_block_keeps_its_runs_and_tells_the_missin
     let (summary, _) = bench.go_until(writer, &bench.plan.turns(), lab, ending);
     assert_eq!((summary.done, summary.missing, summary.blocks), (1, 3, 1));
     assert_eq!(summary.ended, Some(EarlyEnd::OutOfTime));
+}
+
+/// What happened: `fathom run sms-centre --quick` was to be over in two minutes on two cores; beside
+/// other work 9 of its 34 runs were made in five, in an order of luck, and a user who stopped it had no
+/// number of what the experiment is about. The mend: a look measures what its experiment names first,
+/// and ends by what its runs have taken.
+#[test]
+fn a_look_ends_in_time_and_has_measured_what_is_named_first() {
+    let quiet = Noise { drift_per_hour: 0.0, ..Noise::default() };
+    let look_of = |look: Duration| {
+        let (experiment, cells) = experiment(6, 3);
+        let (bench, mut writer) = bench(Plan::new(&experiment, &cells, true, 5, &Machine::default()));
+        let turns = bench.plan.turns();
+        let mut lab = VirtualLab::new(1, quiet);
+        let limits = Limits { look: Some(look), ..LIMITS };
+        let summary = carry_out(&bench.plan, &turns, limits, &mut lab, &mut writer, &mut |_| {}).unwrap();
+        writer.close(None).unwrap();
+        let results = Results::load(&bench.path).unwrap();
+        assert_eq!(summary.done + summary.missing, 18, "{summary:?}");
+        assert_eq!(results.experiment.repeats, 3, "what is missing can be made later");
+        assert_eq!(bench.plan.missing(&results).unwrap().len(), summary.missing);
+        assert!(
+            results.runs.iter().all(|run| run.status == RunStatus::Done),
+            "what is cut off has not failed"
+        );
+        let order: Vec<i64> = results.runs.iter().map(|run| run.cell).collect();
+        (summary, order, lab.now_ns())
+    };
+    let (all, order, whole_ns) = look_of(Duration::from_secs(3600));
+    assert_eq!((all.ended, all.missing), (None, 0));
+    assert_eq!(order[..6], [1, 2, 3, 4, 5, 6], "the first block in the experiment's order");
+    // 3.5 of 18 runs fit: it is over in time, and has the first ones.
+    let look = Duration::from_nanos(whole_ns * 7 / 36);
+    let (cut, order, took_ns) = look_of(look);
+    assert_eq!((cut.ended, order), (Some(EarlyEnd::OutOfTime), vec![1, 2, 3]));
+    assert!(took_ns <= look.as_nanos() as u64, "{took_ns} {look:?}");
+    // Nobody knows how long the first run takes: it is cut off.
+    let (none, order, _) = look_of(Duration::from_nanos(1000));
+    assert_eq!((none.done, none.ended, order), (0, Some(EarlyEnd::OutOfTime), Vec::new()));
+}
+
+/// Two minutes are for the runs that a look has: many variants times many sizes are no look. Measured
+/// with a load of 20 on two cores a run took 4 to 12 s, so that some of them are left for `--resume`
+/// there; on a quiet machine, where one takes a second or two, all are made.
+#[test]
+fn the_look_of_every_built_in_experiment_has_few_runs_and_begins_with_its_headline() {
+    for one in builtin() {
+        let experiment = Experiment::parse(one.name, one.source).unwrap();
+        let selection = Selection { quick: true, ..Selection::default() };
+        let cells = experiment.cells(&selection, &Vocabulary::here()).unwrap();
+        let plan = Plan::new(&experiment, &cells, true, 1, &Machine::here(&cells));
+        println!("{}: {} cells, {} runs", one.name, plan.cells.len(), plan.cells.len() as u32 * plan.repeats);
+        assert!(plan.cells.len() as u32 * plan.repeats <= 90, "{}", one.name);
+        let first: Vec<i64> =
+            plan.turns().iter().filter(|turn| turn.block == 0).map(|turn| turn.cell).collect();
+        assert!(first.is_sorted(), "{}: {first:?}", one.name);
+    }
+    // Who names variants gets those, and not the look's.
+    let experiment = Experiment::parse("sms-centre", builtin_named("sms-centre").unwrap().source).unwrap();
+    let cells = |sets: &[&str]| {
+        let sets = sets.iter().map(|set| (*set).to_owned()).collect();
+        let selection = Selection { quick: true, sets, ..Selection::default() };
+        experiment.cells(&selection, &Vocabulary::here()).unwrap().cells.len()
+    };
+    assert_eq!((cells(&[]), cells(&["variants=mmdb early,mmdb pipelined,sqlite pipelined"])), (5, 3));
 }

@@ -14,6 +14,7 @@ use serde_json::json;
 use crate::axis::Axis;
 use crate::blocks;
 use crate::caution::Caution;
+use crate::commits;
 use crate::devices;
 use crate::document::{Document, more_comparisons};
 use crate::figure::{Figure, Mark, parts_ns, value_text};
@@ -97,6 +98,7 @@ fn main(document: &Document<'_>) -> Markup {
         (blocks::section(document))
         (power_cut::section(document))
         (devices::section(document))
+        (commits::section(document.results))
         (careful(document))
         (cells(document))
         (environment(document))

@@ -15,6 +15,7 @@ mod blocks;
 mod canvas;
 mod caution;
 mod chosen;
+mod commits;
 mod compare;
 mod cuts;
 mod decimate;

@@ -1,7 +1,6 @@
 //! `fathom advise` through the binary: what is refused, what is promised and printed, and what stays
-//! of it. What is recorded needs root, mkfs.ext4 and /dev/fuse. With `FATHOM_LONG=1` the advice is
-//! compared with a full grid that is measured live (`FATHOM_TRACES`, `FATHOM_PRESETS`,
-//! `FATHOM_SCALE`: others than the usual).
+//! of it. What is recorded needs root, mkfs.ext4 and /dev/fuse. `advise_grid.rs` compares the advice
+//! with a full grid that is measured live.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -82,6 +81,7 @@ fn the_answer_for_a_trace_can_be_pasted_and_a_kept_recording_gives_it_again() {
         "every commit",
         "2 threads",
         "flushes a transaction",
+        "locking_mode exclusive breaks the application",
     ] {
         assert!(end.stdout.contains(says), "{says}: {end}");
     }
@@ -221,92 +221,4 @@ fn a_signal_leaves_nothing_and_what_a_kill_leaves_is_found() {
     alive.interrupt();
     alive.end();
     assert_eq!(left(), 0);
-}
-
-/// Traces × presets: the setting that is named, against the best of a full grid of journal modes,
-/// synchronous settings and page sizes, each measured live on the device, in model time.
-#[test]
-fn what_is_named_is_what_a_full_live_grid_finds() {
-    let place = Place::new();
-    if std::env::var_os("FATHOM_LONG").is_none() || !can_serve(&place) {
-        println!("SKIP: takes an hour (FATHOM_LONG=1), root, mkfs.ext4 and /dev/fuse");
-        return;
-    }
-    let wanted = |name: &str, usual: &str| std::env::var(name).unwrap_or_else(|_| usual.into());
-    let traces = wanted("FATHOM_TRACES", "androbench,gmail,facebook,kakaotalk,browser,media-scan");
-    let presets = wanted(
-        "FATHOM_PRESETS",
-        "emmc-51,nvme,nvme-protected,sd-sandisk-extreme,sd-samsung-32,sd-slow,ufs-fresh,ufs-fragmented",
-    );
-    let scale = wanted("FATHOM_SCALE", "25");
-    let must = ["power-cut", "power-cut-all-but-last"];
-    let mut behind: Vec<(f64, String)> = Vec::new();
-    for trace in traces.split(',') {
-        let file = format!("{trace}.trace");
-        place.fathom(&["trace", "synthesise", trace, "--scale", &scale, "--out", &file]).exits(0);
-        let started = std::time::Instant::now();
-        let advised = json(&place.fathom(&["advise", &file, "--device", &presets, "--json"]));
-        println!("{trace}: advised in {:.0} s", started.elapsed().as_secs_f64());
-        for one in advised["advised"].as_array().unwrap() {
-            let (device, named) = (one["device"].as_str().unwrap(), one["advised"].as_str().unwrap());
-            let words: Vec<&str> = named.split('/').collect();
-            let mut grid: Vec<(String, f64)> = Vec::new();
-            let mut settings: Vec<[&str; 3]> = Vec::new();
-            for journal in ["delete", "truncate", "persist", "wal"] {
-                for synchronous in ["full", "extra"] {
-                    // EXTRA is another promise with DELETE only.
-                    if synchronous == "full" || journal == "delete" {
-                        settings.extend(
-                            ["1024", "4096", "8192", "16384"].map(|page| [journal, synchronous, page]),
-                        );
-                    }
-                }
-            }
-            let live = |journal: &str, synchronous: &str, page: &str, more: &[&str]| {
-                let out = format!("{trace}-{device}-{journal}-{synchronous}-{page}-{}.db", more.len());
-                let sets = [
-                    format!("device={device}"),
-                    format!("journal_mode={journal}"),
-                    format!("synchronous={synchronous}"),
-                    format!("page_size={page}"),
-                    "filesystem=ext4".into(),
-                ];
-                let sets = sets.iter().map(String::as_str).chain(more.iter().copied());
-                let sets: Vec<&str> = sets.flat_map(|set| ["--set", set]).collect();
-                let run = [
-                    "run",
-                    "journal-modes",
-                    "--trace",
-                    &file,
-                    "--repeat",
-                    "2",
-                    "--out",
-                    &out,
-                    "--dir",
-                    ".",
-                    "--quiet",
-                ];
-                place.fathom(&[&run[..], &sets].concat()).exits(0);
-                let report: Value =
-                    serde_json::from_str(&place.fathom(&["report", &out, "--json"]).exits(0).stdout).unwrap();
-                let cell = &report["cells"][0];
-                assert!(must.contains(&cell["durability"].as_str().unwrap()), "{cell}");
-                cell["measures"][0]["model_ns"].as_f64().unwrap()
-            };
-            for [journal, synchronous, page] in settings {
-                let key = format!("{journal}/{synchronous}/{page}");
-                grid.push((key, live(journal, synchronous, page, &[])));
-            }
-            let best = grid.iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
-            // What is named may have settings that the grid has not.
-            let of_grid = grid.iter().find(|grid| grid.0 == named).map(|grid| grid.1);
-            let ours = of_grid.unwrap_or_else(|| live(words[0], words[1], words[2], &words[3..]));
-            let ratio = ours / best.1;
-            println!("{trace} {device}: {named}, {ratio:.3} of the best of {}, {}", grid.len(), best.0);
-            behind.push((ratio, format!("{trace} {device}")));
-        }
-    }
-    let within = behind.iter().filter(|behind| behind.0 <= 1.05).count();
-    println!("{within} of {} cells named the best of the live grid, or one within 5 %", behind.len());
-    assert!(within * 100 >= behind.len() * 95, "{behind:?}");
 }

@@ -21,6 +21,7 @@ fn tried_in(candidate: Candidate, durability: Option<Durability>, times_ms: &[f6
         runs: (0..).zip(ns.iter().copied()).collect(),
         time_ns: mean_interval(&ns).unwrap(),
         cpu_ns: 0.0,
+        count: 1000,
         p99_ns: None,
         flushes: 1.0,
         written_bytes: 4096.0,
@@ -100,25 +101,32 @@ fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
     assert!(
         modes.iter().all(|mode| mode.journal_mode == "wal" || !mode.more.contains_key("wal_autocheckpoint"))
     );
-    assert_eq!(modes.len(), 6, "six modes, of which one is its own: {modes:?}");
+    assert_eq!(modes.len(), 5, "five modes, of which one is its own: {modes:?}");
     let tried = vec![vec![
         one("delete", "full", 10.0),
         one("persist", "full", 8.0),
         one("wal", "full", 5.0),
         one("wal", "normal", 2.0),
     ]];
+    let keys = |all: &[Candidate]| all.iter().map(Candidate::key).collect::<Vec<String>>();
     let app = AppUse { has_one_connection: true, reads_most: false };
     let more = second(&tried, Durability::PowerCutAllButLast, app);
-    let keys: Vec<String> = more.iter().map(Candidate::key).collect();
-    for key in ["wal/full/1024", "wal/full/16384", "wal/normal/1024", "wal/full/4096/locking_mode=exclusive"]
-    {
-        assert!(keys.iter().any(|other| other == key), "{key} in {keys:?}");
-    }
-    assert!(!keys.iter().any(|key| key.starts_with("delete") || key.contains("cache_size")), "{keys:?}");
+    let expected = [
+        "wal/full/1024",
+        "wal/full/8192",
+        "wal/full/4096/wal_autocheckpoint=4000",
+        "wal/full/4096/locking_mode=exclusive",
+    ];
+    assert_eq!(keys(&more), expected, "what is weaker is tuned as the leader of its journal");
+    // Whether two connections break is for the replay to show, once.
     let shared = second(&tried, Durability::PowerCutAllButLast, AppUse::default());
+    assert_eq!(keys(&shared), expected);
+    // What does more than DELETE/FULL is worth a recording only where that leads.
+    let slow = vec![vec![one("delete", "full", 4.0), one("wal", "full", 5.0), one("wal", "normal", 4.5)]];
+    let more = keys(&second(&slow, Durability::PowerCutAllButLast, app));
     assert!(
-        !shared.iter().any(|candidate| candidate.more.contains_key("locking_mode")),
-        "two connections need the file"
+        more.contains(&"delete/extra/4096".into()) && more.contains(&"wal/normal/1024".into()),
+        "{more:?}"
     );
     // Pages and checkpoints that each help are tried together.
     let mut round = tried.clone();
@@ -127,12 +135,13 @@ fn rounds_go_from_modes_to_tuning_to_those_that_lead() {
         tried_in(candidate, Some(Durability::PowerCut), &[ms])
     };
     round[0].extend([with("page_size", "1024", 4.0), with("wal_autocheckpoint", "4000", 4.5)]);
-    let last = finalists(&Candidate::default(), &round, Durability::PowerCutAllButLast);
-    let keys: Vec<String> = last.iter().map(Candidate::key).collect();
-    assert_eq!(
-        keys,
-        ["delete/full/4096", "wal/full/1024", "wal/full/1024/wal_autocheckpoint=4000", "wal/normal/4096"]
-    );
+    let together = "wal/full/1024/wal_autocheckpoint=4000";
+    assert_eq!(keys(&third(&round, Durability::PowerCutAllButLast)), [together]);
+    let last = keys(&finalists(&Candidate::default(), &round, Durability::PowerCutAllButLast));
+    assert_eq!(last, ["delete/full/4096", "wal/full/1024", together, "wal/normal/1024"]);
+    // Larger ones are tried while they go on getting better.
+    round[0].push(with("page_size", "8192", 3.9));
+    assert!(keys(&third(&round, Durability::PowerCutAllButLast)).contains(&"wal/full/16384".into()));
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub struct Trial {
     pub time_ns: Interval,
     /// CPU time in that, ns.
     pub cpu_ns: f64,
+    /// Transactions of one run.
+    pub count: u64,
     /// 99th percentile, ns, where single transactions were told.
     pub p99_ns: Option<f64>,
     /// Flushes; on this disk calls of fsync.
@@ -51,6 +53,7 @@ impl Trial {
             runs: row.of_runs.clone(),
             time_ns: row.model_ns,
             cpu_ns: row.cpu_ns,
+            count: row.count,
             p99_ns: row.p99_ns,
             flushes: row.flushes,
             written_bytes: row.written_bytes,
@@ -102,6 +105,7 @@ pub fn trials_here(results: &Results, analysis: &Analysis, phase: &str) -> Vec<T
             runs: measure.runs.iter().map(|run| (run.block, run.wall.time_ns)).collect(),
             time_ns: measure.wall_time_ns,
             cpu_ns: measure.each_ns(|split| split.cpu_ns),
+            count: measure.count,
             p99_ns: Some(measure.latency_ns[3]),
             flushes: measure.each_ns(|split| split.sync_calls),
             written_bytes: measure.each_ns(|split| split.write_bytes),

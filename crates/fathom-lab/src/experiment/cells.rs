@@ -105,7 +105,19 @@ impl Experiment {
         let first_trace = self.sources.len() + selection.sets.len();
         put_traces(&selection.traces, first_trace, &mut axes);
         if selection.quick {
+            // Who names variants wants those, and a trace may stand in their place.
+            let are_chosen = selection.sets.iter().any(|set| overrides::chooses_variants(set))
+                || axes.iter().any(|axis| {
+                    axis.name == "variants"
+                        && axis.points.iter().any(|point| point.span.source >= first_trace)
+                });
             for setting in &self.quick.settings {
+                if setting.path == "variants" {
+                    if !are_chosen {
+                        keep_variants(setting, &mut axes)?;
+                    }
+                    continue;
+                }
                 make_quick(setting, &mut axes);
                 if axes.iter().any(|axis| axis.name == "variants" && axis.sets(&setting.path)) {
                     set(setting.clone(), &mut base);

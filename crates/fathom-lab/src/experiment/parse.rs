@@ -212,24 +212,29 @@ fn settings(entries: &[Entry]) -> Result<Vec<Setting>, Problem> {
 fn read_quick(entry: &Entry) -> Result<Quick, Problem> {
     let entries = entry.node.table("quick")?;
     let mut quick = Quick::default();
-    let mut others = Vec::new();
+    let (mut others, mut variants) = (Vec::new(), None);
     for entry in entries {
         if entry.key == "repeats" {
             quick.repeats = Some(repeats(&entry.node)?);
+        } else if entry.key == "variants" {
+            // Chosen as by --set; which there are is known where the cells are made.
+            let (key_span, node) = (entry.key_span.clone(), entry.node.clone());
+            variants = Some(Setting { path: "variants".into(), key_span, node });
         } else if !entry.key.contains('.') && !SECTIONS.contains(&entry.key.as_str()) {
             return Err(Problem::new(
                 &entry.key_span,
                 format!("unknown key `{}` in [quick]", entry.key),
-                match nearest(&entry.key, ["repeats"]) {
-                    Some(_) => "did you mean `repeats`?",
-                    None => "known here: repeats, and paths such as \"workload.rows\"",
+                match nearest(&entry.key, ["repeats", "variants"]) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => "known here: repeats, variants, and paths such as \"workload.rows\"".into(),
                 },
             ));
         } else {
             others.push(entry.clone());
         }
     }
-    quick.settings = settings(&others)?;
+    // First, for what else is set is of those that are left.
+    quick.settings = variants.into_iter().chain(settings(&others)?).collect();
     Ok(quick)
 }
 

@@ -96,6 +96,15 @@ impl Local {
         self.directory = directory;
     }
 
+    /// The same beside `others` that work at the same time: its workers are kept on a processor of
+    /// their own, where there are enough.
+    #[must_use]
+    pub fn beside(mut self, others: usize) -> Local {
+        let cpus = self.cpus.len().max(1);
+        self.cpus.rotate_right(others % cpus);
+        self
+    }
+
     /// A server that is started by root runs as another user, who has to get to its own directory
     /// through the one that is worked in.
     fn let_server_in(&self, cell: &Cell) -> Result<(), WorkError> {
@@ -154,6 +163,10 @@ impl World for Local {
 
     fn floor_ns(&mut self) -> Result<Option<u64>, String> {
         let Some(stack) = &mut self.stack else { return Ok(None) };
+        // What a device for recordings costs says nothing of a disk.
+        if stack.is_for_recordings() {
+            return Ok(None);
+        }
         Ok(Some(stack.floor(FLOOR_WRITES)?.median_ns))
     }
 

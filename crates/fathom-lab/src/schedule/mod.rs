@@ -238,6 +238,16 @@ pub struct Limits {
     pub run: Duration,
     /// What ends the schedule before its last block.
     pub ending: Ending,
+    /// A look: no run is begun that would not be over within this time, by what the runs before it
+    /// have taken, and one that goes on for much longer is cut off. What is missing can be made later.
+    pub look: Option<Duration>,
+}
+
+impl Limits {
+    /// When a run of a look is cut off: a seventh later than the look is to be over.
+    fn look_is_over(&self) -> Option<Duration> {
+        self.look.map(|look| look + look / 7)
+    }
 }
 
 /// Carries out `turns` of `plan` and writes each run to `writer` as soon as it is over. A failed run does not stop the rest.
@@ -304,6 +314,14 @@ pub(crate) fn go_on(
             summary.missing = missing(!begins_block);
             break;
         }
+        let this = times.left(&turns[number..=number], 0.0).unwrap_or_default();
+        if number > 0 && limits.look.is_some_and(|look| spent + this > look) {
+            summary.ended = Some(EarlyEnd::OutOfTime);
+            summary.missing = turns.len() - number;
+            break;
+        }
+        let run = limits.look_is_over().map_or(limits.run, |over| limits.run.min(over.saturating_sub(spent)));
+        let is_cut = run < limits.run;
         summary.blocks = summary.blocks.max(turn.block + 1);
         // The file says at any time how many blocks there are: whoever kills this leaves it true.
         if ending.is_early() && begins_block {
@@ -323,6 +341,7 @@ pub(crate) fn go_on(
         on_progress(&progress);
         let start_ns = world.now_ns();
         let mut collector = Collector::new(turn, world.now_ms());
+        let limits = Limits { run, ..limits };
         let end = one_run(planned, turn, limits, world, &mut collector, &mut |share, floor_ns| {
             progress.share = share;
             progress.floor_ns = floor_ns;
@@ -333,6 +352,12 @@ pub(crate) fn go_on(
             Err(WorkError::Interrupted) => {
                 summary.interrupted = true;
                 summary.missing = missing(true);
+                break;
+            }
+            // It has not failed: it was cut off.
+            Err(WorkError::Failed(_)) if is_cut && collector.took() >= run => {
+                summary.ended = Some(EarlyEnd::OutOfTime);
+                summary.missing = turns.len() - number;
                 break;
             }
             Err(WorkError::Failed(message)) => collector.fail(message),

@@ -1,6 +1,7 @@
 //! Gathers what one run brings.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use fathom_device::{SERVED_MAX, Served, Statistics};
 use fathom_stack::StackRecord;
@@ -141,6 +142,11 @@ impl Collector {
 
     pub fn elapsed(&mut self, ns: u64) {
         self.record.row.elapsed_ns = ns;
+    }
+
+    /// How long the worker has worked.
+    pub fn took(&self) -> Duration {
+        Duration::from_nanos(self.record.row.elapsed_ns)
     }
 
     pub fn event(&mut self, event: Event) {

@@ -14,6 +14,16 @@ use fathom_random::derive_seed;
 /// How often a run is replayed on a model that draws its times: each draw has other luck.
 pub const DRAWS: u64 = 5;
 
+/// Short recordings are replayed more often, so that the luck of so many operations is in the mean,
+/// but no more often than this.
+pub const MOST_DRAWS: u64 = 40;
+const OPERATIONS_ENOUGH: u64 = 100_000;
+
+/// Replays of a recording of so many operations on a model that draws its times.
+fn draws(operations: usize) -> u64 {
+    (OPERATIONS_ENOUGH / (operations as u64).max(1)).clamp(DRAWS, MOST_DRAWS)
+}
+
 /// What is asked.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
@@ -165,7 +175,7 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
         let wanted = |phase: &str| question.phase.as_ref().is_none_or(|other| other == phase);
         for model in &question.devices {
             // One draw is all where the times are always the same.
-            let draws = if model.is_random() { DRAWS } else { 1 };
+            let draws = if model.is_random() { draws(program.operations()) } else { 1 };
             let mut all: Vec<Vec<PhaseModel>> = Vec::new();
             let started = std::time::Instant::now();
             for (run, recording, program) in &programs {

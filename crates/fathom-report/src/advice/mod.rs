@@ -127,8 +127,15 @@ impl Advice {
             } else if faster.is_empty() {
                 format!("On {on} use {name}.")
             } else {
-                let unproven = if gains.iter().all(|gain| gain.proven) { "" } else { ", not proven everywhere" };
-                format!("On {on} use {name}: {faster} as fast as {}{unproven}.", self.baseline.name())
+                let unproven = match gains.len() {
+                    _ if gains.iter().all(|gain| gain.proven) => "",
+                    1 => ", not proven",
+                    _ => ", not proven everywhere",
+                };
+                let now = group.devices.first().and_then(|device| device.tried.get(device.baseline?));
+                let breaks = now.is_some_and(|trial| trial.durability.is_none_or(|own| own < self.must));
+                let why = if breaks { ", which does not keep what must be kept" } else { "" };
+                format!("On {on} use {name}: {faster} as fast as {}{why}{unproven}.", self.baseline.name())
             });
         }
         let none: Vec<&DeviceAdvice> = self.devices.iter().filter(|device| device.best.is_none()).collect();

@@ -15,6 +15,7 @@ fn tried(journal: &str, synchronous: &str, promise: Durability, ms: f64) -> Tria
         runs: (0..).zip(ns).collect(),
         time_ns: mean_interval(&ns).unwrap(),
         cpu_ns: 0.1e6,
+        count: 1000,
         p99_ns: Some(ms * 5e6),
         flushes: ms / 4.0,
         written_bytes: ms * 4096.0,

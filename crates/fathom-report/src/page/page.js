@@ -143,8 +143,12 @@
 
     // One ruler for all panels: a panel that looks higher is higher.
     const total = (mark) => mark.parts.reduce((a, b) => a + b, 0);
+    // Of two runs an interval may reach a thousand times as far as the values, which are to be seen.
+    const mids = marks.map((mark) => mark.mid);
+    const reach = [Math.min(...mids) / 3, Math.max(...mids) * 3];
+    const within = (value) => Math.min(Math.max(value, reach[0]), reach[1]);
     let low = Infinity, high = 0;
-    for (const mark of marks) { low = Math.min(low, mark.low); high = Math.max(high, split ? total(mark) : mark.high); }
+    for (const mark of marks) { low = Math.min(low, within(mark.low)); high = Math.max(high, split ? total(mark) : within(mark.high)); }
     for (const line of lines) for (const [, y] of line.points) { low = Math.min(low, y); high = Math.max(high, y); }
     if (share) { low = 0; high = 1; }
 
@@ -230,7 +234,7 @@
           const own = mine.filter((m) => m.series === s.index);
           option.series.push({
             type: 'custom', name: s.name, ...at, encode: { x: 0, y: [1, 2, 3] }, cursor: 'pointer', itemStyle: { color: pick(data.colours[s.colour], night) },
-            data: own.map((mark) => ({ value: [single ? places.findIndex((p) => p.index === s.index) : places.findIndex((p) => p.index === mark.group), mark.mid, mark.low, mark.high], mark })),
+            data: own.map((mark) => ({ value: [single ? places.findIndex((p) => p.index === s.index) : places.findIndex((p) => p.index === mark.group), mark.mid, within(mark.low), within(mark.high)], mark })),
             renderItem: (params, api) => bar(api, single ? 0 : i, single ? 1 : series.length, log, pick(data.colours[s.colour], night), look.ink),
           });
         });
@@ -259,7 +263,7 @@
           emphasis: { scale: 1.4, lineStyle: { width: 1.8 } }, cursor: 'pointer', data: own.map((mark) => ({ value: [mark.x, mark.mid], mark })),
         });
         option.series.push({
-          type: 'custom', name: s.name, ...at, silent: true, tooltip: { show: false }, encode: { x: 0, y: [1, 2] }, data: own.map((m) => [m.x, m.low, m.high]), z: 1,
+          type: 'custom', name: s.name, ...at, silent: true, tooltip: { show: false }, encode: { x: 0, y: [1, 2] }, data: own.map((m) => [m.x, within(m.low), within(m.high)]), z: 1,
           renderItem: (params, api) => whisker(api.coord([api.value(0), api.value(1)]), api.coord([api.value(0), api.value(2)]), 4, colour),
         });
       }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fathom_device::server::Server;
-use fathom_device::{MARK, Served, Statistics};
+use fathom_device::{MARK, RECORDER, Served, Statistics};
 use fathom_ground::command::{CommandError, CommandLine, CommandProblem};
 use fathom_ground::mountinfo::host_of;
 use fathom_probe::Note;
@@ -335,6 +335,12 @@ impl Stack {
         let alive: Vec<_> = all.filter(|server| server.lives()).collect();
         alive.iter().for_each(|server| server.kill());
         !alive.is_empty()
+    }
+
+    /// Whether its modelled device is [`RECORDER`].
+    #[must_use]
+    pub fn is_for_recordings(&self) -> bool {
+        self.claim.as_ref().is_some_and(|claim| claim.entry.spec.device.as_deref() == Some(RECORDER))
     }
 
     /// Process id of the server of the modelled device.

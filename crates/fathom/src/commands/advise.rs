@@ -2,20 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use fathom_device::Model;
+use fathom_device::{Model, RECORDER};
 use fathom_diagnostic::suggest::{did_you_mean, nearest};
 use fathom_lab::advise::{self, Candidate, DeviceAdvice, Trial};
 use fathom_lab::analysis::Analysis;
 use fathom_lab::experiment::TraceChoice;
 use fathom_lab::remote::{Remote, Target};
-use fathom_lab::schedule::Interrupt;
+use fathom_lab::schedule::{Interrupt, Summary};
 use fathom_lab::store::Results;
 use fathom_output::{shown, shown_path, tell};
 use fathom_report::{Advice, HTML_MARK};
 use fathom_stack::{Availability, Capability};
 use fathom_workload::spec::Durability;
 
-use super::record::{self, RECORDER, RecordingFile, RecordingRequest};
+use super::record::{self, RecordingFile, RecordingRequest};
 use super::simulate;
 use crate::cli::Advise;
 use crate::outcome::{Error, Outcome};
@@ -30,6 +30,9 @@ const PHASE: &str = "replay";
 
 /// Runs of each setting of the last round.
 const REPEAT: u32 = 3;
+
+/// Recordings that are made at the same time.
+const PARTS: usize = 2;
 
 /// Answers.
 pub fn run(asked: &Advise, parsed: &Parsed) -> super::Result {
@@ -157,7 +160,7 @@ fn of_results(
     })
 }
 
-/// From a trace: recorded in three rounds where devices can be modelled, and measured on this disk
+/// From a trace: recorded in rounds where devices can be modelled, and measured on this disk
 /// where not.
 fn of_trace(
     asked: &Advise,
@@ -213,19 +216,9 @@ fn of_trace(
     let mut rounds =
         Rounds { asked, command, what, kept, directory, there, interrupt, devices, is_modelled, broken };
     let baseline = &application.baseline;
-
-    let (_, mut shown_by) = rounds.record(1, advise::first(baseline), None)?;
-    let must = must(asked, promise_of(&shown_by, baseline));
-    let second = advise::second(&shown_by, must, application.use_of());
-    if !second.is_empty() {
-        let (_, more) = rounds.record(2, second, None)?;
-        for (all, more) in shown_by.iter_mut().zip(more) {
-            all.extend(more);
-        }
-    }
-    let last = advise::finalists(baseline, &shown_by, must);
-    let out = asked.out.clone();
-    let (results, devices_tried) = rounds.record(3, last, out.as_deref())?;
+    let must_of = |own| must(asked, own);
+    let (must, last) = advise::search(baseline, application.use_of(), &must_of, &mut rounds)?;
+    let (results, devices_tried) = rounds.finals(last)?;
     let (advised, mut notes) = if is_modelled {
         let (_, notes) = advise::trials(&results, devices, PHASE, Some(1)).map_err(study_error)?;
         (judged(&results, devices, devices_tried, PHASE, baseline, must, interrupt)?, notes)
@@ -274,46 +267,98 @@ struct Rounds<'a> {
     broken: Vec<(String, String)>,
 }
 
+impl advise::Recorder for Rounds<'_> {
+    type Error = Error;
+
+    fn record(&mut self, round: u32, candidates: Vec<Candidate>) -> Result<Vec<Vec<Trial>>, Error> {
+        let beside = |part: usize| self.kept.file.with_file_name(format!("round-{round}-{part}.db"));
+        // Wall times of this disk would be those of two at once.
+        let parts = if self.is_modelled { PARTS } else { 1 };
+        let files: Vec<PathBuf> = (0..parts).map(beside).collect();
+        let all = self.make(round, candidates, 1, &files)?;
+        let mut tried: Vec<Vec<Trial>> = Vec::new();
+        for (results, summary) in &all {
+            if summary.done == 0 {
+                continue;
+            }
+            let of_part = self.tried(results)?;
+            if tried.is_empty() {
+                tried = of_part;
+            } else {
+                tried.iter_mut().zip(of_part).for_each(|(all, more)| all.extend(more));
+            }
+        }
+        // Where the first of them could not be made at all, nobody waits for the others.
+        if round == 1 && tried.iter().all(Vec::is_empty) {
+            let why = self.broken.first().map_or("no run was made", |broken| broken.1.as_str());
+            return Err(Error::failed(format!("nothing could be recorded: {}", shown(why))));
+        }
+        if tried.is_empty() {
+            tried = vec![Vec::new(); if self.is_modelled { self.devices.len() } else { 1 }];
+        }
+        self.stopped()?;
+        Ok(tried)
+    }
+}
+
 impl Rounds<'_> {
-    /// Records the candidates in this round, the last one in `out`, and gives what they take by
-    /// device.
-    fn record(
+    /// The last round, in one file, which stays where `--out` names it.
+    fn finals(&mut self, candidates: Vec<Candidate>) -> Result<(Results, Vec<Vec<Trial>>), Error> {
+        let repeat = self.asked.repeat.unwrap_or(REPEAT);
+        let file = self.asked.out.clone().unwrap_or_else(|| self.kept.file.with_file_name("last.db"));
+        let mut all = self.make(advise::ROUNDS, candidates, repeat, &[file])?;
+        let made = all.pop().filter(|made| made.1.done > 0);
+        let (results, _) = made.ok_or_else(|| {
+            let why = self.broken.last().map_or("no run was made", |broken| broken.1.as_str());
+            Error::failed(format!("nothing could be recorded: {}", shown(why)))
+        })?;
+        let tried = self.tried(&results)?;
+        self.stopped()?;
+        Ok((results, tried))
+    }
+
+    /// Makes the runs of a round, and notes which settings break the application.
+    fn make(
         &mut self,
         round: u32,
         candidates: Vec<Candidate>,
-        out: Option<&Path>,
-    ) -> Result<(Results, Vec<Vec<Trial>>), Error> {
+        repeat: u32,
+        files: &[PathBuf],
+    ) -> Result<Vec<(Results, Summary)>, Error> {
         let mut what = self.what.clone();
-        what.repeat = if round == 3 { self.asked.repeat.unwrap_or(REPEAT) } else { 1 };
+        what.repeat = repeat;
         what.variants = candidates.iter().map(|candidate| (candidate.key(), candidate.settings())).collect();
         let runs = candidates.len() * what.filesystems.len() * what.repeat as usize;
-        tell!("{}: round {round} of 3, {runs} runs on {}", shown(&what.title), what.filesystems.join(", "));
-        let file =
-            out.map_or_else(|| self.kept.file.with_file_name(format!("round-{round}.db")), Path::to_owned);
-        let (results, summary) = record::record(
-            &what,
-            &file,
-            &self.directory,
-            self.command,
-            self.interrupt.clone(),
-            self.there.as_mut(),
-        )?;
-        if summary.interrupted {
+        tell!(
+            "{}: round {round} of {}, {runs} runs on {}",
+            shown(&what.title),
+            advise::ROUNDS,
+            what.filesystems.join(", ")
+        );
+        let place =
+            record::Place { directory: &self.directory, command: self.command, interrupt: self.interrupt };
+        let all = record::record_side_by_side(&what, files, &place, self.there.as_mut())?;
+        if all.iter().any(|part| part.1.interrupted) {
             return Err(Error::failed("stopped before everything was recorded"));
         }
-        if summary.done == 0 {
-            let why = summary.failed.first().map_or("no run was made", |failed| failed.1.as_str());
-            return Err(Error::failed(format!("nothing could be recorded: {}", shown(why))));
+        for (label, why) in all.iter().flat_map(|part| &part.1.failed) {
+            let named =
+                candidates.iter().find(|candidate| label.split(' ').any(|word| word == candidate.key()));
+            let name = named.map_or_else(|| label.clone(), Candidate::name);
+            if !self.broken.iter().any(|broken| broken.0 == name) {
+                self.broken.push((name, why.clone()));
+            }
         }
-        self.broken.extend(summary.failed);
-        let tried = if self.is_modelled {
-            advise::trials(&results, self.devices, PHASE, None).map_err(study_error)?.0
-        } else {
-            let analysis = Analysis::of(&results).map_err(Error::failed)?;
-            vec![advise::trials_here(&results, &analysis, PHASE)]
-        };
-        self.stopped()?;
-        Ok((results, tried))
+        Ok(all)
+    }
+
+    /// What the settings take, by device.
+    fn tried(&self, results: &Results) -> Result<Vec<Vec<Trial>>, Error> {
+        if self.is_modelled {
+            return Ok(advise::trials(results, self.devices, PHASE, None).map_err(study_error)?.0);
+        }
+        let analysis = Analysis::of(results).map_err(Error::failed)?;
+        Ok(vec![advise::trials_here(results, &analysis, PHASE)])
     }
 
     fn stopped(&self) -> Result<(), Error> {

@@ -5,20 +5,18 @@ use std::fmt::Write;
 use std::fs::{File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use fathom_lab::conduct::{self, Request, RunError};
 use fathom_lab::experiment::{Selection, TraceChoice};
 use fathom_lab::remote::Remote;
-use fathom_lab::schedule::{Interrupt, Local, Summary, World};
+use fathom_lab::schedule::{Interrupt, Local, Progress, Summary, World};
 use fathom_lab::store::Results;
 use fathom_output::{Held, shown_path, tell};
 use tempfile::TempDir;
 
 use crate::outcome::Error;
 use crate::progress::Bar;
-
-/// The device that recordings are made on: every operation takes the same short time.
-pub const RECORDER: &str = "recorder";
 
 /// What is recorded.
 #[derive(Clone, Debug)]
@@ -86,6 +84,98 @@ pub fn record(
     interrupt: Interrupt,
     remote: Option<&mut Remote>,
 ) -> Result<(Results, Summary), Error> {
+    let place = Place { directory, command, interrupt: &interrupt };
+    let mut both = record_side_by_side(what, &[out.to_owned()], &place, remote)?;
+    both.pop().ok_or_else(|| Error::failed("nothing was recorded"))
+}
+
+/// Where recordings are made, and for whom.
+#[derive(Debug)]
+pub struct Place<'a> {
+    /// Where the stacks are made.
+    pub directory: &'a Path,
+    /// The command that is carried out, for the record.
+    pub command: &'a str,
+    /// The user's wish to stop.
+    pub interrupt: &'a Interrupt,
+}
+
+/// As [`record`], the variants shared out among as many files as are named, at the same time. Model
+/// time does not know of the neighbour, and a recording waits for its device most of the time.
+/// Another machine has one agent: there all go into the first file.
+///
+/// # Errors
+/// As [`record`], of the first file that has one.
+pub fn record_side_by_side(
+    what: &RecordingRequest,
+    outs: &[PathBuf],
+    place: &Place<'_>,
+    remote: Option<&mut Remote>,
+) -> Result<Vec<(Results, Summary)>, Error> {
+    // Before anything is made: no run could be.
+    fathom_stack::trusted_state().map_err(Error::failed)?;
+    let parts = if remote.is_some() { 1 } else { outs.len().min(what.variants.len()).max(1) };
+    let cells = what.filesystems.len() * what.devices.len().max(1) * what.variants.len().max(1);
+    let shown =
+        Mutex::new(Shown { bar: Bar::new(cells * what.repeat as usize, false), of_parts: Vec::new() });
+    let part = |number: usize, out: &Path, remote: Option<&mut Remote>| {
+        let mut own = what.clone();
+        own.variants = what.variants.iter().skip(number).step_by(parts).cloned().collect();
+        record_part(&own, out, place, (number, remote), &mut |progress| {
+            shown.lock().unwrap_or_else(PoisonError::into_inner).show(number, progress);
+        })
+    };
+    let all: Vec<_> = match (remote, outs.first()) {
+        (Some(remote), Some(out)) => vec![part(0, out, Some(remote))],
+        _ => std::thread::scope(|scope| {
+            let begin = |(number, out): (usize, &PathBuf)| {
+                let (part, out) = (&part, out.clone());
+                scope.spawn(move || part(number, &out, None))
+            };
+            let begun: Vec<_> = outs.iter().take(parts).enumerate().map(begin).collect();
+            let end = |recording: std::thread::ScopedJoinHandle<'_, _>| {
+                recording.join().unwrap_or_else(|_| Err(Error::failed("a recording ended by a panic")))
+            };
+            begun.into_iter().map(end).collect()
+        }),
+    };
+    shown.into_inner().unwrap_or_else(PoisonError::into_inner).bar.clear();
+    all.into_iter().collect()
+}
+
+/// How far all parts are together.
+struct Shown {
+    bar: Bar,
+    /// The last that each part has said.
+    of_parts: Vec<(usize, Progress)>,
+}
+
+impl Shown {
+    fn show(&mut self, number: usize, progress: &Progress) {
+        match self.of_parts.iter_mut().find(|part| part.0 == number) {
+            Some(known) => known.1 = progress.clone(),
+            None => self.of_parts.push((number, progress.clone())),
+        }
+        let sum = |of: fn(&Progress) -> usize| self.of_parts.iter().map(|part| of(&part.1)).sum::<usize>();
+        let whole = Progress {
+            done: sum(|part| part.done),
+            total: sum(|part| part.total),
+            failed: sum(|part| part.failed),
+            share: self.of_parts.iter().map(|part| part.1.share).sum::<f64>().min(1.0),
+            left: self.of_parts.iter().filter_map(|part| part.1.left).max(),
+            ..progress.clone()
+        };
+        self.bar.show(&whole);
+    }
+}
+
+fn record_part(
+    what: &RecordingRequest,
+    out: &Path,
+    place: &Place<'_>,
+    (number, remote): (usize, Option<&mut Remote>),
+    on_progress: &mut dyn FnMut(&Progress),
+) -> Result<(Results, Summary), Error> {
     let request = Request {
         source_name: "the recording".into(),
         source: what.source(),
@@ -97,20 +187,21 @@ pub fn record(
             machines: what.machines.clone(),
         },
         seed: Some(what.seed),
-        directory: directory.to_owned(),
+        directory: place.directory.to_owned(),
         out: out.to_owned(),
         resume: false,
         time_limit: None,
         until: None,
         budget: None,
-        command: command.to_owned(),
+        command: place.command.to_owned(),
     };
     let mut local;
     let (prepared, world): (_, &mut dyn World) = match remote {
         Some(remote) => (conduct::prepare_on(&request, remote), remote),
         None => {
-            local = Local::new(directory.to_owned(), interrupt)
-                .map_err(|error| Error::failed(format!("this program's own path: {error}")))?;
+            local = Local::new(place.directory.to_owned(), place.interrupt.clone())
+                .map_err(|error| Error::failed(format!("this program's own path: {error}")))?
+                .beside(number);
             (conduct::prepare(&request), &mut local)
         }
     };
@@ -118,12 +209,7 @@ pub fn record(
     for warning in &prepared.cells.warnings {
         tell!("warning: {warning}");
     }
-    // Before anything is made: no run could be.
-    fathom_stack::trusted_state().map_err(Error::failed)?;
-    let bar = Bar::new(prepared.plan.runs(), false);
-    let summary = conduct::run(&request, prepared, world, &mut |progress| bar.show(progress));
-    bar.clear();
-    let summary = summary.map_err(asked_or_failed)?;
+    let summary = conduct::run(&request, prepared, world, on_progress).map_err(asked_or_failed)?;
     let results = Results::load(out).map_err(Error::failed)?;
     Ok((results, summary))
 }

@@ -411,6 +411,14 @@ fn finish(
         say!("Report: {}      Again: {}", shown_path(report), shown(&results.experiment.command));
     }
     say_ended(asked, summary);
+    if is_look_over(asked, summary) {
+        say_look(&results, summary);
+        return Ok(if summary.done > 0 && summary.failed.is_empty() {
+            Outcome::Good
+        } else {
+            Outcome::Failed
+        });
+    }
     if summary.interrupted || summary.missing > 0 {
         let resume = if asked.resume { String::new() } else { " --resume".into() };
         tell!(
@@ -435,6 +443,33 @@ fn finish(
     Ok(Outcome::Good)
 }
 
+/// Whether `--quick` has ended it: nothing else that was asked for could.
+fn is_look_over(asked: &Run, summary: &Summary) -> bool {
+    summary.ended == Some(EarlyEnd::OutOfTime) && asked.budget.is_none()
+}
+
+/// Says what a look has not come to.
+fn say_look(results: &Results, summary: &Summary) {
+    let cells = || results.cells.iter().filter(|cell| cell.skipped.is_none());
+    let lacking: Vec<&str> = cells()
+        .filter(|cell| results.good_runs(cell.id).next().is_none())
+        .map(|cell| cell.label.as_str())
+        .collect();
+    let without = match lacking.len() {
+        0 => String::new(),
+        number => {
+            format!(" {number} of {} cells have none: {}.", cells().count(), shown(&lacking.join(", ")))
+        }
+    };
+    tell!(
+        "Ended after {} s, for --quick is a look: {} runs, {} are missing.{without} The rest: the same \
+         command with --resume; longer at once: --budget 10m",
+        conduct::LOOK.as_secs(),
+        summary.done,
+        summary.missing
+    );
+}
+
 /// Says why there are fewer runs, or more, than the experiment asks for.
 fn say_ended(asked: &Run, summary: &Summary) {
     let percent = |share: f64| format!("{:.2}", share * 100.0);
@@ -444,7 +479,7 @@ fn say_ended(asked: &Run, summary: &Summary) {
             summary.blocks,
             percent(widest)
         ),
-        (Some(EarlyEnd::OutOfTime), _, widest) => {
+        (Some(EarlyEnd::OutOfTime), _, widest) if !is_look_over(asked, summary) => {
             let known = widest.filter(|_| asked.until.is_some()).map_or_else(String::new, |share| {
                 format!(" The widest interval is {} % so far.", percent(share))
             });
@@ -492,6 +527,12 @@ fn print_plan(prepared: &Preparation, out: &Path) {
         say!("{to_make} runs to make of {planned} in all{most}; the others are there already");
     }
     say!("{}", time_of(prepared, out));
+    if prepared.is_look {
+        let most = conduct::LOOK.as_secs();
+        say!(
+            "--quick begins nothing that would not be over after {most} s; --budget or --repeat ask for more"
+        );
+    }
 }
 
 /// How long the plan takes, as far as earlier results tell: those that are gone on with, those in the

@@ -3,14 +3,14 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use fathom_device::{Kind, Model, presets};
+use fathom_device::{Kind, Model, RECORDER, presets};
 use fathom_lab::schedule::Interrupt;
 use fathom_lab::simulate::{Question, StudyError, study};
 use fathom_lab::store::Results;
 use fathom_output::{shown_path, tell};
 use fathom_report::Simulation;
 
-use super::record::{self, RECORDER, RecordingFile, RecordingRequest};
+use super::record::{self, RecordingFile, RecordingRequest};
 use crate::cli::Simulate;
 use crate::outcome::{Error, Outcome};
 use crate::repeat::Parsed;

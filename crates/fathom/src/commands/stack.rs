@@ -146,11 +146,11 @@ const BUSY: Duration = Duration::from_secs(20);
 fn down_all(leftovers: bool) -> super::Result {
     let named = if leftovers { Report::default() } else { named::down_all() };
     let stacks = Stacks::here().with_busy_limit(BUSY);
-    let ending = stacks.wait_for_guards(ENDING, &mut |it| {
+    let ending = stacks.wait_for_guards(ENDING, &mut |leftover| {
         tell!(
             "waiting for {}, whose owner (process {}) has ended and whose guard is taking it down …",
-            it.name.as_ref().unwrap_or(&it.label),
-            it.owner_pid
+            leftover.name.as_ref().unwrap_or(&leftover.label),
+            leftover.owner_pid
         );
     });
     let mut dead = stacks.down_all(true);

@@ -1,0 +1,48 @@
+//! The rounds, one after the other.
+
+use fathom_workload::spec::Durability;
+
+use super::{AppUse, Candidate, Trial, finalists, first, second, third};
+
+/// Rounds in all, that of the finalists included.
+pub const ROUNDS: u32 = 4;
+
+/// Has settings recorded.
+pub trait Recorder {
+    /// Why it cannot.
+    type Error;
+
+    /// Records each candidate once, as round `round` (from 1) of the search: what they take, by
+    /// device. One with which the application fails is left out.
+    ///
+    /// # Errors
+    /// Nothing could be recorded, or the user wants to stop.
+    fn record(&mut self, round: u32, candidates: Vec<Candidate>) -> Result<Vec<Vec<Trial>>, Self::Error>;
+}
+
+/// All rounds but the last: what must be kept, by `must_of` from what the baseline promises, and the
+/// settings to be recorded several times, the baseline first.
+///
+/// # Errors
+/// As [`Recorder::record`].
+pub fn search<R: Recorder>(
+    baseline: &Candidate,
+    app: AppUse,
+    must_of: &dyn Fn(Option<Durability>) -> Durability,
+    recorder: &mut R,
+) -> Result<(Durability, Vec<Candidate>), R::Error> {
+    let mut tried = recorder.record(1, first(baseline))?;
+    let own =
+        tried.iter().flatten().find(|trial| trial.candidate == *baseline).and_then(|trial| trial.durability);
+    let must = must_of(own);
+    for round in 2..ROUNDS {
+        let candidates = if round == 2 { second(&tried, must, app) } else { third(&tried, must) };
+        if candidates.is_empty() {
+            continue;
+        }
+        for (all, more) in tried.iter_mut().zip(recorder.record(round, candidates)?) {
+            all.extend(more);
+        }
+    }
+    Ok((must, finalists(baseline, &tried, must)))
+}

@@ -1,0 +1,141 @@
+//! The search for settings finds the best of a whole grid of them, from a dozen recordings.
+
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking, as tests do")]
+
+use fathom_lab::advise::{AppUse, Candidate, ENOUGH, Recorder, Trial, choose, search};
+use fathom_lab::stats::mean_interval;
+use fathom_workload::spec::Durability;
+use proptest::prelude::*;
+
+const PROMISES: [Durability; 3] =
+    [Durability::PowerCutPrefix, Durability::PowerCutAllButLast, Durability::PowerCut];
+
+fn tried_in(candidate: &Candidate, ms: f64) -> Trial {
+    let ns = [ms * 1e6, ms * 1.001e6, ms * 0.999e6];
+    let durability = match (&*candidate.journal_mode, &*candidate.synchronous) {
+        ("wal", "normal") => Durability::PowerCutPrefix,
+        ("delete", "full") => Durability::PowerCutAllButLast,
+        _ => Durability::PowerCut,
+    };
+    Trial {
+        filesystem: "ext4".into(),
+        label: candidate.key(),
+        candidate: candidate.clone(),
+        durability: Some(durability),
+        runs: (0..).zip(ns).collect(),
+        time_ns: mean_interval(&ns).unwrap(),
+        cpu_ns: 0.0,
+        count: 1000,
+        p99_ns: None,
+        flushes: 1.0,
+        written_bytes: 4096.0,
+    }
+}
+
+/// An application whose times are a product: of the journal mode, the pages, the log, the locking.
+struct Product {
+    modes: [f64; 6],
+    pages: [f64; 4],
+    log: f64,
+    locking: f64,
+    recorded: usize,
+}
+
+impl Product {
+    fn ms(&self, candidate: &Candidate) -> f64 {
+        let place =
+            ["delete/full", "delete/extra", "truncate/full", "persist/full", "wal/full", "wal/normal"];
+        let mode = format!("{}/{}", candidate.journal_mode, candidate.synchronous);
+        let of_mode = self.modes[place.iter().position(|known| *known == mode).unwrap()];
+        let of_page = self.pages
+            [[1024, 4096, 8192, 16384].iter().position(|size| *size == candidate.page_size).unwrap()];
+        let has = |key: &str| candidate.more.contains_key(key);
+        let of_log = if has("wal_autocheckpoint") { self.log } else { 1.0 };
+        of_mode * of_page * of_log * if has("locking_mode") { self.locking } else { 1.0 }
+    }
+
+    fn tried(&self, candidate: &Candidate) -> Trial {
+        tried_in(candidate, self.ms(candidate))
+    }
+
+    /// The fastest of all that there is with the promise, ms.
+    fn best(&self, must: Durability) -> f64 {
+        let mut best = f64::INFINITY;
+        for (journal, synchronous) in [
+            ("delete", "full"),
+            ("delete", "extra"),
+            ("truncate", "full"),
+            ("persist", "full"),
+            ("wal", "full"),
+            ("wal", "normal"),
+        ] {
+            for page in ["1024", "4096", "8192", "16384"] {
+                let plain = Candidate::new(journal, synchronous).with("page_size", page);
+                let log = plain.with("wal_autocheckpoint", "4000");
+                let plain = [plain.clone(), plain.with("locking_mode", "exclusive")];
+                let log = [log.clone(), log.with("locking_mode", "exclusive")];
+                let all = plain.iter().chain(log.iter().filter(|_| journal == "wal"));
+                for candidate in all {
+                    let tried = self.tried(candidate);
+                    if tried.durability >= Some(must) {
+                        best = best.min(tried.ns() / 1e6);
+                    }
+                }
+            }
+        }
+        best
+    }
+}
+
+impl Recorder for Product {
+    type Error = std::convert::Infallible;
+
+    fn record(&mut self, _: u32, candidates: Vec<Candidate>) -> Result<Vec<Vec<Trial>>, Self::Error> {
+        self.recorded += candidates.len();
+        Ok(vec![candidates.iter().map(|candidate| self.tried(candidate)).collect()])
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
+
+    /// What happened: the search left out what the traces needed. A longer log, where nothing had been
+    /// written to the device yet, and EXCLUSIVE together with other pages, were never recorded, and
+    /// 21 of 360 simulated cells (6 applications, 12 devices, 3 promises) named a setting that was up to
+    /// 36 % behind. The mend: what helps by itself is tried together. Where settings multiply, and pages
+    /// have one best size, the best of all 60 is found with at most 20 recordings.
+    #[test]
+    fn the_search_finds_the_best_of_the_grid_where_settings_multiply(
+        modes in prop::array::uniform6(1.0..10.0_f64),
+        (best, falls) in (0..4_usize, prop::array::uniform4(1.03..2.0_f64)),
+        (log, locking) in (0.5..1.5_f64, 0.5..1.5_f64),
+        must in 0..3_usize,
+    ) {
+        // EXTRA does all that DELETE/FULL does.
+        let mut modes = modes;
+        modes[1] = modes[0] * (1.0 + (modes[1] - 1.0) / 9.0);
+        let mut pages = [1.0; 4];
+        for place in (0..best).rev() {
+            pages[place] = pages[place + 1] * falls[place];
+        }
+        for place in best + 1..4 {
+            pages[place] = pages[place - 1] * falls[place];
+        }
+        let must = PROMISES[must];
+        // A journal that leads by its log alone is not found (docs/advise.md, "Where it cannot be right").
+        let places = [(0, 1), (1, 2), (2, 2), (3, 2), (4, 2), (5, 0)];
+        let allowed = places.iter().filter(|place| PROMISES[place.1] >= must).map(|place| place.0);
+        let lead = allowed.clone().min_by(|a: &usize, b| modes[*a].total_cmp(&modes[*b])).unwrap();
+        prop_assume!(lead >= 4 || allowed.filter(|mode| *mode >= 4).all(|mode| modes[mode] * log >= modes[lead]));
+        let mut product = Product { modes, pages, log, locking, recorded: 0 };
+        let app = AppUse { has_one_connection: true, reads_most: false };
+        let found = search(&Candidate::default(), app, &|_| must, &mut product);
+        let Ok((_, last)) = found;
+        prop_assert!(product.recorded <= 20, "{}", product.recorded);
+        let tried: Vec<Trial> = last.iter().map(|candidate| product.tried(candidate)).collect();
+        let named = choose(&tried, must, Some(0));
+        prop_assert!(named.is_some_and(|place| tried[place].durability >= Some(must)));
+        let behind = tried[named.unwrap()].ns() / 1e6 / product.best(must);
+        prop_assert!(behind <= ENOUGH, "{behind} {last:?}");
+    }
+}
