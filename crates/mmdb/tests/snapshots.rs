@@ -299,3 +299,50 @@ fn tables_that_came_went_or_were_filled_since_are_told() {
     drop(snapshot);
     assert_eq!(db.stats().snapshot_bytes, 0);
 }
+
+/// Two rows exchange a unique key in one transaction: its commit gives the key to one row before it
+/// takes it from the other. A reader in between found neither the entry nor its ghost, while ghosts
+/// were made one by one; they are made before the first entry changes.
+#[test]
+fn rows_that_exchange_a_unique_key_are_both_found_all_the_time() {
+    let db = Database::in_memory().unwrap();
+    let pair = |name: &str| {
+        Schema::new(name).column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"])
+    };
+    let ordered = pair("t").unique_ordered_index("by_n", &["n"]);
+    let hashed = pair("u").unique_hash_index("by_n", &["n"]);
+    for t in [ordered, hashed].map(|schema| db.create_table(schema).unwrap()) {
+        db.run(|tx| (1..=2i64).try_for_each(|id| tx.insert(&t, &[id.into(), id.into()]))).unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let snapshot = db.snapshot().unwrap();
+                    for _ in 0..20 {
+                        for n in 1..=2i64 {
+                            let rows = snapshot.get_by(&t, "by_n", &[n.into()]).unwrap();
+                            assert_eq!(rows.len(), 1, "key {n}");
+                        }
+                    }
+                }
+            });
+            for round in 0..20_000i64 {
+                let (one, other) = (1 + round % 2, 2 - round % 2);
+                let set = |tx: &mut mmdb::Transaction<'_>, id: i64, n: i64| {
+                    tx.update(&t, &[id.into()], &[("n", n.into())]).map(drop)
+                };
+                let exchange = |tx: &mut mmdb::Transaction<'_>| {
+                    set(tx, 1, -1)?;
+                    set(tx, 2, one)?;
+                    set(tx, 1, other)
+                };
+                drop(db.run_with(Durability::Lazy, exchange).unwrap());
+                if reader.is_finished() {
+                    break;
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+            reader.join().unwrap();
+        });
+    }
+}

@@ -11,10 +11,9 @@
 
 use super::Transaction;
 use super::write_set::{Change, Write};
-use crate::container::{CLASSES, Container, Rid, Slot, clear_slot, write_slot};
+use crate::container::{CLASSES, Container, Slot, clear_slot, write_slot};
 use crate::engine::name;
 use crate::error::{Error, Result};
-use crate::index::Index;
 use crate::key;
 use crate::lock::{Held, Mode, Refused};
 use crate::log::record::{self, Kind, Target};
@@ -384,17 +383,45 @@ impl Transaction<'_> {
             || self.s.intents.iter().any(|i| i.0 == t.id && i.1 == Mode::Exclusive)
     }
 
+    /// Keeps the ghosts of all entries that the indexes are about to lose. Before the first of them
+    /// changes: where rows exchange a unique key, giving it to one takes it from the other.
+    #[cold]
+    fn keep_entries(&mut self, tables: &Tables) {
+        let mut row = std::mem::take(&mut self.s.old);
+        let mut k = std::mem::take(&mut self.s.key);
+        let loses = |w: &&Write| matches!(w.change, Change::Update | Change::Delete);
+        for w in self.s.writes.iter().filter(loses) {
+            let Some(t) = tables.get(w.table) else { continue };
+            row.clear();
+            if !matches!(t.read(w.rid, &mut row), Ok(Some(_))) {
+                continue;
+            }
+            for index in &t.indexes {
+                k.clear();
+                t.layout.row_key(&row, &index.def.columns, &mut k);
+                let n = k.len();
+                if w.change == Change::Update {
+                    t.layout.row_key(&self.s.arena[w.after.clone()], &index.def.columns, &mut k);
+                }
+                let (before, now) = k.split_at(n);
+                if before != now {
+                    self.db.snapshots().keep_entry(index, before, w.rid);
+                }
+            }
+        }
+        self.s.old = row;
+        self.s.key = k;
+    }
+
     /// Changes slots and indexes. Other transactions cannot see it half done: they lack the locks.
     fn apply(&mut self, tables: &Tables) {
         let scrub = self.scrubs();
         // None is opened before this has left the gate; one may be closed.
         let db = self.db;
         let has_snapshots = db.snapshots().newest() != 0;
-        let keep_entry = |index: &Index, key: &[u8], rid: Rid| {
-            if has_snapshots && !has_defect!(db.options.defect(), NoGhosts) {
-                db.snapshots().keep_entry(index, key, rid);
-            }
-        };
+        if has_snapshots && !has_defect!(db.options.defect(), NoGhosts) {
+            self.keep_entries(tables);
+        }
         let mut old = std::mem::take(&mut self.s.old);
         let mut k = std::mem::take(&mut self.s.key);
         for i in 0..self.s.writes.len() {
@@ -446,7 +473,6 @@ impl Transaction<'_> {
                     }
                     Change::Delete => {
                         t.layout.row_key(&old, columns, &mut k);
-                        keep_entry(index, &k, w.rid);
                         index.remove(&k, hash(&k), w.rid);
                     }
                     Change::Update => {
@@ -455,7 +481,6 @@ impl Transaction<'_> {
                         t.layout.row_key(after, columns, &mut k);
                         let (before, now) = k.split_at(n);
                         if before != now {
-                            keep_entry(index, before, w.rid);
                             if !has_defect!(self.db.options.defect(), StaleIndex) {
                                 index.remove(before, hash(before), w.rid);
                             }
