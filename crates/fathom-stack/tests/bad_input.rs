@@ -179,8 +179,8 @@ fn ordinary() {
     let directory = tempfile::tempdir_in(&root).unwrap();
     let stacks = Stacks::at(directory.path().join("state"));
     let spec = |filesystem: &str| StackSpec {
-        filesystem: filesystem.into(),
-        directory: directory.path().into(),
+        place: filesystem.into(),
+        directory: Some(directory.path().into()),
         ..StackSpec::default()
     };
     let error = stacks.up(&spec("ext4"), "user").unwrap_err().to_string();

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::{Place, alone, available, can_mount, script, wait_until};
-use fathom_stack::{StackError, StackSpec, Stacks};
+use fathom_stack::{StackError, StackSpec};
 
 /// What is enough for another process to clean up, on a machine that is busy with other things too.
 const SOON: Duration = Duration::from_secs(60);
