@@ -40,7 +40,8 @@ pub fn value_name(cell: &CellRow, axis: &str) -> Option<String> {
         return Some(engine_name(value).to_owned());
     }
     if axis != VARIANTS_AXIS {
-        let is_capital = axis.strip_prefix("engine.").is_some_and(|key| capitals.contains(&key));
+        let is_word = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let is_capital = is_word && axis.strip_prefix("engine.").is_some_and(|key| capitals.contains(&key));
         return Some(if is_capital { value.to_ascii_uppercase() } else { value.clone() });
     }
     let settings = capitals.iter().filter_map(|key| engine.settings.get(*key)?.as_str());

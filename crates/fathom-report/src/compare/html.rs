@@ -247,7 +247,7 @@ fn row(heads: &[String], fields: &[String], change: &Change) -> Markup {
                 @if name == "cell" {
                     th scope="row" { (label(field)) }
                 } @else {
-                    td.n[is_number(name)] data-v=[key] { (field) }
+                    td class=[is_number(name).then_some("n")] data-v=[key] { (field) }
                 }
             }
         }
