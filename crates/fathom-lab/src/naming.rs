@@ -234,8 +234,8 @@ mod tests {
         }
     }
 
-    /// A label was once taken apart to be written with capitals, so that a file system called like a
-    /// journal mode, or a part of a path, came out in capitals as well.
+    /// A label was once taken apart to be written with capitals, so that a file system called like
+    /// a journal mode, or a part of a path, came out in capitals as well.
     #[test]
     fn titles_are_made_of_axes_in_the_order_of_the_file_and_tell_cells_apart() {
         let source = "name = \"t\"\ntitle = \"t\"\n[workload]\nname = \"update\"\n[engine]\nname = \"sqlite\"\n\

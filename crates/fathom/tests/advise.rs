@@ -1,6 +1,6 @@
-//! `fathom advise` through the binary: what is refused, what is promised and printed, and what stays
-//! of it. What is recorded needs root, mkfs.ext4 and /dev/fuse. With `FATHOM_LONG=1` the advice is
-//! compared with a full grid that is measured live (`FATHOM_TRACES`, `FATHOM_PRESETS`,
+//! `fathom advise` through the binary: what is refused, what is promised and printed, and what
+//! stays of it. What is recorded needs root, mkfs.ext4 and /dev/fuse. With `FATHOM_LONG=1` the
+//! advice is compared with a full grid that is measured live (`FATHOM_TRACES`, `FATHOM_PRESETS`,
 //! `FATHOM_SCALE`: others than the usual).
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
