@@ -1,9 +1,10 @@
 //! Takes the charting library out of the crate that ships it.
 //!
-//! The report draws with Apache ECharts. No copy of it lives in this repository: the `charming` crate carries the minified
-//! bundle as a file of its source, Cargo downloads and checks that source like any other, and this script copies the bundle
-//! to `OUT_DIR`, from where the library includes it. `cargo metadata` is the supported way to learn where a dependency's
-//! source lies (registry, vendored directory or path alike). See README.md for why this library.
+//! The report draws with Apache ECharts. No copy of it lives in this repository: the `charming`
+//! crate carries the minified bundle as a file of its source, Cargo downloads and checks that
+//! source like any other, and this script copies the bundle to `OUT_DIR`, from where the library
+//! includes it. `cargo metadata` is the supported way to learn where a dependency's source lies
+//! (registry, vendored directory or path alike). See README.md for why this library.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,8 +24,9 @@ fn main() {
 
 fn copy_bundle() -> Result<(), String> {
     let manifest = PathBuf::from(variable("CARGO_MANIFEST_DIR")?).join("Cargo.toml");
-    // Without the network first. That fails where packages that this build does not need (another room's dev-dependencies)
-    // were never downloaded, since `cargo metadata` wants them all; then Cargo may fetch them.
+    // Without the network first. That fails where packages that this build does not need (another
+    // room's dev-dependencies) were never downloaded, since `cargo metadata` wants them all; then
+    // Cargo may fetch them.
     let metadata = read_metadata(&manifest, true).or_else(|_| read_metadata(&manifest, false))?;
     let carrier = metadata["packages"]
         .as_array()

@@ -1,8 +1,9 @@
 //! "Did you mean …?": the known word nearest to an unknown one.
 
-/// The candidate nearest to `word` by edit distance (two neighbouring letters swapped are one edit), if it is near enough to be a likely slip: at most a third of the
-/// letters (rounded up) differ, upper and lower case and `-` and `_` being the same. Among equals the one whose letters are
-/// closest in the alphabet wins: `ext5` is rather meant as `ext4` than as `ext2`.
+/// The candidate nearest to `word` by edit distance (two neighbouring letters swapped are one
+/// edit), if it is near enough to be a likely slip: at most a third of the letters (rounded up)
+/// differ, upper and lower case and `-` and `_` being the same. Among equals the one whose letters
+/// are closest in the alphabet wins: `ext5` is rather meant as `ext4` than as `ext2`.
 #[must_use]
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = normal(word);

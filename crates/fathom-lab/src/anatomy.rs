@@ -2,9 +2,9 @@
 //! device meanwhile, each with its owner: what a commit's fsyncs are for.
 //!
 //! It takes a run that kept a recording (`[instruments] operations = true`: when its executions,
-//! calls and device operations were) and is better where it also has a block trace (`blocks = true`:
-//! whose each block is). Both are of CLOCK_MONOTONIC; a trace is kept relative to its begin, and its
-//! phases, which both have, tell where that is.
+//! calls and device operations were) and is better where it also has a block trace
+//! (`blocks = true`: whose each block is). Both are of CLOCK_MONOTONIC; a trace is kept relative to
+//! its begin, and its phases, which both have, tell where that is.
 //!
 //! A recording knows when a call on a file was made and how long it took, not which it was. A call
 //! that the device was flushed in, or written in by somebody who waited, is a sync or a write that
@@ -101,7 +101,8 @@ pub struct Wanted {
 /// Takes one execution apart.
 ///
 /// # Errors
-/// Results that cannot be read; no run of the cell has a recording; no such cell, phase or execution.
+/// Results that cannot be read; no run of the cell has a recording; no such cell, phase or
+/// execution.
 pub fn anatomy(results: &Results, wanted: &Wanted) -> Result<Anatomy, AnatomyError> {
     let (run, recording) = recorded(results, wanted.cell.as_deref())?;
     let is_wanted = |phase: &str| wanted.phase.as_deref().is_none_or(|other| other == phase);

@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Instruments {
-    /// The block trace: every request to the stack's device with its cause; where that cannot be had (no root, a
-    /// directory), the pattern of reads and writes within the files.
+    /// The block trace: every request to the stack's device with its cause; where that cannot be
+    /// had (no root, a directory), the pattern of reads and writes within the files.
     pub blocks: bool,
     /// The recording: what a modelled device served and the threads did, to be replayed on other
     /// models (`fathom simulate`).
     #[serde(skip_serializing_if = "is_off")]
     pub operations: bool,
-    /// Power cuts: once for each cell, beside its runs, what it does is recorded on a modelled device, and states in which a power cut
-    /// could have left it are judged (`fathom_cut`).
+    /// Power cuts: once for each cell, beside its runs, what it does is recorded on a modelled
+    /// device, and states in which a power cut could have left it are judged (`fathom_cut`).
     #[serde(skip_serializing_if = "is_off")]
     pub power_cut: bool,
     /// So many states at most; none: [`STATES`].
@@ -46,7 +46,8 @@ impl Instruments {
     }
 }
 
-/// One combination of workload × engine × stack, complete: what the worker takes on stdin (with a seed and a directory).
+/// One combination of workload × engine × stack, complete: what the worker takes on stdin (with a
+/// seed and a directory).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The workload and its parameters.
@@ -59,10 +60,11 @@ pub struct Cell {
     /// What is watched beside the measurement.
     #[serde(default, skip_serializing_if = "Instruments::is_none")]
     pub instruments: Instruments,
-    /// The machine that it runs on, as `--on` names it; empty = this one, where nothing else was asked for.
+    /// The machine that it runs on, as `--on` names it; empty = this one, where nothing else was
+    /// asked for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub on: String,
-    /// The axes of the experiment's matrix and this cell's value on each, e.g. `engine.journal_mode` → `wal`; this is
-    /// what tables and figures group by.
+    /// The axes of the experiment's matrix and this cell's value on each, e.g.
+    /// `engine.journal_mode` → `wal`; this is what tables and figures group by.
     pub axes: BTreeMap<String, String>,
 }

@@ -21,7 +21,8 @@ pub struct Request {
     pub source: String,
     /// `--quick`, `--repeat`, `--set`.
     pub selection: Selection,
-    /// `--seed`; none = that of the results that are gone on with, the experiment file's, or [`DEFAULT_SEED`].
+    /// `--seed`; none = that of the results that are gone on with, the experiment file's, or
+    /// [`DEFAULT_SEED`].
     pub seed: Option<u64>,
     /// Where stacks are made (`--dir`).
     pub directory: PathBuf,
@@ -117,8 +118,8 @@ impl RunError {
 /// Reads and checks the experiment and plans its runs on this machine. Nothing is made or written.
 ///
 /// # Errors
-/// What is wrong with the file or a `--set`, with its place. With `--resume`: results that are missing, cannot be read, or
-/// are of another plan.
+/// What is wrong with the file or a `--set`, with its place. With `--resume`: results that are
+/// missing, cannot be read, or are of another plan.
 pub fn prepare(request: &Request) -> Result<Preparation, RunError> {
     planned(request, &mut |cells| Ok(Machine::here(cells)))
 }
@@ -190,8 +191,8 @@ fn earlier(file: &Path) -> Result<Results, RunError> {
 
 /// Runs what was prepared and fills the results file.
 ///
-/// A run that fails is recorded and does not stop the rest; see [`Summary::failed`]. When the user stops, finished runs are
-/// kept and [`Summary::interrupted`] is set: `--resume` goes on.
+/// A run that fails is recorded and does not stop the rest; see [`Summary::failed`]. When the user
+/// stops, finished runs are kept and [`Summary::interrupted`] is set: `--resume` goes on.
 ///
 /// # Errors
 /// The results file: exists already, cannot be written, the disk is full. Nothing to run.

@@ -19,9 +19,9 @@ pub struct Estimate {
     pub cells: usize,
 }
 
-/// The time for `turns` of `plan`, as runs of `earlier` took: the mean of each cell's, and what lies
-/// between two runs (image, mkfs, mount, floor probe). None where no cell was measured before with
-/// the same settings.
+/// The time for `turns` of `plan`, as runs of `earlier` took: the mean of each cell's, and what
+/// lies between two runs (image, mkfs, mount, floor probe). None where no cell was measured before
+/// with the same settings.
 #[must_use]
 pub fn estimate(plan: &Plan, turns: &[Turn], earlier: &Results) -> Option<Estimate> {
     let mut runs: Vec<_> = earlier.runs.iter().filter(|run| run.status == RunStatus::Done).collect();

@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cell::Cell;
 
-/// The version of [`Order`] and [`Event`]. A worker on another host may be older or newer than the one who asks.
+/// The version of [`Order`] and [`Event`]. A worker on another host may be older or newer than the
+/// one who asks.
 pub const PROTOCOL: u32 = 2;
 
 /// What the worker is asked, one JSON object on stdin.

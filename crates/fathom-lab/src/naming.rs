@@ -40,7 +40,8 @@ pub fn value_name(cell: &CellRow, axis: &str) -> Option<String> {
         return Some(engine_name(value).to_owned());
     }
     if axis != VARIANTS_AXIS {
-        let is_capital = axis.strip_prefix("engine.").is_some_and(|key| capitals.contains(&key));
+        let is_word = value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        let is_capital = is_word && axis.strip_prefix("engine.").is_some_and(|key| capitals.contains(&key));
         return Some(if is_capital { value.to_ascii_uppercase() } else { value.clone() });
     }
     let settings = capitals.iter().filter_map(|key| engine.settings.get(*key)?.as_str());
@@ -233,8 +234,8 @@ mod tests {
         }
     }
 
-    /// A label was once taken apart to be written with capitals, so that a file system called like a
-    /// journal mode, or a part of a path, came out in capitals as well.
+    /// A label was once taken apart to be written with capitals, so that a file system called like
+    /// a journal mode, or a part of a path, came out in capitals as well.
     #[test]
     fn titles_are_made_of_axes_in_the_order_of_the_file_and_tell_cells_apart() {
         let source = "name = \"t\"\ntitle = \"t\"\n[workload]\nname = \"update\"\n[engine]\nname = \"sqlite\"\n\

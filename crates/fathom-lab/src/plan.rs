@@ -1,8 +1,9 @@
 //! What is run, in which order, and what is left out.
 //!
-//! Runs go in blocks: each block holds one run of every cell, in an order of its own, so that slow drift of the machine
-//! (heat, a filling disk, a neighbour) hits all cells alike and cancels in the ratio of a block. The order and the data
-//! come from the seed alone: the same experiment with the same seed is the same plan, on every machine.
+//! Runs go in blocks: each block holds one run of every cell, in an order of its own, so that slow
+//! drift of the machine (heat, a filling disk, a neighbour) hits all cells alike and cancels in the
+//! ratio of a block. The order and the data come from the seed alone: the same experiment with the
+//! same seed is the same plan, on every machine.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -49,8 +50,8 @@ impl Needs {
 }
 
 impl Machine {
-    /// A machine with these capabilities: those of `fathom doctor` and one per file system. Where a name comes twice the
-    /// first holds.
+    /// A machine with these capabilities: those of `fathom doctor` and one per file system. Where a
+    /// name comes twice the first holds.
     #[must_use]
     pub fn of(capabilities: Vec<Capability>) -> Machine {
         Machine { capabilities, others: BTreeMap::new() }
@@ -63,8 +64,9 @@ impl Machine {
         self
     }
 
-    /// This machine, as far as `cells` need it. Nothing is mounted or tried, and programs are asked for their version only
-    /// where a cell needs an engine that is not built in: planning must not take time.
+    /// This machine, as far as `cells` need it. Nothing is mounted or tried, and programs are asked
+    /// for their version only where a cell needs an engine that is not built in: planning must not
+    /// take time.
     #[must_use]
     pub fn here(cells: &Cells) -> Machine {
         Machine::of(Machine::capabilities_here(Needs::of(cells)))
@@ -165,7 +167,8 @@ pub struct Turn {
     pub block: u32,
     /// Place within the block, from 0.
     pub position: u32,
-    /// Seed of the run's data: the same for all cells of a block, so that a block compares the same work.
+    /// Seed of the run's data: the same for all cells of a block, so that a block compares the same
+    /// work.
     pub seed: u64,
 }
 

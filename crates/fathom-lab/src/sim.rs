@@ -1,14 +1,16 @@
 //! A virtual clock and device: the lab without time of its own.
 //!
-//! The lab's statistics must be tested from end to end — plan, order, runs, results file, comparison — against a truth that
-//! is known, thousands of times, and without the noise of the machine that runs the tests. [`Medium`] is the seam: what a
-//! simulated workload asks of clock and device. [`VirtualDevice`] answers it with seeded distributions and moves its clock
-//! by what an operation "took"; nothing sleeps. [`VirtualLab`] is the [`World`] around it, so that
+//! The lab's statistics must be tested from end to end — plan, order, runs, results file,
+//! comparison — against a truth that is known, thousands of times, and without the noise of the
+//! machine that runs the tests. [`Medium`] is the seam: what a simulated workload asks of clock and
+//! device. [`VirtualDevice`] answers it with seeded distributions and moves its clock by what an
+//! operation "took"; nothing sleeps. [`VirtualLab`] is the [`World`] around it, so that
 //! [`carry_out`](crate::schedule::carry_out) runs a plan on it unchanged.
 //!
-//! **The model of a noisy lab.** An operation takes a log-normal time around its median; now and then one takes many times
-//! as long. Each run has an offset of its own (memory layout, neighbours), each block has one that all its runs share
-//! (heat, other tenants), and the whole lab drifts. All are log-normal factors, so they multiply.
+//! **The model of a noisy lab.** An operation takes a log-normal time around its median; now and
+//! then one takes many times as long. Each run has an offset of its own (memory layout,
+//! neighbours), each block has one that all its runs share (heat, other tenants), and the whole lab
+//! drifts. All are log-normal factors, so they multiply.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -143,8 +145,9 @@ const PARAMETERS: &[Parameter] = &[
     },
 ];
 
-/// The simulated workload: transactions of one computation, one write and one sync. It is not among Fathom's workloads; a
-/// [`Vocabulary`](crate::experiment::Vocabulary) that holds it makes experiments of it possible.
+/// The simulated workload: transactions of one computation, one write and one sync. It is not among
+/// Fathom's workloads; a [`Vocabulary`](crate::experiment::Vocabulary) that holds it makes
+/// experiments of it possible.
 pub static KIND: WorkloadKind = WorkloadKind {
     name: "sim",
     summary: "transactions on a virtual clock and device",
@@ -226,7 +229,8 @@ pub struct VirtualLab {
     seed: u64,
     /// The run's own offset and its block's.
     offsets: Random,
-    /// Turns at which the worker breaks, by number of the run from 0; for tests of what happens then.
+    /// Turns at which the worker breaks, by number of the run from 0; for tests of what happens
+    /// then.
     pub breaks: BTreeMap<u64, WorkError>,
     /// The user stops before this run.
     pub stop_before: Option<u64>,

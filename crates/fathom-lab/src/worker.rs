@@ -1,12 +1,14 @@
 //! The worker: a fresh process that executes one cell once.
 //!
-//! It takes an [`Order`] as JSON on stdin and writes [`Event`]s, one JSON object a line, on stdout. All findings stay in
-//! memory until the work is done and verified: while something is timed, nothing is written but a progress line, at most
-//! four a second, and only when the workload reports between two executions. What else this process or a library prints on
-//! stdout goes to stderr, so that it cannot be taken for an event.
+//! It takes an [`Order`] as JSON on stdin and writes [`Event`]s, one JSON object a line, on stdout.
+//! All findings stay in memory until the work is done and verified: while something is timed,
+//! nothing is written but a progress line, at most four a second, and only when the workload
+//! reports between two executions. What else this process or a library prints on stdout goes to
+//! stderr, so that it cannot be taken for an event.
 //!
-//! The memory reported is the peak resident set of the whole process (`getrusage`): engine, workload, and the samples
-//! kept (about 150 bytes each). A server engine's own processes are not in it.
+//! The memory reported is the peak resident set of the whole process (`getrusage`): engine,
+//! workload, and the samples kept (about 150 bytes each). A server engine's own processes are not
+//! in it.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -26,7 +28,8 @@ use crate::event::{Event, FileCall, Order, PROTOCOL};
 /// Smallest time between two progress lines.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Runs the worker: order from stdin, events to stdout. Gives 0 for a good run and 1 for a failed one.
+/// Runs the worker: order from stdin, events to stdout. Gives 0 for a good run and 1 for a failed
+/// one.
 #[must_use]
 pub fn main() -> ExitCode {
     // The worker must not outlive the lab: nobody would read its events or end it.
@@ -60,7 +63,8 @@ pub fn main() -> ExitCode {
 
 /// Keeps stdout for events: what else is printed goes to stderr.
 fn take_stdout() -> std::io::Result<std::fs::File> {
-    // Closed in what an engine starts (a server), so that the lab sees the end of the events when this process ends.
+    // Closed in what an engine starts (a server), so that the lab sees the end of the events when
+    // this process ends.
     let events: OwnedFd = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
     Ok(events.into())
@@ -175,7 +179,8 @@ fn work<W: Write>(order: &Order, memory: &mut Memory<'_, W>) -> Result<Event, St
     workload.run(&context, memory).map_err(|error| error.to_string())?;
     Ok(Event::Started {
         engine: engine.as_ref().map(|engine| engine.info()),
-        // With neither an engine nor a store of its own nothing is committed, so nothing is promised.
+        // With neither an engine nor a store of its own nothing is committed, so nothing is
+        // promised.
         durability: engine
             .as_ref()
             .map(|engine| engine.durability())
@@ -212,7 +217,8 @@ fn pin(cpus: &[usize]) -> Result<(), String> {
 
 /// Peak resident set (bytes) and involuntary context switches of this process.
 fn usage() -> (u64, u64) {
-    // SAFETY: getrusage fills the structure it is given, which is valid and writable; all-zero bytes are a valid rusage.
+    // SAFETY: getrusage fills the structure it is given, which is valid and writable; all-zero
+    // bytes are a valid rusage.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);

@@ -1,7 +1,9 @@
-//! Experiment files and `--set`s that are wrong, each with the exact text of its error: `bad-experiments.txt` beside this file.
+//! Experiment files and `--set`s that are wrong, each with the exact text of its error:
+//! `bad-experiments.txt` beside this file.
 //!
-//! A case is `### name`, the file, `--- ` with the command line's part (or nothing), and the expected text. With `BLESS=1` the
-//! test writes what it found instead; read the difference before committing it.
+//! A case is `### name`, the file, `--- ` with the command line's part (or nothing), and the
+//! expected text. With `BLESS=1` the test writes what it found instead; read the difference before
+//! committing it.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking, as tests do")]
 
@@ -12,7 +14,8 @@ use fathom_stack::Machine;
 use fathom_workload::engine::engines;
 use fathom_workload::registry::workloads;
 
-/// The real workloads and engines; the file systems are the table's, so that no text depends on the machine.
+/// The real workloads and engines; the file systems are the table's, so that no text depends on the
+/// machine.
 fn vocabulary() -> Vocabulary {
     Vocabulary { workloads: workloads().to_vec(), engines: engines().to_vec(), machine: Machine::unknown() }
 }

@@ -1,4 +1,5 @@
-//! The block trace through real workers: what is attributed, on which file systems, and what is drawn without a device.
+//! The block trace through real workers: what is attributed, on which file systems, and what is
+//! drawn without a device.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking, as tests do")]
 
@@ -85,8 +86,8 @@ fn can_trace(filesystem: &str) -> bool {
     }
 }
 
-/// The proof of the attribution: with each rollback journal on ext4, and with WAL, at least 99 % of the bytes written have
-/// an owner, and each owner is there.
+/// The proof of the attribution: with each rollback journal on ext4, and with WAL, at least 99 % of
+/// the bytes written have an owner, and each owner is there.
 #[test]
 fn nearly_every_byte_on_ext4_has_an_owner() {
     if !can_trace("ext4") {
@@ -118,8 +119,8 @@ fn nearly_every_byte_on_ext4_has_an_owner() {
         }
         // (A database becomes one with a WAL through a rollback journal, before the phases.)
         assert!(!rows.iter().any(|row| row.cause == other && row.window.is_some()), "{label}: {bytes:?}");
-        // Each of the 180 transactions writes a page of the journal and one of the database at least; the database only
-        // at checkpoints in WAL mode.
+        // Each of the 180 transactions writes a page of the journal and one of the database at
+        // least; the database only at checkpoints in WAL mode.
         assert!(bytes[&journal] >= 180 * 4096, "{label}: {bytes:?}");
         assert!(wal || bytes[&Cause::Database] >= 180 * 4096, "{label}: {bytes:?}");
         // A rollback journal is synced, then the database: a flush each at least.
@@ -131,7 +132,8 @@ fn nearly_every_byte_on_ext4_has_an_owner() {
     }
 }
 
-/// Other file systems: the database and its journal are found through their extents wherever FIEMAP answers.
+/// Other file systems: the database and its journal are found through their extents wherever FIEMAP
+/// answers.
 #[test]
 fn files_are_found_on_every_file_system_with_an_extent_map() {
     let present: Vec<&str> = ["ext2", "ext3", "xfs", "btrfs", "ntfs"]
@@ -211,8 +213,8 @@ fn plain_files_have_an_owner_also_after_they_are_deleted_or_moved() {
     }
 }
 
-/// A recording of file calls as phones make them: a rollback journal is made, synced and deleted for each write of
-/// the database, and its blocks are soon another journal's.
+/// A recording of file calls as phones make them: a rollback journal is made, synced and deleted
+/// for each write of the database, and its blocks are soon another journal's.
 #[test]
 fn recorded_journals_that_are_deleted_keep_their_owner() {
     const TRANSACTIONS: u64 = 40;
@@ -249,7 +251,8 @@ fn recorded_journals_that_are_deleted_keep_their_owner() {
     assert_eq!(bytes.get(&Cause::Unattributed), None, "{bytes:?}");
 }
 
-/// In a directory there is no device of one's own: the pattern within the files is kept, and says so.
+/// In a directory there is no device of one's own: the pattern within the files is kept, and says
+/// so.
 #[test]
 fn without_a_device_the_calls_are_kept_and_labelled() {
     let (_place, results) = traced("\"stack.filesystem\" = [\"dir\"]");

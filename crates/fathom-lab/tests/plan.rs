@@ -1,4 +1,5 @@
-//! The plan: the same seed is the same plan, every block holds every cell, and what is broken off can be gone on with.
+//! The plan: the same seed is the same plan, every block holds every cell, and what is broken off
+//! can be gone on with.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking, as tests do")]
 

@@ -1,5 +1,5 @@
-//! Does the lab find what is there, and nothing else? The whole way — experiment file, plan, schedule, results file, analysis —
-//! on a virtual clock and device, where the truth is known.
+//! Does the lab find what is there, and nothing else? The whole way — experiment file, plan,
+//! schedule, results file, analysis — on a virtual clock and device, where the truth is known.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking, as tests do")]
 
@@ -71,9 +71,9 @@ fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-/// The A/A check: the same cell twice, forty seeded repetitions, and that twenty-five times over, because at an error rate of
-/// exactly 5 % forty repetitions alone bring anything from none to five alarms (they do here: see what is printed). Seeds are
-/// 1 to 1000, not chosen.
+/// The A/A check: the same cell twice, forty seeded repetitions, and that twenty-five times over,
+/// because at an error rate of exactly 5 % forty repetitions alone bring anything from none to five
+/// alarms (they do here: see what is printed). Seeds are 1 to 1000, not chosen.
 #[test]
 fn equal_cells_look_different_in_at_most_five_percent() {
     let directory = scratch();
@@ -155,7 +155,8 @@ fn the_same_seed_gives_the_same_results_and_another_seed_others() {
     assert_ne!(one.phases, other.phases);
 }
 
-/// A lying flush does not make a run fail: nothing but the caution tells that its numbers are a broken device's.
+/// A lying flush does not make a run fail: nothing but the caution tells that its numbers are a
+/// broken device's.
 #[test]
 fn cells_on_a_device_that_was_told_to_fail_are_cautioned_of() {
     let directory = scratch();

@@ -1,4 +1,5 @@
-//! Traces as an axis of experiments: chosen variants, `--trace`, and whose parameters hold for which workload.
+//! Traces as an axis of experiments: chosen variants, `--trace`, and whose parameters hold for
+//! which workload.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 

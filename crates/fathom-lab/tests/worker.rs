@@ -78,7 +78,8 @@ impl Bench {
     /// Runs with a script as worker, which in turn may run the real one.
     fn run_script(&self, script: &str) -> Summary {
         let path = self.script(script);
-        // Read by a shell, not executed: a child that another test forks just now may have the script open for writing.
+        // Read by a shell, not executed: a child that another test forks just now may have the
+        // script open for writing.
         self.run(&["/bin/sh", path.to_str().unwrap()]).unwrap_or_else(|error| panic!("{error}"))
     }
 

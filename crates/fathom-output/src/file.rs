@@ -21,12 +21,13 @@ const HIDDEN: &str = ".fathom-output-";
 pub enum Access {
     /// As the umask says; a file that is replaced keeps its mode.
     Public,
-    /// The user alone: traces hold what the users of an application wrote. So also where a file is replaced that others could read.
+    /// The user alone: traces hold what the users of an application wrote. So also where a file is
+    /// replaced that others could read.
     Private,
 }
 
-/// An output that is being written. A regular file has its name only when [`Output::finish`] has ended it; dropped before, it leaves
-/// nothing, and what was there is as it was.
+/// An output that is being written. A regular file has its name only when [`Output::finish`] has
+/// ended it; dropped before, it leaves nothing, and what was there is as it was.
 #[derive(Debug)]
 pub struct Output {
     path: PathBuf,
@@ -104,8 +105,8 @@ fn name_of_open(file: &File) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
-/// Says what is wrong with an output, before hours of work for it. `inputs` is everything that the command reads: files, and
-/// directories with all files in them.
+/// Says what is wrong with an output, before hours of work for it. `inputs` is everything that the
+/// command reads: files, and directories with all files in them.
 ///
 /// # Errors
 /// What the name leads to must not be written to; it cannot be looked at.
@@ -153,7 +154,8 @@ pub fn is_standard_output(path: &Path) -> bool {
 /// Writes an output whole: what `fill` gives. `inputs` as in [`check`].
 ///
 /// # Errors
-/// As [`Output::create`] and [`Output::finish`]; what `fill` says. A regular file is then as it was.
+/// As [`Output::create`] and [`Output::finish`]; what `fill` says. A regular file is then as it
+/// was.
 pub fn write<E: From<OutputError>>(
     path: &Path,
     inputs: &[&Path],
@@ -197,7 +199,8 @@ impl Output {
     /// Brings a regular file to the device and gives it its name.
     ///
     /// # Errors
-    /// A full disk; the name leads to something else than it did at the begin. What was there is as it was.
+    /// A full disk; the name leads to something else than it did at the begin. What was there is as
+    /// it was.
     pub fn finish(self) -> Result<(), OutputError> {
         let io = OutputError::io(&self.path);
         let (new, place, access) = match self.to {
@@ -220,7 +223,8 @@ impl Output {
     }
 }
 
-/// Mode and owner as the old file had them. Only root may give a file away: for others the new one is theirs.
+/// Mode and owner as the old file had them. Only root may give a file away: for others the new one
+/// is theirs.
 fn like(new: &File, old: &fs::Metadata, access: Access) -> io::Result<()> {
     let made = new.metadata()?;
     if (made.uid(), made.gid()) != (old.uid(), old.gid()) {

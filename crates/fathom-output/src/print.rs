@@ -39,7 +39,8 @@ pub(crate) fn closed() -> io::Error {
     io::Error::other("is closed, and what would be written there would be lost")
 }
 
-/// As `println!`; a full disk does not end the program here, [`end`] tells it. Control characters are shown as text.
+/// As `println!`; a full disk does not end the program here, [`end`] tells it. Control characters
+/// are shown as text.
 #[macro_export]
 macro_rules! say {
     () => { $crate::out_line(format_args!("")) };
@@ -64,7 +65,8 @@ pub fn tell_line(words: Arguments<'_>) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Text of ours on standard output as it is: tables that bring their colours with them, files of others that were asked for.
+/// Text of ours on standard output as it is: tables that bring their colours with them, files of
+/// others that were asked for.
 pub fn raw(text: &str) {
     let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
     if failed.is_none() {

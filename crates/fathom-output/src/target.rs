@@ -20,8 +20,8 @@ pub(crate) enum Target {
     File(PathBuf),
 }
 
-/// The first bytes of an SQLite database, and where in its header the application's number is, big-endian
-/// (<https://www.sqlite.org/fileformat2.html>).
+/// The first bytes of an SQLite database, and where in its header the application's number is,
+/// big-endian (<https://www.sqlite.org/fileformat2.html>).
 const SQLITE: &[u8] = b"SQLite format 3\0";
 const APPLICATION_AT: usize = 68;
 /// The application's number of Fathom's results.

@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
-/// Text in one line without anything that a terminal would obey or hide: control characters (escape sequences begin with one, and a line
-/// break could pretend to be a message of ours) and marks of direction and of no width are shown by their code, as in `\u{1b}`.
+/// Text in one line without anything that a terminal would obey or hide: control characters (escape
+/// sequences begin with one, and a line break could pretend to be a message of ours) and marks of
+/// direction and of no width are shown by their code, as in `\u{1b}`.
 #[must_use]
 pub fn shown(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut out, c| {

@@ -1,8 +1,9 @@
-//! What happened: `--out`, `--html` and `--svg` renamed a new file over whatever the name led to. As root,
-//! `fathom trace synthesise gmail --out /dev/null` replaced the machine's null device, and every program of the machine wrote into a
-//! growing trace; `--out s.sql` of an import of `s.sql` destroyed the input; `report r.db --html r.db` destroyed the results; a link was
-//! lost, and with it the connection to what it led to.
-//! The mend: one function writes every output, by the rules of the crate's documentation. Each of them is a test here.
+//! What happened: `--out`, `--html` and `--svg` renamed a new file over whatever the name led to.
+//! As root, `fathom trace synthesise gmail --out /dev/null` replaced the machine's null device, and
+//! every program of the machine wrote into a growing trace; `--out s.sql` of an import of `s.sql`
+//! destroyed the input; `report r.db --html r.db` destroyed the results; a link was lost, and with
+//! it the connection to what it led to. The mend: one function writes every output, by the rules of
+//! the crate's documentation. Each of them is a test here.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 

@@ -1,4 +1,5 @@
-//! Writes reports of synthetic results into a directory: `cargo run -p fathom-report --example synthetic -- DIR`.
+//! Writes reports of synthetic results into a directory:
+//! `cargo run -p fathom-report --example synthetic -- DIR`.
 
 #[path = "../tests/fixture/mod.rs"]
 mod fixture;

@@ -28,8 +28,8 @@ pub struct Questions {
 
 /// Reads the experiment file that the results carry.
 ///
-/// A file without figures, or one that this version cannot read (results outlive versions), gets the two figures that fit
-/// every experiment, so that no results are ever without a picture.
+/// A file without figures, or one that this version cannot read (results outlive versions), gets
+/// the two figures that fit every experiment, so that no results are ever without a picture.
 pub fn questions(results: &Results, analysis: &Analysis) -> Questions {
     let row = &results.experiment;
     let measured = analysis.phases();

@@ -19,8 +19,9 @@ const TOLD: usize = 3;
 /// Pages of random reads and writes are taken to have this size, bytes.
 const REQUEST_BYTES: f64 = 4096.0;
 
-/// The largest shares of one execution's model time among the cells on a device; estimates from counts:
-/// what a flush takes for each dirty KiB, and waiting for a full cache, is counted with the writes.
+/// The largest shares of one execution's model time among the cells on a device; estimates from
+/// counts: what a flush takes for each dirty KiB, and waiting for a full cache, is counted with the
+/// writes.
 #[derive(Clone, Copy, Default)]
 struct Shares {
     read: f64,

@@ -1,8 +1,8 @@
 //! What all SVG figures are drawn on: for papers, for machines without a browser.
 //!
 //! By hand (rectangles, lines, symbols and text: a plotting crate would bring more code than this
-//! file has), on white, in the light colours of the page, 720 units wide. Text is text, so it can be
-//! searched and set in another font; it is escaped here and nowhere else.
+//! file has), on white, in the light colours of the page, 720 units wide. Text is text, so it can
+//! be searched and set in another font; it is escaped here and nowhere else.
 
 use std::fmt::Write;
 

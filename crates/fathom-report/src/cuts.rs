@@ -1,4 +1,5 @@
-//! What power cuts left: promise beside what was measured, for each cell, and why the worst is as it is.
+//! What power cuts left: promise beside what was measured, for each cell, and why the worst is as
+//! it is.
 
 use std::fmt::Write;
 

@@ -1,10 +1,11 @@
 //! Fewer points, same picture: what a figure draws of a long series.
 
-/// Thins `points` (in order of their abscissa) to at most `limit`, keeping what the eye would see of all of them.
+/// Thins `points` (in order of their abscissa) to at most `limit`, keeping what the eye would see
+/// of all of them.
 ///
-/// The series is cut into buckets of equal length; each keeps its lowest and its highest point, in their order, so every
-/// spike and every dip stays where and as high as it was. First and last point stay. A series that is short enough is
-/// returned as it is. `limit` below 4 counts as 4.
+/// The series is cut into buckets of equal length; each keeps its lowest and its highest point, in
+/// their order, so every spike and every dip stays where and as high as it was. First and last
+/// point stay. A series that is short enough is returned as it is. `limit` below 4 counts as 4.
 pub fn decimate(points: &[(f64, f64)], limit: usize) -> Vec<(f64, f64)> {
     let limit = limit.max(4);
     if points.len() <= limit {

@@ -1,4 +1,5 @@
-//! Modelled devices in the report: whether they kept their models' times, and the time by the model beside the measured one.
+//! Modelled devices in the report: whether they kept their models' times, and the time by the model
+//! beside the measured one.
 
 use fathom_lab::analysis::{Carries, DeviceStudy};
 use maud::{Markup, html};
@@ -111,7 +112,8 @@ fn row(document: &Document<'_>, study: &DeviceStudy) -> Markup {
     }
 }
 
-/// The table of the terminal, only where a cell is marked: who keeps the model's times needs no second one.
+/// The table of the terminal, only where a cell is marked: who keeps the model's times needs no
+/// second one.
 pub fn terminal(document: &Document<'_>, style: &Style) -> String {
     let marked: Vec<&DeviceStudy> = document.devices.iter().filter(|study| study.marked() > 0).collect();
     if marked.is_empty() {

@@ -1,4 +1,5 @@
-//! Everything the report says, worked out once from the results; the page, the terminal and the exports only lay it out.
+//! Everything the report says, worked out once from the results; the page, the terminal and the
+//! exports only lay it out.
 
 use fathom_lab::analysis::{
     Analysis, BlockStudy, Carries, DeviceStudy, Finding, block_studies, device_studies, unattributed,
@@ -169,7 +170,8 @@ fn unmeasured(results: &Results, axis: &ChosenAxis) -> Option<String> {
 }
 
 impl Document<'_> {
-    /// How a cell's modelled device, that which carries this, kept its model's times; none without one.
+    /// How a cell's modelled device, that which carries this, kept its model's times; none without
+    /// one.
     pub fn device(&self, cell: i64, carries: Carries) -> Option<&DeviceStudy> {
         self.devices.iter().find(|study| study.cell == cell && study.carries == carries)
     }
@@ -180,8 +182,9 @@ impl Document<'_> {
     }
 }
 
-/// The findings as sentences, one of each kind of comparison before the second of any, so that the first three answer as much
-/// as they can; and what they say of promises, once instead of after each.
+/// The findings as sentences, one of each kind of comparison before the second of any, so that the
+/// first three answer as much as they can; and what they say of promises, once instead of after
+/// each.
 fn told(findings: Vec<Finding>) -> (Vec<String>, Vec<String>) {
     let mut kinds: Vec<(String, String, usize)> = Vec::new();
     let mut ranked: Vec<(usize, usize, Finding)> = Vec::new();

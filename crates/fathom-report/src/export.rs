@@ -2,33 +2,35 @@
 //! (JSON).
 //!
 //! # Columns of the CSV
-//! `experiment`, `cell` (number in the plan), `label`, one column per axis (its key), `durability`, `phase`, `x` (the
-//! abscissa, empty without one), `unit`, `runs`, `executions` (over all runs); `rate_per_s`,
-//! `rate_low`, `rate_high` (geometric mean over runs with its 95 % interval; of model time where
-//! `clock` says `model`, else of wall time); `time_ns`, `time_low_ns`, `time_high_ns` (mean time of
-//! one execution, likewise); `clock`; `wall_rate_per_s`, `wall_rate_low`, `wall_rate_high`,
-//! `wall_time_ns` (as measured, always of wall time); `interval_coverage` (how often such an
-//! interval holds the true mean of runs that scatter log-normally; 0 of one run); `min_ns`,
-//! `p50_ns`, `p90_ns`,
-//! `p99_ns`, `p999_ns`, `max_ns` (of single executions; percentiles are medians over runs, the extremes over all runs);
-//! `trimmed_mean_ns` (highest and lowest execution dropped; empty without samples); `cpu_ns`, `read_ns`, `write_ns`,
-//! `sync_ns`, `other_ns`, `read_bytes`, `write_bytes`, `read_calls`, `write_calls`, `sync_calls`, `other_calls` (means of one
-//! execution); `model_ns`, `model_cpu_ns`, `model_device_ns`, `model_other_ns`, `model_held_ns`
-//! (model time of the phase for each execution, its three parts, and what of wall time is not in
-//! it), `model_p50_ns`, `model_p99_ns`, `device_flushes`, `device_written_bytes`,
-//! `device_read_bytes` (that came to the devices in the phase, for each execution): means over
-//! runs, empty where there is no model time; `lock_waits`, `lock_wait_ns` (sums over all runs); of
-//! cells on a modelled device, over whole runs (medians):
-//! `device_late_share`, `device_late_p50_ns`, `device_late_p99_ns` (how late answers came after the model's time), `device_ns`
-//! and `device_model_ns` (how long the device had something to do, as measured and by the model), `elapsed_ns` and
-//! `elapsed_model_ns` (the whole worker, likewise), `device_marked_runs` (runs in which the model's times were not kept). Where the
-//! file system's log is on a device of its own, these are of the file system's device.
+//! `experiment`, `cell` (number in the plan), `label`, one column per axis (its key), `durability`,
+//! `phase`, `x` (the abscissa, empty without one), `unit`, `runs`, `executions` (over all runs);
+//! `rate_per_s`, `rate_low`, `rate_high` (geometric mean over runs with its 95 % interval; of model
+//! time where `clock` says `model`, else of wall time); `time_ns`, `time_low_ns`, `time_high_ns`
+//! (mean time of one execution, likewise); `clock`; `wall_rate_per_s`, `wall_rate_low`,
+//! `wall_rate_high`, `wall_time_ns` (as measured, always of wall time); `interval_coverage` (how
+//! often such an interval holds the true mean of runs that scatter log-normally; 0 of one run);
+//! `min_ns`, `p50_ns`, `p90_ns`, `p99_ns`, `p999_ns`, `max_ns` (of single executions; percentiles
+//! are medians over runs, the extremes over all runs); `trimmed_mean_ns` (highest and lowest
+//! execution dropped; empty without samples); `cpu_ns`, `read_ns`, `write_ns`, `sync_ns`,
+//! `other_ns`, `read_bytes`, `write_bytes`, `read_calls`, `write_calls`, `sync_calls`,
+//! `other_calls` (means of one execution); `model_ns`, `model_cpu_ns`, `model_device_ns`,
+//! `model_other_ns`, `model_held_ns` (model time of the phase for each execution, its three parts,
+//! and what of wall time is not in it), `model_p50_ns`, `model_p99_ns`, `device_flushes`,
+//! `device_written_bytes`, `device_read_bytes` (that came to the devices in the phase, for each
+//! execution): means over runs, empty where there is no model time; `lock_waits`, `lock_wait_ns`
+//! (sums over all runs); of cells on a modelled device, over whole runs (medians):
+//! `device_late_share`, `device_late_p50_ns`, `device_late_p99_ns` (how late answers came after the
+//! model's time), `device_ns` and `device_model_ns` (how long the device had something to do, as
+//! measured and by the model), `elapsed_ns` and `elapsed_model_ns` (the whole worker, likewise),
+//! `device_marked_runs` (runs in which the model's times were not kept). Where the file system's
+//! log is on a device of its own, these are of the file system's device.
 //!
-//! Where power cuts were tried, `power_cut_worst` (class of the worst state), `power_cut_states` (judged), `power_cut_not_kept` and
-//! `power_cut_breaks_promise` (0 or 1) stand behind `unit`; the JSON has all that was found in `power_cut`.
+//! Where power cuts were tried, `power_cut_worst` (class of the worst state), `power_cut_states`
+//! (judged), `power_cut_not_kept` and `power_cut_breaks_promise` (0 or 1) stand behind `unit`; the
+//! JSON has all that was found in `power_cut`.
 //!
-//! The JSON has the same names, nested: experiment, environment, findings, cautions, cells with their measures; `log_device` beside
-//! `device` is the external log's.
+//! The JSON has the same names, nested: experiment, environment, findings, cautions, cells with
+//! their measures; `log_device` beside `device` is the external log's.
 
 use std::io::{self, Write};
 
@@ -117,7 +119,8 @@ fn durability(cell: Option<&fathom_lab::store::CellRow>) -> Value {
     cell.and_then(|c| c.durability).map_or(Value::Null, |d| json!(d))
 }
 
-/// Writes the CSV (RFC 4180). A text that a spreadsheet would run as a formula gets an apostrophe before it.
+/// Writes the CSV (RFC 4180). A text that a spreadsheet would run as a formula gets an apostrophe
+/// before it.
 pub fn csv(document: &Document<'_>, out: &mut dyn Write) -> io::Result<()> {
     let mut head = vec!["experiment".to_string(), "cell".into(), "label".into()];
     head.extend(document.axes.iter().map(|axis| axis.key.clone()));
@@ -174,7 +177,8 @@ fn quote(field: &str) -> String {
     if text.contains(['"', ',', '\r', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
-/// Writes the JSON; with `samples` every single execution too, as arrays in the order of `sample_columns`.
+/// Writes the JSON; with `samples` every single execution too, as arrays in the order of
+/// `sample_columns`.
 pub fn json(document: &Document<'_>, samples: bool, out: &mut dyn Write) -> Result<(), ReportError> {
     let results = document.results;
     let cells = results.cells.iter().map(|cell| {

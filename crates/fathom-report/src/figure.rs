@@ -1,5 +1,5 @@
-//! The figure model: what a figure shows, independent of what draws it. The page's charts, the static SVG, the tables under
-//! the figures and the CSV are made from this one value.
+//! The figure model: what a figure shows, independent of what draws it. The page's charts, the
+//! static SVG, the tables under the figures and the CSV are made from this one value.
 
 use fathom_lab::analysis::{Analysis, Clock, Measure};
 use fathom_lab::experiment::{Figure as Definition, FigureKind as Kind, Metric};
@@ -159,7 +159,8 @@ pub fn figure(
     let by = definition.by.as_deref().and_then(|key| axes.iter().find(|axis| axis.key == key));
     let facet = definition.facet.as_deref().and_then(|key| axes.iter().find(|axis| axis.key == key));
     let phases = phases_of(definition, analysis);
-    // Bars and splits put phases side by side; where the abscissa is a number, each phase has a panel of its own.
+    // Bars and splits put phases side by side; where the abscissa is a number, each phase has a
+    // panel of its own.
     let phase_panels = matches!(definition.kind, Kind::Range | Kind::Series | Kind::Ecdf) && phases.len() > 1;
     let facet_values: Vec<&str> =
         facet.map_or_else(Vec::new, |f| f.shown.iter().map(String::as_str).collect());
@@ -308,8 +309,8 @@ pub fn parts_ns(measure: &Measure) -> [f64; 5] {
     ]
 }
 
-/// One measure's interval; of several (the sizes of a range), that of each run's mean, in which each size counts once, as in
-/// P1's last figure.
+/// One measure's interval; of several (the sizes of a range), that of each run's mean, in which
+/// each size counts once, as in P1's last figure.
 pub fn mean_over_sizes(curve: &[&Measure], metric: Metric, clock: Clock) -> Option<Interval> {
     if let [one] = curve {
         return Some(one.interval_of(metric, clock));
@@ -356,7 +357,8 @@ fn panels(facets: &[&str], phases: &[String]) -> Vec<Panel> {
     titles.into_iter().map(|title| Panel { title }).collect()
 }
 
-/// The series of a cell: its value on `by`, and its values on axes that neither `by` nor `facet` shows.
+/// The series of a cell: its value on `by`, and its values on axes that neither `by` nor `facet`
+/// shows.
 fn series_for(
     cell: &fathom_lab::store::CellRow,
     by: Option<&Axis>,
@@ -402,7 +404,8 @@ fn read_lines(
     let (mut drawn, mut total) = (0, 0);
     for cell in &results.cells {
         let Some((_, series, facet)) = place(cell.id) else { continue };
-        // One run is shown as it was: a median over runs would smooth away the spikes that a series is there to show.
+        // One run is shown as it was: a median over runs would smooth away the spikes that a series
+        // is there to show.
         let Some(run) = results.good_runs(cell.id).next() else { continue };
         for (group, phase) in phases.iter().enumerate() {
             let samples = results.samples(run.id, phase)?;
@@ -442,8 +445,9 @@ fn read_lines(
     Ok(())
 }
 
-/// Logarithmic where a linear axis would hide the small values: lines over a number from a factor of 30, bars from a factor
-/// of 60, series where the highest point is more than 30 times the median.
+/// Logarithmic where a linear axis would hide the small values: lines over a number from a factor
+/// of 30, bars from a factor of 60, series where the highest point is more than 30 times the
+/// median.
 fn choose_scales(figure: &mut Figure) {
     let spread = |values: &mut dyn Iterator<Item = f64>| {
         let (mut low, mut high) = (f64::INFINITY, 0.0f64);

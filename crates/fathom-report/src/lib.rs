@@ -1,10 +1,11 @@
 //! Tables, figures, the HTML report and the exports of Fathom.
 //!
-//! Everything starts from a [`Results`] file that the lab has read. [`terminal`] gives what a person reads after a run,
-//! [`html`] the self-contained page, [`figure_svg`] a figure for print, [`csv`] and [`json`] what other programs read,
-//! [`Comparison`] what changed between two files, and what a gate says of it. [`write_whole`] puts
-//! any of them into a file that appears whole or
-//! not at all, and never over what it was read from. The same model feeds all of them, so no two can disagree.
+//! Everything starts from a [`Results`] file that the lab has read. [`terminal`] gives what a
+//! person reads after a run, [`html`] the self-contained page, [`figure_svg`] a figure for print,
+//! [`csv`] and [`json`] what other programs read, [`Comparison`] what changed between two files,
+//! and what a gate says of it. [`write_whole`] puts any of them into a file that appears whole or
+//! not at all, and never over what it was read from. The same model feeds all of them, so no two
+//! can disagree.
 
 mod advice;
 mod anatomy;
@@ -110,7 +111,8 @@ pub fn csv(results: &Results, out: &mut dyn Write) -> Result<(), ReportError> {
     Ok(export::csv(&Document::new(results)?, out)?)
 }
 
-/// Writes experiment, environment, findings and every cell as JSON; with `samples` every single execution too.
+/// Writes experiment, environment, findings and every cell as JSON; with `samples` every single
+/// execution too.
 ///
 /// # Errors
 /// Samples that cannot be read; what `out` says.
@@ -118,7 +120,8 @@ pub fn json(results: &Results, samples: bool, out: &mut dyn Write) -> Result<(),
     export::json(&Document::new(results)?, samples, out)
 }
 
-/// Writes what the block traces say of every cell and phase as CSV: the write ladder, volume by cause, the pattern.
+/// Writes what the block traces say of every cell and phase as CSV: the write ladder, volume by
+/// cause, the pattern.
 ///
 /// # Errors
 /// Requests that cannot be read; what `out` says.

@@ -1,8 +1,10 @@
 //! Numbers as people read them: thousands separated, three significant digits, the unit that fits.
 //!
-//! The same rules are written once more in `page/page.js`; a browser test holds both to the same table of examples.
+//! The same rules are written once more in `page/page.js`; a browser test holds both to the same
+//! table of examples.
 
-/// A number with thousands separators and no more digits than carry meaning (three, or all digits before the point).
+/// A number with thousands separators and no more digits than carry meaning (three, or all digits
+/// before the point).
 pub fn plain(value: f64) -> String {
     if !value.is_finite() {
         return "n/a".into();
@@ -66,7 +68,8 @@ pub fn bytes(value: f64) -> String {
     }
 }
 
-/// A day and minute in UTC, `2026-11-21 07:37 UTC`, from milliseconds since 1970 (Howard Hinnant's `civil_from_days`).
+/// A day and minute in UTC, `2026-11-21 07:37 UTC`, from milliseconds since 1970 (Howard Hinnant's
+/// `civil_from_days`).
 pub fn moment(ms: i64) -> String {
     let minutes = ms.div_euclid(60_000);
     let (days, minute) = (minutes.div_euclid(1440), minutes.rem_euclid(1440));

@@ -1,10 +1,11 @@
 //! One colour for one thing, in every figure, table and export, in light and in dark.
 //!
-//! The parts of a split: everything that is I/O is blue (read, write, and darkest the fsync, which is also the accent of the
-//! page), everything else is neutral. The values of an axis (journal modes, file systems …) take eight hues that are no
-//! blue. Both sets were chosen by computing CIE76 distances under simulated protanopia, deuteranopia and tritanopia (Machado,
-//! Oliveira and Fernandes 2009, severity 1.0); the tests recompute them. Colour never stands alone: bars keep the order of
-//! their legend, lines differ in symbol and dash, and each figure has its table.
+//! The parts of a split: everything that is I/O is blue (read, write, and darkest the fsync, which
+//! is also the accent of the page), everything else is neutral. The values of an axis (journal
+//! modes, file systems …) take eight hues that are no blue. Both sets were chosen by computing
+//! CIE76 distances under simulated protanopia, deuteranopia and tritanopia (Machado, Oliveira and
+//! Fernandes 2009, severity 1.0); the tests recompute them. Colour never stands alone: bars keep
+//! the order of their legend, lines differ in symbol and dash, and each figure has its table.
 
 /// A colour on light and on dark ground, as `#rrggbb`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +66,8 @@ const WELL_KNOWN: [&[&str]; 3] = [
 
 /// For the values of one axis, in the order of the plan, the index of each into [`VALUE_COLOURS`].
 ///
-/// Values that every report knows keep their colour; the others take what is left, then start again (a figure with more than
-/// eight lines needs facets, not more hues).
+/// Values that every report knows keep their colour; the others take what is left, then start again
+/// (a figure with more than eight lines needs facets, not more hues).
 pub fn value_colours(values: &[String]) -> Vec<usize> {
     let fixed = |value: &String| {
         WELL_KNOWN

@@ -1,5 +1,5 @@
-//! What a power cut leaves, in the report: what was measured stands where otherwise the promise of the documentation does, and where
-//! the two disagree, that is the headline.
+//! What a power cut leaves, in the report: what was measured stands where otherwise the promise of
+//! the documentation does, and where the two disagree, that is the headline.
 
 use fathom_cut::{Class, Outcome, Verdict};
 use fathom_lab::store::{CellRow, CutFinding, Results};
@@ -13,7 +13,8 @@ use crate::page::{colours, column, scrolled, swatch};
 use crate::palette::{Colour, PROMISE_COLOURS};
 use crate::style::{Style, tame};
 
-/// A class's colour in the strip: the greens of what is kept, warm colours for what is lost or broken.
+/// A class's colour in the strip: the greens of what is kept, warm colours for what is lost or
+/// broken.
 fn colour(class: Class) -> &'static Colour {
     match class {
         Class::Kept => &PROMISE_COLOURS[1],
@@ -67,7 +68,8 @@ pub fn headlines(results: &Results) -> Vec<String> {
     broken.collect()
 }
 
-/// What must be known to read the measured words: on what, and how many of all states; and why some cells have none.
+/// What must be known to read the measured words: on what, and how many of all states; and why some
+/// cells have none.
 fn notes(results: &Results) -> Vec<String> {
     let found: Vec<&CutFinding> = results.cells.iter().filter_map(|cell| results.cut(cell.id)).collect();
     let mut notes = Vec::new();

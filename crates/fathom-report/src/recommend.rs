@@ -1,9 +1,10 @@
 //! "Which setting should I use here?", answered from the data.
 //!
-//! Applies where SQLite's journal mode and synchronous setting are what the cells differ in. The answer is built from
-//! three comparisons, each paired by block with its interval: the fastest cell that promises at least what SQLite's default
-//! (DELETE, FULL) promises, against that default; what the next weaker promise would add; what giving up power cuts would
-//! add. A difference that is not proven is said to be none.
+//! Applies where SQLite's journal mode and synchronous setting are what the cells differ in. The
+//! answer is built from three comparisons, each paired by block with its interval: the fastest cell
+//! that promises at least what SQLite's default (DELETE, FULL) promises, against that default; what
+//! the next weaker promise would add; what giving up power cuts would add. A difference that is not
+//! proven is said to be none.
 
 use fathom_lab::analysis::{Analysis, Measure, times};
 use fathom_lab::experiment::Metric;

@@ -17,8 +17,9 @@ impl Style {
     /// For files and pipes: 120 columns, ASCII bars, no colours.
     pub const PLAIN: Style = Style { width: 120, unicode: false, colour: false };
 
-    /// What standard output can show: bars when it is a terminal in a UTF-8 locale, colours when it is a terminal and
-    /// neither `NO_COLOR` is set nor `TERM` is `dumb`, the width from `COLUMNS` where the shell exports it.
+    /// What standard output can show: bars when it is a terminal in a UTF-8 locale, colours when it
+    /// is a terminal and neither `NO_COLOR` is set nor `TERM` is `dumb`, the width from `COLUMNS`
+    /// where the shell exports it.
     pub fn of_stdout() -> Style {
         let terminal = std::io::stdout().is_terminal();
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -83,8 +84,8 @@ impl Style {
     }
 }
 
-/// Text from results without what a terminal would obey or hide: control characters (escape sequences among them) and
-/// direction overrides become `?`.
+/// Text from results without what a terminal would obey or hide: control characters (escape
+/// sequences among them) and direction overrides become `?`.
 pub fn tame(text: &str) -> String {
     text.chars()
         .map(|c| match c {
@@ -95,7 +96,8 @@ pub fn tame(text: &str) -> String {
         .collect()
 }
 
-/// Columns that `text` takes, escape sequences not counted. One a character: the report writes no wide ones of its own.
+/// Columns that `text` takes, escape sequences not counted. One a character: the report writes no
+/// wide ones of its own.
 fn visible(text: &str) -> usize {
     let mut inside = false;
     text.chars()

@@ -1,4 +1,5 @@
-//! A figure as a static SVG: for papers, for machines without a browser, for `fathom report --figure ID --svg FILE`.
+//! A figure as a static SVG: for papers, for machines without a browser, for
+//! `fathom report --figure ID --svg FILE`.
 //!
 //! Axes start at zero unless they are logarithmic, and then say so.
 

@@ -1,4 +1,5 @@
-//! What a person reads in the terminal after a run: a table that answers, the findings, what to be careful about.
+//! What a person reads in the terminal after a run: a table that answers, the findings, what to be
+//! careful about.
 
 use fathom_lab::analysis::{Analysis, Clock, Measure};
 use fathom_lab::experiment::Metric;
@@ -89,7 +90,8 @@ fn last_commit_notes(results: &Results) -> Vec<String> {
     notes
 }
 
-/// The phases that the experiment compares; all where it compares none, or where none of those was measured.
+/// The phases that the experiment compares; all where it compares none, or where none of those was
+/// measured.
 fn shown_phases(document: &Document<'_>) -> Vec<String> {
     let mut measured: Vec<String> = Vec::new();
     for measure in &document.analysis.measures {
@@ -133,7 +135,8 @@ fn heading(results: &Results, analysis: &Analysis, phase: &str, several: bool) -
 /// What a naming column says of a cell.
 type Naming = Box<dyn Fn(&CellRow) -> String>;
 
-/// The columns that name a cell: journal mode and synchronous setting where those are what it is about, else the axes.
+/// The columns that name a cell: journal mode and synchronous setting where those are what it is
+/// about, else the axes.
 fn naming(document: &Document<'_>) -> Vec<(String, Naming)> {
     if recommend::applies(document.results) {
         let part = |second: bool| {
@@ -287,7 +290,8 @@ fn crash_keeps(durability: Option<Durability>) -> &'static str {
     }
 }
 
-/// A phase with an abscissa: one row per size, one column per cell; as many tables as the width asks for.
+/// A phase with an abscissa: one row per size, one column per cell; as many tables as the width
+/// asks for.
 fn pivot(document: &Document<'_>, phase: &str, style: &Style) -> String {
     let mut sizes: Vec<f64> =
         document.analysis.measures.iter().filter(|m| m.phase == phase).filter_map(|m| m.x).collect();

@@ -7,8 +7,9 @@ use fathom_output::{Access, OutputError};
 
 use crate::ReportError;
 
-/// Writes `path` by the rules of [`fathom_output`]: a reader never sees half a report, an old report stays until the new one is there,
-/// and what is no file, or holds results, is not replaced. `inputs` is all that the command reads.
+/// Writes `path` by the rules of [`fathom_output`]: a reader never sees half a report, an old
+/// report stays until the new one is there, and what is no file, or holds results, is not replaced.
+/// `inputs` is all that the command reads.
 ///
 /// # Errors
 /// What `fill` says; a place that cannot or must not be written.

@@ -1,6 +1,8 @@
-//! What happened: of 220 results files with one flipped bit, 12 gave another CSV or JSON, exit code 0 and not a word. The harm is a wrong
-//! number that looks like every measured one. The mend: results carry a checksum for each run and for what belongs to none, and indexes
-//! are compared with what they lead to. So whatever bit of a file is flipped: all exports are as before, or the file is refused.
+//! What happened: of 220 results files with one flipped bit, 12 gave another CSV or JSON, exit code
+//! 0 and not a word. The harm is a wrong number that looks like every measured one. The mend:
+//! results carry a checksum for each run and for what belongs to none, and indexes are compared
+//! with what they lead to. So whatever bit of a file is flipped: all exports are as before, or the
+//! file is refused.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 

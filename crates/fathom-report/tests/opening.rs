@@ -1,9 +1,9 @@
 //! What a report opens with: the answer and one picture, under the user's own title.
 //!
 //! All three figures of `first-look --trace gmail`, the README's own example, were empty, and no
-//! sentence compared anything: the experiment's file asks about the phases of its own workload, and a
-//! replay has others. `--set filesystem=ext4,f2fs` measured file systems and said nothing of them.
-//! Cautions that change the answer stood among those that do not, after everything else.
+//! sentence compared anything: the experiment's file asks about the phases of its own workload, and
+//! a replay has others. `--set filesystem=ext4,f2fs` measured file systems and said nothing of
+//! them. Cautions that change the answer stood among those that do not, after everything else.
 
 #![allow(clippy::unwrap_used)]
 

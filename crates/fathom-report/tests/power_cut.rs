@@ -1,5 +1,6 @@
-//! What a power cut leaves: where it was measured, table, page and exports say so, and where the measurement contradicts the
-//! documentation's promise, that is the first sentence. Where it could not be measured the promise stays, with the reason.
+//! What a power cut leaves: where it was measured, table, page and exports say so, and where the
+//! measurement contradicts the documentation's promise, that is the first sentence. Where it could
+//! not be measured the promise stays, with the reason.
 
 #![allow(clippy::unwrap_used)]
 
@@ -39,8 +40,8 @@ fn found(promise: Durability, lost: usize, breaks_promise: bool) -> CutFinding {
     CutFinding { filesystem: "ext4".into(), device: "keeps what was flushed".into(), promise, outcome }
 }
 
-/// First-look's results with what power cuts left of its first cells: delete/full, delete/extra, truncate/full (which is made to
-/// break its promise), persist/full (not tried).
+/// First-look's results with what power cuts left of its first cells: delete/full, delete/extra,
+/// truncate/full (which is made to break its promise), persist/full (not tried).
 fn results() -> (tempfile::TempDir, Results) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("results.db");

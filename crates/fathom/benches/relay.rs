@@ -1,5 +1,6 @@
-//! What `fathom stack up` costs where a guest has the file system: each operation through the mount on this machine, beside the same in
-//! the guest itself, in turns. Needs root and a guest kernel: `cargo bench -p fathom --bench relay [-- FILESYSTEM DEVICE]`.
+//! What `fathom stack up` costs where a guest has the file system: each operation through the mount
+//! on this machine, beside the same in the guest itself, in turns. Needs root and a guest kernel:
+//! `cargo bench -p fathom --bench relay [-- FILESYSTEM DEVICE]`.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that fails is to end")]
 

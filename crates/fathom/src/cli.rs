@@ -9,8 +9,8 @@ use fathom_workload::spec::Durability;
 
 /// Fathom, a performance laboratory for embedded and mobile databases.
 ///
-/// Tells what an application's SQL does on any combination of engine, settings, file system and device: how fast, where the time
-/// goes (CPU, read, write, fsync), and how sure the numbers are.
+/// Tells what an application's SQL does on any combination of engine, settings, file system and
+/// device: how fast, where the time goes (CPU, read, write, fsync), and how sure the numbers are.
 #[derive(Debug, Parser)]
 #[command(
     name = "fathom",
@@ -85,8 +85,8 @@ pub enum Command {
     #[command(after_help = "Examples:\n  fathom baseline results.db --out fathom-baseline.toml\n  \
                             fathom compare fathom-baseline.toml new.db --fail-if-slower 10%")]
     Baseline(Baseline),
-    /// An application on devices that you do not have: recorded runs, or a trace, replayed on models
-    /// in virtual time
+    /// An application on devices that you do not have: recorded runs, or a trace, replayed on
+    /// models in virtual time
     #[command(after_help = "Examples:\n  fathom simulate app.trace\n  \
                       fathom simulate gmail --set journal_mode=wal --device sd-slow,ufs-fresh --html gmail.html\n  \
                       fathom run journal-modes --set filesystem=ext4 --set device=recorder --set instruments.operations=true --out r.db\n  \
@@ -135,7 +135,8 @@ pub enum Command {
         #[arg(long, value_name = "DIR")]
         out: Option<PathBuf>,
     },
-    /// Execute one cell: takes an order as JSON on stdin and writes one event per line (used by `fathom run`)
+    /// Execute one cell: takes an order as JSON on stdin and writes one event per line (used by
+    /// `fathom run`)
     #[command(hide = true)]
     Worker,
     /// Do what a `fathom run --on` asks over standard input and output (internal)
@@ -198,8 +199,8 @@ pub enum Kind {
 pub struct List {
     /// Only this kind, in detail
     pub kind: Option<Kind>,
-    /// Print the file of a built-in experiment, modelled device or profile, to read or to start your
-    /// own from
+    /// Print the file of a built-in experiment, modelled device or profile, to read or to start
+    /// your own from
     #[arg(long, value_name = "NAME", conflicts_with = "kind")]
     pub show: Option<String>,
     /// Print JSON
@@ -222,14 +223,16 @@ pub struct Run {
     /// Seed of the order of runs and of all data [default: the experiment's, or 1]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
-    /// Change a key of the experiment, e.g. engine.page_size=8192; several values separated by commas make an axis
+    /// Change a key of the experiment, e.g. engine.page_size=8192; several values separated by
+    /// commas make an axis
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Replay this instead of the experiment's workloads: a trace file, or a profile such as gmail, which makes one up
-    /// (`fathom list profiles`); may be given several times
+    /// Replay this instead of the experiment's workloads: a trace file, or a profile such as gmail,
+    /// which makes one up (`fathom list profiles`); may be given several times
     #[arg(long, value_name = "FILE|PROFILE")]
     pub trace: Vec<String>,
-    /// Run there: ssh:[USER@]HOST[:/DIR], adb:SERIAL[:/DIR], or local for this machine; several are compared
+    /// Run there: ssh:[USER@]HOST[:/DIR], adb:SERIAL[:/DIR], or local for this machine; several are
+    /// compared
     #[arg(long, value_name = "MACHINE", value_delimiter = ',', value_parser = str::parse::<Target>)]
     pub on: Vec<Target>,
     /// Where databases and images are put: the disk under test [default: the output directory]
@@ -241,23 +244,26 @@ pub struct Run {
     /// Go on with an interrupted run in the same results file
     #[arg(long)]
     pub resume: bool,
-    /// Mount every file system in a guest kernel, also those of this machine's kernel (`fathom stack kernel`)
+    /// Mount every file system in a guest kernel, also those of this machine's kernel
+    /// (`fathom stack kernel`)
     #[arg(long)]
     pub guest: bool,
     /// Print the plan, what would be skipped and how long it takes, and run nothing
     #[arg(long)]
     pub plan: bool,
-    /// Make more runs, until every value is known to within this: at least as many as the experiment
-    /// asks for, at most --repeat [default: ten times as many]
+    /// Make more runs, until every value is known to within this: at least as many as the
+    /// experiment asks for, at most --repeat [default: ten times as many]
     #[arg(long, value_name = "PERCENT", value_parser = precision)]
     pub until: Option<f64>,
     /// Begin no block of runs that would not be over within this time, e.g. 90s, 2m or 1h30m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub budget: Option<Duration>,
-    /// Compare SQLite libraries: their paths, or `bundled` for the one that is built in, with commas
+    /// Compare SQLite libraries: their paths, or `bundled` for the one that is built in, with
+    /// commas
     #[arg(long, value_name = "LIBRARY,LIBRARY", value_delimiter = ',')]
     pub sqlite: Vec<String>,
-    /// A single run that takes longer than this many seconds has failed [default: the experiment's timeout_s]
+    /// A single run that takes longer than this many seconds has failed [default: the experiment's
+    /// timeout_s]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..))]
     pub time_limit: Option<u64>,
     /// No progress, no table: only warnings and the report's path
@@ -350,8 +356,8 @@ pub struct Compare {
     /// Print Markdown, for a comment of a pull request
     #[arg(long)]
     pub markdown: bool,
-    /// Write the comparison as a page, too: a picture of every ratio with its interval, and the table
-    /// (one file, works offline)
+    /// Write the comparison as a page, too: a picture of every ratio with its interval, and the
+    /// table (one file, works offline)
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Write the gate's verdicts as a JUnit test suite, too
@@ -406,8 +412,8 @@ fn duration(text: &str) -> Result<Duration, String> {
 /// `fathom anatomy`
 #[derive(Debug, Args)]
 pub struct Anatomy {
-    /// Results of runs with `instruments.operations=true`, and with `instruments.blocks=true` for the
-    /// owners of blocks
+    /// Results of runs with `instruments.operations=true`, and with `instruments.blocks=true` for
+    /// the owners of blocks
     #[arg(value_name = "RESULTS.db")]
     pub results: PathBuf,
     /// Of this cell, by its label [default: the first that was recorded]
@@ -503,13 +509,16 @@ pub enum KeepsAsked {
 #[derive(Debug, Args)]
 pub struct CutAsked {
     /// filesystem=NAME or a setting of SQLite's, e.g. journal_mode=wal; several values with commas
-    /// make an axis [default: filesystem=ext4, and first-look's journal modes and synchronous settings]
+    /// make an axis [default: filesystem=ext4, and first-look's journal modes and synchronous
+    /// settings]
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Cut what an application did instead: a trace file, or a profile such as gmail, which makes one up
+    /// Cut what an application did instead: a trace file, or a profile such as gmail, which makes
+    /// one up
     #[arg(long, value_name = "FILE|PROFILE", conflicts_with = "workload")]
     pub trace: Option<String>,
-    /// Cut this workload instead (`fathom list workloads`); its parameters by --set workload.NAME=VALUE
+    /// Cut this workload instead (`fathom list workloads`); its parameters by --set
+    /// workload.NAME=VALUE
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
     /// Whose data is cut
@@ -527,7 +536,8 @@ pub struct CutAsked {
     /// Seconds for all runs together; 0: as long as it takes
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     pub time: u64,
-    /// The modelled device that runs are made on: a preset (`fathom list devices`) or a model's file
+    /// The modelled device that runs are made on: a preset (`fathom list devices`) or a model's
+    /// file
     #[arg(long, value_name = "NAME|FILE.toml", default_value = "none")]
     pub device: String,
     /// What the device keeps [default: flushed; protected where its model is]
@@ -554,13 +564,15 @@ pub struct CutAsked {
     /// Keep the recordings in this new directory, to look at states again
     #[arg(long, value_name = "DIR", conflicts_with = "replay")]
     pub record: Option<PathBuf>,
-    /// Judge kept recordings again: all states from --from on, or with --state one, which is explained
+    /// Judge kept recordings again: all states from --from on, or with --state one, which is
+    /// explained
     #[arg(long, value_name = "DIR", conflicts_with_all = ["set", "trace", "workload", "engine", "commits", "device", "keeps", "tear", "size", "mount", "mkfs", "seed", "dir"])]
     pub replay: Option<PathBuf>,
     /// With --replay: which state, as the table names it
     #[arg(long, value_name = "CELL/STATE")]
     pub state: Option<String>,
-    /// With --replay: write the state's image into this new file, as it was before anything was mounted
+    /// With --replay: write the state's image into this new file, as it was before anything was
+    /// mounted
     #[arg(long, value_name = "FILE")]
     pub image: Option<PathBuf>,
     /// Print JSON
@@ -582,8 +594,8 @@ pub struct Advise {
     /// A file system that it may lie on; of several the best is named [default: ext4]
     #[arg(long, value_name = "FS")]
     pub fs: Vec<String>,
-    /// What a power cut must leave of what was committed: keep=all, keep=all-but-last or keep=prefix
-    /// [default: what the application's own settings promise]
+    /// What a power cut must leave of what was committed: keep=all, keep=all-but-last or
+    /// keep=prefix [default: what the application's own settings promise]
     #[arg(long, value_name = "keep=WHAT", value_parser = must)]
     pub must: Option<Durability>,
     /// Recorded runs of each setting of the last round [default: 3]
@@ -635,7 +647,8 @@ pub struct Stack {
 /// What `fathom stack up` brings up.
 #[derive(Debug, Args)]
 pub struct StackUp {
-    /// File system: ext4, xfs, btrfs, ntfs … (`fathom list filesystems`) [default: ext4, or what --image holds]
+    /// File system: ext4, xfs, btrfs, ntfs … (`fathom list filesystems`) [default: ext4, or what
+    /// --image holds]
     #[arg(long, value_name = "FS")]
     pub fs: Option<String>,
     /// Its name [default: the file system's]
@@ -656,25 +669,29 @@ pub struct StackUp {
     /// Where the image is put
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// Begin with a copy of this image, e.g. of a card, instead of a file system that is made; nobody may have it mounted
+    /// Begin with a copy of this image, e.g. of a card, instead of a file system that is made;
+    /// nobody may have it mounted
     #[arg(long, value_name = "FILE", conflicts_with = "size")]
     pub image: Option<PathBuf>,
-    /// Keep the image: in this new file, which stays when the stack is taken down or its processes are killed (not with --log)
+    /// Keep the image: in this new file, which stays when the stack is taken down or its processes
+    /// are killed (not with --log)
     #[arg(long, value_name = "FILE")]
     pub keep: Option<PathBuf>,
-    /// A modelled device under it, e.g. sd-sandisk-extreme (`fathom list devices`), or a model's file
+    /// A modelled device under it, e.g. sd-sandisk-extreme (`fathom list devices`), or a model's
+    /// file
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub device: Option<String>,
-    /// The modelled device of the external log (with --log and --device) [default: another one like --device]
+    /// The modelled device of the external log (with --log and --device) [default: another one like
+    /// --device]
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub log_device: Option<String>,
-    /// What fails on the modelled device of the file system (not of an external log), counted from the mount on: read-error, write-error,
-    /// flush-error, lying-flush or gone, with @N from the Nth operation on and xN so many times, or full@KIB (may be given several
-    /// times)
+    /// What fails on the modelled device of the file system (not of an external log), counted from
+    /// the mount on: read-error, write-error, flush-error, lying-flush or gone, with @N from the
+    /// Nth operation on and xN so many times, or full@KIB (may be given several times)
     #[arg(long, value_name = "FAULT")]
     pub fault: Vec<String>,
-    /// Log every operation on the modelled device of the file system to this new file, and those on that of an external log to FILE.log
-    /// (`fathom stack operations FILE` prints it)
+    /// Log every operation on the modelled device of the file system to this new file, and those on
+    /// that of an external log to FILE.log (`fathom stack operations FILE` prints it)
     #[arg(long, value_name = "FILE")]
     pub operations: Option<PathBuf>,
     /// With --operations: keep the data of these writes as well, in FILE.data and FILE.log.data
@@ -698,18 +715,20 @@ pub enum StackAction {
         /// Every stack, and whatever a killed run left behind
         #[arg(long, conflicts_with = "name")]
         all: bool,
-        /// Only what a killed run or command left behind; whatever is up stays, and what another state directory
-        /// ($FATHOM_STATE_DIR) knows
+        /// Only what a killed run or command left behind; whatever is up stays, and what another
+        /// state directory ($FATHOM_STATE_DIR) knows
         #[arg(long, conflicts_with_all = ["name", "all"])]
         leftovers: bool,
     },
-    /// Build the guest kernel, for file systems that this machine's kernel lacks (once, some minutes; no root)
+    /// Build the guest kernel, for file systems that this machine's kernel lacks (once, some
+    /// minutes; no root)
     #[command(
         after_help = "Examples:\n  fathom stack kernel\n  fathom stack kernel --source linux-6.12.117.tar.xz      a source of your own\n  \
                       fathom stack kernel --remove"
     )]
     Kernel {
-        /// A kernel's source of your own, Linux 6.12: .tar.xz, or Debian's .deb of one [default: the pinned one, by apt-get]
+        /// A kernel's source of your own, Linux 6.12: .tar.xz, or Debian's .deb of one [default:
+        /// the pinned one, by apt-get]
         #[arg(long, value_name = "FILE")]
         source: Option<PathBuf>,
         /// Compilers at once [default: one for each CPU]
@@ -719,20 +738,23 @@ pub enum StackAction {
         #[arg(long, conflicts_with_all = ["source", "jobs"])]
         remove: bool,
     },
-    /// Measure a card, disk or file system and write the model of it, for `--device` (past the page cache; a minute or two)
+    /// Measure a card, disk or file system and write the model of it, for `--device` (past the page
+    /// cache; a minute or two)
     #[command(
         after_help = "Examples:\n  fathom stack calibrate /mnt/card --out my-card.toml      in a file of its own, which goes again\n  \
                       fathom stack calibrate /dev/mmcblk0 --destroy --out my-card.toml      the card alone; overwrites what is on it\n  \
                       fathom stack up --fs ext4 --device ./my-card.toml"
     )]
     Calibrate(Calibrate),
-    /// What the modelled devices under named stacks have done since they were made, mkfs included: operations, bytes, queue, latencies
+    /// What the modelled devices under named stacks have done since they were made, mkfs included:
+    /// operations, bytes, queue, latencies
     #[command(
         after_help = "Examples:\n  fathom stack status card\n  fathom stack status card --watch      a line a second, until Ctrl-C\n  \
                       fathom stack status --json"
     )]
     Status(Status),
-    /// Print what reached a modelled device, one operation a line, from the file of `up --operations`
+    /// Print what reached a modelled device, one operation a line, from the file of
+    /// `up --operations`
     #[command(
         after_help = "Columns: arrival_us, asked_us (when the model has it done) and given_us (when it was answered), us since the device began;\n\
                       operation (read, write, flush, discard, mark: a number that a program wrote to the file `mark` beside\n\
@@ -764,7 +786,8 @@ pub enum StackAction {
 /// `fathom stack calibrate`
 #[derive(Debug, Args)]
 pub struct Calibrate {
-    /// A directory on what is to be measured, or with --destroy a block device or a file; it must exist
+    /// A directory on what is to be measured, or with --destroy a block device or a file; it must
+    /// exist
     #[arg(value_name = "PATH")]
     pub path: PathBuf,
     /// The model; replaced when it is there [default: print it]
@@ -811,7 +834,8 @@ pub struct Trace {
 /// The actions of `fathom trace`.
 #[derive(Debug, Subcommand)]
 pub enum TraceAction {
-    /// Run a program and keep every call that it makes of the shared libsqlite3, in all of its processes and threads
+    /// Run a program and keep every call that it makes of the shared libsqlite3, in all of its
+    /// processes and threads
     #[command(after_help = "Examples:\n  fathom trace capture --out feeds.trace -- newsboat -x reload\n  \
                       fathom trace capture --out py.trace -- python3 app.py\n\n\
                       A trace holds what the application's databases hold. `fathom trace anonymise` makes one to pass on.\n\
@@ -828,7 +852,8 @@ pub enum TraceAction {
                       Android:  adb shell setprop log.tag.SQLiteStatements VERBOSE;  restart the app;  adb logcat -v threadtime"
     )]
     Import(TraceImport),
-    /// Make up a trace as an application might leave one: androbench, gmail, kakaotalk, facebook, browser, media-scan
+    /// Make up a trace as an application might leave one: androbench, gmail, kakaotalk, facebook,
+    /// browser, media-scan
     #[command(after_help = "Examples:\n  fathom trace synthesise gmail --out gmail.trace\n  \
                       fathom trace synthesise browser --seed 7 --scale 10 --out small.trace\n  \
                       fathom run journal-modes --trace gmail        no file needed\n\n\
@@ -866,7 +891,8 @@ pub struct TraceCapture {
     /// The trace; replaced when it is there
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Where processes write while they run; about 50 bytes and the values of each call [default: beside the trace]
+    /// Where processes write while they run; about 50 bytes and the values of each call [default:
+    /// beside the trace]
     #[arg(long, value_name = "DIR")]
     pub spool: Option<PathBuf>,
     /// The program and its arguments
@@ -879,14 +905,18 @@ pub struct TraceCapture {
 pub enum TraceFormat {
     /// logcat with the tags SQLiteStatements and SQLiteTime
     Android,
-    /// A .sql file, or a folder of a loading script (load*.sql, schema*.sql …) and one file for each stream
+    /// A .sql file, or a folder of a loading script (load*.sql, schema*.sql …) and one file for
+    /// each stream
     Sql,
-    /// What callbacks of sqlite3_trace or sqlite3_expanded_sql wrote, with anything before each statement
+    /// What callbacks of sqlite3_trace or sqlite3_expanded_sql wrote, with anything before each
+    /// statement
     Expanded,
-    /// PocketData's log (JSON objects, one a line, with SQL and times), or a workload of its benchmark (.json)
+    /// PocketData's log (JSON objects, one a line, with SQL and times), or a workload of its
+    /// benchmark (.json)
     #[value(name = "pocketdata")]
     PocketData,
-    /// File calls as Mobibench's mobigen or strace wrote them; becomes a recording of file calls, which is no trace of SQL
+    /// File calls as Mobibench's mobigen or strace wrote them; becomes a recording of file calls,
+    /// which is no trace of SQL
     FileCalls,
     /// The directory that a capture which was killed left behind
     Spool,
@@ -903,10 +933,12 @@ pub struct TraceImport {
     /// What it is [default: found out from its name and first lines]
     #[arg(long, value_enum)]
     pub format: Option<TraceFormat>,
-    /// A database file as it was at the start, for the database of the same file name (may be given several times)
+    /// A database file as it was at the start, for the database of the same file name (may be given
+    /// several times)
     #[arg(long, value_name = "DATABASE")]
     pub start: Vec<PathBuf>,
-    /// Order in which the streams of a folder take their turns, by whole transactions [default: transaction]
+    /// Order in which the streams of a folder take their turns, by whole transactions [default:
+    /// transaction]
     #[arg(long, value_enum, value_name = "ORDER")]
     pub order: Option<TraceOrder>,
     /// Seed of the order: the same seed gives the same trace [default: 1]
@@ -915,7 +947,8 @@ pub struct TraceImport {
     /// Leave out, list and count what does not compile, instead of refusing the input
     #[arg(long)]
     pub skip_bad: bool,
-    /// Steps of SQLite's virtual machine after which a statement counts as one that does not compile [default: 1000000000]
+    /// Steps of SQLite's virtual machine after which a statement counts as one that does not
+    /// compile [default: 1000000000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_steps: Option<u64>,
 }
@@ -968,13 +1001,16 @@ pub struct TraceAnonymise {
     /// The anonymous trace; replaced when it is there
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// The same seed gives the same trace; who knows it and the original can tell which word became which [default: random]
+    /// The same seed gives the same trace; who knows it and the original can tell which word became
+    /// which [default: random]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Replace whole numbers as well, in their order: ids name people. Those stay that something is calculated from, and those below 1000
+    /// Replace whole numbers as well, in their order: ids name people. Those stay that something is
+    /// calculated from, and those below 1000
     #[arg(long)]
     pub numbers: bool,
-    /// Write it although statements return or change other rows than in the original, and tell which
+    /// Write it although statements return or change other rows than in the original, and tell
+    /// which
     #[arg(long)]
     pub allow_differences: bool,
 }
@@ -985,7 +1021,8 @@ pub struct TraceReplay {
     /// A trace
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Directory on the disk under test; the databases are put into a directory of their own there, which is removed
+    /// Directory on the disk under test; the databases are put into a directory of their own there,
+    /// which is removed
     #[arg(
         long,
         value_name = "DIR",
@@ -1003,13 +1040,15 @@ pub struct TraceReplay {
     /// as-fast, original, or xN: N times faster than captured
     #[arg(long, default_value = "as-fast")]
     pub timing: String,
-    /// A setting of the engine, e.g. journal_mode=wal (may be given several times; `fathom list engines`)
+    /// A setting of the engine, e.g. journal_mode=wal (may be given several times;
+    /// `fathom list engines`)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Replay in this directory, which is there and stays: for the process that this command starts to do the work
+    /// Replay in this directory, which is there and stays: for the process that this command starts
+    /// to do the work
     #[arg(long, hide = true, value_name = "DIR")]
     pub within: Option<PathBuf>,
 }

@@ -1,6 +1,7 @@
 //! The command line of Fathom: parse, call, print. No logic of its own.
 
-// `println!` panics where standard output is full or closed, and lets through what a terminal obeys: `say!` and `tell!` do neither.
+// `println!` panics where standard output is full or closed, and lets through what a terminal
+// obeys: `say!` and `tell!` do neither.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod cli;

@@ -1,4 +1,5 @@
-//! How a command ends: exit code 0, 1 (it ran and something failed) or 2 (asked wrongly), and the error that says what to do next.
+//! How a command ends: exit code 0, 1 (it ran and something failed) or 2 (asked wrongly), and the
+//! error that says what to do next.
 
 use fathom_output::tell;
 use std::fmt::Display;

@@ -1,5 +1,5 @@
-//! Progress: on a terminal a bar with what runs now and the time left; elsewhere (a pipe, the log of a
-//! build) a line now and then.
+//! Progress: on a terminal a bar with what runs now and the time left; elsewhere (a pipe, the log
+//! of a build) a line now and then.
 
 use fathom_output::tell;
 use std::cell::Cell;
@@ -102,8 +102,8 @@ fn told(progress: &Progress) -> String {
     format!("{}/{most}{}  {label}{left}{failed}", progress.done, progress.total)
 }
 
-/// The steps of a kernel's build on stderr: a bar, or lines where stderr is no terminal, for it takes
-/// minutes.
+/// The steps of a kernel's build on stderr: a bar, or lines where stderr is no terminal, for it
+/// takes minutes.
 pub struct Steps {
     bar: Option<ProgressBar>,
     said: Cell<String>,

@@ -29,8 +29,8 @@ impl Parsed {
         Cli::from_arg_matches(&self.0).map_err(|error| error.format(&mut Cli::command()))
     }
 
-    /// The command again, quoted for a shell: all options that were given but those called `except`;
-    /// of those in `instead` this value, given or not.
+    /// The command again, quoted for a shell: all options that were given but those called
+    /// `except`; of those in `instead` this value, given or not.
     #[must_use]
     pub fn again(&self, except: &[&str], instead: &[(&str, String)]) -> String {
         let mut words = vec!["fathom".to_owned()];

@@ -1,4 +1,5 @@
-//! Bad input through the binary as a user calls it: a clear error on stderr, the right exit code, nothing lost, nothing left.
+//! Bad input through the binary as a user calls it: a clear error on stderr, the right exit code,
+//! nothing lost, nothing left.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -252,7 +253,8 @@ fn files_of_the_wrong_kind_are_refused_and_left_alone() {
     place.fathom(&["compare", "good.db", "no.db"]).exits(2).says("no such results file");
     place.fathom(&["report", "good.db", "--figure", "F99"]).exits(2).says("F99");
     place.fathom(&["report", "good.db", "--blocks"]).exits(2).says("hold no block trace");
-    // As with `--out` of traces: a place that is not there was asked for wrongly, and is told before anything is written.
+    // As with `--out` of traces: a place that is not there was asked for wrongly, and is told
+    // before anything is written.
     place
         .fathom(&["report", "good.db", "--html", "no/such/place/report.html"])
         .exits(2)

@@ -1,5 +1,6 @@
-//! `fathom stack calibrate`: the model of a modelled device is that model, and nothing is overwritten that was not given for it.
-//! FATHOM_LONG=1: in full instead of --quick, and on more models, with their quantiles; FATHOM_MODELS=a,b: on these only.
+//! `fathom stack calibrate`: the model of a modelled device is that model, and nothing is
+//! overwritten that was not given for it. FATHOM_LONG=1: in full instead of --quick, and on more
+//! models, with their quantiles; FATHOM_MODELS=a,b: on these only.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -85,8 +86,9 @@ fn the_model_of_a_modelled_device_is_that_model() {
             ("sd-sandisk-8", &[0.5, 0.9]),
             ("sd-slow", &[0.5, 0.9]),
             ("ufs-fresh", of_quantiles),
-            // Its medians and p90 lie where its times begin to rise many times as fast: at p90 of a flush 0.3 % of all operations more,
-            // which is what 10,000 of them leave open, are 17 % of the time.
+            // Its medians and p90 lie where its times begin to rise many times as fast: at p90 of a
+            // flush 0.3 % of all operations more, which is what 10,000 of them leave open, are 17 %
+            // of the time.
             ("ufs-fragmented", &[0.25, 0.75, 0.95]),
             ("emmc-51", &[0.5]),
         ],
@@ -96,8 +98,8 @@ fn the_model_of_a_modelled_device_is_that_model() {
     for (name, quantiles) in cases.iter().filter(|(name, _)| wanted(name)) {
         let place = Place::new();
         let given = facts(preset(name).unwrap(), quantiles);
-        // A busy machine is late at times; five tries, of which one must agree. Where none does, those count in which the device kept its
-        // times and nothing else worked.
+        // A busy machine is late at times; five tries, of which one must agree. Where none does,
+        // those count in which the device kept its times and nothing else worked.
         let (mut wrong, mut quiet) = (Vec::new(), 0);
         let agrees = (0..5).any(|number| {
             let noise = NoiseMeter::start();

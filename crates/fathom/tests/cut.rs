@@ -1,6 +1,7 @@
-//! `fathom cut` through the binary: what it finds of settings that are known to lose and of those that must not, what it says of
-//! the worst, what it refuses, and that nothing stays when it is stopped. Needs root, mkfs.ext4 and /dev/fuse.
-//! With `FATHOM_LONG=1` the states of 1,000 commits are judged, on every file system that this machine can make.
+//! `fathom cut` through the binary: what it finds of settings that are known to lose and of those
+//! that must not, what it says of the worst, what it refuses, and that nothing stays when it is
+//! stopped. Needs root, mkfs.ext4 and /dev/fuse. With `FATHOM_LONG=1` the states of 1,000 commits
+//! are judged, on every file system that this machine can make.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 

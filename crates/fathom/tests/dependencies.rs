@@ -48,8 +48,8 @@ fn built(metadata: &Value) -> Vec<&Value> {
     list(metadata, "packages").into_iter().filter(is_built).collect()
 }
 
-/// Whether an SPDX expression can be met with the allowed licences: `/` is an old `OR`, an exception
-/// adds rights and takes none.
+/// Whether an SPDX expression can be met with the allowed licences: `/` is an old `OR`, an
+/// exception adds rights and takes none.
 fn is_met(expression: &str, allowed: &dyn Fn(&str) -> bool) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let mut words = spaced.split_whitespace().peekable();

@@ -1,5 +1,5 @@
-//! Modelled devices through the binary: they keep their times, they fail as they are told to, and whatever is killed leaves nothing.
-//! Needs root, mkfs.ext4 and /dev/fuse.
+//! Modelled devices through the binary: they keep their times, they fail as they are told to, and
+//! whatever is killed leaves nothing. Needs root, mkfs.ext4 and /dev/fuse.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -71,8 +71,9 @@ fn a_server_that_is_killed_gives_errors_and_leaves_nothing() {
     assert_eq!(mounts_of(&name), Vec::<String>::new());
 }
 
-/// What is enough for a device that is gone or stands still to be noticed, on a machine that is busy with other things too; less than
-/// [`Stopped`] waits, which would be no merit of the program's.
+/// What is enough for a device that is gone or stands still to be noticed, on a machine that is
+/// busy with other things too; less than [`Stopped`] waits, which would be no merit of the
+/// program's.
 const SOON: Duration = Duration::from_secs(100);
 
 /// Waits until the worker of a run has asked its device for something, and gives its process.
@@ -101,7 +102,8 @@ fn longer(transactions: u32) -> String {
     EXPERIMENT.replace("transactions = 25", &format!("transactions = {transactions}"))
 }
 
-/// Its worker waits in the kernel, where no signal reaches it: the laboratory waited for its death for ever.
+/// Its worker waits in the kernel, where no signal reaches it: the laboratory waited for its death
+/// for ever.
 #[test]
 fn a_run_whose_device_stops_ends_within_its_limit_and_the_next_goes_on() {
     let place = Place::new();
@@ -214,7 +216,8 @@ fn a_fault_reaches_the_program_and_a_run_fails_with_it() {
     assert_eq!(mounts_of(&name), Vec::<String>::new());
 }
 
-/// Counted from mkfs on, the first failures that anybody tries, `flush-error` and `gone`, ended mkfs.
+/// Counted from mkfs on, the first failures that anybody tries, `flush-error` and `gone`, ended
+/// mkfs.
 #[test]
 fn what_fails_is_counted_from_the_mount_and_the_floor_on() {
     let (place, name) = (Place::new(), named("first"));
@@ -317,7 +320,8 @@ fn an_external_log_lies_on_a_modelled_device_of_its_own() {
             }
         }
     }
-    // What is there of a log that would be made is refused, not written over, and not removed either.
+    // What is there of a log that would be made is refused, not written over, and not removed
+    // either.
     let made = |more: &str| {
         let words =
             ["stack", "up", "--fs", "ext4", "--size", "64", "--log", "64", "--dir", ".", "--name", &name];
@@ -383,11 +387,13 @@ fn what_a_device_is_doing_can_be_watched() {
     assert_eq!(moments.len(), 2, "{watched}");
     for moment in &moments {
         let number = |name: &str| moment[name].as_f64().unwrap();
-        // A write and a flush take 1.5 and 4 ms, one after the other: some 55 each in 0.3 s, less on a busy machine, never more.
+        // A write and a flush take 1.5 and 4 ms, one after the other: some 55 each in 0.3 s, less
+        // on a busy machine, never more.
         assert!(number("span_s") >= 0.3 && flushes(moment) >= 1, "{moment:#}");
         assert!((flushes(moment) - 1) as f64 * 4e-3 <= number("span_s") + 4e-3, "{moment:#}");
         assert!(moment["kinds"]["write"]["p50_ns"].as_f64().unwrap() > 1.4e6, "{moment:#}");
-        // The times of all operations added up, of which the flushes' are a part, over the time that passed.
+        // The times of all operations added up, of which the flushes' are a part, over the time
+        // that passed.
         let flushing_s = flushes(moment) as f64 * 4e-3;
         assert!(number("queue_depth") * number("span_s") > flushing_s * 0.999, "{moment:#}");
         assert!(moment["late_share"].is_number(), "{moment:#}");
@@ -476,7 +482,8 @@ const EXPERIMENT: &str = "name = \"late\"\ntitle = \"late\"\nquestion = \"?\"\nr
     [stack]\nfilesystem = \"ext4\"\nsize_mib = 32\ndevice = \"sd-slow\"\n\
     [matrix]\n\"engine.journal_mode\" = [\"delete\", \"wal\"]\n";
 
-/// One run is left alone, and in the other the device stands still for a while, as on a machine that is too busy.
+/// One run is left alone, and in the other the device stands still for a while, as on a machine
+/// that is too busy.
 #[test]
 fn a_run_that_did_not_get_the_models_times_is_marked_and_told_its_model_time() {
     let place = Place::new();
@@ -491,7 +498,8 @@ fn a_run_that_did_not_get_the_models_times_is_marked_and_told_its_model_time() {
     let worker = at_work(&running);
     let process = server(&place);
     assert!(lives(worker));
-    // What comes while the server stands still is not late, for nobody has seen it come: an operation has to be under way.
+    // What comes while the server stands still is not late, for nobody has seen it come: an
+    // operation has to be under way.
     let late_ns = || told(&running)["late_ns"].as_u64().unwrap();
     loop {
         let before_ns = late_ns();
@@ -521,7 +529,8 @@ fn a_run_that_did_not_get_the_models_times_is_marked_and_told_its_model_time() {
     assert!(timed[1] > 100.0 && of("late_max_ns")[1] > 0.5e9);
     // Asked against given, before each run.
     assert_eq!(of("self_test[0].asked_ns"), [200_000.0; 2]);
-    // A millisecond was asked for; what a busy machine gives, too late or, by a wrong calibration, too early, is for the report to say.
+    // A millisecond was asked for; what a busy machine gives, too late or, by a wrong calibration,
+    // too early, is for the report to say.
     assert!(of("self_test[1].given_ns[2]").iter().all(|ns| *ns > 0.0));
     let told = place.fathom(&["report", "out.db"]);
     told.exits(0);
@@ -543,7 +552,8 @@ fn a_run_that_did_not_get_the_models_times_is_marked_and_told_its_model_time() {
     assert!(page.contains("Modelled devices: time by the model") && page.contains("<abbr title="));
 }
 
-/// The block layer's events and the device's own count come by ways that know nothing of each other.
+/// The block layer's events and the device's own count come by ways that know nothing of each
+/// other.
 #[test]
 fn a_device_counts_what_a_block_trace_of_it_tells() {
     let place = Place::new();
@@ -575,7 +585,8 @@ fn a_device_counts_what_a_block_trace_of_it_tells() {
     traced_and_counted(&["--guest"]);
 }
 
-/// What a stack's second device did is in the run's record, the trace and the report as well: the log's flushes are the commits'.
+/// What a stack's second device did is in the run's record, the trace and the report as well: the
+/// log's flushes are the commits'.
 #[test]
 fn an_external_log_on_a_device_of_its_own_is_told_apart() {
     let place = Place::new();
@@ -592,8 +603,9 @@ fn an_external_log_on_a_device_of_its_own_is_told_apart() {
     place.fathom(&["run", "logged.toml", "--out", "out.db", "--dir", "."]).exits(0);
     let number = |sql: &str| place.rows("out.db", sql).trim().parse::<u64>().unwrap();
     assert_eq!(number("SELECT sum(json_array_length(device)) FROM run"), 4);
-    // 25 transactions; ext4 writes and flushes its log in each sync that changes a file's size or a directory. Without delays it takes
-    // no time by the model, where the card under the file system takes milliseconds for a flush.
+    // 25 transactions; ext4 writes and flushes its log in each sync that changes a file's size or a
+    // directory. Without delays it takes no time by the model, where the card under the file system
+    // takes milliseconds for a flush.
     assert!(number("SELECT min(json_extract(device, '$[1].operations[1]')) FROM run") >= 25);
     assert!(number("SELECT max(json_extract(device, '$[1].model_ns')) FROM run") < 1_000_000);
     assert!(number("SELECT min(json_extract(device, '$[0].model_ns')) FROM run") > 100_000_000);
@@ -703,7 +715,8 @@ impl Drop for Small {
     }
 }
 
-/// A log whose disk was full ended there, and neither the command that took the stack down nor the one that printed the log said so.
+/// A log whose disk was full ended there, and neither the command that took the stack down nor the
+/// one that printed the log said so.
 #[test]
 fn a_log_that_could_not_be_written_is_told_of_wherever_it_matters() {
     let (place, name) = (Place::new(), named("lost"));
@@ -725,7 +738,8 @@ fn a_log_that_could_not_be_written_is_told_of_wherever_it_matters() {
         // What mkfs writes is too much data already.
         assert_eq!(status()["log_problem"].is_null(), more.is_empty(), "{:#}", status());
         let file = std::fs::File::create(work.join("file")).unwrap();
-        // A round is 4 MiB of data or at least 4000 operations, of which 600 KiB hold the records of fewer than 20,000.
+        // A round is 4 MiB of data or at least 4000 operations, of which 600 KiB hold the records
+        // of fewer than 20,000.
         let mut rounds = 0;
         while status()["log_problem"].is_null() {
             rounds += 1;
@@ -785,7 +799,8 @@ fn a_log_that_could_not_be_written_is_told_of_wherever_it_matters() {
     assert_eq!(mounts_of(&name), Vec::<String>::new());
 }
 
-/// While it tries itself a device is used by a process of its own, so that its server can be killed then as at any other time.
+/// While it tries itself a device is used by a process of its own, so that its server can be killed
+/// then as at any other time.
 #[test]
 fn a_server_killed_while_it_tries_itself_ends() {
     let place = Place::new();

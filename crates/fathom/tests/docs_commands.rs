@@ -1,8 +1,9 @@
 //! Every command in README.md and docs/*.md is run, in page order, as a reader would type it.
 //!
-//! A fenced block tagged `console` is run: each line that starts with `$ ` is a command, the lines below it are an illustration of
-//! its output and are not compared, except that a line `exit N` after a command states its exit code. `console root` blocks
-//! run only as root. Every page gets a fresh directory and a list of stacks of its own; `fathom` and `smsc` are on the PATH.
+//! A fenced block tagged `console` is run: each line that starts with `$ ` is a command, the lines
+//! below it are an illustration of its output and are not compared, except that a line `exit N`
+//! after a command states its exit code. `console root` blocks run only as root. Every page gets a
+//! fresh directory and a list of stacks of its own; `fathom` and `smsc` are on the PATH.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -57,7 +58,8 @@ fn run_page(path: &Path) {
         return;
     }
     let place = tempfile::tempdir().unwrap();
-    // A list of stacks of its own: a page takes down all that are up, and whoever else uses this machine has some, too.
+    // A list of stacks of its own: a page takes down all that are up, and whoever else uses this
+    // machine has some, too.
     let state = tempfile::tempdir().unwrap();
     let tools = Path::new(env!("CARGO_BIN_EXE_fathom")).parent().unwrap();
     let path_variable = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
@@ -72,7 +74,8 @@ fn run_page(path: &Path) {
             println!("skipped (needs root): {shown}");
             continue;
         }
-        // `./run` builds the release binary; here the binary under test stands in for what it would run.
+        // `./run` builds the release binary; here the binary under test stands in for what it would
+        // run.
         let command = match step.command.strip_prefix("./run") {
             Some(rest) if rest.trim().is_empty() => "fathom run first-look --quick".to_owned(),
             Some(rest) => format!("fathom run{rest}"),
@@ -123,7 +126,8 @@ fn commands(page: &Path) -> Vec<(String, i32, bool)> {
     steps(&text).iter().map(|step| (bare(&step.command), step.exit, step.root)).collect()
 }
 
-/// The English pages' commands are run above; a Korean page with others would tell what nobody has tried.
+/// The English pages' commands are run above; a Korean page with others would tell what nobody has
+/// tried.
 #[test]
 fn the_korean_pages_have_the_commands_of_the_english_ones() {
     let root = workspace();

@@ -1,10 +1,12 @@
 //! Places that are no whole machine: a chroot, with and without `/proc`, and a user namespace.
 //!
-//! In a chroot (schroot, Termux's proot, build roots) all 40 runs of `./run` failed: "cannot find the mount of …: no mount holds this
-//! path", because the mount that holds everything is not below the root that a process sees there, and what is only recorded was
-//! asked for as if the run depended on it. Without `/proc` not even the program's own path was found. And root of a user namespace
-//! (`unshare -Ur`, a rootless container) was taken for root: its stacks were to be kept in /run/fathom, which it may not write. What
-//! nobody tells is unknown, and who may do nothing of root's is not root.
+//! In a chroot (schroot, Termux's proot, build roots) all 40 runs of `./run` failed: "cannot find
+//! the mount of …: no mount holds this path", because the mount that holds everything is not below
+//! the root that a process sees there, and what is only recorded was asked for as if the run
+//! depended on it. Without `/proc` not even the program's own path was found. And root of a user
+//! namespace (`unshare -Ur`, a rootless container) was taken for root: its stacks were to be kept
+//! in /run/fathom, which it may not write. What nobody tells is unknown, and who may do nothing of
+//! root's is not root.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -81,7 +83,8 @@ fn recorded(results: &Path) -> (Vec<String>, Vec<String>) {
     (rows("SELECT key FROM environment"), rows("SELECT DISTINCT json_extract(stack, '$.mount') FROM run"))
 }
 
-/// `ways`: how the root is entered, in words of a shell, in a namespace where mounts are this process's own and end with it.
+/// `ways`: how the root is entered, in words of a shell, in a namespace where mounts are this
+/// process's own and end with it.
 #[test]
 fn whatever_a_chroot_lacks_is_unknown_and_fails_no_run() {
     if !able(&["unshare", "-rm", "chroot", "/", "true"]) || !able(&["ldd", "/bin/sh"]) {

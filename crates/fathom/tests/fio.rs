@@ -1,6 +1,7 @@
-//! fio's verify modes on the modelled device: what was written at random places and in sequence, with flushes in between and
-//! several requests under way, is read back and its checksums hold, on the device itself and on every file system, here and in
-//! the guest. FATHOM_LONG=1: more data, on more models.
+//! fio's verify modes on the modelled device: what was written at random places and in sequence,
+//! with flushes in between and several requests under way, is read back and its checksums hold, on
+//! the device itself and on every file system, here and in the guest. FATHOM_LONG=1: more data, on
+//! more models.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 

@@ -1,5 +1,6 @@
-//! The guest kernel: cells on file systems that this machine's kernel lacks, without root; every flush arrives; whatever is killed
-//! leaves nothing. Skipped where no guest kernel was built: `fathom stack kernel`, or FATHOM_GUEST=1 ./test.
+//! The guest kernel: cells on file systems that this machine's kernel lacks, without root; every
+//! flush arrives; whatever is killed leaves nothing. Skipped where no guest kernel was built:
+//! `fathom stack kernel`, or FATHOM_GUEST=1 ./test.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -38,7 +39,8 @@ fn has(program: &str) -> bool {
     able
 }
 
-/// Processes of guests whose state is kept for a process (the place's `fathom`), by a word of their command lines.
+/// Processes of guests whose state is kept for a process (the place's `fathom`), by a word of their
+/// command lines.
 fn processes_with(word: &str) -> Vec<String> {
     let all = std::fs::read_dir("/proc").unwrap().flatten();
     all.filter(|entry| entry.file_name().to_string_lossy().starts_with(|c: char| c.is_ascii_digit()))
@@ -212,7 +214,8 @@ fn each_flush_of_the_guest_reaches_the_device() {
     }
 }
 
-/// Operations that were at the device when each of these arrived, itself included: the most there were.
+/// Operations that were at the device when each of these arrived, itself included: the most there
+/// were.
 fn most_at_once(log: &[Record]) -> usize {
     let at_once = |record: &Record| {
         log.iter()
@@ -222,7 +225,8 @@ fn most_at_once(log: &[Record]) -> usize {
     log.iter().map(at_once).max().unwrap_or(0)
 }
 
-/// What a file system hands on together is at the device together, in requests and sectors of the same size, as outside.
+/// What a file system hands on together is at the device together, in requests and sectors of the
+/// same size, as outside.
 #[test]
 fn requests_of_the_guest_are_at_the_device_together() {
     if !can_boot() {
@@ -261,7 +265,8 @@ fn requests_of_the_guest_are_at_the_device_together() {
     assert!(guest.1 >= 512 << 10, "{guest:?} and outside {here:?}");
 }
 
-/// The same file system on the same modelled card takes the same time in the guest and outside: pairs in turn, medians.
+/// The same file system on the same modelled card takes the same time in the guest and outside:
+/// pairs in turn, medians.
 #[test]
 fn ext4_on_a_modelled_card_is_as_fast_in_the_guest() {
     if !can_boot() {
@@ -270,8 +275,8 @@ fn ext4_on_a_modelled_card_is_as_fast_in_the_guest() {
     let place = Place::new();
     let Some(mut here) = modelled(&place, "ext4", "sd-slow", false) else { return };
     let Some(mut guest) = modelled(&place, "ext4", "sd-slow", true) else { return };
-    // A busy machine is late at times; five tries, of which one must agree. Where none does, those count in which both devices kept
-    // their times.
+    // A busy machine is late at times; five tries, of which one must agree. Where none does, those
+    // count in which both devices kept their times.
     let mut quiet = 0;
     let agrees = |_| {
         let before = [&mut here, &mut guest].map(|stack| stack.device_statistics().unwrap().remove(0));
@@ -353,8 +358,8 @@ fn an_ordinary_user_runs_cells_in_a_guest() {
     assert_eq!(place.rows("out.db", "SELECT count(*) FROM run WHERE status = 'done'"), "4", "{said}");
 }
 
-/// What is read after the caches were emptied comes from the device: as many bytes as the file has, which in a guest whose caches are warm
-/// are not read at all.
+/// What is read after the caches were emptied comes from the device: as many bytes as the file has,
+/// which in a guest whose caches are warm are not read at all.
 #[test]
 fn caches_are_emptied_in_the_guest() {
     if !can_boot() || !has("mkfs.f2fs") {
@@ -399,8 +404,9 @@ fn blocks_are_traced_and_attributed_in_the_guest() {
     }
 }
 
-/// Any worker that ended badly was told as one that its device had left hanging, and the device's server was killed. This one is ended
-/// by what it loads, in the way that a failed read of SQLite's mapped index ends one.
+/// Any worker that ended badly was told as one that its device had left hanging, and the device's
+/// server was killed. This one is ended by what it loads, in the way that a failed read of SQLite's
+/// mapped index ends one.
 #[test]
 fn a_worker_that_a_signal_ends_in_a_guest_is_not_told_as_one_that_hangs() {
     if !can_boot() || !has("mke2fs") || !has("cc") || !Path::new("/dev/fuse").exists() {

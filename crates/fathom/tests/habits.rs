@@ -1,5 +1,6 @@
 //! What makes the command line pleasant: it takes what its own tables print, ends when it knows
-//! enough or the time is over, tells how long it will take, and tells shells and `man` about itself.
+//! enough or the time is over, tells how long it will take, and tells shells and `man` about
+//! itself.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 

@@ -1,5 +1,5 @@
-//! Images that are given and images that are kept: what was acknowledged is in them after the device's server was killed.
-//! Needs root, mkfs.ext4 and, on modelled devices, /dev/fuse.
+//! Images that are given and images that are kept: what was acknowledged is in them after the
+//! device's server was killed. Needs root, mkfs.ext4 and, on modelled devices, /dev/fuse.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -60,7 +60,8 @@ fn what_was_acknowledged_is_in_the_image_after_the_server_was_killed() {
         let work = up(&place, &name, &words);
         let process = server_of(&place.path(&image).canonicalize().unwrap());
         let connection = Connection::open(work.join("test.db")).unwrap();
-        // With a rollback journal a commit is its deletion, which only EXTRA makes durable: FULL loses the last one at times.
+        // With a rollback journal a commit is its deletion, which only EXTRA makes durable: FULL
+        // loses the last one at times.
         let set = format!(
             "PRAGMA journal_mode={mode}; PRAGMA synchronous=extra; CREATE TABLE t(id INTEGER PRIMARY KEY, text)"
         );
@@ -86,7 +87,8 @@ fn what_was_acknowledged_is_in_the_image_after_the_server_was_killed() {
         drop(connection);
         assert!(down(&place, &name).contains(&image), "where it is, is told");
 
-        // Mounting it replays the journal; the second mount is of the copy's copy, without a device.
+        // Mounting it replays the journal; the second mount is of the copy's copy, without a
+        // device.
         let again = named(&format!("again{number}"));
         let work = up(&place, &again, &["--image", &image]);
         let connection = Connection::open(work.join("test.db")).unwrap();

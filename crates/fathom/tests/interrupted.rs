@@ -1,5 +1,6 @@
-//! Ctrl-C at any moment of a run or of `stack up`, and a device that stands still under a guest: all ends in time, and nothing stays.
-//! Needs root, mkfs.ext4 and /dev/fuse; for the guest's part a guest kernel.
+//! Ctrl-C at any moment of a run or of `stack up`, and a device that stands still under a guest:
+//! all ends in time, and nothing stays. Needs root, mkfs.ext4 and /dev/fuse; for the guest's part a
+//! guest kernel.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -11,8 +12,8 @@ use std::time::{Duration, Instant};
 use fathom_stack::guest::Kernel;
 use place::{Place, Stopped, can_serve, lives, mounts_by, named, server, servers, told};
 
-/// What is enough for a laboratory to notice that a device stands still, and to take down what is there, on a busy machine too; less
-/// than [`Stopped`] waits.
+/// What is enough for a laboratory to notice that a device stands still, and to take down what is
+/// there, on a busy machine too; less than [`Stopped`] waits.
 const IN_TIME: Duration = Duration::from_secs(100);
 
 /// One transaction and the next, for as long as it is left to itself.
@@ -70,8 +71,9 @@ fn nothing_stays(place: &Place, process: i32) {
 #[test]
 fn ctrl_c_at_any_moment_of_a_run_leaves_nothing() {
     for (filesystem, more) in ways(&Place::new()) {
-        // While the experiment is read, the device tries itself, mkfs, mount, the floor, the work; and from the second run's begin on
-        // everything is the same again, with what the first one has left.
+        // While the experiment is read, the device tries itself, mkfs, mount, the floor, the work;
+        // and from the second run's begin on everything is the same again, with what the first one
+        // has left.
         for after_ms in [0, 40, 80, 130, 190, 260, 340, 430, 530, 700, 900, 1200] {
             let place = Place::new();
             place.write("mine.toml", &experiment(filesystem, 100_000));

@@ -1,4 +1,5 @@
-//! Loop-mounted stacks through the binary: whatever ends a run, no mount, loop device or image is left. Needs root and mkfs.ext4.
+//! Loop-mounted stacks through the binary: whatever ends a run, no mount, loop device or image is
+//! left. Needs root and mkfs.ext4.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -171,8 +172,9 @@ fn kill_9_of_the_parent_leaves_nothing() {
     place.fathom(&["run", "mine.toml", "--out", "r.db", "--resume", "--plan"]).exits(0);
 }
 
-/// `stack list` advised `down --all` for what a killed command had left, which takes everybody's stacks. And `down --leftovers` failed once
-/// over what the test beside this one had just killed, in another state directory: that is left to the directory that knows it.
+/// `stack list` advised `down --all` for what a killed command had left, which takes everybody's
+/// stacks. And `down --leftovers` failed once over what the test beside this one had just killed,
+/// in another state directory: that is left to the directory that knows it.
 #[test]
 fn leftovers_go_without_what_is_up() {
     let _alone = place::alone();
@@ -184,7 +186,8 @@ fn leftovers_go_without_what_is_up() {
     for name in ["lives", "killed"] {
         fathom(&format!("stack up --fs dir --dir . --name {name}")).exits(0);
     }
-    // As if its maker had been killed before it was complete; and one killed before it had written what it made.
+    // As if its maker had been killed before it was complete; and one killed before it had written
+    // what it made.
     let entry = "state/stacks/named-killed/entry.json";
     let text = String::from_utf8(place.read(entry)).unwrap();
     let unfinished = text.replace("\"kept\": true", "\"kept\": false");
@@ -254,7 +257,8 @@ fn wait_for_mount(child: &std::process::Child) {
 
 /// What could happen: an update of Fathom replaces its file while a run goes on. The guard of the
 /// run's stack is that program again; were it looked for by its name, it would be another version,
-/// or none, and after kill -9 everything would stay. The mend: it runs the file that its owner runs.
+/// or none, and after kill -9 everything would stay. The mend: it runs the file that its owner
+/// runs.
 #[test]
 fn a_killed_run_leaves_nothing_although_its_program_was_replaced() {
     if !can_mount() {

@@ -1,9 +1,11 @@
 //! What a command is told to write to, through the binary as a user calls it.
 //!
-//! What happened: `--out`, `--html` and `--svg` renamed a new file over whatever the name led to: the machine's null device, FIFOs,
-//! links, the results that were just measured (`run x.toml --out r.html`, `report r.db --html r.db`), the input (`trace import s.sql --out
-//! s.sql`); a figure called `../x` was written elsewhere; a full disk under standard output was a panic; names in traces told the
-//! terminal what to do. The rules are in the documentation of `fathom-output`, and each is tested there; here it is that every command
+//! What happened: `--out`, `--html` and `--svg` renamed a new file over whatever the name led to:
+//! the machine's null device, FIFOs, links, the results that were just measured
+//! (`run x.toml --out r.html`, `report r.db --html r.db`), the input
+//! (`trace import s.sql --out s.sql`); a figure called `../x` was written elsewhere; a full disk
+//! under standard output was a panic; names in traces told the terminal what to do. The rules are
+//! in the documentation of `fathom-output`, and each is tested there; here it is that every command
 //! follows them.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
@@ -325,8 +327,8 @@ fn two_runs_never_go_on_with_the_same_results_at_once() {
     assert!(!second.end().stderr.contains("is writing"), "the lock was stale");
 }
 
-/// The guard of the rule: whoever writes a file in another way than by `fathom_output` in a command, or in a library that makes the
-/// outputs of one, must say here why.
+/// The guard of the rule: whoever writes a file in another way than by `fathom_output` in a
+/// command, or in a library that makes the outputs of one, must say here why.
 #[test]
 fn no_command_writes_a_file_in_a_way_of_its_own() {
     const ALLOWED: [(&str, &str); 7] = [

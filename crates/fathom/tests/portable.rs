@@ -1,6 +1,6 @@
-//! The static program for another processor does the same as this one: traces that are made up are the same octet by
-//! octet, and what workloads verify of their databases is the same. Under qemu-aarch64-static; skipped where that or the
-//! program (scripts/static.sh aarch64) is absent.
+//! The static program for another processor does the same as this one: traces that are made up are
+//! the same octet by octet, and what workloads verify of their databases is the same. Under
+//! qemu-aarch64-static; skipped where that or the program (scripts/static.sh aarch64) is absent.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -138,7 +138,8 @@ fn worked(
     (found, rows)
 }
 
-/// The eight cells of first-look, each by the worker itself: qemu starts no second program of the other processor.
+/// The eight cells of first-look, each by the worker itself: qemu starts no second program of the
+/// other processor.
 #[test]
 fn what_a_worker_leaves_is_the_same_on_another_processor() {
     let Some(other) = other() else { return };

@@ -1,5 +1,5 @@
-//! `fathom stack up` on file systems that only the guest kernel has: mounted here, for any program. Skipped where no guest kernel was
-//! built: `fathom stack kernel`.
+//! `fathom stack up` on file systems that only the guest kernel has: mounted here, for any program.
+//! Skipped where no guest kernel was built: `fathom stack kernel`.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -100,7 +100,8 @@ impl Drop for Up<'_> {
     }
 }
 
-/// Rows in a database of one journal mode, through connections of their own: what one has committed another reads.
+/// Rows in a database of one journal mode, through connections of their own: what one has committed
+/// another reads.
 fn commits_and_reads(path: &Path, mode: &str) {
     let open = || {
         let connection = Connection::open(path).unwrap();
@@ -123,7 +124,8 @@ fn commits_and_reads(path: &Path, mode: &str) {
     assert_eq!(whole, "ok", "{mode}");
 }
 
-/// What this machine has cached of the mount's files is given up, so that they are read from the guest again.
+/// What this machine has cached of the mount's files is given up, so that they are read from the
+/// guest again.
 fn forget_caches() {
     fs::write("/proc/sys/vm/drop_caches", "3").unwrap();
 }
@@ -221,7 +223,8 @@ fn every_sync_reaches_the_device_and_takes_its_time() {
     // 4 ms each by the model, and no later sync may have been answered without its flush.
     assert!(begin.elapsed() >= Duration::from_millis(20 * 4), "{:?}", begin.elapsed());
     assert!(up.flushes() - before >= 20, "{} of 20", up.flushes() - before);
-    // A program that has every write synced by the kernel gets one flush for each, past the cache or through it.
+    // A program that has every write synced by the kernel gets one flush for each, past the cache
+    // or through it.
     let room = vec![3_u8; 8192];
     for flags in [libc::O_DSYNC, libc::O_DSYNC | libc::O_DIRECT] {
         let synced = File::options().write(true).custom_flags(flags).open(up.work.join("file")).unwrap();
@@ -350,7 +353,8 @@ fn an_up_that_is_killed_on_the_way_leaves_nothing() {
         let begin = Instant::now();
         let home = format!("/named-{name}/");
         let mounted = || fs::read_to_string("/proc/mounts").unwrap().contains(&home);
-        // Complete all the same: then it is there as a whole, and is taken down as such. What is being undone is not in this list.
+        // Complete all the same: then it is there as a whole, and is taken down as such. What is
+        // being undone is not in this list.
         let complete = || place.fathom(&["stack", "list", "--json"]).stdout.contains(&name);
         while mounted() {
             if complete() {

@@ -1,4 +1,5 @@
-//! Runs on another machine, which is this one behind a real OpenSSH server on loopback. Skipped where there is no sshd.
+//! Runs on another machine, which is this one behind a real OpenSSH server on loopback. Skipped
+//! where there is no sshd.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -191,7 +192,8 @@ fn a_lost_connection_fails_the_run_with_its_reason_and_the_rest_goes_on() {
     running.end().exits(1).says("--resume");
 }
 
-/// A killed ssh client left the worker, its mounts and its device's server on the board for good: nobody there noticed.
+/// A killed ssh client left the worker, its mounts and its device's server on the board for good:
+/// nobody there noticed.
 #[test]
 fn a_client_that_is_killed_at_any_moment_leaves_nothing() {
     let Some(server) = Server::start() else { return };

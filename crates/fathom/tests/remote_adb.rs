@@ -1,12 +1,14 @@
-//! Runs over a real adbd, which is in a network namespace of its own with adb's server. Skipped where
-//! `FATHOM_TEST_ADBD` does not name the directory that `scripts/adbd.sh` fills, and without root.
+//! Runs over a real adbd, which is in a network namespace of its own with adb's server. Skipped
+//! where `FATHOM_TEST_ADBD` does not name the directory that `scripts/adbd.sh` fills, and without
+//! root.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
 use std::path::Path;
 use std::process::Command;
 
-/// What runs in the namespace: adbd, adb's server on a port of its own, and the commands of the test; then both end.
+/// What runs in the namespace: adbd, adb's server on a port of its own, and the commands of the
+/// test; then both end.
 const SCRIPT: &str = r#"
 set -u
 ip link set lo up

@@ -106,7 +106,8 @@ fn a_run_that_was_recorded_is_replayed_on_any_device() {
             // Flushes are a count, and take all the time: no machine is too busy for this.
             let flushes = number(row, "flushes") / number(measure, "device_flushes");
             assert!((flushes - 1.0).abs() < 0.05, "{row}\n{measure}");
-            // The file system's own commit, every five seconds, may be under way when a phase begins.
+            // The file system's own commit, every five seconds, may be under way when a phase
+            // begins.
             let one = 20e6 / 30.0;
             assert!((ours - number(row, "flushes") * 20e6).abs() < one * 1.5, "{row}");
             assert!((ours - theirs).abs() < one * 2.5, "{row}\n{measure}");

@@ -1,10 +1,13 @@
-//! A run that is told to stop: at whatever moment and however often the same wish comes, it ends in order and says so.
+//! A run that is told to stop: at whatever moment and however often the same wish comes, it ends in
+//! order and says so.
 //!
-//! A SIGTERM in the middle of `sms-centre` once ended the run without a word and left `-wal` and `-shm` beside the results, and the work of the
-//! run. It had come from `timeout`, which sends the signal to its child and at once to its whole group: the second one was taken for
-//! a user's who had lost patience, and ended the process on the spot, where it came so late that the first had been handled and so
-//! early that nobody could have been impatient. Shells that hand on a hangup and service managers do the same. Signals within a second
-//! are one wish now; a second wish still ends the run at once, and says that it did.
+//! A SIGTERM in the middle of `sms-centre` once ended the run without a word and left `-wal` and
+//! `-shm` beside the results, and the work of the run. It had come from `timeout`, which sends the
+//! signal to its child and at once to its whole group: the second one was taken for a user's who
+//! had lost patience, and ended the process on the spot, where it came so late that the first had
+//! been handled and so early that nobody could have been impatient. Shells that hand on a hangup
+//! and service managers do the same. Signals within a second are one wish now; a second wish still
+//! ends the run at once, and says that it did.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -114,7 +117,8 @@ fn signals_that_are_one_wish_end_a_run_in_order_at_any_moment() {
             std::thread::sleep(Duration::from_secs_f64(gap_ms / 1e3));
         }
         let end: End = running.end();
-        // Before the program listens there is nothing to be ended in order, and the signal ends it as it ends any program.
+        // Before the program listens there is nothing to be ended in order, and the signal ends it
+        // as it ends any program.
         let early = end.code.is_none() && !listens;
         assert!(end.code == Some(1) || early, "{told}: {end}");
         assert!(early || end.stderr.contains("Stopped: "), "a word: {told}: {end}");

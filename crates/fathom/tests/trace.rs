@@ -1,4 +1,5 @@
-//! `fathom trace` as a user calls it: real programs captured in all their processes, killed, forked; what cannot be captured.
+//! `fathom trace` as a user calls it: real programs captured in all their processes, killed,
+//! forked; what cannot be captured.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -11,7 +12,8 @@ use fathom_trace::Reader;
 use fathom_trace::model::{Action, Event, Record, Start, Step, UNFINISHED, Value};
 use place::Place;
 
-/// A directory with a Python program in it; none, with the reason printed, where Python's SQLite is not the shared library.
+/// A directory with a Python program in it; none, with the reason printed, where Python's SQLite is
+/// not the shared library.
 fn with_python(program: &str) -> Option<Place> {
     let place = Place::new();
     place.write("app.py", program);
@@ -163,8 +165,8 @@ os.kill(os.getpid(), 9)
     assert_eq!(exits, [false]);
 }
 
-/// Whenever the kill comes, every row that is in the database has its INSERT in the trace, and at most one more, which was not
-/// finished, is there.
+/// Whenever the kill comes, every row that is in the database has its INSERT in the trace, and at
+/// most one more, which was not finished, is there.
 #[test]
 fn nothing_is_lost_when_the_program_is_killed_from_outside() {
     let program = "
@@ -612,7 +614,8 @@ fn an_experiment_runs_on_traces_of_the_command_line() {
     }
 }
 
-/// The first step of the write ladder, of a trace: the values of statements that change rows, as long as SQLite's records store them.
+/// The first step of the write ladder, of a trace: the values of statements that change rows, as
+/// long as SQLite's records store them.
 #[test]
 fn a_block_trace_of_a_replay_knows_the_bytes_that_its_statements_change() {
     let place = Place::new();
@@ -623,8 +626,9 @@ fn a_block_trace_of_a_replay_knows_the_bytes_that_its_statements_change() {
         UPDATE t SET b = 'four' WHERE a = 70000;\n";
     place.write("app.sql", script);
     place.fathom(&["trace", "import", "app.sql", "--out", "app.trace"]).exits(0);
-    // A script's statements are executed when it is imported, so its trace tells changes, as a made-up one does: the UPDATE, which finds no
-    // row, counts nothing. (It counted its values when imports told none.)
+    // A script's statements are executed when it is imported, so its trace tells changes, as a
+    // made-up one does: the UPDATE, which finds no row, counts nothing. (It counted its values when
+    // imports told none.)
     for (trace, changed) in [("app.trace", Some((2 + 12) + 3)), ("androbench", None)] {
         let run = ["run", "first-look", "--quick", "--repeat", "1", "--set", "variants=wal/off", "--set"];
         let rest = ["instruments.blocks=true", "--trace", trace, "--out", "blocks.db"];

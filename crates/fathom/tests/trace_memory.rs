@@ -1,6 +1,7 @@
-//! Traces longer than memory: what each command takes of it. `FATHOM_LONG_TRACE=10000000 cargo test --release -p fathom --test trace_memory --
-//! --nocapture` prints the largest resident set of each command on traces of that many events; without it the test takes small ones, to see
-//! that the commands work on them.
+//! Traces longer than memory: what each command takes of it.
+//! `FATHOM_LONG_TRACE=10000000 cargo test --release -p fathom --test trace_memory -- --nocapture`
+//! prints the largest resident set of each command on traces of that many events; without it the
+//! test takes small ones, to see that the commands work on them.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -41,7 +42,8 @@ impl Chance {
     }
 }
 
-/// Prepared statements, values bound, every message with a number of its own in 16 hexadecimal digits; gives its events.
+/// Prepared statements, values bound, every message with a number of its own in 16 hexadecimal
+/// digits; gives its events.
 fn prepared(place: &Place, events: u64) -> u64 {
     let mut assembler =
         Assembler::new(Writer::create(&place.path("prepared.trace")).unwrap(), Origin::default()).unwrap();
@@ -115,7 +117,8 @@ fn peak_mib(place: &Place, words: &[&str]) -> u64 {
         .stderr(std::fs::File::create(place.path("stderr")).unwrap())
         .spawn()
         .unwrap();
-    // SAFETY: the process is this one's child, waited for once, here; both structures are valid and all-zero is a value of them.
+    // SAFETY: the process is this one's child, waited for once, here; both structures are valid and
+    // all-zero is a value of them.
     let (status, usage) = unsafe {
         let (mut status, mut usage): (libc::c_int, libc::rusage) = (0, std::mem::zeroed());
         assert!(libc::wait4(child.id().try_into().unwrap(), &raw mut status, 0, &raw mut usage) > 0);
@@ -148,7 +151,8 @@ fn no_command_holds_a_trace_in_memory() {
     let written = prepared(&place, events);
     assert!(written > events - events / 100 - 20, "{written}");
     script(&place, events);
-    // The program and SQLite's caches take some 20 MiB, and what is read ahead 64 MiB; 10 million events in memory took 1.5 GiB.
+    // The program and SQLite's caches take some 20 MiB, and what is read ahead 64 MiB; 10 million
+    // events in memory took 1.5 GiB.
     let limit_mib = 192;
     let settings = ["--set", "journal_mode=wal", "--set", "synchronous=off"];
     let mut peaks = vec![peak_mib(&place, &["trace", "import", "literal.sql", "--out", "literal.trace"])];

@@ -1,5 +1,6 @@
-//! `fathom trace replay` held against programs that know nothing of it: the `sqlite3` shell, given the same statements, must come to the same
-//! content; and a second capture, of the replay, must see the same executions.
+//! `fathom trace replay` held against programs that know nothing of it: the `sqlite3` shell, given
+//! the same statements, must come to the same content; and a second capture, of the replay, must
+//! see the same executions.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -290,7 +291,8 @@ fn so_does_an_imported_folder_of_scripts_and_a_change_of_one_value_shows() {
     assert_ne!(replayed_content(&place, "other.trace", &["synchronous=off"]), expected);
 }
 
-/// The shared library that Debian's programs use; none, with the reason printed, where there is none.
+/// The shared library that Debian's programs use; none, with the reason printed, where there is
+/// none.
 fn shared_library() -> Option<String> {
     let listed = Command::new("/sbin/ldconfig").arg("-p").output();
     let found = listed.ok().and_then(|output| {
@@ -304,7 +306,8 @@ fn shared_library() -> Option<String> {
     found
 }
 
-/// Executions, rows, changes and errors by the first word of their statement or, where texts are the same in both traces, by text.
+/// Executions, rows, changes and errors by the first word of their statement or, where texts are
+/// the same in both traces, by text.
 fn counts(story: &Story, by_text: bool) -> BTreeMap<String, [u64; 4]> {
     let mut counts: BTreeMap<String, [u64; 4]> = BTreeMap::new();
     for deed in &story.deeds {
@@ -451,8 +454,8 @@ fn sql_that_fails_in_a_replay_is_named_with_its_message_and_place() {
     ] {
         let script = ["CREATE TABLE t(a PRIMARY KEY)", "INSERT INTO t VALUES (1)", sql.trim_end_matches(';')];
         place.write("a.sql", &script.join(";\n"));
-        // Import compiles and executes what it reads, and says so itself; a trace from elsewhere may still hold it. (It was imported
-        // without a word, and this test made its traces so.)
+        // Import compiles and executes what it reads, and says so itself; a trace from elsewhere
+        // may still hold it. (It was imported without a word, and this test made its traces so.)
         let imported = place.fathom(&["trace", "import", "a.sql", "--out", "b.trace"]);
         let what = words.rsplit(": ").next().unwrap();
         imported.exits(if words.starts_with("UNIQUE") { 0 } else { 2 }).says(what);
@@ -568,8 +571,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty())
 }
 
-/// Texts of a trace in the order in which they stand there: literals and bound values, but for those of statements that ask for names of tables
-/// and columns.
+/// Texts of a trace in the order in which they stand there: literals and bound values, but for
+/// those of statements that ask for names of tables and columns.
 fn texts(story: &Story) -> Vec<String> {
     let mut texts = Vec::new();
     for deed in &story.deeds {
@@ -614,7 +617,8 @@ fn the_anonymous_examples_keep_plans_and_pages_and_no_word_stays_in_its_place() 
         for (was, is) in was.iter().zip(&is) {
             assert_eq!(words(was).count(), words(is).count(), "{was} {is}");
             for (was, is) in words(was).zip(words(is)) {
-                // Numbers stay, also those that are bound as texts and become numbers. (They were changed, and found other rows.)
+                // Numbers stay, also those that are bound as texts and become numbers. (They were
+                // changed, and found other rows.)
                 let is_kept = ["true", "false", "null", "now", "localtime", "utc"].contains(&was)
                     || was.bytes().all(|byte| byte.is_ascii_digit());
                 assert!(was != is || is_kept || was.chars().count() < 3, "{name}: {was} stays");

@@ -1,11 +1,12 @@
-//! Traces are other people's data: what is in one reaches nothing but the replay's own directory, asks for no more than its size deserves, and what
-//! a replay lays down goes with it.
+//! Traces are other people's data: what is in one reaches nothing but the replay's own directory,
+//! asks for no more than its size deserves, and what a replay lays down goes with it.
 //!
-//! Replaying one's own application's log emptied the live database, with exit code 0, because `ATTACH` and `VACUUM INTO` ran on the
-//! paths that the log named; 6 of 6 replays that a signal ended left the application's databases where everybody could read
-//! them; and files of some 200 bytes aborted a replay or filled the memory. Import maps ATTACH as capture does, a guard and the VFS keep the
-//! statements to the directory, lengths and numbers of a file are believed in proportion to it, and the directory is the user's alone and
-//! a stack like others.
+//! Replaying one's own application's log emptied the live database, with exit code 0, because
+//! `ATTACH` and `VACUUM INTO` ran on the paths that the log named; 6 of 6 replays that a signal
+//! ended left the application's databases where everybody could read them; and files of some 200
+//! bytes aborted a replay or filled the memory. Import maps ATTACH as capture does, a guard and the
+//! VFS keep the statements to the directory, lengths and numbers of a file are believed in
+//! proportion to it, and the directory is the user's alone and a stack like others.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -490,7 +491,8 @@ fn a_replay_that_is_killed_leaves_nothing_that_stack_down_does_not_find() {
     assert!(command(&place, &["stack", "down", "--all"]).status().unwrap().success());
     assert!(replay.database().is_some_and(|database| database.exists()), "the replay goes on");
     let (worker, guard) = (replay.child_with("--within"), replay.child_with("fathom-stack-guard"));
-    // SAFETY: kill only takes numbers; the process is a child of our own child, which has not ended.
+    // SAFETY: kill only takes numbers; the process is a child of our own child, which has not
+    // ended.
     unsafe { libc::kill(guard, libc::SIGKILL) };
     replay.signal(libc::SIGKILL);
     replay.child.wait().unwrap();

@@ -110,8 +110,8 @@ impl Candidate {
             + self.more.len()
     }
 
-    /// The statements that bring it about, each with what must be known of it, in the order in which
-    /// they have to be given.
+    /// The statements that bring it about, each with what must be known of it, in the order in
+    /// which they have to be given.
     #[must_use]
     pub fn pragmas(&self) -> Vec<(String, &'static str)> {
         let mut all = Vec::new();

@@ -54,8 +54,8 @@ pub fn gain(a: &Trial, b: &Trial) -> Option<Gain> {
     paired_ratio(&pairs)
 }
 
-/// The fastest whose promise is not allowed, but leaves a sound database at a power cut, where it is
-/// proven to be worth a thought.
+/// The fastest whose promise is not allowed, but leaves a sound database at a power cut, where it
+/// is proven to be worth a thought.
 #[must_use]
 pub fn weaker(tried: &[Trial], best: usize, must: Durability) -> Option<(usize, Gain)> {
     let sound =

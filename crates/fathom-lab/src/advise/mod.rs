@@ -46,8 +46,8 @@ pub struct DeviceAdvice {
     pub best: Option<usize>,
     /// How much faster than the baseline that is.
     pub gain: Option<Gain>,
-    /// Place of the fastest with a weaker promise that is worth a sentence, and how much faster than
-    /// the advised one it is.
+    /// Place of the fastest with a weaker promise that is worth a sentence, and how much faster
+    /// than the advised one it is.
     pub weaker: Option<(usize, Gain)>,
     /// What else would be best if numbers of the model, or of this machine, were others.
     pub sways: Vec<Sway>,

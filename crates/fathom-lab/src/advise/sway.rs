@@ -48,8 +48,8 @@ fn with_writes(model: &Model, factor: f64) -> Model {
 }
 
 /// What would be best on variations of the device, and with a slow processor; `base` is what was
-/// tried on the device as it is, and `best` the one of it that is advised. From one run of each: the
-/// variations see the same run.
+/// tried on the device as it is, and `best` the one of it that is advised. From one run of each:
+/// the variations see the same run.
 ///
 /// # Errors
 /// As [`tried`].

@@ -177,7 +177,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     /// Whatever was tried, and whatever the application has: what is named keeps what must be kept;
-    /// nothing is named only where nothing does; and no other that keeps it is faster by 5 % for sure.
+    /// nothing is named only where nothing does; and no other that keeps it is faster by 5 % for
+    /// sure.
     #[test]
     fn what_must_be_kept_is_kept(
         all in prop::collection::vec((any_candidate(), 0..6_usize, prop::collection::vec(0.1..50.0_f64, 1..5)), 1..12),

@@ -21,7 +21,8 @@ pub struct Trial {
     pub label: String,
     /// What the settings promise, as the engine says.
     pub durability: Option<Durability>,
-    /// Block and time of each run, ns: a geometric mean over draws where the device draws its times.
+    /// Block and time of each run, ns: a geometric mean over draws where the device draws its
+    /// times.
     pub runs: Vec<(u32, f64)>,
     /// Time with its 95 % interval, ns.
     pub time_ns: Interval,
@@ -61,8 +62,8 @@ impl Trial {
     }
 }
 
-/// The recorded cells on each of the devices, in the order of the devices, and what must be known of
-/// the numbers; with `runs`, of the first so many runs of each cell.
+/// The recorded cells on each of the devices, in the order of the devices, and what must be known
+/// of the numbers; with `runs`, of the first so many runs of each cell.
 ///
 /// # Errors
 /// As [`study`].

@@ -1,11 +1,12 @@
-//! What a block trace says of a cell: who wrote how much, how far apart, how large, how often the device was flushed, and
-//! the write ladder from SQL to the device.
+//! What a block trace says of a cell: who wrote how much, how far apart, how large, how often the
+//! device was flushed, and the write ladder from SQL to the device.
 //!
-//! Each run is judged by itself, then the median over the runs is taken, number by number. A *stream* is what one cause
-//! writes to one device: a write is sequential when it begins where the last one of its stream ended. The seek distance is
-//! that between the end of a request and the begin of the next one on the device, whoever made them, in order of
-//! issue. The queue depth is the number of requests between submission and completion, over the time in which there is
-//! one at all.
+//! Each run is judged by itself, then the median over the runs is taken, number by number. A
+//! *stream* is what one cause writes to one device: a write is sequential when it begins where the
+//! last one of its stream ended. The seek distance is that between the end of a request and the
+//! begin of the next one on the device, whoever made them, in order of issue. The queue depth is
+//! the number of requests between submission and completion, over the time in which there is one at
+//! all.
 
 use std::collections::HashMap;
 
@@ -391,7 +392,8 @@ mod tests {
         }
     }
 
-    /// A journal and a database written in turn, the journal in order, the database not; then a flush. By hand.
+    /// A journal and a database written in turn, the journal in order, the database not; then a
+    /// flush. By hand.
     #[test]
     fn a_small_pattern_is_what_a_hand_gives() {
         use BlockOp::{Flush, Read, Write};
@@ -416,7 +418,8 @@ mod tests {
         assert_eq!(found.seek_bytes, Some(0.0));
         assert_eq!(found.size_bytes, Some([512.0, 1024.0]));
         assert_eq!(found.flush_ns, Some([100.0, 100.0]));
-        // Under way: 1 for 0–5, 2 for 5–10, 1 for 10–15, 1 for 20–30, 2 for 30–40, 1 for 40–50, the flush 100, the read 10.
+        // Under way: 1 for 0–5, 2 for 5–10, 1 for 10–15, 1 for 20–30, 2 for 30–40, 1 for 40–50, the
+        // flush 100, the read 10.
         let busy = 15.0 + 30.0 + 100.0 + 10.0;
         let weighted = 20.0 + 40.0 + 100.0 + 10.0;
         assert_eq!(found.depth, Some([weighted / busy, 2.0]));

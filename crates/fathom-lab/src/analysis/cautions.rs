@@ -57,8 +57,9 @@ const OF_NO_DEVICE: [&str; 4] = [
 /// And of a machine that was not quiet.
 const OF_NOISE: [&str; 2] = ["noisy ", "requests are missing"];
 
-/// Warnings that apply to these results: those recorded while they were measured, and those that only the whole shows (noise,
-/// too few repeats, failed and missing runs, mixed durability). Each once, the gravest first.
+/// Warnings that apply to these results: those recorded while they were measured, and those that
+/// only the whole shows (noise, too few repeats, failed and missing runs, mixed durability). Each
+/// once, the gravest first.
 #[must_use]
 pub fn cautions(results: &Results, analysis: &Analysis) -> Vec<Caution> {
     let mut found = Found::default();
@@ -183,7 +184,8 @@ fn width_of(runs: usize) -> f64 {
 const STEAL_SHARE: f64 = 0.02;
 /// Coefficient of variation of a cell's rate between runs above which small differences drown.
 const VARIATION: f64 = 0.15;
-/// Movement of the floor between blocks, (largest - smallest) / median, above which the device was not the same device.
+/// Movement of the floor between blocks, (largest - smallest) / median, above which the device was
+/// not the same device.
 const FLOOR_SPREAD: f64 = 0.5;
 
 fn noise(results: &Results, analysis: &Analysis, found: &mut Found) {
@@ -357,7 +359,8 @@ fn others_on_the_device(results: &Results, found: &mut Found) {
     }
 }
 
-/// Cells whose device was told to fail, which the numbers do not show: a lying flush only makes them fast.
+/// Cells whose device was told to fail, which the numbers do not show: a lying flush only makes
+/// them fast.
 fn faults(results: &Results, found: &mut Found) {
     let running = || results.cells.iter().filter(|cell| cell.skipped.is_none());
     let faulty = || running().filter(|cell| !cell.spec.stack.faults.is_empty());

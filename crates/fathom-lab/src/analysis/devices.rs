@@ -87,7 +87,8 @@ pub fn device_studies(results: &Results) -> Vec<DeviceStudy> {
             late_share: used.late_share(),
             kept: used.kept(),
             elapsed_ns: run.elapsed_ns,
-            // What waits for one device waits for no other meanwhile: a sync writes the log and then the rest.
+            // What waits for one device waits for no other meanwhile: a sync writes the log and
+            // then the rest.
             elapsed_model_ns: run.devices.iter().fold(run.elapsed_ns, |ns, device| device.by_model_ns(ns)),
             used,
         });

@@ -31,13 +31,13 @@ pub struct Finding {
     pub baseline_sync_share: f64,
     /// "WAL commits 2.1x [1.9, 2.3] faster than DELETE on ext4; 91 % of DELETE's time is fsync."
     pub sentence: String,
-    /// "WAL may lose the last commits at a power cut, never the database; DELETE keeps every commit at
-    /// a power cut.": where the two cells do not promise the same durability.
+    /// "WAL may lose the last commits at a power cut, never the database; DELETE keeps every commit
+    /// at a power cut.": where the two cells do not promise the same durability.
     pub promises: Option<String>,
 }
 
-/// Puts every headline of the experiment into findings, in the order of the file. Cells that were skipped or have no good run
-/// give none.
+/// Puts every headline of the experiment into findings, in the order of the file. Cells that were
+/// skipped or have no good run give none.
 #[must_use]
 pub fn headlines(results: &Results, analysis: &Analysis, headlines: &[Headline]) -> Vec<Finding> {
     headlines.iter().flat_map(|headline| of_one(results, analysis, headline)).collect()
@@ -161,7 +161,8 @@ fn finding(
     };
     let is_one_of_two = measure.clock != base.clock;
     let value = |cell: &CellRow, axis: &str| value_name(cell, axis).unwrap_or_else(|| cell.title.clone());
-    // Two cells in one phase: "WAL", "DELETE"; two phases in one cell: "update-point", "delete-point".
+    // Two cells in one phase: "WAL", "DELETE"; two phases in one cell: "update-point",
+    // "delete-point".
     let (subject, object) = match axis {
         Some(axis) => (value(cell, axis), value(base_cell, axis)),
         None => (finding.phase.clone(), finding.baseline_phase.clone()),

@@ -11,8 +11,9 @@ use crate::model_time::{Basis, PhaseModel};
 use crate::stats::{Comparison, Interval, mean_interval, median, paired_ratio, trimmed_mean};
 use crate::store::{Results, RunStatus, StoreError};
 
-/// Which part of the time went where; they add up to 1. Of phases with several threads that were followed it is the critical path's, which the elapsed
-/// time consists of; else the sum of all executions'.
+/// Which part of the time went where; they add up to 1. Of phases with several threads that were
+/// followed it is the critical path's, which the elapsed time consists of; else the sum of all
+/// executions'.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Shares {
     /// Thread CPU time outside the I/O calls.
@@ -23,7 +24,8 @@ pub struct Shares {
     pub write: f64,
     /// Syncs.
     pub sync: f64,
-    /// Waiting for locks that other connections held; known of a critical path only, else within `other`.
+    /// Waiting for locks that other connections held; known of a critical path only, else within
+    /// `other`.
     pub lock: f64,
     /// The rest: open, delete, locks, waiting.
     pub other: f64,
@@ -41,7 +43,8 @@ impl Shares {
     }
 
     fn of_parts(parts: [u64; 6]) -> Shares {
-        // Of the parts' own sum: it is the wall time up to the clocks' resolution, and the shares add up to 1.
+        // Of the parts' own sum: it is the wall time up to the clocks' resolution, and the shares
+        // add up to 1.
         let sum: u64 = parts.iter().sum();
         if sum == 0 {
             return Shares::default();
@@ -149,12 +152,13 @@ pub struct Measure {
     pub wall_rate: Interval,
     /// As measured: the same of wall time.
     pub wall_time_ns: Interval,
-    /// Latency (ns): minimum, p50, p90, p99, p99.9, maximum; each the median over runs, the extremes over all runs.
+    /// Latency (ns): minimum, p50, p90, p99, p99.9, maximum; each the median over runs, the
+    /// extremes over all runs.
     pub latency_ns: [f64; 6],
     /// The same by the model, where [`Measure::clock`] is that and single executions were told.
     pub model_latency_ns: Option<[f64; 6]>,
-    /// The papers' mean, ns: of all executions of all runs the highest and the lowest dropped, the mean of the rest; none
-    /// without samples.
+    /// The papers' mean, ns: of all executions of all runs the highest and the lowest dropped, the
+    /// mean of the rest; none without samples.
     pub trimmed_mean_ns: Option<f64>,
     /// Where the time went, over all runs.
     pub shares: Shares,
@@ -162,7 +166,8 @@ pub struct Measure {
     pub split: Split,
     /// Executions over all runs.
     pub count: u64,
-    /// Time spent waiting for locks of other connections, ns, over all runs; none where it was not measured.
+    /// Time spent waiting for locks of other connections, ns, over all runs; none where it was not
+    /// measured.
     pub lock_wait_ns: Option<u64>,
     /// Such waits, over all runs.
     pub lock_waits: Option<u64>,
@@ -180,7 +185,8 @@ impl Measure {
         }
     }
 
-    /// The metric that tables without a choice show: how many transactions or messages a second, how long a query.
+    /// The metric that tables without a choice show: how many transactions or messages a second,
+    /// how long a query.
     #[must_use]
     pub fn main_metric(&self) -> Metric {
         Metric::of_unit(&self.unit)
@@ -192,8 +198,9 @@ impl Measure {
         if self.count == 0 { 0.0 } else { pick(&self.split) as f64 / self.count as f64 }
     }
 
-    /// How many times as fast this is as `baseline`: the blocks that both have, paired. Above 1 is faster, in either
-    /// metric. In model time where both have it, else in wall time. None where they share no block.
+    /// How many times as fast this is as `baseline`: the blocks that both have, paired. Above 1 is
+    /// faster, in either metric. In model time where both have it, else in wall time. None where
+    /// they share no block.
     #[must_use]
     pub fn faster_than(&self, baseline: &Measure, metric: Metric) -> Option<Comparison> {
         self.faster_by(baseline, metric, self.common_clock(baseline))

@@ -1,8 +1,9 @@
 //! What the measured numbers say: means with intervals, comparisons, and sentences.
 //!
-//! Everything here is computed from a [`Results`](crate::store::Results), never measured again. [`Analysis::of`] gives one
-//! [`Measure`] per cell, phase and abscissa; [`headlines`] puts the experiment's comparisons into words; [`changes`]
-//! compares two results files; [`cautions`] says what a reader must be careful about.
+//! Everything here is computed from a [`Results`](crate::store::Results), never measured again.
+//! [`Analysis::of`] gives one [`Measure`] per cell, phase and abscissa; [`headlines`] puts the
+//! experiment's comparisons into words; [`changes`] compares two results files; [`cautions`] says
+//! what a reader must be careful about.
 
 mod baseline;
 mod blocks;

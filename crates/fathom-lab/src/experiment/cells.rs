@@ -32,8 +32,8 @@ pub struct Selection {
     pub sets: Vec<String>,
     /// `--trace`: these are replayed instead of the file's workloads.
     pub traces: Vec<TraceChoice>,
-    /// `--on`: the machines that every cell runs on; none = this one. A file names none: who writes it
-    /// does not say where others connect to.
+    /// `--on`: the machines that every cell runs on; none = this one. A file names none: who writes
+    /// it does not say where others connect to.
     pub machines: Vec<String>,
 }
 
@@ -51,7 +51,8 @@ pub struct TraceChoice {
 /// The axis of `--trace` where the file's variants are about something else than workloads.
 pub(crate) const TRACE_AXIS: &str = "trace";
 
-/// The axis of `--on`, where that names several machines, and what a cell's setting of it is called.
+/// The axis of `--on`, where that names several machines, and what a cell's setting of it is
+/// called.
 pub const MACHINE_AXIS: &str = "on";
 
 /// The cells of an experiment under a [`Selection`].
@@ -74,11 +75,12 @@ const RUNS_MAX: u64 = 100_000;
 type Assembled<'a> = BTreeMap<&'a str, &'a Setting>;
 
 impl Experiment {
-    /// Makes the cells: every combination of the axes' values but the excluded ones, in the order of the file.
+    /// Makes the cells: every combination of the axes' values but the excluded ones, in the order
+    /// of the file.
     ///
     /// # Errors
-    /// A name that no workload, engine or stack knows, a value of the wrong type, unit or range, and combinations that
-    /// cannot be: each at its place in the file or in the `--set`.
+    /// A name that no workload, engine or stack knows, a value of the wrong type, unit or range,
+    /// and combinations that cannot be: each at its place in the file or in the `--set`.
     pub fn cells(&self, selection: &Selection, vocabulary: &Vocabulary) -> Result<Cells, Diagnostic> {
         let mut sources = self.sources.clone();
         sources.extend(selection.sets.iter().map(|text| Source {
@@ -126,7 +128,8 @@ impl Experiment {
                 overlay(setting.clone(), &mut base, &mut axes)?;
             }
         }
-        // Variants are chosen first, wherever that stands: which are left decides what else may be set.
+        // Variants are chosen first, wherever that stands: which are left decides what else may be
+        // set.
         let mut sets: Vec<(usize, &String)> = selection.sets.iter().enumerate().collect();
         sets.sort_by_key(|(_, argument)| !overrides::chooses_variants(argument));
         for (number, argument) in sets {
@@ -200,7 +203,8 @@ impl Experiment {
     }
 }
 
-/// Puts the traces of the command line in the place of the file's workloads: its variants where those choose workloads, else a new axis.
+/// Puts the traces of the command line in the place of the file's workloads: its variants where
+/// those choose workloads, else a new axis.
 fn put_traces(traces: &[TraceChoice], first_source: usize, axes: &mut Vec<Axis>) {
     if traces.is_empty() {
         return;
@@ -233,7 +237,8 @@ fn put_traces(traces: &[TraceChoice], first_source: usize, axes: &mut Vec<Axis>)
     }
 }
 
-/// Puts the machines of the command line behind the file's axes, where there are several: their rows stand together in a table.
+/// Puts the machines of the command line behind the file's axes, where there are several: their
+/// rows stand together in a table.
 fn put_machines(machines: &[String], first_source: usize, base: &mut Vec<Setting>, axes: &mut Vec<Axis>) {
     let setting = |number: usize, machine: &String| {
         let span = Span { source: first_source + number, range: 0..machine.len() };
@@ -271,8 +276,8 @@ fn drop_optional(axes: &mut [Axis]) -> bool {
     any
 }
 
-/// The settings of a cell. A variant that names its workload begins with none of the file's parameters, which are another workload's;
-/// those of a `--set` hold for every cell.
+/// The settings of a cell. A variant that names its workload begins with none of the file's
+/// parameters, which are another workload's; those of a `--set` hold for every cell.
 fn assemble<'a>(base: &'a [Setting], axes: &[Axis], combination: &[&'a Point]) -> Assembled<'a> {
     let begins_anew = axes.iter().zip(combination).any(|(axis, point)| names_workload(axis, point));
     let mut assembled: Assembled<'a> = base
@@ -611,7 +616,8 @@ fn check_engine(
         read_parameters(&format!("the engine {name}"), "setting", kind.settings, &settings)?;
     if let Err(error) = (kind.files)(&params) {
         let line = settings.get(error.key.as_str()).copied().unwrap_or(name_line);
-        // A library that nobody named is this machine's, and whether it is there is the plan's question.
+        // A library that nobody named is this machine's, and whether it is there is the plan's
+        // question.
         if settings.contains_key(error.key.as_str()) {
             let hint = did_you_mean_hint(error.suggestion.as_deref());
             let problem = format!("`{}`: {}", error.key, error.problem);

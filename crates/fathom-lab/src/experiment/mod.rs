@@ -1,9 +1,10 @@
 //! Experiment files: what is measured, in which combinations, and what a reader should see in it.
 //!
-//! An experiment is a TOML file; `docs/experiment-files.md` documents every key. Reading one goes in two steps, and both
-//! say file, line and what would be right: [`Experiment::parse`] reads the file; [`Experiment::cells`] makes the cells of
-//! its matrix, with `--quick` and `--set` applied, and checks each of them against what workloads, engines and stacks
-//! accept. The built-in experiments are such files, embedded ([`builtin`]).
+//! An experiment is a TOML file; `docs/experiment-files.md` documents every key. Reading one goes
+//! in two steps, and both say file, line and what would be right: [`Experiment::parse`] reads the
+//! file; [`Experiment::cells`] makes the cells of its matrix, with `--quick` and `--set` applied,
+//! and checks each of them against what workloads, engines and stacks accept. The built-in
+//! experiments are such files, embedded ([`builtin`]).
 
 mod builtin;
 mod cells;
@@ -82,7 +83,8 @@ impl Axis {
         self.points.iter().map(|point| point.label.as_str())
     }
 
-    /// Of variants some of which are only made on wish: the name of the other, where there is one other.
+    /// Of variants some of which are only made on wish: the name of the other, where there is one
+    /// other.
     pub(crate) fn only_required(&self) -> Option<&str> {
         let mut required = self.points.iter().filter(|point| !point.optional);
         let (only, another) = (required.next()?, required.next());
@@ -151,7 +153,8 @@ impl Metric {
 /// Values that an axis must have; an axis that is not named may have any.
 pub type Where = BTreeMap<String, Vec<String>>;
 
-/// A comparison to say in words. Either two values of `axis` in one phase, or two phases in one cell (`against_phase`).
+/// A comparison to say in words. Either two values of `axis` in one phase, or two phases in one
+/// cell (`against_phase`).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Headline {
     /// The phase that is compared.

@@ -1,4 +1,5 @@
-//! `--set key=value`: one parameter or setting from the command line, checked like a line of the file.
+//! `--set key=value`: one parameter or setting from the command line, checked like a line of the
+//! file.
 
 use serde_json::Value as Json;
 
@@ -13,8 +14,9 @@ use fathom_workload::params::{Kind, Parameter};
 
 /// Reads the argument of a `--set`, which is source number `source`.
 ///
-/// The key is a dotted path, `variants`, or a bare name (`filesystem`, `journal_mode`, `rows`) that means one thing only in
-/// this experiment. The value is written as in the file, but text needs no quotes, and commas make a list.
+/// The key is a dotted path, `variants`, or a bare name (`filesystem`, `journal_mode`, `rows`) that
+/// means one thing only in this experiment. The value is written as in the file, but text needs no
+/// quotes, and commas make a list.
 pub(super) fn read(
     argument: &str,
     source: usize,
@@ -95,7 +97,8 @@ pub(super) fn chooses_variants(argument: &str) -> bool {
 /// A value as TOML; what is no TOML is a list where it has commas, and text.
 fn value(argument: &str, range: std::ops::Range<usize>, source: usize, lists: bool) -> Node {
     let text = &argument[range.clone()];
-    // The same offsets as in the argument: every character before the value becomes a space (range.start ≥ 2).
+    // The same offsets as in the argument: every character before the value becomes a space
+    // (range.start ≥ 2).
     let padded = format!("{}v={text}", " ".repeat(range.start.saturating_sub(2)));
     if let Ok(mut entries) = document(&padded, source)
         && entries.len() == 1
@@ -144,7 +147,8 @@ fn parameters<'a>(
     .chain(of_stack)
 }
 
-/// Whether the value at `path` is a list by itself, so that several values are one value and not an axis.
+/// Whether the value at `path` is a list by itself, so that several values are one value and not an
+/// axis.
 pub(super) fn accepts_list(path: &str, base: &[Setting], axes: &[Axis], vocabulary: &Vocabulary) -> bool {
     parameters(base, axes, vocabulary).any(|(section, parameter)| {
         matches!(parameter.kind, Kind::Integers { .. } | Kind::TextsOf(_) | Kind::Texts)

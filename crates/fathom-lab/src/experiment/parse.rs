@@ -41,7 +41,8 @@ impl Experiment {
     /// ([`Experiment::cells`]).
     ///
     /// # Errors
-    /// What is not TOML, an unknown key, a wrong type, a figure or headline that names what is not in the matrix.
+    /// What is not TOML, an unknown key, a wrong type, a figure or headline that names what is not
+    /// in the matrix.
     pub fn parse(source_name: &str, source: &str) -> Result<Experiment, Diagnostic> {
         let sources = vec![Source { name: source_name.to_owned(), text: source.to_owned(), numbered: true }];
         read(source_name, source, &sources).map_err(|problem| problem.locate(&sources))
@@ -51,8 +52,9 @@ impl Experiment {
 /// What may be called so, in an error.
 const NAME_HINT: &str = "use letters, digits, - and _";
 
-/// Whether a text may be the name of an experiment or the id of a figure. Both become parts of paths, so they have none of a path's own:
-/// letters and digits of ASCII, `-`, `_` and `.`, with a letter, digit or `_` first, 100 at most.
+/// Whether a text may be the name of an experiment or the id of a figure. Both become parts of
+/// paths, so they have none of a path's own: letters and digits of ASCII, `-`, `_` and `.`, with a
+/// letter, digit or `_` first, 100 at most.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
     let all = text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter));
@@ -185,7 +187,8 @@ pub(super) fn check_path(key: &str, span: &Span) -> Result<(), Problem> {
     Err(Problem::new(span, format!("`{key}` is no parameter's path"), hint))
 }
 
-/// Lines of a table as settings, whether written `"engine.journal_mode" = …` or `engine.journal_mode = …`.
+/// Lines of a table as settings, whether written `"engine.journal_mode" = …` or
+/// `engine.journal_mode = …`.
 fn settings(entries: &[Entry]) -> Result<Vec<Setting>, Problem> {
     let mut found: Vec<Setting> = Vec::new();
     let mut add = |path: String, key_span: &Span, node: &Node| {
@@ -301,7 +304,8 @@ fn read_matrix(entry: &Entry) -> Result<Vec<Axis>, Problem> {
         }
     }
     settings(&plain)?;
-    // The tables of an array come last in a file, but the reader thinks of a cell as "ext4 wal": order as written.
+    // The tables of an array come last in a file, but the reader thinks of a cell as "ext4 wal":
+    // order as written.
     let mut product: usize = 1;
     for axis in &axes {
         product = product.saturating_mul(axis.points.len());

@@ -1,6 +1,7 @@
 //! Amounts written with a unit: `"64 KiB"`, `"10 MB"`, `"5 s"`.
 
-/// What kind of amount a parameter's unit is, and how many base units (bytes, nanoseconds) one of it has.
+/// What kind of amount a parameter's unit is, and how many base units (bytes, nanoseconds) one of
+/// it has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Base {
     Bytes(u128),
@@ -33,8 +34,9 @@ fn base_of(unit: &str) -> Option<Base> {
     UNITS.iter().find(|(name, _)| *name == unit).map(|(_, base)| *base)
 }
 
-/// Turns a text like `"64 KiB"` into a whole number of a parameter's own `unit` (`bytes`, `MiB`, `ms` …). None where the
-/// parameter's unit is no size or time, so that text must mean something else.
+/// Turns a text like `"64 KiB"` into a whole number of a parameter's own `unit` (`bytes`, `MiB`,
+/// `ms` …). None where the parameter's unit is no size or time, so that text must mean something
+/// else.
 ///
 /// # Errors
 /// What is wrong and what would be right.

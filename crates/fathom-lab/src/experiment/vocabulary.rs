@@ -1,4 +1,5 @@
-//! The names an experiment file may use: what workloads and engines accept, and which file systems are known.
+//! The names an experiment file may use: what workloads and engines accept, and which file systems
+//! are known.
 
 use fathom_stack::Machine;
 use fathom_workload::engine::{EngineKind, engines};

@@ -1,7 +1,9 @@
-//! `fathom agent`: does on this machine what Fathom on another one asks over standard input and output.
+//! `fathom agent`: does on this machine what Fathom on another one asks over standard input and
+//! output.
 //!
-//! It ends when its input does, or when nothing has come for [`SILENCE`]: the run is stopped, the stack is taken down, and
-//! every process that came of it is ended. Whoever started it need not be there any more.
+//! It ends when its input does, or when nothing has come for [`SILENCE`]: the run is stopped, the
+//! stack is taken down, and every process that came of it is ended. Whoever started it need not be
+//! there any more.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
@@ -47,8 +49,8 @@ struct Line {
 /// The whole of `fathom agent`.
 #[must_use]
 pub fn main(directory: &Path) -> ExitCode {
-    // SAFETY: called before there are other threads; SIG_IGN is a valid disposition. Programs that are started get the
-    // default back.
+    // SAFETY: called before there are other threads; SIG_IGN is a valid disposition. Programs that
+    // are started get the default back.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     // What a worker started and left behind becomes a child of this process, and ends with it.
     let _ = rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1));
@@ -115,7 +117,8 @@ fn read(line: &Arc<Line>, interrupt: &Interrupt, asks: &Sender<Result<Ask, Strin
             if watching.is_over.load(Ordering::SeqCst) {
                 raised.raise();
                 if over.get_or_insert_with(Instant::now).elapsed() > END_LIMIT {
-                    // What hangs now hangs in the kernel, or waits for it. The stack's guard takes down what it can.
+                    // What hangs now hangs in the kernel, or waits for it. The stack's guard takes
+                    // down what it can.
                     end_descendants();
                     std::process::exit(1);
                 }
@@ -328,7 +331,8 @@ fn signal(pid: u32, signal: rustix::process::Signal) {
     }
 }
 
-/// Kills every process that came of this one and is still there, but for guards, which undo what is left and end then.
+/// Kills every process that came of this one and is still there, but for guards, which undo what is
+/// left and end then.
 fn end_descendants() {
     // What is killed may have just started another; a few rounds find it.
     for _ in 0..50 {
@@ -337,7 +341,8 @@ fn end_descendants() {
             return;
         }
         left.iter().for_each(|pid| signal(*pid, rustix::process::Signal::KILL));
-        // Those that this process has taken over are waited for, or they would stay as zombies that are found again.
+        // Those that this process has taken over are waited for, or they would stay as zombies that
+        // are found again.
         while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
         thread::sleep(Duration::from_millis(20));
     }
@@ -353,7 +358,8 @@ fn is_guard(pid: u32) -> bool {
 fn descendants(of: u32) -> Vec<u32> {
     let parent = |pid: u32| -> Option<u32> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in parentheses may hold anything; the state follows it, then the parent (proc_pid_stat(5)).
+        // The name in parentheses may hold anything; the state follows it, then the parent
+        // (proc_pid_stat(5)).
         stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
     };
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();

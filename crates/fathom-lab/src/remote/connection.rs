@@ -13,7 +13,8 @@ use super::shell;
 use super::target::Target;
 use super::wire::{Answer, Ask, VERSION};
 
-/// How long an agent may take to say that it is there; on a phone the program is read for the first time.
+/// How long an agent may take to say that it is there; on a phone the program is read for the first
+/// time.
 const HELLO_LIMIT: Duration = Duration::from_secs(60);
 /// How often the agent hears that this side lives; it ends after [`super::agent::SILENCE`] without.
 const BEAT: Duration = Duration::from_secs(20);
@@ -52,7 +53,8 @@ pub(super) enum Heard {
     Silence,
 }
 
-/// An agent that is there. Dropping it ends the connection, and with it the agent and all that it has.
+/// An agent that is there. Dropping it ends the connection, and with it the agent and all that it
+/// has.
 #[derive(Debug)]
 pub(super) struct Connection {
     target: Target,

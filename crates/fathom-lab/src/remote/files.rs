@@ -1,7 +1,7 @@
 //! Files that a run on another machine needs: pushed once, and known again by their content.
 //!
-//! A file lies there as `files/SHA-256/NAME`, written beside its place and renamed once all of it has come: whoever finds
-//! it finds it whole.
+//! A file lies there as `files/SHA-256/NAME`, written beside its place and renamed once all of it
+//! has come: whoever finds it finds it whole.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -76,7 +76,8 @@ pub(super) fn push(target: &Target, path: &Path, name: &str, content: &Content) 
     let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let place = shell_line([content.place(name)]);
     let Content { hash, bytes } = content;
-    // Whatever ends it early takes the beginning of the file with it. Not every phone has a sha256sum.
+    // Whatever ends it early takes the beginning of the file with it. Not every phone has a
+    // sha256sum.
     let script = format!(
         "cd \"$base\" && mkdir -p files/{hash} && part=files/{hash}/.part.$$ && trap 'rm -f \"$part\"' EXIT && \
          cat > \"$part\" && if [ \"$(wc -c < \"$part\")\" -ne {bytes} ]; then echo 'it has not come whole' >&2; exit 1; fi && \

@@ -5,9 +5,9 @@
 //!   schedule ── Remote (a World) ── ssh|adb ── fathom agent ── Local (a World) ── stack, worker
 //!                 questions, one JSON object a line ▸   ◂ answers; events of the worker as raw lines
 //! ```
-//! The program is pushed once, by its content ([`files`]), and what a cell names of files here likewise. The agent makes
-//! stacks as `fathom run` does there: with a claim and a guard of that machine, so that nothing stays there whatever
-//! becomes of the connection.
+//! The program is pushed once, by its content ([`files`]), and what a cell names of files here
+//! likewise. The agent makes stacks as `fathom run` does there: with a claim and a guard of that
+//! machine, so that nothing stays there whatever becomes of the connection.
 
 pub mod agent;
 mod connection;

@@ -11,8 +11,8 @@ use super::target::{ADB_DIRECTORY, Target};
 /// Names a configuration for `ssh` in the place of `~/.ssh/config`.
 const SSH_CONFIG: &str = "FATHOM_SSH_CONFIG";
 
-/// Options of every ssh: nothing is asked at a terminal (keys and agents answer), nothing is forwarded, and a connection
-/// over which nothing comes for 45 s is at its end.
+/// Options of every ssh: nothing is asked at a terminal (keys and agents answer), nothing is
+/// forwarded, and a connection over which nothing comes for 45 s is at its end.
 const SSH_OPTIONS: [&str; 10] = [
     "BatchMode=yes",
     "ConnectTimeout=15",
@@ -54,7 +54,8 @@ pub(super) fn command(target: &Target, script: &str) -> Option<Command> {
     Some(command)
 }
 
-/// The beginning of every script: `base` is where Fathom's files are there, and `work` the directory under test.
+/// The beginning of every script: `base` is where Fathom's files are there, and `work` the
+/// directory under test.
 pub(super) fn places(target: &Target) -> String {
     let quoted = |text: &str| shell_line([text]);
     match target {

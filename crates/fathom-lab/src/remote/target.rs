@@ -1,8 +1,9 @@
 //! Which machine runs are made on, as `--on` names it.
 //!
-//! A name goes to `ssh` and to `adb` as one argument behind their options, and neither lets a shell read it here. It is
-//! refused all the same where it holds anything but letters, digits and a few marks: a `ProxyCommand` of the user's
-//! configuration is read by a shell with the host's name in it, and a name with a dash in front would be an option.
+//! A name goes to `ssh` and to `adb` as one argument behind their options, and neither lets a shell
+//! read it here. It is refused all the same where it holds anything but letters, digits and a few
+//! marks: a `ProxyCommand` of the user's configuration is read by a shell with the host's name in
+//! it, and a name with a dash in front would be an option.
 
 use std::fmt;
 use std::str::FromStr;
@@ -143,8 +144,9 @@ mod tests {
         assert_eq!(adb, Target::Adb { serial: "192.168.1.7:5555".into(), directory: None });
     }
 
-    /// A host's name such as `-oProxyCommand=touch x` was the way into git's, mercurial's and subversion's ssh
-    /// (CVE-2017-1000117), and one with `;` in it the way into those who have %h in a ProxyCommand (CVE-2023-51385).
+    /// A host's name such as `-oProxyCommand=touch x` was the way into git's, mercurial's and
+    /// subversion's ssh (CVE-2017-1000117), and one with `;` in it the way into those who have %h
+    /// in a ProxyCommand (CVE-2023-51385).
     #[test]
     fn a_name_that_could_run_something_is_refused() {
         for (word, part) in [

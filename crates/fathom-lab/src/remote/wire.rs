@@ -1,9 +1,11 @@
-//! What is said between Fathom and its agent on another machine: one JSON object a line ([`fathom_stack::lines`]), as with
-//! the agent in a guest kernel, over the agent's standard input and output.
+//! What is said between Fathom and its agent on another machine: one JSON object a line
+//! ([`fathom_stack::lines`]), as with the agent in a guest kernel, over the agent's standard input
+//! and output.
 //!
-//! A guest is given single commands, for what it mounts belongs to the machine that it runs on. Another machine makes
-//! whole stacks itself, writes down there what it makes and has its own guard there: so the questions are those of
-//! [`World`](crate::schedule::World), and whatever becomes of this side, that one cleans up.
+//! A guest is given single commands, for what it mounts belongs to the machine that it runs on.
+//! Another machine makes whole stacks itself, writes down there what it makes and has its own guard
+//! there: so the questions are those of [`World`](crate::schedule::World), and whatever becomes of
+//! this side, that one cleans up.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +21,8 @@ use crate::plan::Needs;
 use crate::schedule::Strain;
 use crate::store::{BlockRow, TraceRecord};
 
-/// The version of [`Ask`] and [`Answer`]; the program is pushed by its content, so that both sides are one.
+/// The version of [`Ask`] and [`Answer`]; the program is pushed by its content, so that both sides
+/// are one.
 pub const VERSION: u32 = 1;
 
 /// What the agent is asked.
@@ -69,13 +72,15 @@ pub enum Ask {
     },
     /// [`World::trace`](crate::schedule::World::trace).
     Trace,
-    /// [`World::traced`](crate::schedule::World::traced): several [`Answer::Blocks`], then [`Answer::Traced`].
+    /// [`World::traced`](crate::schedule::World::traced): several [`Answer::Blocks`], then
+    /// [`Answer::Traced`].
     Traced,
     /// [`World::devices`](crate::schedule::World::devices).
     Devices,
     /// [`World::keep_served`](crate::schedule::World::keep_served).
     KeepServed,
-    /// [`World::served`](crate::schedule::World::served): several [`Answer::Operations`], then [`Answer::Served`].
+    /// [`World::served`](crate::schedule::World::served): several [`Answer::Operations`], then
+    /// [`Answer::Served`].
     Served,
     /// [`World::down`](crate::schedule::World::down).
     Down,
@@ -83,7 +88,8 @@ pub enum Ask {
     Strain,
     /// [`World::condition`](crate::schedule::World::condition).
     Condition,
-    /// Replays a trace outside of any experiment: lines of its output as raw lines, then [`Answer::Replayed`].
+    /// Replays a trace outside of any experiment: lines of its output as raw lines, then
+    /// [`Answer::Replayed`].
     Replay {
         /// Words behind `fathom trace replay`; the directory is the agent's.
         words: Vec<String>,

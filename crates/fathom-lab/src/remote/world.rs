@@ -22,8 +22,8 @@ use crate::store::TraceRecord;
 
 /// How long what needs no device may take.
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
-/// How long making or taking down a stack may take, or looking at all that a machine can: a card writes 1 GiB in two
-/// minutes.
+/// How long making or taking down a stack may take, or looking at all that a machine can: a card
+/// writes 1 GiB in two minutes.
 const STACK_LIMIT: Duration = Duration::from_secs(1800);
 /// How long a run may be past its own time limit before the agent is given up.
 const WORK_GRACE: Duration = Duration::from_secs(120);
@@ -113,7 +113,8 @@ impl Remote {
             let is_there = self.probe(&content)?.has_program;
             return self.start(&(other, content), is_there);
         }
-        // This program is linked to the C library of this system: a board may have the same, and a phone has not.
+        // This program is linked to the C library of this system: a board may have the same, and a
+        // phone has not.
         let is_own_first = matches!(self.target, Target::Ssh { .. });
         if !is_own_first && let Ok(other) = &other {
             let content = content(other)?;
@@ -171,7 +172,8 @@ impl Remote {
         }
     }
 
-    /// Everything that `fathom doctor` says there, and the command that installs what packages bring.
+    /// Everything that `fathom doctor` says there, and the command that installs what packages
+    /// bring.
     ///
     /// # Errors
     /// The connection is lost.
@@ -182,8 +184,9 @@ impl Remote {
         }
     }
 
-    /// Replays a trace once there: `fathom trace replay` with these words and this file. Lines of its output go to
-    /// `on_line`; gives its exit code, none where a signal ended it, and what it wrote to stderr.
+    /// Replays a trace once there: `fathom trace replay` with these words and this file. Lines of
+    /// its output go to `on_line`; gives its exit code, none where a signal ended it, and what it
+    /// wrote to stderr.
     ///
     /// # Errors
     /// The connection is lost.
@@ -346,7 +349,8 @@ fn probed(text: &str) -> Option<Probed> {
     let mut words = line.splitn(5, '\t').skip(1);
     let mut next = || Some(words.next()?.trim_end().to_owned());
     let (system, processor, has, base) = (next()?, next()?, next()?, next()?);
-    // A kernel of 64 bits may have a system of 32 above it, which runs programs of 32; arm's names say how they are ordered.
+    // A kernel of 64 bits may have a system of 32 above it, which runs programs of 32; arm's names
+    // say how they are ordered.
     let processor = match processor.as_str() {
         "arm64" => "aarch64".to_owned(),
         "amd64" => "x86_64".to_owned(),
@@ -356,7 +360,8 @@ fn probed(text: &str) -> Option<Probed> {
     Some(Probed { base, system, processor, has_program: has == "yes" })
 }
 
-/// The program of this release for another processor: beside this one, or in the directory `machines` there.
+/// The program of this release for another processor: beside this one, or in the directory
+/// `machines` there.
 fn program_for(own: &Path, probed: &Probed) -> Result<PathBuf, String> {
     if probed.system != "Linux" {
         return Err(format!("its system is {}, and Fathom runs on Linux", probed.system));

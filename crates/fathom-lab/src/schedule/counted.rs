@@ -1,8 +1,9 @@
 //! A block trace against what the modelled device itself has counted meanwhile.
 //!
-//! Two instruments that know nothing of each other: the kernel's block layer (of this machine or of the guest) tells of requests
-//! before they leave it, and the device's server counts what arrives. Bytes and flushes must be the same. Numbers of reads and writes
-//! need not, because what lies between them may cut a request into several.
+//! Two instruments that know nothing of each other: the kernel's block layer (of this machine or of
+//! the guest) tells of requests before they leave it, and the device's server counts what arrives.
+//! Bytes and flushes must be the same. Numbers of reads and writes need not, because what lies
+//! between them may cut a request into several.
 
 use fathom_device::Statistics;
 use fathom_stack::blocks::{BlockOp, Request};
@@ -38,16 +39,17 @@ impl fmt::Display for Counted {
 
 /// What a stack's modelled devices had counted right before and right after a moment.
 ///
-/// The device cannot be asked in the same moment in which a trace begins or ends, and a file system may write on its own account
-/// meanwhile.
+/// The device cannot be asked in the same moment in which a trace begins or ends, and a file system
+/// may write on its own account meanwhile.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Around {
     pub before: Vec<Statistics>,
     pub after: Vec<Statistics>,
 }
 
-/// One sentence, without its full stop, for each device (number 0 the file system's, 1 its external log's), on whether it counted what
-/// was traced on it. `requests` are those to all devices; `begun` and `ended` lie around the trace's two ends.
+/// One sentence, without its full stop, for each device (number 0 the file system's, 1 its external
+/// log's), on whether it counted what was traced on it. `requests` are those to all devices;
+/// `begun` and `ended` lie around the trace's two ends.
 pub(super) fn remarks<'a>(
     requests: impl Iterator<Item = &'a Request> + Clone,
     begun: &Around,
@@ -144,7 +146,8 @@ mod tests {
             "the modelled device counted 1024 bytes read, 4608 written, 2 flushes, \
              and this trace 1024 bytes read, 4608 written, 1 flushes"
         );
-        // A flush that came between the two questions at the end may be in the trace or not; one that came before them must be.
+        // A flush that came between the two questions at the end may be in the trace or not; one
+        // that came before them must be.
         for flushes in [0, 1] {
             let ended = Around {
                 before: at([3, 4, 1 + flushes, 0], [1536, 5120, 0, 0]),

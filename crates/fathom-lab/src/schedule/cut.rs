@@ -1,5 +1,6 @@
-//! What a power cut leaves of a cell, beside its runs: what the cell's workload does is recorded once more, on a modelled device that
-//! takes no time, and states in which a power cut could have left it are judged (`fathom_cut`).
+//! What a power cut leaves of a cell, beside its runs: what the cell's workload does is recorded
+//! once more, on a modelled device that takes no time, and states in which a power cut could have
+//! left it are judged (`fathom_cut`).
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,7 +17,8 @@ use crate::store::CutFinding;
 const COMMITS: usize = 150;
 /// Image for a cell that runs in a directory, MiB.
 const SIZE_MIB: u64 = 64;
-/// File systems that a directory may lie on and that are made for it, by what statfs(2) calls them (<linux/magic.h>).
+/// File systems that a directory may lie on and that are made for it, by what statfs(2) calls them
+/// (<linux/magic.h>).
 const HOSTS: [(i64, &str); 3] = [(0xef53, "ext4"), (0x5846_5342, "xfs"), (0x9123_683e, "btrfs")];
 
 /// Tries it; `directory` is where images are made.
@@ -88,7 +90,8 @@ fn stack(cell: &Cell, directory: &Path) -> Result<(StackSpec, Behaviour), WorkEr
     let keeps = if model.kind == Kind::Protected { Keeps::Answered } else { Keeps::Flushed };
     let behaviour = Behaviour { keeps, tear_bytes: model.tear_bytes };
     let mut stack = StackSpec { device_seed: 1, faults: Vec::new(), log_device: None, ..given.clone() };
-    // The log tells the order of operations, whatever time they took; the size of a sector is part of the file system.
+    // The log tells the order of operations, whatever time they took; the size of a sector is part
+    // of the file system.
     if stack.device.is_none() || model.sector_bytes == none.sector_bytes {
         stack.device = Some("none".into());
     }

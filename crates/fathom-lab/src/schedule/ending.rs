@@ -2,8 +2,8 @@
 //! it was given is over.
 //!
 //! Only whole blocks end a schedule in order, since runs of one block are compared with each other.
-//! Looking at the intervals after each block and stopping when they please is optional stopping: the
-//! intervals of what is kept are too narrow a little more often than 1 in 20 (test
+//! Looking at the intervals after each block and stopping when they please is optional stopping:
+//! the intervals of what is kept are too narrow a little more often than 1 in 20 (test
 //! `stopping_when_precise_costs_some_coverage` and docs/method.md give by how much), which is why
 //! nothing is stopped before the experiment's own number of runs is made.
 

@@ -31,7 +31,8 @@ use crate::event::{Event, Order};
 use crate::plan::{Machine, Needs, PlannedCell};
 use crate::store::{CutFinding, TraceRecord};
 
-/// Writes of one floor probe: enough for a steady median, and two seconds on a device that needs 20 ms for one.
+/// Writes of one floor probe: enough for a steady median, and two seconds on a device that needs 20
+/// ms for one.
 const FLOOR_WRITES: u32 = 100;
 
 /// This machine.
@@ -150,7 +151,8 @@ impl World for Local {
         if spec.directory.is_none() {
             spec.directory = Some(self.directory.clone());
         }
-        // Each run has times of its own, the same when the plan is run again: runs come in seeded order.
+        // Each run has times of its own, the same when the plan is run again: runs come in seeded
+        // order.
         self.ups += 1;
         if spec.device.is_some() && spec.device_seed == 0 {
             spec.device_seed = self.ups;
@@ -193,7 +195,8 @@ impl World for Local {
             machine::keep_to(&here);
             let worked =
                 guest::run(guest, (Path::new(program), arguments), order, limit, &self.interrupt, on_event);
-            // A worker that failed by itself leaves a guest that is well, and goes when the stack is taken down.
+            // A worker that failed by itself leaves a guest that is well, and goes when the stack
+            // is taken down.
             let hangs = worked.is_err() && guest.hangs();
             machine::keep_to(&self.cpus);
             // It waits for its disk, whose server stands still.
@@ -344,8 +347,8 @@ mod tests {
         cpus_of(&cells.cells[0].1, &[0, 1])
     }
 
-    /// The SMS centre's list of numbers of threads was taken for one thread: a hundred clients, their store and PostgreSQL's server
-    /// were measured on one processor.
+    /// The SMS centre's list of numbers of threads was taken for one thread: a hundred clients,
+    /// their store and PostgreSQL's server were measured on one processor.
     #[test]
     fn only_what_one_thread_does_is_kept_on_one_processor() {
         for sets in [&[][..], &["threads=96"], &["threads=1"], &["threads=1,96", "variants=postgresql calls"]]

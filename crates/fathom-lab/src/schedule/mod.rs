@@ -1,8 +1,10 @@
-//! Carries out a plan: stack up, floor probe, worker, results, stack down, for one run after the other.
+//! Carries out a plan: stack up, floor probe, worker, results, stack down, for one run after the
+//! other.
 //!
-//! What the schedule needs from the world — clocks, stacks, workers, the machine's state — it asks of a [`World`]. The
-//! real one ([`Local`]) mounts file systems and starts processes; the simulated one ([`crate::sim`]) has a virtual
-//! clock and device, so that the way from plan to comparison is tested in milliseconds and without noise of its own.
+//! What the schedule needs from the world — clocks, stacks, workers, the machine's state — it asks
+//! of a [`World`]. The real one ([`Local`]) mounts file systems and starts processes; the simulated
+//! one ([`crate::sim`]) has a virtual clock and device, so that the way from plan to comparison is
+//! tested in milliseconds and without noise of its own.
 
 mod counted;
 mod cut;
@@ -69,7 +71,8 @@ pub trait World {
     /// # Errors
     /// Why it cannot be made, and what to do.
     fn up(&mut self, spec: &StackSpec, label: &str) -> Result<Mounted, String>;
-    /// Median of 4 KiB write + fdatasync on the stack that is up, ns; none where that means nothing.
+    /// Median of 4 KiB write + fdatasync on the stack that is up, ns; none where that means
+    /// nothing.
     ///
     /// # Errors
     /// What the system said.
@@ -86,8 +89,8 @@ pub trait World {
         limit: Duration,
         on_event: &mut dyn FnMut(Event),
     ) -> Result<(), WorkError>;
-    /// Begins the block trace of the stack that is up; says what the worker's probe is to watch for it. None where this
-    /// world has nothing to trace.
+    /// Begins the block trace of the stack that is up; says what the worker's probe is to watch for
+    /// it. None where this world has nothing to trace.
     ///
     /// # Errors
     /// Why it cannot be traced, and what to do.
@@ -102,8 +105,8 @@ pub trait World {
         let _ = watched;
         Ok(None)
     }
-    /// What the modelled devices of the stack that is up have done so far: the file system's, then its external log's; empty where it has
-    /// none.
+    /// What the modelled devices of the stack that is up have done so far: the file system's, then
+    /// its external log's; empty where it has none.
     ///
     /// # Errors
     /// A device is gone.
@@ -125,7 +128,8 @@ pub trait World {
     fn served(&mut self) -> Result<Vec<Vec<Served>>, String> {
         Ok(Vec::new())
     }
-    /// Tries what power cuts leave of a cell, on stacks of its own; none is up. None where this world has no power to cut.
+    /// Tries what power cuts leave of a cell, on stacks of its own; none is up. None where this
+    /// world has no power to cut.
     ///
     /// # Errors
     /// [`WorkError`]: why it was not tried.
@@ -140,7 +144,8 @@ pub trait World {
     fn down(&mut self) -> Result<(), String>;
     /// What the machine is doing just now.
     fn strain(&mut self) -> Strain;
-    /// What about the machine makes times doubtful just now: it is hot, or its battery is empty. In words.
+    /// What about the machine makes times doubtful just now: it is hot, or its battery is empty. In
+    /// words.
     fn condition(&mut self) -> Vec<String> {
         Vec::new()
     }
@@ -250,7 +255,8 @@ impl Limits {
     }
 }
 
-/// Carries out `turns` of `plan` and writes each run to `writer` as soon as it is over. A failed run does not stop the rest.
+/// Carries out `turns` of `plan` and writes each run to `writer` as soon as it is over. A failed
+/// run does not stop the rest.
 ///
 /// # Errors
 /// The results file cannot be written (disk full): finished runs are in it.
@@ -379,7 +385,8 @@ pub(crate) fn go_on(
     Ok(summary)
 }
 
-/// Tries what power cuts leave of each cell that asks for it and is not among `tried`. Whether the user stopped it.
+/// Tries what power cuts leave of each cell that asks for it and is not among `tried`. Whether the
+/// user stopped it.
 ///
 /// # Errors
 /// As [`carry_out`].
@@ -437,7 +444,8 @@ fn one_run(
     let mounted = world.up(stack, &planned.label).map_err(WorkError::Failed)?;
     collector.stack(&mounted.record);
     let worked = on_stack(planned, turn, limits, world, &mounted, collector, on_share);
-    // The stack goes down whatever happened on it; what could not be undone is said, and fails the run.
+    // The stack goes down whatever happened on it; what could not be undone is said, and fails the
+    // run.
     let down = world.down();
     match (worked, down) {
         (Err(error), Ok(())) => Err(error),
@@ -529,8 +537,8 @@ impl Times {
         *runs += 1.0;
     }
 
-    /// The time for `turns`, of the first of which `share` is done: each as long as its cell's finished runs took on
-    /// average, or as long as all did where its cell has none yet.
+    /// The time for `turns`, of the first of which `share` is done: each as long as its cell's
+    /// finished runs took on average, or as long as all did where its cell has none yet.
     fn left(&self, turns: &[Turn], share: f64) -> Option<Duration> {
         let (sum, runs) =
             self.finished.values().fold((0.0, 0.0), |all, finished| (all.0 + finished.0, all.1 + finished.1));

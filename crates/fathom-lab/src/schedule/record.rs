@@ -14,8 +14,8 @@ use crate::plan::Turn;
 use crate::recording::Recording;
 use crate::store::{RunRecord, RunRow, RunStatus, TraceRecord};
 
-/// A floor below this (ns) is no device that waits for data to be safe: the fastest durable write of a drive with
-/// power-loss protection takes about 10 µs.
+/// A floor below this (ns) is no device that waits for data to be safe: the fastest durable write
+/// of a drive with power-loss protection takes about 10 µs.
 const FLOOR_TOO_FAST_NS: u64 = 5_000;
 
 /// Load per CPU before a run above which others were working too.
@@ -98,7 +98,8 @@ impl Collector {
         // Our own worker of the run before keeps one CPU busy.
         let allowed = BUSY_LOAD.max(1.3 / strain.cpus.max(1) as f64);
         if per_cpu.is_some_and(|per_cpu| per_cpu > allowed) {
-            // Without the load itself (the row has it): the report gathers runs with the same warning into one line.
+            // Without the load itself (the row has it): the report gathers runs with the same
+            // warning into one line.
             self.record.warnings.push(format!(
                 "noisy machine: other programs were working when a run began (load average above {:.1} on {} CPUs). Stop \
                  them, or run at a quieter time",
@@ -162,7 +163,8 @@ impl Collector {
                             .into(),
                     );
                 }
-                // A workload on plain files has no engine and no class; one with a store of its own has that store's.
+                // A workload on plain files has no engine and no class; one with a store of its own
+                // has that store's.
                 let promised = engine.is_some() || durability != Durability::None;
                 // No setting promises more than what the stack under it can keep.
                 let kept = match self.record.row.stack.volatile() {
@@ -251,7 +253,8 @@ mod tests {
         assert_eq!(class(Durability::None), None);
     }
 
-    /// A cell on ext4 without barriers was headed "keeps every commit at a power cut", beside a block trace without a flush.
+    /// A cell on ext4 without barriers was headed "keeps every commit at a power cut", beside a
+    /// block trace without a flush.
     #[test]
     fn a_stack_whose_syncs_flush_nothing_keeps_no_promise_at_a_power_cut() {
         let kept = |mount: &str, durability| {

@@ -16,9 +16,10 @@
 //! 3. [`phase_models`] makes model time of these by the definition of docs/method.md, the same code
 //!    as for a run that was measured, so that the two are the same number by the same rules.
 //!
-//! **What it cannot know** is told for each run ([`Program::notes`]): in which order several threads
-//! would meet on a slower device, what a cache in memory or a timer (a journal's commit every five
-//! seconds, write-back) would do in a run that takes longer, and what threads that are not seen did.
+//! **What it cannot know** is told for each run ([`Program::notes`]): in which order several
+//! threads would meet on a slower device, what a cache in memory or a timer (a journal's commit
+//! every five seconds, write-back) would do in a run that takes longer, and what threads that are
+//! not seen did.
 
 mod program;
 mod replay;

@@ -63,7 +63,8 @@ pub struct Wake {
 /// What a thread did from one mark to the next: it slept, ran, and made at most one call on files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// As recorded: its begin, the end of its sleep, when it ran again, the call's begin, its end, ns.
+    /// As recorded: its begin, the end of its sleep, when it ran again, the call's begin, its end,
+    /// ns.
     pub recorded: [u64; 5],
     /// Who woke it; a timer where nobody did.
     pub wake: Option<Wake>,

@@ -234,8 +234,8 @@ pub fn study(results: &Results, question: &Question) -> Result<Study, StudyError
     Ok(found)
 }
 
-/// The cells' labels without the device that they were recorded on, which is none of those that they
-/// are shown on; as they are where two would be the same.
+/// The cells' labels without the device that they were recorded on, which is none of those that
+/// they are shown on; as they are where two would be the same.
 fn labels_without_devices(results: &Results) -> Vec<String> {
     let all: Vec<String> = results.cells.iter().map(|cell| cell.label.clone()).collect();
     let without = labels_without(results, "stack.device");

@@ -43,8 +43,8 @@ impl Run {
         self.threads.entry(thread).or_default().push(mark);
     }
 
-    /// A mark of a thread: since the one before it slept, was kept from its processor, ran, and then
-    /// was in a call for so long, in which it ran for so long.
+    /// A mark of a thread: since the one before it slept, was kept from its processor, ran, and
+    /// then was in a call for so long, in which it ran for so long.
     fn step(&mut self, thread: u32, [slept, ready, ran]: [u64; 3], [call, call_cpu]: [u64; 2]) -> u64 {
         let marks = self.threads.get_mut(&thread).unwrap();
         let last = *marks.last().unwrap();

@@ -39,11 +39,11 @@ fn moments(logs: &[f64]) -> (f64, f64) {
     (mean, logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0))
 }
 
-/// How many times as large the first of each pair is as the second: geometric mean of the pairs' ratios with Student's
-/// t interval on their logarithms. See the module's page for why.
+/// How many times as large the first of each pair is as the second: geometric mean of the pairs'
+/// ratios with Student's t interval on their logarithms. See the module's page for why.
 ///
-/// Pairs with a value that is not positive and finite are left out. Fewer than three pairs prove nothing (interval 0 to
-/// infinity); none at all give none.
+/// Pairs with a value that is not positive and finite are left out. Fewer than three pairs prove
+/// nothing (interval 0 to infinity); none at all give none.
 #[must_use]
 pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Comparison> {
     let usable = |value: f64| value.is_finite() && value > 0.0;
@@ -60,10 +60,12 @@ pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Comparison> {
     }
 }
 
-/// How many times as large the `a` are as the `b`, runs of which nothing pairs: ratio of geometric means with Welch's
-/// interval on the logarithms (Welch, Biometrika 34, 1947; degrees of freedom by Satterthwaite's formula).
+/// How many times as large the `a` are as the `b`, runs of which nothing pairs: ratio of geometric
+/// means with Welch's interval on the logarithms (Welch, Biometrika 34, 1947; degrees of freedom by
+/// Satterthwaite's formula).
 ///
-/// Values that are not positive and finite are left out; fewer than three on a side prove nothing; none give none.
+/// Values that are not positive and finite are left out; fewer than three on a side prove nothing;
+/// none give none.
 #[must_use]
 pub fn unpaired_ratio(a: &[f64], b: &[f64]) -> Option<Comparison> {
     let logs = |values: &[f64]| -> Vec<f64> {
@@ -117,7 +119,8 @@ mod tests {
 
     #[test]
     fn an_interval_by_hand() {
-        // Logs of the ratios: 0, ln 2, 2 ln 2; mean ln 2, variance (ln 2)²; half width 4.302653 · ln 2 / sqrt 3.
+        // Logs of the ratios: 0, ln 2, 2 ln 2; mean ln 2, variance (ln 2)²; half width 4.302653 ·
+        // ln 2 / sqrt 3.
         let found = paired_ratio(&[(1.0, 1.0), (2.0, 1.0), (4.0, 1.0)]).unwrap();
         let half_width = 4.302_653 * 2.0_f64.ln() / 3.0_f64.sqrt();
         assert!((found.ratio - 2.0).abs() < 1e-12);

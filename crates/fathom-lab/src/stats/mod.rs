@@ -9,19 +9,23 @@
 //! run, but of five runs its interval is [min, max], of four it holds the median in 87.5 %, and no
 //! method for medians can call a difference of five blocks.
 //!
-//! **Two cells of one results file.** The runs of a block are neighbours in time, so drift cancels in the ratio of a
-//! block. [`paired_ratio`] takes the logarithms of the blocks' ratios and gives their mean with Student's t interval
-//! (n - 1 degrees of freedom), as a ratio: the geometric mean of the blocks' ratios. Why not a bootstrap or a sign test:
-//! with five blocks *no* method that assumes nothing about the distribution can call a difference at the 5 % level, since
-//! even five ratios on the same side of 1 happen by chance in 2·2⁻⁵ = 6.25 % of cases. The t interval assumes normal
-//! log ratios. Where both cells are in truth the same, the log ratio is symmetric by construction, and for symmetric
-//! distributions with heavier tails than the normal t is conservative (Efron, JASA 64, 1969): outliers cost power, not
-//! honesty. The test `simulate_coverage` prints the error rates over thousands of seeds.
+//! **Two cells of one results file.** The runs of a block are neighbours in time, so drift cancels
+//! in the ratio of a block. [`paired_ratio`] takes the logarithms of the blocks' ratios and gives
+//! their mean with Student's t interval (n - 1 degrees of freedom), as a ratio: the geometric mean
+//! of the blocks' ratios. Why not a bootstrap or a sign test: with five blocks *no* method that
+//! assumes nothing about the distribution can call a difference at the 5 % level, since even five
+//! ratios on the same side of 1 happen by chance in 2·2⁻⁵ = 6.25 % of cases. The t interval assumes
+//! normal log ratios. Where both cells are in truth the same, the log ratio is symmetric by
+//! construction, and for symmetric distributions with heavier tails than the normal t is
+//! conservative (Efron, JASA 64, 1969): outliers cost power, not honesty. The test
+//! `simulate_coverage` prints the error rates over thousands of seeds.
 //!
-//! **Two results files.** Nothing pairs their runs: [`unpaired_ratio`] is Welch's t interval on the logarithms (1947).
+//! **Two results files.** Nothing pairs their runs: [`unpaired_ratio`] is Welch's t interval on the
+//! logarithms (1947).
 //!
-//! A comparison is *proven* when its interval leaves out 1.0; a table shows `~` otherwise. Intervals are for one comparison
-//! each: of twenty comparisons of equal things, one is expected to look proven.
+//! A comparison is *proven* when its interval leaves out 1.0; a table shows `~` otherwise.
+//! Intervals are for one comparison each: of twenty comparisons of equal things, one is expected to
+//! look proven.
 
 mod comparison;
 mod interval;

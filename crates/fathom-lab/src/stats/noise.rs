@@ -2,7 +2,8 @@
 
 use super::order::median;
 
-/// Standard deviation (n - 1) over mean: 0.03 is 3 %. None of fewer than two values or a mean of zero.
+/// Standard deviation (n - 1) over mean: 0.03 is 3 %. None of fewer than two values or a mean of
+/// zero.
 #[must_use]
 pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
     let n = values.len();
@@ -14,8 +15,8 @@ pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
     Some(variance.sqrt() / mean.abs())
 }
 
-/// (largest - smallest) over the median: how far the floor probe moved between blocks. None of fewer than two values or a
-/// median of zero.
+/// (largest - smallest) over the median: how far the floor probe moved between blocks. None of
+/// fewer than two values or a median of zero.
 #[must_use]
 pub fn spread(values: &[f64]) -> Option<f64> {
     let middle = median(values)?;

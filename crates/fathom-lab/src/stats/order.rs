@@ -22,8 +22,9 @@ pub(super) fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     }
 }
 
-/// The value below which the share `q` (0 to 1) of the values lies, interpolated linearly between order statistics
-/// (Hyndman and Fan 1996, type 7: what R, NumPy and spreadsheets give). None of nothing.
+/// The value below which the share `q` (0 to 1) of the values lies, interpolated linearly between
+/// order statistics (Hyndman and Fan 1996, type 7: what R, NumPy and spreadsheets give). None of
+/// nothing.
 #[must_use]
 pub fn percentile(values: &[f64], q: f64) -> Option<f64> {
     percentile_of_sorted(&sorted(values), q)
@@ -37,7 +38,8 @@ pub(super) fn percentile_of_sorted(sorted: &[f64], q: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64))
 }
 
-/// The papers' mean (P2, section 3): the highest and the lowest value dropped, the rest averaged. None of fewer than three.
+/// The papers' mean (P2, section 3): the highest and the lowest value dropped, the rest averaged.
+/// None of fewer than three.
 #[must_use]
 pub fn trimmed_mean(values: &[f64]) -> Option<f64> {
     let sorted = sorted(values);

@@ -1,6 +1,7 @@
 //! Student's t distribution.
 
-/// ln Γ(x) for x > 0: recurrence up to x ≥ 10, then Stirling's series (DLMF 5.11.1), error below 1e-13.
+/// ln Γ(x) for x > 0: recurrence up to x ≥ 10, then Stirling's series (DLMF 5.11.1), error below
+/// 1e-13.
 fn ln_gamma(mut x: f64) -> f64 {
     let mut shift = 0.0;
     while x < 10.0 {
@@ -13,8 +14,8 @@ fn ln_gamma(mut x: f64) -> f64 {
     shift + (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series
 }
 
-/// The regularised incomplete beta function I_x(a, b) by its continued fraction (DLMF 8.17.22), evaluated with Lentz's
-/// method as Thompson and Barnett (1986) give it.
+/// The regularised incomplete beta function I_x(a, b) by its continued fraction (DLMF 8.17.22),
+/// evaluated with Lentz's method as Thompson and Barnett (1986) give it.
 fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -22,7 +23,8 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x >= 1.0 {
         return 1.0;
     }
-    // The fraction converges quickly only on this side of the mean; the other side is its complement (DLMF 8.17.4).
+    // The fraction converges quickly only on this side of the mean; the other side is its
+    // complement (DLMF 8.17.4).
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - incomplete_beta(1.0 - x, b, a);
     }
@@ -56,11 +58,12 @@ fn t_cdf(t: f64, freedom: f64) -> f64 {
     if t >= 0.0 { 1.0 - tail } else { tail }
 }
 
-/// The t below which 97.5 % of Student's distribution with `freedom` (> 0, may be fractional) degrees of freedom lies:
-/// the factor of a two-sided 95 % interval. By bisection, to 1e-9.
+/// The t below which 97.5 % of Student's distribution with `freedom` (> 0, may be fractional)
+/// degrees of freedom lies: the factor of a two-sided 95 % interval. By bisection, to 1e-9.
 #[must_use]
 pub fn t_quantile_975(freedom: f64) -> f64 {
-    // Below one degree of freedom (Welch's never goes there with n ≥ 2) the quantile passes any bound; 1e6 stands for it.
+    // Below one degree of freedom (Welch's never goes there with n ≥ 2) the quantile passes any
+    // bound; 1e6 stands for it.
     let (mut low, mut high) = (0.0_f64, 1e6_f64);
     while high - low > 1e-9 * high.max(1.0) {
         let middle = low + (high - low) / 2.0;

@@ -1,13 +1,16 @@
 //! What tells that a results file is as it was written.
 //!
-//! Every run has a checksum over all its rows, and what belongs to no run (experiment, environment, cells, general warnings) has one
-//! under the number 0. SQLite's own check sees that pages, records and indexes fit together; a flipped bit within a number fits as well
-//! as the right one did, and would be reported as a measurement.
+//! Every run has a checksum over all its rows, and what belongs to no run (experiment, environment,
+//! cells, general warnings) has one under the number 0. SQLite's own check sees that pages, records
+//! and indexes fit together; a flipped bit within a number fits as well as the right one did, and
+//! would be reported as a measurement.
 //!
-//! A checksum is the sum, modulo 2^64, of the FNV-1a hashes (64 bits, <http://www.isthe.com/chongo/tech/comp/fnv/>) of the rows. A row is
-//! hashed as its table's name and its columns, each with its type and, for texts, its length. One changed bit changes its row's hash with
-//! certainty, for every step of FNV-1a can be undone; more of them go unnoticed once in 2^64. The order of the rows plays no part, so
-//! that a file may be checked in the order in which it lies on the disk, and vacuumed.
+//! A checksum is the sum, modulo 2^64, of the FNV-1a hashes (64 bits,
+//! <http://www.isthe.com/chongo/tech/comp/fnv/>) of the rows. A row is hashed as its table's name
+//! and its columns, each with its type and, for texts, its length. One changed bit changes its
+//! row's hash with certainty, for every step of FNV-1a can be undone; more of them go unnoticed
+//! once in 2^64. The order of the rows plays no part, so that a file may be checked in the order in
+//! which it lies on the disk, and vacuumed.
 
 use std::collections::BTreeMap;
 
@@ -144,7 +147,8 @@ fn store(db: &Connection, run: i64, sum: u64) -> rusqlite::Result<()> {
     db.execute("INSERT OR REPLACE INTO checksum VALUES (?, ?)", params![run, sum.cast_signed()]).map(drop)
 }
 
-/// The runs (and [`HEAD`]) that are not as they were written, are gone, or were never written by Fathom; one pass over the file.
+/// The runs (and [`HEAD`]) that are not as they were written, are gone, or were never written by
+/// Fathom; one pass over the file.
 pub(super) fn differing(db: &Connection) -> rusqlite::Result<Vec<i64>> {
     let mut found = BTreeMap::from([(HEAD, 0)]);
     for table in OF_ALL {

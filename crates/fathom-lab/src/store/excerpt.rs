@@ -36,8 +36,8 @@ impl Results {
     /// Writes an excerpt of these results.
     ///
     /// # Errors
-    /// Results of an earlier version, which have other columns; a file that was damaged after it was
-    /// read; what `out` says.
+    /// Results of an earlier version, which have other columns; a file that was damaged after it
+    /// was read; what `out` says.
     pub fn excerpt(&self, out: &mut dyn Write) -> Result<(), StoreError> {
         if self.version < VERSION {
             let path = self.path().to_path_buf();
@@ -128,8 +128,8 @@ pub(super) fn open(path: &Path) -> Result<(Connection, Vec<u8>), StoreError> {
     if !bytes.starts_with(b"SQLite format 3\0") || bytes.len() < 100 {
         return Err(not("it is a compressed file, and what is in it is no SQLite database".into()));
     }
-    // Bytes 18 and 19: a database in memory has no write-ahead log, and SQLite would refuse it in words
-    // that speak of a file that cannot be opened.
+    // Bytes 18 and 19: a database in memory has no write-ahead log, and SQLite would refuse it in
+    // words that speak of a file that cannot be opened.
     if bytes[18] != 1 || bytes[19] != 1 {
         return Err(not(
             "it is a compressed database in WAL mode, which is no excerpt: unpack it first".into()

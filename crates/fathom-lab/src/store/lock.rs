@@ -6,11 +6,13 @@ use std::path::Path;
 
 use super::StoreError;
 
-/// Held while runs are added to a results file. It is a lock of the kernel on an open file (`flock`), so that it ends with the process
-/// whatever ends that; there is no file that a killed run could leave. Readers do not ask for it.
+/// Held while runs are added to a results file. It is a lock of the kernel on an open file
+/// (`flock`), so that it ends with the process whatever ends that; there is no file that a killed
+/// run could leave. Readers do not ask for it.
 ///
-/// SQLite's own locks on the file are of another kind (`fcntl`), and closing *any* descriptor of a file drops those of the whole process:
-/// so this one is closed after the connection is, and never before.
+/// SQLite's own locks on the file are of another kind (`fcntl`), and closing *any* descriptor of a
+/// file drops those of the whole process: so this one is closed after the connection is, and never
+/// before.
 #[derive(Debug)]
 pub struct Lock {
     _file: Option<File>,
@@ -40,7 +42,8 @@ impl Lock {
     }
 }
 
-/// `fathom run mine.toml (process 123)` from the kernel's list of locks; `another process` where it does not say.
+/// `fathom run mine.toml (process 123)` from the kernel's list of locks; `another process` where it
+/// does not say.
 fn holder(file: &File) -> String {
     let unknown = || "another process".to_owned();
     let (Ok(it), Ok(locks)) = (file.metadata(), std::fs::read_to_string("/proc/locks")) else {

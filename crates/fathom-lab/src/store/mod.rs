@@ -1,9 +1,10 @@
 //! results.db: what one `fathom run` measured, raw, in one SQLite file.
 //!
-//! The schema is `schema.sql` beside this file. [`Writer`] makes and fills such a file, one transaction a run, so that
-//! a run is in the file whole or not at all; [`Results`] reads it. A file that is not ours, is damaged, or was written
-//! by a later Fathom is never written to. Whoever adds runs to a file holds its [`Lock`]; every run has a checksum, and
-//! one that is not as it was written is never reported as a measurement.
+//! The schema is `schema.sql` beside this file. [`Writer`] makes and fills such a file, one
+//! transaction a run, so that a run is in the file whole or not at all; [`Results`] reads it. A
+//! file that is not ours, is damaged, or was written by a later Fathom is never written to. Whoever
+//! adds runs to a file holds its [`Lock`]; every run has a checksum, and one that is not as it was
+//! written is never reported as a measurement.
 
 mod checksum;
 mod error;

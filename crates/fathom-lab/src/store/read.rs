@@ -61,7 +61,8 @@ impl Results {
     /// Opens and reads a results file, or an excerpt of one; nothing is written to it.
     ///
     /// # Errors
-    /// A file that is missing, is no database, is not Fathom's, is newer than this Fathom, or is damaged.
+    /// A file that is missing, is no database, is not Fathom's, is newer than this Fathom, or is
+    /// damaged.
     pub fn load(path: &Path) -> Result<Results, StoreError> {
         let fail = |error| StoreError::from_sqlite(path, error);
         let db = if excerpt::is_packed(path) {
@@ -87,7 +88,8 @@ impl Results {
         }
         // All that follows is of one moment, also where a run goes on and adds to the file.
         db.execute_batch("BEGIN").map_err(fail)?;
-        // Not quick_check: samples are found by an index, and only this one compares it with what it leads to.
+        // Not quick_check: samples are found by an index, and only this one compares it with what
+        // it leads to.
         let health: String = db.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(fail)?;
         if health != "ok" {
             return Err(StoreError::Corrupt { path: path.to_path_buf(), detail: health });
@@ -167,7 +169,8 @@ impl Results {
         })
     }
 
-    /// Whether the file tells by checksums that it is as it was written; files of versions before 6 cannot.
+    /// Whether the file tells by checksums that it is as it was written; files of versions before 6
+    /// cannot.
     #[must_use]
     pub fn has_checksums(&self) -> bool {
         self.version >= CHECKSUMS
@@ -272,8 +275,8 @@ impl Results {
         self.runs.iter().filter(|run| run.status == RunStatus::Failed)
     }
 
-    /// The file system of a run as the experiment names it (`ntfs`, where the kernel says `fuseblk`); of a directory, the one
-    /// that it lies on.
+    /// The file system of a run as the experiment names it (`ntfs`, where the kernel says
+    /// `fuseblk`); of a directory, the one that it lies on.
     #[must_use]
     pub fn filesystem<'a>(&'a self, run: &'a RunRow) -> &'a str {
         let of_image = self.cell(run.cell).and_then(|cell| cell.spec.stack.place.filesystem());
@@ -417,7 +420,8 @@ fn check_header(path: &Path) -> Result<(), StoreError> {
 
 /// Refuses a database that is not Fathom's by its first 100 bytes.
 fn check_application(path: &Path, header: &[u8]) -> Result<(), StoreError> {
-    // The application id, big-endian at offset 68 (<https://www.sqlite.org/fileformat2.html>, the database header).
+    // The application id, big-endian at offset 68 (<https://www.sqlite.org/fileformat2.html>, the
+    // database header).
     let application = i64::from(i32::from_be_bytes([header[68], header[69], header[70], header[71]]));
     if application != APPLICATION_ID {
         return Err(StoreError::Foreign {
@@ -430,7 +434,8 @@ fn check_application(path: &Path, header: &[u8]) -> Result<(), StoreError> {
 
 fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
     let fail = |error| StoreError::from_sqlite(path, error);
-    // Read-write where it may be, so that the last reader removes the WAL's files again; `query_only` keeps us from writing.
+    // Read-write where it may be, so that the last reader removes the WAL's files again;
+    // `query_only` keeps us from writing.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags).map_err(fail)?;
     db.busy_timeout(Duration::from_secs(10)).map_err(fail)?;
@@ -438,8 +443,9 @@ fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
     let Err(error) = db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())) else {
         return Ok(db);
     };
-    // A WAL database in a directory that cannot be written: SQLite wants to make the shared-memory file there. Without
-    // a WAL the file alone is the whole database, and nobody can be writing to it: it may be read as it is.
+    // A WAL database in a directory that cannot be written: SQLite wants to make the shared-memory
+    // file there. Without a WAL the file alone is the whole database, and nobody can be writing to
+    // it: it may be read as it is.
     let mut wal = path.as_os_str().to_owned();
     wal.push("-wal");
     let cannot_open = matches!(

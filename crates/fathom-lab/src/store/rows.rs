@@ -1,4 +1,5 @@
-//! The rows of results.db as Rust values. Times are nanoseconds; moments are milliseconds since 1970 UTC.
+//! The rows of results.db as Rust values. Times are nanoseconds; moments are milliseconds since
+//! 1970 UTC.
 
 use std::collections::BTreeMap;
 
@@ -131,7 +132,8 @@ pub struct RunRow {
     pub steal_share: Option<f64>,
     /// 1-minute load average just before the run.
     pub load: Option<f64>,
-    /// How the run used its modelled devices (the file system's, then its external log's) and how well they kept their models' times.
+    /// How the run used its modelled devices (the file system's, then its external log's) and how
+    /// well they kept their models' times.
     pub devices: Vec<DeviceUse>,
 }
 
@@ -194,7 +196,8 @@ pub struct RunRecord {
     pub trace: Option<TraceRecord>,
     /// The phases by the model, where a device was modelled.
     pub models: Vec<PhaseModel>,
-    /// What is replayed on other models ([`Recording::encode`](crate::recording::Recording::encode)).
+    /// What is replayed on other models
+    /// ([`Recording::encode`](crate::recording::Recording::encode)).
     pub recording: Option<Vec<u8>>,
 }
 

@@ -445,7 +445,8 @@ fn truncated_and_damaged_files_are_called_damaged() {
     let short = refusal(&good[..good.len() / 2]);
     assert!(short.starts_with("R: the results file is damaged: "), "{short}");
     assert!(short.contains("sqlite3 R .recover"), "{short}");
-    // Any page after the first overwritten with rubbish: found by quick_check or by reading, and never a panic.
+    // Any page after the first overwritten with rubbish: found by quick_check or by reading, and
+    // never a panic.
     let pages = good.len() / 4096;
     for page in 1..pages {
         let mut bytes = good.clone();
@@ -505,9 +506,10 @@ fn results_in_a_read_only_directory_can_be_read() {
     assert_eq!(loaded.unwrap().runs.len(), 2);
 }
 
-/// What happened: two `fathom run --resume` on one results file ran at the same time, disturbed each other's measurements, and the
-/// second one's runs failed one by one on rows that were there already. The mend: whoever adds runs holds a lock of the kernel on the
-/// file, which ends with the process, whatever ends that.
+/// What happened: two `fathom run --resume` on one results file ran at the same time, disturbed
+/// each other's measurements, and the second one's runs failed one by one on rows that were there
+/// already. The mend: whoever adds runs holds a lock of the kernel on the file, which ends with the
+/// process, whatever ends that.
 #[test]
 fn one_at_a_time_adds_runs_and_the_others_are_told_who_it_is() {
     let place = place();
@@ -541,9 +543,10 @@ fn results_that_another_run_has_added_to_since_they_were_read_are_not_gone_on_wi
     assert!(matches!(error, StoreError::Busy { .. }), "{error}");
 }
 
-/// What happened: of 220 results files with one flipped bit, 12 gave another CSV without a word: SQLite's check sees that numbers are
-/// where they belong, not that they are the ones that were measured. The harm is a wrong result that looks like every other. The mend: a
-/// checksum for each run over all its rows, asked at every reading.
+/// What happened: of 220 results files with one flipped bit, 12 gave another CSV without a word:
+/// SQLite's check sees that numbers are where they belong, not that they are the ones that were
+/// measured. The harm is a wrong result that looks like every other. The mend: a checksum for each
+/// run over all its rows, asked at every reading.
 #[test]
 fn a_row_that_is_not_as_it_was_written_is_told_with_its_run() {
     for (change, says) in [

@@ -22,7 +22,8 @@ pub struct Writer {
     lock: Lock,
 }
 
-/// SQLite integers are signed; a count beyond 2^63 ns (292 years) cannot be measured, so saturating loses nothing.
+/// SQLite integers are signed; a count beyond 2^63 ns (292 years) cannot be measured, so saturating
+/// loses nothing.
 fn int(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -58,8 +59,8 @@ impl Writer {
     /// Makes a new results file with its experiment, environment and cells, in one transaction.
     ///
     /// # Errors
-    /// [`StoreError::Exists`] where there is a file already (of any kind: nothing is overwritten); a directory that
-    /// cannot be written; a full disk; a name that [`check_new`] refuses.
+    /// [`StoreError::Exists`] where there is a file already (of any kind: nothing is overwritten);
+    /// a directory that cannot be written; a full disk; a name that [`check_new`] refuses.
     pub fn create(
         path: &Path,
         experiment: &ExperimentRow,
@@ -69,7 +70,8 @@ impl Writer {
         if path.symlink_metadata().is_err() {
             check_new(path)?;
         }
-        // `create_new` decides between two processes that start at once; SQLite takes an empty file for a new database.
+        // `create_new` decides between two processes that start at once; SQLite takes an empty file
+        // for a new database.
         let lock = match std::fs::OpenOptions::new().write(true).create_new(true).open(path) {
             Ok(file) => Lock::of(path, file)?,
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
@@ -84,7 +86,8 @@ impl Writer {
         };
         let made = Self::fill(path, lock, experiment, environment, cells);
         if made.is_err() {
-            // The file is ours, seconds old and holds nothing: a next attempt must not find it in its way.
+            // The file is ours, seconds old and holds nothing: a next attempt must not find it in
+            // its way.
             for end in [""].iter().chain(&PARTS) {
                 let _ = std::fs::remove_file(beside(path, end));
             }
@@ -100,7 +103,8 @@ impl Writer {
         cells: &[CellRow],
     ) -> Result<Writer, StoreError> {
         let fail = |error| StoreError::from_sqlite(path, error);
-        // Before WAL: the mark must be in the file itself, where a reader looks before it lets SQLite open anything.
+        // Before WAL: the mark must be in the file itself, where a reader looks before it lets
+        // SQLite open anything.
         Connection::open(path)
             .and_then(|db| db.pragma_update(None, "application_id", APPLICATION_ID))
             .map_err(fail)?;
@@ -155,8 +159,8 @@ impl Writer {
     /// Opens a results file that was read, and so checked, to go on with it (`--resume`).
     ///
     /// # Errors
-    /// A file that cannot be written, or was begun in an earlier format; one that another process writes to, or has written to since
-    /// it was read.
+    /// A file that cannot be written, or was begun in an earlier format; one that another process
+    /// writes to, or has written to since it was read.
     pub fn resume(results: Results) -> Result<Writer, StoreError> {
         let path = results.path().to_path_buf();
         check_name(&path)?;
@@ -212,8 +216,8 @@ impl Writer {
         self.db.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
     }
 
-    /// Writes a run, whole, in one transaction, and gives its number. A failed run of the same cell and block is
-    /// replaced (that is what `--resume` repeats); a good one never is.
+    /// Writes a run, whole, in one transaction, and gives its number. A failed run of the same cell
+    /// and block is replaced (that is what `--resume` repeats); a good one never is.
     ///
     /// # Errors
     /// A full disk; a (cell, block) that has a good run already.
@@ -369,7 +373,8 @@ impl Writer {
         Ok(run)
     }
 
-    /// Brings the cells' reasons for being skipped up to date: what was missing may have been installed since.
+    /// Brings the cells' reasons for being skipped up to date: what was missing may have been
+    /// installed since.
     ///
     /// # Errors
     /// A full disk.
@@ -472,8 +477,8 @@ impl Writer {
         write().map_err(|error| StoreError::from_sqlite(&path, error))
     }
 
-    /// Marks the experiment as complete at `finished_ms` (none: runs are missing), brings the WAL back into the file
-    /// so that the one file is all, and closes it.
+    /// Marks the experiment as complete at `finished_ms` (none: runs are missing), brings the WAL
+    /// back into the file so that the one file is all, and closes it.
     ///
     /// # Errors
     /// A full disk.
@@ -571,7 +576,8 @@ fn insert_trace(db: &Connection, run: i64, trace: &TraceRecord) -> rusqlite::Res
     Ok(())
 }
 
-/// Inserts a row whose columns are `before`, the twelve of a split, and `after`; [`read`] has their inverse.
+/// Inserts a row whose columns are `before`, the twelve of a split, and `after`; [`read`] has their
+/// inverse.
 fn insert_with_split(
     insert: &mut Statement<'_>,
     before: &[&dyn ToSql],

@@ -195,7 +195,7 @@ impl Advice {
 }
 
 fn head(columns: &[(&str, bool)]) -> Markup {
-    html! { thead { tr { @for (name, is_number) in columns { th.n[*is_number] { (name) } } } } }
+    html! { thead { tr { @for (name, is_number) in columns { th class=[is_number.then_some("n")] { (name) } } } } }
 }
 
 fn list(title: &str, all: &[String]) -> Markup {

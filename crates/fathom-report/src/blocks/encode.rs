@@ -1,8 +1,8 @@
-//! Dots as text, small enough for a page: each is four numbers of variable length (seven bits to a byte, the lowest first, the
-//! highest bit set where more follow), the bytes in base64.
+//! Dots as text, small enough for a page: each is four numbers of variable length (seven bits to a
+//! byte, the lowest first, the highest bit set where more follow), the bytes in base64.
 //!
-//! For each dot: units of time since the one before; units of address from the one before's begin (zigzag: 0, -1, 1, -2 …);
-//! units of length; kind.
+//! For each dot: units of time since the one before; units of address from the one before's begin
+//! (zigzag: 0, -1, 1, -2 …); units of length; kind.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

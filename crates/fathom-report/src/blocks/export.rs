@@ -154,8 +154,8 @@ const REQUEST_COLUMNS: [&str; 14] = [
     "meta",
 ];
 
-/// The same as [`requests_csv`] as JSON: runs, each with its requests as arrays in the order of `columns`. It is written while it is read, one
-/// request a line, so that a million need no memory.
+/// The same as [`requests_csv`] as JSON: runs, each with its requests as arrays in the order of
+/// `columns`. It is written while it is read, one request a line, so that a million need no memory.
 pub fn requests_json(results: &Results, out: &mut dyn Write) -> Result<(), ReportError> {
     let columns = json!(REQUEST_COLUMNS);
     write!(out, "{{\"format\": \"fathom-requests\", \"version\": 1, \"columns\": {columns}, \"runs\": [")?;

@@ -1,4 +1,5 @@
-//! The block trace in the report: the write ladder, who wrote how much, the pattern, and address over time.
+//! The block trace in the report: the write ladder, who wrote how much, the pattern, and address
+//! over time.
 
 mod encode;
 mod export;
@@ -19,8 +20,9 @@ use fathom_stack::attribution::Cause;
 use crate::number;
 use crate::palette::Colour;
 
-/// Colour of each cause, in the order of [`Cause::ALL`]. Files are strong, the file system's own warm and light, and what is
-/// not known is grey; in pictures they also lie in different places, and each has its row in a table.
+/// Colour of each cause, in the order of [`Cause::ALL`]. Files are strong, the file system's own
+/// warm and light, and what is not known is grey; in pictures they also lie in different places,
+/// and each has its row in a table.
 pub const CAUSE_COLOURS: [Colour; 8] = [
     Colour { light: "#7a1f4b", dark: "#e0559a" },
     Colour { light: "#12a07f", dark: "#7fe0c8" },

@@ -31,7 +31,8 @@ pub struct Picture {
     pub unit_ns: u64,
     /// As above.
     pub unit_bytes: u64,
-    /// See `encode.rs`; the kind is the cause's number plus 16 for each [`fathom_stack::blocks::BlockOp`].
+    /// See `encode.rs`; the kind is the cause's number plus 16 for each
+    /// [`fathom_stack::blocks::BlockOp`].
     pub dots: String,
     /// Phases: name, begin and end, ns.
     pub windows: Vec<(String, u64, u64)>,

@@ -150,7 +150,8 @@ struct Stretch {
 struct Stretches(Vec<Stretch>);
 
 impl Stretches {
-    /// As the page does it: gaps are cut out, from 64 KiB on and from as much on as leaves no more than a few stretches.
+    /// As the page does it: gaps are cut out, from 64 KiB on and from as much on as leaves no more
+    /// than a few stretches.
     fn of(dots: &[Dot]) -> Stretches {
         let mut ranges: Vec<(u64, u64)> = dots
             .iter()

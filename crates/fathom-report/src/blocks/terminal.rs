@@ -8,7 +8,8 @@ use crate::document::Document;
 use crate::number;
 use crate::style::{Align, Style, Table, tame};
 
-/// The table, or nothing where nothing was traced. A narrow terminal gets fewer columns; the report has all.
+/// The table, or nothing where nothing was traced. A narrow terminal gets fewer columns; the report
+/// has all.
 pub fn table(document: &Document<'_>, style: &Style) -> String {
     let studies: Vec<&BlockStudy> = of_all_phases(&document.blocks).collect();
     if studies.is_empty() {

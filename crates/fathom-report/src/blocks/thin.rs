@@ -19,9 +19,10 @@ pub struct Dot {
 const TIMES: u64 = 1 << 16;
 const PLACES: u64 = 1 << 15;
 
-/// At most `limit` dots, or one for each kind where those are more, in order of time. Where there are more, time and place are
-/// divided by a grid, as fine as the limit allows, and what shares a field becomes one dot that covers them all: no area
-/// that was touched is lost, and none appears that was not within a field of one that was.
+/// At most `limit` dots, or one for each kind where those are more, in order of time. Where there
+/// are more, time and place are divided by a grid, as fine as the limit allows, and what shares a
+/// field becomes one dot that covers them all: no area that was touched is lost, and none appears
+/// that was not within a field of one that was.
 pub fn thin(dots: Vec<Dot>, limit: usize) -> Vec<Dot> {
     if dots.len() <= limit {
         return dots;

@@ -1,5 +1,6 @@
-//! The comparison as a page: what changed in a sentence, a picture of every ratio with its interval,
-//! the table. It needs no script but for sorting, and takes head and style from the report.
+//! The comparison as a page: what changed in a sentence, a picture of every ratio with its
+//! interval, the table. It needs no script but for sorting, and takes head and style from the
+//! report.
 
 use fathom_lab::analysis::Change;
 use maud::{Markup, html};
@@ -247,7 +248,7 @@ fn row(heads: &[String], fields: &[String], change: &Change) -> Markup {
                 @if name == "cell" {
                     th scope="row" { (label(field)) }
                 } @else {
-                    td.n[is_number(name)] data-v=[key] { (field) }
+                    td class=[is_number(name).then_some("n")] data-v=[key] { (field) }
                 }
             }
         }

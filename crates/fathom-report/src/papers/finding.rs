@@ -21,8 +21,8 @@ pub(super) struct Finding {
     pub finding: String,
     /// What the paper measured.
     pub paper: String,
-    /// The band of ratios that would bear the paper out, both ends included. Stated before the ratio
-    /// is known.
+    /// The band of ratios that would bear the paper out, both ends included. Stated before the
+    /// ratio is known.
     pub holds: Option<[f64; 2]>,
     /// The data set; none where nothing was measured.
     pub data: Option<String>,

@@ -2,11 +2,11 @@
 //! data.
 //!
 //! A directory holds three kinds of files. `page.md` is the page with *directives* in double braces
-//! where numbers stand ([`page`]). Files `*.toml` name the *data sets*, excerpts of results with the
-//! commands that measured them, and the *findings* of a paper, each with the paper's words, the band
-//! of values that would bear them out, and the ratio that is to lie in it ([`finding`]). Everything
-//! that the page says in numbers is computed here by the laboratory's own estimators, so that a
-//! number cannot outlive its data, and a verdict cannot outlive its number ([`verdict`]).
+//! where numbers stand ([`page`]). Files `*.toml` name the *data sets*, excerpts of results with
+//! the commands that measured them, and the *findings* of a paper, each with the paper's words, the
+//! band of values that would bear them out, and the ratio that is to lie in it ([`finding`]).
+//! Everything that the page says in numbers is computed here by the laboratory's own estimators, so
+//! that a number cannot outlive its data, and a verdict cannot outlive its number ([`verdict`]).
 
 mod dataset;
 mod directive;

@@ -60,7 +60,7 @@ fn row(ranking: &Ranking, panel: &Panel, bar: &Bar) -> Markup {
         li data-cell=(bar.cell) {
             span.name { (label(&bar.name)) }
             span.track aria-hidden="true" {
-                i.open[is_cut] style={ (format!("width:{:.2}%", percent(bar.mid))) } {}
+                i class=[is_cut.then_some("open")] style={ (format!("width:{:.2}%", percent(bar.mid))) } {}
                 // Of a bar that is cut the interval lies beyond the scale.
                 @if !is_cut {
                     b.whisker.cut[bar.high.is_nan() || bar.high > panel.most] style=(whisker) {}

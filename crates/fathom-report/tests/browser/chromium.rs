@@ -1,7 +1,7 @@
 //! As much of the DevTools protocol as the report's tests need: a browser, a page, what it says.
 //!
-//! The large drivers bring an asynchronous runtime and generated bindings for the whole protocol; these tests need a dozen
-//! commands, sent and answered one after the other over one WebSocket.
+//! The large drivers bring an asynchronous runtime and generated bindings for the whole protocol;
+//! these tests need a dozen commands, sent and answered one after the other over one WebSocket.
 
 // Not inside a #[test] function, but only there for them: a panic is how a test fails.
 #![allow(clippy::unwrap_used)]
@@ -245,7 +245,8 @@ impl Page<'_> {
         self.call("Input.dispatchKeyEvent", event("keyUp"));
     }
 
-    /// Moves the pointer to the point that the expression gives, rests there, and clicks; gives what it showed while resting.
+    /// Moves the pointer to the point that the expression gives, rests there, and clicks; gives
+    /// what it showed while resting.
     pub fn click_on(&mut self, point: &str) -> String {
         let point = self.eval(point);
         let (x, y) = (point[0].as_f64().unwrap(), point[1].as_f64().unwrap());

@@ -93,7 +93,8 @@ fn every_figure_is_drawn_and_described_in_light_dark_and_on_a_phone() {
     }
 }
 
-/// Answer and picture are what is seen first, on a screen and on a phone, without scrolling sideways.
+/// Answer and picture are what is seen first, on a screen and on a phone, without scrolling
+/// sideways.
 #[test]
 fn the_first_screen_has_the_answer_and_the_ranked_bars() {
     let Some(mut chromium) = browser() else { return };
@@ -397,7 +398,8 @@ fn a_million_requests_are_drawn_zoomed_and_told() {
              return [0, 1, 4, 5, 7].filter(n => seen.has(parseInt(data.causes[n][matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light'].slice(1), 16))).length; })()",
         );
         assert_eq!(colours, 5.0, "{look}: causes on the canvas");
-        // A frame of all dots is fast enough to drag in: measured, not promised; far from the bound on a quiet machine.
+        // A frame of all dots is fast enough to drag in: measured, not promised; far from the bound
+        // on a quiet machine.
         let ms = page.number("(() => { const v = fathomBlocks.views[0]; const t = performance.now(); for (let i = 0; i < 5; i++) fathomBlocks.draw(v); return (performance.now() - t) / 5; })()");
         println!("{look}: {ms:.1} ms a frame");
         page.screenshot(&directory.join(format!("blocks-{look}.png")));

@@ -1,4 +1,5 @@
-//! `fathom list`: experiments, workloads, engines, file systems, modelled devices and profiles of applications.
+//! `fathom list`: experiments, workloads, engines, file systems, modelled devices and profiles of
+//! applications.
 
 use fathom_diagnostic::suggest::{did_you_mean, nearest};
 use fathom_lab::experiment::{self, Builtin, Experiment};
@@ -71,7 +72,8 @@ fn unknown(name: &str) -> Error {
     ))
 }
 
-/// The built-in files are read by a test of the lab, so what cannot be read here is only shown without a title.
+/// The built-in files are read by a test of the lab, so what cannot be read here is only shown
+/// without a title.
 fn title_and_paper(one: &Builtin) -> (String, Option<String>) {
     Experiment::parse(one.name, one.source)
         .map_or_else(|_| (String::new(), None), |number| (number.title, number.paper))

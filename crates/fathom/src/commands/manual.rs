@@ -1,5 +1,5 @@
-//! `fathom completions` and `fathom man`: what a shell and `man` know of the command line, made from
-//! the command line itself.
+//! `fathom completions` and `fathom man`: what a shell and `man` know of the command line, made
+//! from the command line itself.
 
 use std::path::Path;
 

@@ -107,7 +107,8 @@ pub fn text_path<'a>(option: &str, path: &'a Path) -> std::result::Result<&'a st
     })
 }
 
-/// Says what is wrong with an output before anything is made; `inputs` is all that the command reads.
+/// Says what is wrong with an output before anything is made; `inputs` is all that the command
+/// reads.
 pub fn check_output(option: &str, file: &Path, inputs: &[&Path]) -> std::result::Result<(), Error> {
     fathom_output::check(file, inputs).map_err(|error| refused_or_failed(option, error))
 }

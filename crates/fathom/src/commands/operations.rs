@@ -26,7 +26,8 @@ pub fn run(file: &Path, json: bool) -> super::Result {
     }
 }
 
-/// Says on stderr what is not in the log. One that is not closed may be of a device that is still up.
+/// Says on stderr what is not in the log. One that is not closed may be of a device that is still
+/// up.
 fn told(file: &Path, end: &End) -> Outcome {
     let outcome = match end {
         End::Complete => return Outcome::Good,

@@ -320,7 +320,8 @@ pub fn remove_abandoned(directory: &Path) -> (Vec<PathBuf>, Vec<String>) {
 mod tests {
     use super::*;
 
-    /// `kill -9` of a command that records left its directory, with an application's trace in it, for ever.
+    /// `kill -9` of a command that records left its directory, with an application's trace in it,
+    /// for ever.
     #[test]
     fn only_what_a_process_that_has_ended_left_is_removed() {
         let place = tempfile::tempdir().unwrap();

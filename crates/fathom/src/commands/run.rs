@@ -20,8 +20,8 @@ use crate::outcome::{Error, Outcome};
 use crate::progress::{Bar, clock};
 use crate::repeat::Parsed;
 
-/// The largest experiment file, octets: a device, or a pipe that never ends, is not read for ever. Those that come with Fathom have 10 KiB
-/// at most.
+/// The largest experiment file, octets: a device, or a pipe that never ends, is not read for ever.
+/// Those that come with Fathom have 10 KiB at most.
 const EXPERIMENT_MAX: u64 = 4 << 20;
 
 /// Options that are not in the command that repeats a run, for they do not change its result: how
@@ -76,7 +76,8 @@ pub fn run(asked: &Run, parsed: &Parsed) -> super::Result {
     }
     say_skipped(&prepared.plan);
     request.command = parsed.again(NOT_REPEATED, &[("seed", prepared.plan.seed.to_string())]);
-    // Before anything is made or renamed: whatever ends the command from here on is to end it in order.
+    // Before anything is made or renamed: whatever ends the command from here on is to end it in
+    // order.
     if machines.is_none() {
         interrupt.on_signals().map_err(signal_handlers)?;
     }
@@ -127,8 +128,8 @@ fn signal_handlers(error: std::io::Error) -> Error {
     Error::failed(format!("signal handlers: {error}"))
 }
 
-/// `--sqlite A,B` as the setting that it stands for: the libraries, paired by block. None where it is
-/// not given.
+/// `--sqlite A,B` as the setting that it stands for: the libraries, paired by block. None where it
+/// is not given.
 fn libraries(asked: &[String]) -> Result<Option<String>, Error> {
     let mut paths: Vec<String> = Vec::new();
     for word in asked {
@@ -155,7 +156,8 @@ fn libraries(asked: &[String]) -> Result<Option<String>, Error> {
     Ok(Some(format!("engine.library=[{}]", texts.join(", "))))
 }
 
-/// Refuses paths that are no text: a worker is told its directory in JSON, which has texts only, so every run would fail.
+/// Refuses paths that are no text: a worker is told its directory in JSON, which has texts only, so
+/// every run would fail.
 fn text_paths(asked: &Run, out: &Path) -> Result<(), Error> {
     for (option, path) in [("--dir", asked.dir.as_deref()), ("--out", Some(out))] {
         let Some(path) = path else { continue };
@@ -297,7 +299,8 @@ fn working_directory(asked: &Run, file: &Path) -> Result<PathBuf, Error> {
         .map_err(|error| Error::failed(format!("{}: {error}", fathom_output::shown_path(&directory))))
 }
 
-/// Renames results (with their report and write-ahead log) to the first free number: `results.1.db`.
+/// Renames results (with their report and write-ahead log) to the first free number:
+/// `results.1.db`.
 fn move_aside(file: &Path) -> Result<PathBuf, Error> {
     // Never from under another run: SQLite's files of both would be mixed up.
     let _lock = Lock::take(file).map_err(Error::failed)?;
@@ -343,8 +346,9 @@ fn carry_out(
 ) -> Result<Summary, Error> {
     // Before anything is made: no run could be.
     fathom_stack::trusted_state().map_err(Error::failed)?;
-    // What a killed run left behind goes first: it would disturb this one and fill the disk. Only what this state directory knows: the
-    // rest might be somebody else's, which `stack down --leftovers` is asked for.
+    // What a killed run left behind goes first: it would disturb this one and fill the disk. Only
+    // what this state directory knows: the rest might be somebody else's, which
+    // `stack down --leftovers` is asked for.
     let swept = fathom_stack::sweep();
     for label in &swept.removed {
         tell!("Removed what a killed run had left: {label}");
@@ -535,8 +539,8 @@ fn print_plan(prepared: &Preparation, out: &Path) {
     }
 }
 
-/// How long the plan takes, as far as earlier results tell: those that are gone on with, those in the
-/// file that is named, or those of the same experiment in its usual place.
+/// How long the plan takes, as far as earlier results tell: those that are gone on with, those in
+/// the file that is named, or those of the same experiment in its usual place.
 fn time_of(prepared: &Preparation, out: &Path) -> String {
     let plan = &prepared.plan;
     let usual = conduct::default_out(&plan.experiment);

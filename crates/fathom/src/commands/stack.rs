@@ -1,4 +1,5 @@
-//! `fathom stack up|down|list`: a file system of a chosen kind, mounted, for the user's own program.
+//! `fathom stack up|down|list`: a file system of a chosen kind, mounted, for the user's own
+//! program.
 
 use fathom_output::{say, shown_path, tell};
 use std::path::{Path, PathBuf};
@@ -137,12 +138,15 @@ fn stopped(name: &str) -> ! {
     std::process::exit(1)
 }
 
-/// How long the last processes of a leftover may take to end: its guard gives up after a minute, and nobody is left after that.
+/// How long the last processes of a leftover may take to end: its guard gives up after a minute,
+/// and nobody is left after that.
 const ENDING: Duration = Duration::from_secs(75);
-/// How long a leftover without a guard may be busy before it is detached lazily: its last process may be just ending.
+/// How long a leftover without a guard may be busy before it is detached lazily: its last process
+/// may be just ending.
 const BUSY: Duration = Duration::from_secs(20);
 
-/// Named stacks first, unless only leftovers are to go, then what killed runs left; stacks of runs that go on now are left alone.
+/// Named stacks first, unless only leftovers are to go, then what killed runs left; stacks of runs
+/// that go on now are left alone.
 fn down_all(leftovers: bool) -> super::Result {
     let named = if leftovers { Report::default() } else { named::down_all() };
     let stacks = Stacks::here().with_busy_limit(BUSY);

@@ -81,7 +81,8 @@ fn its_log(one: &Named) -> Named {
     log
 }
 
-/// Whether a stack whose device does not answer any more is being taken down: its entry is the last thing that goes.
+/// Whether a stack whose device does not answer any more is being taken down: its entry is the last
+/// thing that goes.
 fn goes(name: &str) -> bool {
     (0..20).any(|_| {
         let gone = !named::list().iter().any(|list| list.name == name);
@@ -92,7 +93,8 @@ fn goes(name: &str) -> bool {
     })
 }
 
-/// What happens in each interval, until the stack is taken down, the reader goes, or enough has been told.
+/// What happens in each interval, until the stack is taken down, the reader goes, or enough has
+/// been told.
 fn watch(one: &Named, seconds: f64, count: u64, json: bool) -> super::Result {
     if !(INTERVAL_S.0..=INTERVAL_S.1).contains(&seconds) {
         return Err(Error::asked(format!(

@@ -11,15 +11,17 @@ use std::time::{Duration, Instant};
 
 pub struct Place {
     directory: tempfile::TempDir,
-    /// The list of stacks is this test's own: what other tests have up, or have just killed, is none of its affair.
+    /// The list of stacks is this test's own: what other tests have up, or have just killed, is
+    /// none of its affair.
     state: tempfile::TempDir,
 }
 
 /// How long is waited for what must come: far more than it takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Held while a test looks at the machine as a whole: such tests run one after the other, in whatever test binary and whichever
-/// checkout they are (those of `fathom-stack` have the same lock), for a machine has one list of mounts and of loop devices.
+/// Held while a test looks at the machine as a whole: such tests run one after the other, in
+/// whatever test binary and whichever checkout they are (those of `fathom-stack` have the same
+/// lock), for a machine has one list of mounts and of loop devices.
 pub struct Alone(std::fs::File);
 
 pub fn alone() -> Alone {
@@ -153,7 +155,8 @@ impl Place {
         numbered.filter(uses).map(named).collect()
     }
 
-    /// What a finished or interrupted run must not leave: anything but results, reports and experiment files.
+    /// What a finished or interrupted run must not leave: anything but results, reports and
+    /// experiment files.
     pub fn leftover_work(&self) -> Vec<String> {
         self.files()
             .into_iter()
@@ -198,8 +201,8 @@ impl Place {
     }
 
     pub fn start_with(&self, words: &[&str], variables: &[(&str, &str)]) -> Running {
-        // A shell without job control ignores SIGINT for what it puts into the background, and a child inherits that.
-        // SAFETY: no handler of ours is installed.
+        // A shell without job control ignores SIGINT for what it puts into the background, and a
+        // child inherits that. SAFETY: no handler of ours is installed.
         unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
         let child = self
             .command(words)
@@ -212,7 +215,8 @@ impl Place {
         Running { child, words: words.iter().map(|word| (*word).to_owned()).collect() }
     }
 
-    /// Makes the place another user's, with `fathom` and a guest kernel in it: what root has built is not for others.
+    /// Makes the place another user's, with `fathom` and a guest kernel in it: what root has built
+    /// is not for others.
     pub fn give_to_nobody(&self, kernel: &Path) {
         let own = self.path("cache/guest-kernel").join(kernel.parent().unwrap().file_name().unwrap());
         std::fs::create_dir_all(&own).unwrap();
@@ -413,7 +417,8 @@ pub fn servers(place: &Place) -> Vec<i32> {
     all.filter(serves).filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// A server that is stopped; killed at the end, and after two minutes at the latest, so that a failing test does not hang.
+/// A server that is stopped; killed at the end, and after two minutes at the latest, so that a
+/// failing test does not hang.
 pub struct Stopped(pub i32);
 
 impl Stopped {

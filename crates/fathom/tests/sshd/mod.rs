@@ -1,4 +1,5 @@
-//! A real OpenSSH server on this machine for one test: its own keys, configuration and port, nothing of the user's.
+//! A real OpenSSH server on this machine for one test: its own keys, configuration and port,
+//! nothing of the user's.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 #![allow(dead_code, reason = "each test file uses its part")]
@@ -38,7 +39,8 @@ impl Server {
         };
         // SAFETY: geteuid takes nothing and cannot fail.
         if unsafe { libc::geteuid() } == 0 && !Path::new("/run/sshd").exists() {
-            // Its privilege separation wants an empty directory there, which its package's service makes.
+            // Its privilege separation wants an empty directory there, which its package's service
+            // makes.
             std::fs::create_dir("/run/sshd").unwrap();
         }
         let place = tempfile::tempdir().unwrap();
@@ -47,7 +49,8 @@ impl Server {
         key(&at("user"));
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let here = place.path().display();
-        // Greetings of a login shell must not be taken for answers, nor a directory with a blank for two.
+        // Greetings of a login shell must not be taken for answers, nor a directory with a blank
+        // for two.
         std::fs::write(
             at("sshd_config"),
             format!(

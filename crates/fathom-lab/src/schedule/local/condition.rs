@@ -1,7 +1,9 @@
-//! What about a machine makes times doubtful: battery, temperature, clock frequencies, a phone's build.
+//! What about a machine makes times doubtful: battery, temperature, clock frequencies, a phone's
+//! build.
 //!
-//! The list is that of androidx.benchmark's checks (`Errors.kt`: battery, locked clocks, emulator, debuggable), and of what a
-//! Raspberry Pi's firmware tells of its supply. What a machine does not tell is left out: nothing here is a failure.
+//! The list is that of androidx.benchmark's checks (`Errors.kt`: battery, locked clocks, emulator,
+//! debuggable), and of what a Raspberry Pi's firmware tells of its supply. What a machine does not
+//! tell is left out: nothing here is a failure.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,12 +11,14 @@ use std::process::{Command, Stdio};
 
 /// Below this a phone begins to save power (androidx.benchmark: 25 %).
 const BATTERY_LOW: u64 = 25;
-/// A zone at or above this is hot enough for governors to slow the clock down, millidegrees Celsius.
+/// A zone at or above this is hot enough for governors to slow the clock down, millidegrees
+/// Celsius.
 const HOT: i64 = 80_000;
 /// Where Android keeps its programs; elsewhere none of them is asked.
 const ANDROID: &str = "/system/bin";
 
-/// Bits of a Raspberry Pi's `get_throttled`, and what they mean now (raspberrypi.com, `vcgencmd get_throttled`).
+/// Bits of a Raspberry Pi's `get_throttled`, and what they mean now (raspberrypi.com,
+/// `vcgencmd get_throttled`).
 const THROTTLED: [(u64, &str); 4] = [
     (0, "the supply's voltage is too low"),
     (1, "the clock is capped"),

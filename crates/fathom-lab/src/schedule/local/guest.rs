@@ -12,7 +12,8 @@ use super::process::{GLANCE, excerpt, how_it_ended, too_long, with_complaints};
 use crate::event::{Event, Order};
 use crate::schedule::WorkError;
 
-/// Runs a worker to its end. A guest that is no longer understood, or whose worker is not to go on, is ended.
+/// Runs a worker to its end. A guest that is no longer understood, or whose worker is not to go on,
+/// is ended.
 pub(super) fn run(
     guest: &mut Guest,
     (program, arguments): (&Path, &[OsString]),

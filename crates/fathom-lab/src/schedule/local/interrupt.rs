@@ -6,17 +6,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use fathom_ground::signals::keeping_back;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Signals that come within this time after the first are the same wish: `timeout` sends SIGTERM to its child and at once to its whole
-/// group, a shell that ends hands on the hangup that the terminal has sent already, and a service manager sends more than one. Who
-/// is impatient takes longer.
+/// Signals that come within this time after the first are the same wish: `timeout` sends SIGTERM to
+/// its child and at once to its whole group, a shell that ends hands on the hangup that the
+/// terminal has sent already, and a service manager sends more than one. Who is impatient takes
+/// longer.
 const SAME_WISH_MS: u64 = 1000;
 
-/// What is said when everything ends at once. A handler may not allocate, so it is one text for all commands.
+/// What is said when everything ends at once. A handler may not allocate, so it is one text for all
+/// commands.
 const AT_ONCE: &[u8] = b"fathom: a second signal: ended at once, without waiting for what is under way. What was mounted or made \
 is now being removed by its guard (`fathom stack list` shows what is left). Finished runs are kept: where a results file has \
 -wal and -shm beside it, they belong to it, and `--resume` or `fathom report` takes them in\n";
 
-/// Set when the user wants to stop: the lab ends the run that is going on, cleans up and keeps the finished ones.
+/// Set when the user wants to stop: the lab ends the run that is going on, cleans up and keeps the
+/// finished ones.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<Wish>);
 
@@ -45,16 +48,17 @@ impl Interrupt {
         self.0.raised.load(Ordering::SeqCst)
     }
 
-    /// Raises it on SIGINT (Ctrl-C), SIGTERM and SIGHUP. A second signal, a second later or more, ends the process at once with
-    /// 128 + its number, and says so: the stack's guard cleans up then. Call it before there are other threads: a signal that comes
-    /// meanwhile is kept back in this one only.
+    /// Raises it on SIGINT (Ctrl-C), SIGTERM and SIGHUP. A second signal, a second later or more,
+    /// ends the process at once with 128 + its number, and says so: the stack's guard cleans up
+    /// then. Call it before there are other threads: a signal that comes meanwhile is kept back in
+    /// this one only.
     ///
     /// # Errors
     /// The system refuses to install the handlers.
     pub fn on_signals(&self) -> std::io::Result<()> {
         let signals = [SIGINT, SIGTERM, SIGHUP];
-        // One that came between the system's handler and what it is to do would be lost: it would neither end the process nor
-        // be noticed.
+        // One that came between the system's handler and what it is to do would be lost: it would
+        // neither end the process nor be noticed.
         keeping_back(&signals, |_| {
             for signal in signals {
                 // Under nohup a hangup is to be ignored, and stays so.
@@ -62,8 +66,9 @@ impl Interrupt {
                     continue;
                 }
                 let wish = Arc::clone(&self.0);
-                // SAFETY: what the handler does is async-signal-safe: atomics, clock_gettime, write and _exit. It does not panic,
-                // and the reference to the flag is never the last one, for the registration keeps its own.
+                // SAFETY: what the handler does is async-signal-safe: atomics, clock_gettime, write
+                // and _exit. It does not panic, and the reference to the flag is never the last
+                // one, for the registration keeps its own.
                 unsafe { signal_hook::low_level::register(signal, move || wish.signalled(signal))? };
             }
             Ok(())
@@ -78,7 +83,8 @@ impl Wish {
         let first = self.first_ms.compare_exchange(0, now_ms, Ordering::SeqCst, Ordering::SeqCst);
         self.raised.store(true, Ordering::SeqCst);
         if first.is_err_and(|first_ms| now_ms.saturating_sub(first_ms) >= SAME_WISH_MS) {
-            // SAFETY: the bytes are valid for their length. That nobody reads them is no reason to stay.
+            // SAFETY: the bytes are valid for their length. That nobody reads them is no reason to
+            // stay.
             unsafe { libc::write(libc::STDERR_FILENO, AT_ONCE.as_ptr().cast(), AT_ONCE.len()) };
             signal_hook::low_level::exit(128 + signal)
         }
@@ -88,15 +94,16 @@ impl Wish {
 /// CLOCK_MONOTONIC, ms, and at least 1. It can be read in a handler.
 fn now_ms() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the structure is a valid local; this clock is always there, and if it were not, 0 would be left.
+    // SAFETY: the structure is a valid local; this clock is always there, and if it were not, 0
+    // would be left.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     (now.tv_sec.cast_unsigned() * 1000 + now.tv_nsec.cast_unsigned() / 1_000_000).max(1)
 }
 
 /// Whether this process ignores a signal.
 fn is_ignored(signal: i32) -> bool {
-    // SAFETY: with a null new action sigaction only writes the current one, into a structure that is valid and writable;
-    // all-zero bytes are a valid sigaction.
+    // SAFETY: with a null new action sigaction only writes the current one, into a structure that
+    // is valid and writable; all-zero bytes are a valid sigaction.
     unsafe {
         let mut current: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut current) == 0

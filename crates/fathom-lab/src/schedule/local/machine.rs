@@ -16,7 +16,8 @@ pub(super) fn usable_cpus() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
 }
 
-/// Lets this thread run on `cpus` only; empty = leave it. That it cannot is no error: it is a courtesy to the worker.
+/// Lets this thread run on `cpus` only; empty = leave it. That it cannot is no error: it is a
+/// courtesy to the worker.
 pub(super) fn keep_to(cpus: &[usize]) {
     if cpus.is_empty() {
         return;
@@ -30,7 +31,8 @@ fn read(path: impl AsRef<Path>) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Load and CPU times, from /proc/loadavg and the first line of /proc/stat (proc_loadavg(5), proc_stat(5)).
+/// Load and CPU times, from /proc/loadavg and the first line of /proc/stat (proc_loadavg(5),
+/// proc_stat(5)).
 pub(super) fn strain(cpus: usize) -> Strain {
     let load = read("/proc/loadavg").and_then(|text| text.split_whitespace().next()?.parse().ok());
     let stat = read("/proc/stat").unwrap_or_default();
@@ -51,8 +53,8 @@ pub(super) fn strain(cpus: usize) -> Strain {
     }
 }
 
-/// What the results must carry to be understood elsewhere: kernel, CPU, memory, clock, governor, SQLite; and of `directory`
-/// its file system, device and I/O scheduler.
+/// What the results must carry to be understood elsewhere: kernel, CPU, memory, clock, governor,
+/// SQLite; and of `directory` its file system, device and I/O scheduler.
 #[must_use]
 pub fn environment(directory: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
@@ -114,7 +116,8 @@ fn turbo() -> Option<String> {
     intel.or_else(boost).map(|on| if on { "on" } else { "off" }.to_owned())
 }
 
-/// The scheduler in brackets of the block device under `directory`, or of the disk that its partition is on.
+/// The scheduler in brackets of the block device under `directory`, or of the disk that its
+/// partition is on.
 fn io_scheduler(directory: &Path) -> Option<String> {
     let device = fs::metadata(directory).ok()?.dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));

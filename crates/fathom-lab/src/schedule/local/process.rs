@@ -18,7 +18,8 @@ const STDERR_KEPT: usize = 4096;
 pub(super) const GLANCE: Duration = Duration::from_millis(50);
 /// How long a worker may take to end after it was asked to (SIGTERM).
 const GRACE: Duration = Duration::from_secs(5);
-/// How long one that was killed may take to die. What waits in the kernel for a device that does not answer never does.
+/// How long one that was killed may take to die. What waits in the kernel for a device that does
+/// not answer never does.
 const DEATH: Duration = Duration::from_secs(2);
 
 /// What the reader of stdout says.
@@ -28,8 +29,8 @@ enum Heard {
     End,
 }
 
-/// Runs a worker to its end. Where it does not die, `free` takes from it what it waits for in the kernel, and says whether there was
-/// anything.
+/// Runs a worker to its end. Where it does not die, `free` takes from it what it waits for in the
+/// kernel, and says whether there was anything.
 pub(super) fn run(
     mut command: Command,
     order: &Order,
@@ -60,7 +61,8 @@ pub(super) fn run(
         Ok(text) => text,
         Err(error) => return failed(format!("the order cannot be written: {error}")),
     };
-    // A worker that ends before it has read its order is judged by how it ended, not by the broken pipe.
+    // A worker that ends before it has read its order is judged by how it ended, not by the broken
+    // pipe.
     let _ = fathom_ground::pipe::write_all(&mut stdin, &text);
     drop(stdin);
     let (complain, complaints) = channel();
@@ -90,7 +92,8 @@ pub(super) fn run(
         };
     }
     listened?;
-    // Also one that the same signal has ended (`killall fathom`): the user wants to stop, and no run has failed.
+    // Also one that the same signal has ended (`killall fathom`): the user wants to stop, and no
+    // run has failed.
     if !status.is_some_and(|status| status.success()) && interrupt.is_raised() {
         return Err(WorkError::Interrupted);
     }
@@ -255,7 +258,8 @@ impl Worker {
     }
 
     fn signal(&self, signal: rustix::process::Signal) {
-        // The group, so that what the worker started ends with it. An error means that it has ended already.
+        // The group, so that what the worker started ends with it. An error means that it has ended
+        // already.
         if let Some(group) = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw)
             && !self.ended
         {

@@ -12,7 +12,8 @@ use crate::outcome::Outcome;
 pub fn run(asked: &TraceAnonymise) -> super::super::Result {
     super::super::tidy_up_on_signals()?;
     super::super::check_output("--out", &asked.out, &[&asked.file])?;
-    // The operating system's random numbers, of which the standard library makes the keys of its hash tables.
+    // The operating system's random numbers, of which the standard library makes the keys of its
+    // hash tables.
     let seed = asked.seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
     let wish = Wish { seed, numbers: asked.numbers, allow_differences: asked.allow_differences };
     let done = anonymise(&asked.file, &asked.out, &wish).map_err(super::asked_or_failed)?;

@@ -7,7 +7,8 @@ use fathom_trace::model::Loss;
 use crate::cli::TraceInfo;
 use crate::outcome::Outcome;
 
-/// Prints the numbers; a trace that cannot be read to its end is counted up to there, and the command fails.
+/// Prints the numbers; a trace that cannot be read to its end is counted up to there, and the
+/// command fails.
 pub fn run(asked: &TraceInfo) -> super::super::Result {
     let info = info(&asked.file).map_err(super::asked_or_failed)?;
     if asked.json {

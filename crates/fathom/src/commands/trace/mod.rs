@@ -1,4 +1,5 @@
-//! `fathom trace …`: capture what an application asks of SQLite or make it up, look at it, make it anonymous, replay it.
+//! `fathom trace …`: capture what an application asks of SQLite or make it up, look at it, make it
+//! anonymous, replay it.
 
 mod anonymise;
 mod capture;

@@ -1,7 +1,8 @@
 //! `fathom trace replay`: a trace done again, once, outside of any experiment.
 //!
-//! A process of its own does the work, in a directory that this one makes and removes (see [`super::replay_place`]): so whatever ends
-//! the work, a signal as well as a crash in a library that was given by its path, the application's databases do not stay.
+//! A process of its own does the work, in a directory that this one makes and removes (see
+//! [`super::replay_place`]): so whatever ends the work, a signal as well as a crash in a library
+//! that was given by its path, the application's databases do not stay.
 
 use fathom_output::{say, shown, tell};
 use std::collections::BTreeMap;

@@ -1,8 +1,9 @@
 //! The directory of a replay, and the process that works in it.
 //!
-//! The directory holds what an application's users wrote, so only the user may look into it, and it goes when the replay ends, however it
-//! ends. It is a stack as others are (`filesystem = "dir"`): written down with a lock of its owner before it is made, watched by a guard
-//! that removes it when this process is killed, and found by `fathom stack down --all` should the guard be killed, too.
+//! The directory holds what an application's users wrote, so only the user may look into it, and it
+//! goes when the replay ends, however it ends. It is a stack as others are (`filesystem = "dir"`):
+//! written down with a lock of its owner before it is made, watched by a guard that removes it when
+//! this process is killed, and found by `fathom stack down --all` should the guard be killed, too.
 
 use fathom_output::{shown_path, tell};
 use std::fs::Permissions;
@@ -38,7 +39,8 @@ impl Place {
             tell!("Databases: {}", shown_path(&place));
             return Ok(Place::Kept(place));
         }
-        // Asked first, so that an error names the directory that was meant, and not the one that would have been made in it.
+        // Asked first, so that an error names the directory that was meant, and not the one that
+        // would have been made in it.
         std::fs::read_dir(&asked.dir)
             .map_err(|error| Error::asked(format!("{}: {error}", fathom_output::shown_path(&asked.dir))))?;
         let directory = std::path::absolute(&asked.dir).map_err(Error::asked)?;
@@ -157,7 +159,8 @@ fn outcome(status: ExitStatus) -> super::super::Result {
     }
 }
 
-/// In the process that does the work: it ends with the one that started it, and what it writes only the user may read.
+/// In the process that does the work: it ends with the one that started it, and what it writes only
+/// the user may read.
 pub fn settle_in() {
     // SAFETY: both take numbers only and change nothing but this process.
     unsafe {
