@@ -214,11 +214,15 @@ fn push_long_log(all: &mut Vec<Candidate>, leader: &Candidate) {
 fn together(fastest: &Candidate, tried: &[Trial]) -> Candidate {
     let of_mode = in_mode_of(tried, fastest);
     let Some(plain) = plainest(&of_mode) else { return fastest.clone() };
-    let mut found = fastest.clone();
+    // The fastest may have something that was tried with it and does not help.
+    let mut found = plain.candidate.clone();
     if let Some(best) = sizes(&of_mode).into_iter().min_by(|a, b| a.ns().total_cmp(&b.ns())) {
         found.page_size = best.candidate.page_size;
     }
-    let alone = |it: &&&Trial| it.candidate.page_size == plain.candidate.page_size;
+    let alone = |trial: &&&Trial| {
+        trial.candidate.page_size == plain.candidate.page_size
+            && trial.candidate.more.len() == plain.candidate.more.len() + 1
+    };
     for other in of_mode.iter().filter(alone).filter(|trial| trial.ns() < plain.ns() * 0.99) {
         for (key, value) in &other.candidate.more {
             if !plain.candidate.more.contains_key(key) {

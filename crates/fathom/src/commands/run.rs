@@ -466,7 +466,7 @@ fn say_look(results: &Results, summary: &Summary) {
         }
     };
     tell!(
-        "Ended after {} s, for --quick is a look: {} runs, {} are missing.{without} The rest: the same \
+        "Ended early, for --quick is a look of {} s at most: {} runs, {} are missing.{without} The rest: the same \
          command with --resume; longer at once: --budget 10m",
         conduct::LOOK.as_secs(),
         summary.done,
