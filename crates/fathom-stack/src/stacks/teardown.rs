@@ -23,6 +23,8 @@ use crate::guest;
 
 /// How long one umount may take: it writes out everything that is dirty.
 pub(crate) const UNMOUNT_LIMIT: Duration = Duration::from_secs(120);
+/// How long a mount that is just being made may come in between.
+const LATE: Duration = Duration::from_secs(1);
 /// How long a server may take to write its log out once nothing is mounted any more.
 const SERVER_END: Duration = Duration::from_secs(30);
 
@@ -53,7 +55,7 @@ pub(crate) fn undo(home: &Path, entry: &Entry, busy: BusyMount) -> Result<(), St
         gone(blocks::remove_instance(&instance), "remove", &instance)?;
     }
     let point = mount_point(home);
-    let lazily = unmount(&point, busy)?;
+    let lazily = vacate(&point, busy)?;
     // Not before: what is busy stays as it is.
     guest::end_left_behind(&home.join(guest::STATE));
     gone(fs::remove_dir_all(home.join(guest::STATE)), "remove", &home.join(guest::STATE))?;
@@ -80,7 +82,6 @@ pub(crate) fn undo(home: &Path, entry: &Entry, busy: BusyMount) -> Result<(), St
     if let Some(work) = &entry.work {
         gone(remove_when_quiet(work, busy.wait), "remove", work)?;
     }
-    gone(fs::remove_dir(&point), "remove", &point)?;
     for name in ["entry.json.new", "entry.json", "owner"] {
         gone(fs::remove_file(home.join(name)), "remove", &home.join(name))?;
     }
@@ -107,6 +108,29 @@ fn logged(entry: &Entry, stood_still: bool) -> Result<(), StackError> {
         return Err(StackError::Log { path, problem });
     }
     if stood_still { Err(StackError::StoodStill) } else { Ok(()) }
+}
+
+/// Unmounts everything at `point` and removes it: an rmdir that succeeds proves that nothing is
+/// mounted there, and that a mount whose caller was killed, and which is late, comes to nothing.
+/// The holders when it was only possible lazily.
+fn vacate(point: &Path, busy: BusyMount) -> Result<Option<Vec<Holder>>, StackError> {
+    let start = Instant::now();
+    let mut lazily = None;
+    loop {
+        lazily = unmount(point, busy)?.or(lazily);
+        match fs::remove_dir(point) {
+            // Mounted in between.
+            Err(error)
+                if error.kind() == io::ErrorKind::ResourceBusy && start.elapsed() < busy.wait.max(LATE) =>
+            {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            removed => {
+                gone(removed, "remove", point)?;
+                return Ok(lazily);
+            }
+        }
+    }
 }
 
 /// Unmounts everything at `point`; the holders when that was only possible lazily.
