@@ -230,8 +230,12 @@ fn an_experiment_says_what_was_measured_where_else_it_says_what_is_documented() 
         return;
     }
     let words = ["run", "first-look", "--quick", "--repeat", "1", "--out", "look.db"];
-    let sets =
-        ["instruments.power_cut=true", "instruments.power_cut_states=80", "variants=delete/full,wal/full"];
+    let sets = [
+        "instruments.power_cut=true",
+        "instruments.power_cut_states=80",
+        "instruments.power_cut_seconds=600",
+        "variants=delete/full,wal/full",
+    ];
     let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
     let end = place.fathom(&[&words[..], &sets].concat());
     end.exits(0);
