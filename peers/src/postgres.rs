@@ -1,11 +1,12 @@
-//! PostgreSQL, over a Unix socket: the connection of `postgresql-server`, one prepared call of a function for each
-//! transaction (`postgres.sql`), parameters in binary.
+//! PostgreSQL, over a Unix socket: the connection of `postgresql-server`, one prepared call of a
+//! function for each transaction (`postgres.sql`), parameters in binary.
 //!
-//! Durability: `fsync = on`, `synchronous_commit = on`, `full_page_writes = on`: the defaults. PostgreSQL groups the log
-//! flushes of sessions that commit at the same time. Asynchronous clients pipeline: every call is followed by its own
-//! `Sync`, so every call is its own transaction. `postgres-batched` sends one `Sync` for each group of calls: the group is
-//! one transaction, as it is for the engines behind the batching writer.
-//! Memory is enough for everything, checkpoints are kept out of the run, the log has large buffers.
+//! Durability: `fsync = on`, `synchronous_commit = on`, `full_page_writes = on`: the defaults.
+//! PostgreSQL groups the log flushes of sessions that commit at the same time. Asynchronous clients
+//! pipeline: every call is followed by its own `Sync`, so every call is its own transaction.
+//! `postgres-batched` sends one `Sync` for each group of calls: the group is one transaction, as it
+//! is for the engines behind the batching writer. Memory is enough for everything, checkpoints are
+//! kept out of the run, the log has large buffers.
 
 use crate::message::{Digest, Message, State};
 use crate::peer::{Client, Peer, Transaction};
@@ -46,8 +47,8 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts a server on what is in `dir`, which is created if need be, and waits until it answers. `batched`: one
-    /// transaction for each group of calls.
+    /// Starts a server on what is in `dir`, which is created if need be, and waits until it
+    /// answers. `batched`: one transaction for each group of calls.
     pub fn open(dir: &Path, batched: bool) -> Result<Postgres> {
         let data = dir.join("data");
         let fresh = !data.join("PG_VERSION").exists();
@@ -59,8 +60,9 @@ impl Postgres {
             Command::new(server::find("postgres").context("no postgres: apt-get install postgresql")?);
         command.arg("-D").arg(".");
         server::as_unprivileged(&mut command, &data)?;
-        // SIGQUIT is an immediate shutdown: PostgreSQL aborts without a checkpoint and recovers from its log at the next
-        // start. Unlike a plain kill it takes the sessions and the shared memory with it.
+        // SIGQUIT is an immediate shutdown: PostgreSQL aborts without a checkpoint and recovers
+        // from its log at the next start. Unlike a plain kill it takes the sessions and the shared
+        // memory with it.
         let (server, mut connection) = Server::start(command, &data, libc::SIGQUIT, || connect(&socket))?;
         if fresh {
             connection.script(SCHEMA)?;

@@ -1,6 +1,7 @@
 //! A connection that pipelines: requests collect in a buffer, replies are counted off in order.
 //!
-//! Small clients of our own for three protocols: nothing of a client library's costs is charged to a server.
+//! Small clients of our own for three protocols: nothing of a client library's costs is charged to
+//! a server.
 
 use crate::message::Message;
 use crate::peer::{Client, Transaction};
@@ -17,8 +18,8 @@ pub trait Protocol: Send {
     /// Called before requests are sent off: closes a group, where the protocol has such.
     fn close_group(&mut self, _out: &mut Vec<u8>) {}
 
-    /// Takes the next whole reply from the start of `input`: its length and how many transactions it acknowledges.
-    /// `None` if it is not all there yet; an error if the server refused.
+    /// Takes the next whole reply from the start of `input`: its length and how many transactions
+    /// it acknowledges. `None` if it is not all there yet; an error if the server refused.
     fn reply(&mut self, input: &[u8]) -> Result<Option<(usize, usize)>>;
 }
 
@@ -41,8 +42,8 @@ impl<P: Protocol> Pipe<P> {
         Pipe { stream, protocol, out: Vec::new(), sent: 0, input: vec![0; 256 << 10], taken: 0, filled: 0 }
     }
 
-    /// Sends what the socket takes at once. A server that has stopped reading until we read is then waiting for us, and
-    /// what it has sent is here to be read.
+    /// Sends what the socket takes at once. A server that has stopped reading until we read is then
+    /// waiting for us, and what it has sent is here to be read.
     fn send_some(&mut self) -> Result<()> {
         while self.sent < self.out.len() {
             let rest = &self.out[self.sent..];
@@ -118,7 +119,8 @@ impl<P: Protocol> Client for Pipe<P> {
     }
 }
 
-/// Reads until `buffer` holds a whole reply as `complete` judges, and returns it: for the plain calls of set-up and scan.
+/// Reads until `buffer` holds a whole reply as `complete` judges, and returns it: for the plain
+/// calls of set-up and scan.
 pub fn read_whole<T>(
     stream: &mut UnixStream,
     buffer: &mut Vec<u8>,

@@ -246,7 +246,7 @@ fn others() -> Vec<(&'static str, u32, Vec<u8>, Command, Status)> {
         (
             "data_sm to 64 digits",
             DataSm as u32,
-            data(long[1..].as_bytes(), b"\x04\x24\0\x02hi"),
+            data(&long.as_bytes()[1..], b"\x04\x24\0\x02hi"),
             DataSmResp,
             Status::DestinationAddress,
         ),

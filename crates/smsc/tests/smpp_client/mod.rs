@@ -51,20 +51,21 @@ impl Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_smsc"));
         command.args(["serve", "--config"]).arg(dir.join("smsc.toml")).arg("--store").arg(dir.join("store"));
         let mut child = command.args(options).stderr(Stdio::piped()).spawn().unwrap();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let (mut said, mut http) = (String::new(), String::new());
-        loop {
-            let mut line = String::new();
-            assert!(stderr.read_line(&mut line).unwrap() > 0, "the server ended: {said}");
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let nothing = String::new;
+        let mut server = Server { child, stderr, address: nothing(), http: nothing(), said: nothing() };
+        while server.address.is_empty() {
+            let line = server.line();
+            assert!(!line.is_empty(), "the server ended: {}", server.said);
             if let Some(address) = line.strip_prefix("listening: ") {
-                let address = address.trim().to_owned();
-                return Server { child, stderr, address, http, said };
+                server.address = address.trim().to_owned();
             }
             if let Some(address) = line.strip_prefix("metrics: http://") {
-                http = address.trim().trim_end_matches("/metrics").to_owned();
+                server.http = address.trim().trim_end_matches("/metrics").to_owned();
             }
-            said.push_str(&line);
+            server.said.push_str(&line);
         }
+        server
     }
 
     /// One with the usual configuration in a new directory, small log segments, and a perfect
