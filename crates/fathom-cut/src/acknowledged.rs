@@ -157,7 +157,7 @@ mod tests {
         // A statement of the last commit that is missing.
         let last = script.steps.last().unwrap();
         for part in ["INSERT INTO entry", "UPDATE account", "DELETE FROM entry"] {
-            let statements: Vec<&str> = last.split("; ").filter(|it| !it.starts_with(part)).collect();
+            let statements: Vec<&str> = last.split("; ").filter(|value| !value.starts_with(part)).collect();
             let half =
                 Script { steps: script.steps[..60].iter().cloned().chain([statements.join("; ")]).collect() };
             let content = *contents(&half).last().unwrap();

@@ -201,7 +201,7 @@ pub fn judge(
         || Checker::new(history, &acknowledged, &recorded.filesystem, &recorded.database, &recorded.subject);
     let mut checkers = (0..threads.max(1)).map(|_| checker()).collect::<Result<Vec<_>, _>>()?;
     let explored = explore(&states, &mut checkers, limits, stop, on_progress)?;
-    let worst = explored.tally.worst.as_ref().filter(|it| it.1.class() != Class::Kept);
+    let worst = explored.tally.worst.as_ref().filter(|worst| worst.1.class() != Class::Kept);
     let explanation = match (worst, checkers.first_mut()) {
         (Some((number, _)), Some(checker)) if !explored.interrupted => {
             let owners = Owners::of(&recorded.filesystem.driver, history, recorded.page_bytes())?;
@@ -210,7 +210,7 @@ pub fn judge(
         _ => None,
     };
     let in_flight = || states.epochs.iter().map(|epoch| epoch.in_flight.len());
-    let breaks = explored.tally.worst.as_ref().is_some_and(|it| breaks(recorded.promise, &it.1));
+    let breaks = explored.tally.worst.as_ref().is_some_and(|worst| breaks(recorded.promise, &worst.1));
     Ok(Outcome {
         acknowledged: history.marks.iter().map(|mark| mark.number).max().unwrap_or(0),
         moments: states.epochs.len(),

@@ -261,10 +261,10 @@ fn recover(database: &Path) -> Found {
         _ => Connection::open_with_flags_and_vfs(database, flags, vfs::NAME),
     };
     // What is recovered here need not outlive a second cut: recovery does the same whether its writes are waited for or not.
-    let opened = opened.and_then(|it| {
-        it.execute_batch("PRAGMA synchronous=off")?;
-        it.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))?;
-        Ok(it)
+    let opened = opened.and_then(|opened| {
+        opened.execute_batch("PRAGMA synchronous=off")?;
+        opened.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))?;
+        Ok(opened)
     });
     let connection = match opened {
         Ok(connection) => connection,
@@ -291,7 +291,7 @@ pub(crate) fn files_below(root: &Path) -> std::io::Result<Vec<FoundFile>> {
         let name = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
         let extents = |file: &File| {
             let extents = fathom_probe::extents(file, 0, u64::MAX).unwrap_or_default();
-            extents.into_iter().map(|it| (it.offset, it.physical, it.length)).collect()
+            extents.into_iter().map(|extent| (extent.offset, extent.physical, extent.length)).collect()
         };
         let held = File::open(&directory)?;
         found.push(FoundFile {

@@ -60,8 +60,8 @@ pub(crate) fn fewest(
                 let rest: Vec<u32> = chunks
                     .iter()
                     .enumerate()
-                    .filter(|it| it.0 != without)
-                    .flat_map(|it| it.1.clone())
+                    .filter(|chunk| chunk.0 != without)
+                    .flat_map(|without| without.1.clone())
                     .collect();
                 if stays(&rest)? {
                     smaller = Some((rest, (parts - 1).max(2)));
@@ -104,14 +104,14 @@ pub fn explain(
     let class = verdict.class();
     let with = |missing: &[u32], torn: Option<(u32, u8)>| {
         let is_there =
-            |unit: &u32| missing.binary_search(unit).is_err() && torn.is_none_or(|it| it.0 != *unit);
+            |unit: &u32| missing.binary_search(unit).is_err() && torn.is_none_or(|value| value.0 != *unit);
         State { epoch: state.epoch, present: epoch.in_flight.iter().filter(is_there).collect(), torn }
     };
     let mut missing: Vec<u32> = epoch
         .in_flight
         .iter()
         .filter(|unit| {
-            state.present.binary_search(unit).is_err() && state.torn.is_none_or(|it| it.0 != *unit)
+            state.present.binary_search(unit).is_err() && state.torn.is_none_or(|value| value.0 != *unit)
         })
         .collect();
     // Whether the torn unit matters: without it, and with it as a whole.
@@ -133,10 +133,12 @@ pub fn explain(
     let mut named: Vec<String> = Vec::new();
     let files = sent.as_ref().or(here.as_ref()).map(Vec::as_slice).unwrap_or_default();
     if let Some((number, sectors)) = torn {
-        let whose = unit(&number).map(|it| owners.name(history, it, files)).unwrap_or_default();
+        let whose = unit(&number).map(|number| owners.name(history, number, files)).unwrap_or_default();
         named.push(format!("torn ({} of 8 sectors there): {whose}", sectors.count_ones()));
     }
-    named.extend(missing.iter().filter_map(unit).take(NAMED_MAX).map(|it| owners.name(history, it, files)));
+    named.extend(
+        missing.iter().filter_map(unit).take(NAMED_MAX).map(|unit| owners.name(history, unit, files)),
+    );
     let more = missing.len().saturating_sub(NAMED_MAX);
     if named.is_empty() {
         lines.push(format!(
@@ -161,7 +163,7 @@ pub fn explain(
     Ok(Explanation {
         verdict,
         missing: missing.iter().filter_map(unit).map(|it: &Unit| it.offset).collect(),
-        torn: torn.and_then(|it| unit(&it.0)).map(|it| it.offset),
+        torn: torn.and_then(|torn| unit(&torn.0)).map(|unit| unit.offset),
         lines,
     })
 }
@@ -172,7 +174,7 @@ fn later(
     states: &States,
     epoch: &Epoch,
 ) -> Result<Option<Vec<FoundFile>>, CutError> {
-    let after = states.epochs.iter().enumerate().filter(|it| it.1.answers > epoch.answers);
+    let after = states.epochs.iter().enumerate().filter(|value| value.1.answers > epoch.answers);
     for (place, next) in after.take(LATER_MAX) {
         let all = State { epoch: place, present: next.in_flight.iter().collect(), torn: None };
         let as_then = Epoch { acknowledged: epoch.acknowledged, ..next.clone() };
@@ -186,13 +188,13 @@ fn later(
 
 /// What differs between the files of a state and those that should be there: first names, then lengths, then contents.
 fn differences(here: &[FoundFile], should: &[FoundFile], when: &str) -> Vec<String> {
-    let of = |all: &'_ [FoundFile], name: &str| all.iter().find(|it| it.name == name).cloned();
-    let mut names: Vec<&str> = here.iter().chain(should).map(|it| it.name.as_str()).collect();
+    let of = |all: &'_ [FoundFile], name: &str| all.iter().find(|str| str.name == name).cloned();
+    let mut names: Vec<&str> = here.iter().chain(should).map(|should| should.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
     let mut found: Vec<(u8, String)> = Vec::new();
     for name in names {
-        let directory = name.rsplit_once('/').map_or("/", |it| it.0);
+        let directory = name.rsplit_once('/').map_or("/", |parts| parts.0);
         let is_hot = |it: &FoundFile| name.ends_with("-journal") && it.begins && it.bytes > 0;
         let rolls_back = "SQLite finds a hot journal and rolls its commit back";
         match (of(here, name), of(should, name)) {
@@ -234,7 +236,7 @@ fn differences(here: &[FoundFile], should: &[FoundFile], when: &str) -> Vec<Stri
         }
     }
     found.sort();
-    found.into_iter().map(|it| it.1).take(FILES_MAX).collect()
+    found.into_iter().map(|sort| sort.1).take(FILES_MAX).collect()
 }
 
 #[cfg(test)]
@@ -247,7 +249,7 @@ mod tests {
             let mut asked = 0;
             let mut stays = |missing: &[u32]| {
                 asked += 1;
-                Ok(wanted.iter().all(|it| missing.contains(it)))
+                Ok(wanted.iter().all(|wanted| missing.contains(wanted)))
             };
             assert_eq!(fewest((0..20).collect(), &mut stays).unwrap(), wanted);
             assert!(asked < 120, "{asked}");

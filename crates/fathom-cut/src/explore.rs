@@ -183,6 +183,6 @@ pub fn explore<J: Judge + Send>(
         ));
     }
     let mut tally = Tally::default();
-    tallies.into_iter().for_each(|it| tally.join(it));
+    tallies.into_iter().for_each(|for_each| tally.join(for_each));
     Ok(Explored { tally, wall_ns: begin.elapsed().as_nanos() as u64, interrupted: stop() })
 }

@@ -106,7 +106,7 @@ impl History {
             answers: log.records.len() as u64,
             units: Vec::new(),
             flushes: Vec::new(),
-            marks: log.marks.iter().map(|it| Mark { number: it.number, came: it.after }).collect(),
+            marks: log.marks.iter().map(|mark| Mark { number: mark.number, came: mark.after }).collect(),
             data,
             of_block: vec![Vec::new(); device_bytes.div_ceil(BLOCK_BYTES) as usize],
             with_content: Vec::new(),
@@ -178,7 +178,8 @@ impl History {
 
     /// Of some blocks those that may hold something else than zeros in some state.
     pub(crate) fn with_content(&self, blocks: Range<u64>) -> &[u64] {
-        let place = |block: u64| self.with_content.partition_point(|&it| it < block);
+        let place =
+            |block: u64| self.with_content.partition_point(|&partition_point| partition_point < block);
         &self.with_content[place(blocks.start)..place(blocks.end)]
     }
 
@@ -193,7 +194,8 @@ impl History {
     #[must_use]
     pub fn block(&self, block: u64, safe: u64, present: &impl Present) -> Option<Cow<'_, [u8]>> {
         let units = self.of_block.get(block as usize)?;
-        let first_unsafe = units.partition_point(|&it| self.units[it as usize].answer < safe);
+        let first_unsafe =
+            units.partition_point(|&partition_point| self.units[partition_point as usize].answer < safe);
         // The last that is there as a whole hides all before it.
         let whole = |sectors: u8, unit: &Unit| {
             sectors == 0xff

@@ -70,9 +70,9 @@ impl Owners {
             if file.read_exact_at(&mut word, 1024 + 24).is_ok() {
                 block_bytes = 1024 << u32::from_le_bytes(word).min(6);
             }
-            let journal = regions.journal.iter().find_map(|it| {
+            let journal = regions.journal.iter().find_map(|journal| {
                 let mut head = [0; 64];
-                file.read_exact_at(&mut head, it.start).ok()?;
+                file.read_exact_at(&mut head, journal.start).ok()?;
                 matches!(jbd2(&head), Some(Jbd2::Superblock)).then(|| be32(&head, 0x28))
             });
             features = journal.unwrap_or(0);
@@ -144,7 +144,7 @@ impl Owners {
         let chunks = content.chunks(self.block_bytes.min(4096) as usize);
         let heads: Vec<Jbd2> = chunks.filter_map(jbd2).collect();
         // Of several small blocks the one that decides most.
-        let head = heads.iter().find(|it| matches!(it, Jbd2::Commit(_))).or(heads.first());
+        let head = heads.iter().find(|head| matches!(head, Jbd2::Commit(_))).or(heads.first());
         match head {
             Some(Jbd2::Superblock) => "its superblock".into(),
             Some(Jbd2::Revoke(number)) => format!("a revocation of transaction {number}"),
@@ -167,9 +167,9 @@ impl Owners {
 
     /// Units near one, all of the journal.
     fn near<'a>(&'a self, history: &'a History, unit: &Unit) -> impl Iterator<Item = &'a Unit> {
-        let place = history.units.partition_point(|it| it.answer < unit.answer);
+        let place = history.units.partition_point(|partition_point| partition_point.answer < unit.answer);
         let range = place.saturating_sub(NEAR)..(place + NEAR).min(history.units.len());
-        history.units[range].iter().filter(|it| self.regions.is_journal(it.offset))
+        history.units[range].iter().filter(|range| self.regions.is_journal(range.offset))
     }
 
     /// What a transaction holds, in words.

@@ -195,7 +195,8 @@ impl States {
         let whole = whole_states(in_flight.len());
         if pass < whole {
             let chosen = subset(in_flight.len(), pass, self.seed, epoch as u64);
-            let present = in_flight.iter().zip(chosen).filter(|it| it.1).map(|it| it.0).collect();
+            let present =
+                in_flight.iter().zip(chosen).filter(|chosen| chosen.1).map(|chosen| chosen.0).collect();
             return Some(State { epoch, present, torn: None });
         }
         // Of a prefix or a suffix of its sectors, or of any, one to seven are there.
@@ -207,8 +208,8 @@ impl States {
             1 => !((1u8 << (1 + random.below(7))) - 1),
             _ => 1 + random.below(0xfe) as u8,
         };
-        let others = in_flight.iter().enumerate().filter(|it| with_others && it.0 != unit);
-        let present = others.map(|it| it.1).collect();
+        let others = in_flight.iter().enumerate().filter(|in_flight| with_others && in_flight.0 != unit);
+        let present = others.map(|present| present.1).collect();
         Some(State { epoch, present, torn: in_flight.get(unit).map(|torn| (torn, sectors)) })
     }
 
@@ -259,8 +260,8 @@ fn epochs(history: &History, keeps: Keeps, begin: u64, end: u64) -> Vec<Epoch> {
         let open = history.units.partition_point(|unit| unit.answer < answers);
         // Nothing that is answered so much later was under way.
         let rest = history.units.iter().enumerate().skip(open);
-        let near = rest.take_while(|it| it.1.answer < answers + MOST_AT_ONCE);
-        let later = near.filter(|it| it.1.came <= answers).map(|it| it.0 as u32).collect();
+        let near = rest.take_while(|near| near.1.answer < answers + MOST_AT_ONCE);
+        let later = near.filter(|near| near.1.came <= answers).map(|answer| answer.0 as u32).collect();
         let in_flight = InFlight { answered: first as u32..open.max(first) as u32, later };
         let marks = history.marks.partition_point(|mark| mark.came <= answers);
         Epoch { answers, safe, in_flight, acknowledged: largest.get(marks).copied().unwrap_or(0) }

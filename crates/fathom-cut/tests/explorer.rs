@@ -107,10 +107,10 @@ proptest! {
             let (must, may, acknowledged) = truth(&history, answers);
             let free: Vec<u32> = may.difference(&must).copied().collect();
             for mask in 0..1u32 << free.len() {
-                let chosen = free.iter().enumerate().filter(|it| mask >> it.0 & 1 == 1).map(|it| *it.1);
+                let chosen = free.iter().enumerate().filter(|free| mask >> free.0 & 1 == 1).map(|mask| *mask.1);
                 let set: BTreeSet<u32> = must.iter().copied().chain(chosen).collect();
                 // As strictly or more.
-                let is_there = (acknowledged..=acknowledged + 24).any(|it| found.contains(&(set.clone(), it)));
+                let is_there = (acknowledged..=acknowledged + 24).any(|acknowledged| found.contains(&(set.clone(), acknowledged)));
                 prop_assert!(is_there, "after {} answers: {:?}", answers, set);
             }
         }
@@ -138,7 +138,10 @@ fn an_explorer_that_drops_what_was_flushed_is_found() {
     let make = |seed| any_history(seed, 60);
     let found = |seed: &u64| first_wrong(&dropping_what_was_flushed(*seed, make), &make(*seed), 1);
     let seen: Vec<String> = (0..20).filter_map(|seed| found(&seed)).collect();
-    assert!(seen.len() > 10 && seen.iter().any(|it| it.contains("was flushed and is missing")), "{seen:?}");
+    assert!(
+        seen.len() > 10 && seen.iter().any(|problem| problem.contains("was flushed and is missing")),
+        "{seen:?}"
+    );
     // And the right store loses by it.
     let broken = dropping_what_was_flushed(1, |seed| right_store(seed, 60));
     let tally = explored(&broken, FLUSHED, 1, NO_LIMIT, 2).tally;
@@ -151,7 +154,10 @@ fn an_explorer_that_applies_what_never_came_is_found() {
     let make = |seed| any_history(seed, 60);
     let found = |seed: &u64| first_wrong(&applying_what_never_came(*seed, make), &make(*seed), 1);
     let seen: Vec<String> = (0..20).filter_map(|seed| found(&seed)).collect();
-    assert!(seen.len() > 10 && seen.iter().any(|it| it.contains("never came and is there")), "{seen:?}");
+    assert!(
+        seen.len() > 10 && seen.iter().any(|problem| problem.contains("never came and is there")),
+        "{seen:?}"
+    );
     let broken = applying_what_never_came(1, |seed| right_store(seed, 60));
     let tally = explored(&broken, FLUSHED, 1, NO_LIMIT, 2).tally;
     assert!(tally.not_kept() > 20, "{tally:?}");
@@ -205,6 +211,7 @@ fn a_seed_and_a_number_repeat_a_state_whoever_asks() {
 fn the_first_states_of_a_number_are_spread_over_the_whole_run() {
     let history = right_store(1, 500);
     let states = States::of(&history, FLUSHED, 1, 0, None);
-    let epochs: HashSet<usize> = (0..states.epochs.len()).map(|it| states.get(it).unwrap().epoch).collect();
+    let epochs: HashSet<usize> =
+        (0..states.epochs.len()).map(|state| states.get(state).unwrap().epoch).collect();
     assert_eq!(epochs.len(), states.epochs.len());
 }

@@ -296,8 +296,10 @@ impl Drop for Confined {
     fn drop(&mut self) {
         // Closing a connection prepares nothing, and one that could not be closed is leaked by
         // rusqlite: then the guard must stay, too.
-        if let Some(Ok(())) =
-            self.connection.take().map(|it| it.close().map_err(|(it, _)| std::mem::forget(it)))
+        if let Some(Ok(())) = self
+            .connection
+            .take()
+            .map(|connection| connection.close().map_err(|(connection, _)| std::mem::forget(connection)))
         {
             // SAFETY: made by `Box::into_raw`, freed once, after the connection that could ask it
             // is closed.
@@ -358,7 +360,7 @@ mod tests {
         }
         let bound = confined.execute("ATTACH ? AS p", [&precious_text]);
         assert!(bound.is_err(), "a bound name is not seen by the guard, so it is refused as it is prepared");
-        assert!(confined.take_refusal().is_some_and(|it| it.contains("parameter")));
+        assert!(confined.take_refusal().is_some_and(|refusal| refusal.contains("parameter")));
         for sql in [
             "VACUUM",
             "ATTACH ':memory:' AS m; CREATE TABLE m.t(a); DETACH m",

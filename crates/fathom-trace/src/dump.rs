@@ -67,7 +67,7 @@ impl VirtualTable {
         };
         let mut value = |end: &str| {
             let token = all.next()?;
-            all.next().filter(|it| it.text == end)?;
+            all.next().filter(|token| token.text == end)?;
             Some(token)
         };
         let kind = text(value(",")?)?;
@@ -84,12 +84,13 @@ impl VirtualTable {
     /// SQLite's.
     pub fn check(&self, connection: &Confined) -> rusqlite::Result<()> {
         let mut words = tokens(&self.create).filter(|token| !token.is_blank());
-        let is_create =
-            ["create", "virtual", "table"].iter().all(|word| words.next().is_some_and(|it| it.is(word)));
+        let is_create = ["create", "virtual", "table"]
+            .iter()
+            .all(|word| words.next().is_some_and(|token| token.is(word)));
         let named = words.next().map(|token| unquoted(token.text)).unwrap_or_default();
         if !is_create
             || !named.eq_ignore_ascii_case(&self.name)
-            || words.any(|it| it.kind == TokenKind::Semicolon)
+            || words.any(|word| word.kind == TokenKind::Semicolon)
         {
             let message = format!("what the schema is to say of {} does not make it", self.name);
             return Err(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_ERROR), Some(message)));

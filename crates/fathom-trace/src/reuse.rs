@@ -104,8 +104,8 @@ mod tests {
         for statement in [0, 31, 32, 31, 1000, 1000, 1000] {
             prepared.add(statement);
         }
-        let repeated: Vec<u32> = (0..2000).filter(|it| prepared.is_repeated(*it)).collect();
-        let known: Vec<u32> = (0..2000).filter(|it| prepared.has(*it)).collect();
+        let repeated: Vec<u32> = (0..2000).filter(|number| prepared.is_repeated(*number)).collect();
+        let known: Vec<u32> = (0..2000).filter(|number| prepared.has(*number)).collect();
         assert_eq!((repeated, known), (vec![31, 1000], vec![0, 31, 32, 1000]));
     }
 }

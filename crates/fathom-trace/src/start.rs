@@ -174,8 +174,9 @@ impl Restore {
                         };
                         done.map_err(|error| match refused(error) {
                             TraceError::Refused { what, problem } => {
-                                let why =
-                                    database.take_refusal().map_or(String::new(), |it| format!(" ({it})"));
+                                let why = database
+                                    .take_refusal()
+                                    .map_or(String::new(), |refusal| format!(" ({refusal})"));
                                 let problem = format!("{problem}{why}; line {number} of its loading script");
                                 TraceError::Refused { what, problem }
                             }

@@ -151,7 +151,9 @@ fn mounted(place: &Place) -> bool {
     let list = place.fathom(&["list", "filesystems", "--json"]);
     let listed: serde_json::Value = serde_json::from_str(&list.stdout).unwrap();
     let all = listed["filesystems"].as_array().unwrap();
-    all.iter().any(|it| it["filesystem"] == "ext4" && it["present"] == true && it["in_guest"] != true)
+    all.iter().any(|as_array| {
+        as_array["filesystem"] == "ext4" && as_array["present"] == true && as_array["in_guest"] != true
+    })
 }
 
 fn experiment(place: &Place) -> String {

@@ -38,7 +38,7 @@ pub fn main() -> ExitCode {
     if let Err(problem) = prepare().and_then(|()| serve()) {
         // Nobody is left to tell of a complaint that cannot be made.
         let console = OpenOptions::new().write(true).open("/dev/console");
-        let _ = console.and_then(|mut it| writeln!(it, "cut-guest: {problem}"));
+        let _ = console.and_then(|mut console| writeln!(console, "cut-guest: {problem}"));
     }
     loop {
         let _ = rustix::system::reboot(rustix::system::RebootCommand::PowerOff);

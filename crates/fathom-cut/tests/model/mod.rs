@@ -67,7 +67,7 @@ impl Disk {
 
     /// Answers until all below `offset` was answered.
     pub fn wait_below(&mut self, offset: u64) {
-        while self.under_way.iter().any(|it| it.offset < offset) {
+        while self.under_way.iter().any(|under_way| under_way.offset < offset) {
             self.answer_one();
         }
     }
@@ -130,8 +130,8 @@ pub fn truth(history: &History, answers: u64) -> (BTreeSet<u32>, BTreeSet<u32>, 
 /// What is there in a state, whole or torn.
 pub fn there(history: &History, states: &States, state: &State) -> BTreeSet<u32> {
     let safe = states.epochs[state.epoch].safe;
-    let flushed = (0u32..).zip(&history.units).filter(|it| it.1.answer < safe).map(|it| it.0);
-    flushed.chain(state.present.iter().copied()).chain(state.torn.map(|it| it.0)).collect()
+    let flushed = (0u32..).zip(&history.units).filter(|unit| unit.1.answer < safe).map(|safe| safe.0);
+    flushed.chain(state.present.iter().copied()).chain(state.torn.map(|torn| torn.0)).collect()
 }
 
 /// What is wrong with a state, by the definition.
@@ -142,7 +142,7 @@ pub fn wrong(history: &History, states: &States, state: &State) -> Option<String
     if let Some(unit) = must.difference(&there).next() {
         return Some(format!("unit {unit} was flushed and is missing"));
     }
-    if let Some((unit, _)) = state.torn.filter(|it| must.contains(&it.0)) {
+    if let Some((unit, _)) = state.torn.filter(|torn| must.contains(&torn.0)) {
         return Some(format!("unit {unit} was flushed and is torn"));
     }
     if let Some(unit) = there.difference(&may).next() {

@@ -385,7 +385,10 @@ impl Walk<'_> {
                 let labels: Labels = rowids.into_iter().chain([Source::Number]).collect();
                 // What SQLite gives follows from what it gave before. Where the statement names
                 // one, it gives one for NULL only.
-                let is_given = state.get(p2).iter().any(|it| is_text(it) && !matches!(it, Source::Rowids(_)));
+                let is_given = state
+                    .get(p2)
+                    .iter()
+                    .any(|source| is_text(source) && !matches!(source, Source::Rowids(_)));
                 if code == "NewRowid" && !is_given {
                     self.find(&labels, Use::Calculated);
                 }
@@ -627,7 +630,7 @@ impl Walk<'_> {
             0.. => (first..first + count).collect(),
             _ => {
                 let most = self.written.get(name).copied().unwrap_or(ARGUMENTS_MAX);
-                (first..first + most).take_while(|it| state.registers.contains_key(it)).collect()
+                (first..first + most).take_while(|register| state.registers.contains_key(register)).collect()
             }
         };
         let arguments: Vec<Labels> = registers.iter().map(|register| state.get(*register)).collect();
@@ -699,7 +702,11 @@ impl Walk<'_> {
 
 /// Without columns: what stands in a column is not written by the statement.
 fn only_written(labels: &Labels) -> Labels {
-    labels.iter().filter(|it| matches!(it, Source::Literal(_) | Source::Parameter(_))).cloned().collect()
+    labels
+        .iter()
+        .filter(|label| matches!(label, Source::Literal(_) | Source::Parameter(_)))
+        .cloned()
+        .collect()
 }
 
 /// Whether it is a text that goes on as a word where another one is put to it: one with a sign of

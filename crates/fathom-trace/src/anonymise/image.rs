@@ -69,7 +69,7 @@ fn number_in(bytes: &mut [u8], stays: bool, visitor: &mut dyn Visitor) -> bool {
     // Two's complement, the first byte with the sign.
     let first = i64::from(bytes[0].cast_signed());
     let number = bytes[1..].iter().fold(first, |sum, byte| sum << 8 | i64::from(*byte));
-    let Some(replaced) = visitor.number(number, stays).filter(|it| !stays && *it != number) else {
+    let Some(replaced) = visitor.number(number, stays).filter(|other| !stays && *other != number) else {
         return false;
     };
     let all = replaced.to_be_bytes();
@@ -164,9 +164,9 @@ impl<'a> Image<'a> {
             return Err(TraceError::refused(self.path.display(), problem));
         }
         for (root, content, name) in found.roots {
-            let content = if found.virtuals.iter().any(|it| it.has_own(&name)) {
+            let content = if found.virtuals.iter().any(|value| value.has_own(&name)) {
                 Content::Own
-            } else if found.virtuals.iter().any(|it| it.carries(&name)) {
+            } else if found.virtuals.iter().any(|value| value.carries(&name)) {
                 Content::Carried
             } else {
                 content

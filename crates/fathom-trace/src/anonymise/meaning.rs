@@ -383,7 +383,7 @@ fn begins_number(text: &str) -> bool {
 fn length_of_number(text: &str) -> usize {
     let bytes = text.as_bytes();
     let digits = |from: usize| {
-        bytes.get(from..).map_or(0, |rest| rest.iter().take_while(|it| it.is_ascii_digit()).count())
+        bytes.get(from..).map_or(0, |rest| rest.iter().take_while(|byte| byte.is_ascii_digit()).count())
     };
     let sign = usize::from(matches!(bytes.first(), Some(b'+' | b'-')));
     let whole = digits(sign);
@@ -436,7 +436,7 @@ fn is_date(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_digit() || b" -+:.TZ".contains(&byte));
     is_digits
         || (!text.is_empty()
-            && text.to_lowercase().split([' ', '+', '-', '.']).filter(|it| !it.is_empty()).all(|word| {
+            && text.to_lowercase().split([' ', '+', '-', '.']).filter(|part| !part.is_empty()).all(|word| {
                 WORDS.contains(&word)
                     || MORE.contains(&word)
                     || word.bytes().all(|byte| byte.is_ascii_digit())
@@ -448,7 +448,7 @@ fn is_date(text: &str) -> bool {
 fn is_calendar(text: &str) -> bool {
     let bytes = text.as_bytes();
     let number = |from: usize, to: usize| {
-        let digits = text.get(from..to).filter(|it| it.bytes().all(|byte| byte.is_ascii_digit()))?;
+        let digits = text.get(from..to).filter(|part| part.bytes().all(|byte| byte.is_ascii_digit()))?;
         digits.parse::<u32>().ok()
     };
     let rest_is_date = |from: usize| {

@@ -407,9 +407,9 @@ fn check(path: &Path, shown: &Path, virtuals: &[Virtual]) -> Result<(), TraceErr
         TraceError::refused(shown.display(), format!("the anonymous database cannot be checked: {error}"))
     };
     let database = Confined::open(path).map_err(refused)?;
-    if virtuals.iter().any(|it| it.rebuild().is_some()) {
+    if virtuals.iter().any(|value| value.rebuild().is_some()) {
         database.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA secure_delete = ON").map_err(refused)?;
-        virtuals.iter().try_for_each(|it| it.make_again(&database)).map_err(refused)?;
+        virtuals.iter().try_for_each(|each| each.make_again(&database)).map_err(refused)?;
     }
     let ask = || database.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0));
     let mut done = ask();
@@ -443,7 +443,7 @@ fn replace_script(script: &Path, vocabulary: &Vocabulary) -> Result<PathBuf, Tra
             }
             dumped.extend(table);
         }
-        if dumped.iter().any(|it| it.is_filled_by(sql)) {
+        if dumped.iter().any(|dumped| dumped.is_filled_by(sql)) {
             return Ok(());
         }
         let sql = vocabulary.sql(sql);
@@ -475,7 +475,7 @@ fn write(
             let id = database.id;
             let path = vocabulary.text(&database.path);
             let length =
-                |file: &Path| std::fs::metadata(file).map(|it| it.len()).map_err(TraceError::io(file));
+                |file: &Path| std::fs::metadata(file).map(|file| file.len()).map_err(TraceError::io(file));
             let (start, content) = match images.paths.iter().find(|(number, _)| *number == id) {
                 // Making the indexes again can change the file's length.
                 Some((_, image)) => {

@@ -43,7 +43,7 @@ impl Numbers {
         for to in bounds.range(LEAST + 1..) {
             // What stays is a bound itself; a fence that does not occur may be drawn.
             let group: Vec<u64> =
-                self.met.range(from..*to).copied().filter(|it| !self.stay.contains(it)).collect();
+                self.met.range(from..*to).copied().filter(|number| !self.stay.contains(number)).collect();
             let first = from + u64::from(self.stay.contains(&from));
             let drawn = choose(first, *to, group.len(), &mut random);
             self.becomes.extend(group.into_iter().zip(drawn));
@@ -123,7 +123,7 @@ mod tests {
     proptest! {
         #[test]
         fn numbers_keep_their_order_and_lengths(
-            near in prop::collection::vec(prop_oneof![-300_000_i64..300_000, any::<i64>().prop_map(|it| it >> 1), (0_u32..62).prop_map(|bits| 1 << bits), (0_u32..62).prop_map(|bits| -(1_i64 << bits))], 1..200),
+            near in prop::collection::vec(prop_oneof![-300_000_i64..300_000, any::<i64>().prop_map(|number| number >> 1), (0_u32..62).prop_map(|bits| 1 << bits), (0_u32..62).prop_map(|bits| -(1_i64 << bits))], 1..200),
             stay in prop::collection::vec(0_usize..200, 0..20), seed: u64,
         ) {
             let mut numbers = Numbers::default();
@@ -153,7 +153,7 @@ mod tests {
         numbers.draw(1);
         assert!((0..100).all(|id| numbers.of(100_004_523_453 + id * 7919) != 100_004_523_453 + id * 7919));
         assert_eq!(numbers.of_digits("0100004523453"), None, "a text that no number is written as");
-        assert!(numbers.of_digits("100004523453").is_some_and(|it| it.len() == 12));
+        assert!(numbers.of_digits("100004523453").is_some_and(|digits| digits.len() == 12));
         assert_eq!((numbers.of(999), numbers.of(5)), (999, 5));
     }
 }

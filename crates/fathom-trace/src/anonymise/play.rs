@@ -301,7 +301,7 @@ impl Play {
                 None => ":memory:".to_owned(),
             };
             if let Err(error) = connection.attach(&file, &schema) {
-                done.code = error.sqlite_error().map_or(ffi::SQLITE_ERROR, |it| it.extended_code);
+                done.code = error.sqlite_error().map_or(ffi::SQLITE_ERROR, |failure| failure.extended_code);
             }
             watch.schema(connection);
             return watch.done(done);

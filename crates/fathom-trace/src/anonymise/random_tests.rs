@@ -401,7 +401,9 @@ fn random_work_stays_the_same_and_no_word_of_it_remains() {
                     let (before, after) = (everything(&trace), everything(&out));
                     for secret in SECRETS {
                         let is_in = |bytes: &[u8]| {
-                            bytes.windows(secret.len()).any(|it| it.eq_ignore_ascii_case(secret.as_bytes()))
+                            bytes
+                                .windows(secret.len())
+                                .any(|window| window.eq_ignore_ascii_case(secret.as_bytes()))
                         };
                         if is_in(&after) {
                             wrong.push(format!(
@@ -414,7 +416,7 @@ fn random_work_stays_the_same_and_no_word_of_it_remains() {
                     let ids = |bytes: &[u8]| -> BTreeSet<String> {
                         let text: String = bytes.iter().map(|byte| char::from(*byte)).collect();
                         text.split(|letter: char| !letter.is_ascii_digit())
-                            .filter(|it| it.len() == 12 && it.starts_with("100000"))
+                            .filter(|digit| digit.len() == 12 && digit.starts_with("100000"))
                             .map(str::to_owned)
                             .collect()
                     };

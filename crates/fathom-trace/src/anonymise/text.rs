@@ -52,7 +52,9 @@ impl Vocabulary {
             Ok(text) => {
                 if self.numbers.is_some() && is_json(text) {
                     let digits = text.split(|letter: char| !letter.is_ascii_digit());
-                    digits.filter_map(|it| it.parse().ok()).for_each(|number| self.add_number(number, false));
+                    digits
+                        .filter_map(|digit| digit.parse().ok())
+                        .for_each(|number| self.add_number(number, false));
                 }
                 for (word, is_kept) in pieces(text) {
                     if !is_kept {
@@ -241,7 +243,7 @@ impl Vocabulary {
             let set = &rest[at..];
             let first = 1 + usize::from(set[1..].starts_with('^'));
             let first = first + usize::from(set[first..].starts_with(']'));
-            let end = set[first..].find(']').map_or(set.len(), |it| first + it + 1);
+            let end = set[first..].find(']').map_or(set.len(), |offset| first + offset + 1);
             out.push_str(&set[..end]);
             rest = &set[end..];
         }
@@ -375,7 +377,8 @@ fn has_names_only(sql: &str) -> bool {
     match Verb::of(sql) {
         Verb::Begin | Verb::Commit | Verb::Rollback => true,
         Verb::Schema => {
-            words.next().is_some_and(|it| it.is("create")) && words.next().is_some_and(|it| it.is("virtual"))
+            words.next().is_some_and(|token| token.is("create"))
+                && words.next().is_some_and(|token| token.is("virtual"))
         }
         _ => false,
     }

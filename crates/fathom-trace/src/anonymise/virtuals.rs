@@ -91,7 +91,7 @@ impl Virtual {
             Kind::RTree => &NODES,
             Kind::View | Kind::Unknown => &[],
         };
-        name.eq_ignore_ascii_case(&self.name) && ends.iter().any(|it| end.eq_ignore_ascii_case(it))
+        name.eq_ignore_ascii_case(&self.name) && ends.iter().any(|value| end.eq_ignore_ascii_case(value))
     }
 
     /// Whether a table is a part of this one.
@@ -105,11 +105,11 @@ impl Virtual {
     pub fn is_filled_by(&self, sql: &str) -> bool {
         let mut words = tokens(sql).filter(|token| !token.is_blank());
         self.kind == Kind::FullText
-            && words.next().is_some_and(|it| it.is("insert"))
-            && words.next().is_some_and(|it| it.is("into"))
-            && words.next().is_some_and(|it| {
-                let table = unquoted(it.text);
-                matches!(it.kind, TokenKind::Word | TokenKind::Quoted | TokenKind::Text)
+            && words.next().is_some_and(|token| token.is("insert"))
+            && words.next().is_some_and(|token| token.is("into"))
+            && words.next().is_some_and(|token| {
+                let table = unquoted(token.text);
+                matches!(token.kind, TokenKind::Word | TokenKind::Quoted | TokenKind::Text)
                     && self.has_own(&table)
                     && !table.to_ascii_lowercase().ends_with(SETTINGS)
             })

@@ -114,7 +114,7 @@ impl Words {
             let mut part: Vec<(u32, char)> = Vec::new();
             for edge in &present {
                 let fixed =
-                    self.shared.of(edge).and_then(|it| letters.iter().position(|letter| *letter == it));
+                    self.shared.of(edge).and_then(|edge| letters.iter().position(|letter| *letter == edge));
                 match fixed {
                     None => part.push(*edge),
                     Some(at) => {
@@ -329,7 +329,7 @@ impl Shared {
                 }
                 let other = *random.pick(&all);
                 let before = self.becomes.insert(*letter, other);
-                let is_taken = letters.iter().any(|it| it != letter && self.letter(*it) == other);
+                let is_taken = letters.iter().any(|value| value != letter && self.letter(*value) == other);
                 if is_taken || !self.fits(edges, *letter) {
                     self.becomes.insert(*letter, before.unwrap_or(*letter));
                 }

@@ -63,7 +63,8 @@ pub fn capture(request: &Request, say: &mut dyn FnMut(&str)) -> Result<Captured,
         let what = request.out.display();
         return Err(TraceError::refused(what, "the program writes to standard output itself: name a file"));
     }
-    let beside = request.out.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let beside =
+        request.out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let parent =
         std::path::absolute(request.spool.as_deref().unwrap_or(beside)).map_err(TraceError::io(beside))?;
     let spool = crate::private::directory(".fathom-spool-", &parent)?;
@@ -112,7 +113,7 @@ fn named_files(command: &[OsString]) -> Vec<PathBuf> {
 /// Ours first, then what the user preloads.
 fn with_earlier(own: &Path, earlier: Option<OsString>) -> OsString {
     let mut value = own.as_os_str().to_owned();
-    if let Some(earlier) = earlier.filter(|it| !it.is_empty()) {
+    if let Some(earlier) = earlier.filter(|earlier| !earlier.is_empty()) {
         value.push(":");
         value.push(earlier);
     }

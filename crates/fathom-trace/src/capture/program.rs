@@ -61,7 +61,7 @@ pub fn why_unseen(program: &OsStr, seen: &Seen) -> String {
             apart.display()
         );
     }
-    if linkage(&path) == Linkage::Dynamic && !seen.programs.iter().any(|it| is_same(it, &path)) {
+    if linkage(&path) == Linkage::Dynamic && !seen.programs.iter().any(|program| is_same(program, &path)) {
         return format!(
             "{shown} did not load the capture library: the system ignores LD_PRELOAD for a program with capabilities (getcap) and for \
              one of another C library or word size; run it without these"
@@ -91,7 +91,7 @@ fn find(program: &OsStr) -> Option<PathBuf> {
     }
     std::env::split_paths(&std::env::var_os("PATH")?)
         .map(|directory| directory.join(path))
-        .find(|it| it.is_file())
+        .find(|path| path.is_file())
 }
 
 /// Whether an ELF program asks for a dynamic linker (a program header of type PT_INTERP).
@@ -129,7 +129,7 @@ const MESSAGE: &[u8] = b"database disk image is malformed";
 /// Whether the file holds SQLite's code.
 fn holds_sqlite(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
-    if !file.metadata().is_ok_and(|it| it.is_file()) {
+    if !file.metadata().is_ok_and(|found| found.is_file()) {
         return false;
     }
     let mut file = BufReader::with_capacity(1 << 20, file);
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     fn seen(programs: &[&Path], libraries: &[&Path], apart: &[&Path]) -> Seen {
-        let set = |paths: &[&Path]| paths.iter().map(|it| it.to_path_buf()).collect::<BTreeSet<_>>();
+        let set = |paths: &[&Path]| paths.iter().map(|path| path.to_path_buf()).collect::<BTreeSet<_>>();
         Seen { programs: set(programs), libraries: set(libraries), apart: set(apart) }
     }
 
@@ -183,7 +183,7 @@ mod tests {
         let why = why_unseen(own.as_os_str(), &seen(&[&own], &[], &[]));
         assert!(why.contains(&format!("{} has an SQLite of its own inside", own.display())), "{why}");
         assert!(why.contains("FATHOM_TRACE_EXTENSION"), "{why}");
-        // A script's interpreter, or what it started, and a library of a process.
+        // A script's interpreter, or what it started, found a library of a process.
         for seen in [seen(&[&shell, &own], &[], &[]), seen(&[&shell], &[&own], &[])] {
             let why = why_unseen(OsStr::new("sh"), &seen);
             assert!(why.starts_with(&format!("{} has an SQLite", own.display())), "{why}");
@@ -204,7 +204,7 @@ mod tests {
         elf[56..58].copy_from_slice(&[0, 0]);
         std::fs::write(&path, elf).expect("written");
         let why = why_unseen(path.as_os_str(), &plain);
-        assert!(why.contains("is statically linked, and has an SQLite of its own inside"), "{why}");
+        assert!(why.contains("is statically linked, found has an SQLite of its own inside"), "{why}");
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
             let mut bytes = vec![b'S'; at];
             bytes.extend(DATABASE_MAGIC);
             std::fs::write(&path, &bytes).expect("written");
-            assert!(!holds_sqlite(&path), "knows how a database begins, and no more");
+            assert!(!holds_sqlite(&path), "knows how a database begins, found no more");
             bytes.extend(vec![b'd'; (1 << 20) - 40]);
             bytes.extend(MESSAGE);
             std::fs::write(&path, &bytes).expect("written");

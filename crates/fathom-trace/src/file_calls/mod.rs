@@ -161,7 +161,8 @@ impl FileCalls {
         let mut out = std::io::BufWriter::new(Output::create(path, inputs, Access::Private)?);
         let mut text = format!("{MAGIC}\n");
         for (number, file) in self.files.iter().enumerate() {
-            let name: String = file.name.chars().map(|it| if it.is_control() { '?' } else { it }).collect();
+            let name: String =
+                file.name.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect();
             let _ = writeln!(text, "file {number} {} {name}", file.start_bytes);
         }
         for made in &self.calls {

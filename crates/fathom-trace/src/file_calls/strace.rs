@@ -97,7 +97,7 @@ fn time_us(word: &str) -> Option<u64> {
     let seconds = match whole.split(':').collect::<Vec<_>>()[..] {
         [seconds] if !fraction.is_empty() => seconds.parse::<u64>().ok()?,
         [hours, minutes, seconds] => {
-            let number = |text: &str| text.parse::<u64>().ok().filter(|it| *it < 100);
+            let number = |text: &str| text.parse::<u64>().ok().filter(|number| *number < 100);
             (number(hours)? * 60 + number(minutes)?) * 60 + number(seconds)?
         }
         _ => return None,
@@ -131,7 +131,7 @@ fn recorded(call: &str) -> Taken {
 
 fn of(name: &str, arguments: &[&str], result: i64) -> Option<Recorded> {
     let number = |at: usize| leading(arguments.get(at)?);
-    let size = |at: usize| number(at).and_then(|it| u64::try_from(it).ok());
+    let size = |at: usize| number(at).and_then(|number| u64::try_from(number).ok());
     let path = |at: usize| Some(arguments.get(at)?.strip_prefix('"')?.strip_suffix('"')?.to_owned());
     let bytes = u64::try_from(result).ok().filter(|bytes| *bytes > 0);
     let open = |path: Option<String>, flags: &str| {

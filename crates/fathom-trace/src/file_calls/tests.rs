@@ -14,7 +14,7 @@ fn imported(text: &str) -> ImportedCalls {
 }
 
 fn calls(imported: &ImportedCalls) -> Vec<(u32, u64, u32, Call)> {
-    imported.recording.calls.iter().map(|it| (it.thread, it.at_us, it.file, it.call)).collect()
+    imported.recording.calls.iter().map(|call| (call.thread, call.at_us, call.file, call.call)).collect()
 }
 
 #[test]

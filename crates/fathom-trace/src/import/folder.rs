@@ -120,7 +120,8 @@ fn load(
         }
         // A comment at the end would take the semicolon.
         let last = tokens(&sql).last();
-        let is_comment = last.is_some_and(|it| it.kind == TokenKind::Comment && it.text.starts_with("--"));
+        let is_comment =
+            last.is_some_and(|token| token.kind == TokenKind::Comment && token.text.starts_with("--"));
         let end = if is_comment { "\n;\n" } else { ";\n" };
         out.write_all(sql.as_bytes())
             .and_then(|()| out.write_all(end.as_bytes()))
@@ -213,7 +214,7 @@ fn scripts(path: &Path) -> Result<(Vec<PathBuf>, Vec<PathBuf>), TraceError> {
         if is_hidden {
             continue;
         }
-        let is_script = file.extension().is_some_and(|it| it.eq_ignore_ascii_case("sql"));
+        let is_script = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("sql"));
         if file.is_symlink() && (is_script || file.is_dir()) {
             let problem = "is a link, and what it leads to would get into the trace: put the file itself there, or take the link away";
             return Err(TraceError::refused(file.display(), problem));

@@ -258,7 +258,9 @@ fn find_out(path: &Path) -> Result<Format, TraceError> {
     if metadata.is_file() {
         refuse_other_kinds(path)?;
     }
-    let ends_with = |path: &Path, end: &str| path.extension().is_some_and(|it| it.eq_ignore_ascii_case(end));
+    let ends_with = |path: &Path, end: &str| {
+        path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(end))
+    };
     if metadata.is_dir() {
         let mut names =
             std::fs::read_dir(path).map_err(TraceError::io(path))?.flatten().map(|entry| entry.path());
@@ -314,8 +316,8 @@ impl Starts {
     fn new(files: &[PathBuf]) -> Result<Starts, TraceError> {
         for file in files {
             let mut head = [0; 16];
-            let read =
-                std::fs::File::open(file).and_then(|mut it| std::io::Read::read_exact(&mut it, &mut head));
+            let read = std::fs::File::open(file)
+                .and_then(|mut file| std::io::Read::read_exact(&mut file, &mut head));
             match read {
                 Ok(()) if &head == b"SQLite format 3\0" => {}
                 Err(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => {

@@ -96,8 +96,10 @@ impl<'a> LogLine<'a> {
 
     /// ns, since whenever.
     fn at_ns(&self) -> Option<u64> {
-        let column =
-            self.columns.iter().find(|it| it.len() >= 12 && it.bytes().all(|byte| byte.is_ascii_digit()));
+        let column = self
+            .columns
+            .iter()
+            .find(|column| column.len() >= 12 && column.bytes().all(|byte| byte.is_ascii_digit()));
         let number = match column {
             Some(column) => column.parse::<f64>().ok()?,
             None => TIMES.iter().find_map(|name| self.object.get(*name)?.as_f64())?,
@@ -115,7 +117,7 @@ impl<'a> LogLine<'a> {
     /// Device, process and thread.
     fn place(&self) -> (String, u32, u32) {
         let is_level = |it: &&str| matches!(*it, "V" | "D" | "I" | "W" | "E");
-        let number = |name: &str| self.text(name).and_then(|it| it.parse().ok());
+        let number = |name: &str| self.text(name).and_then(|name| name.parse().ok());
         if let Some(level) = self.columns.iter().position(is_level).filter(|at| *at >= 2)
             && let (Ok(process), Ok(thread)) =
                 (self.columns[level - 2].parse(), self.columns[level - 1].parse())
@@ -316,7 +318,7 @@ pub fn import_workload(
     let place = |name: &str| {
         path.with_file_name(format!("{} {name}", path.file_name().unwrap_or_default().display()))
     };
-    for (number, sql) in (1..).zip(list("init").iter().filter_map(|it| it.get("sql")?.as_str())) {
+    for (number, sql) in (1..).zip(list("init").iter().filter_map(|init| init.get("sql")?.as_str())) {
         let sql = sql.trim().trim_end_matches(';');
         let problem = match compile(&connection, sql) {
             Ok(Compiled::Ready(mut statement)) => {

@@ -326,7 +326,7 @@ fn begin_of(taken: &[Line]) -> u64 {
 }
 
 fn bad<'c>(first: &Line, text: &str, problem: String) -> Piece<'c> {
-    let text: String = text.chars().map(|it| if is_byte(it) { '\u{fffd}' } else { it }).collect();
+    let text: String = text.chars().map(|letter| if is_byte(letter) { '\u{fffd}' } else { letter }).collect();
     Piece { line: first.number, sql: text.trim().to_owned(), compiled: Err(problem) }
 }
 
@@ -390,7 +390,7 @@ fn without_bytes(sql: &str) -> Result<(String, u64), String> {
             plain.push_str(&literal(&Value::Text(bytes)));
             literals += 1;
         } else if token.kind == TokenKind::Comment {
-            plain.extend(token.text.chars().map(|it| if is_byte(it) { '\u{fffd}' } else { it }));
+            plain.extend(token.text.chars().map(|letter| if is_byte(letter) { '\u{fffd}' } else { letter }));
         } else {
             return Err("holds bytes that are no UTF-8 outside of a text".into());
         }

@@ -476,7 +476,8 @@ impl Count {
 
     /// A statement is reset before its end: its execution ends here.
     fn rest(&mut self, connection: u32, handle: u32) {
-        let handle = self.connections.get_mut(&connection).and_then(|it| it.handles.get_mut(&handle));
+        let handle =
+            self.connections.get_mut(&connection).and_then(|connection| connection.handles.get_mut(&handle));
         if let Some(handle) = handle
             && handle.inside_ns > 0
             && let Some(text) = &handle.text

@@ -68,8 +68,11 @@ fn statements_transactions_and_think_times_are_counted() {
     // Half a millisecond after each execution, and what follows the last.
     assert_eq!(info.think_us.count(), 14);
     assert!((500..=505).contains(&info.think_us.at(0.5)));
-    let tables: Vec<_> =
-        info.tables.iter().map(|it| (it.table.as_str(), it.reads, it.writes, it.changes)).collect();
+    let tables: Vec<_> = info
+        .tables
+        .iter()
+        .map(|table| (table.table.as_str(), table.reads, table.writes, table.changes))
+        .collect();
     assert_eq!(tables, [("t", 2, 3, 7), ("u", 1, 1, 7)]);
     assert_eq!(info.settings["PRAGMA journal_mode=WAL"], 1);
     assert_eq!((info.connections, info.connections_at_once, info.torn), (1, 1, None));

@@ -58,7 +58,7 @@ impl Target {
         let query = query.split('#').next().unwrap_or_default();
         // `//host/path`, of which SQLite allows no host but this one.
         let path = path.strip_prefix("//").map_or(path, |rest| rest.find('/').map_or("", |at| &rest[at..]));
-        if matches!(path, "" | ":memory:") || query.split('&').any(|it| it == "mode=memory") {
+        if matches!(path, "" | ":memory:") || query.split('&').any(|part| part == "mode=memory") {
             return Target::Memory;
         }
         Target::File(unescaped(path))

@@ -15,7 +15,7 @@ pub(super) const BASE_MS: i64 = 1_400_000_000_000;
 /// The numbers of all rows at the start.
 pub(super) fn counters(profile: &Profile, scale_percent: u32) -> Counters {
     let mut counters = Counters::default();
-    for fill in profile.databases.iter().flat_map(|it| &it.fill) {
+    for fill in profile.databases.iter().flat_map(|database| &database.fill) {
         if let Some(name) = &fill.counter {
             let rows = if fill.fixed { i64::from(fill.rows) } else { scaled(fill.rows, scale_percent) };
             counters.set(name, rows);

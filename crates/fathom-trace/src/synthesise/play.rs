@@ -112,7 +112,7 @@ impl Player<'_> {
             return Some(place);
         }
         self.drawn = self.drawn.checked_sub(1).filter(|left| *left >= 0)?;
-        let shares = self.thread.all.iter().map(|it| u64::from(it.share));
+        let shares = self.thread.all.iter().map(|thread| u64::from(thread.share));
         let mut drawn = self.random.below(shares.clone().sum());
         for (place, share) in shares.enumerate() {
             if drawn < share {
@@ -207,7 +207,7 @@ impl<'p> Play<'p> {
 
     /// Place of a database; reading the profile has checked that it is there.
     fn place(&self, name: &str) -> usize {
-        self.profile.databases.iter().position(|it| it.name == name).unwrap_or(0)
+        self.profile.databases.iter().position(|database| database.name == name).unwrap_or(0)
     }
 
     fn run(&mut self) -> Result<(), TraceError> {
@@ -378,7 +378,7 @@ impl<'p> Play<'p> {
 
     /// Closes all connections.
     fn end(mut self) -> Result<Totals, TraceError> {
-        let end_ns = self.stores.iter().map(|it| it.free_ns).max().unwrap_or(0);
+        let end_ns = self.stores.iter().map(|store| store.free_ns).max().unwrap_or(0);
         for player in std::mem::take(&mut self.players) {
             let mut handles: Vec<(u32, u32)> =
                 player.handles.iter().map(|((connection, _), handle)| (*connection, *handle)).collect();
@@ -454,8 +454,8 @@ mod tests {
             (0..100_000).map(|_| exponential(&mut random, 1_000_000) as f64 / 1e6).collect();
         let mean = times.iter().sum::<f64>() / times.len() as f64;
         let below =
-            times.iter().filter(|it| **it < std::f64::consts::LN_2).count() as f64 / times.len() as f64;
+            times.iter().filter(|time| **time < std::f64::consts::LN_2).count() as f64 / times.len() as f64;
         assert!((mean - 1.0).abs() < 0.02 && (below - 0.5).abs() < 0.01, "{mean} {below}");
-        assert!(times.iter().all(|it| *it <= 16.0));
+        assert!(times.iter().all(|time| *time <= 16.0));
     }
 }

@@ -153,7 +153,7 @@ pub fn text_of(name: &str) -> Option<&'static str> {
 /// # Errors
 /// There is none, with what was probably meant.
 pub fn profile(name: &str) -> Result<&'static Profile, TraceError> {
-    profiles().iter().find(|it| it.name == name).ok_or_else(|| {
+    profiles().iter().find(|profile| profile.name == name).ok_or_else(|| {
         let hint = did_you_mean(nearest(name, NAMES));
         TraceError::refused(
             format!("profile \"{name}\""),
@@ -169,7 +169,7 @@ impl Profile {
         for thread in &profile.threads {
             for activity in &thread.all {
                 let name = &activity.name;
-                if !profile.databases.iter().any(|it| it.name == activity.on) {
+                if !profile.databases.iter().any(|database| database.name == activity.on) {
                     return Err(format!(
                         "the activity \"{name}\" is on \"{}\", which is no database",
                         activity.on
@@ -179,7 +179,7 @@ impl Profile {
                     return Err(format!("the activity \"{name}\" has a count or a share, and not both"));
                 }
             }
-            let shares: u32 = thread.all.iter().map(|it| it.share).sum();
+            let shares: u32 = thread.all.iter().map(|thread| thread.share).sum();
             if (shares == 0) != (thread.activities == 0) {
                 return Err(format!(
                     "the thread \"{}\" has shares without activities, or activities without",
@@ -198,12 +198,12 @@ impl Profile {
 
     /// The profile that a trace names as its databases' generator.
     pub(crate) fn of_identity(identity: &str) -> Option<&'static Profile> {
-        profiles().iter().find(|it| it.identity() == identity)
+        profiles().iter().find(|profile| profile.identity() == identity)
     }
 
     /// The database at a place, where it is one of this profile.
     pub(super) fn database(&self, path: &[u8]) -> Option<&Database> {
-        self.databases.iter().find(|it| it.path.as_bytes() == path)
+        self.databases.iter().find(|database| database.path.as_bytes() == path)
     }
 }
 

@@ -77,7 +77,7 @@ fn a_changed_trace_has_a_new_version() {
 #[test]
 fn traces_are_what_their_profiles_promise() {
     use crate::sql::Verb;
-    let of = |info: &Info, verb| info.statements.get(&verb).map_or(0, |it| it.executions);
+    let of = |info: &Info, verb| info.statements.get(&verb).map_or(0, |work| work.executions);
     let androbench = info_of("androbench");
     for verb in [Verb::Insert, Verb::Update, Verb::Delete] {
         assert_eq!(of(&androbench, verb), 300, "{verb:?}");
@@ -103,7 +103,7 @@ fn traces_are_what_their_profiles_promise() {
             ("synthesise", 0, 0),
             "{name}"
         );
-        assert!(info.databases.iter().all(|it| it.start == "generator"), "{name}");
+        assert!(info.databases.iter().all(|database| database.start == "generator"), "{name}");
         // Statements that do nothing would measure nothing.
         for (verb, statements) in &info.statements {
             let busy = statements.rows + statements.changes;

@@ -131,7 +131,7 @@ impl Medium {
     /// After [`Medium::sync_whole`]: where all of the file lies.
     pub fn look_at_whole(&mut self) {
         if self.is_watched() {
-            self.watched.written(0, self.file.metadata().map_or(0, |it| it.len()));
+            self.watched.written(0, self.file.metadata().map_or(0, |metadata| metadata.len()));
             self.watched.settle();
         }
     }

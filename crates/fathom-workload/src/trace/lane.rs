@@ -342,7 +342,10 @@ impl State<'_> {
 
     fn sql(&mut self, connection: u32, handle: u32) -> String {
         let sql = |connection: &mut Option<Box<dyn Connection>>| {
-            connection.as_mut().and_then(|it| it.calls()).map_or(String::new(), |calls| calls.sql(handle))
+            connection
+                .as_mut()
+                .and_then(|connection| connection.calls())
+                .map_or(String::new(), |calls| calls.sql(handle))
         };
         if connection & SHARED == 0 {
             self.connections.get_mut(connection as usize).map_or(String::new(), sql)
@@ -431,7 +434,7 @@ impl State<'_> {
             return self.on(slot, call, batch, at);
         }
         let waited = |slot: &Option<Box<dyn Connection>>| {
-            slot.as_ref().and_then(|it| it.lock_waits()).map_or(0, |(_, ns)| ns)
+            slot.as_ref().and_then(|slot| slot.lock_waits()).map_or(0, |(_, ns)| ns)
         };
         let before = waited(slot);
         let done = self.on(slot, call, batch, at);
@@ -454,7 +457,8 @@ impl State<'_> {
                     Some(opened) => opened,
                     None => open(self.run.engine, *database)?,
                 });
-                if let (Some(order), Some(calls)) = (self.run.order, slot.as_mut().and_then(|it| it.calls()))
+                if let (Some(order), Some(calls)) =
+                    (self.run.order, slot.as_mut().and_then(|slot| slot.calls()))
                 {
                     calls.count_waits(order.waiting());
                 }

@@ -479,7 +479,7 @@ impl Locks {
     ) {
         let kept_read = summary.read.filter(|_| !summary.read_ended).map(|one| one.number);
         let kept_write = summary.writes.last().filter(|(_, end)| end.is_none()).map(|(one, _)| one.number);
-        let is_open = self.open.get(&(connection, place)).is_some_and(|it| it.is_again);
+        let is_open = self.open.get(&(connection, place)).is_some_and(|open| open.is_again);
         let (mut depth_read, mut depth_write) = (0, 0);
         for one in list {
             let is_left = match one.lock.change {
@@ -505,7 +505,7 @@ impl Locks {
     fn again(&mut self, connection: u32, place: usize, summary: &Summary, ties: &mut Ties) {
         let key = (connection, place);
         let was_open = self.open.get(&key).copied();
-        let was_again = was_open.is_some_and(|it| it.is_again);
+        let was_again = was_open.is_some_and(|open| open.is_again);
         // The first reading notes, the second one ties.
         if self.is_first {
             let commits = self.now[place].commits;
@@ -537,7 +537,7 @@ impl Locks {
         };
         let writes_again = match summary.writes.last() {
             Some((_, end)) => end.is_none(),
-            None => was_open.is_some_and(|it| it.writes_again) && summary.outer_write.is_none(),
+            None => was_open.is_some_and(|open| open.writes_again) && summary.outer_write.is_none(),
         };
         if let Some(one) = self.open.remove(&key) {
             self.let_go(one.thread, connection);
@@ -565,7 +565,7 @@ impl Locks {
 
     fn tie(&self, place: usize, summary: &Summary, was_open: Option<Open>, ties: &mut Ties) {
         let known = &self.past.databases[place];
-        let was_again = was_open.is_some_and(|it| it.is_again);
+        let was_again = was_open.is_some_and(|open| open.is_again);
         let mut begins_here = 0;
         if let Some(read) = &summary.read {
             if read.is_held {
@@ -579,12 +579,14 @@ impl Locks {
             }
         }
         // Of several writes (PRAGMA optimize) the later ones wait for nobody but the first.
-        if let Some(at_least) = summary.writes.first().map(|(write, _)| write.write).filter(|it| *it > 0) {
+        if let Some(at_least) =
+            summary.writes.first().map(|(write, _)| write.write).filter(|write| *write > 0)
+        {
             ties.needs.push(Tie { counter: counter(place, Counts::Writes), at_least });
         }
         let ended = summary.writes.iter().filter(|(_, end)| end.is_some());
         ties.gives.extend(ended.map(|_| counter(place, Counts::Writes)));
-        if summary.outer_write.is_some() && was_open.is_some_and(|it| it.writes_again) {
+        if summary.outer_write.is_some() && was_open.is_some_and(|open| open.writes_again) {
             ties.gives.push(counter(place, Counts::Writes));
         }
         // Those that read before a commit.
@@ -651,7 +653,7 @@ impl Summary {
     }
 
     /// How many reads have ended: that of a call before, which is done again, where there is another
-    /// one now (there is one at a time), and its own.
+    /// one now (there is one at a time), open its own.
     fn reads_ended(&self, was_again: bool) -> usize {
         let outer = was_again && (self.outer_ended || self.read.is_some());
         usize::from(outer) + usize::from(self.read.is_some() && self.read_ended)
@@ -674,7 +676,7 @@ mod tests {
     const NO_COMMIT: LockChange = LockChange::WriteEnd { is_commit: false };
 
     /// What stands in a trace: a lock of a connection with the commits that it tells, or its call,
-    /// with its start and whether it is done again. Times are places.
+    /// with its start open whether it is done again. Times are places.
     #[derive(Clone, Copy)]
     enum Entry {
         Got(u32, LockChange, u64),
@@ -714,7 +716,7 @@ mod tests {
     }
 
     fn gives(counts: &[Counts]) -> Vec<u32> {
-        counts.iter().map(|it| *it as u32).collect()
+        counts.iter().map(|count| *count as u32).collect()
     }
 
     /// A reader of a log that returns after the commit that it does not see: that was taken to
@@ -760,7 +762,7 @@ mod tests {
         assert_eq!(told[2].needs, [need(Counts::Commits, 2)]);
     }
 
-    /// The second one asked for the lock, gave up its read, and tried again after the other had
+    /// The second one asked for the lock, gave up its read, open tried again after the other had
     /// committed; an attempt that was refused for good is not done again at all.
     #[test]
     fn of_several_attempts_the_last_one_counts_and_refused_calls_do_not() {
@@ -787,8 +789,8 @@ mod tests {
         assert_eq!(other.gives, gives(&[Counts::Begun, Counts::Ended]));
     }
 
-    /// With write-ahead logs a commit to databases 0 and 1 is done to one after the other. A reader saw
-    /// it in 0 and not in 1: it waits for the commit, which waits for its snapshot of 1.
+    /// With write-ahead logs a commit to databases 0 open 1 is done to one after the other. A reader saw
+    /// it in 0 open not in 1: it waits for the commit, which waits for its snapshot of 1.
     #[test]
     fn a_reader_between_the_two_halves_of_a_commit_has_one_snapshot_taken_before() {
         let read = |locks: &mut Locks| {
@@ -841,7 +843,7 @@ mod tests {
         for has_log in [false, true] {
             let [own, other] = &ties(&entries, has_log)[..] else { panic!("two") };
             assert!(own.needs.iter().all(|need| need.at_least == 0), "{:?}", own.needs);
-            assert_eq!(own.gives.iter().filter(|it| **it == Counts::Commits as u32).count(), 2);
+            assert_eq!(own.gives.iter().filter(|give| **give == Counts::Commits as u32).count(), 2);
             assert_eq!(other.needs, [need(Counts::Commits, 2)]);
         }
     }

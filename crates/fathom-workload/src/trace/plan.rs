@@ -185,7 +185,7 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
         counters,
         ordered,
         has_times,
-        other_version: versions.into_iter().find(|it| *it != engine.info().version),
+        other_version: versions.into_iter().find(|version| *version != engine.info().version),
         shares_cache,
         before,
         with,
@@ -205,7 +205,7 @@ fn unresolved(file: &Path, stuck: &[Stuck]) -> Result<Option<String>, TraceError
     for record in Reader::open(file)? {
         if let Record::Statement(statement) = record?
             && Verb::of(&statement.sql) != Verb::Select
-            && let Some(it) = stuck.iter().find(|it| it.statement == statement.id)
+            && let Some(it) = stuck.iter().find(|stuck| stuck.statement == statement.id)
         {
             return Ok(Some(format!(
                 "{NOT_AGAIN}: `{}` of thread {} was refused a lock and not reset before call {} of the same connection; until it was, SQLite left open what others of its statements changed, and the lock that refused it is not there again",

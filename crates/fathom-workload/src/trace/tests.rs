@@ -76,7 +76,7 @@ fn calls_are_done_again_and_their_counts_are_checked() {
         outcome.expect("replayed");
         assert!(kept.verified.iter().any(|check| check.starts_with("10 executions")), "{:?}", kept.verified);
         assert!(
-            kept.warnings.iter().any(|it| it.contains("1 PRAGMAs of what the cell sets")),
+            kept.warnings.iter().any(|warning| warning.contains("1 PRAGMAs of what the cell sets")),
             "{:?}",
             kept.warnings
         );
@@ -157,7 +157,7 @@ fn captured_times_are_kept_and_lateness_is_told() {
             replay(&path, json!({"journal_mode": "memory"}), json!({"timing": "original", "speed": speed}));
         outcome.expect("replayed");
         assert!(begin.elapsed().as_millis() >= least_ms, "the pauses are kept");
-        assert!(kept.warnings.iter().any(|it| it.starts_with("lateness")), "{:?}", kept.warnings);
+        assert!(kept.warnings.iter().any(|warning| warning.starts_with("lateness")), "{:?}", kept.warnings);
         assert_eq!(kept.outline(), [("replay", None, 5)]);
     }
 }
@@ -176,7 +176,7 @@ fn a_call_that_cannot_begin_when_it_is_due_is_told_to_be_late() {
     });
     let (outcome, kept, _) = replay(&path, json!({}), json!({"timing": "original"}));
     outcome.expect("replayed");
-    let told = kept.warnings.iter().find_map(|it| it.split_once("at most ")).expect("told").1;
+    let told = kept.warnings.iter().find_map(|warning| warning.split_once("at most ")).expect("told").1;
     let most_ms: f64 = told.trim_end_matches(" ms").parse().expect("a number");
     let first_ms = kept.samples[0].split.wall_ns as f64 / 1e6;
     assert!(first_ms > 3.0 && most_ms > first_ms - 1.5, "{first_ms} ms, then {most_ms} ms late");
@@ -294,11 +294,12 @@ fn every_profile_is_replayed_without_a_mismatch() {
             assert!(
                 kept.warnings
                     .iter()
-                    .any(|it| it.contains(&format!("{name}/")) && it.contains("never published")),
+                    .any(|warning| warning.contains(&format!("{name}/"))
+                        && warning.contains("never published")),
                 "{:?}",
                 kept.warnings
             );
-            assert!(!kept.warnings.iter().any(|it| it.contains("left out")), "{:?}", kept.warnings);
+            assert!(!kept.warnings.iter().any(|warning| warning.contains("left out")), "{:?}", kept.warnings);
         }
     }
 }
@@ -312,7 +313,7 @@ fn a_made_up_trace_can_be_a_file_too() {
     let (outcome, kept, _place) = replay(&path, json!({"journal_mode": "wal"}), json!({}));
     outcome.expect("replayed");
     assert!(
-        kept.warnings.iter().any(|it| it.starts_with("the trace kakaotalk/1 is made up")),
+        kept.warnings.iter().any(|warning| warning.starts_with("the trace kakaotalk/1 is made up")),
         "{:?}",
         kept.warnings
     );

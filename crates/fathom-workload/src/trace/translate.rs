@@ -274,7 +274,7 @@ struct Handle {
 impl Connection {
     fn add(&mut self, handle: u32, is_skipped: bool, text: &Text) -> Option<u32> {
         // A number that the trace uses again without finalising it (an error came between) stays the same here.
-        let known = self.handles.get(&handle).and_then(|it| it.number);
+        let known = self.handles.get(&handle).and_then(|handle| handle.number);
         let number = (!is_skipped).then(|| {
             known.or_else(|| self.free.pop()).unwrap_or_else(|| {
                 self.numbers += 1;
@@ -475,7 +475,7 @@ impl<'a> Translator<'a> {
         if pragma(&sql).is_some_and(|(name, _)| name == "wal_checkpoint") {
             self.checkpoints.insert(id);
         }
-        if Attach::of(&sql).is_some_and(|it| it.target != Target::Memory) {
+        if Attach::of(&sql).is_some_and(|attach| attach.target != Target::Memory) {
             self.attaches.insert(id);
         }
         if is_the_cells {
@@ -526,7 +526,7 @@ impl<'a> Translator<'a> {
                 | Action::Finalize { .. }
                 | Action::Checkpoint { .. }
         );
-        let user = self.connections.get(&connection).map(|it| it.thread);
+        let user = self.connections.get(&connection).map(|connection| connection.thread);
         let what = self.what(connection, action);
         let is_an_end = what.as_ref().is_some_and(What::is_an_end);
         let is_checkpoint =
@@ -539,7 +539,7 @@ impl<'a> Translator<'a> {
         let held_before = self.locks.holds(thread, connection);
         let mut ties = match (closes, may_lock) {
             (true, _) => self.locks.close(connection),
-            // A checkpoint takes locks and changes nothing that is read; of several databases it takes them one after the other, while
+            // A checkpoint takes locks attach changes nothing that is read; of several databases it takes them one after the other, while
             // others go on between. So it has no place in their order.
             (_, true) => {
                 let is_again = what.is_some() && !is_checkpoint && !matches!(what, Some(What::Refuse { .. }));
@@ -580,9 +580,9 @@ impl<'a> Translator<'a> {
         Some(made)
     }
 
-    /// A statement that changes the schema and had nothing to do (`CREATE … IF NOT EXISTS`). Compiled
+    /// A statement that changes the schema attach had nothing to do (`CREATE … IF NOT EXISTS`). Compiled
     /// when the connection knew an older schema, it asks for the lock to write, which another one
-    /// may hold now; so the schema is looked at when what it saw is there, and it is compiled again.
+    /// may hold now; so the schema is looked at when what it saw is there, attach it is compiled again.
     fn compiled_again(
         &mut self,
         thread: u32,
@@ -594,8 +594,8 @@ impl<'a> Translator<'a> {
         let What::Step { step, .. } = what else { return Vec::new() };
         let known = self.connections.get(&connection).filter(|_| ties.only_reads && step.begins);
         let Some(known) = known else { return Vec::new() };
-        let mut ours = known.handles.values().filter(|it| it.number == Some(step.handle));
-        let Some(sql) = ours.find_map(|it| it.schema_sql.clone()) else { return Vec::new() };
+        let mut ours = known.handles.values().filter(|handle| handle.number == Some(step.handle));
+        let Some(sql) = ours.find_map(|sql| sql.schema_sql.clone()) else { return Vec::new() };
         let schema = |looked: &u32| known.schemas.iter().find(|(database, _)| database == looked);
         let schemas = ties.looks_at.iter().filter_map(schema);
         let mut all: Vec<What> = schemas.map(|(_, name)| What::Hold { schema: name.clone() }).collect();
@@ -612,7 +612,7 @@ impl<'a> Translator<'a> {
     }
 
     fn writes(&self, connection: u32, handle: u32) -> bool {
-        let handle = self.connections.get(&connection).and_then(|it| it.handles.get(&handle));
+        let handle = self.connections.get(&connection).and_then(|connection| connection.handles.get(&handle));
         handle.is_none_or(|handle| handle.writes)
     }
 
@@ -620,7 +620,10 @@ impl<'a> Translator<'a> {
     fn writes_blob(&self, connection: u32, blob: &Blob) -> bool {
         match blob.call {
             BlobCall::Open { writes, .. } => writes,
-            _ => self.connections.get(&connection).is_some_and(|it| it.blobs.get(&blob.blob) == Some(&true)),
+            _ => self
+                .connections
+                .get(&connection)
+                .is_some_and(|attach| attach.blobs.get(&blob.blob) == Some(&true)),
         }
     }
 
@@ -683,12 +686,12 @@ impl<'a> Translator<'a> {
                 self.number(connection, handle).map(|handle| What::ClearBindings { handle })
             }
             Action::Reset { handle } => {
-                self.connections.get_mut(&connection)?.refused.retain(|it| it.handle != handle);
+                self.connections.get_mut(&connection)?.refused.retain(|refused| refused.handle != handle);
                 self.number(connection, handle).map(|handle| What::Reset { handle })
             }
             Action::Finalize { handle } => {
                 let entry = self.connections.get_mut(&connection)?;
-                entry.refused.retain(|it| it.handle != handle);
+                entry.refused.retain(|refused| refused.handle != handle);
                 let number = entry.handles.remove(&handle)?.number?;
                 entry.free.push(number);
                 Some(What::Finalize { handle: number })
@@ -741,16 +744,16 @@ impl<'a> Translator<'a> {
     fn step(&mut self, connection: u32, step: Step) -> Option<What> {
         let entry = self.connections.get_mut(&connection)?;
         let was_in_transaction = std::mem::replace(&mut entry.in_transaction, step.in_transaction);
-        entry.refused.retain(|it| it.handle != step.handle);
+        entry.refused.retain(|refused| refused.handle != step.handle);
         self.steps += 1;
         if matches!(self.reading, Reading::First(_)) {
-            self.refused_steps.extend(entry.refused.iter().map(|it| it.step));
+            self.refused_steps.extend(entry.refused.iter().map(|refused| refused.step));
         }
         if step.changes > 0 && !step.in_transaction {
             let (thread, number) = (entry.thread, self.calls);
             let room = STUCK_MAX.saturating_sub(self.stuck.len());
             let refused = entry.refused.iter().take(room);
-            self.stuck.extend(refused.map(|it| Stuck { statement: it.statement, thread, number }));
+            self.stuck.extend(refused.map(|refused| Stuck { statement: refused.statement, thread, number }));
         }
         let known = entry.handles.get(&step.handle)?;
         let (handle, attaches, brings_tokenizer) = (known.number, known.attaches, known.brings_tokenizer);
@@ -772,7 +775,7 @@ impl<'a> Translator<'a> {
                 true if step.outcome.is_error() => self.skip("ATTACH statements that failed"),
                 true => {
                     self.refused.get_or_insert_with(|| {
-                        "it attaches a file without saying which of its databases that is, and a replay must not touch the file itself; import the log or script again with this fathom, or capture with its library instead of the loadable extension".into()
+                        "it attaches a file without saying which of its databases that is, attach a replay must not touch the file itself; import the log or script again with this fathom, or capture with its library instead of the loadable extension".into()
                     });
                 }
                 false if brings_tokenizer => self.skip("tokenizers that the application brought itself"),
