@@ -12,9 +12,7 @@ use crate::message::{Digest, Message, State};
 use crate::peer::{Client, Peer, Transaction};
 use crate::server::{self, Server};
 use anyhow::{Context, Result, bail, ensure};
-use postgresql_server::connection::{
-    Address, Answer, Connection, ConnectionError, Format, Parameter, Row, Socket,
-};
+use postgresql_server::connection::{Answer, Connection, ConnectionError, Format, Parameter, Row, Socket};
 use std::collections::VecDeque;
 use std::io::Write;
 use std::path::{Path, PathBuf};
