@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# scripts/adbd.sh DIR   a real adbd for the tests, with what it links, unpacked into DIR: that of Debian trixie
+# scripts/adbd.sh DIR a real adbd for the tests, with what it links, unpacked into DIR: that of
+# Debian trixie
 #
-# Nothing is installed: the packages are fetched with apt's lists and caches below DIR and unpacked there.
-# Then: FATHOM_TEST_ADBD=DIR cargo test -p fathom --test remote_adb
+# Nothing is installed: the packages are fetched with apt's lists and caches below DIR and unpacked
+# there. Then: FATHOM_TEST_ADBD=DIR cargo test -p fathom --test remote_adb
 set -euo pipefail
 [ $# = 1 ] || { sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 2; }
 mkdir -p "$1"

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# scripts/release.sh [PROCESSOR…]   what people take: target/release/dist/*.tar.gz, *.deb and SHA256SUMS
+# scripts/release.sh [PROCESSOR…] what people take: target/release/dist/*.tar.gz, *.deb and
+# SHA256SUMS
 #
-# One archive and one package for each processor (x86_64, aarch64, armv7): the static program, those for the other
-# processors, which `--on` pushes, completions, manual pages, licences, and for x86_64 the guest kernel if there is one
-# (`fathom stack kernel` builds it; without it this says so). The same sources make the same files.
+# One archive and one package for each processor (x86_64, aarch64, armv7): the static program, those
+# for the other processors, which `--on` pushes, completions, manual pages, licences, and for x86_64
+# the guest kernel if there is one (`fathom stack kernel` builds it; without it this says so). The
+# same sources make the same files.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-$PWD/target}

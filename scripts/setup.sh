@@ -1,8 +1,8 @@
-# shellcheck shell=bash
-# Sourced by ./run and ./test: brings what is missing on a Debian or Ubuntu machine, and says what it does.
-# Nothing here is needed on a machine that already has the tools.
+# shellcheck shell=bash Sourced by ./run and ./test: brings what is missing on a Debian or Ubuntu
+# machine, and says what it does. Nothing here is needed on a machine that already has the tools.
 
-# as_root CMD… : runs CMD as root, directly or through sudo that asks for no password; fails otherwise.
+# as_root CMD… : runs CMD as root, directly or through sudo that asks for no password; fails
+# otherwise.
 as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"
   elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then sudo "$@"
@@ -10,8 +10,8 @@ as_root() {
   fi
 }
 
-# apt_bring PACKAGE… : installs Debian packages, quietly; fails where there is no apt or no root. The package lists are
-# brought up to date once, when a package is not found as they are.
+# apt_bring PACKAGE… : installs Debian packages, quietly; fails where there is no apt or no root.
+# The package lists are brought up to date once, when a package is not found as they are.
 apt_updated=
 apt_bring() {
   command -v apt-get >/dev/null || return 1

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# scripts/static.sh [PROCESSOR…]   static programs of Fathom for other machines: x86_64, aarch64, armv7 (all without words)
+# scripts/static.sh [PROCESSOR…] static programs of Fathom for other machines: x86_64, aarch64,
+# armv7 (all without words)
 #
-# They are put beside the release build, as target/release/machines/fathom-PROCESSOR, where `--on` looks for them.
-# The linker and the C compiler are zig's, brought by pip into a directory below target; std is brought by rustup.
-# A program for which rustup has no std with musl is linked to glibc 2.28 or later, and this says so.
+# They are put beside the release build, as target/release/machines/fathom-PROCESSOR, where `--on`
+# looks for them. The linker and the C compiler are zig's, brought by pip into a directory below
+# target; std is brought by rustup. A program for which rustup has no std with musl is linked to
+# glibc 2.28 or later, and this says so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-$PWD/target}

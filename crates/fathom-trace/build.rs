@@ -1,5 +1,6 @@
-//! Compiles the capture library and the loadable extension (`capture/*.c`), which are kept inside the program and written to disk
-//! when they are needed: nothing has to be installed, and nothing can be missing.
+//! Compiles the capture library and the loadable extension (`capture/*.c`), which are kept inside
+//! the program and written to disk when they are needed: nothing has to be installed, and nothing
+//! can be missing.
 
 use std::path::PathBuf;
 
@@ -7,7 +8,8 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rerun-if-changed=capture");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets it"));
-    // SQLite's header, set by libsqlite3-sys (`links = "sqlite3"`) for crates that depend on it directly.
+    // SQLite's header, set by libsqlite3-sys (`links = "sqlite3"`) for crates that depend on it
+    // directly.
     let include = std::env::var_os("DEP_SQLITE3_INCLUDE")
         .map(PathBuf::from)
         .expect("libsqlite3-sys tells where sqlite3.h is");

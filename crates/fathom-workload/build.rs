@@ -1,4 +1,5 @@
-//! Tells the benchmark `harness_cost` where the bundled SQLite was built, so that its C program links the very same library.
+//! Tells the benchmark `harness_cost` where the bundled SQLite was built, so that its C program
+//! links the very same library.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

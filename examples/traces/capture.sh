@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# capture.sh [DIRECTORY]   captures four programs from Debian at small work of their own and writes their traces into DIRECTORY
-# (default: here). Everything they work on is made here and holds no personal data; paths are those of a temporary directory.
+# capture.sh [DIRECTORY] captures four programs from Debian at small work of their own and writes
+# their traces into DIRECTORY (default: here). Everything they work on is made here and holds no
+# personal data; paths are those of a temporary directory.
 #   apt-get install subversion newsboat bogofilter-sqlite python3
 # fathom must be on the PATH.
 set -euo pipefail

@@ -1,8 +1,9 @@
-//! A writer thread in front of a single-writer engine: whatever clients are waiting becomes one transaction.
+//! A writer thread in front of a single-writer engine: whatever clients are waiting becomes one
+//! transaction.
 //!
-//! This is how such engines are used where many threads write. It is greedy, as group commit is: as soon as one
-//! batch is durable, all that has arrived meanwhile is the next. Clients of one batch sleep on one futex word, so that
-//! waking all of them is one call.
+//! This is how such engines are used where many threads write. It is greedy, as group commit is: as
+//! soon as one batch is durable, all that has arrived meanwhile is the next. Clients of one batch
+//! sleep on one futex word, so that waking all of them is one call.
 
 use crate::futex;
 use crate::message::{Digest, Message};

@@ -58,7 +58,8 @@ pub fn open(spec: &CellSpec) -> Result<Box<dyn Peer>> {
     std::fs::create_dir_all(dir)?;
     Ok(match spec.peer.as_str() {
         "floor" => {
-            // Room for more than any disk here takes: 250 MB/s while asynchronous, 80 MB/s while blocking.
+            // Room for more than any disk here takes: 250 MB/s while asynchronous, 80 MB/s while
+            // blocking.
             let rate = if spec.mode == Mode::Asynchronous { 250e6 } else { 80e6 };
             Box::new(Floor::open(dir, (rate * (spec.receive_s + spec.deliver_s)) as u64)?)
         }

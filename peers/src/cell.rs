@@ -1,5 +1,5 @@
-//! One cell: one peer, one mode, one number of clients. It runs in a process of its own, which ends by being killed;
-//! a second process opens what is left, times that, and checks every row.
+//! One cell: one peer, one mode, one number of clients. It runs in a process of its own, which ends
+//! by being killed; a second process opens what is left, times that, and checks every row.
 
 use crate::catalog::{self, Mode};
 use crate::message::{Digest, Messages};
@@ -75,7 +75,8 @@ pub struct Reopened {
     pub digest: Digest,
 }
 
-/// Transactions that each client runs before a phase is timed: sessions, statements and log files are warm then.
+/// Transactions that each client runs before a phase is timed: sessions, statements and log files
+/// are warm then.
 const WARM_UP: u64 = 10;
 
 /// Opens the store, runs the phases. The caller reports, and is then killed with the store.
@@ -113,8 +114,8 @@ pub fn check(found: &Digest, measured: &Measured) -> Result<()> {
     Ok(())
 }
 
-/// Waits until what opening set off is on the disk, so that it is no part of the run: a store that prepares log files in
-/// the background is given the time for it. 3 s at most.
+/// Waits until what opening set off is on the disk, so that it is no part of the run: a store that
+/// prepares log files in the background is given the time for it. 3 s at most.
 fn quiesce(dir: &Path) {
     let mut last = None;
     for _ in 0..60 {
@@ -129,7 +130,8 @@ fn quiesce(dir: &Path) {
     }
 }
 
-/// Runs one phase with all clients; returns it with the number of transactions of each client, the warm-up included.
+/// Runs one phase with all clients; returns it with the number of transactions of each client, the
+/// warm-up included.
 fn run_phase(
     peer: &dyn Peer,
     spec: &CellSpec,
@@ -220,7 +222,8 @@ struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    /// Keeps the window full until the deadline or until `limit` messages are done, then waits for what is under way.
+    /// Keeps the window full until the deadline or until `limit` messages are done, then waits for
+    /// what is under way.
     fn run(
         &mut self,
         client: &mut dyn crate::peer::Client,

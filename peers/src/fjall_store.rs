@@ -1,9 +1,10 @@
 //! fjall, an LSM tree in Rust.
 //!
-//! Durability: every batch is committed with `PersistMode::SyncData`, which is `fdatasync`, as the other peers use it. One
-//! `WriteBatch` for each transaction over three keyspaces. fjall syncs while it holds its journal, so waiting threads are not
-//! grouped: it runs as is and behind the batching writer. Journal and write buffers are large enough that no run stalls on
-//! compaction; the rest is the default.
+//! Durability: every batch is committed with `PersistMode::SyncData`, which is `fdatasync`, as the
+//! other peers use it. One `WriteBatch` for each transaction over three keyspaces. fjall syncs
+//! while it holds its journal, so waiting threads are not grouped: it runs as is and behind the
+//! batching writer. Journal and write buffers are large enough that no run stalls on compaction;
+//! the rest is the default.
 
 use crate::message::{Digest, Message, TABLES, Table};
 use crate::peer::{Engine, Transaction};

@@ -1,14 +1,16 @@
 //! The floor: a log and nothing else.
 //!
-//! What any store that makes a transaction durable by writing it must do at least: bring its bytes to the disk and wait.
-//! Frames with the same bytes as the transaction (keys and values of the rows written, keys of the rows deleted), greedy
-//! group commit (as soon as the device is free, all that has arrived is the next flush; a client that finds the device
-//! idle flushes itself, and while more arrives a thread goes on with it), a file filled with
-//! zeros beforehand, so that a sync changes no metadata, every flush padded to 4 KiB and followed by `fdatasync`.
-//! No tables, no locks, no indexes.
+//! What any store that makes a transaction durable by writing it must do at least: bring its bytes
+//! to the disk and wait. Frames with the same bytes as the transaction (keys and values of the rows
+//! written, keys of the rows deleted), greedy group commit (as soon as the device is free, all that
+//! has arrived is the next flush; a client that finds the device idle flushes itself, and while
+//! more arrives a thread goes on with it), a file filled with zeros beforehand, so that a sync
+//! changes no metadata, every flush padded to 4 KiB and followed by `fdatasync`. No tables, no
+//! locks, no indexes.
 //!
-//! Frame: 0xF1, length u24 LE (of what follows the checksum), CRC32C u32 LE, kind u8, rows. A zero byte instead of 0xF1
-//! means: go on at the next multiple of 4 KiB; at such a multiple, it is the end.
+//! Frame: 0xF1, length u24 LE (of what follows the checksum), CRC32C u32 LE, kind u8, rows. A zero
+//! byte instead of 0xF1 means: go on at the next multiple of 4 KiB; at such a multiple, it is the
+//! end.
 
 use crate::futex;
 use crate::message::{Digest, Message, Table};

@@ -4,7 +4,8 @@ use std::sync::atomic::AtomicU32;
 
 /// Sleeps until woken, if `word` still holds `value`. May return early; the caller looks again.
 pub fn wait(word: &AtomicU32, value: u32) {
-    // SAFETY: the address is that of a live, aligned 32-bit word for the whole call; no timeout is passed.
+    // SAFETY: the address is that of a live, aligned 32-bit word for the whole call; no timeout is
+    // passed.
     unsafe {
         libc::syscall(
             libc::SYS_futex,

@@ -1,8 +1,9 @@
 //! LMDB, through heed.
 //!
-//! Durability: the default, which syncs data and then the meta page at each commit. One writer at a time (LMDB's own
-//! lock), so it runs as is and behind the batching writer. Writing through the map (`MDB_WRITEMAP`) is left off, as LMDB's
-//! documentation has it by default: a stray write of the application would reach the file.
+//! Durability: the default, which syncs data and then the meta page at each commit. One writer at a
+//! time (LMDB's own lock), so it runs as is and behind the batching writer. Writing through the map
+//! (`MDB_WRITEMAP`) is left off, as LMDB's documentation has it by default: a stray write of the
+//! application would reach the file.
 
 use crate::message::{Digest, Message, TABLES, Table};
 use crate::peer::{Engine, Transaction};
@@ -25,7 +26,8 @@ impl Lmdb {
         // SAFETY: the file lies in a directory of this run, and only this process has it mapped.
         let env = unsafe { EnvOpenOptions::new().map_size(16 << 30).max_dbs(3).open(dir) }
             .with_context(|| format!("opening {}", dir.display()))?;
-        // The tables borrow from the environment, and both last as long as the process, which ends by being killed.
+        // The tables borrow from the environment, and both last as long as the process, which ends
+        // by being killed.
         let env: &'static Env = Box::leak(Box::new(env));
         let transaction = env.write_txn()?;
         let tables = env

@@ -1,8 +1,10 @@
-//! The rows of the workload, and the digest that tells whether a store holds exactly the right ones.
+//! The rows of the workload, and the digest that tells whether a store holds exactly the right
+//! ones.
 //!
-//! Three tables, a cut of the SMS centre's: `message` (key `msg_id`), `to_delivery` (key `dst_key, rank, msg_id`: the
-//! queue of one station) and `ms_state` (key `dst_key`). Every message is a function of (client, sequence number), so
-//! a process that did not write the store can still say what it must hold.
+//! Three tables, a cut of the SMS centre's: `message` (key `msg_id`), `to_delivery` (key
+//! `dst_key, rank, msg_id`: the queue of one station) and `ms_state` (key `dst_key`). Every message
+//! is a function of (client, sequence number), so a process that did not write the store can still
+//! say what it must hold.
 
 use std::collections::HashMap;
 
@@ -10,7 +12,8 @@ use std::collections::HashMap;
 pub const BODY_MAX: usize = 160;
 /// Digits of a source address.
 pub const SOURCE_LEN: usize = 12;
-/// Stations (destinations) altogether; each belongs to one client, so that the order of updates of a station is known.
+/// Stations (destinations) altogether; each belongs to one client, so that the order of updates of
+/// a station is known.
 pub const STATIONS: u64 = 96 * 1000;
 
 /// One message, with all columns of the table `message`.
@@ -57,13 +60,14 @@ fn mix(x: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Lengths of bodies: 256 equal slices of a log-normal distribution (median 40 octets, σ = 0.6), cut at 160.
+/// Lengths of bodies: 256 equal slices of a log-normal distribution (median 40 octets, σ = 0.6),
+/// cut at 160.
 fn body_lengths() -> [u8; 256] {
     let mut lengths = [0u8; 256];
     for (i, length) in lengths.iter_mut().enumerate() {
         let p = (i as f64 + 0.5) / 256.0;
-        // Quantile of the normal distribution by Tukey's lambda approximation; accurate to 0.05 in the body of the
-        // distribution, which is enough for a length.
+        // Quantile of the normal distribution by Tukey's lambda approximation; accurate to 0.05 in
+        // the body of the distribution, which is enough for a length.
         let z = 4.91 * (p.powf(0.14) - (1.0 - p).powf(0.14));
         *length = (40.0 * (0.6 * z).exp()).round().clamp(1.0, BODY_MAX as f64) as u8;
     }
@@ -262,8 +266,8 @@ impl Digest {
         self.row(Table::State, &state.key(), &state.value());
     }
 
-    /// What a store must hold once client `i` has received `received[i]` messages and delivered the first
-    /// `delivered[i]` of them.
+    /// What a store must hold once client `i` has received `received[i]` messages and delivered the
+    /// first `delivered[i]` of them.
     pub fn expected(received: &[u64], delivered: &[u64]) -> Digest {
         let messages = Messages::new(received.len());
         let mut digest = Digest::default();

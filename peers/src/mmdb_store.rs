@@ -1,8 +1,8 @@
 //! mmdb, in the process.
 //!
-//! Durability: the default, one log stream, differential log. Asynchronous clients hold tickets and wait for the
-//! oldest. Locking by record, every table logged; default options throughout. Keys: hash for `message` and `ms_state`, ordered for
-//! `to_delivery`.
+//! Durability: the default, one log stream, differential log. Asynchronous clients hold tickets and
+//! wait for the oldest. Locking by record, every table logged; default options throughout. Keys:
+//! hash for `message` and `ms_state`, ordered for `to_delivery`.
 
 use crate::message::{Digest, Message, State};
 use crate::peer::{Client, Peer, Transaction};

@@ -21,8 +21,9 @@ pub trait Peer: Sync {
     /// Reads every row of every table into `digest`.
     fn scan(&self, digest: &mut Digest) -> Result<()>;
 
-    /// Bytes that the log has taken so far; only differences count. The default is for engines in the process that
-    /// write with `write(2)` and its kin: everything that this process handed to them.
+    /// Bytes that the log has taken so far; only differences count. The default is for engines in
+    /// the process that write with `write(2)` and its kin: everything that this process handed to
+    /// them.
     fn log_bytes(&self) -> Result<u64> {
         crate::usage::written_by_calls()
     }
@@ -32,26 +33,27 @@ pub trait Peer: Sync {
         None
     }
 
-    /// Ends without any farewell to the store: kills a server. An engine in the process is killed with the process.
+    /// Ends without any farewell to the store: kills a server. An engine in the process is killed
+    /// with the process.
     fn kill(self: Box<Self>) -> Result<()> {
         std::mem::forget(self);
         Ok(())
     }
 }
 
-/// One client of a [`Peer`]. A client that waits for each transaction submits one and settles one; an asynchronous
-/// client has a window of them under way.
+/// One client of a [`Peer`]. A client that waits for each transaction submits one and settles one;
+/// an asynchronous client has a window of them under way.
 pub trait Client: Send {
     /// Starts a transaction. It is acknowledged when [`Client::settle`] counts it, not before.
     fn submit(&mut self, transaction: Transaction, message: &Message) -> Result<()>;
 
-    /// Waits until at least one transaction that was submitted is durable, and returns how many more are, oldest
-    /// first. Called only while some are under way.
+    /// Waits until at least one transaction that was submitted is durable, and returns how many
+    /// more are, oldest first. Called only while some are under way.
     fn settle(&mut self) -> Result<usize>;
 }
 
-/// An engine that takes any number of transactions as one durable unit: what a [`crate::batcher::Batcher`] drives,
-/// and what a single client drives with units of one.
+/// An engine that takes any number of transactions as one durable unit: what a
+/// [`crate::batcher::Batcher`] drives, and what a single client drives with units of one.
 pub trait Engine: Send + Sync {
     /// Applies all of them, in order, as one durable transaction.
     fn apply(&self, batch: &[(Transaction, Message)]) -> Result<()>;

@@ -1,4 +1,5 @@
--- The PostgreSQL peer: three tables and one function per transaction, so that a transaction is one call.
+-- The PostgreSQL peer: three tables and one function per transaction, so that a transaction is one
+-- call.
 CREATE TABLE message(
   msg_id bigint PRIMARY KEY, account int NOT NULL, source bytea NOT NULL, dst_key bigint NOT NULL,
   submit_us bigint NOT NULL, expire_us bigint NOT NULL, rank smallint NOT NULL, coding smallint NOT NULL,

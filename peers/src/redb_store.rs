@@ -1,8 +1,8 @@
 //! redb, a copy-on-write B+ tree in Rust.
 //!
-//! Durability: `Durability::Immediate`, the default. One writer at a time, so it runs as is and behind the batching
-//! writer. The cache is large enough for every page. Quick repair is off, as by default: commits are faster, and opening
-//! after a crash walks the file.
+//! Durability: `Durability::Immediate`, the default. One writer at a time, so it runs as is and
+//! behind the batching writer. The cache is large enough for every page. Quick repair is off, as by
+//! default: commits are faster, and opening after a crash walks the file.
 
 use crate::message::{Digest, Message, TABLES, Table};
 use crate::peer::{Engine, Transaction};

@@ -1,9 +1,11 @@
-//! Redis, over a Unix socket: our RESP client, `MULTI` … `EXEC` for each transaction, sent as one piece.
+//! Redis, over a Unix socket: our RESP client, `MULTI` … `EXEC` for each transaction, sent as one
+//! piece.
 //!
-//! Durability: `appendonly yes`, `appendfsync always`: Redis writes and syncs once for each turn of its event loop, and
-//! only then answers the clients of that turn: group commit. No snapshots, no rewriting of the log during a run.
-//! A message is a string `m<id>`, the queue of a station a sorted set `q<station>` with the rank as score, a state a
-//! string `s<station>`: packed values, which is the cheapest form for Redis.
+//! Durability: `appendonly yes`, `appendfsync always`: Redis writes and syncs once for each turn of
+//! its event loop, and only then answers the clients of that turn: group commit. No snapshots, no
+//! rewriting of the log during a run. A message is a string `m<id>`, the queue of a station a
+//! sorted set `q<station>` with the rank as score, a state a string `s<station>`: packed values,
+//! which is the cheapest form for Redis.
 
 use crate::message::{Digest, Message, Table, queue_key};
 use crate::peer::{Client, Peer, Transaction};
@@ -128,7 +130,8 @@ fn key(kind: u8, number: u64) -> [u8; 9] {
     key
 }
 
-/// Member of a queue: key and other column of the queue row; the station is in the name, the rank is the score.
+/// Member of a queue: key and other column of the queue row; the station is in the name, the rank
+/// is the score.
 fn member(m: &Message) -> [u8; 16] {
     let mut member = [0; 16];
     member[..8].copy_from_slice(&m.msg_id.to_be_bytes());

@@ -1,8 +1,8 @@
 //! From cells to tables.
 //!
-//! The figure of a row is the median over blocks; its interval is the 95 % percentile bootstrap of that median (2000
-//! resamples of the blocks, fixed seed). A ratio is taken within each block, where both cells had the same hour of the
-//! machine, and then treated the same way.
+//! The figure of a row is the median over blocks; its interval is the 95 % percentile bootstrap of
+//! that median (2000 resamples of the blocks, fixed seed). A ratio is taken within each block,
+//! where both cells had the same hour of the machine, and then treated the same way.
 
 use crate::catalog::{Mode, PEERS};
 use crate::cell::Phase;
@@ -253,7 +253,8 @@ impl Data {
                     seconds.median,
                     seconds.low,
                     seconds.high,
-                    // Nothing is replayed by a store that opens at once: its "rate" would say nothing.
+                    // Nothing is replayed by a store that opens at once: its "rate" would say
+                    // nothing.
                     if seconds.median < 0.002 {
                         "–".to_owned()
                     } else {

@@ -1,9 +1,10 @@
 //! RocksDB, through the C interface of the system's library (Debian `librocksdb-dev`).
 //!
-//! Durability: `WriteOptions.sync = true`, so that a write returns after `fdatasync` of the write-ahead log. RocksDB
-//! groups the log writes of waiting threads by itself. One `WriteBatch` for each transaction, three column families.
-//! Settings beyond the defaults, all from its tuning guide: write buffers of 128 MiB, a recycled log (an overwritten log
-//! needs no metadata at each sync), two background jobs for two cores. Deletes are blind, as an LSM tree has them.
+//! Durability: `WriteOptions.sync = true`, so that a write returns after `fdatasync` of the
+//! write-ahead log. RocksDB groups the log writes of waiting threads by itself. One `WriteBatch`
+//! for each transaction, three column families. Settings beyond the defaults, all from its tuning
+//! guide: write buffers of 128 MiB, a recycled log (an overwritten log needs no metadata at each
+//! sync), two background jobs for two cores. Deletes are blind, as an LSM tree has them.
 
 use crate::message::{Digest, Message, TABLES, Table};
 use crate::peer::{Engine, Transaction};
@@ -83,8 +84,8 @@ pub struct Rocks {
     synced: *mut sys::WriteOptions,
 }
 
-// SAFETY: RocksDB's `DB` and its column family handles may be used from several threads without synchronization (its
-// header `db.h`), and the write options are only read after `open`.
+// SAFETY: RocksDB's `DB` and its column family handles may be used from several threads without
+// synchronization (its header `db.h`), and the write options are only read after `open`.
 unsafe impl Send for Rocks {}
 // SAFETY: as above.
 unsafe impl Sync for Rocks {}
@@ -109,9 +110,9 @@ impl Rocks {
         let names = names.map(CStr::as_ptr);
         let mut families = [ptr::null_mut(); 3];
         let mut error = ptr::null_mut();
-        // SAFETY: the options are created here and set before use; the three arrays have the three entries that the
-        // count says; name and path end with NUL and live through the call. The options are kept for good, as the
-        // database may refer to them.
+        // SAFETY: the options are created here and set before use; the three arrays have the three
+        // entries that the count says; name and path end with NUL and live through the call. The
+        // options are kept for good, as the database may refer to them.
         let (db, synced) = unsafe {
             let options = sys::rocksdb_options_create();
             sys::rocksdb_options_set_create_if_missing(options, 1);
@@ -180,7 +181,8 @@ impl Engine for Rocks {
             }
         }
         let mut error = ptr::null_mut();
-        // SAFETY: database, options and batch are live; the batch is not used after it is destroyed.
+        // SAFETY: database, options and batch are live; the batch is not used after it is
+        // destroyed.
         unsafe {
             sys::rocksdb_write(self.db, self.synced, batch, &mut error);
             sys::rocksdb_writebatch_destroy(batch);
@@ -191,8 +193,8 @@ impl Engine for Rocks {
     fn scan(&self, digest: &mut Digest) -> Result<()> {
         for table in TABLES {
             let mut error = ptr::null_mut();
-            // SAFETY: the iterator is created, used while valid and destroyed here; its slices are read before it
-            // moves on.
+            // SAFETY: the iterator is created, used while valid and destroyed here; its slices are
+            // read before it moves on.
             unsafe {
                 let options = sys::rocksdb_readoptions_create();
                 let iterator =

@@ -1,4 +1,5 @@
-//! A server of our own: started in the run's directory, never reachable from outside it, gone when we are.
+//! A server of our own: started in the run's directory, never reachable from outside it, gone when
+//! we are.
 
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
@@ -11,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// A running server. Dropping it ends and reaps it; the kernel ends it should this process be killed.
+/// A running server. Dropping it ends and reaps it; the kernel ends it should this process be
+/// killed.
 pub struct Server {
     child: Child,
     /// What ends it at once, without a last checkpoint.
@@ -19,10 +21,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `command` in `dir`, its output into `server.log` there, and waits until `ready` succeeds. `signal` is what
-    /// ends the server as a crash would: `SIGKILL`, or what the server has for it.
+    /// Starts `command` in `dir`, its output into `server.log` there, and waits until `ready`
+    /// succeeds. `signal` is what ends the server as a crash would: `SIGKILL`, or what the server
+    /// has for it.
     ///
-    /// Call it from the main thread: the kernel's death signal goes out when the thread that started the server ends.
+    /// Call it from the main thread: the kernel's death signal goes out when the thread that
+    /// started the server ends.
     pub fn start<T>(
         mut command: Command,
         dir: &Path,
@@ -82,11 +86,13 @@ impl Drop for Server {
     }
 }
 
-/// Has the kernel send `signal` to the child when the thread that starts it ends, however that comes about.
+/// Has the kernel send `signal` to the child when the thread that starts it ends, however that
+/// comes about.
 pub fn die_with_parent(command: &mut Command, signal: i32) {
     let parent = std::process::id();
-    // SAFETY: between fork and exec only prctl, getppid and _exit are called, which are async-signal-safe. A change of
-    // user comes before this closure and would clear the setting, so it is made here, last.
+    // SAFETY: between fork and exec only prctl, getppid and _exit are called, which are
+    // async-signal-safe. A change of user comes before this closure and would clear the setting, so
+    // it is made here, last.
     unsafe {
         command.pre_exec(move || {
             if libc::prctl(libc::PR_SET_PDEATHSIG, signal) != 0 {
@@ -101,7 +107,8 @@ pub fn die_with_parent(command: &mut Command, signal: i32) {
     }
 }
 
-/// A user for servers that refuse root: `postgres` or `nobody`. `None` where we are not root ourselves.
+/// A user for servers that refuse root: `postgres` or `nobody`. `None` where we are not root
+/// ourselves.
 pub fn unprivileged() -> Option<(u32, u32)> {
     // SAFETY: no preconditions.
     if unsafe { libc::geteuid() } != 0 {
@@ -136,7 +143,8 @@ pub fn find(program: impl AsRef<OsStr>) -> Option<PathBuf> {
     places.into_iter().map(|place| place.join(program.as_ref())).find(|p| p.is_file())
 }
 
-/// Connects to a Unix socket, by way of its directory's descriptor: an address holds 108 bytes, a path may be longer.
+/// Connects to a Unix socket, by way of its directory's descriptor: an address holds 108 bytes, a
+/// path may be longer.
 pub fn connect(socket: &Path) -> Result<UnixStream> {
     let dir = File::open(socket.parent().context("a socket lies in a directory")?)?;
     let name = socket.file_name().context("a socket has a name")?;

@@ -1,11 +1,11 @@
 //! SQLite, bundled and linked in.
 //!
 //! Durability: `journal_mode = WAL`, `synchronous = FULL`: the log is synced at each commit, with
-//! `fdatasync` (`.cargo/config.toml`; SQLite's default build has `fsync`). One writer at a time; in one
-//! process the fair way is one connection behind a lock, so that waiting threads sleep instead of polling a busy handler.
-//! It runs so, and behind the batching writer. Statements are prepared once. Exclusive locking keeps the WAL index in
-//! the heap, the page cache holds everything, and the log is written back at every 16 MiB instead of 4, so that
-//! checkpoints weigh less.
+//! `fdatasync` (`.cargo/config.toml`; SQLite's default build has `fsync`). One writer at a time; in
+//! one process the fair way is one connection behind a lock, so that waiting threads sleep instead
+//! of polling a busy handler. It runs so, and behind the batching writer. Statements are prepared
+//! once. Exclusive locking keeps the WAL index in the heap, the page cache holds everything, and
+//! the log is written back at every 16 MiB instead of 4, so that checkpoints weigh less.
 
 use crate::message::{Digest, Message, State};
 use crate::peer::{Engine, Transaction};

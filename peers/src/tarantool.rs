@@ -1,7 +1,8 @@
-//! Tarantool, over a Unix socket: our IPROTO client, one stored procedure call for each transaction (`tarantool.lua`).
+//! Tarantool, over a Unix socket: our IPROTO client, one stored procedure call for each transaction
+//! (`tarantool.lua`).
 //!
-//! Durability: `wal_mode = fsync`. Asynchronous clients pipeline calls on their connection; Tarantool runs each in a
-//! fiber of its own and writes what waits as one batch.
+//! Durability: `wal_mode = fsync`. Asynchronous clients pipeline calls on their connection;
+//! Tarantool runs each in a fiber of its own and writes what waits as one batch.
 
 use crate::message::{Digest, Message, State};
 use crate::peer::{Client, Peer, Transaction};
@@ -154,7 +155,8 @@ impl Protocol for Iproto {
     }
 }
 
-/// Calls `rows(space, after)` and gives each row to `row`, which returns its key; returns the last key, `None` at the end.
+/// Calls `rows(space, after)` and gives each row to `row`, which returns its key; returns the last
+/// key, `None` at the end.
 fn call_rows(
     stream: &mut UnixStream,
     buffer: &mut Vec<u8>,

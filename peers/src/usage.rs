@@ -42,8 +42,9 @@ pub fn written_by_calls() -> Result<u64> {
 fn of(pid: &str) -> Result<Usage> {
     let path = format!("/proc/{pid}/stat");
     let stat = fs::read_to_string(&path).with_context(|| path.clone())?;
-    // Fields are counted after the name, which may hold spaces: state is 3, utime 14, stime 15, and the
-    // same of children that have ended 16 and 17 (proc_pid_stat(5)); a server's sessions end with their clients.
+    // Fields are counted after the name, which may hold spaces: state is 3, utime 14, stime 15, and
+    // the same of children that have ended 16 and 17 (proc_pid_stat(5)); a server's sessions end
+    // with their clients.
     let fields: Vec<&str> =
         stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace().collect();
     let ticks = |at: usize| fields.get(at - 3).and_then(|f| f.parse::<u64>().ok()).unwrap_or(0);
@@ -52,10 +53,12 @@ fn of(pid: &str) -> Result<Usage> {
     Ok(Usage { cpu_us: (14..=17).map(ticks).sum::<u64>() * 1_000_000 / per_second })
 }
 
-/// Bytes that the device under `path` has written since it was attached; `None` where it has no such counter.
+/// Bytes that the device under `path` has written since it was attached; `None` where it has no
+/// such counter.
 ///
-/// The counter is the device's: whatever else writes to it meanwhile is counted too. (`write_bytes` of the process would
-/// not do: where the page cache holds large folios, it charges a whole folio for one page.)
+/// The counter is the device's: whatever else writes to it meanwhile is counted too. (`write_bytes`
+/// of the process would not do: where the page cache holds large folios, it charges a whole folio
+/// for one page.)
 pub fn device_written(path: &Path) -> Option<u64> {
     let device = fs::metadata(path).ok()?.dev();
     let stat = format!("/sys/dev/block/{}:{}/stat", libc::major(device), libc::minor(device));

@@ -24,8 +24,9 @@ pub struct Script {
 }
 
 impl Script {
-    /// The built-in work: each commit adds a row of some hundred bytes, changes four of forty others that lie on several pages, and from
-    /// the thirtieth on removes one, so that a commit of which a page is missing does not look like any other.
+    /// The built-in work: each commit adds a row of some hundred bytes, changes four of forty
+    /// others that lie on several pages, and from the thirtieth on removes one, so that a commit of
+    /// which a page is missing does not look like any other.
     #[must_use]
     pub fn built_in(commits: u64, seed: u64) -> Script {
         let rows: Vec<String> = (0..ACCOUNTS)
@@ -102,8 +103,8 @@ impl Acknowledged {
         self.last == content
     }
 
-    /// Judges a content by the number of steps that had been acknowledged. One step more may have been under way; none that came
-    /// after it can have left anything.
+    /// Judges a content by the number of steps that had been acknowledged. One step more may have
+    /// been under way; none that came after it can have left anything.
     #[must_use]
     pub fn judge(&self, content: u128, acknowledged: u64) -> Verdict {
         let Some(steps) = self.after.get(&content) else {

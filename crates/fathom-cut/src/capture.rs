@@ -1,9 +1,11 @@
 //! The SQL of a workload or of an application's trace, transaction by transaction.
 //!
-//! The workload runs once on SQLite as it is built in, in a directory that goes again; SQLite tells of each statement with its values
-//! (`sqlite3_trace_v2`, `sqlite3_expanded_sql`). Reads and PRAGMAs are left out: a power cut has nothing to do with them, and what
-//! PRAGMAs set is the cell's affair. Transactions of several connections stand in the order in which they ended, which is the order in
-//! which SQLite made them. Whether the SQL alone does what the workload did is checked: it must leave the same rows.
+//! The workload runs once on SQLite as it is built in, in a directory that goes again; SQLite tells
+//! of each statement with its values (`sqlite3_trace_v2`, `sqlite3_expanded_sql`). Reads and
+//! PRAGMAs are left out: a power cut has nothing to do with them, and what PRAGMAs set is the
+//! cell's affair. Transactions of several connections stand in the order in which they ended, which
+//! is the order in which SQLite made them. Whether the SQL alone does what the workload did is
+//! checked: it must leave the same rows.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -23,7 +25,8 @@ use crate::acknowledged::Script;
 use crate::content::content_of;
 use crate::error::CutError;
 
-/// Bytes of statements that are taken at most: beyond, the run is too long to be repeated for each state.
+/// Bytes of statements that are taken at most: beyond, the run is too long to be repeated for each
+/// state.
 const BYTES_MAX: usize = 256 << 20;
 
 /// One transaction, or one statement outside of any.
@@ -61,7 +64,8 @@ impl Listening {
             bytes: 0,
             problem: None,
         });
-        // SAFETY: SQLite calls an entry point with the three arguments that `on_open` takes, and gives it this type in its interface.
+        // SAFETY: SQLite calls an entry point with the three arguments that `on_open` takes, and
+        // gives it this type in its interface.
         unsafe { ffi::sqlite3_auto_extension(Some(ENTRY)) };
         Listening
     }
@@ -101,7 +105,8 @@ unsafe extern "C" fn on_open(
     };
     let capture = CAPTURE.lock().unwrap_or_else(PoisonError::into_inner);
     if capture.as_ref().is_some_and(|capture| path.starts_with(&capture.directory)) {
-        // SAFETY: the function lives as long as the program, and takes what SQLite gives for these events.
+        // SAFETY: the function lives as long as the program, and takes what SQLite gives for these
+        // events.
         unsafe {
             let events = ffi::SQLITE_TRACE_STMT | ffi::SQLITE_TRACE_CLOSE;
             ffi::sqlite3_trace_v2(db, events, Some(on_trace), std::ptr::null_mut());
@@ -120,8 +125,8 @@ unsafe extern "C" fn on_trace(event: c_uint, _: *mut c_void, about: *mut c_void,
         return 0;
     }
     let statement: *mut ffi::sqlite3_stmt = about.cast();
-    // SAFETY: of this event SQLite gives the statement and its text, which ends in NUL; both live during the call. The expanded text is
-    // this function's to free.
+    // SAFETY: of this event SQLite gives the statement and its text, which ends in NUL; both live
+    // during the call. The expanded text is this function's to free.
     unsafe {
         let text: *const c_char = more.cast();
         // What a trigger does is done again by its statement.
@@ -244,12 +249,14 @@ impl Sink for Windows {
 }
 
 impl Script {
-    /// Of a workload, or of a trace (the workload `trace`): its first step is all that the workload prepares, and each further one is
-    /// one of the first `commits` commits of what it measures. `settings` are the engine's; those that decide what SQLite does with a
-    /// statement (`foreign_keys`, `page_size` …) count.
+    /// Of a workload, or of a trace (the workload `trace`): its first step is all that the workload
+    /// prepares, and each further one is one of the first `commits` commits of what it measures.
+    /// `settings` are the engine's; those that decide what SQLite does with a statement
+    /// (`foreign_keys`, `page_size` …) count.
     ///
     /// # Errors
-    /// A workload that fails, that works with another engine or several databases, or whose SQL alone does not do the same.
+    /// A workload that fails, that works with another engine or several databases, or whose SQL
+    /// alone does not do the same.
     pub fn of_workload(
         workload: &WorkloadSpec,
         settings: &std::collections::BTreeMap<String, Json>,
@@ -336,13 +343,14 @@ fn left_in(directory: &Path) -> Result<u128, String> {
     opened.and_then(|database| content_of(&database)).map_err(|error| error.to_string())
 }
 
-/// Does all again in memory: gives the steps (the first `prepared` transactions are the first step; each further one that commits is
-/// one) and what is left at the end.
+/// Does all again in memory: gives the steps (the first `prepared` transactions are the first step;
+/// each further one that commits is one) and what is left at the end.
 fn steps(all: &[Transaction], prepared: usize, foreign_keys: bool) -> Result<(Script, u128), String> {
     let commits = AtomicU64::new(0);
     let database = Connection::open_in_memory().map_err(|error| error.to_string())?;
     database.pragma_update(None, "foreign_keys", foreign_keys).map_err(|error| error.to_string())?;
-    // SAFETY: the connection is open, and is dropped before what is counted with: it was made later.
+    // SAFETY: the connection is open, and is dropped before what is counted with: it was made
+    // later.
     unsafe {
         let counted: *const AtomicU64 = &raw const commits;
         ffi::sqlite3_commit_hook(database.handle(), Some(on_commit), counted.cast_mut().cast());
@@ -353,7 +361,8 @@ fn steps(all: &[Transaction], prepared: usize, foreign_keys: bool) -> Result<(Sc
     for (number, transaction) in all.iter().enumerate() {
         let before = commits.load(Ordering::Relaxed);
         for sql in &transaction.statements {
-            // One that SQLite refuses (a constraint) is undone by itself, so that leaving it out is the same.
+            // One that SQLite refuses (a constraint) is undone by itself, so that leaving it out is
+            // the same.
             if run(&database, sql) {
                 waiting.push(sql);
             }
@@ -441,7 +450,8 @@ mod tests {
         }
     }
 
-    /// Two transactions of two connections: the one that ended first stands first; what fails, is rolled back or only reads is no step.
+    /// Two transactions of two connections: the one that ended first stands first; what fails, is
+    /// rolled back or only reads is no step.
     #[test]
     fn transactions_stand_in_the_order_in_which_they_ended() {
         let mut capture = Capture {

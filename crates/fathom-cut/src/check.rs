@@ -1,4 +1,5 @@
-//! What file system and database make of a state: mounted by the real driver, recovered by the real SQLite.
+//! What file system and database make of a state: mounted by the real driver, recovered by the real
+//! SQLite.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -147,7 +148,8 @@ impl<'a> Checker<'a> {
         copied.map_err(CutError::io("write the image"))
     }
 
-    /// What is found in the state that the image has, and whether the file system noted an error of its own.
+    /// What is found in the state that the image has, and whether the file system noted an error of
+    /// its own.
     fn find(&mut self) -> Result<(Found, bool), CutError> {
         match &mut self.place {
             Place::Here(medium) => {
@@ -235,7 +237,8 @@ impl Subject {
     }
 }
 
-/// A hash of all files that SQLite would look at; a file that is not there is told from an empty one.
+/// A hash of all files that SQLite would look at; a file that is not there is told from an empty
+/// one.
 fn hash_of(database: &Path) -> Result<u128, (PathBuf, std::io::Error)> {
     let mut hasher = Hasher::new();
     let mut bytes = Vec::new();
@@ -260,7 +263,8 @@ fn recover(database: &Path) -> Found {
         Ok(false) => Connection::open_in_memory(),
         _ => Connection::open_with_flags_and_vfs(database, flags, vfs::NAME),
     };
-    // What is recovered here need not outlive a second cut: recovery does the same whether its writes are waited for or not.
+    // What is recovered here need not outlive a second cut: recovery does the same whether its
+    // writes are waited for or not.
     let opened = opened.and_then(|opened| {
         opened.execute_batch("PRAGMA synchronous=off")?;
         opened.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))?;

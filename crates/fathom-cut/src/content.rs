@@ -3,8 +3,8 @@
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Result};
 
-/// 128 bits of a hash that is fast and good against chance (not against malice: the contents are of this program's own making). Two
-/// multiplicative lanes, as in MurmurHash3's 128-bit form.
+/// 128 bits of a hash that is fast and good against chance (not against malice: the contents are of
+/// this program's own making). Two multiplicative lanes, as in MurmurHash3's 128-bit form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hasher {
     lanes: [u64; 2],
@@ -48,7 +48,8 @@ impl Hasher {
     }
 }
 
-/// Hashes the schema and every row of every table, in order of the tables' names and of all columns.
+/// Hashes the schema and every row of every table, in order of the tables' names and of all
+/// columns.
 ///
 /// # Errors
 /// SQLite's, where something cannot be read.

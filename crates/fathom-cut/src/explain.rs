@@ -1,4 +1,5 @@
-//! Why a state has its verdict: the fewest blocks that have to be missing, whose they are, and what their absence does to the files.
+//! Why a state has its verdict: the fewest blocks that have to be missing, whose they are, and what
+//! their absence does to the files.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,8 +26,8 @@ const LATER_MAX: usize = 12;
 pub struct Explanation {
     /// The verdict.
     pub verdict: Verdict,
-    /// The fewest units in flight that have to be missing, as offsets on the device, bytes; empty: with all that had been sent the
-    /// verdict is the same.
+    /// The fewest units in flight that have to be missing, as offsets on the device, bytes; empty:
+    /// with all that had been sent the verdict is the same.
     pub missing: Vec<u64>,
     /// One of them is there in part.
     pub torn: Option<u64>,
@@ -34,8 +35,9 @@ pub struct Explanation {
     pub lines: Vec<String>,
 }
 
-/// The fewest of some units that have to be missing for a verdict's class to stay (delta debugging: Zeller, Hildebrandt: Simplifying
-/// and isolating failure-inducing input, 2002, its `ddmin`). `stays` says whether it does with these missing.
+/// The fewest of some units that have to be missing for a verdict's class to stay (delta debugging:
+/// Zeller, Hildebrandt: Simplifying and isolating failure-inducing input, 2002, its `ddmin`).
+/// `stays` says whether it does with these missing.
 pub(crate) fn fewest(
     missing: Vec<u32>,
     stays: &mut dyn FnMut(&[u32]) -> Result<bool, CutError>,
@@ -149,7 +151,8 @@ pub fn explain(
         let more = if more > 0 { format!("; and {more} more") } else { String::new() };
         lines.push(format!("missing: {}{more}", named.join("; ")));
     }
-    // The files as they should have been: with all that was sent, or where that is not enough, as they came to be a little later.
+    // The files as they should have been: with all that was sent, or where that is not enough, as
+    // they came to be a little later.
     let should = match (missing.is_empty() && torn.is_none(), sent) {
         (false, Ok(files)) => Some((files, "had it not been missing")),
         _ => later(checker, states, epoch)?.map(|files| (files, "after the next writes")),
@@ -168,7 +171,8 @@ pub fn explain(
     })
 }
 
-/// The files at the next moment at which a cut that takes nothing in flight keeps all that had been acknowledged at `epoch`.
+/// The files at the next moment at which a cut that takes nothing in flight keeps all that had been
+/// acknowledged at `epoch`.
 fn later(
     checker: &mut Checker<'_>,
     states: &States,
@@ -178,7 +182,8 @@ fn later(
     for (place, next) in after.take(LATER_MAX) {
         let all = State { epoch: place, present: next.in_flight.iter().collect(), torn: None };
         let as_then = Epoch { acknowledged: epoch.acknowledged, ..next.clone() };
-        // One commit more than one that was under way would not be judged: what counts is that nothing is lost.
+        // One commit more than one that was under way would not be judged: what counts is that
+        // nothing is lost.
         if matches!(checker.judge(&as_then, &all)?, Verdict::Kept | Verdict::Corrupt(_)) {
             return Ok(checker.files(next, &all)?.ok());
         }
@@ -186,7 +191,8 @@ fn later(
     Ok(None)
 }
 
-/// What differs between the files of a state and those that should be there: first names, then lengths, then contents.
+/// What differs between the files of a state and those that should be there: first names, then
+/// lengths, then contents.
 fn differences(here: &[FoundFile], should: &[FoundFile], when: &str) -> Vec<String> {
     let of = |all: &'_ [FoundFile], name: &str| all.iter().find(|str| str.name == name).cloned();
     let mut names: Vec<&str> = here.iter().chain(should).map(|should| should.name.as_str()).collect();

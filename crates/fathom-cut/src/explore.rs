@@ -32,8 +32,8 @@ pub struct Tally {
     pub worst: Option<(usize, Verdict)>,
     /// The first state of each class.
     pub first: BTreeMap<Class, usize>,
-    /// The run from its begin to its end, in parts of as many moments: of each part how many states have which class. Empty where the
-    /// moments were not told.
+    /// The run from its begin to its end, in parts of as many moments: of each part how many states
+    /// have which class. Empty where the moments were not told.
     pub along: Vec<BTreeMap<Class, u64>>,
 }
 
@@ -130,8 +130,8 @@ pub struct Explored {
     pub interrupted: bool,
 }
 
-/// Judges the first states, one judge a thread. What is found depends on neither the number of threads nor their speed, as long as
-/// no limit of time ends it.
+/// Judges the first states, one judge a thread. What is found depends on neither the number of
+/// threads nor their speed, as long as no limit of time ends it.
 ///
 /// # Errors
 /// The first judge's that could not make a state.

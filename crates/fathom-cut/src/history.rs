@@ -1,5 +1,6 @@
-//! What was written to a device, in which order it was answered, and what a flush made sure of: all that a power cut's states are made
-//! from. No clock is asked (see `fathom_device`'s operation log).
+//! What was written to a device, in which order it was answered, and what a flush made sure of: all
+//! that a power cut's states are made from. No clock is asked (see `fathom_device`'s operation
+//! log).
 
 use std::borrow::Cow;
 use std::fs;
@@ -71,13 +72,15 @@ pub struct History {
     data: Vec<u8>,
     /// Of each block the units that lie in it, in order of answers.
     of_block: Vec<Vec<u32>>,
-    /// Blocks that something else than zeros was written to, in order: mkfs zeroes many that stay so.
+    /// Blocks that something else than zeros was written to, in order: mkfs zeroes many that stay
+    /// so.
     with_content: Vec<u64>,
 }
 
 /// Which units are there beyond those that are safe.
 pub trait Present {
-    /// Which of a unit's eight sectors of 512 bytes (of a whole block) are there, as bits; `0xff`: all.
+    /// Which of a unit's eight sectors of 512 bytes (of a whole block) are there, as bits; `0xff`:
+    /// all.
     fn sectors(&self, unit: u32) -> u8;
 }
 
@@ -85,7 +88,8 @@ impl History {
     /// Reads an operation log and the data beside it.
     ///
     /// # Errors
-    /// It cannot be read, lacks operations or data, or is of a version that does not tell the order.
+    /// It cannot be read, lacks operations or data, or is of a version that does not tell the
+    /// order.
     pub fn read(log: &Path, device_bytes: u64) -> Result<History, CutError> {
         let wrong = |problem: String| CutError::Log { path: log.to_path_buf(), problem };
         let read = read_log(log).map_err(|error| wrong(error.to_string()))?;
@@ -190,7 +194,8 @@ impl History {
         self.data.get(at..at + unit.bytes as usize)
     }
 
-    /// What a block holds when the first `safe` answers are on the medium and, of what came after, what is `present`. None: zeros.
+    /// What a block holds when the first `safe` answers are on the medium and, of what came after,
+    /// what is `present`. None: zeros.
     #[must_use]
     pub fn block(&self, block: u64, safe: u64, present: &impl Present) -> Option<Cow<'_, [u8]>> {
         let units = self.of_block.get(block as usize)?;

@@ -21,8 +21,9 @@ pub(crate) struct Image {
     bytes: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone; the kernel's own accesses through the loop device are those of another device's medium,
-// and happen while nothing here reads or writes (the file system is not mounted then).
+// SAFETY: the mapping belongs to this value alone; the kernel's own accesses through the loop
+// device are those of another device's medium, and happen while nothing here reads or writes (the
+// file system is not mounted then).
 unsafe impl Send for Image {}
 
 impl Image {
@@ -33,7 +34,8 @@ impl Image {
         let file = File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?);
         file.set_len(bytes)?;
         let bytes = usize::try_from(bytes).map_err(std::io::Error::other)?;
-        // SAFETY: a new mapping at a place of the kernel's choice, of a file that keeps its length as long as this value lives.
+        // SAFETY: a new mapping at a place of the kernel's choice, of a file that keeps its length
+        // as long as this value lives.
         let map = unsafe {
             rustix::mm::mmap(
                 std::ptr::null_mut(),
@@ -56,11 +58,13 @@ impl Image {
     fn block(&mut self, block: u64) -> &mut [u8] {
         let at = block as usize * BLOCK;
         let length = BLOCK.min(self.bytes - at);
-        // SAFETY: within the mapping, which lives as long as `self`, borrowed for as long as the slice.
+        // SAFETY: within the mapping, which lives as long as `self`, borrowed for as long as the
+        // slice.
         unsafe { std::slice::from_raw_parts_mut(self.map.as_ptr().add(at), length) }
     }
 
-    /// Brings the image to a state, whatever it held before; gives the number of blocks that were written.
+    /// Brings the image to a state, whatever it held before; gives the number of blocks that were
+    /// written.
     pub fn bring_to(&mut self, history: &History, safe: u64, state: &State) -> std::io::Result<u64> {
         let mut written = 0;
         // Whatever has memory may differ: a file system that was mounted wrote to it.

@@ -1,9 +1,10 @@
 //! What a power cut leaves.
 //!
-//! A device's operation log with marks ([`History`]) tells what was safe at each moment and what was in flight; [`States`] numbers
-//! what a power cut can leave of that; a [`Checker`] mounts a state with the kernel's own driver, has SQLite recover the database and
-//! compares what it holds with what had been acknowledged ([`Acknowledged`]); [`explore()`] does so for many and counts; an
-//! [`explanation`](explain()) names the fewest blocks that make a verdict, and whose they are.
+//! A device's operation log with marks ([`History`]) tells what was safe at each moment and what
+//! was in flight; [`States`] numbers what a power cut can leave of that; a [`Checker`] mounts a
+//! state with the kernel's own driver, has SQLite recover the database and compares what it holds
+//! with what had been acknowledged ([`Acknowledged`]); [`explore()`] does so for many and counts;
+//! an [`explanation`](explain()) names the fewest blocks that make a verdict, and whose they are.
 
 mod acknowledged;
 mod capture;

@@ -1,7 +1,8 @@
 //! An image under a loop device, mounted by this kernel's own driver.
 //!
-//! Nothing can stay behind: the image has no name, the loop device goes with the last descriptor of it, and the file system is
-//! mounted in no namespace at all (`fsmount`), but held by a descriptor. All of them end with the process, however that ends.
+//! Nothing can stay behind: the image has no name, the loop device goes with the last descriptor of
+//! it, and the file system is mounted in no namespace at all (`fsmount`), but held by a descriptor.
+//! All of them end with the process, however that ends.
 
 use std::ffi::CString;
 use std::fmt;
@@ -63,8 +64,8 @@ const OF_THE_MOUNT: [&str; 11] = [
 ];
 
 impl FileSystem {
-    /// The options that are the driver's; those of the mount itself (`noatime`) change nothing here. Several images of one file system
-    /// are mounted at once, which XFS has to be told.
+    /// The options that are the driver's; those of the mount itself (`noatime`) change nothing
+    /// here. Several images of one file system are mounted at once, which XFS has to be told.
     pub(crate) fn own_options(&self) -> impl Iterator<Item = &str> {
         let own = (self.driver == "xfs").then_some("nouuid");
         let given = self.options.split(',').map(str::trim);
@@ -156,14 +157,16 @@ impl Medium {
         if self.filesystem.driver != "btrfs" {
             return;
         }
-        // struct btrfs_ioctl_vol_args of <linux/btrfs.h>, and BTRFS_IOC_FORGET_DEV: _IOW(0x94, 5, that).
+        // struct btrfs_ioctl_vol_args of <linux/btrfs.h>, and BTRFS_IOC_FORGET_DEV: _IOW(0x94, 5,
+        // that).
         const FORGET_DEV: libc::Ioctl = 0x5000_9405;
         let mut arguments = [0u8; 4096];
         let path = CString::new(self.device.path.to_string_lossy().as_bytes()).unwrap_or_default();
         let bytes = path.as_bytes();
         arguments[8..8 + bytes.len()].copy_from_slice(bytes);
         if let Ok(control) = File::options().read(true).write(true).open("/dev/btrfs-control") {
-            // SAFETY: the arguments have the layout and the length that the number says, and outlive the call.
+            // SAFETY: the arguments have the layout and the length that the number says, and
+            // outlive the call.
             unsafe { libc::ioctl(control.as_raw_fd(), FORGET_DEV, arguments.as_ptr()) };
         }
     }

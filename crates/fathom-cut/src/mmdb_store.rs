@@ -1,8 +1,9 @@
 //! mmdb on the device: a run of its own work, its recovery and its own check.
 //!
-//! The work is that of the built-in script in mmdb's terms: each commit adds a row of some hundred bytes, changes four of forty others,
-//! and from the thirtieth on removes one. The log's segments are small and checkpoints frequent, so that some hundred commits see
-//! segments that are recycled and images of all containers.
+//! The work is that of the built-in script in mmdb's terms: each commit adds a row of some hundred
+//! bytes, changes four of forty others, and from the thirtieth on removes one. The log's segments
+//! are small and checkpoints frequent, so that some hundred commits see segments that are recycled
+//! and images of all containers.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,8 +1,11 @@
-//! Whose a block is: a page of the database, a directory, the file system's journal and what it holds.
+//! Whose a block is: a page of the database, a directory, the file system's journal and what it
+//! holds.
 //!
-//! Files and directories are asked for their extents on the mounted state. What lies in ext's journal is read as jbd2 writes it
-//! (<https://docs.kernel.org/filesystems/ext4/journal.html>, big-endian); other file systems' metadata is known by the magic numbers
-//! of its blocks (XFS: `fs/xfs/libxfs/xfs_format.h`; Btrfs: <https://btrfs.readthedocs.io/en/latest/dev/On-disk-format.html>).
+//! Files and directories are asked for their extents on the mounted state. What lies in ext's
+//! journal is read as jbd2 writes it (<https://docs.kernel.org/filesystems/ext4/journal.html>,
+//! big-endian); other file systems' metadata is known by the magic numbers of its blocks (XFS:
+//! `fs/xfs/libxfs/xfs_format.h`; Btrfs:
+//! <https://btrfs.readthedocs.io/en/latest/dev/On-disk-format.html>).
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -51,7 +54,8 @@ enum Jbd2 {
 }
 
 impl Owners {
-    /// Reads the places of the file system that a history ends with. `page_bytes` is the database's.
+    /// Reads the places of the file system that a history ends with. `page_bytes` is the
+    /// database's.
     ///
     /// # Errors
     /// There is no memory for the image.
@@ -63,7 +67,8 @@ impl Owners {
         let file: File = image.file().try_clone().map_err(failed())?;
         let mut block_bytes = 4096;
         let mut features = 0;
-        // A file system whose superblock is not as expected has no known places; its blocks are named by what they hold.
+        // A file system whose superblock is not as expected has no known places; its blocks are
+        // named by what they hold.
         let regions = Regions::of(driver, file.try_clone().map_err(failed())?).unwrap_or_default();
         if driver.starts_with("ext") {
             let mut word = [0; 4];

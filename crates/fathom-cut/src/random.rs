@@ -1,4 +1,5 @@
-//! Seeded numbers that are the same on every machine and in every version: a state's number names it.
+//! Seeded numbers that are the same on every machine and in every version: a state's number names
+//! it.
 
 use fathom_random::Random;
 

@@ -1,5 +1,5 @@
-//! Records a run: an engine does a script on a file system on a modelled device, which logs every operation with its data, and is
-//! told of each commit that was acknowledged.
+//! Records a run: an engine does a script on a file system on a modelled device, which logs every
+//! operation with its data, and is told of each commit that was acknowledged.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -33,9 +33,11 @@ pub struct Run {
     pub engine: EngineSpec,
     /// Seed of mmdb's work.
     pub seed: u64,
-    /// Whether the script is somebody else's: then no statement reaches a file that is not the database's.
+    /// Whether the script is somebody else's: then no statement reaches a file that is not the
+    /// database's.
     pub confined: bool,
-    /// The stack, with a modelled device; where its operations are logged is this function's affair.
+    /// The stack, with a modelled device; where its operations are logged is this function's
+    /// affair.
     pub stack: StackSpec,
 }
 
@@ -63,7 +65,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Whether the run did what its script does in memory, without which nothing can be said of a state.
+    /// Whether the run did what its script does in memory, without which nothing can be said of a
+    /// state.
     ///
     /// # Errors
     /// It did not.
@@ -152,7 +155,8 @@ fn sector_bytes(spec: &StackSpec) -> Result<u32, CutError> {
     fathom_device::device_model(device).map(|model| model.sector_bytes).map_err(CutError::Asked)
 }
 
-/// Does the script, step by step; `told` is called with the number of each that was acknowledged, and says whether to go on.
+/// Does the script, step by step; `told` is called with the number of each that was acknowledged,
+/// and says whether to go on.
 pub(crate) fn work(order: &Order, told: &dyn Fn(u64) -> Result<bool, CutError>) -> Result<Report, CutError> {
     let failed = |error: fathom_workload::engine::EngineError| CutError::Database {
         what: error.what.clone(),

@@ -1,19 +1,23 @@
 //! Which states a power cut can leave.
 //!
-//! **Safe** is what was answered before a flush came that was then done; a device that lies about flushes has nothing safe but what
-//! was before the lie, one with power-loss protection all that it answered. **In flight** is everything else that had come: any part
-//! of it may be there. A unit of it is a block of 4 KiB of a write (or a whole discard).
+//! **Safe** is what was answered before a flush came that was then done; a device that lies about
+//! flushes has nothing safe but what was before the lie, one with power-loss protection all that it
+//! answered. **In flight** is everything else that had come: any part of it may be there. A unit of
+//! it is a block of 4 KiB of a write (or a whole discard).
 //!
-//! **Cuts.** What is in flight only grows until a flush (or, with protection, an answer) makes some of it safe, and so does what was
-//! acknowledged. So the moment just before that holds every state of the moments before it, judged by more acknowledgements: only
-//! those moments are cut at, and the end. An [`Epoch`] is one of them.
+//! **Cuts.** What is in flight only grows until a flush (or, with protection, an answer) makes some
+//! of it safe, and so does what was acknowledged. So the moment just before that holds every state
+//! of the moments before it, judged by more acknowledgements: only those moments are cut at, and
+//! the end. An [`Epoch`] is one of them.
 //!
-//! **Subsets.** Of an epoch with at most [`EXHAUSTIVE`] units in flight all subsets are states. Of a larger one: nothing of it, all,
-//! all but one, each one alone, every prefix, and a number of seeded samples. Where the device tears at less than a block, each unit
-//! is torn as well, in a seeded way, with all the others and with none of them.
+//! **Subsets.** Of an epoch with at most [`EXHAUSTIVE`] units in flight all subsets are states. Of
+//! a larger one: nothing of it, all, all but one, each one alone, every prefix, and a number of
+//! seeded samples. Where the device tears at less than a block, each unit is torn as well, in a
+//! seeded way, with all the others and with none of them.
 //!
-//! **Numbers.** States have an order: each epoch's first, then each epoch's second …, epochs in seeded order. So the first
-//! thousand are spread over the whole run, and a seed and a number name a state.
+//! **Numbers.** States have an order: each epoch's first, then each epoch's second …, epochs in
+//! seeded order. So the first thousand are spread over the whole run, and a seed and a number name
+//! a state.
 
 use std::ops::Range;
 
@@ -26,7 +30,8 @@ use crate::random::stream;
 pub const EXHAUSTIVE: usize = 8;
 /// Samples of a larger epoch's subsets.
 const SAMPLES: usize = 32;
-/// Units of an epoch that are alone, missing, the last of a prefix or torn at most: of more, so many at even distances.
+/// Units of an epoch that are alone, missing, the last of a prefix or torn at most: of more, so
+/// many at even distances.
 const SINGLED_OUT: usize = 64;
 
 /// What a device keeps when its power goes.
@@ -63,7 +68,8 @@ pub struct Epoch {
     pub acknowledged: u64,
 }
 
-/// Units in flight: those that were answered, in order of their answers, and behind them those that had come.
+/// Units in flight: those that were answered, in order of their answers, and behind them those that
+/// had come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InFlight {
     answered: Range<u32>,
@@ -128,7 +134,8 @@ pub struct States {
     seed: u64,
     /// Epochs in their seeded order.
     order: Vec<usize>,
-    /// Of pass p: how many states there are before it, and how many epochs take part; those are the first of `order` that are left.
+    /// Of pass p: how many states there are before it, and how many epochs take part; those are the
+    /// first of `order` that are left.
     passes: Vec<Pass>,
     /// Number of states.
     len: usize,
@@ -141,7 +148,8 @@ struct Pass {
 }
 
 impl States {
-    /// The states between the first mark that says `from` and the last mark that says `until`, or the end.
+    /// The states between the first mark that says `from` and the last mark that says `until`, or
+    /// the end.
     #[must_use]
     pub fn of(history: &History, behaviour: Behaviour, seed: u64, from: u64, until: Option<u64>) -> States {
         let begin = history.marks.iter().find(|mark| mark.number == from).map_or(0, |mark| mark.came);
@@ -240,7 +248,8 @@ fn epochs(history: &History, keeps: Keeps, begin: u64, end: u64) -> Vec<Epoch> {
             }
             cuts.push((end, safe));
         }
-        // Nothing becomes safe, so that the end alone would do; but there every subset has all of the run in flight.
+        // Nothing becomes safe, so that the end alone would do; but there every subset has all of
+        // the run in flight.
         Keeps::Lies => {
             let flushes = history.flushes.iter().filter(|flush| (begin..end).contains(&flush.answer));
             cuts.extend(flushes.map(|flush| (flush.answer, at_begin)));
@@ -255,7 +264,8 @@ fn epochs(history: &History, keeps: Keeps, begin: u64, end: u64) -> Vec<Epoch> {
     });
     let largest: Vec<u64> = std::iter::once(0).chain(running).collect();
     let epoch = |(answers, safe): (u64, u64)| {
-        // Units come in order of answers, and their operations in no order: one may have come before many that were answered first.
+        // Units come in order of answers, and their operations in no order: one may have come
+        // before many that were answered first.
         let first = history.units.partition_point(|unit| unit.answer < safe);
         let open = history.units.partition_point(|unit| unit.answer < answers);
         // Nothing that is answered so much later was under way.

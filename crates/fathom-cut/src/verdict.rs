@@ -12,10 +12,11 @@ pub enum Verdict {
     Kept,
     /// The last so many acknowledged commits are missing, the others are there, whole.
     Lost(u64),
-    /// The file system could be mounted, and has noted an error of its own; what was lost beside that.
+    /// The file system could be mounted, and has noted an error of its own; what was lost beside
+    /// that.
     NeedsRepair(String),
-    /// The database can be opened and holds what was at no moment committed: part of a commit, or something nobody wrote; or
-    /// `integrity_check` says what is wrong.
+    /// The database can be opened and holds what was at no moment committed: part of a commit, or
+    /// something nobody wrote; or `integrity_check` says what is wrong.
     Corrupt(String),
     /// SQLite cannot open or read it.
     CannotBeOpened(String),

@@ -1,7 +1,7 @@
 //! SQLite's own VFS, but for one thing: names are used as they are.
 //!
-//! A file system that is mounted nowhere is reached through `/proc/self/fd/N/…`. The kernel follows that link by itself; SQLite would
-//! read it first, and the name that it finds there leads nowhere.
+//! A file system that is mounted nowhere is reached through `/proc/self/fd/N/…`. The kernel follows
+//! that link by itself; SQLite would read it first, and the name that it finds there leads nowhere.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::OnceLock;
@@ -20,8 +20,9 @@ pub(crate) const NAME: &CStr = c"fathom-cut";
 pub(crate) fn register() -> Result<(), CutError> {
     static REGISTERED: OnceLock<Result<(), String>> = OnceLock::new();
     let problem = REGISTERED.get_or_init(|| {
-        // SAFETY: SQLite's list of VFSes may be asked and added to from any thread. The copy is never freed, and nothing of it but its
-        // name and this function differs: as SQLite's own variants of `unix` do, they share all else.
+        // SAFETY: SQLite's list of VFSes may be asked and added to from any thread. The copy is
+        // never freed, and nothing of it but its name and this function differs: as SQLite's own
+        // variants of `unix` do, they share all else.
         unsafe {
             ffi::sqlite3_initialize();
             let unix = ffi::sqlite3_vfs_find(c"unix".as_ptr());

@@ -1,6 +1,7 @@
-//! The explorer on a modelled disk: every state is one that the definition of a power cut allows, and none that it allows is missing;
-//! a store that is right loses nothing. The explorer is broken as well, and then both tests find it.
-//! `FATHOM_CUT_STATES=1_000_000` has so many states of a right store judged (else 60,000).
+//! The explorer on a modelled disk: every state is one that the definition of a power cut allows,
+//! and none that it allows is missing; a store that is right loses nothing. The explorer is broken
+//! as well, and then both tests find it. `FATHOM_CUT_STATES=1_000_000` has so many states of a
+//! right store judged (else 60,000).
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -23,7 +24,8 @@ fn explored(history: &History, behaviour: Behaviour, seed: u64, limits: Limits, 
     explore(&states, &mut judges, limits, &|| false, &|_, _| {}).unwrap()
 }
 
-/// The first state that the definition does not allow, of the explorer's for one history judged by another.
+/// The first state that the definition does not allow, of the explorer's for one history judged by
+/// another.
 fn first_wrong(broken: &History, right: &History, seed: u64) -> Option<String> {
     let states = States::of(broken, FLUSHED, seed, 0, None);
     (0..states.len()).find_map(|number| wrong(right, &states, &states.get(number).unwrap()))

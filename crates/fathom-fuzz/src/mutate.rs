@@ -28,8 +28,8 @@ pub fn number(random: &mut Random) -> u64 {
     }
 }
 
-/// Does `times` things to `bytes`: flips, numbers, pieces cut out, doubled, moved, or taken from `others`. Never longer than four times
-/// what it was, and 4 KiB.
+/// Does `times` things to `bytes`: flips, numbers, pieces cut out, doubled, moved, or taken from
+/// `others`. Never longer than four times what it was, and 4 KiB.
 pub fn bytes(random: &mut Random, bytes: &mut Vec<u8>, times: u64, others: &[Vec<u8>]) {
     let most = bytes.len() * 4 + 4096;
     for _ in 0..times {
@@ -121,8 +121,9 @@ const NUMBERS: &[&str] = &[
     "1e18",
 ];
 
-/// Does `times` things to a text of lines (TOML, SQL, logs): other numbers, words of `words`, lines doubled, moved or left out, pieces of
-/// `others`, deep nesting, and now and then bytes as [`bytes`] does, repaired to UTF-8. Never longer than four times what it was, and 4 KiB.
+/// Does `times` things to a text of lines (TOML, SQL, logs): other numbers, words of `words`, lines
+/// doubled, moved or left out, pieces of `others`, deep nesting, and now and then bytes as
+/// [`bytes`] does, repaired to UTF-8. Never longer than four times what it was, and 4 KiB.
 #[must_use]
 pub fn text(random: &mut Random, text: &str, times: u64, words: &[&str], others: &[&str]) -> String {
     let most = text.len() * 4 + 4096;
@@ -230,7 +231,8 @@ fn place(random: &mut Random, text: &str) -> usize {
     at
 }
 
-/// Puts something else in the place of a run of characters that `belongs` likes, the first behind a random place.
+/// Puts something else in the place of a run of characters that `belongs` likes, the first behind a
+/// random place.
 fn replace_run(
     random: &mut Random,
     text: &mut String,

@@ -25,8 +25,8 @@ static PANIC: Mutex<String> = Mutex::new(String::new());
 
 /// The turn of a test: while it lasts, no other test of this program does anything.
 ///
-/// Every test begins with it, with [`Fuzz::new`] or, if it is no target, with [`turn`]: what it prepares is memory, too, and would
-/// be counted as that of another target's case.
+/// Every test begins with it, with [`Fuzz::new`] or, if it is no target, with [`turn`]: what it
+/// prepares is memory, too, and would be counted as that of another target's case.
 #[must_use = "the turn ends where it is dropped"]
 #[derive(Debug)]
 pub struct Turn {
@@ -84,13 +84,14 @@ pub(crate) fn last_words(what: &str) {
     );
     let left = rest.len();
     let length = text.len() - left;
-    // SAFETY: the buffer is `length` bytes long. Not through `std`, which may want memory, or a lock that is held.
+    // SAFETY: the buffer is `length` bytes long. Not through `std`, which may want memory, or a
+    // lock that is held.
     unsafe { libc::write(2, text.as_ptr().cast(), length) };
 }
 
 impl Fuzz {
-    /// The target called `name`, which is also the test's name in full, and how many cases `./test` runs of it. Waits for the turn:
-    /// the test makes it before anything else.
+    /// The target called `name`, which is also the test's name in full, and how many cases `./test`
+    /// runs of it. Waits for the turn: the test makes it before anything else.
     #[must_use]
     pub fn new(name: &'static str, cases: u64) -> Fuzz {
         Fuzz { _turn: turn(), name, cases, base_bytes: 4 << 20, bytes_per_byte: 64 }
@@ -102,10 +103,11 @@ impl Fuzz {
         Fuzz { base_bytes, bytes_per_byte, ..self }
     }
 
-    /// Runs the cases: `make` gives the input of a case and its length in bytes, `judge` what is wrong with what came of it.
+    /// Runs the cases: `make` gives the input of a case and its length in bytes, `judge` what is
+    /// wrong with what came of it.
     ///
-    /// `FATHOM_FUZZ_CASES` is how many, `FATHOM_FUZZ_FROM` the number of the first (0). A case is made of its number and the
-    /// target's name alone.
+    /// `FATHOM_FUZZ_CASES` is how many, `FATHOM_FUZZ_FROM` the number of the first (0). A case is
+    /// made of its number and the target's name alone.
     ///
     /// # Panics
     /// When a case fails; then the message has the command that repeats it.
@@ -165,7 +167,8 @@ impl Fuzz {
     }
 }
 
-/// Keeps what a panic says for the report instead of printing it; of the first panic, because others may follow from it.
+/// Keeps what a panic says for the report instead of printing it; of the first panic, because
+/// others may follow from it.
 fn listen_to_panics() {
     static LISTEN: Once = Once::new();
     LISTEN.call_once(|| {

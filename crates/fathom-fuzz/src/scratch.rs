@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-/// A directory that goes when it is dropped; on a file system in memory where there is one, so that a case costs microseconds.
+/// A directory that goes when it is dropped; on a file system in memory where there is one, so that
+/// a case costs microseconds.
 ///
-/// It is the directory `inside` of another one, whose other names are checked by [`Scratch::outside_is_untouched`].
+/// It is the directory `inside` of another one, whose other names are checked by
+/// [`Scratch::outside_is_untouched`].
 #[derive(Debug)]
 pub struct Scratch {
     outside: tempfile::TempDir,
@@ -37,7 +39,8 @@ impl Scratch {
         self.outside.path()
     }
 
-    /// Whether the directory around holds what a test put there, `names` and the directory itself, and nothing else.
+    /// Whether the directory around holds what a test put there, `names` and the directory itself,
+    /// and nothing else.
     ///
     /// # Errors
     /// A sentence that names what has come or gone.

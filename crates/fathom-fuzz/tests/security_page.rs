@@ -1,5 +1,5 @@
-//! `docs/security.md` names the test that shows each thing; a test that was renamed or removed would leave the page claiming what nobody
-//! shows.
+//! `docs/security.md` names the test that shows each thing; a test that was renamed or removed
+//! would leave the page claiming what nobody shows.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 

@@ -231,7 +231,8 @@ impl Plan {
         for block in 0..self.repeats {
             // Over all cells, skipped ones too: what can run must not change the order of the rest.
             let mut order: Vec<&PlannedCell> = self.cells.iter().collect();
-            // A look may end within its first block: what the experiment names first is measured first.
+            // A look may end within its first block: what the experiment names first is measured
+            // first.
             if !(self.quick && block == 0) {
                 Random::new(derive_seed(self.seed, &[ORDER, u64::from(block)])).shuffle(&mut order);
             }

@@ -99,11 +99,12 @@ impl Recorder for Product {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
-    /// What happened: the search left out what the traces needed. A longer log, where nothing had been
-    /// written to the device yet, and EXCLUSIVE together with other pages, were never recorded, and
-    /// 21 of 360 simulated cells (6 applications, 12 devices, 3 promises) named a setting that was up to
-    /// 36 % behind. The mend: what helps by itself is tried together. Where settings multiply, and pages
-    /// have one best size, the best of all 60 is found with at most 20 recordings.
+    /// What happened: the search left out what the traces needed. A longer log, where nothing had
+    /// been written to the device yet, and EXCLUSIVE together with other pages, were never
+    /// recorded, and 21 of 360 simulated cells (6 applications, 12 devices, 3 promises) named a
+    /// setting that was up to 36 % behind. The mend: what helps by itself is tried together. Where
+    /// settings multiply, and pages have one best size, the best of all 60 is found with at most 20
+    /// recordings.
     #[test]
     fn the_search_finds_the_best_of_the_grid_where_settings_multiply(
         modes in prop::array::uniform6(1.0..10.0_f64),
@@ -122,7 +123,8 @@ proptest! {
             pages[place] = pages[place - 1] * falls[place];
         }
         let must = PROMISES[must];
-        // A journal that leads by its log alone is not found (docs/advise.md, "Where it cannot be right").
+        // A journal that leads by its log alone is not found (docs/advise.md, "Where it cannot be
+        // right").
         let places = [(0, 1), (1, 2), (2, 2), (3, 2), (4, 2), (5, 0)];
         let allowed = places.iter().filter(|place| PROMISES[place.1] >= must).map(|place| place.0);
         let lead = allowed.clone().min_by(|a: &usize, b| modes[*a].total_cmp(&modes[*b])).unwrap();

@@ -347,10 +347,10 @@ fn a_budget_that_ends_within_the_first_block_keeps_its_runs_and_tells_the_missin
     assert_eq!(summary.ended, Some(EarlyEnd::OutOfTime));
 }
 
-/// What happened: `fathom run sms-centre --quick` was to be over in two minutes on two cores; beside
-/// other work 9 of its 34 runs were made in five, in an order of luck, and a user who stopped it had no
-/// number of what the experiment is about. The mend: a look measures what its experiment names first,
-/// and ends by what its runs have taken.
+/// What happened: `fathom run sms-centre --quick` was to be over in two minutes on two cores;
+/// beside other work 9 of its 34 runs were made in five, in an order of luck, and a user who
+/// stopped it had no number of what the experiment is about. The mend: a look measures what its
+/// experiment names first, and ends by what its runs have taken.
 #[test]
 fn a_look_ends_in_time_and_has_measured_what_is_named_first() {
     let quiet = Noise { drift_per_hour: 0.0, ..Noise::default() };
@@ -386,9 +386,9 @@ fn a_look_ends_in_time_and_has_measured_what_is_named_first() {
     assert_eq!((none.done, none.ended, order), (0, Some(EarlyEnd::OutOfTime), Vec::new()));
 }
 
-/// Two minutes are for the runs that a look has: many variants times many sizes are no look. Measured
-/// with a load of 20 on two cores a run took 4 to 12 s, so that some of them are left for `--resume`
-/// there; on a quiet machine, where one takes a second or two, all are made.
+/// Two minutes are for the runs that a look has: many variants times many sizes are no look.
+/// Measured with a load of 20 on two cores a run took 4 to 12 s, so that some of them are left for
+/// `--resume` there; on a quiet machine, where one takes a second or two, all are made.
 #[test]
 fn the_look_of_every_built_in_experiment_has_few_runs_and_begins_with_its_headline() {
     for one in builtin() {

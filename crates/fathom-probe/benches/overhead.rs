@@ -1,16 +1,20 @@
-//! What measuring costs: the same statements with the probe and a clock per statement, and without either.
+//! What measuring costs: the same statements with the probe and a clock per statement, and without
+//! either.
 //!
-//! Method. Two connections to one database, one through the VFS "fathom" and one through the platform's, in one process on
-//! one thread. (Two files would differ by where they lie on the disk.) Blocks of a few milliseconds alternate in pairs, the first of each pair chosen at random, so
-//! that a disturbance of the machine or of the disk hits both sides alike. Each pair gives one ratio; the result is the
-//! median ratio with the bootstrap's 95 % interval (percentiles of the medians of 2000 resamples). The median,
-//! because a sync now and then takes fifty times as long as usual, on either side, and has nothing to do with the probe.
-//! Both connections are opened anew every few pairs, in random order: where a connection's page cache comes to lie in memory
-//! makes a scan up to 3 % faster or slower for as long as the connection lives.
-//! The row `nothing` compares the plain side with itself: its distance from 1 is what the method cannot see.
+//! Method. Two connections to one database, one through the VFS "fathom" and one through the
+//! platform's, in one process on one thread. (Two files would differ by where they lie on the
+//! disk.) Blocks of a few milliseconds alternate in pairs, the first of each pair chosen at random,
+//! so that a disturbance of the machine or of the disk hits both sides alike. Each pair gives one
+//! ratio; the result is the median ratio with the bootstrap's 95 % interval (percentiles of the
+//! medians of 2000 resamples). The median, because a sync now and then takes fifty times as long as
+//! usual, on either side, and has nothing to do with the probe. Both connections are opened anew
+//! every few pairs, in random order: where a connection's page cache comes to lie in memory makes a
+//! scan up to 3 % faster or slower for as long as the connection lives. The row `nothing` compares
+//! the plain side with itself: its distance from 1 is what the method cannot see.
 //!
-//! `cargo bench -p fathom-probe -- [insert|scan] [--pairs N] [--dir DIR]`. The bars are those of the project: an insert
-//! may cost 1.01 times, a scan 1.03 times. The exit code is 1 if an interval lies above its bar.
+//! `cargo bench -p fathom-probe -- [insert|scan] [--pairs N] [--dir DIR]`. The bars are those of
+//! the project: an insert may cost 1.01 times, a scan 1.03 times. The exit code is 1 if an interval
+//! lies above its bar.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -126,7 +130,8 @@ fn open(path: &Path, probed: bool, case: &Case) -> rusqlite::Result<Connection> 
 fn block(db: &Connection, case: &Case, probed: bool, sum: &mut Split) -> rusqlite::Result<f64> {
     let mut statement = db.prepare_cached(case.statement)?;
     if case.statement == INSERT {
-        // The other side has written: this side's cache is void. Fill it outside of the timed window.
+        // The other side has written: this side's cache is void. Fill it outside of the timed
+        // window.
         statement.execute([])?;
     }
     let begin = Instant::now();

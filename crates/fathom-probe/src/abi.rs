@@ -1,8 +1,11 @@
-//! The part of SQLite's C interface that the probe speaks, declared here so that the crate links no SQLite of its own.
+//! The part of SQLite's C interface that the probe speaks, declared here so that the crate links no
+//! SQLite of its own.
 //!
-//! Layouts follow `sqlite3.h` (<https://sqlite.org/c3ref/vfs.html>, <https://sqlite.org/c3ref/io_methods.html>,
+//! Layouts follow `sqlite3.h` (<https://sqlite.org/c3ref/vfs.html>,
+//! <https://sqlite.org/c3ref/io_methods.html>,
 //! <https://sqlite.org/c3ref/module.html>), whose structures only ever grow at the end and say so in `iVersion`.
-//! Every method is an `Option`, because SQLite allows null in several places and a null must stay null under the probe.
+//! Every method is an `Option`, because SQLite allows null in several places and a null must stay
+//! null under the probe.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -18,7 +21,8 @@ pub const NOMEM: c_int = 7;
 pub const READONLY: c_int = 8;
 /// `SQLITE_AUTH`.
 pub const AUTH: c_int = 23;
-/// `SQLITE_OK_LOAD_PERMANENTLY`: the library must stay mapped, because the VFS it registered lives in it.
+/// `SQLITE_OK_LOAD_PERMANENTLY`: the library must stay mapped, because the VFS it registered lives
+/// in it.
 pub const OK_LOAD_PERMANENTLY: c_int = 256;
 
 /// `SQLITE_NULL`, a value's type.
@@ -174,7 +178,8 @@ pub struct Module {
     pub rollback: Option<Symbol>,
     pub find_function: Option<Symbol>,
     pub rename: Option<Symbol>,
-    // Version 2 and later; never read by SQLite when `version` is 1, kept so that no reader runs off the end.
+    // Version 2 and later; never read by SQLite when `version` is 1, kept so that no reader runs
+    // off the end.
     pub savepoint: Option<Symbol>,
     pub release: Option<Symbol>,
     pub rollback_to: Option<Symbol>,

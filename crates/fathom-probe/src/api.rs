@@ -22,7 +22,8 @@ type Exec = unsafe extern "C" fn(
 type ResultText =
     unsafe extern "C" fn(*mut c_void, *const c_char, c_int, Option<unsafe extern "C" fn(*mut c_void)>);
 
-/// Function table of one loaded SQLite library: the one compiled in, one opened by path, or the host of an extension.
+/// Function table of one loaded SQLite library: the one compiled in, one opened by path, or the
+/// host of an extension.
 #[derive(Clone, Copy)]
 pub struct Api {
     pub(crate) vfs_find: unsafe extern "C" fn(*const c_char) -> *mut Vfs,
@@ -67,7 +68,8 @@ impl std::fmt::Display for MissingSymbol {
 
 impl std::error::Error for MissingSymbol {}
 
-/// Slots in `sqlite3_api_routines` (`sqlite3ext.h`), counted in pointers. The table only ever grows at its end.
+/// Slots in `sqlite3_api_routines` (`sqlite3ext.h`), counted in pointers. The table only ever grows
+/// at its end.
 mod slot {
     pub const DECLARE_VTAB: usize = 50;
     pub const EXEC: usize = 55;
@@ -86,7 +88,8 @@ mod slot {
     pub const AUTO_EXTENSION: usize = 192;
 }
 
-/// The oldest SQLite that lets an extension stay loaded, which a VFS must; younger than all else that is used here.
+/// The oldest SQLite that lets an extension stay loaded, which a VFS must; younger than all else
+/// that is used here.
 const OLDEST_VERSION: c_int = 3_014_000;
 
 /// The function at `address`, as the type that is asked for.
@@ -101,14 +104,15 @@ unsafe fn function<F: Copy>(address: *const c_void) -> F {
 
 impl Api {
     /// Fills the table from `lookup`, which gives the address of a function by its C name, or null.
-    /// See [`sqlite_api!`](crate::sqlite_api) for libraries that are linked and [`Api::from_handle`] for opened ones.
+    /// See [`sqlite_api!`](crate::sqlite_api) for libraries that are linked and
+    /// [`Api::from_handle`] for opened ones.
     ///
     /// # Errors
     /// The first function that is missing.
     ///
     /// # Safety
-    /// Each address must be the function of that name of one and the same SQLite library, which stays loaded for as
-    /// long as the table, or a probe installed with it, is used.
+    /// Each address must be the function of that name of one and the same SQLite library, which
+    /// stays loaded for as long as the table, or a probe installed with it, is used.
     pub unsafe fn from_symbols(
         mut lookup: impl FnMut(&CStr) -> *const c_void,
     ) -> Result<Self, MissingSymbol> {
@@ -120,8 +124,8 @@ impl Api {
                 Ok(address)
             }
         };
-        // SAFETY: the caller vouches that each non-null address is the function of that name, whose C prototype the
-        // field's type repeats.
+        // SAFETY: the caller vouches that each non-null address is the function of that name, whose
+        // C prototype the field's type repeats.
         unsafe {
             Ok(Self {
                 vfs_find: function(need(c"sqlite3_vfs_find")?),
@@ -148,8 +152,8 @@ impl Api {
     /// The first function that is missing.
     ///
     /// # Safety
-    /// `handle` must come from `dlopen` of an SQLite library (or be null for the program itself) and must not be closed
-    /// while the table, or a probe installed with it, is used.
+    /// `handle` must come from `dlopen` of an SQLite library (or be null for the program itself)
+    /// and must not be closed while the table, or a probe installed with it, is used.
     pub unsafe fn from_handle(handle: *mut c_void) -> Result<Self, MissingSymbol> {
         // SAFETY: the handle is open by the caller's promise and every name ends in NUL.
         unsafe { Self::from_symbols(|name| libc::dlsym(handle, name.as_ptr()).cast_const()) }
@@ -175,8 +179,8 @@ impl Api {
         if version < OLDEST_VERSION {
             return Err(MissingSymbol { name: format!("set of version 3.14.0 (its version is {version})") });
         }
-        // SAFETY: the table of a library of at least this version holds all slots named in `slot`, and a slot's function
-        // never changes.
+        // SAFETY: the table of a library of at least this version holds all slots named in `slot`,
+        // and a slot's function never changes.
         unsafe {
             Self::from_symbols(|name| {
                 let slot = match name.to_bytes() {
@@ -202,8 +206,9 @@ impl Api {
     }
 }
 
-/// Makes an [`Api`] from a crate or module that declares SQLite's functions under their C names, such as
-/// `libsqlite3_sys`: `fathom_probe::sqlite_api!(libsqlite3_sys)` gives `Result<Api, MissingSymbol>`.
+/// Makes an [`Api`] from a crate or module that declares SQLite's functions under their C names,
+/// such as `libsqlite3_sys`: `fathom_probe::sqlite_api!(libsqlite3_sys)` gives
+/// `Result<Api, MissingSymbol>`.
 ///
 /// # Safety
 /// Use it in an `unsafe` block: the functions must be those of one SQLite library.

@@ -1,12 +1,14 @@
 //! Measuring what is already open when the extension is loaded.
 //!
-//! In the `sqlite3` shell the database is open before `.load` can be given, so its connection holds the platform's VFS and will
-//! open its journals through it. Two things bring it under the probe: the platform's VFS gets the probe's entry points in
-//! place of its own, and the connection's open files are wrapped where they are.
+//! In the `sqlite3` shell the database is open before `.load` can be given, so its connection holds
+//! the platform's VFS and will open its journals through it. Two things bring it under the probe:
+//! the platform's VFS gets the probe's entry points in place of its own, and the connection's open
+//! files are wrapped where they are.
 //!
-//! SQLite asks applications to leave a registered VFS alone. Here four function pointers are replaced, each by one atomic
-//! store, by functions that end in the replaced ones; whoever calls meanwhile gets either. It is done only by the loadable
-//! extension, only to SQLite's own "unix" VFS, and never undone, as the extension is never unloaded.
+//! SQLite asks applications to leave a registered VFS alone. Here four function pointers are
+//! replaced, each by one atomic store, by functions that end in the replaced ones; whoever calls
+//! meanwhile gets either. It is done only by the loadable extension, only to SQLite's own "unix"
+//! VFS, and never undone, as the extension is never unloaded.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
@@ -23,12 +25,14 @@ use crate::vfs::{Installed, Probe, find};
 /// # Safety
 /// `place` must be a field of a live VFS that holds a function pointer of the type of `function`.
 unsafe fn replace(place: *mut c_void, function: *const ()) {
-    // SAFETY: a nullable function pointer has the size and alignment of a data pointer on every platform that SQLite's unix
-    // VFS runs on; atomic so that a concurrent caller sees the old function or the new one.
+    // SAFETY: a nullable function pointer has the size and alignment of a data pointer on every
+    // platform that SQLite's unix VFS runs on; atomic so that a concurrent caller sees the old
+    // function or the new one.
     unsafe { AtomicPtr::from_ptr(place.cast::<*mut ()>()) }.store(function.cast_mut(), Ordering::Release);
 }
 
-/// Puts the probe into the platform's VFS itself, if that is SQLite's "unix". Doing it again changes nothing.
+/// Puts the probe into the platform's VFS itself, if that is SQLite's "unix". Doing it again
+/// changes nothing.
 ///
 /// # Safety
 /// The probe's library must never be unloaded.
@@ -37,7 +41,8 @@ pub unsafe fn interpose(probe: Probe) -> bool {
         return false;
     }
     let platform = probe.installed.platform;
-    // SAFETY: a registered VFS is writable memory of the application's process, and has these fields in every version.
+    // SAFETY: a registered VFS is writable memory of the application's process, and has these
+    // fields in every version.
     unsafe {
         replace((&raw mut (*platform).open).cast(), open as VfsOpen as *const ());
         replace((&raw mut (*platform).delete).cast(), delete as VfsDelete as *const ());
@@ -96,15 +101,17 @@ unsafe extern "C" fn sleep(vfs: *mut Vfs, microseconds: c_int) -> c_int {
     timed(FileClass::Database, Op::Sleep, 0, || unsafe { method(vfs, microseconds) })
 }
 
-/// Wraps the files that a connection has open on the platform's VFS: databases, WALs, and rollback journals in use.
+/// Wraps the files that a connection has open on the platform's VFS: databases, WALs, and rollback
+/// journals in use.
 ///
 /// # Safety
-/// `db` must be a connection of the probe's library that no other thread uses meanwhile; SQLite holds its mutex while it
-/// loads an extension.
+/// `db` must be a connection of the probe's library that no other thread uses meanwhile; SQLite
+/// holds its mutex while it loads an extension.
 pub unsafe fn wrap_open_files(db: *mut c_void, installed: &'static Installed) {
     // SAFETY: passed on.
     for schema in unsafe { schemas(db, installed) } {
-        // SAFETY: passed on; the pointers that SQLite gives are those of the schema's files, closed or open.
+        // SAFETY: passed on; the pointers that SQLite gives are those of the schema's files, closed
+        // or open.
         unsafe {
             let vfs: *mut Vfs = pointer(db, installed, &schema, fcntl::VFS_POINTER);
             let file: *mut File = pointer(db, installed, &schema, fcntl::FILE_POINTER);
@@ -181,7 +188,8 @@ unsafe fn column(db: *mut c_void, installed: &Installed, sql: &CStr, number: usi
         OK
     }
     let mut texts = Texts { number, texts: Vec::new() };
-    // SAFETY: the callback gets `texts` and ends before this returns. What failed gives no rows and is left unmeasured.
+    // SAFETY: the callback gets `texts` and ends before this returns. What failed gives no rows and
+    // is left unmeasured.
     unsafe {
         (installed.api.exec)(db, sql.as_ptr(), Some(row), (&raw mut texts).cast(), ptr::null_mut());
     }

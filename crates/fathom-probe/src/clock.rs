@@ -1,10 +1,12 @@
 //! The clock of a statement, or of a whole phase: how long it took and where the time went.
 //!
-//! Reading the thread's CPU clock is a system call and costs 0.5 to 2 µs, too much for every short statement. It is needed
-//! for one thing only: to tell waiting outside of VFS calls from computing. So it is left out where there is little to tell:
-//! where the time outside of calls is below [`trusted_ns`] it counts as CPU time. A statement that turns out to have spent more
-//! needs the clock at its start, too. It is read there when a statement lately needed it or the last reading is old;
-//! else the clock at the start is reckoned from that last reading, as if nothing had waited since.
+//! Reading the thread's CPU clock is a system call and costs 0.5 to 2 µs, too much for every short
+//! statement. It is needed for one thing only: to tell waiting outside of VFS calls from computing.
+//! So it is left out where there is little to tell: where the time outside of calls is below
+//! [`trusted_ns`] it counts as CPU time. A statement that turns out to have spent more needs the
+//! clock at its start, too. It is read there when a statement lately needed it or the last reading
+//! is old; else the clock at the start is reckoned from that last reading, as if nothing had waited
+//! since.
 
 use std::marker::PhantomData;
 
@@ -12,24 +14,26 @@ use crate::clocks::{Moment, thread_cpu_ns};
 use crate::meter::{History, Meter, Reading, Totals, meter};
 use crate::split::Split;
 
-/// If a statement starts within this time after a reading, the CPU clock at its start is known from it: a thread is not
-/// switched out and back in so short a time (ns).
+/// If a statement starts within this time after a reading, the CPU clock at its start is known from
+/// it: a thread is not switched out and back in so short a time (ns).
 const SAME_SLICE_NS: u64 = 2_000;
 /// A reading older than this is renewed at the start of a statement (ns): 2 µs in 10 ms.
 const OLD_NS: u64 = 10_000_000;
-/// A reckoned start serves statements that spend at least so many times the age of the reading outside of calls, so that what
-/// was waited before the statement is at most that part of the result.
+/// A reckoned start serves statements that spend at least so many times the age of the reading
+/// outside of calls, so that what was waited before the statement is at most that part of the
+/// result.
 const LONGER_THAN_AGE: u64 = 16;
 /// After a statement that needed the CPU clock, so many statements start with a reading.
 const ALERT: u8 = 8;
 
-/// How long a statement may be outside of VFS calls without the CPU clock being asked whether it waited there (ns):
-/// an eighth of the statement, between 25 and 100 µs.
+/// How long a statement may be outside of VFS calls without the CPU clock being asked whether it
+/// waited there (ns): an eighth of the statement, between 25 and 100 µs.
 fn trusted_ns(wall_ns: u64) -> u64 {
     (wall_ns / 8).clamp(25_000, 100_000)
 }
 
-/// A running clock of the calling thread. Clocks may be nested: one over a phase, one over each of its statements.
+/// A running clock of the calling thread. Clocks may be nested: one over a phase, one over each of
+/// its statements.
 ///
 /// ```
 /// # fn execute() {}
@@ -68,24 +72,26 @@ impl CpuAtStart {
     }
 }
 
-/// A statement's [`Split`] with what it was made from, to check that nothing is missing or counted twice.
+/// A statement's [`Split`] with what it was made from, to check that nothing is missing or counted
+/// twice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Account {
     /// The result.
     pub split: Split,
     /// Time inside VFS calls other than read, write and sync, ns: part of `split.other_ns`.
     pub other_calls_ns: u64,
-    /// Thread CPU time outside the VFS calls by the CPU clock, before anything is made of it, ns; none where the clock was
-    /// not read.
+    /// Thread CPU time outside the VFS calls by the CPU clock, before anything is made of it, ns;
+    /// none where the clock was not read.
     pub cpu_measured_ns: Option<f64>,
     /// Uncertainty of `cpu_measured_ns` from not measuring every call, ns.
     pub cpu_doubt_ns: f64,
 }
 
 impl Account {
-    /// What the independently measured parts leave of the wall time, ns: waiting outside of calls (the scheduler gave the CPU
-    /// to others, a page fault on mapped memory went to the device) where positive, something counted twice where negative.
-    /// None where the CPU clock was not read.
+    /// What the independently measured parts leave of the wall time, ns: waiting outside of calls
+    /// (the scheduler gave the CPU to others, a page fault on mapped memory went to the device)
+    /// where positive, something counted twice where negative. None where the CPU clock was not
+    /// read.
     #[must_use]
     pub fn unexplained_ns(&self) -> Option<f64> {
         let split = &self.split;
@@ -131,8 +137,8 @@ impl StatementClock {
         self.stop_account(false).split
     }
 
-    /// Stops the clock and gives the parts as measured beside the result. With `always` the CPU clock is read even if the
-    /// statement is so short that it tells little.
+    /// Stops the clock and gives the parts as measured beside the result. With `always` the CPU
+    /// clock is read even if the statement is so short that it tells little.
     pub fn stop_account(self, always: bool) -> Account {
         let end = Moment::now();
         let meter = meter();
@@ -182,12 +188,14 @@ impl Parts {
         Self { wall_ns, read_ns, write_ns, sync_ns, other_calls_ns, outside_ns }
     }
 
-    /// Divides the wall time. `thread_cpu_ns` is all CPU time of the thread, inside calls and outside, where known.
+    /// Divides the wall time. `thread_cpu_ns` is all CPU time of the thread, inside calls and
+    /// outside, where known.
     ///
-    /// Outside of VFS calls a thread computes; it waits there only if the scheduler takes the CPU away or mapped memory is
-    /// not there. So the time outside counts as CPU unless the CPU clock proves otherwise: unless the clock falls short
-    /// by more than twice the uncertainty of what was estimated instead of measured, and by more than the clocks'
-    /// own slack. A clock that leaves less than nothing for the time outside proves only that the estimate was too high.
+    /// Outside of VFS calls a thread computes; it waits there only if the scheduler takes the CPU
+    /// away or mapped memory is not there. So the time outside counts as CPU unless the CPU clock
+    /// proves otherwise: unless the clock falls short by more than twice the uncertainty of what
+    /// was estimated instead of measured, and by more than the clocks' own slack. A clock that
+    /// leaves less than nothing for the time outside proves only that the estimate was too high.
     fn account(&self, thread_cpu_ns: Option<u64>, before: &Totals, after: &Totals) -> Account {
         let cpu_measured_ns = thread_cpu_ns.map(|ns| ns as f64 - (after.cpu_ns - before.cpu_ns));
         let cpu_doubt_ns = (after.cpu_doubt_ns - before.cpu_doubt_ns).max(0.0);

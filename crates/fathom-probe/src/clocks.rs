@@ -1,15 +1,16 @@
 //! The two clocks that everything is measured with.
 //!
-//! Elapsed time comes from the processor's time-stamp counter where the kernel itself keeps time with it (clock source
-//! `tsc`, so it is constant and the same on all processors), and from `CLOCK_MONOTONIC` elsewhere. A reading of the counter
-//! takes 10 ns instead of 22 ns and touches no memory, which counts after a sync, when the caches are cold.
+//! Elapsed time comes from the processor's time-stamp counter where the kernel itself keeps time
+//! with it (clock source `tsc`, so it is constant and the same on all processors), and from
+//! `CLOCK_MONOTONIC` elsewhere. A reading of the counter takes 10 ns instead of 22 ns and touches
+//! no memory, which counts after a sync, when the caches are cold.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for the result. The call cannot fail for the two clocks used here; if it did, the
-    // zero above would stand.
+    // SAFETY: `time` is a valid place for the result. The call cannot fail for the two clocks used
+    // here; if it did, the zero above would stand.
     unsafe { libc::clock_gettime(clock, &mut time) };
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
@@ -20,7 +21,8 @@ pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Nanoseconds per 2^32 ticks of the time-stamp counter; 0 where ticks are nanoseconds of `CLOCK_MONOTONIC`.
+/// Nanoseconds per 2^32 ticks of the time-stamp counter; 0 where ticks are nanoseconds of
+/// `CLOCK_MONOTONIC`.
 static NS_PER_2_32_TICKS: AtomicU64 = AtomicU64::new(0);
 
 /// A moment, to be subtracted from a later one.
@@ -52,14 +54,15 @@ impl Moment {
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn counter() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction, and Linux allows it unless a process forbids it to itself.
+    // SAFETY: every x86-64 processor has the instruction, and Linux allows it unless a process
+    // forbids it to itself.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
 /// Chooses the clock for elapsed time, once, before anything is measured; takes 2 ms.
 ///
-/// The counter's rate is measured against `CLOCK_MONOTONIC`. Each end is the tightest of several attempts to read both at
-/// once, so the error is a few tens of nanoseconds in 2 ms: below 0.005 %.
+/// The counter's rate is measured against `CLOCK_MONOTONIC`. Each end is the tightest of several
+/// attempts to read both at once, so the error is a few tens of nanoseconds in 2 ms: below 0.005 %.
 pub fn calibrate() {
     #[cfg(target_arch = "x86_64")]
     {
@@ -104,7 +107,8 @@ mod tests {
     #[test]
     fn moments_agree_with_the_monotonic_clock() {
         calibrate();
-        // Each reading lies between two of the monotonic clock, however long the thread waits for a processor between them.
+        // Each reading lies between two of the monotonic clock, however long the thread waits for a
+        // processor between them.
         let read = || {
             let before = Instant::now();
             (before, Moment::now(), Instant::now())

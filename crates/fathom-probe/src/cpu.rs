@@ -1,29 +1,35 @@
 //! How much of the time inside I/O calls the thread was on the CPU.
 //!
-//! The CPU time outside I/O calls is the thread's CPU time less what it spent inside them. Reading the thread's CPU clock
-//! around every call would cost more than most calls do, so three rules give the CPU time inside:
+//! The CPU time outside I/O calls is the thread's CPU time less what it spent inside them. Reading
+//! the thread's CPU clock around every call would cost more than most calls do, so three rules give
+//! the CPU time inside:
 //!
-//! 1. A call shorter than [`LONG_NS`] is CPU time all through: no device answers that fast, so it was served from memory.
-//! 2. A longer call is measured exactly when chance (one in four) and the budget allow. The budget is 1/1024 of the time
-//!    spent inside I/O calls. The choice is random because the calls of a statement come in a pattern (journal sync,
-//!    database sync) with which a regular sample could fall in step.
-//! 3. A longer call that was not measured counts with what is typical of the last measured ones of its kind: same file class,
-//!    same operation, and a duration of the same order (within a factor of four). So a bulk load's huge sync says nothing
-//!    about the small ones after it. Typical is the plain mean of the last sixteen: what counts is the sum over many calls, and
-//!    the CPU time of a call is so skewed (a journal commit now and then) that a median or a trimmed mean takes too little
-//!    out, by 2 to 3 % of the wall time of inserts with a rollback journal.
+//! 1. A call shorter than [`LONG_NS`] is CPU time all through: no device answers that fast, so it
+//!    was served from memory.
+//! 2. A longer call is measured exactly when chance (one in four) and the budget allow. The budget
+//!    is 1/1024 of the time spent inside I/O calls. The choice is random because the calls of a
+//!    statement come in a pattern (journal sync, database sync) with which a regular sample could
+//!    fall in step.
+//! 3. A longer call that was not measured counts with what is typical of the last measured ones of
+//!    its kind: same file class, same operation, and a duration of the same order (within a factor
+//!    of four). So a bulk load's huge sync says nothing about the small ones after it. Typical is
+//!    the plain mean of the last sixteen: what counts is the sum over many calls, and the CPU time
+//!    of a call is so skewed (a journal commit now and then) that a median or a trimmed mean takes
+//!    too little out, by 2 to 3 % of the wall time of inserts with a rollback journal.
 //!
-//! No call counts with more CPU time than it took. The uncertainty of an estimate is the mean distance of the sixteen from the
-//! typical value, and at least a quarter of that value: sixteen calls may agree by chance while the load of the machine, and
-//! with it the CPU time of a sync, changes from one second to the next. Uncertainties are added, not their squares,
-//! because what the typical value has wrong it has wrong for all calls alike.
+//! No call counts with more CPU time than it took. The uncertainty of an estimate is the mean
+//! distance of the sixteen from the typical value, and at least a quarter of that value: sixteen
+//! calls may agree by chance while the load of the machine, and with it the CPU time of a sync,
+//! changes from one second to the next. Uncertainties are added, not their squares, because what
+//! the typical value has wrong it has wrong for all calls alike.
 
 use crate::kind::{FileClass, Op};
 
 /// Calls shorter than this waited for no device, ns.
 pub const LONG_NS: u64 = 15_000;
-/// What measuring one call costs, ns: two readings of the thread's CPU clock, each half a microsecond when it is done over
-/// and over, and about two when the caches are cold, as they are when a thread has slept in a sync.
+/// What measuring one call costs, ns: two readings of the thread's CPU clock, each half a
+/// microsecond when it is done over and over, and about two when the caches are cold, as they are
+/// when a thread has slept in a sync.
 const COST_NS: u64 = 4_000;
 /// The share of the time in I/O calls that may be spent on measuring CPU: 1/2^10.
 const BUDGET_SHIFT: u32 = 10;
@@ -79,8 +85,8 @@ fn size(ns: u64) -> usize {
 pub struct Sampler {
     credit_ns: u64,
     random: u64,
-    /// One bit for each operation of each class: the last call was long, so the next may be. Kept apart from `kinds` so that
-    /// a short call touches few cache lines.
+    /// One bit for each operation of each class: the last call was long, so the next may be. Kept
+    /// apart from `kinds` so that a short call touches few cache lines.
     expected: [u16; FileClass::COUNT],
     kinds: [[[LongCalls; SIZES]; Op::COUNT]; FileClass::COUNT],
 }
@@ -252,8 +258,9 @@ mod tests {
 
     #[test]
     fn estimates_over_many_skewed_calls_are_unbiased() {
-        // A rollback-journal commit: the journal's sync, then the database's; now and then one of them pays for a commit of
-        // the file system's journal. What is not measured must count in the sum as if it had been.
+        // A rollback-journal commit: the journal's sync, then the database's; now and then one of
+        // them pays for a commit of the file system's journal. What is not measured must count in
+        // the sum as if it had been.
         let mut sampler = Sampler::new(0x5EED);
         let mut random = 99_u64;
         let (mut estimated, mut true_sum, mut unmeasured) = (0.0, 0.0, 0);

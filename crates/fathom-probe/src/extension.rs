@@ -1,7 +1,8 @@
 //! The entry points of the loadable extension.
 //!
-//! `.load target/release/libfathom_probe` in the `sqlite3` shell, or `SELECT load_extension('…')`, puts the probe under the
-//! databases that the connection has open and makes it the default VFS for all that are opened later.
+//! `.load target/release/libfathom_probe` in the `sqlite3` shell, or `SELECT load_extension('…')`,
+//! puts the probe under the databases that the connection has open and makes it the default VFS for
+//! all that are opened later.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::transmute;
@@ -56,7 +57,8 @@ unsafe fn load(db: *mut c_void, message: *mut *mut c_char, routines: *const c_vo
         // Without functions there is no memory for a message either.
         Err(_) => return ERROR,
     };
-    // SAFETY: the host stays loaded as long as it has files open, and so does this library: see the result below.
+    // SAFETY: the host stays loaded as long as it has files open, and so does this library: see the
+    // result below.
     let probe = match unsafe { Probe::install_as(api, true) } {
         Ok(probe) => probe,
         Err(error) => {
@@ -68,7 +70,8 @@ unsafe fn load(db: *mut c_void, message: *mut *mut c_char, routines: *const c_vo
         }
     };
     let probe = *HOST.get_or_init(|| probe);
-    // SAFETY: `SQLITE_OK_LOAD_PERMANENTLY` keeps this library loaded; SQLite holds the connection's mutex.
+    // SAFETY: `SQLITE_OK_LOAD_PERMANENTLY` keeps this library loaded; SQLite holds the connection's
+    // mutex.
     unsafe {
         let rc = register(db, probe.installed);
         if rc != OK {

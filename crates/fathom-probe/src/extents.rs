@@ -1,6 +1,6 @@
-//! Where a file's bytes lie on its device: the file system's own extent map, read through `FS_IOC_FIEMAP`
-//! (<https://docs.kernel.org/filesystems/fiemap.html>), or block by block through `FIBMAP` where a file system knows only
-//! that (ntfs-3g, FAT); that needs root.
+//! Where a file's bytes lie on its device: the file system's own extent map, read through
+//! `FS_IOC_FIEMAP` (<https://docs.kernel.org/filesystems/fiemap.html>), or block by block through
+//! `FIBMAP` where a file system knows only that (ntfs-3g, FAT); that needs root.
 
 use std::ffi::c_int;
 use std::io;
@@ -17,7 +17,8 @@ const FIGETBSZ: libc::Ioctl = 2;
 
 /// `FIEMAP_EXTENT_LAST`.
 const LAST: u32 = 0x1;
-/// Extents without a place of their own on the device: unknown, not allocated yet, in the inode, or packed with others.
+/// Extents without a place of their own on the device: unknown, not allocated yet, in the inode, or
+/// packed with others.
 const NO_PLACE: u32 = 0x2 | 0x4 | 0x200 | 0x400;
 
 /// Consecutive bytes of a file that lie consecutively on the device.
@@ -56,8 +57,8 @@ struct Fiemap {
 const EMPTY: FiemapExtent =
     FiemapExtent { logical: 0, physical: 0, length: 0, reserved64: [0; 2], flags: 0, reserved: [0; 3] };
 
-/// The extents that overlap `length` bytes from `offset` of an open file (`u64::MAX` = to its end), in order. What has no
-/// place on the device yet is left out: nothing is written by asking.
+/// The extents that overlap `length` bytes from `offset` of an open file (`u64::MAX` = to its end),
+/// in order. What has no place on the device yet is left out: nothing is written by asking.
 ///
 /// # Errors
 /// The file system has no extent map to show (FUSE, tmpfs), or reading it fails.
@@ -75,7 +76,8 @@ pub fn extents(file: impl AsFd, offset: u64, length: u64) -> io::Result<Vec<Exte
             reserved: 0,
             extents: [EMPTY; EXTENTS],
         };
-        // SAFETY: `map` has the layout of struct fiemap with room for `extent_count` extents, and outlives the call.
+        // SAFETY: `map` has the layout of struct fiemap with room for `extent_count` extents, and
+        // outlives the call.
         if unsafe { libc::ioctl(file.as_fd().as_raw_fd(), FS_IOC_FIEMAP, &raw mut map) } != 0 {
             let error = io::Error::last_os_error();
             return match error.raw_os_error() {

@@ -1,13 +1,15 @@
 //! An open file under the probe: SQLite's calls counted, timed and passed on unchanged.
 //!
-//! SQLite finds a file's methods through the pointer at the head of its `sqlite3_file`. The probe puts a [`Wrapped`] where
-//! that pointer leads; its first field is the method table, so the same pointer leads to everything the probe knows of the
-//! file. There are two ways to hold the file itself:
+//! SQLite finds a file's methods through the pointer at the head of its `sqlite3_file`. The probe
+//! puts a [`Wrapped`] where that pointer leads; its first field is the method table, so the same
+//! pointer leads to everything the probe knows of the file. There are two ways to hold the file
+//! itself:
 //!
-//! - *inside*: opened through the VFS "fathom". SQLite gives one block of memory; the probe's [`Head`] comes first and the
-//!   platform's file follows it.
-//! - *in place*: opened through the platform's VFS. The block is the platform's file; only the pointer at its head is replaced
-//!   and the [`Wrapped`] lives on the heap until the file is closed.
+//! - *inside*: opened through the VFS "fathom". SQLite gives one block of memory; the probe's
+//!   [`Head`] comes first and the platform's file follows it.
+//! - *in place*: opened through the platform's VFS. The block is the platform's file; only the
+//!   pointer at its head is replaced and the [`Wrapped`] lives on the heap until the file is
+//!   closed.
 
 use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_void};
@@ -28,7 +30,8 @@ pub struct Wrapped {
     methods: IoMethods,
     /// The platform's file.
     inner: *mut File,
-    /// The platform's methods of a file wrapped in place; null where they are at the head of `inner`.
+    /// The platform's methods of a file wrapped in place; null where they are at the head of
+    /// `inner`.
     replaced: *const IoMethods,
     class: FileClass,
     installed: *const Installed,
@@ -38,8 +41,8 @@ pub struct Wrapped {
 
 /// What precedes the platform's file in the memory that SQLite gives to a file of the VFS "fathom".
 ///
-/// SQLite aligns that memory to 8 bytes; the size of `Head` is a multiple of 8, so the platform's file is as aligned as it
-/// would be without the probe.
+/// SQLite aligns that memory to 8 bytes; the size of `Head` is a multiple of 8, so the platform's
+/// file is as aligned as it would be without the probe.
 #[repr(C)]
 pub struct Head {
     base: File,
@@ -48,14 +51,15 @@ pub struct Head {
 
 const _: () = assert!(size_of::<Head>().is_multiple_of(8) && align_of::<Head>() <= 8);
 
-/// A method table that calls the probe, with the version of `inner` and null wherever `inner` has null.
+/// A method table that calls the probe, with the version of `inner` and null wherever `inner` has
+/// null.
 ///
 /// # Safety
 /// `inner` must point to a method table of the size that its version implies.
 unsafe fn methods_over(inner: *const IoMethods) -> IoMethods {
-    // A table of version 1 ends before the fields of version 2, so fields are read one by one through the pointer and no
-    // reference to the whole is made.
-    // SAFETY: each field read belongs to the table's version.
+    // A table of version 1 ends before the fields of version 2, so fields are read one by one
+    // through the pointer and no reference to the whole is made. SAFETY: each field read belongs to
+    // the table's version.
     unsafe {
         let version = (*inner).version.min(3);
         let (v2, v3) = (version >= 2, version >= 3);
@@ -87,12 +91,14 @@ impl Head {
     /// Bytes before the platform's file.
     pub const SIZE: usize = size_of::<Head>();
 
-    /// Makes the memory at `file` ready for the platform's `xOpen`, and gives the place of the platform's file.
+    /// Makes the memory at `file` ready for the platform's `xOpen`, and gives the place of the
+    /// platform's file.
     ///
     /// # Safety
     /// `file` must be memory for this head and the platform's file, not in use.
     pub unsafe fn prepare(file: *mut File) -> *mut File {
-        // SAFETY: both heads lie inside the caller's memory; writing through the pointers makes no reference.
+        // SAFETY: both heads lie inside the caller's memory; writing through the pointers makes no
+        // reference.
         unsafe {
             let inner = file.byte_add(Self::SIZE);
             (*file).methods = ptr::null();
@@ -104,8 +110,8 @@ impl Head {
     /// Puts the probe in front of the platform's file, if the platform's `xOpen` left it open.
     ///
     /// # Safety
-    /// After [`Head::prepare`] and the platform's `xOpen`; `installed` must live as long as the file; `name` is null or ends
-    /// in NUL.
+    /// After [`Head::prepare`] and the platform's `xOpen`; `installed` must live as long as the
+    /// file; `name` is null or ends in NUL.
     pub unsafe fn finish(
         file: *mut File,
         name: *const c_char,
@@ -128,10 +134,12 @@ impl Head {
     }
 }
 
-/// Puts the probe in front of a file that the platform has opened, in place. A file without methods is left alone.
+/// Puts the probe in front of a file that the platform has opened, in place. A file without methods
+/// is left alone.
 ///
 /// # Safety
-/// `file` must be a file that the platform's VFS of `installed` opened, in use by no other thread now.
+/// `file` must be a file that the platform's VFS of `installed` opened, in use by no other thread
+/// now.
 pub unsafe fn wrap_in_place(file: *mut File, class: FileClass, installed: *const Installed) {
     // SAFETY: by the caller's promise the pointer and the table behind it are the platform's.
     unsafe {
@@ -163,7 +171,8 @@ fn in_place() -> MutexGuard<'static, BTreeSet<usize>> {
 pub unsafe fn platform_read(
     file: *const File,
 ) -> Option<unsafe extern "C" fn(*mut File, *mut c_void, c_int, i64) -> c_int> {
-    // SAFETY: an open file has a method table of at least version 1, and one listed in `IN_PLACE` is a `Wrapped`.
+    // SAFETY: an open file has a method table of at least version 1, and one listed in `IN_PLACE`
+    // is a `Wrapped`.
     unsafe {
         let methods = (*file).methods;
         if in_place().contains(&methods.addr()) {
@@ -182,8 +191,8 @@ impl Wrapped {
         reason = "the box is the file's own, behind a raw pointer as all of SQLite's files are"
     )]
     fn tracked(&self) -> Option<&mut Tracked> {
-        // SAFETY: null, or a box that lives until the file is closed. SQLite calls one method of a file at a time, and no
-        // method keeps the reference.
+        // SAFETY: null, or a box that lives until the file is closed. SQLite calls one method of a
+        // file at a time, and no method keeps the reference.
         unsafe { self.tracked.as_mut() }
     }
 
@@ -191,7 +200,8 @@ impl Wrapped {
     #[inline]
     fn platform(&self) -> *const IoMethods {
         if self.replaced.is_null() {
-            // SAFETY: the platform's file is open as long as the probe's is. Read each time: a VFS may change its own methods.
+            // SAFETY: the platform's file is open as long as the probe's is. Read each time: a VFS
+            // may change its own methods.
             unsafe { (*self.inner).methods }
         } else {
             self.replaced
@@ -202,20 +212,23 @@ impl Wrapped {
 /// The probe's part of a file that SQLite hands to a method.
 ///
 /// # Safety
-/// `file` must carry the probe's method table, which is so wherever SQLite calls one of the methods below.
+/// `file` must carry the probe's method table, which is so wherever SQLite calls one of the methods
+/// below.
 #[inline]
 unsafe fn wrapped<'a>(file: *mut File) -> &'a Wrapped {
-    // SAFETY: the table is the first field of a `Wrapped`, and the pointer was made from a pointer to all of it.
+    // SAFETY: the table is the first field of a `Wrapped`, and the pointer was made from a pointer
+    // to all of it.
     unsafe { &*(*file).methods.cast::<Wrapped>() }
 }
 
-/// Calls the platform's method `$method` of `$wrapped`. It exists: the probe's own stands in the table only where the
-/// platform's does. Should a VFS take a method away from an open file, the call fails like any other.
+/// Calls the platform's method `$method` of `$wrapped`. It exists: the probe's own stands in the
+/// table only where the platform's does. Should a VFS take a method away from an open file, the
+/// call fails like any other.
 macro_rules! platform {
     ($wrapped:expr, $method:ident ( $($argument:expr),* )) => {{
         let wrapped: &Wrapped = $wrapped;
-        // SAFETY: SQLite's arguments are passed on as they came, to the method that they were meant for, with the file
-        // that the platform opened.
+        // SAFETY: SQLite's arguments are passed on as they came, to the method that they were meant
+        // for, with the file that the platform opened.
         match unsafe { (*wrapped.platform()).$method } {
             // SAFETY: as above.
             Some(method) => unsafe { method(wrapped.inner, $($argument),*) },
@@ -339,8 +352,8 @@ unsafe extern "C" fn file_control(file: *mut File, op: c_int, argument: *mut c_v
         fcntl::VFSNAME => {
             let rc = call();
             if rc == OK {
-                // SAFETY: the argument of this operation is a `char **` in which the platform left a string of SQLite's
-                // allocator; `installed` outlives its files.
+                // SAFETY: the argument of this operation is a `char **` in which the platform left
+                // a string of SQLite's allocator; `installed` outlives its files.
                 unsafe { prefix_name(argument.cast::<*mut c_char>(), &*wrapped.installed) };
             }
             rc
@@ -355,8 +368,8 @@ unsafe extern "C" fn file_control(file: *mut File, op: c_int, argument: *mut c_v
 /// `name` must point to null or to a string allocated by the SQLite library of `installed`.
 unsafe fn prefix_name(name: *mut *mut c_char, installed: &Installed) {
     let prefix = VFS_NAME.to_bytes();
-    // SAFETY: lengths are counted before bytes are copied; the new string has room for prefix, slash, name and NUL. If
-    // there is no memory the platform's name stands.
+    // SAFETY: lengths are counted before bytes are copied; the new string has room for prefix,
+    // slash, name and NUL. If there is no memory the platform's name stands.
     unsafe {
         if name.is_null() || (*name).is_null() {
             return;

@@ -1,7 +1,8 @@
 //! Durations in logarithmic buckets, written by one thread and read by any.
 //!
-//! Each power of two is cut into 64 equal buckets, so the middle of a bucket is within 1/128 (0.8 %) of every value in it.
-//! Values below 64 ns are exact; values above 2^41 ns (36 minutes) fall into the last bucket.
+//! Each power of two is cut into 64 equal buckets, so the middle of a bucket is within 1/128 (0.8
+//! %) of every value in it. Values below 64 ns are exact; values above 2^41 ns (36 minutes) fall
+//! into the last bucket.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -33,8 +34,8 @@ impl Histogram {
     /// An empty histogram on the heap, or none when memory is short.
     pub fn boxed() -> Option<Box<Self>> {
         let layout = std::alloc::Layout::new::<Self>();
-        // SAFETY: the layout is not of size zero; all-zero bytes are a valid array of atomics; the box takes over memory
-        // that the global allocator gave for exactly this layout.
+        // SAFETY: the layout is not of size zero; all-zero bytes are a valid array of atomics; the
+        // box takes over memory that the global allocator gave for exactly this layout.
         unsafe {
             let memory = std::alloc::alloc_zeroed(layout).cast::<Self>();
             if memory.is_null() { None } else { Some(Box::from_raw(memory)) }
@@ -58,7 +59,8 @@ impl Histogram {
     }
 }
 
-/// Bucket counts at rest: summed over threads, or kept to be subtracted. Empty means that nothing was counted.
+/// Bucket counts at rest: summed over threads, or kept to be subtracted. Empty means that nothing
+/// was counted.
 #[derive(Clone, Default)]
 pub struct Counts(Vec<u64>);
 
@@ -70,7 +72,8 @@ impl Counts {
         }
     }
 
-    /// The duration (ns) that the share `quantile` (0 to 1) of all counted ones does not exceed; none if there are none.
+    /// The duration (ns) that the share `quantile` (0 to 1) of all counted ones does not exceed;
+    /// none if there are none.
     pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         let total: u64 = self.0.iter().sum();
         let rank = ((total as f64 * quantile).ceil() as u64).clamp(1, total.max(1));

@@ -47,7 +47,8 @@ impl FileClass {
         }
     }
 
-    /// The class of a file from the flags of its `xOpen`. A file without a name is temporary whatever its flags say.
+    /// The class of a file from the flags of its `xOpen`. A file without a name is temporary
+    /// whatever its flags say.
     pub(crate) fn of_open(name: *const c_char, flags: c_int) -> Self {
         const TEMPORARY: c_int = open::TEMP_DB | open::TRANSIENT_DB | open::TEMP_JOURNAL | open::SUBJOURNAL;
         if name.is_null() || flags & TEMPORARY != 0 {
@@ -63,7 +64,8 @@ impl FileClass {
         }
     }
 
-    /// The class of a file from its name alone, which is all that `xDelete` and `xAccess` are given.
+    /// The class of a file from its name alone, which is all that `xDelete` and `xAccess` are
+    /// given.
     ///
     /// # Safety
     /// `name` must be null or end in NUL.
@@ -87,7 +89,8 @@ impl FileClass {
     }
 }
 
-/// Super-journals are named `<database>-mjXXXXXX9XX` with upper-case hexadecimal X (`vdbeCommit` in SQLite's `vdbeaux.c`).
+/// Super-journals are named `<database>-mjXXXXXX9XX` with upper-case hexadecimal X (`vdbeCommit` in
+/// SQLite's `vdbeaux.c`).
 fn is_super_journal(name: &[u8]) -> bool {
     let Some(start) = name.len().checked_sub(12) else { return false };
     let tail = &name[start..];
@@ -126,9 +129,11 @@ pub enum Op {
     Sleep,
     /// Shared memory: `xShmMap` (bytes mapped), `xShmUnmap` and granted `xShmLock`.
     Shm,
-    /// Memory-mapped pages: `xFetch`; bytes handed out. The page faults happen later and outside the call.
+    /// Memory-mapped pages: `xFetch`; bytes handed out. The page faults happen later and outside
+    /// the call.
     Fetch,
-    /// `xFileControl` operations that touch the disk: size hints, atomic batches, moved-file checks.
+    /// `xFileControl` operations that touch the disk: size hints, atomic batches, moved-file
+    /// checks.
     Control,
 }
 

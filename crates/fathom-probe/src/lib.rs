@@ -1,9 +1,11 @@
 //! The measuring SQLite VFS of Fathom, its clocks and its counters.
 //!
-//! [`Probe::install`] registers a VFS named "fathom" over the platform's own, in any SQLite library: one that is linked, one
-//! opened by path, or the host of this crate as a loadable extension. Databases opened through it behave as without it,
-//! and every call is counted and timed by file class and operation. [`StatementClock`] divides the time of a statement,
-//! or of a whole phase, into CPU, reads, writes, syncs and the rest. [`thread_io`] and [`process_io`] give the counters.
+//! [`Probe::install`] registers a VFS named "fathom" over the platform's own, in any SQLite
+//! library: one that is linked, one opened by path, or the host of this crate as a loadable
+//! extension. Databases opened through it behave as without it, and every call is counted and timed
+//! by file class and operation. [`StatementClock`] divides the time of a statement, or of a whole
+//! phase, into CPU, reads, writes, syncs and the rest. [`thread_io`] and [`process_io`] give the
+//! counters.
 //!
 //! The crate links no SQLite: see [`sqlite_api!`] and [`Api`].
 

@@ -1,8 +1,9 @@
 //! The counters of each thread, and their sums over the process.
 //!
-//! VFS calls run on the thread that executes the statement, so counters belong to threads: a call touches memory of its own
-//! thread only. The shared half of a thread's counters is atomic (one writer, plain loads and stores), so that any thread
-//! can add them all up; the private half serves the statement's clock.
+//! VFS calls run on the thread that executes the statement, so counters belong to threads: a call
+//! touches memory of its own thread only. The shared half of a thread's counters is atomic (one
+//! writer, plain loads and stores), so that any thread can add them all up; the private half serves
+//! the statement's clock.
 
 use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,8 +18,8 @@ use crate::kind::{FileClass, Op};
 use crate::marks::mark_call;
 use crate::table::{IoCell, IoTable};
 
-/// Whether durations are kept for percentiles. Only `fathom_io` shows them, so they are kept once it is there: they cost a
-/// cache line or two for each call.
+/// Whether durations are kept for percentiles. Only `fathom_io` shows them, so they are kept once
+/// it is there: they cost a cache line or two for each call.
 static DURATIONS: AtomicBool = AtomicBool::new(false);
 
 /// Keeps durations from now on.
@@ -90,7 +91,8 @@ impl Drop for SharedCell {
     fn drop(&mut self) {
         let durations = *self.durations.get_mut();
         if !durations.is_null() {
-            // SAFETY: it came from `Box::into_raw` in `first`, and nobody else holds it: `self` is borrowed mutably.
+            // SAFETY: it came from `Box::into_raw` in `first`, and nobody else holds it: `self` is
+            // borrowed mutably.
             drop(unsafe { Box::from_raw(durations) });
         }
     }
@@ -146,7 +148,8 @@ pub struct Reading {
 pub struct History {
     /// The last time both clocks were read.
     pub last: Option<Reading>,
-    /// How many statements to go for which the CPU clock will be read, because one lately needed it.
+    /// How many statements to go for which the CPU clock will be read, because one lately needed
+    /// it.
     pub alert: u8,
 }
 
@@ -158,7 +161,8 @@ struct Private {
     check: Option<CpuCheck>,
 }
 
-/// CPU time inside VFS calls, as estimated from a sample and as measured for every call of the same calls.
+/// CPU time inside VFS calls, as estimated from a sample and as measured for every call of the same
+/// calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuCheck {
     /// What the statement clocks take for it, ns.
@@ -169,8 +173,9 @@ pub struct CpuCheck {
     pub measured_ns: f64,
 }
 
-/// Checks the estimate of the CPU time inside VFS calls: while `work` runs, *every* call of this thread is measured, and the
-/// estimate is made as ever, from the sampled ones alone. It costs 1 to 4 µs for each call.
+/// Checks the estimate of the CPU time inside VFS calls: while `work` runs, *every* call of this
+/// thread is measured, and the estimate is made as ever, from the sampled ones alone. It costs 1 to
+/// 4 µs for each call.
 pub fn check_cpu_in_calls<R>(work: impl FnOnce() -> R) -> (R, CpuCheck) {
     let set = |check| meter().and_then(|meter| meter.set_check(check));
     set(Some(CpuCheck::default()));
@@ -178,8 +183,8 @@ pub fn check_cpu_in_calls<R>(work: impl FnOnce() -> R) -> (R, CpuCheck) {
     (result, set(None).unwrap_or_default())
 }
 
-/// By how much a pair of CPU readings around a pair of wall readings exceeds it when nothing lies between, ns. The lower
-/// quartile of several: what disturbs a reading makes it longer.
+/// By how much a pair of CPU readings around a pair of wall readings exceeds it when nothing lies
+/// between, ns. The lower quartile of several: what disturbs a reading makes it longer.
 fn bias_ns() -> u64 {
     let mut biases = [0_u64; 32];
     for bias in &mut biases {
@@ -228,11 +233,13 @@ impl Meter {
     /// The private half.
     ///
     /// # Safety
-    /// The reference must be gone before anything else asks for it: no foreign code may run while it lives.
+    /// The reference must be gone before anything else asks for it: no foreign code may run while
+    /// it lives.
     #[allow(clippy::mut_from_ref)]
     #[inline]
     unsafe fn private(&self) -> &mut Private {
-        // SAFETY: a meter is only reachable from its own thread, and the caller keeps the references apart.
+        // SAFETY: a meter is only reachable from its own thread, and the caller keeps the
+        // references apart.
         unsafe { &mut *self.private.get() }
     }
 
@@ -258,16 +265,17 @@ impl Meter {
     fn set_check(&self, check: Option<CpuCheck>) -> Option<CpuCheck> {
         self.checking.set(check.is_some());
         if check.is_some() {
-            // It is taken from every call now, and the machine's speed may have changed since the thread began.
+            // It is taken from every call now, and the machine's speed may have changed since the
+            // thread began.
             self.bias_ns.set(bias_ns());
         }
         // SAFETY: exchanged at once.
         std::mem::replace(unsafe { &mut self.private().check }, check)
     }
 
-    /// What two readings of the CPU clock around a call add to the call's CPU time, ns: the rest of the first, whose cost
-    /// is always about the same, and the beginning of the second, which took `second_ns`: longer after a sleep in
-    /// the call, when the caches are cold.
+    /// What two readings of the CPU clock around a call add to the call's CPU time, ns: the rest of
+    /// the first, whose cost is always about the same, and the beginning of the second, which took
+    /// `second_ns`: longer after a sleep in the call, when the caches are cold.
     fn bias_of_call_ns(&self, second_ns: u64) -> u64 {
         // More than that is not a cold cache, but somebody else's turn on the processor.
         const COLD_NS: u64 = 6_000;
@@ -375,8 +383,9 @@ pub fn meter() -> Option<&'static Meter> {
     if pointer == ENDED {
         return None;
     }
-    // SAFETY: it points into the box held by this thread's `OWNER`, whose destructor sets `METER` to `ENDED` first. The
-    // callers use the reference for the time of one call and never send it away (`Meter` is not `Sync`).
+    // SAFETY: it points into the box held by this thread's `OWNER`, whose destructor sets `METER`
+    // to `ENDED` first. The callers use the reference for the time of one call and never send it
+    // away (`Meter` is not `Sync`).
     Some(unsafe { &*pointer })
 }
 
@@ -390,8 +399,8 @@ struct Started {
     sampled: bool,
 }
 
-// `begin` and `end` are not inlined: one copy of their code stays warm in the instruction cache, where a copy for each method
-// of a file would have to be fetched anew after each sync.
+// `begin` and `end` are not inlined: one copy of their code stays warm in the instruction cache,
+// where a copy for each method of a file would have to be fetched anew after each sync.
 
 #[inline(never)]
 fn begin(class: FileClass, op: Op) -> Option<Started> {
@@ -423,8 +432,8 @@ fn end(started: Started, class: FileClass, op: Op, bytes: u64) {
     }));
 }
 
-/// Makes a VFS call and counts it. `outcome` tells from the result what the call turned out to be, and its bytes;
-/// `op` is what it is expected to be.
+/// Makes a VFS call and counts it. `outcome` tells from the result what the call turned out to be,
+/// and its bytes; `op` is what it is expected to be.
 #[inline]
 pub fn timed_as<R>(
     class: FileClass,
@@ -509,7 +518,8 @@ pub struct ProcessRow {
     pub p99_ns: Option<u64>,
 }
 
-/// What all threads together have done since each row was last reset; rows without calls are left out.
+/// What all threads together have done since each row was last reset; rows without calls are left
+/// out.
 pub fn process_rows() -> Vec<ProcessRow> {
     let process = process();
     let mut sums = process.sums();
@@ -527,7 +537,8 @@ pub fn process_rows() -> Vec<ProcessRow> {
         .collect()
 }
 
-/// Starts one row of the process-wide table at zero again. The threads' own counters are not touched.
+/// Starts one row of the process-wide table at zero again. The threads' own counters are not
+/// touched.
 pub fn reset_process_row(class: FileClass, op: Op) {
     let mut process = process();
     let mut sums = process.sums();
@@ -541,22 +552,23 @@ pub fn reset_process_row(class: FileClass, op: Op) {
     }
 }
 
-/// What all threads of the process together have done, in all SQLite libraries that carry the probe, since the start or
-/// the last reset of each row.
+/// What all threads of the process together have done, in all SQLite libraries that carry the
+/// probe, since the start or the last reset of each row.
 #[must_use]
 pub fn process_io() -> IoTable {
     let process = process();
     process.sums().table.since(&process.base.table)
 }
 
-/// What the calling thread has done since it began or since [`reset_thread_io`]. Take one snapshot before and one after
-/// and subtract them ([`IoTable::since`]).
+/// What the calling thread has done since it began or since [`reset_thread_io`]. Take one snapshot
+/// before and one after and subtract them ([`IoTable::since`]).
 #[must_use]
 pub fn thread_io() -> IoTable {
     meter().map(Meter::thread_io).unwrap_or_default()
 }
 
-/// Starts [`thread_io`] of the calling thread at zero again. Statement clocks and the process-wide table are not touched.
+/// Starts [`thread_io`] of the calling thread at zero again. Statement clocks and the process-wide
+/// table are not touched.
 pub fn reset_thread_io() {
     if let Some(meter) = meter() {
         meter.reset_thread_io();

@@ -2,11 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Wall time of a statement and its disjoint parts, all in nanoseconds, with the bytes and calls behind them.
+/// Wall time of a statement and its disjoint parts, all in nanoseconds, with the bytes and calls
+/// behind them.
 ///
-/// `wall_ns = cpu_ns + read_ns + write_ns + sync_ns + other_ns` up to the clocks' resolution. `read`, `write` and `sync` are
-/// the wall time inside the VFS's calls of that kind; `cpu` is thread CPU time *outside* them; `other` is everything else:
-/// open, delete, truncate, locks, shared memory, and time in which the thread waited without a call of its own.
+/// `wall_ns = cpu_ns + read_ns + write_ns + sync_ns + other_ns` up to the clocks' resolution.
+/// `read`, `write` and `sync` are the wall time inside the VFS's calls of that kind; `cpu` is
+/// thread CPU time *outside* them; `other` is everything else: open, delete, truncate, locks,
+/// shared memory, and time in which the thread waited without a call of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Split {

@@ -13,7 +13,8 @@ pub struct IoCell {
     pub ns: u64,
 }
 
-/// Calls of all kinds on all classes of files: what a thread or the process has done so far, or between two moments.
+/// Calls of all kinds on all classes of files: what a thread or the process has done so far, or
+/// between two moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IoTable {
     pub(crate) cells: [[IoCell; Op::COUNT]; FileClass::COUNT],
@@ -72,8 +73,9 @@ impl IoTable {
         sum
     }
 
-    /// Waiting for locks that other connections held, as far as the VFS sees it: (refused attempts, ns in them and in the
-    /// sleeps between them). The sleeps of a busy handler of the application's own are not seen.
+    /// Waiting for locks that other connections held, as far as the VFS sees it: (refused attempts,
+    /// ns in them and in the sleeps between them). The sleeps of a busy handler of the
+    /// application's own are not seen.
     #[must_use]
     pub fn lock_waits(&self) -> (u64, u64) {
         let busy = self.of_op(Op::Busy);

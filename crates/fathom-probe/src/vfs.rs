@@ -1,7 +1,7 @@
 //! The VFS "fathom": the platform's own, with every call counted and timed.
 //!
-//! There can be others beside it that do the same for the files of one directory, and refuse all files elsewhere
-//! ([`Probe::confined`]).
+//! There can be others beside it that do the same for the files of one directory, and refuse all
+//! files elsewhere ([`Probe::confined`]).
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
@@ -17,7 +17,8 @@ use crate::meter::timed;
 /// Name under which the probe is registered.
 pub const VFS_NAME: &CStr = c"fathom";
 
-/// The probe in one SQLite library. Never freed: SQLite keeps pointers to a VFS for as long as files are open.
+/// The probe in one SQLite library. Never freed: SQLite keeps pointers to a VFS for as long as
+/// files are open.
 pub struct Installed {
     /// What SQLite has registered. Its `app_data` points back here.
     vfs: Vfs,
@@ -32,7 +33,8 @@ pub struct Installed {
 
 /// A directory, in the forms in which SQLite may name what is in it.
 struct Root {
-    /// With a slash at the end: without symbolic links, and as it was given (SQLite did not resolve those of directories before 3.39).
+    /// With a slash at the end: without symbolic links, and as it was given (SQLite did not resolve
+    /// those of directories before 3.39).
     forms: [Vec<u8>; 2],
     /// Under which the VFS is registered.
     name: CString,
@@ -55,14 +57,14 @@ impl Installed {
     /// `name` must be null or end in NUL.
     unsafe fn admits(&self, name: *const c_char) -> bool {
         let Some(root) = &self.root else { return true };
-        // A temporary file has no name: the platform makes one up in the system's directory for them, and unlinks it.
-        // SAFETY: by the caller's promise.
+        // A temporary file has no name: the platform makes one up in the system's directory for
+        // them, and unlinks it. SAFETY: by the caller's promise.
         name.is_null() || root.holds(unsafe { CStr::from_ptr(name) }.to_bytes())
     }
 }
 
-// SAFETY: all fields are set before the value is shared and never change, but for `vfs.next`, which belongs to SQLite and is
-// only touched by it under its own mutex.
+// SAFETY: all fields are set before the value is shared and never change, but for `vfs.next`, which
+// belongs to SQLite and is only touched by it under its own mutex.
 unsafe impl Send for Installed {}
 // SAFETY: as above.
 unsafe impl Sync for Installed {}
@@ -117,9 +119,10 @@ static INSTALLED: Mutex<Vec<&'static Installed>> = Mutex::new(Vec::new());
 /// Those of one directory.
 static CONFINED: Mutex<Vec<&'static Installed>> = Mutex::new(Vec::new());
 
-/// The probe that was put into a platform's VFS, whose functions are called with `vfs`: the platform's own, or another that was made as a copy of it
-/// and kept some of its functions, as SQLite's "quota" does. A copy's data is the original's as a rule, by which libraries are told apart
-/// where several have the probe.
+/// The probe that was put into a platform's VFS, whose functions are called with `vfs`: the
+/// platform's own, or another that was made as a copy of it and kept some of its functions, as
+/// SQLite's "quota" does. A copy's data is the original's as a rule, by which libraries are told
+/// apart where several have the probe.
 ///
 /// # Safety
 /// `vfs` must be a VFS with which SQLite, or another VFS, calls a function of the platform's.
@@ -133,18 +136,20 @@ pub unsafe fn find(vfs: *const Vfs) -> Option<&'static Installed> {
 }
 
 impl Probe {
-    /// The name to open a database with: the `zVfs` argument of `sqlite3_open_v2`, or `?vfs=fathom` in a URI.
+    /// The name to open a database with: the `zVfs` argument of `sqlite3_open_v2`, or `?vfs=fathom`
+    /// in a URI.
     pub const VFS_NAME: &'static CStr = VFS_NAME;
 
-    /// Registers the probe over the library's default VFS, under [`Probe::VFS_NAME`]. The default stays the default, so
-    /// that only databases opened by that name are measured. A second call for the same library gives the first probe.
+    /// Registers the probe over the library's default VFS, under [`Probe::VFS_NAME`]. The default
+    /// stays the default, so that only databases opened by that name are measured. A second call
+    /// for the same library gives the first probe.
     ///
     /// # Errors
     /// See [`InstallError`].
     ///
     /// # Safety
-    /// `api` must be of a library that stays loaded while any of its files is open, and no other thread may be in the middle
-    /// of installing a VFS of this name.
+    /// `api` must be of a library that stays loaded while any of its files is open, and no other
+    /// thread may be in the middle of installing a VFS of this name.
     pub unsafe fn install(api: Api) -> Result<Self, InstallError> {
         // SAFETY: passed on from the caller.
         unsafe { Self::install_as(api, false) }
@@ -180,8 +185,9 @@ impl Probe {
         Ok(Self { installed })
     }
 
-    /// The name of a VFS that does what this one does for the files in `directory`, and refuses to open, look at or delete any other
-    /// (`SQLITE_AUTH`), and to load libraries: for SQL that is not one's own. It is registered when it is first asked for, and stays.
+    /// The name of a VFS that does what this one does for the files in `directory`, and refuses to
+    /// open, look at or delete any other (`SQLITE_AUTH`), and to load libraries: for SQL that is
+    /// not one's own. It is registered when it is first asked for, and stays.
     ///
     /// # Errors
     /// [`InstallError::NoDirectory`], or SQLite's refusal.
@@ -219,14 +225,16 @@ impl Probe {
         installed.root.as_ref().map(|root| root.name.as_c_str()).ok_or(InstallError::NameTaken)
     }
 
-    /// Makes the virtual table `fathom_io` known to a connection: the sums over all threads of the process, by file class and
-    /// operation. `UPDATE fathom_io SET calls = 0` starts the rows it matches at zero.
+    /// Makes the virtual table `fathom_io` known to a connection: the sums over all threads of the
+    /// process, by file class and operation. `UPDATE fathom_io SET calls = 0` starts the rows it
+    /// matches at zero.
     ///
     /// # Errors
     /// SQLite's result code.
     ///
     /// # Safety
-    /// `db` must be an open connection (`sqlite3 *`) of the library in which the probe was installed.
+    /// `db` must be an open connection (`sqlite3 *`) of the library in which the probe was
+    /// installed.
     pub unsafe fn add_table(&self, db: *mut c_void) -> Result<(), i32> {
         // SAFETY: passed on from the caller.
         match unsafe { crate::vtab::register(db, self.installed) } {
@@ -265,7 +273,8 @@ unsafe fn register(
     if rc == OK { Ok(installed) } else { Err(InstallError::Refused(rc)) }
 }
 
-/// Copies a VFS field by field as far as its version goes, for an older one is shorter than [`Vfs`].
+/// Copies a VFS field by field as far as its version goes, for an older one is shorter than
+/// [`Vfs`].
 ///
 /// # Safety
 /// `vfs` must point to a VFS of the size that its version implies.
@@ -336,8 +345,8 @@ fn vfs_over(platform: &Vfs) -> Vfs {
 /// # Safety
 /// `vfs` must be the VFS that [`Probe::install_as`] registered, or a copy of it.
 unsafe fn installed<'a>(vfs: *mut Vfs) -> &'a Installed {
-    // SAFETY: `app_data` was set before registration and points to memory that is never freed; a copy that kept the functions with which it is
-    // called here keeps what they need.
+    // SAFETY: `app_data` was set before registration and points to memory that is never freed; a
+    // copy that kept the functions with which it is called here keeps what they need.
     unsafe { &*(*vfs).app_data.cast::<Installed>() }
 }
 
@@ -346,8 +355,8 @@ macro_rules! platform {
     ($installed:expr, $missing:expr, $method:ident ( $($argument:expr),* )) => {{
         let installed: &Installed = $installed;
         match installed.methods.$method {
-            // SAFETY: SQLite's arguments are passed on as they came, to the method they were meant for, with the VFS
-            // that this method belongs to.
+            // SAFETY: SQLite's arguments are passed on as they came, to the method they were meant
+            // for, with the VFS that this method belongs to.
             Some(method) => unsafe { method(installed.platform, $($argument),*) },
             None => $missing,
         }
@@ -361,7 +370,8 @@ unsafe extern "C" fn open(
     flags: c_int,
     flags_out: *mut c_int,
 ) -> c_int {
-    // SAFETY: called by SQLite with the registered VFS, as are all below, and with memory of `file_size` bytes.
+    // SAFETY: called by SQLite with the registered VFS, as are all below, and with memory of
+    // `file_size` bytes.
     let (installed, inner) = unsafe { (installed(vfs), Head::prepare(file)) };
     // SAFETY: a name ends in NUL.
     if unsafe { !installed.admits(name) } {

@@ -1,6 +1,8 @@
-//! The virtual table `fathom_io`: what all threads of the process have done, one row per file class and operation.
+//! The virtual table `fathom_io`: what all threads of the process have done, one row per file class
+//! and operation.
 //!
-//! `UPDATE fathom_io SET calls = 0` starts all rows at zero again, with a WHERE clause only some of them.
+//! `UPDATE fathom_io SET calls = 0` starts all rows at zero again, with a WHERE clause only some of
+//! them.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +20,8 @@ const SCHEMA: &CStr = c"CREATE TABLE fathom_io(\
 
 static MODULE: Module = Module {
     version: 1,
-    // No xCreate: the table is there in every connection without CREATE VIRTUAL TABLE (eponymous-only, SQLite 3.9).
+    // No xCreate: the table is there in every connection without CREATE VIRTUAL TABLE
+    // (eponymous-only, SQLite 3.9).
     create: None,
     connect: Some(connect),
     best_index: Some(best_index),
@@ -185,7 +188,8 @@ unsafe extern "C" fn column(cursor: *mut VtabCursor, context: *mut c_void, numbe
         let api = &cursor.api;
         let text = |text: &'static str| {
             let length = c_int::try_from(text.len()).unwrap_or(0);
-            // SAFETY: SQLite reads `length` bytes, now or later; the text is static, so no destructor (SQLITE_STATIC).
+            // SAFETY: SQLite reads `length` bytes, now or later; the text is static, so no
+            // destructor (SQLITE_STATIC).
             unsafe { (api.result_text)(context, text.as_ptr().cast(), length, None) };
         };
         let integer = |value: Option<u64>| match value.map(i64::try_from) {
@@ -237,7 +241,8 @@ unsafe extern "C" fn update(
     guarded(|| {
         // SAFETY: made by `connect`.
         let api = unsafe { &*table.cast::<Table>() }.api;
-        // SAFETY: SQLite passes at least the old rowid. Null means INSERT, and it alone means DELETE.
+        // SAFETY: SQLite passes at least the old rowid. Null means INSERT, and it alone means
+        // DELETE.
         let old = unsafe {
             let old = *values;
             (arguments > 1 && (api.value_type)(old) != NULL).then(|| (api.value_int64)(old))

@@ -1,19 +1,23 @@
-//! Watching files for the block trace: where on the device their bytes lie, or, where nobody can trace the device, which
-//! bytes of which file were read and written.
+//! Watching files for the block trace: where on the device their bytes lie, or, where nobody can
+//! trace the device, which bytes of which file were read and written.
 //!
-//! **Extents.** A request to a device names sectors; whose they are only the file system knows, and only as long as the
-//! file is there: a rollback journal lives for one transaction. So the probe asks for the extents of what was written,
-//! at the moments at which they are settled and still there: after a sync, and before a file is closed, truncated or
-//! deleted. Only changes are kept. A file that is truncated or deleted gives its extents back, which is kept, too.
+//! **Extents.** A request to a device names sectors; whose they are only the file system knows, and
+//! only as long as the file is there: a rollback journal lives for one transaction. So the probe
+//! asks for the extents of what was written, at the moments at which they are settled and still
+//! there: after a sync, and before a file is closed, truncated or deleted. Only changes are kept. A
+//! file that is truncated or deleted gives its extents back, which is kept, too.
 //!
-//! The database file is asked through a descriptor of the probe's own, which is never closed: closing any descriptor of
-//! a file lets go of all POSIX locks of the process on it (`unixClose` in SQLite's `os_unix.c` tells the story). Journals
-//! and WAL carry no locks; theirs is closed with SQLite's.
+//! The database file is asked through a descriptor of the probe's own, which is never closed:
+//! closing any descriptor of a file lets go of all POSIX locks of the process on it (`unixClose` in
+//! SQLite's `os_unix.c` tells the story). Journals and WAL carry no locks; theirs is closed with
+//! SQLite's.
 //!
-//! **Calls.** Every read, write, sync and truncation with its place in the file, its begin and its end.
+//! **Calls.** Every read, write, sync and truncation with its place in the file, its begin and its
+//! end.
 //!
-//! Nothing is watched unless [`watch`] says so; then it happens outside of the calls' measured time but inside that of the
-//! statements, so an instrumented run must be compared with instrumented runs.
+//! Nothing is watched unless [`watch`] says so; then it happens outside of the calls' measured time
+//! but inside that of the statements, so an instrumented run must be compared with instrumented
+//! runs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, CString, OsStr, c_char};
@@ -64,7 +68,8 @@ pub enum Note {
         /// Length, bytes.
         length: u64,
     },
-    /// The file gave back everything from an offset on, and with it the extents that were noted for it.
+    /// The file gave back everything from an offset on, and with it the extents that were noted for
+    /// it.
     Freed {
         /// When it was about to.
         at_ns: u64,
@@ -337,7 +342,8 @@ impl State {
         number
     }
 
-    /// A descriptor to ask for extents: one for all time of a database, a new one of any other file.
+    /// A descriptor to ask for extents: one for all time of a database, a new one of any other
+    /// file.
     fn descriptor(&mut self, path: &Path, class: FileClass) -> Option<Arc<File>> {
         let found = if class == FileClass::Database {
             std::fs::metadata(path).and_then(|meta| {
@@ -402,7 +408,8 @@ impl State {
                         Extent { offset: begin, physical: whole.physical - (whole.offset - begin), length };
                     continue;
                 }
-                // Copy-on-write: these bytes of the file have moved, and their old place is given back.
+                // Copy-on-write: these bytes of the file have moved, and their old place is given
+                // back.
                 let part = |begin: u64, end: u64| Extent {
                     offset: begin,
                     physical: old.physical + (begin - old.offset),
@@ -470,7 +477,8 @@ mod tests {
     }
 
     proptest! {
-        /// A file whose blocks are written in place, moved and cut, at random: the notes say at each moment what it owns.
+        /// A file whose blocks are written in place, moved and cut, at random: the notes say at
+        /// each moment what it owns.
         #[test]
         fn notes_tell_what_a_file_owns(
             steps in prop::collection::vec((0_u8..4, 0_u64..40, 1_u64..12), 1..60),
@@ -484,7 +492,8 @@ mod tests {
                     model.truncate(offset as usize);
                     state.freed(number, offset);
                 } else {
-                    // Kind 1 moves what is there, as copy-on-write does; the others fill what is missing.
+                    // Kind 1 moves what is there, as copy-on-write does; the others fill what is
+                    // missing.
                     let range = offset as usize..(offset + length) as usize;
                     model.resize(model.len().max(range.end), None);
                     for block in &mut model[range.clone()] {

@@ -1,19 +1,21 @@
 //! Wall time is CPU + read + write + sync + other, each measured by itself, within 1 %.
 //!
-//! In [`Split`](fathom_probe::Split) `other` takes what is left, so the sum closes by construction. What is tested here is
-//! what it is made from:
+//! In [`Split`](fathom_probe::Split) `other` takes what is left, so the sum closes by construction.
+//! What is tested here is what it is made from:
 //!
-//! - The wall time, the time in calls and the CPU time outside of them come from different clocks and counters. With the CPU
-//!   time of every call measured, what they leave must be explained by the time for which the thread waited for a processor,
-//!   as the kernel counts it (`/proc/thread-self/schedstat`, second number). A part counted twice or left out breaks
-//!   the balance.
-//! - The CPU time inside calls is usually estimated from a sample. Measuring every call beside it must give about the same.
-//!   About, because the budget buys few samples of a time that is very uneven; that the estimate has no bias is
-//!   shown on made-up calls, in `cpu.rs`.
+//! - The wall time, the time in calls and the CPU time outside of them come from different clocks
+//!   and counters. With the CPU time of every call measured, what they leave must be explained by
+//!   the time for which the thread waited for a processor, as the kernel counts it
+//!   (`/proc/thread-self/schedstat`, second number). A part counted twice or left out breaks the
+//!   balance.
+//! - The CPU time inside calls is usually estimated from a sample. Measuring every call beside it
+//!   must give about the same. About, because the budget buys few samples of a time that is very
+//!   uneven; that the estimate has no bias is shown on made-up calls, in `cpu.rs`.
 //! - The CPU time of durable inserts must be about that of the same inserts without any sync.
 //!
-//! Every figure is a median or a sum over many rounds, so that a busy machine disturbs little. Each database is filled right
-//! before in one large transaction, whose syncs must not confuse the estimate for the small ones.
+//! Every figure is a median or a sum over many rounds, so that a busy machine disturbs little. Each
+//! database is filled right before in one large transaction, whose syncs must not confuse the
+//! estimate for the small ones.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may panic")]
 
@@ -69,11 +71,12 @@ fn waited_for_cpu_ns() -> f64 {
 
 /// What the parts may leave, or count twice, as a share of the wall time.
 const CLOSES: f64 = 0.01;
-/// By what the estimated CPU time in all calls may differ from the measured one, as a share of the latter.
+/// By what the estimated CPU time in all calls may differ from the measured one, as a share of the
+/// latter.
 const ESTIMATE: f64 = 0.33;
 
-/// Makes `ROUNDS` rounds and judges all made so far; where they are found wrong, further ones, up to five times as many: what
-/// noise did once goes, what the code does wrong stays.
+/// Makes `ROUNDS` rounds and judges all made so far; where they are found wrong, further ones, up
+/// to five times as many: what noise did once goes, what the code does wrong stays.
 fn until_good<T>(mut round: impl FnMut() -> T, judge: impl Fn(&mut Vec<T>) -> Result<(), String>) {
     let mut rounds = Vec::new();
     loop {
@@ -95,9 +98,11 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 /// One round, every call measured: ns.
 struct Round {
     wall_ns: f64,
-    /// What the measured parts leave of the wall time; less than nothing where something counts twice.
+    /// What the measured parts leave of the wall time; less than nothing where something counts
+    /// twice.
     left_ns: f64,
-    /// The kernel's count of waiting for a processor. Some of it lies in the calls, so it is an upper bound for `left_ns`.
+    /// The kernel's count of waiting for a processor. Some of it lies in the calls, so it is an
+    /// upper bound for `left_ns`.
     waited_ns: f64,
     check: CpuCheck,
 }
@@ -130,7 +135,8 @@ fn closes(name: &str, sql: &str, setup: &str, repeat: u32) {
     until_good(
         || measured_round(&database, sql, repeat),
         |rounds| {
-            // The bound is sharp only where hardly anything waited, so the third of the rounds that waited least decides.
+            // The bound is sharp only where hardly anything waited, so the third of the rounds that
+            // waited least decides.
             rounds.sort_by(|one, other| one.waited_share().total_cmp(&other.waited_share()));
             let share = median(rounds[..rounds.len() / 3].iter().map(|round| {
                 let left = if round.left_ns > 0.0 {
@@ -155,10 +161,11 @@ fn closes(name: &str, sql: &str, setup: &str, repeat: u32) {
     );
 }
 
-/// Asserts that an insert computes with syncs what it computes without: what the kernel computes for a sync must not count as
-/// the statement's, and must not be taken out of it twice. A statement that follows a sleep finds its caches cold, so it
-/// needs several times as long; but were the syncs' CPU time counted with it, it would exceed that of inserts
-/// without syncs by all of the syncs' CPU time and by this.
+/// Asserts that an insert computes with syncs what it computes without: what the kernel computes
+/// for a sync must not count as the statement's, and must not be taken out of it twice. A statement
+/// that follows a sleep finds its caches cold, so it needs several times as long; but were the
+/// syncs' CPU time counted with it, it would exceed that of inserts without syncs by all of the
+/// syncs' CPU time and by this.
 fn cpu_is_that_without_syncs(name: &str, setup: &str) {
     let durable = filled(setup);
     let without = filled(&format!("{setup}; PRAGMA synchronous=OFF"));

@@ -1,9 +1,10 @@
 //! VFSes that are copies of "unix" work with the extension loaded.
 //!
-//! SQLite's own `quota` VFS copies the structure of the default VFS and changes some of its functions. The extension replaces four functions of "unix",
-//! so a copy that is made afterwards has the probe's functions with another VFS's address; these looked that address up, did
-//! not find it, and failed: of SQLite's own test of `quota` 33 of 522 cases, and none of 831 without the extension. A function of the probe now
-//! serves every VFS that it was copied into.
+//! SQLite's own `quota` VFS copies the structure of the default VFS and changes some of its
+//! functions. The extension replaces four functions of "unix", so a copy that is made afterwards
+//! has the probe's functions with another VFS's address; these looked that address up, did not find
+//! it, and failed: of SQLite's own test of `quota` 33 of 522 cases, and none of 831 without the
+//! extension. A function of the probe now serves every VFS that it was copied into.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -34,7 +35,8 @@ unsafe extern "C" fn open(
 
 /// Registers a copy of a VFS under another name, changed by `change`.
 fn copy_of(original: *mut ffi::sqlite3_vfs, name: &'static CStr, change: impl FnOnce(&mut ffi::sqlite3_vfs)) {
-    // SAFETY: a registered VFS of this library has the size of its structure; the copy is never freed.
+    // SAFETY: a registered VFS of this library has the size of its structure; the copy is never
+    // freed.
     unsafe {
         let copy = Box::leak(Box::new(ptr::read(original)));
         copy.zName = name.as_ptr();

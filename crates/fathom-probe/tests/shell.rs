@@ -6,7 +6,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Runs the shell on a script; none, with the reason printed, where there is no shell that loads extensions.
+/// Runs the shell on a script; none, with the reason printed, where there is no shell that loads
+/// extensions.
 fn shell(database: &Path, script: &str) -> Option<String> {
     let library = std::env::current_exe().unwrap().with_file_name("libfathom_probe");
     let child = Command::new("sqlite3")

@@ -1,4 +1,5 @@
-//! Files that are watched: their extents are noted while they are there, their calls are kept, and no lock is lost.
+//! Files that are watched: their extents are noted while they are there, their calls are kept, and
+//! no lock is lost.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -17,7 +17,8 @@ pub struct Random {
 /// SplitMix64's increment: 2^64 divided by the golden ratio, made odd.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// SplitMix64's output function: a bijection of 64-bit numbers that changes half of the bits for each bit of input.
+/// SplitMix64's output function: a bijection of 64-bit numbers that changes half of the bits for
+/// each bit of input.
 const fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -31,11 +32,12 @@ impl Random {
         Random { state: seed }
     }
 
-    /// The stream number `index` of those called `name` under this seed. Streams of different names or indexes have
-    /// unrelated starting points, so that drawing more in one never shifts another.
+    /// The stream number `index` of those called `name` under this seed. Streams of different names
+    /// or indexes have unrelated starting points, so that drawing more in one never shifts another.
     #[must_use]
     pub fn stream(seed: u64, name: &str, index: u64) -> Self {
-        // FNV-1a turns the name into a number; `mix` between the steps keeps (seed, name, index) from cancelling out.
+        // FNV-1a turns the name into a number; `mix` between the steps keeps (seed, name, index)
+        // from cancelling out.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for byte in name.bytes() {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -53,7 +55,8 @@ impl Random {
 
     /// A number from 0 to `bound - 1`, each equally likely; 0 where `bound` is 0.
     ///
-    /// Lemire's multiplication with rejection (*Fast Random Integer Generation in an Interval*, ACM TOMACS 2019).
+    /// Lemire's multiplication with rejection (*Fast Random Integer Generation in an Interval*, ACM
+    /// TOMACS 2019).
     pub fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 {
             return 0;
@@ -67,7 +70,8 @@ impl Random {
         }
     }
 
-    /// A number from `low` to `high`, both included, each equally likely; `low` where the range is empty.
+    /// A number from `low` to `high`, both included, each equally likely; `low` where the range is
+    /// empty.
     pub fn between(&mut self, low: i64, high: i64) -> i64 {
         if high <= low {
             return low;
@@ -103,9 +107,11 @@ impl Random {
         }
     }
 
-    /// `count` different numbers from 0 to `bound - 1` in random order; all of them where `count` exceeds `bound`.
+    /// `count` different numbers from 0 to `bound - 1` in random order; all of them where `count`
+    /// exceeds `bound`.
     ///
-    /// Floyd's sampling (Bentley, Floyd: *A Sample of Brilliance*, CACM 30(9), 1987), then shuffled.
+    /// Floyd's sampling (Bentley, Floyd: *A Sample of Brilliance*, CACM 30(9), 1987), then
+    /// shuffled.
     pub fn distinct(&mut self, count: u64, bound: u64) -> Vec<u64> {
         let count = count.min(bound);
         let mut seen = std::collections::HashSet::with_capacity(count as usize);

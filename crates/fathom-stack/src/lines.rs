@@ -1,7 +1,8 @@
-//! Messages as JSON, one object a line, over anything that carries octets: a guest's serial line, or the pipes of a
-//! process on another machine.
+//! Messages as JSON, one object a line, over anything that carries octets: a guest's serial line,
+//! or the pipes of a process on another machine.
 //!
-//! A line that begins with [`RAW`] is no message: it is what a program on the other side wrote, passed on as it is.
+//! A line that begins with [`RAW`] is no message: it is what a program on the other side wrote,
+//! passed on as it is.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::mpsc::{Receiver, channel};
@@ -15,7 +16,8 @@ pub const RAW: u8 = b'>';
 /// Longest line that is read, octets: an event of a worker has at most a few KiB.
 pub const LONGEST_LINE: u64 = 1 << 20;
 
-/// Writes one message. A reader that has ended is an error ([`io::ErrorKind::BrokenPipe`]) and does not end this process.
+/// Writes one message. A reader that has ended is an error ([`io::ErrorKind::BrokenPipe`]) and does
+/// not end this process.
 ///
 /// # Errors
 /// What the system said.
@@ -25,7 +27,8 @@ pub fn send(out: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     fathom_ground::pipe::write_all(out, &text)
 }
 
-/// Reads lines, each with its end, in a thread of their own until the other side ends; then the channel is closed.
+/// Reads lines, each with its end, in a thread of their own until the other side ends; then the
+/// channel is closed.
 pub fn receive(from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, lines) = channel();
     thread::spawn(move || {

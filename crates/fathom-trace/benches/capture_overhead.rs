@@ -1,15 +1,17 @@
-//! What capture costs an application: commits of one row each by a C program with the system's libsqlite3, alone and captured, in
-//! pairs of alternating order.
+//! What capture costs an application: commits of one row each by a C program with the system's
+//! libsqlite3, alone and captured, in pairs of alternating order.
 //!
-//! `cargo bench -p fathom-trace --bench capture_overhead -- [DIRECTORY [PAIRS [SPOOL_DIRECTORY]]]`; the directory is on the disk under
-//! test. `synchronous=off` is shown as the worst case: what capture costs where nothing waits for a device.
+//! `cargo bench -p fathom-trace --bench capture_overhead -- [DIRECTORY [PAIRS [SPOOL_DIRECTORY]]]`;
+//! the directory is on the disk under test. `synchronous=off` is shown as the worst case: what
+//! capture costs where nothing waits for a device.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fathom_trace::capture::{Request, capture};
 
-/// Journal mode, synchronous, commits of one run: short, so that a device whose speed drifts is the same for both of a pair.
+/// Journal mode, synchronous, commits of one run: short, so that a device whose speed drifts is the
+/// same for both of a pair.
 const CELLS: [(&str, &str, u32); 4] =
     [("wal", "full", 400), ("delete", "full", 200), ("wal", "off", 10_000), ("delete", "off", 2_000)];
 
@@ -38,7 +40,8 @@ fn main() {
             alone_ns.push(alone / f64::from(commits));
             captured_ns.push(captured / f64::from(commits));
         }
-        // The interval of the median by order statistics: binomial, p = 1/2, which asks nothing of the distribution.
+        // The interval of the median by order statistics: binomial, p = 1/2, which asks nothing of
+        // the distribution.
         let beyond = (f64::from(pairs) / 2.0 - 0.98 * f64::from(pairs).sqrt()).max(0.0) as usize;
         let ratio = median(&mut ratios);
         println!(

@@ -40,7 +40,8 @@ pub struct Execution<'a> {
     pub start_ns: u64,
     /// How long it takes, ns; 0 where that is not known.
     pub duration_ns: u64,
-    /// Whether it stays prepared for the next time, as an application keeps a statement that it uses often.
+    /// Whether it stays prepared for the next time, as an application keeps a statement that it
+    /// uses often.
     pub keep: bool,
     /// Rows and changes, where they are known.
     pub counts: Option<(u64, u64)>,
@@ -252,8 +253,8 @@ impl Assembler {
     }
 }
 
-/// Whether a ROLLBACK or RELEASE goes back to a savepoint only. (The last RELEASE of an outermost savepoint commits; texts alone do
-/// not tell.)
+/// Whether a ROLLBACK or RELEASE goes back to a savepoint only. (The last RELEASE of an outermost
+/// savepoint commits; texts alone do not tell.)
 fn names_savepoint(sql: &str) -> bool {
     crate::sql::tokens(sql).any(|token| token.is("to") || token.is("release"))
 }

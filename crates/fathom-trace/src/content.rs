@@ -1,8 +1,11 @@
-//! What a database holds, as one number: the same for the same rows in tables of the same names, wherever their pages lie. Statistics
-//! (`ANALYZE`) are left out, because they depend on how SQLite was built.
+//! What a database holds, as one number: the same for the same rows in tables of the same names,
+//! wherever their pages lie. Statistics (`ANALYZE`) are left out, because they depend on how SQLite
+//! was built.
 //!
-//! The number is what the `sqlite3` shell's command `.sha3sum --sha3-256` gives (since SQLite 3.34), so that anybody can check it. It is the SHA3-256 of one query for each table, in order of their names without regard to case: `S`, the length of the
-//! query's text, `:` and the text; for each row `R`, and for each value of it `N`, `I` or `F` and 8 bytes (the highest first), or `T`
+//! The number is what the `sqlite3` shell's command `.sha3sum --sha3-256` gives (since SQLite
+//! 3.34), so that anybody can check it. It is the SHA3-256 of one query for each table, in order of
+//! their names without regard to case: `S`, the length of the query's text, `:` and the text; for
+//! each row `R`, and for each value of it `N`, `I` or `F` and 8 bytes (the highest first), or `T`
 //! or `B`, the length, `:` and the bytes.
 
 use std::path::Path;
@@ -17,7 +20,8 @@ use crate::confine::Confined;
 const TABLES: &str = "SELECT lower(name) FROM sqlite_schema WHERE type = 'table' AND coalesce(rootpage, 0) > 1 \
                       AND name NOT LIKE 'sqlite_%' ORDER BY 1 COLLATE nocase";
 
-/// The hash of the database file at `path`, in hexadecimal digits. Nobody may have it open for writing.
+/// The hash of the database file at `path`, in hexadecimal digits. Nobody may have it open for
+/// writing.
 ///
 /// # Errors
 /// SQLite's: no database, a table with a collation that is not known.
@@ -41,8 +45,8 @@ pub fn integrity(path: &Path) -> rusqlite::Result<String> {
     open(path)?.query_row("PRAGMA integrity_check(3)", [], |row| row.get(0))
 }
 
-/// Opens the file for reading. Where no write-ahead log is left it is declared to stand still, so that a file system without locks or shared
-/// memory does as well.
+/// Opens the file for reading. Where no write-ahead log is left it is declared to stand still, so
+/// that a file system without locks or shared memory does as well.
 fn open(path: &Path) -> rusqlite::Result<Confined> {
     let mut wal = path.to_owned().into_os_string();
     wal.push("-wal");
@@ -60,7 +64,8 @@ fn open(path: &Path) -> rusqlite::Result<Confined> {
     uri.push_str(if has_wal { "" } else { "?immutable=1" });
     let flags = OpenFlags::SQLITE_OPEN_URI
         | if has_wal { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
-    // What it holds may be anybody's: a generated column or an index on an expression is computed here.
+    // What it holds may be anybody's: a generated column or an index on an expression is computed
+    // here.
     Ok(Confined::over(Connection::open_with_flags(uri, flags)?))
 }
 

@@ -50,7 +50,8 @@ pub enum TraceError {
         /// What is wrong there.
         problem: String,
     },
-    /// The file ends in the middle of a chunk, or without its end mark: its writer was killed, or the copy is not whole.
+    /// The file ends in the middle of a chunk, or without its end mark: its writer was killed, or
+    /// the copy is not whole.
     #[error(
         "{}: torn at byte {offset}: {problem}; everything before is readable: copy it once more from where it came, if it was whole there",
         shown_path(path)

@@ -1,11 +1,13 @@
-//! SQL traces: what an application asked of SQLite, call by call, so that it can be looked at, made anonymous and replayed.
+//! SQL traces: what an application asked of SQLite, call by call, so that it can be looked at, made
+//! anonymous and replayed.
 //!
-//! Start reading at [`model`], which says what a trace holds. [`mod@format`] keeps it in a file (`docs/format.md` gives every
-//! byte). [`capture`] runs a program with the capture library before its SQLite, and [`spool`] makes one trace of what its
-//! processes left. [`import`] makes a trace of logs and scripts,
-//! [`synthesise`] makes one up by a profile, [`info`] counts what a trace does, and [`anonymise`] makes one to pass on.
-//! [`start`] puts its databases back for a replay, [`confine`] keeps what other people's SQL may do to the replay's own files, and
-//! [`content`] tells whether two databases hold the same.
+//! Start reading at [`model`], which says what a trace holds. [`mod@format`] keeps it in a file
+//! (`docs/format.md` gives every byte). [`capture`] runs a program with the capture library before
+//! its SQLite, and [`spool`] makes one trace of what its processes left. [`import`] makes a trace
+//! of logs and scripts, [`synthesise`] makes one up by a profile, [`info`] counts what a trace
+//! does, and [`anonymise`] makes one to pass on. [`start`] puts its databases back for a replay,
+//! [`confine`] keeps what other people's SQL may do to the replay's own files, and [`content`]
+//! tells whether two databases hold the same.
 
 pub mod anonymise;
 mod assemble;

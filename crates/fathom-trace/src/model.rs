@@ -1,9 +1,11 @@
 //! What a trace holds.
 //!
-//! A trace is a sequence of [`Record`]s. Definitions (processes, threads, databases, statements) come before the first event that
-//! refers to them; each has a number counted from 0 within its kind. An [`Event`] is one call of SQLite's interface, with the time
-//! at which it began and how long it took. Events stand in the order in which the calls *returned*: a call that had to wait for
-//! another one's lock comes after it. A [`Lock`] tells what a call read and when it held what others waited for.
+//! A trace is a sequence of [`Record`]s. Definitions (processes, threads, databases, statements)
+//! come before the first event that refers to them; each has a number counted from 0 within its
+//! kind. An [`Event`] is one call of SQLite's interface, with the time at which it began and how
+//! long it took. Events stand in the order in which the calls *returned*: a call that had to wait
+//! for another one's lock comes after it. A [`Lock`] tells what a call read and when it held what
+//! others waited for.
 
 /// One record of a trace.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,9 +150,10 @@ pub struct Event {
     pub action: Action,
 }
 
-/// A lock on a database's file or write-ahead log that a connection got or lets go, within a call: which state of the database the call reads, and
-/// in which order transactions ended. Locks stand in the order in which they were held; the event of the call, with the same connection and a start
-/// before `at_ns`, comes after them.
+/// A lock on a database's file or write-ahead log that a connection got or lets go, within a call:
+/// which state of the database the call reads, and in which order transactions ended. Locks stand
+/// in the order in which they were held; the event of the call, with the same connection and a
+/// start before `at_ns`, comes after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lock {
     /// Thread that called.
@@ -163,8 +166,8 @@ pub struct Lock {
     pub at_ns: u64,
     /// What became of it.
     pub change: LockChange,
-    /// Commits to this database since the trace's time 0: for [`LockChange::Read`] those that are seen, for a write that ends with a
-    /// commit those with this one; else 0.
+    /// Commits to this database since the trace's time 0: for [`LockChange::Read`] those that are
+    /// seen, for a write that ends with a commit those with this one; else 0.
     pub commits: u64,
 }
 
@@ -186,8 +189,8 @@ pub enum LockChange {
     ReadEnd,
 }
 
-/// What was called, and what came of it. `handle` numbers the prepared statements of a connection, from 0; a number is used
-/// again only after it was finalised.
+/// What was called, and what came of it. `handle` numbers the prepared statements of a connection,
+/// from 0; a number is used again only after it was finalised.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// `sqlite3_open_v2`.
@@ -344,7 +347,8 @@ pub struct Step {
     pub changes: u64,
     /// Whether a transaction is open afterwards.
     pub in_transaction: bool,
-    /// The last step's result: `SQLITE_ROW` (100), `SQLITE_DONE` (101), an error, or [`UNFINISHED`].
+    /// The last step's result: `SQLITE_ROW` (100), `SQLITE_DONE` (101), an error, or
+    /// [`UNFINISHED`].
     pub outcome: Outcome,
 }
 

@@ -27,8 +27,9 @@ impl Directory {
     }
 }
 
-/// A fresh directory in `parent` that only the user may enter, removed when it is dropped. The files in it may have any mode: SQLite makes
-/// its own as the umask says, which lets everybody read them.
+/// A fresh directory in `parent` that only the user may enter, removed when it is dropped. The
+/// files in it may have any mode: SQLite makes its own as the umask says, which lets everybody read
+/// them.
 ///
 /// # Errors
 /// No such directory; one that cannot be written.
@@ -48,9 +49,10 @@ pub(crate) fn directory(prefix: &str, parent: &Path) -> Result<Directory, TraceE
 mod tests {
     use super::*;
 
-    /// The spool of a capture, with the application's databases as they were, and the databases that `trace anonymise` unpacks into
-    /// the machine's directory for temporary files stood in directories of mode 0755 under the usual umask: for as long as that
-    /// took, any user of the machine could read what the trace itself (0600) keeps to its owner.
+    /// The spool of a capture, with the application's databases as they were, and the databases
+    /// that `trace anonymise` unpacks into the machine's directory for temporary files stood in
+    /// directories of mode 0755 under the usual umask: for as long as that took, any user of the
+    /// machine could read what the trace itself (0600) keeps to its owner.
     #[test]
     fn nobody_else_may_enter_where_a_traces_databases_are_unpacked() {
         let parent = tempfile::tempdir().unwrap();

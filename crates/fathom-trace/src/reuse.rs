@@ -1,5 +1,5 @@
-//! Which statements a trace prepares more than once, so that a reader can forget the texts of the others: a program that writes its values
-//! into its SQL has no end of texts.
+//! Which statements a trace prepares more than once, so that a reader can forget the texts of the
+//! others: a program that writes its values into its SQL has no end of texts.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,12 +12,14 @@ use crate::model::{Action, Event, Record};
 #[derive(Debug, Default)]
 pub struct Prepared {
     bits: Vec<u64>,
-    /// Words of numbers that are far beyond the count of preparations: the numbers are the file's, and one of 2^32 must not cost a gibibyte.
+    /// Words of numbers that are far beyond the count of preparations: the numbers are the file's,
+    /// and one of 2^32 must not cost a gibibyte.
     far: HashMap<usize, u64>,
     added: usize,
 }
 
-/// Words that a preparation may add: statements are numbered as they come, and not all of them need be prepared.
+/// Words that a preparation may add: statements are numbered as they come, and not all of them need
+/// be prepared.
 const NEAR: usize = 4;
 
 impl Prepared {
@@ -76,7 +78,8 @@ impl Prepared {
 mod tests {
     use super::*;
 
-    /// A trace of 181 bytes with the statement number 4294967295 took a gibibyte, because the numbers were places in one row of bits.
+    /// A trace of 181 bytes with the statement number 4294967295 took a gibibyte, because the
+    /// numbers were places in one row of bits.
     #[test]
     fn numbers_of_any_size_are_counted_in_memory_that_grows_with_the_preparations() {
         let numbers: Vec<u32> = (0..4000_u32)

@@ -48,8 +48,8 @@ impl Filling {
         Ok(Filling { path: path.to_owned(), file, name: name.to_owned(), bytes, came: 0 })
     }
 
-    /// The next piece. Pieces come in order and without gaps, so that what is on the disk was in the trace: an offset alone could make a file of
-    /// exabytes.
+    /// The next piece. Pieces come in order and without gaps, so that what is on the disk was in
+    /// the trace: an offset alone could make a file of exabytes.
     pub(crate) fn add(&mut self, content: &Content) -> Result<(), TraceError> {
         let end = self.came.checked_add(content.bytes.len() as u64).filter(|end| *end <= self.bytes);
         let Some(end) = end.filter(|_| content.offset == self.came) else {
@@ -93,7 +93,8 @@ impl Restore {
     /// A database that is to be the file at `path`.
     ///
     /// # Errors
-    /// A start that is not known, or made by a generator that this program does not have; a file that cannot be made.
+    /// A start that is not known, or made by a generator that this program does not have; a file
+    /// that cannot be made.
     pub fn database(&mut self, database: &Database, path: &Path) -> Result<(), TraceError> {
         let name = String::from_utf8_lossy(&database.path).into_owned();
         match &database.start {
@@ -124,7 +125,8 @@ impl Restore {
     /// A piece of one of them.
     ///
     /// # Errors
-    /// A piece that does not follow the one before or goes beyond the length that was told; a full disk.
+    /// A piece that does not follow the one before or goes beyond the length that was told; a full
+    /// disk.
     pub fn content(&mut self, content: &Content) -> Result<(), TraceError> {
         if let Some(image) = self.open.get_mut(&content.database) {
             return image.add(content);
@@ -135,8 +137,9 @@ impl Restore {
         Ok(())
     }
 
-    /// Runs the scripts and generators and gives every database the layout. None is left in WAL mode: that is the cell's to choose. All is on
-    /// the device afterwards, so that no commit of a replay has to wait for it.
+    /// Runs the scripts and generators and gives every database the layout. None is left in WAL
+    /// mode: that is the cell's to choose. All is on the device afterwards, so that no commit of a
+    /// replay has to wait for it.
     ///
     /// # Errors
     /// An image that is no database or is encrypted; a script that fails; a full disk.
@@ -199,7 +202,8 @@ impl Restore {
 /// # Errors
 /// No such directory; one that cannot be written.
 pub fn work_directory(parent: &Path) -> Result<tempfile::TempDir, TraceError> {
-    // Asked first, so that an error names the directory that was meant, and not the one that would have been made in it.
+    // Asked first, so that an error names the directory that was meant, and not the one that would
+    // have been made in it.
     std::fs::read_dir(parent).map_err(TraceError::io(parent))?;
     tempfile::Builder::new().prefix(".fathom-replay-").tempdir_in(parent).map_err(TraceError::io(parent))
 }

@@ -6,8 +6,8 @@ use crate::error::TraceError;
 use crate::format::Writer;
 use crate::model::{Record, Statement};
 
-/// Statement texts that are remembered. A program that writes its values into its SQL has no end of texts; when there are this
-/// many they are forgotten and each is written once more.
+/// Statement texts that are remembered. A program that writes its values into its SQL has no end of
+/// texts; when there are this many they are forgotten and each is written once more.
 const TEXTS_MAX: usize = 1 << 18;
 
 /// The numbers of the texts that a trace holds.

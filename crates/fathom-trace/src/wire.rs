@@ -2,7 +2,8 @@
 
 /// Appends primitives to a buffer.
 pub trait Put {
-    /// An unsigned number: 7 bits a byte, the lowest first, the top bit set in all but the last (LEB128).
+    /// An unsigned number: 7 bits a byte, the lowest first, the top bit set in all but the last
+    /// (LEB128).
     fn put_u64(&mut self, value: u64);
     /// A signed number, folded so that small ones stay short (0, -1, 1, -2 … become 0, 1, 2, 3 …).
     fn put_i64(&mut self, value: i64);

@@ -1,19 +1,25 @@
-//! What Fathom's harness costs: `mobibench-sql` against a bare C loop over the same SQLite, settings and file system.
+//! What Fathom's harness costs: `mobibench-sql` against a bare C loop over the same SQLite,
+//! settings and file system.
 //!
-//! The C program (`bare_loop.c`, some 60 lines) is compiled here and linked with the very library that this program
-//! uses. Both run in fresh processes on fresh directories of the same file system, kept to the same CPU; both insert the same number of
-//! transactions of three rows of 100 random letters, as one text by `sqlite3_exec` or with prepared statements. A round is
-//! one run of Fathom and two of the bare loop, in random order; the figure is the median over rounds of the ratio of
-//! transactions per second (to the geometric mean of the two), with a bootstrap interval of 95 % (percentile method, 4000
-//! resamples of whole rounds). The two bare runs of a round give the same ratio of the bare loop to itself: what lies
-//! within its interval is the disk's doing. The bar is 0.98, for durable commits.
+//! The C program (`bare_loop.c`, some 60 lines) is compiled here and linked with the very library
+//! that this program uses. Both run in fresh processes on fresh directories of the same file
+//! system, kept to the same CPU; both insert the same number of transactions of three rows of 100
+//! random letters, as one text by `sqlite3_exec` or with prepared statements. A round is one run of
+//! Fathom and two of the bare loop, in random order; the figure is the median over rounds of the
+//! ratio of transactions per second (to the geometric mean of the two), with a bootstrap interval
+//! of 95 % (percentile method, 4000 resamples of whole rounds). The two bare runs of a round give
+//! the same ratio of the bare loop to itself: what lies within its interval is the disk's doing.
+//! The bar is 0.98, for durable commits.
 //!
-//! Statements `replay`: workload `trace` on a trace of the same statements, against the bare loop with values that were made before its clock
-//! runs, as a replay's are read before. Its bar is 0.97.
+//! Statements `replay`: workload `trace` on a trace of the same statements, against the bare loop
+//! with values that were made before its clock runs, as a replay's are read before. Its bar is
+//! 0.97.
 //!
-//! Statements `streamed`: the same with 1 MiB read ahead, so nearly all of the trace is read while it is replayed.
+//! Statements `streamed`: the same with 1 MiB read ahead, so nearly all of the trace is read while
+//! it is replayed.
 //!
-//! `cargo bench -p fathom-workload --bench harness_cost [-- ROUNDS [DIRECTORY [CASE]]]`, where CASE is part of a case's name, such as `wal full`: exit code 1 if an interval lies below the bar.
+//! `cargo bench -p fathom-workload --bench harness_cost [-- ROUNDS [DIRECTORY [CASE]]]`, where CASE
+//! is part of a case's name, such as `wal full`: exit code 1 if an interval lies below the bar.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,10 +37,10 @@ use serde_json::json;
 const BAR: f64 = 0.98;
 const ROUNDS: usize = 60;
 
-/// Settings, kind of statements, transactions of a run (some 100 to 250 ms), and whether the bar holds. It is set for work
-/// that waits for the device at every commit, as Mobibench's does. Where nothing waits, a transaction takes some 25 µs, and
-/// measuring it (two readings of the thread's CPU clock, two of the wall clock around every VFS call) shows: the last
-/// column says by how much.
+/// Settings, kind of statements, transactions of a run (some 100 to 250 ms), and whether the bar
+/// holds. It is set for work that waits for the device at every commit, as Mobibench's does. Where
+/// nothing waits, a transaction takes some 25 µs, and measuring it (two readings of the thread's
+/// CPU clock, two of the wall clock around every VFS call) shows: the last column says by how much.
 const CASES: &[(&str, &str, &str, u32, bool)] = &[
     ("delete", "full", "text", 300, true),
     ("delete", "full", "prepared", 300, true),
@@ -81,9 +87,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Keeps this process, and those it starts, to the last CPU it may use, as the lab keeps its workers to theirs. Where the kernel
-/// is free to choose, it places a process that sleeps in a sync on this CPU or that, by what ran there last: 600 transactions
-/// then differed by 8 % between two programs that made the same system calls.
+/// Keeps this process, and those it starts, to the last CPU it may use, as the lab keeps its
+/// workers to theirs. Where the kernel is free to choose, it places a process that sleeps in a sync
+/// on this CPU or that, by what ran there last: 600 transactions then differed by 8 % between two
+/// programs that made the same system calls.
 fn keep_to_one_cpu() -> Result<(), Failure> {
     let usable = rustix::thread::sched_getaffinity(None)?;
     let last = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|&cpu| usable.is_set(cpu)).unwrap_or(0);
@@ -120,9 +127,11 @@ fn compare(arguments: &[String]) -> Result<bool, Failure> {
         let bare_statements = if is_replay { "ready" } else { statements };
         let bar = if is_replay { REPLAY_BAR } else { BAR };
         let bare_settings = [journal_mode, synchronous, &transactions_text, bare_statements];
-        // Not in the database's directory: on ext4 without a journal a sync of the directory writes the block of the inode table that
-        // the directory is in, unless the sync of SQLite's journal just before it wrote the same one. Two files more in the directory
-        // moved the journal's inode into the next block in six runs of ten, and each of these transactions took 37 us more.
+        // Not in the database's directory: on ext4 without a journal a sync of the directory writes
+        // the block of the inode table that the directory is in, unless the sync of SQLite's
+        // journal just before it wrote the same one. Two files more in the directory moved the
+        // journal's inode into the next block in six runs of ten, and each of these transactions
+        // took 37 us more.
         let beside = Scratch::new(&directory, "trace")?;
         let trace = if is_replay {
             write_trace(&beside.0, transactions, journal_mode == "wal")?

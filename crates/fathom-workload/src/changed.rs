@@ -1,12 +1,14 @@
 //! Bytes changed by SQL: the first step of the write ladder.
 //!
-//! Counted are the values of statements that change rows, bound to them or literal in their text, as long as SQLite's record
-//! format stores them (<https://www.sqlite.org/fileformat2.html#record_format>): NULL, 0 and 1 take none, other integers
-//! 1, 2, 3, 4, 6 or 8, reals 8, texts and blobs their length. So a key that an UPDATE or DELETE only looks for counts,
-//! too, and what an expression or a trigger makes of the values does not.
+//! Counted are the values of statements that change rows, bound to them or literal in their text,
+//! as long as SQLite's record format stores them
+//! (<https://www.sqlite.org/fileformat2.html#record_format>): NULL, 0 and 1 take none, other
+//! integers 1, 2, 3, 4, 6 or 8, reals 8, texts and blobs their length. So a key that an UPDATE or
+//! DELETE only looks for counts, too, and what an expression or a trigger makes of the values does
+//! not.
 //!
-//! Nothing is counted unless [`count_changes`] says so: reading literals takes time. A replay counts while its trace is read (see
-//! `trace/changes.rs`).
+//! Nothing is counted unless [`count_changes`] says so: reading literals takes time. A replay
+//! counts while its trace is read (see `trace/changes.rs`).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -47,7 +49,8 @@ pub(crate) fn add_text(sql: &str) {
     }
 }
 
-/// Whether a statement is an INSERT, UPDATE or DELETE by its first word (one WITH a common table expression may be).
+/// Whether a statement is an INSERT, UPDATE or DELETE by its first word (one WITH a common table
+/// expression may be).
 pub(crate) fn changes_rows(sql: &str) -> bool {
     let first_word =
         sql.trim_start().split(|letter: char| !letter.is_ascii_alphabetic()).next().unwrap_or("");

@@ -4,7 +4,8 @@ use std::sync::OnceLock;
 
 use fathom_probe::{Split, StatementClock};
 
-/// Nanoseconds since the first use of the clock in this process, monotonic, the same for all threads.
+/// Nanoseconds since the first use of the clock in this process, monotonic, the same for all
+/// threads.
 #[must_use]
 pub fn now_ns() -> u64 {
     // The origin first: at the first use it must not be the later one.
@@ -12,10 +13,12 @@ pub fn now_ns() -> u64 {
     monotonic_ns() - origin_ns
 }
 
-/// What CLOCK_MONOTONIC showed (ns) when [`now_ns`] was 0: what the kernel's traces are compared with.
+/// What CLOCK_MONOTONIC showed (ns) when [`now_ns`] was 0: what the kernel's traces are compared
+/// with.
 ///
-/// One reading is both. With a reading of two clocks, one after the other, the thread could lose its
-/// processor in between, and all windows of the run lay up to 4 ms beside the kernel's requests.
+/// One reading is both. With a reading of two clocks, one after the other, the thread could lose
+/// its processor in between, and all windows of the run lay up to 4 ms beside the kernel's
+/// requests.
 #[must_use]
 pub fn origin_ns() -> u64 {
     static ORIGIN_NS: OnceLock<u64> = OnceLock::new();
@@ -53,8 +56,8 @@ impl Stopwatch {
         self.start_ns
     }
 
-    /// Stops it: where the time since the start went. What went through SQLite's VFS is divided by kind; all other work has
-    /// wall and CPU time only, and the rest is `other`.
+    /// Stops it: where the time since the start went. What went through SQLite's VFS is divided by
+    /// kind; all other work has wall and CPU time only, and the rest is `other`.
     #[must_use]
     pub fn stop(self) -> Split {
         self.clock.stop()

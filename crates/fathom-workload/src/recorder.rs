@@ -1,4 +1,5 @@
-//! Recording a phase: each execution timed and kept in memory, then handed to the sink as samples, summary and I/O rows.
+//! Recording a phase: each execution timed and kept in memory, then handed to the sink as samples,
+//! summary and I/O rows.
 //!
 //! ```
 //! # use fathom_workload::recorder::{Phase, Unit};
@@ -47,8 +48,8 @@ impl Unit {
     }
 }
 
-/// One phase of a run, from its first execution to its last. Only one may be open at a time in a process, because the
-/// probe's counters of calls are the process's.
+/// One phase of a run, from its first execution to its last. Only one may be open at a time in a
+/// process, because the probe's counters of calls are the process's.
 pub struct Phase {
     name: String,
     x: Option<f64>,
@@ -153,7 +154,8 @@ impl Lane {
         self.marked.extend(thread.filter(|thread| !self.marked.contains(thread)));
     }
 
-    /// Starts an execution, or work besides, on the calling thread, where which of them it is shows only at its end.
+    /// Starts an execution, or work besides, on the calling thread, where which of them it is shows
+    /// only at its end.
     #[must_use]
     pub fn start(&mut self) -> Stopwatch {
         self.begin();
@@ -172,7 +174,8 @@ impl Lane {
         self.record_besides(start_ns, watch.stop());
     }
 
-    /// Times one execution on the calling thread; `work` gives the number of rows. A failed one is not recorded.
+    /// Times one execution on the calling thread; `work` gives the number of rows. A failed one is
+    /// not recorded.
     ///
     /// # Errors
     /// That of `work`.
@@ -188,8 +191,8 @@ impl Lane {
         result
     }
 
-    /// Records an execution that the caller timed itself, e.g. one that knows its reads, writes and syncs without the
-    /// probe. `start_ns` is what [`now_ns`] gave before it.
+    /// Records an execution that the caller timed itself, e.g. one that knows its reads, writes and
+    /// syncs without the probe. `start_ns` is what [`now_ns`] gave before it.
     pub fn record(&mut self, start_ns: u64, rows: u64, split: Split) {
         self.mark_again();
         let execution = Execution { start_ns, rows, split };
@@ -222,8 +225,8 @@ impl Lane {
         self.one_of *= 2;
     }
 
-    /// Times work that is part of the phase but no execution of its own, e.g. a checkpoint: it counts in the phase's wall
-    /// time and split, not in its executions or their latencies.
+    /// Times work that is part of the phase but no execution of its own, e.g. a checkpoint: it
+    /// counts in the phase's wall time and split, not in its executions or their latencies.
     ///
     /// # Errors
     /// That of `work`.
@@ -295,8 +298,9 @@ impl Phase {
         }
     }
 
-    /// As [`Phase::lane`], where nobody knows how many executions there will be: at most `kept_max` (at least two) become samples, and of more
-    /// than that every second, fourth … one. The phase's count, times and latencies are of all of them.
+    /// As [`Phase::lane`], where nobody knows how many executions there will be: at most `kept_max`
+    /// (at least two) become samples, and of more than that every second, fourth … one. The phase's
+    /// count, times and latencies are of all of them.
     #[must_use]
     pub fn lane_of_any_length(&self, thread: u32, capacity: usize, kept_max: usize) -> Lane {
         let kept_max = kept_max.max(2);
@@ -312,8 +316,8 @@ impl Phase {
         result
     }
 
-    /// Adds a connection's [`lock_waits`](crate::engine::Connection::lock_waits): once, at its end. Where one is not
-    /// measured, the phase's are not.
+    /// Adds a connection's [`lock_waits`](crate::engine::Connection::lock_waits): once, at its end.
+    /// Where one is not measured, the phase's are not.
     pub fn add_lock_waits(&mut self, of_connection: Option<(u64, u64)>) {
         let sum = self.lock_waits.zip(of_connection);
         self.lock_waits = sum.map(|((waits, ns), (more, more_ns))| (waits + more, ns + more_ns));
@@ -324,13 +328,14 @@ impl Phase {
         self.critical_path = Some(path);
     }
 
-    /// Adds a row of calls that the probe does not see, e.g. those of a workload on plain files. Its phase is filled in.
+    /// Adds a row of calls that the probe does not see, e.g. those of a workload on plain files.
+    /// Its phase is filled in.
     pub fn add_io(&mut self, row: IoRow) {
         self.io.push(IoRow { phase: self.name.clone(), ..row });
     }
 
-    /// Closes the phase and hands everything to the sink. Executions of all lanes are numbered in order of their start.
-    /// A phase without executions gives nothing.
+    /// Closes the phase and hands everything to the sink. Executions of all lanes are numbered in
+    /// order of their start. A phase without executions gives nothing.
     pub fn end(self, lanes: Vec<Lane>, sink: &mut dyn Sink) {
         let changed_bytes = changed_bytes().saturating_sub(self.changed_before);
         let io = process_io().since(&self.io_before).since(&self.io_excluded);
@@ -410,7 +415,8 @@ impl Phase {
     }
 }
 
-/// Latencies in a histogram of three significant digits (relative error at most 0.1 %), smallest and largest kept exactly.
+/// Latencies in a histogram of three significant digits (relative error at most 0.1 %), smallest
+/// and largest kept exactly.
 struct Latencies {
     histogram: Histogram<u64>,
     min_ns: u64,
@@ -429,7 +435,8 @@ impl Latencies {
     fn add(&mut self, latency_ns: u64) {
         self.min_ns = self.min_ns.min(latency_ns);
         self.max_ns = self.max_ns.max(latency_ns);
-        // `new` made a histogram that grows by itself, so this fails only without memory; then the value goes to its end.
+        // `new` made a histogram that grows by itself, so this fails only without memory; then the
+        // value goes to its end.
         if self.histogram.record(latency_ns).is_err() {
             self.histogram.saturating_record(latency_ns);
         }
@@ -442,7 +449,8 @@ impl Latencies {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// Minimum, p50, p90, p99, p99.9, maximum; percentiles are values that occurred (no interpolation), within 0.1 %.
+    /// Minimum, p50, p90, p99, p99.9, maximum; percentiles are values that occurred (no
+    /// interpolation), within 0.1 %.
     fn summary(&self) -> [u64; 6] {
         let at = |quantile| self.histogram.value_at_quantile(quantile).clamp(self.min_ns, self.max_ns);
         [self.min_ns, at(0.5), at(0.9), at(0.99), at(0.999), self.max_ns]
@@ -548,7 +556,8 @@ mod tests {
             prop_assert_eq!(summary[0], latencies[0]);
             prop_assert_eq!(summary[5], latencies[latencies.len() - 1]);
             for (found, quantile) in summary[1..5].iter().zip([0.5, 0.9, 0.99, 0.999]) {
-                // The nearest-rank definition: the smallest value with at least this share at or below it.
+                // The nearest-rank definition: the smallest value with at least this share at or
+                // below it.
                 let rank = (quantile * latencies.len() as f64).ceil() as usize;
                 let exact = latencies[rank.clamp(1, latencies.len()) - 1];
                 prop_assert!(found.abs_diff(exact) as f64 <= 0.01 * exact as f64, "{found} for {exact}");

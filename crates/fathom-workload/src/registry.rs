@@ -18,8 +18,8 @@ pub struct WorkloadKind {
     pub needs_engine: bool,
     /// What a phase's abscissa counts, where its phases have one: `rows`; else empty.
     pub abscissa: &'static str,
-    /// Whether one thread does all its work, one piece after the other, so that it can be kept on one processor. Not so where a store
-    /// of its own has threads or a server.
+    /// Whether one thread does all its work, one piece after the other, so that it can be kept on
+    /// one processor. Not so where a store of its own has threads or a server.
     pub one_thread: fn(&Params) -> bool,
     /// Makes it from checked parameters. An error here is about values that do not go together.
     pub create: fn(Params) -> Result<Box<dyn Workload>, WorkloadError>,
@@ -47,7 +47,8 @@ pub fn workload_named(name: &str) -> Option<&'static WorkloadKind> {
     WORKLOADS.iter().find(|kind| kind.name == name).copied()
 }
 
-/// Whether one thread does all the work of a cell's workload ([`WorkloadKind::one_thread`]); not of one that is unknown or wrong.
+/// Whether one thread does all the work of a cell's workload ([`WorkloadKind::one_thread`]); not of
+/// one that is unknown or wrong.
 #[must_use]
 pub fn is_one_thread(spec: &WorkloadSpec) -> bool {
     workload_named(&spec.name).is_some_and(|kind| {
@@ -58,8 +59,8 @@ pub fn is_one_thread(spec: &WorkloadSpec) -> bool {
 /// Makes the workload of a cell, its parameters checked.
 ///
 /// # Errors
-/// [`WorkloadError::Unknown`] for a name that is none; [`WorkloadError::Parameter`] for a parameter that is unknown, of the
-/// wrong type, out of range or at odds with another.
+/// [`WorkloadError::Unknown`] for a name that is none; [`WorkloadError::Parameter`] for a parameter
+/// that is unknown, of the wrong type, out of range or at odds with another.
 pub fn create(spec: &WorkloadSpec) -> Result<Box<dyn Workload>, WorkloadError> {
     let Some(kind) = workload_named(&spec.name) else {
         let names = WORKLOADS.iter().map(|kind| kind.name);

@@ -1,4 +1,5 @@
-//! What a workload hands out while it runs: samples, one per measured execution, and a summary of each phase.
+//! What a workload hands out while it runs: samples, one per measured execution, and a summary of
+//! each phase.
 
 use fathom_probe::Split;
 use serde::{Deserialize, Serialize};
@@ -8,9 +9,11 @@ use crate::critical::CriticalPath;
 /// One measured execution (a query, a transaction, a file operation).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// What was executed, e.g. `insert`, `update-range`, `select-asc`. The same name in all cells of an experiment.
+    /// What was executed, e.g. `insert`, `update-range`, `select-asc`. The same name in all cells
+    /// of an experiment.
     pub phase: String,
-    /// The figure's abscissa where the phase has one (rows of a range, number of columns), else none.
+    /// The figure's abscissa where the phase has one (rows of a range, number of columns), else
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x: Option<f64>,
     /// Number of the execution within (phase, x), from 0, in time order.
@@ -43,19 +46,22 @@ pub struct PhaseSummary {
     pub unit: String,
     /// Successful executions. A failed one fails the run and is never counted.
     pub count: u64,
-    /// Elapsed time of the phase from the first start to the last end (ns), checks and cache dropping excluded.
+    /// Elapsed time of the phase from the first start to the last end (ns), checks and cache
+    /// dropping excluded.
     pub wall_ns: u64,
     /// Latency of one execution (ns): minimum, p50, p90, p99, p99.9, maximum.
     pub latency_ns: [u64; 6],
     /// The sum of all executions' splits (over threads, so its wall can exceed `wall_ns`).
     pub split: Split,
-    /// Time spent waiting for locks that another connection held (busy handler), ns; none where the engine does not tell.
+    /// Time spent waiting for locks that another connection held (busy handler), ns; none where the
+    /// engine does not tell.
     #[serde(default)]
     pub lock_wait_ns: Option<u64>,
     /// Number of such waits.
     #[serde(default)]
     pub lock_waits: Option<u64>,
-    /// What the elapsed time consists of, where several threads were followed; its sum is `wall_ns`.
+    /// What the elapsed time consists of, where several threads were followed; its sum is
+    /// `wall_ns`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub critical_path: Option<CriticalPath>,
 }
@@ -91,8 +97,8 @@ pub struct Window {
     pub end_ns: u64,
     /// Executions, as in [`PhaseSummary::count`].
     pub count: u64,
-    /// Bytes of the values bound to statements that changed rows, as SQLite stores them; 0 where values are literals
-    /// of the statements' text or the engine is not SQLite.
+    /// Bytes of the values bound to statements that changed rows, as SQLite stores them; 0 where
+    /// values are literals of the statements' text or the engine is not SQLite.
     pub changed_bytes: u64,
     /// When each thread worked in it. Not kept in results files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -116,9 +122,11 @@ pub struct LaneSpan {
     pub end_ns: u64,
 }
 
-/// Where a workload's findings go. Implementations buffer: nothing is written during a timed window.
+/// Where a workload's findings go. Implementations buffer: nothing is written during a timed
+/// window.
 pub trait Sink {
-    /// One execution. Called after the timed window of its phase, or from memory between executions.
+    /// One execution. Called after the timed window of its phase, or from memory between
+    /// executions.
     fn sample(&mut self, sample: Sample);
     /// A phase has ended.
     fn phase(&mut self, summary: PhaseSummary);

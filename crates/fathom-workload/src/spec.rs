@@ -1,4 +1,5 @@
-//! What a cell asks for: a workload with its parameters and an engine with its settings, as written in an experiment file.
+//! What a cell asks for: a workload with its parameters and an engine with its settings, as written
+//! in an experiment file.
 
 use std::collections::BTreeMap;
 
@@ -19,22 +20,27 @@ pub struct WorkloadSpec {
 pub struct EngineSpec {
     /// `sqlite` (bundled, or the library at setting `library`) or `postgresql`.
     pub name: String,
-    /// Settings by their own names (`journal_mode`, `synchronous`, `page_size` …; `library` = path of a libsqlite3.so).
+    /// Settings by their own names (`journal_mode`, `synchronous`, `page_size` …; `library` = path
+    /// of a libsqlite3.so).
     #[serde(flatten)]
     pub settings: BTreeMap<String, serde_json::Value>,
 }
 
-/// What survives of acknowledged commits. The worst that the settings promise, by the engine's documentation.
+/// What survives of acknowledged commits. The worst that the settings promise, by the engine's
+/// documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Durability {
     /// Nothing is promised, not even an intact database after a process crash (`journal_mode=off`).
     None,
-    /// All commits survive a crash of the process; a power cut can lose or corrupt the database (`synchronous=off`).
+    /// All commits survive a crash of the process; a power cut can lose or corrupt the database
+    /// (`synchronous=off`).
     ProcessCrash,
-    /// A power cut keeps the database intact and a prefix of the commits (WAL with `synchronous=normal`).
+    /// A power cut keeps the database intact and a prefix of the commits (WAL with
+    /// `synchronous=normal`).
     PowerCutPrefix,
-    /// A power cut keeps all but at most the last commit (DELETE with `synchronous=full`: the directory is not synced).
+    /// A power cut keeps all but at most the last commit (DELETE with `synchronous=full`: the
+    /// directory is not synced).
     PowerCutAllButLast,
     /// A power cut keeps every acknowledged commit.
     PowerCut,

@@ -1,4 +1,5 @@
-//! What the workloads' tests share: a sink that keeps everything, and an engine that spoils the data under the workload.
+//! What the workloads' tests share: a sink that keeps everything, and an engine that spoils the
+//! data under the workload.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -79,7 +80,8 @@ impl Kept {
     }
 }
 
-/// An engine that runs a statement of its own on the connection with a certain number, before the workload gets it.
+/// An engine that runs a statement of its own on the connection with a certain number, before the
+/// workload gets it.
 pub struct Saboteur {
     inner: Box<dyn Engine>,
     sql: &'static str,

@@ -86,7 +86,8 @@ pub trait Workload: Send + Sync {
     fn run(&self, context: &Context<'_>, sink: &mut dyn Sink) -> Result<(), WorkloadError>;
     /// All parameters with the values that hold (defaults filled in), for the record.
     fn parameters(&self) -> std::collections::BTreeMap<String, serde_json::Value>;
-    /// What survives of acknowledged commits, for a workload that brings its own store instead of an engine.
+    /// What survives of acknowledged commits, for a workload that brings its own store instead of
+    /// an engine.
     fn durability(&self) -> Option<crate::spec::Durability> {
         None
     }

@@ -1,6 +1,6 @@
-//! `fathom advise` through the binary: what is refused, what is promised and printed, and what stays
-//! of it. What is recorded needs root, mkfs.ext4 and /dev/fuse. `advise_grid.rs` compares the advice
-//! with a full grid that is measured live.
+//! `fathom advise` through the binary: what is refused, what is promised and printed, and what
+//! stays of it. What is recorded needs root, mkfs.ext4 and /dev/fuse. `advise_grid.rs` compares the
+//! advice with a full grid that is measured live.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 

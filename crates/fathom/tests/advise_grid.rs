@@ -1,12 +1,13 @@
-//! Traces × devices × promises: the setting that `fathom advise` names, against the best of a full grid
-//! of settings, each measured live on the device, in model time, which no load disturbs.
+//! Traces × devices × promises: the setting that `fathom advise` names, against the best of a full
+//! grid of settings, each measured live on the device, in model time, which no load disturbs.
 //!
-//! It takes hours, so it is asked for: `FATHOM_LONG=1 cargo test -p fathom --test advise_grid` (root).
-//! `FATHOM_TRACES` (profiles and files), `FATHOM_PRESETS` and `FATHOM_SCALE` (percent of a profile, 10)
-//! choose less; `FATHOM_GRIDS=DIR` keeps what was measured there, and goes on with it the next time.
+//! It takes hours, so it is asked for: `FATHOM_LONG=1 cargo test -p fathom --test advise_grid`
+//! (root). `FATHOM_TRACES` (profiles and files), `FATHOM_PRESETS` and `FATHOM_SCALE` (percent of a
+//! profile, 10) choose less; `FATHOM_GRIDS=DIR` keeps what was measured there, and goes on with it
+//! the next time.
 //!
-//! The fastest of thirty single runs is the luckiest of those that are as fast: who is more than 5 %
-//! behind it is measured with it once more, in five paired blocks, and that counts.
+//! The fastest of thirty single runs is the luckiest of those that are as fast: who is more than 5
+//! % behind it is measured with it once more, in five paired blocks, and that counts.
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail by panicking, as tests do")]
 
@@ -78,7 +79,8 @@ fn experiment(settings: &[String], device: &str, repeats: u32) -> String {
     text
 }
 
-/// Model time of one transaction by setting, ns; a setting with which the application fails is left out.
+/// Model time of one transaction by setting, ns; a setting with which the application fails is left
+/// out.
 fn live(place: &Place, kept: &Path, trace: &str, name: &str, source: &str) -> Vec<(String, f64)> {
     let out = kept.join(format!("{name}.db"));
     let out = out.to_str().unwrap();

@@ -255,8 +255,8 @@ fn counts(work: &Work) -> Vec<(u64, u64, bool)> {
     work.iter().map(|(_, rows, changes, fails)| (*rows, *changes, *fails)).collect()
 }
 
-/// Replays a trace, and gives the hash of its database's content. The replay checks each statement's
-/// rows and changes.
+/// Replays a trace, and gives the hash of its database's content. The replay checks each
+/// statement's rows and changes.
 fn content(place: &Place, trace: &str) -> String {
     let replay = place.fathom(&["trace", "replay", trace, "--dir", ".", "--set", "synchronous=off"]);
     assert!(replay.exits(0).stdout.contains("returned and changed the rows that were captured"), "{replay}");

@@ -1,4 +1,5 @@
-//! What runs in a guest: as its first process it answers about its disk; with an order it makes a run.
+//! What runs in a guest: as its first process it answers about its disk; with an order it makes a
+//! run.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -16,7 +17,8 @@ use crate::check::{Found, files_below, find_at};
 use crate::medium::BLKFLSBUF;
 use crate::vfs;
 
-/// The line to the host, the disk, and where it is mounted: in the guest's own `/dev`, where it hides no file of the user's.
+/// The line to the host, the disk, and where it is mounted: in the guest's own `/dev`, where it
+/// hides no file of the user's.
 const LINE: &str = "/dev/ttyS0";
 const DISK: &str = "/dev/ubda";
 const POINT: &str = "/dev/fathom";

@@ -13,7 +13,8 @@ use fathom_stack::guest::Kernel;
 use super::{Answer, COMMAND, Request};
 use crate::error::CutError;
 
-/// How long a guest may take to boot, and to answer: a driver may find nothing to do with a disk for a while.
+/// How long a guest may take to boot, and to answer: a driver may find nothing to do with a disk
+/// for a while.
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
 const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 /// Memory of a guest, MiB.
@@ -64,7 +65,8 @@ impl Guest {
             .stderr(Stdio::null())
             .process_group(0);
         let owner = std::process::id();
-        // SAFETY: between fork and exec only system calls are made, none of which allocates or takes a lock.
+        // SAFETY: between fork and exec only system calls are made, none of which allocates or
+        // takes a lock.
         unsafe {
             command.pre_exec(move || {
                 // The thread that boots it is this process' own, and lives as long.

@@ -1,10 +1,13 @@
 //! States of file systems that only the guest kernel has.
 //!
-//! One guest is booted for each thread that judges; its disk is the image in memory, whose content the host changes between two
-//! checks. Its first process is this same program (`fathom cut-guest`), which for each request forgets what it has of the disk, mounts
-//! it, has the database recovered, takes the mount away and answers. Nothing of it outlives the process that booted it.
+//! One guest is booted for each thread that judges; its disk is the image in memory, whose content
+//! the host changes between two checks. Its first process is this same program
+//! (`fathom cut-guest`), which for each request forgets what it has of the disk, mounts it, has the
+//! database recovered, takes the mount away and answers. Nothing of it outlives the process that
+//! booted it.
 //!
-//! The run itself is recorded in the guest of a stack (`fathom_stack`): [`run()`] there, and the host marks each step that it says.
+//! The run itself is recorded in the guest of a stack (`fathom_stack`): [`run()`] there, and the
+//! host marks each step that it says.
 
 mod agent;
 mod host;

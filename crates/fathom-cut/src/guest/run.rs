@@ -1,5 +1,6 @@
-//! A run in the guest of a stack. The program there says each step that was acknowledged and goes on once the host has marked it: the
-//! host makes a file of the step's number, which the program sees through the guest's view of the host's files.
+//! A run in the guest of a stack. The program there says each step that was acknowledged and goes
+//! on once the host has marked it: the host makes a file of the step's number, which the program
+//! sees through the guest's view of the host's files.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,4 +1,5 @@
-//! A disk and a store that are only modelled: what was written, answered and flushed in which order is known for certain.
+//! A disk and a store that are only modelled: what was written, answered and flushed in which order
+//! is known for certain.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
@@ -80,7 +81,8 @@ impl Disk {
     }
 }
 
-/// Any program on a disk: writes, discards, flushes and marks in a random order, a few under way at once.
+/// Any program on a disk: writes, discards, flushes and marks in a random order, a few under way at
+/// once.
 pub fn any_history(seed: u64, operations: u64) -> History {
     const BLOCKS: u64 = 6;
     let mut disk = Disk::new(seed);
@@ -111,7 +113,8 @@ pub fn any_history(seed: u64, operations: u64) -> History {
     disk.history(BLOCKS)
 }
 
-/// What a cut after so many answers may leave, from the definition: (has to be there, may be there, the largest mark).
+/// What a cut after so many answers may leave, from the definition: (has to be there, may be there,
+/// the largest mark).
 pub fn truth(history: &History, answers: u64) -> (BTreeSet<u32>, BTreeSet<u32>, u64) {
     let (mut must, mut may) = (BTreeSet::new(), BTreeSet::new());
     for (number, unit) in (0u32..).zip(&history.units) {
@@ -162,8 +165,9 @@ fn slot_of(commit: u64) -> u64 {
     commit % 2 * SLOT * BLOCK_BYTES
 }
 
-/// A store that is right: each commit writes one of two slots, waits, flushes and is then acknowledged; a slot is valid if the sums of
-/// all its sectors are. Other programs' writes are under way beside it.
+/// A store that is right: each commit writes one of two slots, waits, flushes and is then
+/// acknowledged; a slot is valid if the sums of all its sectors are. Other programs' writes are
+/// under way beside it.
 pub fn right_store(seed: u64, commits: u64) -> History {
     let mut disk = Disk::new(seed);
     disk.mark(0);

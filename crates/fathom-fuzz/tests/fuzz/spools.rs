@@ -68,7 +68,8 @@ impl Spool {
     }
 }
 
-/// What a process and its child do: every tag, several kinds of values, an execution that is not finished.
+/// What a process and its child do: every tag, several kinds of values, an execution that is not
+/// finished.
 fn good() -> Vec<Spool> {
     let mut clock = 1000_u64;
     let mut raw = |tag: u8, words: &[u64], texts: &[&str]| {

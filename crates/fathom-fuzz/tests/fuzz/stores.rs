@@ -1,5 +1,6 @@
-//! mmdb's directories: manifest, images, segments. With damage as a disk makes it, the state that opens is one that was committed, and no
-//! commit is missing whose frame, and every frame before it, is whole; with damage under right checksums, nothing is harmed.
+//! mmdb's directories: manifest, images, segments. With damage as a disk makes it, the state that
+//! opens is one that was committed, and no commit is missing whose frame, and every frame before
+//! it, is whole; with damage under right checksums, nothing is harmed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,8 @@ type Rows = Vec<String>;
 /// A database in the middle of its life, or closed, and its rows after every commit.
 struct Seed {
     after: bool,
-    /// Closed stores name their last commit in the manifest: all of it is there, or the store is refused.
+    /// Closed stores name their last commit in the manifest: all of it is there, or the store is
+    /// refused.
     closed: bool,
     files: Files,
     states: Vec<Rows>,
@@ -129,7 +131,8 @@ impl Seed {
                 files.insert(path, bytes);
             }
         }
-        // Where the salt stands in the manifest is the manifest's business: it is the eight bytes that make a frame's checksum right.
+        // Where the salt stands in the manifest is the manifest's business: it is the eight bytes
+        // that make a frame's checksum right.
         let manifest = files[Path::new("/db/MANIFEST")].clone();
         let (mut frames, mut salts) = (Vec::new(), BTreeMap::new());
         for (path, bytes) in &files {
@@ -150,8 +153,8 @@ impl Seed {
         Seed { after, closed, files, states, frames, salts, checkpoint: checkpoint as usize }
     }
 
-    /// The last commit that must be there: in a closed store the last of all; else the one before the first whose frame,
-    /// or whose segment's header, is not as it was.
+    /// The last commit that must be there: in a closed store the last of all; else the one before
+    /// the first whose frame, or whose segment's header, is not as it was.
     fn least(&self, files: &Files) -> usize {
         if self.closed {
             return self.states.len() - 1;
@@ -287,8 +290,8 @@ fn judge(store: &Store<'_>) -> Result<(), String> {
                     return Err(format!("opened at commit {cut} with rows that were never committed"));
                 }
             }
-            // It is a database again: what is committed now is there after the next opening. (A manifest that lies under a right checksum may say
-            // that a table is not logged.)
+            // It is a database again: what is committed now is there after the next opening. (A
+            // manifest that lies under a right checksum may say that a table is not logged.)
             if !sealed {
                 let table = db.table("a").map_err(|error| error.to_string())?;
                 db.run(|tx| tx.upsert(&table, &[1000.into(), Value::Null]))
@@ -331,7 +334,8 @@ fn stores_open_as_they_were_committed_or_are_refused() {
         again.iter_mut().for_each(|(path, bytes)| seed.reseal(path, bytes));
         assert!(again == seed.files, "resealing what is whole changes it");
     }
-    // A manifest that lies may name 2^22 containers of a table before that is found out: 8 bytes each.
+    // A manifest that lies may name 2^22 containers of a table before that is found out: 8 bytes
+    // each.
     target.run(
         |random| {
             let seed = random.pick(&seeds);

@@ -1,4 +1,5 @@
-//! Traces as bytes, written by `docs/format.md` of fathom-trace alone: a second implementation, with right checksums for any content.
+//! Traces as bytes, written by `docs/format.md` of fathom-trace alone: a second implementation,
+//! with right checksums for any content.
 
 use std::path::PathBuf;
 
@@ -18,7 +19,8 @@ fn header() -> Vec<u8> {
     out
 }
 
-/// A file of these chunks, every checksum right. `odd` may lie about lengths and kinds, and compresses some.
+/// A file of these chunks, every checksum right. `odd` may lie about lengths and kinds, and
+/// compresses some.
 pub fn file(chunks: &[Chunk], odd: Option<&mut Random>) -> Vec<u8> {
     let mut out = header();
     let mut odd = odd;
@@ -352,7 +354,8 @@ pub fn examples() -> Vec<PathBuf> {
     paths
 }
 
-/// The beginning of a trace: all definitions up to the event number `events`, and content where it is short.
+/// The beginning of a trace: all definitions up to the event number `events`, and content where it
+/// is short.
 pub fn beginning(path: &std::path::Path, events: usize) -> Vec<Record> {
     let mut records = Vec::new();
     let mut seen = 0;

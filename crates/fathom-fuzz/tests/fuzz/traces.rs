@@ -265,7 +265,8 @@ fn twist(random: &mut Random, record: &mut Record) {
 }
 
 impl Seeds {
-    /// A trace that is wrong somewhere: its bytes, its chunks' content under right checksums, or its records.
+    /// A trace that is wrong somewhere: its bytes, its chunks' content under right checksums, or
+    /// its records.
     fn make(&self, random: &mut Random) -> (Vec<u8>, usize) {
         let which = random.below(self.files.len() as u64) as usize;
         let times = 1 + random.below(4);
@@ -337,7 +338,8 @@ fn written_again(records: &[Record], path: &Path) -> Result<(), String> {
     }
 }
 
-/// Reading, and what `fathom trace info` counts. A trace that reads to its end comes back when it is written again.
+/// Reading, and what `fathom trace info` counts. A trace that reads to its end comes back when it
+/// is written again.
 #[test]
 fn traces_are_read_or_refused() {
     let target = Fuzz::new("traces::traces_are_read_or_refused", 10_000).memory(12 << 20, 64);
@@ -382,7 +384,8 @@ fn traces_are_read_or_refused() {
     );
 }
 
-/// Making a trace anonymous reads the pages of its databases itself, before SQLite sees them: the databases are damaged, the trace is whole.
+/// Making a trace anonymous reads the pages of its databases itself, before SQLite sees them: the
+/// databases are damaged, the trace is whole.
 #[test]
 fn images_of_traces_are_made_anonymous_or_refused() {
     let target =

@@ -1,9 +1,10 @@
 //! Advice: the settings that an application is to use on a device.
 //!
-//! 1. [`Candidate`] is a setting that is tried. [`search`] has rounds of them recorded: [`first`] gives
-//!    the journal modes; [`second`] and [`third`] tune those that lead (page size, checkpoints,
-//!    locking, cache); [`finalists`] are recorded several times, in paired blocks. Each round is chosen
-//!    from what the one before has shown, so that a dozen recordings stand for a grid of hundreds.
+//! 1. [`Candidate`] is a setting that is tried. [`search`] has rounds of them recorded: [`first`]
+//!    gives the journal modes; [`second`] and [`third`] tune those that lead (page size,
+//!    checkpoints, locking, cache); [`finalists`] are recorded several times, in paired blocks.
+//!    Each round is chosen from what the one before has shown, so that a dozen recordings stand for
+//!    a grid of hundreds.
 //! 2. [`trials`] takes the candidates of a results file on one device, from the simulation of its
 //!    recordings ([`crate::simulate`]); [`trials_here`] those that were measured on this disk.
 //! 3. [`choose`] names one: the fastest of those whose promise is allowed. What a setting promises

@@ -18,8 +18,8 @@ pub struct AppUse {
 const MODES: [(&str, &str); 5] =
     [("delete", "full"), ("truncate", "full"), ("persist", "full"), ("wal", "full"), ("wal", "normal")];
 
-/// This one does all that DELETE/FULL does, and syncs the directory once more: it is worth a recording
-/// only where DELETE/FULL itself leads.
+/// This one does all that DELETE/FULL does, and syncs the directory once more: it is worth a
+/// recording only where DELETE/FULL itself leads.
 const MORE_CAREFUL: (&str, &str) = ("delete", "extra");
 
 /// Page sizes that are tried besides the application's own.

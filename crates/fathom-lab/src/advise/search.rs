@@ -20,8 +20,8 @@ pub trait Recorder {
     fn record(&mut self, round: u32, candidates: Vec<Candidate>) -> Result<Vec<Vec<Trial>>, Self::Error>;
 }
 
-/// All rounds but the last: what must be kept, by `must_of` from what the baseline promises, and the
-/// settings to be recorded several times, the baseline first.
+/// All rounds but the last: what must be kept, by `must_of` from what the baseline promises, and
+/// the settings to be recorded several times, the baseline first.
 ///
 /// # Errors
 /// As [`Recorder::record`].

@@ -244,7 +244,8 @@ pub struct Limits {
     /// What ends the schedule before its last block.
     pub ending: Ending,
     /// A look: no run is begun that would not be over within this time, by what the runs before it
-    /// have taken, and one that goes on for much longer is cut off. What is missing can be made later.
+    /// have taken, and one that goes on for much longer is cut off. What is missing can be made
+    /// later.
     pub look: Option<Duration>,
 }
 

@@ -1,6 +1,6 @@
--- results.db: everything one `fathom run` measured, raw. Version 11 (PRAGMA user_version = 11), journal_mode = WAL,
--- PRAGMA application_id = 0x4641544D ('FATM').
--- Times are nanoseconds unless the name says otherwise; moments are milliseconds since 1970 UTC.
+-- results.db: everything one `fathom run` measured, raw. Version 11 (PRAGMA user_version = 11),
+-- journal_mode = WAL, PRAGMA application_id = 0x4641544D ('FATM'). Times are nanoseconds unless the
+-- name says otherwise; moments are milliseconds since 1970 UTC.
 
 CREATE TABLE experiment (               -- exactly one row
   id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -49,7 +49,8 @@ CREATE TABLE run (
   steal_share REAL,                     -- share of the CPU time that the hypervisor took away during the run, 0 to 1; NULL = not known
   load REAL,                            -- 1-minute load average just before the run; NULL = not known
   device TEXT,                          -- DeviceUse of each modelled device (the file system's, then its external log's) as a JSON array:
-                                        -- how it kept its model's times; NULL = none. Version 4: the first device's alone, no array
+                                        -- how it kept its model's times; NULL = none. Version 4:
+                                        -- the first device's alone, no array
   UNIQUE (cell, block)
 );
 
@@ -65,7 +66,8 @@ CREATE TABLE phase (                    -- one row per run and phase (and abscis
   read_bytes INTEGER NOT NULL, write_bytes INTEGER NOT NULL,
   read_calls INTEGER NOT NULL, write_calls INTEGER NOT NULL, sync_calls INTEGER NOT NULL, other_calls INTEGER NOT NULL,
   lock_waits INTEGER, lock_wait_ns INTEGER, -- NULL = the engine does not tell; version 1 had 0 there
-  -- The critical path of several threads, which adds up to wall_ns; NULL = not followed. Since version 10.
+  -- The critical path of several threads, which adds up to wall_ns; NULL = not followed. Since
+  -- version 10.
   path_cpu_ns INTEGER, path_read_ns INTEGER, path_write_ns INTEGER, path_sync_ns INTEGER, path_lock_ns INTEGER, path_other_ns INTEGER
 );
 CREATE INDEX phase_by_run ON phase (run, phase);

@@ -39,8 +39,8 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The cached kernel of this user that fits this version of Fathom, if it was built; else the one
-    /// that a release brought.
+    /// The cached kernel of this user that fits this version of Fathom, if it was built; else the
+    /// one that a release brought.
     #[must_use]
     pub fn cached() -> Option<Kernel> {
         // Looked at once: it has to be read whole.
@@ -142,7 +142,8 @@ mod tests {
         }
     }
 
-    /// A kernel that comes with a release is unpacked by somebody, and half an archive boots into nothing.
+    /// A kernel that comes with a release is unpacked by somebody, and half an archive boots into
+    /// nothing.
     #[test]
     fn a_released_kernel_that_was_changed_is_not_used() {
         let place = tempfile::tempdir().unwrap();

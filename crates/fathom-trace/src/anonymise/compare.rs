@@ -92,8 +92,8 @@ impl Original {
         })
     }
 
-    /// Looks at what the schema itself does with texts (CHECK, DEFAULT, generated columns, triggers,
-    /// views), also of tables that no statement writes.
+    /// Looks at what the schema itself does with texts (CHECK, DEFAULT, generated columns,
+    /// triggers, views), also of tables that no statement writes.
     fn look_at_schema(&mut self, connection: &Confined) {
         let schema = self.schema_of(connection);
         let (roots, tables) = (Rc::clone(&schema.roots), schema.tables.clone());

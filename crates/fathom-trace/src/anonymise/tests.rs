@@ -306,8 +306,8 @@ fn a_trace_that_would_do_something_else_is_told_and_not_written() {
     assert!(done.different == 1 && done.differences.len() == 1 && out.exists(), "{done:?}");
 }
 
-/// What happened: a database with `CHECK (typeof(a) = 'text')` on a table that no statement writes was
-/// refused, because the word that `typeof` says was replaced there.
+/// What happened: a database with `CHECK (typeof(a) = 'text')` on a table that no statement writes
+/// was refused, because the word that `typeof` says was replaced there.
 #[test]
 fn words_of_a_check_stay_also_where_nothing_is_written() {
     let directory = tempfile::tempdir().expect("a directory");

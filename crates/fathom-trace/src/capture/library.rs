@@ -7,13 +7,15 @@ use crate::error::TraceError;
 static PRELOAD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfathom_capture.so"));
 static EXTENSION: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libfathomtrace.so"));
 
-/// Name of the loadable extension, from which SQLite derives its entry point `sqlite3_fathomtrace_init`.
+/// Name of the loadable extension, from which SQLite derives its entry point
+/// `sqlite3_fathomtrace_init`.
 pub const EXTENSION_NAME: &str = "libfathomtrace.so";
 
 /// Writes the capture library into `directory` and gives its path.
 pub fn write_preload(directory: &Path) -> Result<PathBuf, TraceError> {
     let path = directory.join("libfathom_capture.so");
-    // LD_PRELOAD is a list of paths between spaces or colons, and there is no way to write one in a path.
+    // LD_PRELOAD is a list of paths between spaces or colons, and there is no way to write one in a
+    // path.
     if path.as_os_str().as_encoded_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
         return Err(TraceError::refused(
             directory.display(),

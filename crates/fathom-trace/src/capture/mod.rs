@@ -1,7 +1,8 @@
 //! Running a program with the capture library before its SQLite.
 //!
-//! The library and the loadable extension are inside this program and are written into the spool's directory, which is made beside
-//! the trace and removed when the trace is written. Every process of the program finds both by its environment.
+//! The library and the loadable extension are inside this program and are written into the spool's
+//! directory, which is made beside the trace and removed when the trace is written. Every process
+//! of the program finds both by its environment.
 
 mod library;
 mod program;
@@ -52,8 +53,8 @@ pub struct Captured {
 /// Runs the program to its end, and that of its processes in the background, and writes the trace.
 ///
 /// # Errors
-/// A program that cannot be started; a directory that cannot be written. What was captured is kept in the spool's directory when
-/// the trace cannot be written, and the error names it.
+/// A program that cannot be started; a directory that cannot be written. What was captured is kept
+/// in the spool's directory when the trace cannot be written, and the error names it.
 pub fn capture(request: &Request, say: &mut dyn FnMut(&str)) -> Result<Captured, TraceError> {
     let inputs = named_files(&request.command);
     let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
@@ -105,7 +106,8 @@ pub fn capture(request: &Request, say: &mut dyn FnMut(&str)) -> Result<Captured,
     }
 }
 
-/// Files that the command line names: the program, and what it is told to work on. A trace must not replace them.
+/// Files that the command line names: the program, and what it is told to work on. A trace must not
+/// replace them.
 fn named_files(command: &[OsString]) -> Vec<PathBuf> {
     command.iter().map(PathBuf::from).filter(|word| word.is_file()).collect()
 }

@@ -13,12 +13,13 @@ use crate::error::TraceError;
 /// How often is looked whether something has ended.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Runs the program; gives how it ended, and how many of its processes still run because the user did not want to wait for
-/// them.
+/// Runs the program; gives how it ended, and how many of its processes still run because the user
+/// did not want to wait for them.
 ///
-/// Its orphans become ours (PR_SET_CHILD_SUBREAPER), so that a daemon's statements are waited for. An interrupt from the terminal
-/// reaches the program by itself; here it means to go on until the program has ended, and a second one not to wait for what
-/// it left in the background. SIGTERM is passed on.
+/// Its orphans become ours (PR_SET_CHILD_SUBREAPER), so that a daemon's statements are waited for.
+/// An interrupt from the terminal reaches the program by itself; here it means to go on until the
+/// program has ended, and a second one not to wait for what it left in the background. SIGTERM is
+/// passed on.
 pub fn run(mut command: Command, say: &mut dyn FnMut(&str)) -> Result<(ExitStatus, usize), TraceError> {
     let failed = |what: &str, error: std::io::Error| TraceError::refused(what, error.to_string());
     // SAFETY: this prctl takes numbers only and changes nothing but who is told of an orphan's end.
@@ -93,7 +94,8 @@ fn wait(main: i32, signals: &Signals, say: &mut dyn FnMut(&str)) -> std::io::Res
             }
         }
         if status.is_none() && signals.terminated.swap(false, Ordering::Relaxed) {
-            // SAFETY: kill takes numbers only, and the process is our own child, which was not waited for yet.
+            // SAFETY: kill takes numbers only, and the process is our own child, which was not
+            // waited for yet.
             unsafe { libc::kill(main, SIGTERM) };
         }
         std::thread::sleep(PAUSE);

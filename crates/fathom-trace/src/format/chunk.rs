@@ -9,7 +9,8 @@ pub const MARK: [u8; 4] = *b"CHNK";
 /// Bytes of a chunk's header.
 pub const HEADER_BYTES: usize = 24;
 
-/// Largest content of a chunk before compression: SQLite's largest value (2 GiB) and what stands around it.
+/// Largest content of a chunk before compression: SQLite's largest value (2 GiB) and what stands
+/// around it.
 pub const RAW_MAX: u32 = i32::MAX as u32;
 
 /// Bytes of a database's content in one chunk, and the two numbers before them.
@@ -21,12 +22,12 @@ pub const END_RAW_MAX: u32 = 30;
 /// Records of a file whose compression is not looked at, bytes.
 pub const RECORDS_FREE: u64 = 64 << 20;
 
-/// Beyond these: bytes of records for each byte of the file up to them. A value of zeros compresses 32,000 times, so a file of 33 KB could ask for a
-/// gibibyte.
+/// Beyond these: bytes of records for each byte of the file up to them. A value of zeros compresses
+/// 32,000 times, so a file of 33 KB could ask for a gibibyte.
 pub const RECORDS_RATIO: u64 = 1000;
 
-/// Whether a file of so many bytes may hold so many bytes of records. A writer stores a chunk as it is where compressing it would go
-/// beyond.
+/// Whether a file of so many bytes may hold so many bytes of records. A writer stores a chunk as it
+/// is where compressing it would go beyond.
 pub fn is_in_proportion(records: u64, file: u64) -> bool {
     records <= RECORDS_FREE.saturating_add(file.saturating_mul(RECORDS_RATIO))
 }

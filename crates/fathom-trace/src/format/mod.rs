@@ -17,7 +17,8 @@ pub const VERSION: u16 = 2;
 /// The oldest that it reads: version 1 has no locks.
 const VERSION_MIN: u16 = 1;
 
-/// What a trace begins with: a byte that no text has, the name, and a line end that a transfer as text would change.
+/// What a trace begins with: a byte that no text has, the name, and a line end that a transfer as
+/// text would change.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89FTRACE\n";
 
 /// Bytes of the file's header: magic, version, zero, CRC-32C of these.

@@ -12,7 +12,8 @@ use crate::error::TraceError;
 use crate::model::{Content, Record};
 use crate::wire::Take;
 
-/// Frames may look back this far (log2 of bytes): four times as far as the writer's level lets them.
+/// Frames may look back this far (log2 of bytes): four times as far as the writer's level lets
+/// them.
 const WINDOW_LOG_MAX: u32 = 23;
 
 /// Reads a trace. Memory: one chunk. After an error it gives nothing more.
@@ -89,8 +90,8 @@ impl Reader {
     /// The next record; none at the end.
     ///
     /// # Errors
-    /// [`TraceError::Torn`] where the file ends too early and [`TraceError::Corrupt`] at the first damaged chunk, after all
-    /// records before it have been given.
+    /// [`TraceError::Torn`] where the file ends too early and [`TraceError::Corrupt`] at the first
+    /// damaged chunk, after all records before it have been given.
     pub fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
         loop {
             if self.at < self.raw.len() {

@@ -1,4 +1,5 @@
-//! One record as bytes. Times are kept as differences, so encoder and decoder carry the time of the last event.
+//! One record as bytes. Times are kept as differences, so encoder and decoder carry the time of the
+//! last event.
 
 use crate::model::*;
 use crate::wire::{Put, Take, WireError};

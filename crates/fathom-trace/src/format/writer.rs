@@ -13,8 +13,9 @@ use crate::error::TraceError;
 use crate::model::{Content, Record};
 use crate::wire::{Put, Take, WireError};
 
-/// A chunk of records is written when it has reached this size, bytes before compression. What a torn file loses is less than
-/// one chunk; four times as much compresses a few percent better and half as much a few percent worse.
+/// A chunk of records is written when it has reached this size, bytes before compression. What a
+/// torn file loses is less than one chunk; four times as much compresses a few percent better and
+/// half as much a few percent worse.
 const RECORDS_BYTES: usize = 256 << 10;
 
 /// Bytes of database content in one chunk.
@@ -60,7 +61,8 @@ impl Totals {
     }
 }
 
-/// Writes a trace. The file has its name only when [`Writer::finish`] has ended it; dropped before, it leaves nothing.
+/// Writes a trace. The file has its name only when [`Writer::finish`] has ended it; dropped before,
+/// it leaves nothing.
 pub struct Writer {
     path: PathBuf,
     file: BufWriter<Output>,
@@ -75,17 +77,19 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a trace that will be the file at `path`, replacing what is there by the rules of [`fathom_output`]. Until it is finished
-    /// it is a hidden file beside it. Only the user may read it: a trace holds what the application's users wrote.
+    /// Begins a trace that will be the file at `path`, replacing what is there by the rules of
+    /// [`fathom_output`]. Until it is finished it is a hidden file beside it. Only the user may
+    /// read it: a trace holds what the application's users wrote.
     ///
     /// # Errors
-    /// A directory that does not exist or cannot be written; a place that must not be written to, such as a database.
+    /// A directory that does not exist or cannot be written; a place that must not be written to,
+    /// such as a database.
     pub fn create(path: &Path) -> Result<Writer, TraceError> {
         Writer::create_beside(path, &[])
     }
 
-    /// As [`Writer::create`], of a trace that is made of `inputs`: files, and directories with all files in them. None of them is
-    /// replaced, whatever name it goes by.
+    /// As [`Writer::create`], of a trace that is made of `inputs`: files, and directories with all
+    /// files in them. None of them is replaced, whatever name it goes by.
     ///
     /// # Errors
     /// As [`Writer::create`]; the trace would replace an input.

@@ -23,7 +23,8 @@ use crate::sql::Verb;
 /// Tables that are listed; the rest is summed up.
 const TABLES_MAX: usize = 20;
 
-/// Texts that are remembered before the trace is read again to know which of them it takes to remember.
+/// Texts that are remembered before the trace is read again to know which of them it takes to
+/// remember.
 const TEXTS_MAX: usize = 1 << 16;
 
 /// What a trace does.
@@ -59,7 +60,8 @@ pub struct Info {
     pub prepared: u64,
     /// Executions.
     pub executed: u64,
-    /// Executions of a statement that was prepared for an earlier one: how much an application keeps its statements.
+    /// Executions of a statement that was prepared for an earlier one: how much an application
+    /// keeps its statements.
     pub executed_again: u64,
     /// Executions by kind of statement.
     pub statements: BTreeMap<Verb, StatementInfo>,
@@ -67,7 +69,8 @@ pub struct Info {
     pub read_share: f64,
     /// Transactions that wrote: BEGIN … COMMIT, and single statements.
     pub transactions: TransactionInfo,
-    /// Time between the return of a call and the next call of the same thread, µs, where it is at least 1 µs.
+    /// Time between the return of a call and the next call of the same thread, µs, where it is at
+    /// least 1 µs.
     pub think_us: Distribution,
     /// Bytes bound to parameters and written as literals into INSERT, UPDATE and DELETE.
     pub bytes_given: u64,
@@ -504,7 +507,8 @@ impl Count {
     }
 }
 
-/// Numbers of a file add up to no more than the largest: who damages one gets a wrong sum, and no panic.
+/// Numbers of a file add up to no more than the largest: who damages one gets a wrong sum, and no
+/// panic.
 fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }

@@ -2,8 +2,9 @@
 
 use crate::sql::{Token, TokenKind, tokens};
 
-/// The tables of a statement, lower case, each once; the one that it changes first. Read from the words around names (FROM, JOIN, INTO,
-/// UPDATE, and commas after FROM), so views count as tables, and names of common table expressions are left out.
+/// The tables of a statement, lower case, each once; the one that it changes first. Read from the
+/// words around names (FROM, JOIN, INTO, UPDATE, and commas after FROM), so views count as tables,
+/// and names of common table expressions are left out.
 pub fn of(sql: &str) -> Vec<String> {
     let all: Vec<Token<'_>> = tokens(sql).filter(|token| !token.is_blank()).collect();
     let mut tables: Vec<String> = Vec::new();
@@ -49,7 +50,8 @@ fn names(all: &[Token<'_>], mut at: usize, is_list: bool, tables: &mut Vec<Strin
             name = inner;
             at += 2;
         }
-        // A function that returns rows (`json_each(…)`) is no table; a list of columns after INTO t is.
+        // A function that returns rows (`json_each(…)`) is no table; a list of columns after INTO t
+        // is.
         if !(is_list && all.get(at).is_some_and(|token| token.text == "(")) {
             tables.push(name);
         }

@@ -63,7 +63,8 @@ fn statements_transactions_and_think_times_are_counted() {
     assert_eq!((transactions.count, transactions.autocommit, transactions.rolled_back), (3, 1, 1));
     assert_eq!((transactions.writes.sum(), transactions.writes.max()), (4, 2));
     assert_eq!((transactions.changes.sum(), transactions.changes.max()), (14, 8));
-    // A twelve-letter literal, a text of 100 bytes and an integer; the PRAGMA's value and the SELECTs give nothing to be kept.
+    // A twelve-letter literal, a text of 100 bytes and an integer; the PRAGMA's value and the
+    // SELECTs give nothing to be kept.
     assert_eq!(info.bytes_given, 120);
     // Half a millisecond after each execution, and what follows the last.
     assert_eq!(info.think_us.count(), 14);

@@ -55,7 +55,8 @@ pub struct Spool {
 /// The longest text of a record: the longest that SQLite can be built to take.
 const TEXT_MAX: u64 = i32::MAX as u64;
 
-/// Opens a file that a capture wrote: one behind a symbolic link is not, and a pipe would be waited for.
+/// Opens a file that a capture wrote: one behind a symbolic link is not, and a pipe would be waited
+/// for.
 pub fn open_regular(path: &Path) -> Result<File, TraceError> {
     let opened = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
     let file = opened.map_err(TraceError::io(path))?;
@@ -66,8 +67,8 @@ pub fn open_regular(path: &Path) -> Result<File, TraceError> {
 }
 
 impl Spool {
-    /// Reads the header; the file is opened again by the first record, so that any number of spools can be known at once.
-    /// None where the process died before its header was whole.
+    /// Reads the header; the file is opened again by the first record, so that any number of spools
+    /// can be known at once. None where the process died before its header was whole.
     pub fn open(path: &Path) -> Result<Option<Spool>, TraceError> {
         let mut page = Vec::new();
         let file = open_regular(path)?;

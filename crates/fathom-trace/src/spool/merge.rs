@@ -42,8 +42,8 @@ pub struct UnknownStart {
     pub reason: String,
 }
 
-/// Writes the records of all spools in `directory`, in order of time, to `writer`. Memory: the texts of the statements and a record
-/// of each spool that overlaps in time.
+/// Writes the records of all spools in `directory`, in order of time, to `writer`. Memory: the
+/// texts of the statements and a record of each spool that overlaps in time.
 ///
 /// # Errors
 /// A spool that cannot be read or is damaged, a full disk.
@@ -131,7 +131,8 @@ struct Side {
     connections: HashMap<u32, u32>,
     statements: HashMap<u32, u32>,
     databases: HashMap<u32, u32>,
-    /// Executions that began and did not return yet: by connection and handle, with thread and time.
+    /// Executions that began and did not return yet: by connection and handle, with thread and
+    /// time.
     begun: HashMap<(u32, u32), (u32, u64)>,
     /// Texts of prepared statements, where the extension tells values only as expanded text.
     templates: HashMap<(u32, u32), String>,
@@ -182,7 +183,8 @@ impl Merge<'_> {
         let side = &mut self.sides[number];
         match side.spool.next_record()? {
             Some(raw) => {
-                // Two threads take their times before they wait for the spool, so these can be out of order by a little.
+                // Two threads take their times before they wait for the spool, so these can be out
+                // of order by a little.
                 side.last_ns = side.last_ns.max(raw.end_ns);
                 next.push(Reverse((side.last_ns, number)));
                 heads[number] = Some(raw);
@@ -460,7 +462,8 @@ impl Merge<'_> {
             "empty" => Start::Empty,
             "memory" => Start::Memory,
             "image" => {
-                // A key is device, inode and time: what else stands there could name a file elsewhere.
+                // A key is device, inode and time: what else stands there could name a file
+                // elsewhere.
                 let is_key = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-' || *byte == b'_';
                 if key.is_empty() || !key.iter().all(is_key) {
                     return Err(TraceError::refused(

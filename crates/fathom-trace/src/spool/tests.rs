@@ -6,7 +6,8 @@ use super::merge;
 use crate::Writer;
 use crate::model::Origin;
 
-/// A spool of one process with these records; its header says that so many bytes of them are finished.
+/// A spool of one process with these records; its header says that so many bytes of them are
+/// finished.
 fn spool(directory: &Path, records: &[u8], finished: u64) {
     let mut bytes = vec![0; 4096];
     bytes[..8].copy_from_slice(b"FSPOOL1\n");
@@ -34,7 +35,8 @@ fn merged(directory: &Path) -> Result<(), String> {
     merge(directory, Origin::default(), &mut writer).map(drop).map_err(|error| error.to_string())
 }
 
-/// A spool whose header spoke of more than the file held was believed: "memory allocation of 2533274812021296 bytes failed".
+/// A spool whose header spoke of more than the file held was believed: "memory allocation of
+/// 2533274812021296 bytes failed".
 #[test]
 fn a_spool_is_believed_as_far_as_the_file_goes() {
     let place = tempfile::tempdir().expect("a directory");

@@ -34,8 +34,8 @@ fn number(text: &str) -> Option<Value> {
     }
 }
 
-/// A value as a literal that SQLite reads as the same value. Text that no literal can hold (a NUL, no UTF-8) becomes a cast
-/// blob.
+/// A value as a literal that SQLite reads as the same value. Text that no literal can hold (a NUL,
+/// no UTF-8) becomes a cast blob.
 #[must_use]
 pub fn literal(value: &Value) -> String {
     match value {

@@ -1,4 +1,5 @@
-//! SQL text as SQLite's tokenizer sees it: what a statement is, where its literals and parameters are.
+//! SQL text as SQLite's tokenizer sees it: what a statement is, where its literals and parameters
+//! are.
 
 mod attach;
 mod literal;

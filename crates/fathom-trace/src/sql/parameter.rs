@@ -1,4 +1,5 @@
-//! Parameters: their numbers, and their values where a log shows the statement with values filled in.
+//! Parameters: their numbers, and their values where a log shows the statement with values filled
+//! in.
 
 use std::collections::HashMap;
 
@@ -6,7 +7,8 @@ use super::literal::value_of;
 use super::token::{Token, TokenKind, tokens};
 use crate::model::Value;
 
-/// Numbers parameters as SQLite does: `?` is one more than the largest so far, `?N` is N, and a name keeps its number.
+/// Numbers parameters as SQLite does: `?` is one more than the largest so far, `?N` is N, and a
+/// name keeps its number.
 #[derive(Debug, Default)]
 pub struct Parameters<'a> {
     largest: u32,
@@ -26,8 +28,9 @@ impl<'a> Parameters<'a> {
     }
 }
 
-/// The values that stand in `expanded` (`sqlite3_expanded_sql`) where `template` has parameters; none where the two do not
-/// belong together. SQLite writes reals with 15 digits there, so those can differ in the last place.
+/// The values that stand in `expanded` (`sqlite3_expanded_sql`) where `template` has parameters;
+/// none where the two do not belong together. SQLite writes reals with 15 digits there, so those
+/// can differ in the last place.
 #[must_use]
 pub fn values_from_expanded(template: &str, expanded: &str) -> Option<Vec<(u32, Value)>> {
     let mut values = Vec::new();

@@ -1,4 +1,5 @@
-//! A script cut into statements, as `sqlite3_complete` sees them: a trigger's own semicolons do not end it.
+//! A script cut into statements, as `sqlite3_complete` sees them: a trigger's own semicolons do not
+//! end it.
 
 use super::token::{Token, TokenKind, tokens};
 
@@ -12,7 +13,8 @@ pub struct Splitter {
 }
 
 impl Splitter {
-    /// Takes one more line (with its line end) and gives the statements that it completes, each with the number of its first line.
+    /// Takes one more line (with its line end) and gives the statements that it completes, each
+    /// with the number of its first line.
     pub fn line(&mut self, line: &str) -> Vec<(u64, String)> {
         self.line += 1;
         if self.text.trim().is_empty() {
@@ -30,7 +32,8 @@ impl Splitter {
         !tokens(&self.text).any(|token| !token.is_blank()) && !self.text.ends_with("/*")
     }
 
-    /// What is left at the end of the script, where it is more than spaces and comments: a statement without its semicolon.
+    /// What is left at the end of the script, where it is more than spaces and comments: a
+    /// statement without its semicolon.
     pub fn rest(&mut self) -> Option<(u64, String)> {
         let rest = std::mem::take(&mut self.text);
         tokens(&rest).any(|token| !token.is_blank()).then(|| (self.begin, rest.trim().to_owned()))

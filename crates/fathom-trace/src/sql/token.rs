@@ -1,4 +1,5 @@
-//! Tokens, after <https://sqlite.org/lang.html> and `tokenize.c`: what is no token of SQL is passed on as [`TokenKind::Other`].
+//! Tokens, after <https://sqlite.org/lang.html> and `tokenize.c`: what is no token of SQL is passed
+//! on as [`TokenKind::Other`].
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +63,8 @@ pub fn tokens(sql: &str) -> impl Iterator<Item = Token<'_>> {
     })
 }
 
-/// Kind and length of the first token. Lengths end between characters: all marks that end a token are ASCII, and letters beyond
-/// ASCII belong to words.
+/// Kind and length of the first token. Lengths end between characters: all marks that end a token
+/// are ASCII, and letters beyond ASCII belong to words.
 fn first(sql: &str) -> (TokenKind, usize) {
     let bytes = sql.as_bytes();
     let run = |from: usize, belongs: fn(u8) -> bool| {
@@ -99,7 +100,8 @@ fn in_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
 }
 
-/// Length up to and with the quote that ends what begins with the quote at `from`; a doubled quote is part of it.
+/// Length up to and with the quote that ends what begins with the quote at `from`; a doubled quote
+/// is part of it.
 fn quoted(bytes: &[u8], from: usize) -> usize {
     let quote = bytes[from];
     let mut at = from + 1;

@@ -30,7 +30,8 @@ use fathom_random::Random;
 #[serde(try_from = "String")]
 pub(super) enum Expression {
     Constant(Value),
-    /// A word: `now`, `row`, or a value by its name; and the name of a counter or function's argument.
+    /// A word: `now`, `row`, or a value by its name; and the name of a counter or function's
+    /// argument.
     Word(String),
     Call(String, Vec<Expression>),
 }
@@ -139,7 +140,8 @@ pub(super) struct Source<'a> {
     pub row: i64,
 }
 
-/// Values of a `let`, each drawn when it is first used and the same from then on, within those of the group around it.
+/// Values of a `let`, each drawn when it is first used and the same from then on, within those of
+/// the group around it.
 pub(super) struct Scope<'a> {
     definitions: &'a Definitions,
     drawn: RefCell<BTreeMap<String, Value>>,

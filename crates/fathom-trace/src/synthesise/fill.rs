@@ -9,7 +9,8 @@ use crate::error::TraceError;
 use crate::model::Value;
 use fathom_random::Random;
 
-/// Wall clock at a trace's time 0, ms since 1970: a day of 2014, when the papers' phones were in use.
+/// Wall clock at a trace's time 0, ms since 1970: a day of 2014, when the papers' phones were in
+/// use.
 pub(super) const BASE_MS: i64 = 1_400_000_000_000;
 
 /// The numbers of all rows at the start.

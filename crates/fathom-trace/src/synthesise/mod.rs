@@ -1,12 +1,14 @@
 //! Traces that are made up: what an application is known to keep and to ask, without its users.
 //!
-//! The papers replayed traces of Android applications that were never published. A [`Profile`] stands in for each: schemas, rows at the
-//! start, threads, and the activities that these draw, with the sources of what is published and a list of what is assumed. The same
-//! profile, seed and scale give the same bytes on every machine.
+//! The papers replayed traces of Android applications that were never published. A [`Profile`]
+//! stands in for each: schemas, rows at the start, threads, and the activities that these draw,
+//! with the sources of what is published and a list of what is assumed. The same profile, seed and
+//! scale give the same bytes on every machine.
 //!
-//! Each statement is executed while the trace is made, so a replay can check the rows that it returns and changes. The file does not hold the
-//! databases: it names the generator (`Start::Generator`), and they are made again before a replay. What is *not*
-//! known of a made-up trace is time: durations are nominal, and think times are the profile's.
+//! Each statement is executed while the trace is made, so a replay can check the rows that it
+//! returns and changes. The file does not hold the databases: it names the generator
+//! (`Start::Generator`), and they are made again before a replay. What is *not* known of a made-up
+//! trace is time: durations are nominal, and think times are the profile's.
 
 mod expression;
 mod fill;
@@ -60,7 +62,8 @@ impl Generator {
     /// The generator of the database at `path`.
     ///
     /// # Errors
-    /// A profile, or a version of it, that this program does not have; a path that is none of its databases.
+    /// A profile, or a version of it, that this program does not have; a path that is none of its
+    /// databases.
     pub fn new(identity: &str, seed: u64, scale_percent: u32, path: &[u8]) -> Result<Generator, TraceError> {
         let name = || String::from_utf8_lossy(path).into_owned();
         let Some(profile) = Profile::of_identity(identity) else {

@@ -1,7 +1,9 @@
-//! The threads of a profile at work on a clock of their own, each statement executed to know what comes of it.
+//! The threads of a profile at work on a clock of their own, each statement executed to know what
+//! comes of it.
 //!
-//! Threads take turns on a database: an activity's transaction holds it until it ends. On different databases they overlap. So whatever
-//! order a replay chooses among calls that overlapped, every call returns the same rows.
+//! Threads take turns on a database: an activity's transaction holds it until it ends. On different
+//! databases they overlap. So whatever order a replay chooses among calls that overlapped, every
+//! call returns the same rows.
 
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry;
@@ -19,7 +21,8 @@ use crate::model::*;
 use crate::sql::Verb;
 use fathom_random::Random;
 
-/// Durations are nominal, and only there to make an order: nothing is measured here. A call within the page cache …
+/// Durations are nominal, and only there to make an order: nothing is measured here. A call within
+/// the page cache …
 const CALL_NS: u64 = 20_000;
 /// … each row that it returns or changes …
 const ROW_NS: u64 = 1_000;
@@ -45,7 +48,8 @@ pub(super) fn play(
         let start = Start::Generator { profile: profile.identity(), seed, scale_percent };
         let id = assembler.database(database.path.as_bytes(), start, None)?;
         debug_assert_eq!(id, number);
-        // On disk only as far as the memory for its pages does not suffice, and gone with the connection.
+        // On disk only as far as the memory for its pages does not suffice, and gone with the
+        // connection.
         let connection = Connection::open("").map_err(|error| mistake(profile, &database.name, error))?;
         connection
             .execute_batch(
@@ -101,7 +105,8 @@ struct Player<'p> {
 }
 
 impl Player<'_> {
-    /// Place of the next activity: those with a count in the order of the file, then one by the shares; none at the end.
+    /// Place of the next activity: those with a count in the order of the file, then one by the
+    /// shares; none at the end.
     fn choose(&mut self) -> Option<usize> {
         if let Some((place, left)) = self.counted.front_mut() {
             let place = *place;
@@ -235,7 +240,8 @@ impl<'p> Play<'p> {
         self.players.iter().enumerate().filter_map(start).min()
     }
 
-    /// Draws a thread's next activity with all of its values, until one has statements: of an activity all groups may be drawn with 0 times.
+    /// Draws a thread's next activity with all of its values, until one has statements: of an
+    /// activity all groups may be drawn with 0 times.
     fn plan(&mut self, number: usize) -> Result<(), TraceError> {
         while self.players[number].queue.is_empty() {
             let Some(place) = self.players[number].choose() else { return Ok(()) };
@@ -362,7 +368,8 @@ impl<'p> Play<'p> {
         Ok(())
     }
 
-    /// Writes the events that returned before `start_ns`: none that comes later can return before them.
+    /// Writes the events that returned before `start_ns`: none that comes later can return before
+    /// them.
     fn write_until(&mut self, start_ns: u64) -> Result<(), TraceError> {
         while let Some(Reverse(next)) = self.waiting.peek() {
             if next.end_ns > start_ns {
@@ -412,7 +419,8 @@ fn ask(connection: &Connection, sql: &str, values: &[Value]) -> rusqlite::Result
     Ok((rows, changes))
 }
 
-/// A time with an exponential distribution around its mean, at most sixteen times as long. Whole numbers only, so that every machine draws the same.
+/// A time with an exponential distribution around its mean, at most sixteen times as long. Whole
+/// numbers only, so that every machine draws the same.
 fn exponential(random: &mut Random, mean_ns: u64) -> u64 {
     // -ln u = ln 2 · (-log2 u), with u = bits / 2^64.
     let minus_log2 = (64 << 32) - log2(random.bits().max(1));
@@ -424,7 +432,8 @@ fn exponential(random: &mut Random, mean_ns: u64) -> u64 {
 /// ln 2 with 32 bits behind the point.
 const LN2: u128 = 2_977_044_472;
 
-/// log2 of a number of at least 1, with 32 bits behind the point: a bit for each squaring of the mantissa.
+/// log2 of a number of at least 1, with 32 bits behind the point: a bit for each squaring of the
+/// mantissa.
 fn log2(number: u64) -> u64 {
     let whole = 63 - u64::from(number.leading_zeros());
     let mut mantissa = u128::from(number) << (63 - whole); // 1 ≤ m < 2, 63 bits behind the point

@@ -1,4 +1,5 @@
-//! Made-up traces: the same bytes for the same seed, what they promise, and what is told when they cannot be made.
+//! Made-up traces: the same bytes for the same seed, what they promise, and what is told when they
+//! cannot be made.
 
 use std::path::PathBuf;
 
@@ -46,8 +47,9 @@ fn the_same_seed_gives_the_same_bytes_and_another_one_other_bytes() {
     }
 }
 
-/// A profile, or the code that plays it, that gives another trace for the same seed must have another version: traces name their
-/// databases' generator, and results name the profile. The number is FNV-1a of all records.
+/// A profile, or the code that plays it, that gives another trace for the same seed must have
+/// another version: traces name their databases' generator, and results name the profile. The
+/// number is FNV-1a of all records.
 #[test]
 fn a_changed_trace_has_a_new_version() {
     let known = [
@@ -87,7 +89,8 @@ fn traces_are_what_their_profiles_promise() {
     let facebook = info_of("facebook");
     let writes = of(&facebook, Verb::Insert) + of(&facebook, Verb::Update) + of(&facebook, Verb::Delete);
     let begins = of(&facebook, Verb::Begin) as f64;
-    // The captured session: 995 of 2,420 INSERT, UPDATE, DELETE and SELECT are UPDATE or INSERT …; 1,310 BEGIN to 1,929 writes.
+    // The captured session: 995 of 2,420 INSERT, UPDATE, DELETE and SELECT are UPDATE or INSERT …;
+    // 1,310 BEGIN to 1,929 writes.
     assert!((begins / writes as f64 - 1310.0 / 1929.0).abs() < 0.1, "{begins} of {writes}");
     assert!((facebook.read_share - 471.0 / 2400.0).abs() < 0.08, "{}", facebook.read_share);
     let media = info_of("media-scan");
@@ -203,8 +206,8 @@ fn a_wrong_profile_is_told_with_its_place() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Calls stand in the order of their returns, each connection is used by one thread, opened before and closed after all else, and no two
-    /// calls on a database overlap.
+    /// Calls stand in the order of their returns, each connection is used by one thread, opened
+    /// before and closed after all else, and no two calls on a database overlap.
     #[test]
     fn traces_of_every_seed_and_scale_are_in_order(which in 0..NAMES.len(), seed: u64, scale in 1_u32..12) {
         let (_directory, path) = make(NAMES[which], seed, scale);

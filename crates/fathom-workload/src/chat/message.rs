@@ -1,13 +1,17 @@
 //! The rows of `chat_logs`: a seeded stream of messages as a messenger stores them.
 //!
-//! * **Chats** are drawn by Zipf's law, so a few hold most of the messages. Chat ids lie at least 10^9 apart.
-//! * **`id`** (the server's number of a message) grows with every message and never repeats, in any chat. The pair (chat_id, id)
-//!   stays unique whatever `chat_id` becomes: the paper's `SET chat_id = chat_id + 10` cannot meet a row of another chat
-//!   with the same id.
-//! * **Times** come in bursts (most messages follow another within half a minute) and pause at night; they never run back.
-//! * **Kinds** of messages: text 78 %, photo 12 %, sticker 6 %, video 1.5 %, file 1.5 %, reply 1 %, with the numbers that KakaoTalk
-//!   uses (1, 2, 12, 3, 18, 26). All but text carry an attachment as JSON.
-//! * **`v`** is the JSON of the client's own notes on a message, as KakaoTalk keeps it on every row.
+//! * **Chats** are drawn by Zipf's law, so a few hold most of the messages. Chat ids lie at least
+//!   10^9 apart.
+//! * **`id`** (the server's number of a message) grows with every message and never repeats, in any
+//!   chat. The pair (chat_id, id) stays unique whatever `chat_id` becomes: the paper's
+//!   `SET chat_id = chat_id + 10` cannot meet a row of another chat with the same id.
+//! * **Times** come in bursts (most messages follow another within half a minute) and pause at
+//!   night; they never run back.
+//! * **Kinds** of messages: text 78 %, photo 12 %, sticker 6 %, video 1.5 %, file 1.5 %, reply 1 %,
+//!   with the numbers that KakaoTalk uses (1, 2, 12, 3, 18, 26). All but text carry an attachment
+//!   as JSON.
+//! * **`v`** is the JSON of the client's own notes on a message, as KakaoTalk keeps it on every
+//!   row.
 
 use serde_json::json;
 
@@ -118,11 +122,13 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// The stream of this seed over `chats` chats (at least 1 is assumed), their activity by Zipf's law with this exponent.
+    /// The stream of this seed over `chats` chats (at least 1 is assumed), their activity by Zipf's
+    /// law with this exponent.
     #[must_use]
     pub fn new(seed: u64, chats: usize, exponent: f64) -> Self {
         let mut random = Random::stream(seed, "chats", 0);
-        // Which places on the line of ids are taken is random, so the busiest chats are not neighbours in the indexes.
+        // Which places on the line of ids are taken is random, so the busiest chats are not
+        // neighbours in the indexes.
         let places = random.distinct(chats as u64, 1_000_000);
         let chats: Vec<Chat> = places.into_iter().map(|place| chat(place, &mut random)).collect();
         Messages {
@@ -136,7 +142,8 @@ impl Messages {
     }
 }
 
-/// A chat at this place: four of five are Korean; half are between two people, the others are groups of up to 40.
+/// A chat at this place: four of five are Korean; half are between two people, the others are
+/// groups of up to 40.
 fn chat(place: u64, random: &mut Random) -> Chat {
     let id = 30_000_000_000_000_000 + place as i64 * 1_000_000_000 + random.between(0, 1_000_000);
     let language = if random.below(5) == 0 { Language::English } else { Language::Korean };
@@ -187,8 +194,8 @@ fn kind(random: &mut Random) -> i64 {
     KINDS[0].0
 }
 
-/// The time of the next message: in five of six cases about 20 seconds later, else about half an hour; nine of ten that would fall
-/// between 1 and 7 at night wait for the morning.
+/// The time of the next message: in five of six cases about 20 seconds later, else about half an
+/// hour; nine of ten that would fall between 1 and 7 at night wait for the morning.
 fn later(time_s: i64, random: &mut Random) -> i64 {
     let mean_s = if random.below(6) == 0 { 1_800.0 } else { 20.0 };
     let next_s = time_s + (exponential(random) * mean_s) as i64;

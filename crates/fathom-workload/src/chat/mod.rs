@@ -15,9 +15,11 @@
 //! | each statement by itself; journal DELETE and WAL | each commits by itself; the journal is the engine's setting | |
 //! | caches before writes are not mentioned | warm: one connection for each phase, the system's cache as the phase before left it | |
 //!
-//! `phases` chooses among `select`, `update`, `insert` and `delete`; they run in this order on one table.
+//! `phases` chooses among `select`, `update`, `insert` and `delete`; they run in this order on one
+//! table.
 //!
-//! **Checks, untimed.** Rows of every query; rows changed by every statement; at the end every column of every row, and `integrity_check`.
+//! **Checks, untimed.** Rows of every query; rows changed by every statement; at the end every
+//! column of every row, and `integrity_check`.
 
 pub mod message;
 pub mod schema;

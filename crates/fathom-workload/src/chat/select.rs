@@ -68,7 +68,8 @@ pub fn run(
     Ok(())
 }
 
-/// Empties every cache, then connects and prepares: only the schema has been read again when the clock starts.
+/// Empties every cache, then connects and prepares: only the schema has been read again when the
+/// clock starts.
 fn open_cold(
     engine: &dyn Engine,
     sql: &str,
@@ -81,7 +82,8 @@ fn open_cold(
     Ok((connection, statement))
 }
 
-/// Says how SQLite executes the scans; one that does not read the table itself would measure something else than the paper.
+/// Says how SQLite executes the scans; one that does not read the table itself would measure
+/// something else than the paper.
 fn check_plans(engine: &dyn Engine, sink: &mut dyn Sink) -> Result<(), WorkloadError> {
     let mut connection = engine.connect(DATABASE)?;
     for select in selects() {

@@ -10,7 +10,8 @@ use crate::workload::WorkloadError;
 /// Name of the database.
 pub const DATABASE: &str = "chat";
 
-/// Makes the table with its indexes and inserts the first `rows` messages, in one transaction. No connection is open afterwards.
+/// Makes the table with its indexes and inserts the first `rows` messages, in one transaction. No
+/// connection is open afterwards.
 pub fn load(engine: &dyn Engine, rows: u64, expected: &mut Expected) -> Result<(), WorkloadError> {
     let mut connection = engine.connect(DATABASE)?;
     connection.execute_script("BEGIN")?;

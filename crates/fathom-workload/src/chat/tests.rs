@@ -1,4 +1,5 @@
-//! The whole workload on small tables, and what happens when its data is spoiled or its parameters are wrong.
+//! The whole workload on small tables, and what happens when its data is spoiled or its parameters
+//! are wrong.
 
 use super::*;
 use crate::spec::WorkloadSpec;

@@ -1,7 +1,9 @@
-//! What people write: short messages in Korean and English, of everyday words put together at random.
+//! What people write: short messages in Korean and English, of everyday words put together at
+//! random.
 //!
-//! Nothing here comes from a real conversation. What matters to a database is what the text does to it: Korean takes three
-//! bytes a syllable in UTF-8, most messages are a few words long, some are a page, and no two pages are alike.
+//! Nothing here comes from a real conversation. What matters to a database is what the text does to
+//! it: Korean takes three bytes a syllable in UTF-8, most messages are a few words long, some are a
+//! page, and no two pages are alike.
 
 use fathom_random::Random;
 
@@ -154,8 +156,8 @@ const ENGLISH_ENDS: [&str; 8] = ["lol", "haha", ":(", "!", "...", ":)", "👍", 
 /// Longest message, in words.
 const WORDS_MAX: usize = 80;
 
-/// A message of 1 to 80 words: exponentially distributed with a mean of about five, and one in fifty ten times as long (a
-/// pasted notice, a story).
+/// A message of 1 to 80 words: exponentially distributed with a mean of about five, and one in
+/// fifty ten times as long (a pasted notice, a story).
 pub fn message(language: Language, random: &mut Random) -> String {
     let (words, ends) = match language {
         Language::Korean => (&KOREAN, &KOREAN_ENDS),

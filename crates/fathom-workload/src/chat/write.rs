@@ -59,7 +59,8 @@ pub fn deletes(
     run(engine, "delete", "DELETE FROM chat_logs WHERE rowid = $1", &params, expected, sink)
 }
 
-/// Times the statement once for each set of parameters, each time changing one row; then counts the table's rows.
+/// Times the statement once for each set of parameters, each time changing one row; then counts the
+/// table's rows.
 fn run(
     engine: &dyn Engine,
     name: &str,

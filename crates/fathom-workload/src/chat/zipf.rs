@@ -1,20 +1,22 @@
 //! Zipf's law: the item of rank r is drawn with probability proportional to 1 / r^s.
 //!
-//! A few chats are busy and most are quiet; message counts of chats, as of most human communication, follow this law with an
-//! exponent near 1.
+//! A few chats are busy and most are quiet; message counts of chats, as of most human
+//! communication, follow this law with an exponent near 1.
 
 use fathom_random::Random;
 
 /// Draws ranks 0 … n−1 by Zipf's law.
 ///
-/// The table of cumulative weights is searched by bisection: O(n) memory, O(log n) a draw, exact up to rounding.
+/// The table of cumulative weights is searched by bisection: O(n) memory, O(log n) a draw, exact up
+/// to rounding.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     cumulative: Vec<f64>,
 }
 
 impl Zipf {
-    /// The law for `items` (at least 1 is assumed) ranks with this exponent; 0 makes all equally likely.
+    /// The law for `items` (at least 1 is assumed) ranks with this exponent; 0 makes all equally
+    /// likely.
     #[must_use]
     pub fn new(items: usize, exponent: f64) -> Self {
         let mut total = 0.0;

@@ -1,4 +1,5 @@
-//! Call by call: what a replay asks of a connection that other workloads do not. Handles are the caller's numbers.
+//! Call by call: what a replay asks of a connection that other workloads do not. Handles are the
+//! caller's numbers.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -58,7 +59,8 @@ pub trait Calls {
     fn bind(&mut self, handle: u32, index: u32, value: Bound<'_>) -> Result<(), EngineError>;
     /// Makes all parameters NULL.
     fn clear_bindings(&mut self, handle: u32);
-    /// Steps until `rows` rows were read or, where `to_end`, the statement has ended. An error is told as its code.
+    /// Steps until `rows` rows were read or, where `to_end`, the statement has ended. An error is
+    /// told as its code.
     fn step(&mut self, handle: u32, rows: u64, to_end: bool) -> Stepped;
     /// Steps a statement while every lock that it asks for is refused, as if another connection
     /// held it. It stays active until it is reset.
@@ -77,7 +79,8 @@ pub trait Calls {
     /// # Errors
     /// A library without incremental blobs; a table that a confined connection must not write.
     fn blob(&mut self, blob: u32, call: &BlobCall) -> Result<Accessed, EngineError>;
-    /// Begins to read the database attached as `schema`: what later statements read of it is its state now, until [`Calls::release`].
+    /// Begins to read the database attached as `schema`: what later statements read of it is its
+    /// state now, until [`Calls::release`].
     ///
     /// # Errors
     /// What the engine says.
@@ -89,7 +92,8 @@ pub trait Calls {
     /// # Errors
     /// What the engine says.
     fn roll_back(&mut self) -> Result<(), EngineError>;
-    /// Whether statements wait for locks from now on, as the engine's settings say, or are refused at once.
+    /// Whether statements wait for locks from now on, as the engine's settings say, or are refused
+    /// at once.
     fn wait_for_locks(&mut self, waits: bool);
     /// From now on `waiting` is one higher while a statement pauses for a lock.
     fn count_waits(&mut self, waiting: Arc<AtomicUsize>);

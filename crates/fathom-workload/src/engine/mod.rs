@@ -35,7 +35,8 @@ pub enum Value {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statement(pub usize);
 
-/// The SQL dialect where engines differ (types, auto-increment). Parameters are `$1`, `$2` … in order of first use on all.
+/// The SQL dialect where engines differ (types, auto-increment). Parameters are `$1`, `$2` … in
+/// order of first use on all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// SQLite.
@@ -44,7 +45,8 @@ pub enum Dialect {
     Postgresql,
 }
 
-/// What went wrong in an engine: which statement or file, what the engine said, and what to do where that is known.
+/// What went wrong in an engine: which statement or file, what the engine said, and what to do
+/// where that is known.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {message}")]
 pub struct EngineError {
@@ -69,9 +71,11 @@ pub struct EngineInfo {
     pub settings: std::collections::BTreeMap<String, String>,
 }
 
-/// One database engine with its settings, working in one directory. Dropping it stops what it started.
+/// One database engine with its settings, working in one directory. Dropping it stops what it
+/// started.
 pub trait Engine: Send + Sync {
-    /// Opens (creates) the database called `name` in the engine's directory with the cell's settings, each read back.
+    /// Opens (creates) the database called `name` in the engine's directory with the cell's
+    /// settings, each read back.
     ///
     /// # Errors
     /// A setting that did not take, a file that cannot be opened, a server that does not answer.
@@ -82,21 +86,24 @@ pub trait Engine: Send + Sync {
     fn dialect(&self) -> Dialect;
     /// What the settings promise.
     fn durability(&self) -> Durability;
-    /// The directory in which the engine's files live (evicted or dropped from the page cache for cold runs).
+    /// The directory in which the engine's files live (evicted or dropped from the page cache for
+    /// cold runs).
     fn directory(&self) -> &Path;
     /// Whether the cell (or Fathom's default) says what this setting is.
     fn sets(&self, setting: &str) -> bool {
         let _ = setting;
         false
     }
-    /// Makes the engine forget what it caches itself (a server is restarted; SQLite caches per connection: nothing to do).
+    /// Makes the engine forget what it caches itself (a server is restarted; SQLite caches per
+    /// connection: nothing to do).
     ///
     /// # Errors
     /// A server that cannot be restarted.
     fn forget_caches(&self) -> Result<(), EngineError>;
 }
 
-/// One connection. Statements run on the calling thread, so that the probe's thread-local clocks see them.
+/// One connection. Statements run on the calling thread, so that the probe's thread-local clocks
+/// see them.
 pub trait Connection: Send {
     /// Runs one or more statements without parameters, discarding rows.
     ///
@@ -113,7 +120,8 @@ pub trait Connection: Send {
     /// # Errors
     /// The statement with the engine's message; constraint, busy, full, I/O.
     fn execute(&mut self, statement: Statement, params: &[Value]) -> Result<u64, EngineError>;
-    /// Executes a prepared query, hands each row's values to `on_row`, and gives the number of rows.
+    /// Executes a prepared query, hands each row's values to `on_row`, and gives the number of
+    /// rows.
     ///
     /// # Errors
     /// As [`Connection::execute`].
@@ -123,14 +131,14 @@ pub trait Connection: Send {
         params: &[Value],
         on_row: &mut dyn FnMut(&[Value]),
     ) -> Result<u64, EngineError>;
-    /// Executes a prepared query and reads every column of every row without building values; gives (rows, bytes).
-    /// This is what a timed SELECT uses.
+    /// Executes a prepared query and reads every column of every row without building values; gives
+    /// (rows, bytes). This is what a timed SELECT uses.
     ///
     /// # Errors
     /// As [`Connection::execute`].
     fn drain(&mut self, statement: Statement, params: &[Value]) -> Result<(u64, u64), EngineError>;
-    /// Attaches the database called `name` (created if it is not there) as `schema`, with the cell's settings, each read
-    /// back; a transaction then commits in all of them or in none.
+    /// Attaches the database called `name` (created if it is not there) as `schema`, with the
+    /// cell's settings, each read back; a transaction then commits in all of them or in none.
     ///
     /// # Errors
     /// An engine that knows one database per connection; else as [`Engine::connect`].
@@ -141,8 +149,9 @@ pub trait Connection: Send {
             code: 0,
         })
     }
-    /// From now on the connection runs SQL that is not the user's own: whatever it says, no file but those of the engine's directory is opened,
-    /// written or loaded (see [`fathom_trace::confine`]). There is no way back.
+    /// From now on the connection runs SQL that is not the user's own: whatever it says, no file
+    /// but those of the engine's directory is opened, written or loaded (see
+    /// [`fathom_trace::confine`]). There is no way back.
     ///
     /// # Errors
     /// An engine that cannot promise it.
@@ -157,7 +166,8 @@ pub trait Connection: Send {
     fn calls(&mut self) -> Option<&mut dyn calls::Calls> {
         None
     }
-    /// Waits for locks since the connection was opened: (number, ns); none where the engine does not tell the client.
+    /// Waits for locks since the connection was opened: (number, ns); none where the engine does
+    /// not tell the client.
     fn lock_waits(&self) -> Option<(u64, u64)>;
     /// Closes the connection, statements first.
     ///
@@ -169,7 +179,8 @@ pub trait Connection: Send {
 /// Starts the engine of a cell in `directory`, its settings checked.
 ///
 /// # Errors
-/// A setting that is unknown or wrong, a library that cannot be loaded, a server that is missing or does not start.
+/// A setting that is unknown or wrong, a library that cannot be loaded, a server that is missing or
+/// does not start.
 pub fn start_engine(spec: &EngineSpec, directory: &Path) -> Result<Box<dyn Engine>, EngineError> {
     let (kind, params) = settings::read_settings(&spec.name, &spec.settings).map_err(|error| {
         EngineError { what: format!("engine {}", spec.name), message: error.to_string(), code: 0 }

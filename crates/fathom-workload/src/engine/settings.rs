@@ -15,8 +15,8 @@ pub type SettingError = ParameterError;
 /// Starts an engine with checked settings in a directory.
 pub type Start = fn(Params, &Path) -> Result<Box<dyn Engine>, EngineError>;
 
-/// An engine as it is known by name, before anything of it runs. A new engine is a folder beside this file and a
-/// line in the list of engines.
+/// An engine as it is known by name, before anything of it runs. A new engine is a folder beside
+/// this file and a line in the list of engines.
 #[derive(Debug)]
 pub struct EngineKind {
     /// Name in an experiment file.
@@ -29,24 +29,28 @@ pub struct EngineKind {
     pub settings: &'static [Parameter],
     /// The SQL that it takes.
     pub dialect: Dialect,
-    /// Whether it runs in the worker's own process. A server has processes of its own, and none is started in a guest kernel.
+    /// Whether it runs in the worker's own process. A server has processes of its own, and none is
+    /// started in a guest kernel.
     pub is_embedded: bool,
-    /// What the machine must have for it, by the name of the capability in `fathom doctor`; none where it is built in.
+    /// What the machine must have for it, by the name of the capability in `fathom doctor`; none
+    /// where it is built in.
     pub needs: Option<&'static str>,
     /// Settings whose values its documentation writes in capitals.
     pub capitals: &'static [&'static str],
-    /// Looks at the files that settings name, without starting anything: what a plan can know is known before the run.
+    /// Looks at the files that settings name, without starting anything: what a plan can know is
+    /// known before the run.
     ///
     /// # Errors
     /// The setting whose file is not there, or not what the setting says.
     pub files: fn(&Params) -> Result<(), SettingError>,
-    /// What a reader must know of the settings that a cell gives: those without effect, by the others. The first
-    /// argument are those that were given, the second all of them.
+    /// What a reader must know of the settings that a cell gives: those without effect, by the
+    /// others. The first argument are those that were given, the second all of them.
     pub remarks: fn(&BTreeMap<String, Json>, &Params) -> Vec<String>,
     /// Starts it in a directory.
     ///
     /// # Errors
-    /// A library that cannot be loaded, a server that is missing or does not start, a setting that does not take.
+    /// A library that cannot be loaded, a server that is missing or does not start, a setting that
+    /// does not take.
     pub start: Start,
 }
 
@@ -62,7 +66,8 @@ pub fn engine_named(name: &str) -> Option<&'static EngineKind> {
     ENGINES.iter().find(|kind| kind.name == name).copied()
 }
 
-/// The settings of the engine called `name` with their types, allowed values and defaults; none for an unknown engine.
+/// The settings of the engine called `name` with their types, allowed values and defaults; none for
+/// an unknown engine.
 #[must_use]
 pub fn settings_of(name: &str) -> Option<&'static [Parameter]> {
     engine_named(name).map(|kind| kind.settings)
@@ -71,7 +76,8 @@ pub fn settings_of(name: &str) -> Option<&'static [Parameter]> {
 /// Checks settings without starting anything.
 ///
 /// # Errors
-/// The first setting that is unknown, of the wrong type or out of range; an unknown engine is reported under the key `name`.
+/// The first setting that is unknown, of the wrong type or out of range; an unknown engine is
+/// reported under the key `name`.
 pub fn check_settings(name: &str, settings: &BTreeMap<String, Json>) -> Result<(), SettingError> {
     read_settings(name, settings).map(|_| ())
 }

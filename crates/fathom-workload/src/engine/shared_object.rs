@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::SettingError;
 
-/// The machine of ELF's header for this program's own processor (`e_machine`, elf(5)); none where it is not known here.
+/// The machine of ELF's header for this program's own processor (`e_machine`, elf(5)); none where
+/// it is not known here.
 const MACHINE: Option<u16> = if cfg!(target_arch = "x86_64") {
     Some(62)
 } else if cfg!(target_arch = "aarch64") {
@@ -22,8 +23,8 @@ const MACHINE: Option<u16> = if cfg!(target_arch = "x86_64") {
 /// `ET_DYN`: shared objects, and programs that may lie anywhere.
 const SHARED: u16 = 3;
 
-/// The path, if a shared object for this processor lies there. Whether it is the library that is meant is seen when it is
-/// loaded, by the run.
+/// The path, if a shared object for this processor lies there. Whether it is the library that is
+/// meant is seen when it is loaded, by the run.
 ///
 /// # Errors
 /// Of the setting `key`: what lies there instead.

@@ -48,8 +48,8 @@ impl Access {
 
     /// The numbers of the records in the order in which they are visited, as many as the file has.
     ///
-    /// Random order visits each once; with an overlap (`-v`), that share of the visits goes to records that are visited
-    /// anyway, and as many others are left out.
+    /// Random order visits each once; with an overlap (`-v`), that share of the visits goes to
+    /// records that are visited anyway, and as many others are left out.
     #[must_use]
     pub fn order(self, records: u64, overlap_percent: u64, random: &mut Random) -> Vec<u64> {
         let mut order: Vec<u64> = (0..records).collect();

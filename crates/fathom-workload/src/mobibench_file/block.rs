@@ -1,4 +1,5 @@
-//! What stands in the file: each record says where it belongs, and every one of its bytes can be checked.
+//! What stands in the file: each record says where it belongs, and every one of its bytes can be
+//! checked.
 //!
 //! ```text
 //! offset  bytes  content (little endian)
@@ -10,9 +11,10 @@
 //!    n-8      8  checksum of all bytes before it
 //! ```
 //!
-//! A record that is read back is compared with what must stand there, byte by byte. When they differ, magic, stamp and checksum
-//! tell how: zeroes (never written), a whole record of an older generation (a lost write), a whole record of another place (a misplaced write),
-//! or bytes that fit no record (torn or damaged).
+//! A record that is read back is compared with what must stand there, byte by byte. When they
+//! differ, magic, stamp and checksum tell how: zeroes (never written), a whole record of an older
+//! generation (a lost write), a whole record of another place (a misplaced write), or bytes that
+//! fit no record (torn or damaged).
 
 use fathom_random::Random;
 
@@ -87,7 +89,8 @@ fn stamp_of(record: &[u8]) -> Option<Stamp> {
     })
 }
 
-/// FNV-1a over 64-bit words instead of bytes, with a final mix: quick, and any changed word changes it.
+/// FNV-1a over 64-bit words instead of bytes, with a final mix: quick, and any changed word changes
+/// it.
 fn checksum(bytes: &[u8]) -> u64 {
     let mut sum = 0xcbf2_9ce4_8422_2325_u64;
     for chunk in bytes.chunks(8) {

@@ -1,6 +1,7 @@
 //! Memory for records, at addresses that suit `O_DIRECT`.
 
-/// `O_DIRECT` wants buffers aligned to the device's logical block, which is at most a page everywhere.
+/// `O_DIRECT` wants buffers aligned to the device's logical block, which is at most a page
+/// everywhere.
 const ALIGNMENT: usize = 4096;
 
 /// A block of memory whose first byte is at a multiple of 4,096.

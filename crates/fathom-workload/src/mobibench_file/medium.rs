@@ -22,8 +22,8 @@ pub struct Medium {
 }
 
 impl Medium {
-    /// Opens (creates) the file. A mapped file gets `bytes` of allocated space first, because writing through a mapping into space
-    /// that the file system cannot give kills the process.
+    /// Opens (creates) the file. A mapped file gets `bytes` of allocated space first, because
+    /// writing through a mapping into space that the file system cannot give kills the process.
     ///
     /// # Errors
     /// What the operating system says; for `O_DIRECT` with what to do.
@@ -199,7 +199,8 @@ struct Map {
     bytes: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone (it is neither cloned nor handed out), so it may move to another thread.
+// SAFETY: the mapping belongs to this value alone (it is neither cloned nor handed out), so it may
+// move to another thread.
 unsafe impl Send for Map {}
 
 impl Map {
@@ -223,7 +224,8 @@ impl Map {
     /// When the record does not lie within the mapping.
     fn write(&mut self, record: &[u8], offset: usize) {
         assert!(offset <= self.bytes && record.len() <= self.bytes - offset, "a record outside the mapping");
-        // SAFETY: the target lies within the mapping (asserted), which no Rust reference points into.
+        // SAFETY: the target lies within the mapping (asserted), which no Rust reference points
+        // into.
         unsafe {
             std::ptr::copy_nonoverlapping(record.as_ptr(), self.start.cast::<u8>().add(offset), record.len());
         }
@@ -233,7 +235,8 @@ impl Map {
     /// When the record does not lie within the mapping.
     fn read(&self, record: &mut [u8], offset: usize) {
         assert!(offset <= self.bytes && record.len() <= self.bytes - offset, "a record outside the mapping");
-        // SAFETY: the source lies within the mapping (asserted), and `record` is a buffer outside it.
+        // SAFETY: the source lies within the mapping (asserted), and `record` is a buffer outside
+        // it.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 self.start.cast::<u8>().add(offset),
@@ -257,8 +260,8 @@ impl Map {
 
 impl Drop for Map {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `new` with this start and size and is used by nobody else.
-        // An error is impossible for such a range, and there is nobody to tell.
+        // SAFETY: the mapping was made by `new` with this start and size and is used by nobody
+        // else. An error is impossible for such a range, and there is nobody to tell.
         let _ = unsafe { rustix::mm::munmap(self.start, self.bytes) };
     }
 }

@@ -1,6 +1,8 @@
-//! `mobibench-file`: the file half of Mobibench (P4): sequential and random reads and writes, and appends, by sync mode.
+//! `mobibench-file`: the file half of Mobibench (P4): sequential and random reads and writes, and
+//! appends, by sync mode.
 //!
-//! The facts about the original are those of ESOS-Lab's Mobibench (its help text and its main loop); the code is our own.
+//! The facts about the original are those of ESOS-Lab's Mobibench (its help text and its main
+//! loop); the code is our own.
 //!
 //! | the original | here | why |
 //! |---|---|---|
@@ -21,11 +23,13 @@
 //! | block devices as target | not offered | it would overwrite a device by name |
 //! | `-g` a script of `mobigen`, each thread at its times | `calls`, a recording that `fathom trace import` made of it, by one thread in the order of its times | one outcome; every byte is checked |
 //!
-//! **Results.** KB/s is the summary's `split.read_bytes + split.write_bytes` over its `wall_ns`; IOPS is its `count` over `wall_ns`.
+//! **Results.** KB/s is the summary's `split.read_bytes + split.write_bytes` over its `wall_ns`;
+//! IOPS is its `count` over `wall_ns`.
 //!
-//! **Where the time goes.** An operation runs from the end of the one before it to its own end. `read`, `write` and `sync` are the wall time
-//! inside the calls (with a mapping: of the copy, page faults included). What is left between the calls is this program's own loop: CPU
-//! time, and `other` where the thread's CPU clock shows that the thread did not run.
+//! **Where the time goes.** An operation runs from the end of the one before it to its own end.
+//! `read`, `write` and `sync` are the wall time inside the calls (with a mapping: of the copy, page
+//! faults included). What is left between the calls is this program's own loop: CPU time, and
+//! `other` where the thread's CPU clock shows that the thread did not run.
 
 mod access;
 mod block;

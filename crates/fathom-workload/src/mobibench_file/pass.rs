@@ -19,7 +19,8 @@ use crate::sample::{IoRow, Sink};
 use crate::workload::{Context, WorkloadError};
 use fathom_random::Random;
 
-/// Memory for records of all threads together. A pass over more data pauses, untimed, to check or make the next records.
+/// Memory for records of all threads together. A pass over more data pauses, untimed, to check or
+/// make the next records.
 const BUFFERS_BYTES: u64 = 64 << 20;
 
 /// The files of a run, and what each of their records must hold.
@@ -200,7 +201,8 @@ impl<'a> Files<'a> {
         })
     }
 
-    /// Reads every file, from the device where caches are to be cold and can be emptied, and checks every byte.
+    /// Reads every file, from the device where caches are to be cold and can be emptied, and checks
+    /// every byte.
     fn check_files(&mut self, access: Access, sink: &mut dyn Sink) -> Result<(), WorkloadError> {
         let is_cold = self.workload.cold
             && !matches!(fathom_stack::cold(self.context.directory), ColdMethod::Failed(_));
@@ -281,7 +283,8 @@ fn run_visits(
     Ok(calls)
 }
 
-/// The gaps between calls cannot hold more CPU time than the thread has used; what exceeds it was waiting for a processor.
+/// The gaps between calls cannot hold more CPU time than the thread has used; what exceeds it was
+/// waiting for a processor.
 fn give_idle_to_other(visits: &mut [(u64, Split)], cpu_ns: u64) {
     let gaps_ns: u64 = visits.iter().map(|(_, split)| split.cpu_ns).sum();
     if gaps_ns <= cpu_ns {

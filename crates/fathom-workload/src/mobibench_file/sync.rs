@@ -15,7 +15,8 @@ pub enum SyncMode {
     ODirectOSync,
     /// Copies to and from a shared mapping; one `msync` at the end of the pass (`-y 5`).
     Mmap,
-    /// As `Mmap`, with `msync(MS_ASYNC)` after each record (`-y 6`; on Linux the call does nothing since 2.6.19).
+    /// As `Mmap`, with `msync(MS_ASYNC)` after each record (`-y 6`; on Linux the call does nothing
+    /// since 2.6.19).
     MmapAsync,
     /// As `Mmap`, with `msync(MS_SYNC)` after each record (`-y 7`).
     MmapSync,

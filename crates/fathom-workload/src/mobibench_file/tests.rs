@@ -1,4 +1,5 @@
-//! The whole workload on a directory, and what happens when its data is broken or its parameters are wrong.
+//! The whole workload on a directory, and what happens when its data is broken or its parameters
+//! are wrong.
 
 use super::*;
 use crate::spec::WorkloadSpec;
@@ -55,7 +56,8 @@ fn all_accesses_in_all_modes_give_right_counts_bytes_and_splits() {
                 );
             }
             for thread in [0, 1] {
-                // Operations of a thread follow each other without a gap, so the phase is at least as long.
+                // Operations of a thread follow each other without a gap, so the phase is at least
+                // as long.
                 let mine = kept.samples.iter().filter(|s| s.phase == phase.phase && s.thread == thread);
                 assert!(phase.wall_ns >= mine.map(|s| s.split.wall_ns).sum());
             }
@@ -113,8 +115,8 @@ fn a_byte_changed_after_the_pass_fails_the_run() {
 
 #[test]
 fn a_read_of_wrong_data_fails_the_run() {
-    // The file is swapped for one of another seed after it was checked and before it is read: only the check of the
-    // records as they were read can see it.
+    // The file is swapped for one of another seed after it was checked and before it is read: only
+    // the check of the records as they were read can see it.
     let (directory, other) =
         (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
     let other_params = json!({"file_kib": 64, "sync": "none", "accesses": ["write"]});
@@ -166,7 +168,8 @@ fn wrong_parameters_are_errors_that_name_them() {
     }
 }
 
-/// Mobibench's recorded system calls could not be done: only its made-up accesses were. A recording is work of this workload now, on files of its own.
+/// Mobibench's recorded system calls could not be done: only its made-up accesses were. A recording
+/// is work of this workload now, on files of its own.
 #[test]
 fn a_recording_of_file_calls_is_done_again_and_every_byte_checked() {
     let directory = tempfile::tempdir().expect("a directory");

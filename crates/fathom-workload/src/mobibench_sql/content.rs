@@ -11,8 +11,9 @@ const ABSENT: Key = 0;
 /// The rows of one thread: all rows of its own databases, or its share of the shared ones.
 pub(super) struct Content {
     thread: u64,
-    /// Ids are `slot × stride + offset`: with shared databases thread t has every id that leaves t when divided by the
-    /// number of threads, so that what a row must hold at the end never depends on which thread came last.
+    /// Ids are `slot × stride + offset`: with shared databases thread t has every id that leaves t
+    /// when divided by the number of threads, so that what a row must hold at the end never depends
+    /// on which thread came last.
     stride: u64,
     offset: u64,
     /// Transactions of this thread in each phase.
@@ -20,10 +21,12 @@ pub(super) struct Content {
     /// Rows of this thread in each table before update and delete.
     pub rows: u64,
     tables: usize,
-    /// Per table (all tables of database 0, then of database 1 …) and slot, the key of the value there.
+    /// Per table (all tables of database 0, then of database 1 …) and slot, the key of the value
+    /// there.
     keys: Vec<Vec<Key>>,
     random: Random,
-    /// Slots per database in the order in which this phase visits them, where that is drawn beforehand.
+    /// Slots per database in the order in which this phase visits them, where that is drawn
+    /// beforehand.
     order: Vec<Vec<u64>>,
 }
 
@@ -92,8 +95,8 @@ impl Content {
         self.order = (0..databases).map(|_| self.random.distinct(self.transactions, bound)).collect();
     }
 
-    /// The changes of transaction number `transaction` of a phase, into `changes`. What they leave is remembered, so the
-    /// transaction must then be executed.
+    /// The changes of transaction number `transaction` of a phase, into `changes`. What they leave
+    /// is remembered, so the transaction must then be executed.
     pub fn change(&mut self, operation: Operation, transaction: u64, changes: &mut Vec<Change>) {
         changes.clear();
         for database in 0..self.databases() {
@@ -133,8 +136,8 @@ impl Content {
     }
 }
 
-/// Appends the text that belongs to `key`: `bytes` random letters, digits, `-` and `_` (six random bits each), which need no
-/// quoting in SQL.
+/// Appends the text that belongs to `key`: `bytes` random letters, digits, `-` and `_` (six random
+/// bits each), which need no quoting in SQL.
 pub(super) fn write_value(key: Key, bytes: usize, text: &mut String) {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     const PER_DRAW: usize = 10; // 64 bits give ten times six

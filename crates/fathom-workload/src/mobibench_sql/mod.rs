@@ -1,6 +1,8 @@
-//! `mobibench-sql`: the SQLite half of Mobibench (P4): inserts, updates and deletes in small transactions.
+//! `mobibench-sql`: the SQLite half of Mobibench (P4): inserts, updates and deletes in small
+//! transactions.
 //!
-//! The facts about the original are those of ESOS-Lab's Mobibench (its help text and its main loop); the code is our own.
+//! The facts about the original are those of ESOS-Lab's Mobibench (its help text and its main
+//! loop); the code is our own.
 //!
 //! | the original | here | why |
 //! |---|---|---|
@@ -22,10 +24,12 @@
 //! | results of statements are not looked at; failed transactions count | a failed statement fails the run; prepared statements must change one row each; after each phase every row is compared with what it must hold, and at the end `integrity_check` runs, all outside the timed window | |
 //! | `-g` replay of a MobiGen script | not here: traces have their own workload | |
 //!
-//! On PostgreSQL the same statements run with `bigint` for `long`, and the checkpoint is the server's `CHECKPOINT`.
+//! On PostgreSQL the same statements run with `bigint` for `long`, and the checkpoint is the
+//! server's `CHECKPOINT`.
 //!
-//! **Results.** Transactions per second are the summary's `count` over `wall_ns`. Making the text of a transaction happens between transactions
-//! and so is in the phase's wall time, as in the original, but in no transaction's.
+//! **Results.** Transactions per second are the summary's `count` over `wall_ns`. Making the text
+//! of a transaction happens between transactions and so is in the phase's wall time, as in the
+//! original, but in no transaction's.
 
 mod content;
 mod phase;

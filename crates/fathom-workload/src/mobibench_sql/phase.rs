@@ -1,4 +1,5 @@
-//! One phase: connections opened and tables made (untimed), transactions by all threads (timed), connections closed.
+//! One phase: connections opened and tables made (untimed), transactions by all threads (timed),
+//! connections closed.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -103,7 +104,8 @@ struct Prepared {
     /// Per database and table.
     changes: Vec<Statement>,
     tables: usize,
-    /// Per change of a transaction its parameters; their memory is used again for the next transaction.
+    /// Per change of a transaction its parameters; their memory is used again for the next
+    /// transaction.
     bound: Vec<Vec<Value>>,
 }
 
@@ -170,7 +172,8 @@ fn checkpoint_by(plan: &Plan, engine: &dyn Engine) -> Checkpoint {
 
 type Opened<'a> = (Box<dyn Connection>, &'a mut Content, Statements, Vec<Statement>);
 
-/// Opens a thread's connection, makes and fills its tables, and prepares what is to be prepared: all untimed.
+/// Opens a thread's connection, makes and fills its tables, and prepares what is to be prepared:
+/// all untimed.
 fn open<'a>(
     plan: &Plan,
     engine: &dyn Engine,
@@ -331,7 +334,8 @@ impl Worker<'_> {
         for &statement in &self.checkpoints {
             let mut answer = Vec::new();
             self.lane.besides(|| self.connection.query(statement, &[], &mut |row| answer = row.to_vec()))?;
-            // SQLite answers: 1 if it could not begin, frames in the log, frames in the database. A server answers nothing.
+            // SQLite answers: 1 if it could not begin, frames in the log, frames in the database. A
+            // server answers nothing.
             if let [Value::Integer(busy), Value::Integer(log), Value::Integer(moved)] = answer[..]
                 && (busy != 0 || moved < log)
             {

@@ -33,7 +33,8 @@ pub(super) fn create_table(dialect: Dialect, autoincrement: bool, database: usiz
     format!("CREATE TABLE IF NOT EXISTS {name} (id INTEGER {id}, Value TEXT not null, creation_date {long})")
 }
 
-/// A statement with parameters, in the order of [`super::phase`]'s binding: value before id in an update, as they stand.
+/// A statement with parameters, in the order of [`super::phase`]'s binding: value before id in an
+/// update, as they stand.
 pub(super) fn with_parameters(operation: Operation, database: usize, table: usize) -> String {
     let name = table_name(database, table);
     match operation {
@@ -43,7 +44,8 @@ pub(super) fn with_parameters(operation: Operation, database: usize, table: usiz
     }
 }
 
-/// Writes whole transactions as one text each, as the original does. What never changes is written once.
+/// Writes whole transactions as one text each, as the original does. What never changes is written
+/// once.
 pub(super) struct Texts {
     operation: Operation,
     value_bytes: usize,

@@ -79,7 +79,8 @@ fn the_checkpoint_is_in_the_phase_but_in_no_transaction() {
     assert!(with.phases[0].wall_ns >= with.phases[0].split.wall_ns);
 }
 
-/// The end of a transaction, after some milliseconds of computing: longer than a thread has the processor for itself.
+/// The end of a transaction, after some milliseconds of computing: longer than a thread has the
+/// processor for itself.
 const LATE_COMMIT: &str = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 40000) \
                            SELECT max(x) FROM c; COMMIT;";
 
@@ -90,8 +91,8 @@ fn several_connections_on_one_file_wait_for_each_other() {
         let settings = map(&[("journal_mode", json!(mode)), ("busy_timeout", json!(60_000))]);
         let spec = EngineSpec { name: "sqlite".into(), settings };
         let engine = start_engine(&spec, directory.path()).unwrap();
-        // Who holds the lock keeps it for a while: on one processor with its files in memory, each could else be through before
-        // the next one comes.
+        // Who holds the lock keeps it for a while: on one processor with its files in memory, each
+        // could else be through before the next one comes.
         let engine = Spoiler { engine: &*engine, spoils: ("COMMIT;", LATE_COMMIT) };
         let params = [
             ("transactions", json!(43)),
@@ -184,8 +185,8 @@ fn parameters_that_do_not_go_together_are_refused() {
     assert!(error.contains("needs one"), "{error}");
 }
 
-/// An engine that does something else than it is told: loses or spoils what it should store, to see that the checks notice, or
-/// takes longer.
+/// An engine that does something else than it is told: loses or spoils what it should store, to see
+/// that the checks notice, or takes longer.
 struct Spoiler<'a> {
     engine: &'a dyn Engine,
     /// In a transaction's text: what is replaced by what.
@@ -320,8 +321,8 @@ fn any_plan() -> impl Strategy<Value = Plan> {
 }
 
 proptest! {
-    /// Any plan: inserts make every id once, updates and deletes find what they name, threads never share a row, and what is
-    /// expected afterwards is what a table that obeys the changes holds.
+    /// Any plan: inserts make every id once, updates and deletes find what they name, threads never
+    /// share a row, and what is expected afterwards is what a table that obeys the changes holds.
     #[test]
     fn changes_and_expectation_agree(plan in any_plan(), seed in any::<u64>()) {
         let mut contents: Vec<Content> = (0..plan.threads).map(|thread| Content::new(&plan, seed, thread)).collect();

@@ -7,8 +7,9 @@ use crate::engine::{Dialect, Engine, Value};
 use crate::sample::Sink;
 use crate::workload::WorkloadError;
 
-/// Compares every row of every table with what it must hold. Says how many rows there are and a checksum of them, which is
-/// the same for every engine and setting under the same seed and parameters.
+/// Compares every row of every table with what it must hold. Says how many rows there are and a
+/// checksum of them, which is the same for every engine and setting under the same seed and
+/// parameters.
 pub(super) fn contents(
     plan: &Plan,
     engine: &dyn Engine,

@@ -1,12 +1,15 @@
-//! `sms`: the SMS centre of P5 on one store: messages received, sent, and both at once, by number of threads.
+//! `sms`: the SMS centre of P5 on one store: messages received, sent, and both at once, by number
+//! of threads.
 //!
-//! The centre is the crate `smsc`, stores and all, so this workload takes no `[engine]`: `store` chooses, and the axes of mmdb are
-//! parameters. Each phase (`receive`, `send`, `both`) has the number of threads as its abscissa and a fresh store; what
-//! `send` sends was received untimed before. After each, the centre's invariants are checked over the whole store.
+//! The centre is the crate `smsc`, stores and all, so this workload takes no `[engine]`: `store`
+//! chooses, and the axes of mmdb are parameters. Each phase (`receive`, `send`, `both`) has the
+//! number of threads as its abscissa and a fresh store; what `send` sends was received untimed
+//! before. After each, the centre's invariants are checked over the whole store.
 //!
-//! **Results.** An execution is a message: `count` over `wall_ns` is messages a second. Latency is from submission to the durable
-//! acknowledgement (`receive`), from the claim to the durable completion (`send`, `both`). The split's wall time is threads × wall
-//! time of the phase, its CPU time that of this process and the store's server, all else `other`.
+//! **Results.** An execution is a message: `count` over `wall_ns` is messages a second. Latency is
+//! from submission to the durable acknowledgement (`receive`), from the claim to the durable
+//! completion (`send`, `both`). The split's wall time is threads × wall time of the phase, its CPU
+//! time that of this process and the store's server, all else `other`.
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,10 @@
-//! Bytes that a replay's statements change, from the trace itself: counting takes nothing of the measured time.
+//! Bytes that a replay's statements change, from the trace itself: counting takes nothing of the
+//! measured time.
 //!
-//! What counts is said in [`crate::changed`]: the values of an INSERT, UPDATE or DELETE that changed rows, bound or literal in its text, once for
-//! each execution. That it changes the captured number of rows again is what a replay checks. Where a trace does not tell changes (a log, a
-//! script), every such execution that succeeded counts.
+//! What counts is said in [`crate::changed`]: the values of an INSERT, UPDATE or DELETE that
+//! changed rows, bound or literal in its text, once for each execution. That it changes the
+//! captured number of rows again is what a replay checks. Where a trace does not tell changes (a
+//! log, a script), every such execution that succeeded counts.
 
 use std::collections::HashMap;
 
@@ -39,7 +41,8 @@ impl Changes {
             What::Bind { handle, index, value } => {
                 if let Some(values) = connection.get_mut(handle) {
                     let place = (*index as usize).saturating_sub(1);
-                    // SQLite has at most 32,766 parameters (SQLITE_MAX_VARIABLE_NUMBER); what lies beyond fails in the replay.
+                    // SQLite has at most 32,766 parameters (SQLITE_MAX_VARIABLE_NUMBER); what lies
+                    // beyond fails in the replay.
                     if place < 1 << 15 {
                         if values.bound_bytes.len() <= place {
                             values.bound_bytes.resize(place + 1, 0);

@@ -1,16 +1,19 @@
 //! The second reading of a trace, ahead of the lanes, so that a trace need not fit in memory.
 //!
-//! What is read and not done yet takes as much memory as parameter `ahead` allows (some 60 bytes a call; a single call may be larger), and at
-//! most [`BATCH_BYTES`] more. The timed window begins when so much is there, or all of it; so a trace that is smaller is read before it, and
-//! reading it costs nothing. Of a longer one, the reading goes on within the window whenever less than half is left: by a thread of its own, on
-//! a processor that the lanes may not use, where there is one. A lane
-//! reads its calls out of batches that are used again, so it allocates nothing; where it had to wait for the reading, that is told.
+//! What is read and not done yet takes as much memory as parameter `ahead` allows (some 60 bytes a
+//! call; a single call may be larger), and at most [`BATCH_BYTES`] more. The timed window begins
+//! when so much is there, or all of it; so a trace that is smaller is read before it, and reading
+//! it costs nothing. Of a longer one, the reading goes on within the window whenever less than half
+//! is left: by a thread of its own, on a processor that the lanes may not use, where there is one.
+//! A lane reads its calls out of batches that are used again, so it allocates nothing; where it had
+//! to wait for the reading, that is told.
 //!
-//! The thread is started only where it is needed: in a process that never had a second one, the C library takes its locks and makes its system
-//! calls with less ado, and an application with a single thread had that, too.
+//! The thread is started only where it is needed: in a process that never had a second one, the C
+//! library takes its locks and makes its system calls with less ado, and an application with a
+//! single thread had that, too.
 //!
-//! There is no deadlock: the reading waits only while calls are handed out and not done, and where all lanes wait for calls that are not read yet it
-//! reads on beyond its room (see `order.rs`).
+//! There is no deadlock: the reading waits only while calls are handed out and not done, and where
+//! all lanes wait for calls that are not read yet it reads on beyond its room (see `order.rs`).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -53,12 +56,14 @@ pub struct Batch {
     pub changed_bytes: u64,
 }
 
-/// A call: half a line of the processor's cache, because all of them are read within the measured time.
+/// A call: half a line of the processor's cache, because all of them are read within the measured
+/// time.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     /// What is done.
     pub task: Task,
-    /// The place of its connection in the lane, or with [`SHARED`] among those that several lanes use.
+    /// The place of its connection in the lane, or with [`SHARED`] among those that several lanes
+    /// use.
     pub connection: u32,
 }
 
@@ -161,7 +166,8 @@ pub enum Given {
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {
     pub rows: u64,
-    /// As `sqlite3_changes` gives it, so it fits; more than that (a damaged trace) is never reached.
+    /// As `sqlite3_changes` gives it, so it fits; more than that (a damaged trace) is never
+    /// reached.
     pub changes: u32,
     pub code: i32,
 }
@@ -233,7 +239,8 @@ impl Batch {
     }
 
     fn put(&mut self, bytes: &[u8]) -> Span {
-        // A chunk of a trace holds less than 2 GiB, and a batch at most one such value and little else.
+        // A chunk of a trace holds less than 2 GiB, and a batch at most one such value and little
+        // else.
         let span = Span { at: self.bytes.len() as u32, length: bytes.len() as u32 };
         self.bytes.extend_from_slice(bytes);
         span
@@ -330,8 +337,9 @@ struct Store {
     reads_on: bool,
 }
 
-/// Moves the calling thread to processors that its process does not keep to. Where there are none and the process keeps to a single one, it goes
-/// behind the lanes instead: it then reads while they wait for the device. That it cannot is no error: it is a courtesy to the lanes.
+/// Moves the calling thread to processors that its process does not keep to. Where there are none
+/// and the process keeps to a single one, it goes behind the lanes instead: it then reads while
+/// they wait for the device. That it cannot is no error: it is a courtesy to the lanes.
 pub fn step_aside() {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let Ok(own) = sched_getaffinity(None) else { return };
@@ -339,7 +347,8 @@ pub fn step_aside() {
     (0..CpuSet::MAX_CPU).filter(|&cpu| !own.is_set(cpu)).for_each(|cpu| others.set(cpu));
     // Those that do not exist are left out by the kernel, and none at all is refused.
     if sched_setaffinity(None, &others).is_err() && own.count() == 1 {
-        // Of a thread, not of the process, on Linux (setpriority(2), "C library/kernel differences").
+        // Of a thread, not of the process, on Linux (setpriority(2), "C library/kernel
+        // differences").
         let _ = rustix::process::setpriority_process(None, 19);
     }
 }
@@ -409,7 +418,8 @@ impl Feed {
         lock(&self.store).ahead >= self.ahead_bytes
     }
 
-    /// Where as much is read as may be, waits until half of it is done. False where something has failed.
+    /// Where as much is read as may be, waits until half of it is done. False where something has
+    /// failed.
     fn wait_for_room(&self) -> bool {
         let mut store = lock(&self.store);
         if store.ahead >= self.ahead_bytes {

@@ -233,8 +233,8 @@ struct Unit {
 }
 
 impl State<'_> {
-    /// Calls up to the end of a transaction, or of a statement outside of one, are one execution of the phase. With captured times
-    /// each call is, so that no pause counts.
+    /// Calls up to the end of a transaction, or of a statement outside of one, are one execution of
+    /// the phase. With captured times each call is, so that no pause counts.
     fn all(&mut self, record: &mut Lane) -> Result<(), WorkloadError> {
         let mut calls = Calls { batch: Batch::default(), at: 0, run: self.run, starved: (0, 0) };
         while calls.has_next() {
@@ -255,8 +255,8 @@ impl State<'_> {
         }
     }
 
-    /// Before an execution, and in none's time: waits for those that it depends on and, with captured times, until it is due, and notes
-    /// how late it is.
+    /// Before an execution, and in none's time: waits for those that it depends on and, with
+    /// captured times, until it is due, and notes how late it is.
     fn pause(&mut self, calls: &Calls<'_>) -> Result<(), WorkloadError> {
         self.wait(calls)?;
         let Timing::Original { speed } = self.run.timing else { return Ok(()) };
@@ -267,8 +267,8 @@ impl State<'_> {
         }
         if let Some(late_ns) = &mut self.report.late_ns {
             let late = now_ns().saturating_sub(due_ns);
-            // The histogram grows by itself (`saturating_record` would not let it), so this fails only without memory; then the value
-            // goes to its end.
+            // The histogram grows by itself (`saturating_record` would not let it), so this fails
+            // only without memory; then the value goes to its end.
             if late_ns.record(late).is_err() {
                 late_ns.saturating_record(late);
             }
@@ -552,7 +552,8 @@ impl State<'_> {
                     let checkpoints = self.run.order.map(|order| order.checkpoints(is_impatient));
                     stepped = calls.step(*handle, expected.rows, expected.code != ROW);
                     let is_refused = stepped.code & 0xff == BUSY && stepped.rows == 0;
-                    // A checkpoint is no part of the order, and some hold the lock to write for a moment.
+                    // A checkpoint is no part of the order, and some hold the lock to write for a
+                    // moment.
                     if !is_refused || is_impatient || !checkpoints.is_some_and(Checkpoints::met_one) {
                         break;
                     }
@@ -601,7 +602,8 @@ impl State<'_> {
         }
     }
 
-    /// A checkpoint by a call. What it waited for when it was captured is done; what holds it up now did not then, or did so, too.
+    /// A checkpoint by a call. What it waited for when it was captured is done; what holds it up
+    /// now did not then, or did so, too.
     fn checkpoint(&self, connection: &mut dyn Connection, sql: &str) -> Result<(), WorkloadError> {
         let is_impatient = self.run.order.is_some();
         let set = |connection: &mut dyn Connection, waits| {
@@ -620,7 +622,8 @@ impl State<'_> {
         }
     }
 
-    /// Steps that did not do what they did when they were captured: an error, unless it is no difference.
+    /// Steps that did not do what they did when they were captured: an error, unless it is no
+    /// difference.
     #[cold]
     fn differs(
         &self,

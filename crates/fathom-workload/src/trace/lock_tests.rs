@@ -18,8 +18,8 @@ const COMMIT: LockChange = LockChange::WriteEnd { is_commit: true };
 const NO_COMMIT: LockChange = LockChange::WriteEnd { is_commit: false };
 use LockChange::{Exclusive, Read, ReadEnd, Write};
 
-/// A trace of database 0, which is empty at the start, and of two threads. Each call takes 100 µs, its locks lie within it, and
-/// calls follow each other.
+/// A trace of database 0, which is empty at the start, and of two threads. Each call takes 100 µs,
+/// its locks lie within it, and calls follow each other.
 struct Script {
     path: PathBuf,
     writer: Writer,
@@ -121,9 +121,10 @@ fn writes(commit: u64) -> [(LockChange, u64); 5] {
     [(Read, commit - 1), (Write, 0), (Exclusive, 0), (COMMIT, commit), (ReadEnd, 0)]
 }
 
-/// Two threads share a connection. One is refused the lock to write; before it resets its statement the other one inserts
-/// a row. SQLite commits nothing while a statement that writes is active, and undoes what others did when one is reset that
-/// was refused. A replay that leaves refused calls out commits the row: such traces could not be replayed.
+/// Two threads share a connection. One is refused the lock to write; before it resets its statement
+/// the other one inserts a row. SQLite commits nothing while a statement that writes is active, and
+/// undoes what others did when one is reset that was refused. A replay that leaves refused calls
+/// out commits the row: such traces could not be replayed.
 #[test]
 fn what_changed_under_a_refused_statement_is_undone_when_that_is_reset() {
     let refused_last = [(Read, 1), (Write, 0), (NO_COMMIT, 0), (ReadEnd, 0)];
@@ -160,8 +161,9 @@ fn what_changed_under_a_refused_statement_is_undone_when_that_is_reset() {
     }
 }
 
-/// `CREATE INDEX IF NOT EXISTS` that found the index there asked for no lock to write. In the replay its connection knew the
-/// schema from before the index, so it asked for one, which another thread held that waited for it.
+/// `CREATE INDEX IF NOT EXISTS` that found the index there asked for no lock to write. In the
+/// replay its connection knew the schema from before the index, so it asked for one, which another
+/// thread held that waited for it.
 #[test]
 fn what_had_nothing_to_create_asks_for_no_lock_though_its_connection_knew_an_older_schema() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -186,8 +188,8 @@ fn what_had_nothing_to_create_asks_for_no_lock_though_its_connection_knew_an_old
     }
 }
 
-/// Rows that differ can be the version's: of a statement that is open while its own connection changes the table SQLite
-/// promises nothing, and 3.40 and 3.51 differ.
+/// Rows that differ can be the version's: of a statement that is open while its own connection
+/// changes the table SQLite promises nothing, and 3.40 and 3.51 differ.
 #[test]
 fn where_rows_differ_another_version_at_capture_is_told() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -199,9 +201,9 @@ fn where_rows_differ_another_version_at_capture_is_told() {
     assert!(error.contains("captured with SQLite 3.0.0") && error.contains("`library`"), "{error}");
 }
 
-/// Connections that share a cache take no locks of the file among each other: what the trace tells of
-/// them is the first one's, and says nothing of the others' order. SQLite's own `threadtest3` has
-/// such threads: what they read differed, without a word of why.
+/// Connections that share a cache take no locks of the file among each other: what the trace tells
+/// of them is the first one's, and says nothing of the others' order. SQLite's own `threadtest3`
+/// has such threads: what they read differed, without a word of why.
 #[test]
 fn locks_of_a_shared_cache_are_no_order_and_where_rows_differ_that_is_told() {
     let shared = 6 | 0x2_0000;

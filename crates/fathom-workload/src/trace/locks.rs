@@ -450,9 +450,9 @@ impl Locks {
         left
     }
 
-    /// A commit to several databases is done to one after the other where they have write-ahead logs. A
-    /// call that saw it done to one and not to another one has its snapshot of the latter taken
-    /// before: the commit is one call, which waits for that.
+    /// A commit to several databases is done to one after the other where they have write-ahead
+    /// logs. A call that saw it done to one and not to another one has its snapshot of the latter
+    /// taken before: the commit is one call, which waits for that.
     fn between(&mut self, places: &[usize], list: &[Pending]) {
         let reads: Vec<Pending> = places
             .iter()
@@ -652,8 +652,8 @@ impl Summary {
         self.excludes &= self.writes.iter().any(|(_, end)| end.is_none());
     }
 
-    /// How many reads have ended: that of a call before, which is done again, where there is another
-    /// one now (there is one at a time), open its own.
+    /// How many reads have ended: that of a call before, which is done again, where there is
+    /// another one now (there is one at a time), open its own.
     fn reads_ended(&self, was_again: bool) -> usize {
         let outer = was_again && (self.outer_ended || self.read.is_some());
         usize::from(outer) + usize::from(self.read.is_some() && self.read_ended)

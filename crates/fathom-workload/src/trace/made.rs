@@ -36,8 +36,8 @@ pub fn check(params: &Params) -> Result<(), WorkloadError> {
 }
 
 impl Source {
-    /// The file, or what the profile makes with this seed. That is kept in memory where the system has a place for it, so that nothing of it
-    /// comes to the device under test.
+    /// The file, or what the profile makes with this seed. That is kept in memory where the system
+    /// has a place for it, so that nothing of it comes to the device under test.
     pub fn of(params: &Params, seed: u64) -> Result<Source, WorkloadError> {
         let Some(name) = params.optional_text("profile") else {
             return Ok(Source::File(params.optional_text("file").unwrap_or_default().into()));

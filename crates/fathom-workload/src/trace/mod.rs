@@ -241,7 +241,8 @@ impl Trace {
             let reading = reading
                 .transpose()
                 .map_err(|source| WorkloadError::Io { path: "a thread".into(), source })?;
-            // With captured times each call is timed by itself, so that no pause counts; that is no commit.
+            // With captured times each call is timed by itself, so that no pause counts; that is no
+            // commit.
             let unit = if timing == Timing::AsFast { Unit::Transaction } else { Unit::Call };
             let phase = Phase::begin("replay", None, unit);
             let mut records: Vec<_> = (0..)

@@ -361,8 +361,8 @@ mod tests {
         Made { number: 0, after: 0, ties: Ties::default(), start_ns: 0, thread: 0, connection, what }
     }
 
-    /// A database that is attached elsewhere is open: whoever opens it within the window can find it locked by one that waits
-    /// for just that. (It was taken for closed.)
+    /// A database that is attached elsewhere is open: whoever opens it within the window can find
+    /// it locked by one that waits for just that. (It was taken for closed.)
     #[test]
     fn what_is_attached_is_not_closed_by_the_last_connection_to_it() {
         let all = |is_attached: bool| {

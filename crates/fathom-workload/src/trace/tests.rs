@@ -1,4 +1,5 @@
-//! Traces done again: counts checked, settings overridden, order kept, and what is told when it cannot be.
+//! Traces done again: counts checked, settings overridden, order kept, and what is told when it
+//! cannot be.
 
 use std::path::{Path, PathBuf};
 
@@ -334,7 +335,8 @@ fn what_does_not_go_together_is_refused_before_any_run() {
     }
 }
 
-/// Values written into the statements, as in a log or script: no text occurs twice, and none may be kept.
+/// Values written into the statements, as in a log or script: no text occurs twice, and none may be
+/// kept.
 #[test]
 fn a_trace_longer_than_what_is_read_ahead_takes_no_more_memory_than_that() {
     const AHEAD_BYTES: usize = 64 << 10;

@@ -1,7 +1,9 @@
-//! From a trace's events to the calls of a replay: which are made, on which connection and statement, and what they wait for.
+//! From a trace's events to the calls of a replay: which are made, on which connection and
+//! statement, and what they wait for.
 //!
-//! The trace is read twice, and both readings go through here, so that both number the calls alike. What is remembered grows with what is open
-//! at one time (connections, prepared statements, texts that will be prepared again), never with the length of the trace.
+//! The trace is read twice, and both readings go through here, so that both number the calls alike.
+//! What is remembered grows with what is open at one time (connections, prepared statements, texts
+//! that will be prepared again), never with the length of the trace.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -22,14 +24,16 @@ const SHARED_CACHE: u32 = 0x2_0000;
 /// `SQLITE_DBCONFIG_ENABLE_FKEY`.
 const ENABLE_FKEY: u32 = 1002;
 
-/// SQLITE_BUSY, SQLITE_LOCKED, SQLITE_INTERRUPT: what another one's timing decides. So does SQLITE_ABORT itself (ABORT_ROLLBACK does not):
-/// without a journal a commit that was refused leaves a page cache that nobody may use.
+/// SQLITE_BUSY, SQLITE_LOCKED, SQLITE_INTERRUPT: what another one's timing decides. So does
+/// SQLITE_ABORT itself (ABORT_ROLLBACK does not): without a journal a commit that was refused
+/// leaves a page cache that nobody may use.
 fn is_by_chance(code: i32) -> bool {
     matches!(code & 0xff, 5 | 6 | 9) || code == 4
 }
 
-/// Calls whose times of return are remembered. A call that began before all of them had returned waits for those that are forgotten too:
-/// more than it must, and never for one that returned after it.
+/// Calls whose times of return are remembered. A call that began before all of them had returned
+/// waits for those that are forgotten too: more than it must, and never for one that returned after
+/// it.
 const RETURNS_MAX: usize = 1 << 16;
 
 /// A call as it stands in the trace.
@@ -43,8 +47,9 @@ pub struct Made {
     pub ties: Ties,
     /// When it began, ns since the trace's time 0.
     pub start_ns: u64,
-    /// The trace's number of the thread. A call that only gives something back is of the thread that used the connection before: a program that
-    /// collects its garbage closes connections on whatever thread does that.
+    /// The trace's number of the thread. A call that only gives something back is of the thread
+    /// that used the connection before: a program that collects its garbage closes connections on
+    /// whatever thread does that.
     pub thread: u32,
     /// The trace's number of the connection.
     pub connection: u32,
@@ -72,7 +77,8 @@ pub enum What {
     },
     Step {
         step: Step,
-        /// A checkpoint: it does what can be done without waiting, because what it waited for is done.
+        /// A checkpoint: it does what can be done without waiting, because what it waited for is
+        /// done.
         is_checkpoint: bool,
     },
     /// Takes a snapshot of the database with this schema name.
@@ -121,9 +127,11 @@ impl What {
     }
 }
 
-/// A statement that got SQLITE_BUSY and was not reset is still active. If it is one that writes, SQLite commits nothing of other statements of its
-/// connection by itself until it is reset, and then rolls back what they changed. So it is refused again ([`What::Refuse`]). Where a trace tells no
-/// locks, it is not known whether it was refused when it began or when it had ended, after which it is active no longer.
+/// A statement that got SQLITE_BUSY and was not reset is still active. If it is one that writes,
+/// SQLite commits nothing of other statements of its connection by itself until it is reset, and
+/// then rolls back what they changed. So it is refused again ([`What::Refuse`]). Where a trace
+/// tells no locks, it is not known whether it was refused when it began or when it had ended, after
+/// which it is active no longer.
 #[derive(Clone, Copy, Debug)]
 pub struct Stuck {
     /// The statement that was refused.
@@ -149,8 +157,8 @@ const STUCK_MAX: usize = 100;
 pub enum Reading {
     /// The first: counts preparations, and keeps no texts.
     First(Prepared),
-    /// The second: forgets a text after its only preparation, and knows whether the trace tells times and locks, and which steps (by their numbers) are
-    /// refused again.
+    /// The second: forgets a text after its only preparation, and knows whether the trace tells
+    /// times and locks, and which steps (by their numbers) are refused again.
     Second { prepared: Prepared, has_times: bool, past: Box<Past>, refused: HashSet<u64> },
 }
 
@@ -198,7 +206,8 @@ pub struct Translator<'a> {
     calls: u64,
     /// Steps so far, done again or not.
     steps: u64,
-    /// Those of statements that were refused a lock and not reset before another one's of their connection.
+    /// Those of statements that were refused a lock and not reset before another one's of their
+    /// connection.
     refused_steps: HashSet<u64>,
     order: Returns,
     /// What is not done again, and how often.
@@ -212,7 +221,8 @@ pub struct Translator<'a> {
     /// Whether connections share a cache. Among each other these take no locks of the file, so its
     /// locks tell no order.
     pub shares_cache: bool,
-    /// Statements that were refused a lock and stayed so, where another one of their connection changed something meanwhile (see [`Stuck`]).
+    /// Statements that were refused a lock and stayed so, where another one of their connection
+    /// changed something meanwhile (see [`Stuck`]).
     pub stuck: Vec<Stuck>,
 }
 
@@ -228,7 +238,8 @@ impl Text {
     }
 }
 
-/// Whether SQLite commits nothing by itself while such a statement is active, which was refused the lock to write.
+/// Whether SQLite commits nothing by itself while such a statement is active, which was refused the
+/// lock to write.
 fn is_a_writer(verb: Verb) -> bool {
     matches!(verb, Verb::Insert | Verb::Update | Verb::Delete | Verb::Begin | Verb::Schema)
 }
@@ -273,7 +284,8 @@ struct Handle {
 
 impl Connection {
     fn add(&mut self, handle: u32, is_skipped: bool, text: &Text) -> Option<u32> {
-        // A number that the trace uses again without finalising it (an error came between) stays the same here.
+        // A number that the trace uses again without finalising it (an error came between) stays
+        // the same here.
         let known = self.handles.get(&handle).and_then(|handle| handle.number);
         let number = (!is_skipped).then(|| {
             known.or_else(|| self.free.pop()).unwrap_or_else(|| {
@@ -539,8 +551,9 @@ impl<'a> Translator<'a> {
         let held_before = self.locks.holds(thread, connection);
         let mut ties = match (closes, may_lock) {
             (true, _) => self.locks.close(connection),
-            // A checkpoint takes locks attach changes nothing that is read; of several databases it takes them one after the other, while
-            // others go on between. So it has no place in their order.
+            // A checkpoint takes locks attach changes nothing that is read; of several databases it
+            // takes them one after the other, while others go on between. So it has no place in
+            // their order.
             (_, true) => {
                 let is_again = what.is_some() && !is_checkpoint && !matches!(what, Some(What::Refuse { .. }));
                 self.locks.call(connection, start_ns, is_again)
@@ -550,7 +563,8 @@ impl<'a> Translator<'a> {
         if ties.ended_a_write
             && let Some(it) = self.connections.get_mut(&connection)
         {
-            // It was refused when it wanted to commit: that has ended it. BEGIN EXCLUSIVE was refused its last lock.
+            // It was refused when it wanted to commit: that has ended it. BEGIN EXCLUSIVE was
+            // refused its last lock.
             let begins = &self.begins;
             it.refused.retain(|one| one.step != self.steps || begins.contains(&one.statement));
         }
@@ -580,9 +594,10 @@ impl<'a> Translator<'a> {
         Some(made)
     }
 
-    /// A statement that changes the schema attach had nothing to do (`CREATE … IF NOT EXISTS`). Compiled
-    /// when the connection knew an older schema, it asks for the lock to write, which another one
-    /// may hold now; so the schema is looked at when what it saw is there, attach it is compiled again.
+    /// A statement that changes the schema attach had nothing to do (`CREATE … IF NOT EXISTS`).
+    /// Compiled when the connection knew an older schema, it asks for the lock to write, which
+    /// another one may hold now; so the schema is looked at when what it saw is there, attach it is
+    /// compiled again.
     fn compiled_again(
         &mut self,
         thread: u32,
@@ -796,7 +811,8 @@ impl<'a> Translator<'a> {
             {
                 return Some(What::Refuse { handle });
             }
-            // An interrupt ends a statement, and the transaction with it where the statement was writing.
+            // An interrupt ends a statement, and the transaction with it where the statement was
+            // writing.
             return if was_in_transaction && !step.in_transaction {
                 Some(What::Rollback)
             } else {
@@ -845,7 +861,8 @@ fn brings_tokenizer(sql: &str) -> bool {
 /// When the last calls returned, to find what each call had waited for.
 #[derive(Default)]
 struct Returns {
-    /// Largest time of return up to each call. (Returns are in order but for those of rows that were counted later.)
+    /// Largest time of return up to each call. (Returns are in order but for those of rows that
+    /// were counted later.)
     latest_ns: VecDeque<u64>,
     /// Number of the first of them.
     first: u64,

@@ -19,7 +19,8 @@ struct Row {
     raises: u32,
 }
 
-/// Number of rows and the sums of three columns: what one quick query can tell of a table's content.
+/// Number of rows and the sums of three columns: what one quick query can tell of a table's
+/// content.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Totals {
     /// Number of rows.
@@ -28,7 +29,8 @@ pub struct Totals {
     pub ids: i64,
     /// Sum of `bonus`.
     pub bonuses: i64,
-    /// Sum of `salary`: a multiple of a quarter below 2^51, so exact in a double in whatever order it is added up.
+    /// Sum of `salary`: a multiple of a quarter below 2^51, so exact in a double in whatever order
+    /// it is added up.
     pub salaries: f64,
 }
 
@@ -64,7 +66,8 @@ impl Expected {
         let bonuses = rows.iter().map(|row| i64::from(row.bonus)).sum();
         let whole: u64 = rows.iter().map(|row| u64::from(row.salary) + u64::from(row.raises)).sum();
         let salaries = whole as f64 + 0.25 * rows.len() as f64;
-        // The even one of the two factors is halved, so that nothing overflows and nothing is rounded.
+        // The even one of the two factors is halved, so that nothing overflows and nothing is
+        // rounded.
         let (count, both) = (last - first + 1, first + last);
         let ids = if count % 2 == 0 { count / 2 * both } else { both / 2 * count };
         Totals { rows: count, ids, bonuses, salaries }

@@ -12,22 +12,26 @@
 //! | how the table is refilled after a DELETE is not said | untimed, the same bytes as before: see below | every range works on the full table |
 //! | caches not mentioned | the system's cache holds the database, the engine's own is empty (a new connection before each range) | every range starts alike |
 //!
-//! **Ranges beyond `rows`** are left out, and the full table closes the list in their place, so a scaled-down run still has a range
-//! of all rows.
+//! **Ranges beyond `rows`** are left out, and the full table closes the list in their place, so a
+//! scaled-down run still has a range of all rows.
 //!
-//! **Putting the table back.** SQLite: a copy of the loaded file is kept beside it. After deletes the connection is closed and every 64 KiB of
-//! the database that differ are rewritten *in place* from the copy, then synced. The file keeps its blocks and its place on the device; nothing
-//! is re-inserted, and neither file system nor SQLite sees a new file. (A copy by the system's own call could share blocks on
-//! Btrfs and XFS and change what the next write costs.) PostgreSQL: the table is dropped, made anew from a copy in the same
-//! order, its key rebuilt, vacuumed, and a checkpoint taken; also before each range UPDATE, because the old versions of rows stay in the
+//! **Putting the table back.** SQLite: a copy of the loaded file is kept beside it. After deletes
+//! the connection is closed and every 64 KiB of the database that differ are rewritten *in place*
+//! from the copy, then synced. The file keeps its blocks and its place on the device; nothing is
+//! re-inserted, and neither file system nor SQLite sees a new file. (A copy by the system's own
+//! call could share blocks on Btrfs and XFS and change what the next write costs.) PostgreSQL: the
+//! table is dropped, made anew from a copy in the same order, its key rebuilt, vacuumed, and a
+//! checkpoint taken; also before each range UPDATE, because the old versions of rows stay in the
 //! table there and a later range would work on a larger one.
 //!
-//! **What a WAL costs.** A commit that finds more than `wal_autocheckpoint` pages in the WAL moves them into the database within its own timed
-//! window, as it does in an application. What is left in the WAL when the connection closes is moved untimed.
+//! **What a WAL costs.** A commit that finds more than `wal_autocheckpoint` pages in the WAL moves
+//! them into the database within its own timed window, as it does in an application. What is left
+//! in the WAL when the connection closes is moved untimed.
 //!
-//! **Checks, untimed.** Rows changed by each statement; number of rows and sums of three columns after each range; every field of every row after
-//! the point updates, after the range updates and at the end; `integrity_check` after the updates, after each range
-//! DELETE and at the end (SQLite).
+//! **Checks, untimed.** Rows changed by each statement; number of rows and sums of three columns
+//! after each range; every field of every row after the point updates, after the range updates and
+//! at the end; `integrity_check` after the updates, after each range DELETE and at the end
+//! (SQLite).
 
 pub mod record;
 

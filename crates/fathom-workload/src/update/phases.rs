@@ -59,7 +59,8 @@ impl Run<'_> {
         self.update.phases.iter().any(|wanted| wanted == phase)
     }
 
-    /// Adds to the progress: loading is 1, each point phase 1, each range by its share of the table, both ways.
+    /// Adds to the progress: loading is 1, each point phase 1, each range by its share of the
+    /// table, both ways.
     fn step(&mut self, weight: f64) {
         let shares: f64 = self.update.ranges.iter().map(|&range| 0.1 + self.share(range)).sum();
         let phase = |name: &str, weight: f64| if self.wants(name) { weight } else { 0.0 };
@@ -150,7 +151,8 @@ impl Run<'_> {
             for repeat in 0..self.update.range_repeats {
                 let (first, last) = self.bounds("update-range", range, repeat);
                 let (mut connection, statement) = phase.excluded(|| {
-                    // Before and not after each range, so that the rows of the last are there to be checked one by one.
+                    // Before and not after each range, so that the rows of the last are there to be
+                    // checked one by one.
                     if self.prepared.is_worn_by_updates() {
                         self.restore()?;
                     }

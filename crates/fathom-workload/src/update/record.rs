@@ -1,7 +1,7 @@
 //! The records of the `update` workload: eight fields, 88 bytes, typical business data.
 //!
-//! **How the 88 bytes are counted.** As the record's declared width, the way a table's author counts: eight bytes for
-//! each number and one byte for each character of a fixed-length string.
+//! **How the 88 bytes are counted.** As the record's declared width, the way a table's author
+//! counts: eight bytes for each number and one byte for each character of a fixed-length string.
 //!
 //! | field | type | bytes | values |
 //! |---|---|---|---|
@@ -14,15 +14,18 @@
 //! | `salary` | real | 8 | 20,000.25 to 200,000.25 in steps of 1 |
 //! | `bonus` | integer | 8 | 0 to 99,999 |
 //!
-//! What an engine stores differs: SQLite writes small integers in fewer bytes and adds a header of about ten bytes to each
-//! record; PostgreSQL adds 24 to 28. The strings are ASCII, so that characters are bytes in both.
+//! What an engine stores differs: SQLite writes small integers in fewer bytes and adds a header of
+//! about ten bytes to each record; PostgreSQL adds 24 to 28. The strings are ASCII, so that
+//! characters are bytes in both.
 //!
-//! **No value of a non-key field is in more than 20 % of the rows.** Departments, the only field with few values, are dealt
-//! and not drawn: each ten consecutive ids hold each department once, in random order, so a table of n rows holds each at
-//! most ⌈n/10⌉ times. All other fields are drawn evenly from at least 10,000 values.
+//! **No value of a non-key field is in more than 20 % of the rows.** Departments, the only field
+//! with few values, are dealt and not drawn: each ten consecutive ids hold each department once, in
+//! random order, so a table of n rows holds each at most ⌈n/10⌉ times. All other fields are drawn
+//! evenly from at least 10,000 values.
 //!
-//! **Salaries** are a whole number and a quarter. Adding whole raises keeps the quarter, so SQLite never shortens the
-//! number to an integer and an UPDATE never changes a record's length; and such sums are exact in a double.
+//! **Salaries** are a whole number and a quarter. Adding whole raises keeps the quarter, so SQLite
+//! never shortens the number to an integer and an UPDATE never changes a record's length; and such
+//! sums are exact in a double.
 
 use crate::engine::Value;
 use fathom_random::Random;

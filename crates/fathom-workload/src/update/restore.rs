@@ -49,8 +49,8 @@ impl Prepared {
         }
     }
 
-    /// Whether an UPDATE makes the table another one to work on, so that it must be put back before the next: PostgreSQL
-    /// keeps the old versions of rows in the table, SQLite does not.
+    /// Whether an UPDATE makes the table another one to work on, so that it must be put back before
+    /// the next: PostgreSQL keeps the old versions of rows in the table, SQLite does not.
     pub fn is_worn_by_updates(&self) -> bool {
         matches!(self, Prepared::Table)
     }
@@ -64,8 +64,8 @@ impl Prepared {
             }
             Prepared::Table => {
                 let mut connection = engine.connect(DATABASE)?;
-                // One at a time: VACUUM and CHECKPOINT refuse to be part of a transaction, which several statements in one
-                // message would be.
+                // One at a time: VACUUM and CHECKPOINT refuse to be part of a transaction, which
+                // several statements in one message would be.
                 for statement in [
                     "DROP TABLE IF EXISTS records",
                     "CREATE TABLE records AS SELECT * FROM prepared ORDER BY id",
@@ -102,8 +102,8 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// A database whose journal or WAL still holds something must not be overwritten: the next open would roll it back into
-/// the restored file.
+/// A database whose journal or WAL still holds something must not be overwritten: the next open
+/// would roll it back into the restored file.
 fn refuse_unfinished(database: &Path) -> Result<(), WorkloadError> {
     for suffix in ["-wal", "-journal"] {
         let path = with_suffix(database, suffix);
@@ -127,8 +127,8 @@ fn refuse_unfinished(database: &Path) -> Result<(), WorkloadError> {
     Ok(())
 }
 
-/// Copies by plain reads and writes and syncs the copy. `std::fs::copy` would let Btrfs and XFS share the blocks, and the next
-/// write to the database would pay for parting them.
+/// Copies by plain reads and writes and syncs the copy. `std::fs::copy` would let Btrfs and XFS
+/// share the blocks, and the next write to the database would pay for parting them.
 fn copy_file(from: &Path, to: &Path) -> Result<(), WorkloadError> {
     File::create(to).map_err(|error| failed(to, error))?;
     rewrite(to, from)

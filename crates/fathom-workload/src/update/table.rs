@@ -23,7 +23,8 @@ pub const DELETE_POINT: &str = "DELETE FROM records WHERE id = $1";
 /// The DELETE of a range of keys.
 pub const DELETE_RANGE: &str = "DELETE FROM records WHERE id BETWEEN $1 AND $2";
 
-/// Records of one loading INSERT. SQLite runs in this process, so one is best; a server costs a round trip each.
+/// Records of one loading INSERT. SQLite runs in this process, so one is best; a server costs a
+/// round trip each.
 fn load_batch(dialect: Dialect) -> usize {
     match dialect {
         Dialect::Sqlite => 1,
@@ -31,7 +32,8 @@ fn load_batch(dialect: Dialect) -> usize {
     }
 }
 
-/// Makes the table called `name`. The key is an `INTEGER PRIMARY KEY` in SQLite, which makes it the row's own number.
+/// Makes the table called `name`. The key is an `INTEGER PRIMARY KEY` in SQLite, which makes it the
+/// row's own number.
 fn definition(name: &str, dialect: Dialect) -> String {
     let key = match dialect {
         Dialect::Sqlite => "INTEGER",

@@ -1,8 +1,8 @@
 //! Entries that an index has lost, while a snapshot may look for the rows they led to.
 //!
-//! An index shows what is there now. A row of a snapshot that has gone since, or has another key, is
-//! found through the ghost of its entry. A ghost proves nothing: whoever follows it, or an entry of
-//! today, looks whether the row that the snapshot sees there has the key.
+//! An index shows what is there now. A row of a snapshot that has gone since, or has another key,
+//! is found through the ghost of its entry. A ghost proves nothing: whoever follows it, or an entry
+//! of today, looks whether the row that the snapshot sees there has the key.
 
 use super::versions::Open;
 use crate::container::Rid;
@@ -27,8 +27,8 @@ fn bytes(key: &KeyBuf) -> i64 {
 }
 
 impl Ghosts {
-    /// Before an entry is removed: keeps it for the snapshots up to `newest`. Returns the bytes that
-    /// it takes.
+    /// Before an entry is removed: keeps it for the snapshots up to `newest`. Returns the bytes
+    /// that it takes.
     pub(crate) fn keep(&self, key: KeyBuf, rid: Rid, newest: u64) -> i64 {
         let taken = bytes(&key);
         let before = self.0.write().insert((key, rid), newest);
@@ -45,8 +45,8 @@ impl Ghosts {
     }
 
     /// Appends entries within bounds, from the first on, or with `reverse` from the last. Only so
-    /// many at once that whoever loses an entry meanwhile does not wait for long: then the key up to
-    /// which all are found is returned.
+    /// many at once that whoever loses an entry meanwhile does not wait for long: then the key up
+    /// to which all are found is returned.
     pub(crate) fn within(
         &self,
         from: &Bound<KeyBuf>,

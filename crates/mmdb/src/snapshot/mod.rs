@@ -31,7 +31,8 @@ use std::sync::Arc;
 ///
 /// While it is open, what commits change and delete is kept in memory, up to
 /// [`crate::Options::snapshot_memory`] for all snapshots; beyond that the oldest is given up, and
-/// its reads return [`Error::SnapshotExpired`]. [`crate::Stats::snapshot_bytes`] tells how much it is.
+/// its reads return [`Error::SnapshotExpired`]. [`crate::Stats::snapshot_bytes`] tells how much it
+/// is.
 ///
 /// What it shows may not be durable yet. Who acts on it outside of the database waits for its
 /// [`Snapshot::ticket`] first.

@@ -1,8 +1,8 @@
 //! The snapshots that are open, and what is kept for them.
 //!
-//! A snapshot gets its number while no commit is half applied. From then on the first change of each
-//! slot keeps the row that was there, and whatever leaves an index leaves a ghost: both with the
-//! number of the newest snapshot, which is the last that needs them. While no snapshot is open,
+//! A snapshot gets its number while no commit is half applied. From then on the first change of
+//! each slot keeps the row that was there, and whatever leaves an index leaves a ghost: both with
+//! the number of the newest snapshot, which is the last that needs them. While no snapshot is open,
 //! commits read one word and keep nothing.
 //!
 //! Who closes a snapshot prunes, on its own thread. A commit that kept something while the snapshot
@@ -109,7 +109,8 @@ impl Snapshots {
         Open { numbers: state.open.keys().copied().collect(), last: state.last }
     }
 
-    /// Takes a snapshot off the list, whether it was closed or given up, and states the newest left.
+    /// Takes a snapshot off the list, whether it was closed or given up, and states the newest
+    /// left.
     fn remove(&self, state: &mut State, number: u64) -> Option<Arc<Fate>> {
         let fate = state.open.remove(&number);
         let newest = state.open.last_key_value().map_or(0, |(number, _)| *number);
@@ -117,8 +118,8 @@ impl Snapshots {
         fate
     }
 
-    /// Before a change of a slot in container `c`, which the caller has latched: keeps its row, if a
-    /// snapshot needs it.
+    /// Before a change of a slot in container `c`, which the caller has latched: keeps its row, if
+    /// a snapshot needs it.
     #[cold]
     pub(crate) fn keep_row(&self, t: &TableInner, c: &Container, rid: Rid, slot: Slot<'_>) {
         let newest = self.newest();

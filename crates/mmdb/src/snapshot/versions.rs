@@ -10,7 +10,8 @@ const ENTRY: u64 = 80;
 /// A row as it was up to a snapshot.
 #[derive(Debug)]
 struct Version {
-    /// The last snapshot that sees it. The first one that does is the one behind the version before.
+    /// The last snapshot that sees it. The first one that does is the one behind the version
+    /// before.
     upto: u64,
     /// `None` if there was no row.
     row: Option<Box<[u8]>>,
@@ -48,8 +49,8 @@ pub(crate) struct Versions {
 }
 
 impl Versions {
-    /// Before the slot changes: keeps its row for the snapshots up to `newest`, unless that was done
-    /// by an earlier change. Returns the bytes that it takes.
+    /// Before the slot changes: keeps its row for the snapshots up to `newest`, unless that was
+    /// done by an earlier change. Returns the bytes that it takes.
     pub(super) fn keep(&mut self, slot: u16, newest: u64, row: Option<&[u8]>) -> i64 {
         let list = self.slots.entry(slot).or_default();
         if list.last().is_some_and(|version| version.upto >= newest) {

@@ -1,5 +1,5 @@
-//! SQLCipher: SQLite that encrypts every page. It is SQLite's interface in a library of its own, so it is SQLite's engine
-//! with another library and a key that is given before anything is read.
+//! SQLCipher: SQLite that encrypts every page. It is SQLite's interface in a library of its own, so
+//! it is SQLite's engine with another library and a key that is given before anything is read.
 
 #[cfg(test)]
 mod tests;

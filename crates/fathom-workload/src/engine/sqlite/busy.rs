@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The pauses between two attempts (ms), as in SQLite's own busy timeout (`sqliteDefaultBusyCallback` in `main.c`), so that
-/// an application that uses `sqlite3_busy_timeout` waits just so; the last one repeats.
+/// The pauses between two attempts (ms), as in SQLite's own busy timeout
+/// (`sqliteDefaultBusyCallback` in `main.c`), so that an application that uses
+/// `sqlite3_busy_timeout` waits just so; the last one repeats.
 const PAUSES_MS: [u64; 12] = [1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100];
 
 /// What one connection waited.
@@ -41,7 +42,8 @@ impl BusyWaits {
         })
     }
 
-    /// Called before attempt number `attempt + 1` for the same lock: pauses, or says that it has been long enough.
+    /// Called before attempt number `attempt + 1` for the same lock: pauses, or says that it has
+    /// been long enough.
     fn pause(&mut self, attempt: usize) -> bool {
         if self.is_off {
             return false;
@@ -73,8 +75,8 @@ impl BusyWaits {
 /// # Safety
 /// `waits` must point to a live [`BusyWaits`] that nothing else uses during the call.
 pub(super) unsafe extern "C" fn on_busy(waits: *mut c_void, attempt: c_int) -> c_int {
-    // SAFETY: by the caller's promise: the connection owns it, and SQLite calls the handler only from within a call on
-    // that connection, which has the connection for itself.
+    // SAFETY: by the caller's promise: the connection owns it, and SQLite calls the handler only
+    // from within a call on that connection, which has the connection for itself.
     let waits = unsafe { &mut *waits.cast::<BusyWaits>() };
     c_int::from(waits.pause(usize::try_from(attempt).unwrap_or(0)))
 }

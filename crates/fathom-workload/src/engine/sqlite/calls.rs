@@ -36,9 +36,10 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 const KEPT_MAX: usize = 1 << 10;
 
 impl Numbered {
-    /// A copy of a value that lives until its parameter is bound again, and what SQLite is to be told of it: in place (a null destructor is
-    /// `SQLITE_STATIC`), or to be copied where the statement may be using what was bound before. Memory that is used again
-    /// takes less time than SQLite's copy, which is allocated for each value.
+    /// A copy of a value that lives until its parameter is bound again, and what SQLite is to be
+    /// told of it: in place (a null destructor is `SQLITE_STATIC`), or to be copied where the
+    /// statement may be using what was bound before. Memory that is used again takes less time than
+    /// SQLite's copy, which is allocated for each value.
     fn keep(&mut self, index: u32, bytes: &[u8]) -> (*const u8, Destructor) {
         let place = (index as usize).wrapping_sub(1);
         if !self.is_at_rest || place >= KEPT_MAX || bytes.len() > KEPT_BYTES_MAX {
@@ -63,7 +64,8 @@ impl SqliteConnection {
         self.numbered.get_mut(handle as usize).and_then(Option::as_mut)
     }
 
-    /// Before a VACUUM INTO: its file is there, empty, and the user's alone; and it may be attached.
+    /// Before a VACUUM INTO: its file is there, empty, and the user's alone; and it may be
+    /// attached.
     #[inline]
     fn make_room(&mut self, handle: u32) {
         let file = self
@@ -116,8 +118,9 @@ impl Calls for SqliteConnection {
         let statement = numbered.handle;
         let number = c_int::try_from(index).unwrap_or(c_int::MAX);
         let length = |bytes: &[u8]| c_int::try_from(bytes.len()).unwrap_or(c_int::MAX);
-        // SAFETY: the statement is this connection's and live; text and blob are given with their lengths, and are copied by SQLite or
-        // stay where they are until the parameter is bound again or the statement is finalised (see `keep`).
+        // SAFETY: the statement is this connection's and live; text and blob are given with their
+        // lengths, and are copied by SQLite or stay where they are until the parameter is bound
+        // again or the statement is finalised (see `keep`).
         let code = unsafe {
             match value {
                 Bound::Null => (functions.sqlite3_bind_null)(statement, number),
@@ -131,7 +134,8 @@ impl Calls for SqliteConnection {
                     let (place, destructor) = numbered.keep(index, bytes);
                     (functions.sqlite3_bind_blob)(statement, number, place.cast(), length(bytes), destructor)
                 }
-                // SQLite makes the bytes where they are wanted. More than it takes is refused here, because this function does not look.
+                // SQLite makes the bytes where they are wanted. More than it takes is refused here,
+                // because this function does not look.
                 Bound::ZeroBlob(bytes) => {
                     let most = (functions.sqlite3_limit)(self.db, libsqlite3_sys::SQLITE_LIMIT_LENGTH, -1);
                     match c_int::try_from(bytes).ok().filter(|bytes| *bytes <= most) {
@@ -226,7 +230,8 @@ impl Calls for SqliteConnection {
         let place = match self.holders.iter().position(|(name, _)| name == schema) {
             Some(place) => place,
             None => {
-                // It always has a row, and its transaction is open as long as it was not stepped beyond that.
+                // It always has a row, and its transaction is open as long as it was not stepped
+                // beyond that.
                 let sql = format!("SELECT count(*) FROM \"{}\".sqlite_master", schema.replace('"', "\"\""));
                 let statement = self.compile(&sql)?.0;
                 self.holders.push((schema.to_owned(), statement));
@@ -267,7 +272,8 @@ impl Calls for SqliteConnection {
 
     fn finalize(&mut self, handle: u32) {
         if let Some(numbered) = self.numbered.get_mut(handle as usize).and_then(Option::take) {
-            // SAFETY: finalised once, here: it was taken out. The result repeats that of the last step.
+            // SAFETY: finalised once, here: it was taken out. The result repeats that of the last
+            // step.
             unsafe { (self.library.functions.sqlite3_finalize)(numbered.handle) };
         }
     }

@@ -1,7 +1,8 @@
 //! SQL that is not the user's own: kept to the engine's directory.
 //!
-//! The guard sees what a statement names ([`fathom_trace::confine`]), and the VFS what is opened at last: also a name that was bound to a parameter, or
-//! stands in a journal (`fathom_probe::Probe::confined`).
+//! The guard sees what a statement names ([`fathom_trace::confine`]), and the VFS what is opened at
+//! last: also a name that was bound to a parameter, or stands in a journal
+//! (`fathom_probe::Probe::confined`).
 
 use std::ffi::c_int;
 use std::path::PathBuf;
@@ -26,7 +27,8 @@ impl SqliteConnection {
         // SAFETY: the handle is open; the guard lives until the connection is dropped.
         unsafe {
             for (limit, most) in LIMITS {
-                // Below zero it only tells; a library that does not know the limit answers the same.
+                // Below zero it only tells; a library that does not know the limit answers the
+                // same.
                 if (functions.sqlite3_limit)(self.db, limit, -1) > most {
                     (functions.sqlite3_limit)(self.db, limit, most);
                 }
@@ -37,13 +39,14 @@ impl SqliteConnection {
 
     fn switch(&self, option: c_int, value: c_int) {
         if let Some(db_config) = self.library.functions.sqlite3_db_config {
-            // SAFETY: the handle is open; these options take a number and a place for the result, which may be null. A library that does not
-            // know one refuses it.
+            // SAFETY: the handle is open; these options take a number and a place for the result,
+            // which may be null. A library that does not know one refuses it.
             unsafe { db_config(self.db, option, value, ptr::null_mut::<c_int>()) };
         }
     }
 
-    /// Does something of the engine's own on a connection that may be confined: `file` may be attached meanwhile, and any journal mode set.
+    /// Does something of the engine's own on a connection that may be confined: `file` may be
+    /// attached meanwhile, and any journal mode set.
     pub(super) fn unconfined(
         &mut self,
         file: &str,
@@ -69,8 +72,8 @@ impl SqliteConnection {
 
     #[expect(clippy::mut_from_ref, reason = "a box of its own behind a raw pointer, used for a moment")]
     fn guard(&self) -> Option<&mut Guard> {
-        // SAFETY: null, or made by `Box::into_raw` and freed only on drop; SQLite uses it only within calls on the connection, of which none is
-        // going on, and no reference is kept.
+        // SAFETY: null, or made by `Box::into_raw` and freed only on drop; SQLite uses it only
+        // within calls on the connection, of which none is going on, and no reference is kept.
         unsafe { self.guard.as_mut() }
     }
 
@@ -82,8 +85,9 @@ impl SqliteConnection {
         }
     }
 
-    /// Of `VACUUM INTO`, the statement that writes into the engine's directory instead, and the file; none of any other statement. The
-    /// captured file is named by an expression, which may have parameters.
+    /// Of `VACUUM INTO`, the statement that writes into the engine's directory instead, and the
+    /// file; none of any other statement. The captured file is named by an expression, which may
+    /// have parameters.
     pub(super) fn vacuum_into(&self, sql: &str, handle: u32) -> Option<(String, PathBuf)> {
         if self.guard.is_null() {
             return None;

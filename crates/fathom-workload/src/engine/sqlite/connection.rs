@@ -41,7 +41,8 @@ pub(super) struct SqliteConnection {
     pub(super) holders: Vec<(String, *mut sqlite3_stmt)>,
     /// Made by `Box::into_raw`, given to the busy handler, freed when the connection is dropped.
     busy: *mut BusyWaits,
-    /// Asked about every statement once the connection is confined, else null; made and freed as `busy`.
+    /// Asked about every statement once the connection is confined, else null; made and freed as
+    /// `busy`.
     pub(super) guard: *mut Guard,
     /// One row's values, reused.
     row: Vec<Value>,
@@ -56,12 +57,14 @@ struct Prepared {
     changes_rows: bool,
 }
 
-// SAFETY: SQLite was checked to be built for threads (`SqliteLibrary::checked`), and a connection opened with NOMUTEX may
-// move between threads as long as only one uses it at a time, which `&mut self` sees to.
+// SAFETY: SQLite was checked to be built for threads (`SqliteLibrary::checked`), and a connection
+// opened with NOMUTEX may move between threads as long as only one uses it at a time, which
+// `&mut self` sees to.
 unsafe impl Send for SqliteConnection {}
 
 impl SqliteConnection {
-    /// Opens (creates) the database file at `path` through a VFS and applies the settings, each read back.
+    /// Opens (creates) the database file at `path` through a VFS and applies the settings, each
+    /// read back.
     pub fn open(
         library: &'static SqliteLibrary,
         vfs: &CStr,
@@ -83,7 +86,8 @@ impl SqliteConnection {
             return Err(failed(format!("cannot be opened: {}", library.meaning(code)), code));
         }
         let timeout = Duration::from_millis(settings.count("busy_timeout"));
-        // From here on dropping it closes the handle, which SQLite asks for even when opening failed.
+        // From here on dropping it closes the handle, which SQLite asks for even when opening
+        // failed.
         let mut connection = SqliteConnection {
             library,
             db,
@@ -119,8 +123,8 @@ impl SqliteConnection {
 
     /// How its statements wait for locks.
     pub(super) fn busy_waits(&mut self) -> &mut BusyWaits {
-        // SAFETY: made by `Box::into_raw`, freed only on drop; the busy handler runs only within calls on this connection, of which none is
-        // going on.
+        // SAFETY: made by `Box::into_raw`, freed only on drop; the busy handler runs only within
+        // calls on this connection, of which none is going on.
         unsafe { &mut *self.busy }
     }
 
@@ -170,7 +174,8 @@ impl SqliteConnection {
         Ok(())
     }
 
-    /// Prepares the first statement of `sql`: its handle (null for a comment) and its length in bytes.
+    /// Prepares the first statement of `sql`: its handle (null for a comment) and its length in
+    /// bytes.
     pub(super) fn compile(&self, sql: &str) -> Result<(*mut sqlite3_stmt, usize), EngineError> {
         let mut handle = null_mut();
         let mut tail = std::ptr::null();
@@ -180,7 +185,8 @@ impl SqliteConnection {
             code: 0,
         })?;
         let begin = sql.as_ptr().cast();
-        // SAFETY: the text is `length` bytes long; SQLite reads no further, and writes handle and tail.
+        // SAFETY: the text is `length` bytes long; SQLite reads no further, and writes handle and
+        // tail.
         let code = unsafe {
             (self.library.functions.sqlite3_prepare_v2)(self.db, begin, length, &mut handle, &mut tail)
         };
@@ -227,7 +233,8 @@ impl SqliteConnection {
         EngineError { what: format!("{what} on {}", self.path.display()), message, code: 0 }
     }
 
-    /// Binds the parameters. They are not copied: they must stay where they are until [`Self::rest`].
+    /// Binds the parameters. They are not copied: they must stay where they are until
+    /// [`Self::rest`].
     fn bind(&self, prepared: &Prepared, params: &[Value]) -> Result<(), EngineError> {
         if params.len() != prepared.parameters {
             let message = format!("takes {} parameters, was given {}", prepared.parameters, params.len());
@@ -236,8 +243,9 @@ impl SqliteConnection {
         let functions = &self.library.functions;
         let handle = prepared.handle;
         for (number, value) in (1..).zip(params) {
-            // SAFETY: the statement is live and at rest; text and blob are given with their lengths, and SQLite may use them
-            // in place (a null destructor is SQLITE_STATIC), because `rest` takes them away before they can move.
+            // SAFETY: the statement is live and at rest; text and blob are given with their
+            // lengths, and SQLite may use them in place (a null destructor is SQLITE_STATIC),
+            // because `rest` takes them away before they can move.
             let code = unsafe {
                 match value {
                     Value::Null => (functions.sqlite3_bind_null)(handle, number),
@@ -262,7 +270,8 @@ impl SqliteConnection {
         Ok(())
     }
 
-    /// Brings a statement to rest and takes its parameters away. The result code repeats that of the last step.
+    /// Brings a statement to rest and takes its parameters away. The result code repeats that of
+    /// the last step.
     fn rest(&self, prepared: &Prepared) {
         let functions = &self.library.functions;
         // SAFETY: the statement is live.
@@ -317,7 +326,8 @@ impl SqliteConnection {
         self.close_blobs();
         let functions = &self.library.functions;
         for numbered in self.numbered.drain(..).flatten() {
-            // SAFETY: each statement is finalised once, here. The result repeats that of its last step.
+            // SAFETY: each statement is finalised once, here. The result repeats that of its last
+            // step.
             unsafe { (functions.sqlite3_finalize)(numbered.handle) };
         }
         for (_, holder) in self.holders.drain(..) {
@@ -325,7 +335,8 @@ impl SqliteConnection {
             unsafe { (functions.sqlite3_finalize)(holder) };
         }
         for prepared in self.statements.drain(..) {
-            // SAFETY: each statement is finalised once, here. The result repeats that of its last step.
+            // SAFETY: each statement is finalised once, here. The result repeats that of its last
+            // step.
             unsafe { (functions.sqlite3_finalize)(prepared.handle) };
         }
         // SAFETY: the handle is open; what is left on it are statements that were lost.
@@ -359,7 +370,8 @@ impl Connection for SqliteConnection {
         let (handle, used) = self.compile(sql)?;
         let several = !sql[used..].trim().is_empty();
         if handle.is_null() || several {
-            // SAFETY: finalising null does nothing; otherwise the statement is finalised once, here.
+            // SAFETY: finalising null does nothing; otherwise the statement is finalised once,
+            // here.
             unsafe { (self.library.functions.sqlite3_finalize)(handle) };
             let message = if several { "is more than one statement" } else { "is no statement" };
             return Err(self.refuse(&format!("`{}`", abridged(sql)), message.into()));
@@ -381,7 +393,8 @@ impl Connection for SqliteConnection {
     fn execute(&mut self, statement: Statement, params: &[Value]) -> Result<u64, EngineError> {
         let prepared = self.prepared(statement)?;
         self.run(prepared, params, |_| ())?;
-        // `sqlite3_changes` keeps the count of the last INSERT, UPDATE or DELETE through all other statements.
+        // `sqlite3_changes` keeps the count of the last INSERT, UPDATE or DELETE through all other
+        // statements.
         if !prepared.changes_rows {
             return Ok(0);
         }
@@ -419,8 +432,9 @@ impl Connection for SqliteConnection {
     }
 
     fn lock_waits(&self) -> Option<(u64, u64)> {
-        // SAFETY: made by `Box::into_raw`, freed only on drop; the busy handler runs only within calls that have `&mut self`
-        // or, for statements, happen on this thread before or after this one.
+        // SAFETY: made by `Box::into_raw`, freed only on drop; the busy handler runs only within
+        // calls that have `&mut self` or, for statements, happen on this thread before or after
+        // this one.
         let busy = unsafe { &*self.busy };
         Some((busy.waits, busy.wait_ns))
     }
@@ -459,7 +473,8 @@ impl Drop for SqliteConnection {
             // The handle stays open because a statement was lost; then the handler must stay too.
             return;
         }
-        // SAFETY: made by `Box::into_raw`, freed once, and the handle that could call the handler is closed.
+        // SAFETY: made by `Box::into_raw`, freed once, and the handle that could call the handler
+        // is closed.
         drop(unsafe { Box::from_raw(self.busy) });
         if !self.guard.is_null() {
             // SAFETY: as above.
@@ -472,8 +487,9 @@ impl SqliteLibrary {
     /// Builds the value in a column of the present row.
     fn value(&self, handle: *mut sqlite3_stmt, column: c_int) -> Value {
         let functions = &self.functions;
-        // SAFETY: the statement has a row and the column exists. Text and blob live until the next step or a conversion of
-        // this column, and are copied here; bytes are asked after the pointer, as SQLite wants it.
+        // SAFETY: the statement has a row and the column exists. Text and blob live until the next
+        // step or a conversion of this column, and are copied here; bytes are asked after the
+        // pointer, as SQLite wants it.
         unsafe {
             let bytes = |pointer: *const u8| {
                 let length = usize::try_from((functions.sqlite3_column_bytes)(handle, column)).unwrap_or(0);
@@ -494,8 +510,8 @@ impl SqliteLibrary {
         }
     }
 
-    /// Reads every column of the present row, as an application would, without keeping anything. Gives their bytes: 8 for a
-    /// number, the length of a text or blob, 0 for NULL.
+    /// Reads every column of the present row, as an application would, without keeping anything.
+    /// Gives their bytes: 8 for a number, the length of a text or blob, 0 for NULL.
     pub(super) fn touch(&self, handle: *mut sqlite3_stmt, columns: c_int) -> u64 {
         let functions = &self.functions;
         let mut bytes = 0;

@@ -1,4 +1,5 @@
-//! One loaded SQLite library as a table of functions: the bundled release, or any `libsqlite3.so` by its path.
+//! One loaded SQLite library as a table of functions: the bundled release, or any `libsqlite3.so`
+//! by its path.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
@@ -30,7 +31,8 @@ type Authorizer = Option<
 >;
 type BusyHandler = Option<unsafe extern "C" fn(*mut c_void, c_int) -> c_int>;
 
-/// Declares the table, with the C prototypes of <https://sqlite.org/c3ref/funclist.html>, and its two ways of being filled.
+/// Declares the table, with the C prototypes of <https://sqlite.org/c3ref/funclist.html>, and its
+/// two ways of being filled.
 macro_rules! function_table {
     (
         required { $($name:ident : fn($($arg:ty),*) $(-> $ret:ty)?;)* }
@@ -55,10 +57,12 @@ macro_rules! function_table {
                 }
             }
 
-            /// Those that `lookup` finds by name; the first required one that is missing is the error.
+            /// Those that `lookup` finds by name; the first required one that is missing is the
+            /// error.
             ///
             /// # Safety
-            /// Each address must be null or the function of that name of one and the same SQLite library that stays loaded.
+            /// Each address must be null or the function of that name of one and the same SQLite
+            /// library that stays loaded.
             unsafe fn from_symbols(lookup: impl Fn(&CStr) -> *mut c_void) -> Result<Self, &'static str> {
                 Ok(Functions {
                     $($name: {
@@ -66,8 +70,9 @@ macro_rules! function_table {
                         if address.is_null() {
                             return Err(stringify!($name));
                         }
-                        // SAFETY: the caller vouches that this is the function of this name, whose C prototype the
-                        // field's type repeats; SQLite's interface never changes a prototype.
+                        // SAFETY: the caller vouches that this is the function of this name, whose
+                        // C prototype the field's type repeats; SQLite's interface never changes a
+                        // prototype.
                         unsafe {
                             std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($arg),*) $(-> $ret)?>(address)
                         }
@@ -161,10 +166,12 @@ fn symbol(name: &'static str) -> &'static CStr {
     CStr::from_bytes_with_nul(name.as_bytes()).expect("the macro ends every name in its only NUL")
 }
 
-/// Write-ahead logging, `sqlite3_open_v2` and what else the engine rests on are all there from this version on.
+/// Write-ahead logging, `sqlite3_open_v2` and what else the engine rests on are all there from this
+/// version on.
 const OLDEST_VERSION: c_int = 3_007_000;
 
-/// One loaded SQLite library. It stays loaded until the process ends, because a VFS registered with it may be used until then.
+/// One loaded SQLite library. It stays loaded until the process ends, because a VFS registered with
+/// it may be used until then.
 pub(super) struct SqliteLibrary {
     /// Where it was loaded from; none for the bundled release.
     pub path: Option<PathBuf>,
@@ -190,9 +197,11 @@ impl SqliteLibrary {
         match *known {
             Some(library) => Ok(library),
             None => {
-                // SAFETY: the functions are those of the one library that is linked into this program.
+                // SAFETY: the functions are those of the one library that is linked into this
+                // program.
                 let api = unsafe { fathom_probe::sqlite_api!(libsqlite3_sys) };
-                // What the bundled release was compiled with is in `.cargo/config.toml`, and is there for this crate, too.
+                // What the bundled release was compiled with is in `.cargo/config.toml`, and is
+                // there for this crate, too.
                 let has_fdatasync =
                     option_env!("LIBSQLITE3_FLAGS").is_some_and(|flags| flags.contains("-DHAVE_FDATASYNC=1"));
                 let library =
@@ -221,8 +230,9 @@ impl SqliteLibrary {
             return Ok(library);
         }
         let handle = open_shared_object(&path_found).map_err(refused)?;
-        // SAFETY: the handle is open and is never closed; that the names mean SQLite's functions is what the user said by
-        // giving this path, and `checked` looks at the version before anything else is called.
+        // SAFETY: the handle is open and is never closed; that the names mean SQLite's functions is
+        // what the user said by giving this path, and `checked` looks at the version before
+        // anything else is called.
         let functions = unsafe { Functions::from_symbols(|name| libc::dlsym(handle, name.as_ptr())) }
             .map_err(|name| refused(format!("is not a SQLite library: it has no function {name}")))?;
         // SAFETY: as above.
@@ -237,7 +247,8 @@ impl SqliteLibrary {
         Ok(library)
     }
 
-    /// Makes sure that the library can be used, initialises it and registers the probe's VFS with it.
+    /// Makes sure that the library can be used, initialises it and registers the probe's VFS with
+    /// it.
     fn checked(
         mut self,
         api: Result<fathom_probe::Api, fathom_probe::MissingSymbol>,
@@ -272,14 +283,15 @@ impl SqliteLibrary {
             return Err(refused("sqlite3_initialize failed".into(), started));
         }
         let api = api.map_err(|missing| refused(missing.to_string(), 0))?;
-        // SAFETY: the library stays loaded until the process ends, and both callers hold the lock of their list of libraries;
-        // no other part of Fathom installs the probe.
+        // SAFETY: the library stays loaded until the process ends, and both callers hold the lock
+        // of their list of libraries; no other part of Fathom installs the probe.
         let probe = unsafe { Probe::install(api) }.map_err(|error| refused(error.to_string(), 0))?;
         self.probe = Some(probe);
         Ok(Box::leak(Box::new(self)))
     }
 
-    /// The name of the VFS that measures the files in `directory`, and lets nothing be done to any other.
+    /// The name of the VFS that measures the files in `directory`, and lets nothing be done to any
+    /// other.
     ///
     /// # Errors
     /// A directory that is not there.
@@ -312,7 +324,8 @@ impl SqliteLibrary {
         lines
     }
 
-    /// The system call that its syncs make: `fdatasync`, or `fsync` if it was not told at its build that there is one.
+    /// The system call that its syncs make: `fdatasync`, or `fsync` if it was not told at its build
+    /// that there is one.
     pub fn sync_call(&self) -> &'static str {
         if self.has_fdatasync { "fdatasync" } else { "fsync" }
     }
@@ -332,12 +345,13 @@ pub(super) fn text(pointer: *const c_char) -> String {
     if pointer.is_null() {
         return String::new();
     }
-    // SAFETY: not null; every text that SQLite gives ends in NUL and lives at least until the next call on its object.
+    // SAFETY: not null; every text that SQLite gives ends in NUL and lives at least until the next
+    // call on its object.
     unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
 }
 
-/// Opens a shared object so that neither its names become visible to others nor others' names (the bundled SQLite's, if
-/// this program should export them) to it.
+/// Opens a shared object so that neither its names become visible to others nor others' names (the
+/// bundled SQLite's, if this program should export them) to it.
 pub(super) fn open_shared_object(path: &Path) -> Result<*mut c_void, String> {
     use std::os::unix::ffi::OsStrExt;
     let c_path =
@@ -346,7 +360,8 @@ pub(super) fn open_shared_object(path: &Path) -> Result<*mut c_void, String> {
     let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_DEEPBIND;
     #[cfg(not(target_env = "gnu"))]
     let flags = libc::RTLD_NOW | libc::RTLD_LOCAL;
-    // SAFETY: the path ends in NUL. Loading runs the object's initialisers: the user chose the file.
+    // SAFETY: the path ends in NUL. Loading runs the object's initialisers: the user chose the
+    // file.
     let handle = unsafe { libc::dlopen(c_path.as_ptr(), flags) };
     if handle.is_null() {
         // SAFETY: after a failure dlerror gives a NUL-terminated text for this thread, or null.

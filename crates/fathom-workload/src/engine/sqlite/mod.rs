@@ -76,10 +76,12 @@ pub(super) struct SqliteEngine {
 }
 
 impl SqliteEngine {
-    /// Loads the library (none = the bundled one) and tries the settings on an empty database in `directory`, which is removed again.
+    /// Loads the library (none = the bundled one) and tries the settings on an empty database in
+    /// `directory`, which is removed again.
     ///
     /// # Errors
-    /// A library that cannot be used, a directory that cannot be written, a setting that does not take.
+    /// A library that cannot be used, a directory that cannot be written, a setting that does not
+    /// take.
     pub fn start(
         kind: &'static EngineKind,
         library: Option<&Path>,
@@ -97,7 +99,8 @@ impl SqliteEngine {
         for suffix in ["", "-journal", "-wal", "-shm"] {
             let mut file = trial.clone().into_os_string();
             file.push(suffix);
-            // Most of them do not exist; one that cannot be removed is on a directory that no run can use either.
+            // Most of them do not exist; one that cannot be removed is on a directory that no run
+            // can use either.
             let _ = std::fs::remove_file(file);
         }
         Ok(SqliteEngine { kind, library, settings, directory: directory.to_owned(), vfs, applied: opened? })

@@ -1,7 +1,8 @@
 //! SQLite's settings: every PRAGMA that matters for storage.
 //!
-//! Where Fathom gives a default it is SQLite's own documented one, set all the same, because distributions build SQLite
-//! with other defaults. A setting without default is left to the library. All are read back and recorded.
+//! Where Fathom gives a default it is SQLite's own documented one, set all the same, because
+//! distributions build SQLite with other defaults. A setting without default is left to the
+//! library. All are read back and recorded.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,8 @@ use crate::engine::EngineError;
 use crate::params::{Kind, Parameter, Params, Preset};
 use crate::spec::Durability;
 
-/// Bytes: the largest mmap_size that SQLite's default build allows (SQLITE_MAX_MMAP_SIZE, 2 GiB less 64 KiB).
+/// Bytes: the largest mmap_size that SQLite's default build allows (SQLITE_MAX_MMAP_SIZE, 2 GiB
+/// less 64 KiB).
 const MMAP_SIZE_MAX: i64 = 0x7fff_0000;
 
 pub(in crate::engine) const SETTINGS: &[Parameter] = &[
@@ -148,8 +150,8 @@ pub(in crate::engine) fn remarks(given: &BTreeMap<String, Json>, all: &Params) -
     )]
 }
 
-/// Gives the key before anything is read, where there is one (SQLCipher), and the page size that goes with it: the
-/// library encrypts by pages, and takes their size from nobody else.
+/// Gives the key before anything is read, where there is one (SQLCipher), and the page size that
+/// goes with it: the library encrypts by pages, and takes their size from nobody else.
 ///
 /// # Errors
 /// What the library says.
@@ -159,13 +161,15 @@ pub(super) fn unlock(connection: &mut SqliteConnection, settings: &Params) -> Re
     encrypted_pages(connection, settings, "main")
 }
 
-/// What an ATTACH says besides, where there is a key: the library would take the connection's own only if it has used it already.
+/// What an ATTACH says besides, where there is a key: the library would take the connection's own
+/// only if it has used it already.
 pub(super) fn attached_key(settings: &Params) -> String {
     let key = settings.all().get("key").and_then(Json::as_str);
     key.map_or_else(String::new, |key| format!(" KEY '{}'", key.replace('\'', "''")))
 }
 
-/// The size of the pages that are encrypted, where there is a key, for the database attached as `schema`.
+/// The size of the pages that are encrypted, where there is a key, for the database attached as
+/// `schema`.
 pub(super) fn encrypted_pages(
     connection: &mut SqliteConnection,
     settings: &Params,
@@ -186,15 +190,18 @@ pub(super) type Applied = BTreeMap<String, String>;
 /// A PRAGMA: how it is applied and how its answer is read.
 struct Pragma {
     name: &'static str,
-    /// Words for the numbers 0, 1, 2 … that SQLite answers; empty where it answers with the value itself.
+    /// Words for the numbers 0, 1, 2 … that SQLite answers; empty where it answers with the value
+    /// itself.
     words: &'static [&'static str],
-    /// Whether it belongs to one database (else to the connection, and is not repeated for attached ones).
+    /// Whether it belongs to one database (else to the connection, and is not repeated for attached
+    /// ones).
     per_database: bool,
 }
 
-/// In the order in which they are applied. Page size and auto_vacuum hold only for a database without content, so they come
-/// before `journal_mode=wal`, which writes the first page. `locking_mode` comes before `journal_mode`, because a
-/// write-ahead log that is opened in exclusive mode needs no shared memory.
+/// In the order in which they are applied. Page size and auto_vacuum hold only for a database
+/// without content, so they come before `journal_mode=wal`, which writes the first page.
+/// `locking_mode` comes before `journal_mode`, because a write-ahead log that is opened in
+/// exclusive mode needs no shared memory.
 const PRAGMAS: &[Pragma] = &[
     Pragma { name: "page_size", words: &[], per_database: true },
     Pragma { name: "auto_vacuum", words: &["none", "full", "incremental"], per_database: true },
@@ -212,8 +219,8 @@ const PRAGMAS: &[Pragma] = &[
     Pragma { name: "journal_size_limit", words: &[], per_database: true },
 ];
 
-/// Applies the settings to the database attached as `schema` (`main` for the connection's own), and reads back all of
-/// them, also those left to the library.
+/// Applies the settings to the database attached as `schema` (`main` for the connection's own), and
+/// reads back all of them, also those left to the library.
 ///
 /// # Errors
 /// A setting that reads back as something else.
@@ -278,18 +285,22 @@ fn why(name: &str, value: &str) -> &'static str {
 /// What the settings promise, by <https://sqlite.org/pragma.html#pragma_synchronous>,
 /// <https://sqlite.org/pragma.html#pragma_journal_mode> and SQLite's `pager.c`. The device is taken to honour syncs.
 ///
-/// - `journal_mode` off or memory: "if the application crashes in the middle of a transaction … the database file will very
-///   likely go corrupt", so nothing is promised.
-/// - `synchronous=off`: commits survive a crash of the application; "the database might become corrupted if the operating
-///   system crashes or the computer loses power".
-/// - `synchronous=normal` with a rollback journal: "a very small (though non-zero) chance that a power failure at just the
-///   wrong time could corrupt the database" (the journal's header and content are synced at once, so a device may keep the
-///   header without the content). That is no promise, so it counts as process crash, although it nearly always holds.
-/// - `synchronous=normal` with WAL: consistent, but commits since the last checkpoint can roll back.
-/// - `full` with `delete`: the directory is not synced after the journal was removed, so the journal can come back at a
-///   power cut and undo the last commit; `extra` syncs it. `truncate` and `persist` sync the journal after cutting or
-///   zeroing it (`zeroJournalHdr` and `pager_end_transaction`), so nothing can come back; `truncate` only since version 3.8.7.1
-///   (<https://sqlite.org/releaselog/3_8_7_1.html>), before which the journal's old length can come back as well.
+/// - `journal_mode` off or memory: "if the application crashes in the middle of a transaction … the
+///   database file will very likely go corrupt", so nothing is promised.
+/// - `synchronous=off`: commits survive a crash of the application; "the database might become
+///   corrupted if the operating system crashes or the computer loses power".
+/// - `synchronous=normal` with a rollback journal: "a very small (though non-zero) chance that a
+///   power failure at just the wrong time could corrupt the database" (the journal's header and
+///   content are synced at once, so a device may keep the header without the content). That is no
+///   promise, so it counts as process crash, although it nearly always holds.
+/// - `synchronous=normal` with WAL: consistent, but commits since the last checkpoint can roll
+///   back.
+/// - `full` with `delete`: the directory is not synced after the journal was removed, so the
+///   journal can come back at a power cut and undo the last commit; `extra` syncs it. `truncate`
+///   and `persist` sync the journal after cutting or zeroing it (`zeroJournalHdr` and
+///   `pager_end_transaction`), so nothing can come back; `truncate` only since version 3.8.7.1
+///   (<https://sqlite.org/releaselog/3_8_7_1.html>), before which the journal's old length can come
+///   back as well.
 pub(super) fn durability(settings: &Params, version: &str) -> Durability {
     match (settings.text("journal_mode"), settings.text("synchronous")) {
         ("off" | "memory", _) => Durability::None,

@@ -208,7 +208,8 @@ fn a_library_by_its_path_works_beside_the_bundled_one() {
     }
 }
 
-/// Which call a sync makes is what SQLite was told at its build, and half of what a commit costs on some file systems.
+/// Which call a sync makes is what SQLite was told at its build, and half of what a commit costs on
+/// some file systems.
 #[test]
 fn an_engine_tells_which_call_its_syncs_make() {
     let directory = directory();
@@ -347,7 +348,8 @@ fn waiting_for_a_lock_is_counted_and_ends_at_the_timeout() {
         holder.execute_script("COMMIT").unwrap();
         waiter.close().unwrap();
 
-        // One that waits for as long as it takes. It may come only when the lock is free again: then the lock is held for longer.
+        // One that waits for as long as it takes. It may come only when the lock is free again:
+        // then the lock is held for longer.
         let settings = [("journal_mode", json!(mode)), ("busy_timeout", json!(60_000))];
         let mut waiter = start(directory.path(), &settings).unwrap().connect(mode).unwrap();
         let waits = [40, 400, 4000].map(|held_ms| {

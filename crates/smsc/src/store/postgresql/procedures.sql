@@ -1,11 +1,13 @@
--- The three transactions that every message goes through, each as one function, so that it is one call. The others run
--- statement by statement. A station's lock is an advisory lock of the transaction, in either form.
+-- The three transactions that every message goes through, each as one function, so that it is one
+-- call. The others run statement by statement. A station's lock is an advisory lock of the
+-- transaction, in either form.
 
 CREATE SEQUENCE IF NOT EXISTS msg_id_seq;
 
--- Begins a group of calls that commit together: takes the locks of all of them, in the order of p_keys, before the first changes
--- anything. Groups of a client follow each other: the number of the last is a setting of the session, which is rolled back with
--- its group, so that the groups that were sent after one that failed fail, too, and their calls keep their order.
+-- Begins a group of calls that commit together: takes the locks of all of them, in the order of
+-- p_keys, before the first changes anything. Groups of a client follow each other: the number of
+-- the last is a setting of the session, which is rolled back with its group, so that the groups
+-- that were sent after one that failed fail, too, and their calls keep their order.
 CREATE OR REPLACE FUNCTION smsc_begin(p_group bigint, p_keys bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF current_setting('smsc.last_group')::bigint <> p_group - 1 THEN
@@ -15,8 +17,9 @@ BEGIN
   PERFORM pg_advisory_xact_lock(it.key) FROM unnest(p_keys) WITH ORDINALITY AS it(key, place) ORDER BY it.place;
 END $$;
 
--- Receiver: the message's number; 0 if the queue of its station is full, or what smsc_charge refuses. p_account_lock is the key of the
--- account's lock, 0 where accounts are not asked. A part is alphabet, header flag, TP-UDL, octets.
+-- Receiver: the message's number; 0 if the queue of its station is full, or what smsc_charge
+-- refuses. p_account_lock is the key of the account's lock, 0 where accounts are not asked. A part
+-- is alphabet, header flag, TP-UDL, octets.
 CREATE OR REPLACE FUNCTION smsc_receive(
   p_queue_max bigint, p_account_lock bigint, p_state bigint, p_account bigint, p_src text, p_src_ton bigint, p_src_npi bigint,
   p_dst_key bigint, p_shard bigint, p_dst text, p_dst_ton bigint, p_dst_npi bigint, p_service_type text,
@@ -51,8 +54,9 @@ BEGIN
   RETURN v_id;
 END $$;
 
--- Counts one message of an account, whose lock is held: 0, or why it may not be submitted: -1 there is no such account, -2 its quota is
--- used up, -3 too many in this second. An earlier second counts for the one that has begun.
+-- Counts one message of an account, whose lock is held: 0, or why it may not be submitted: -1 there
+-- is no such account, -2 its quota is used up, -3 too many in this second. An earlier second counts
+-- for the one that has begun.
 CREATE OR REPLACE FUNCTION smsc_charge(p_account bigint, p_now bigint) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
   v_account account%ROWTYPE;
@@ -121,7 +125,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- Sender, complete: 0 and the receipt's number (or 0) for a final state, 1 and the time of the next attempt, 2 for fenced.
+-- Sender, complete: 0 and the receipt's number (or 0) for a final state, 1 and the time of the next
+-- attempt, 2 for fenced.
 CREATE OR REPLACE FUNCTION smsc_complete(
   p_station bigint, p_epoch bigint, p_msg bigint, p_final bigint, p_state bigint, p_error bigint, p_absent bigint,
   p_retry_us bigint, p_now bigint, p_receipt bigint, r_key bigint, r_shard bigint, r_account bigint, r_src text,
