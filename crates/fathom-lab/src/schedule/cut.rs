@@ -110,6 +110,7 @@ fn stack(cell: &Cell, directory: &Path) -> Result<(StackSpec, Behaviour), WorkEr
 
 /// The file system that a directory lies on, where one can be made; else ext4.
 fn host(directory: &Path) -> &'static str {
+    #[allow(clippy::unnecessary_cast, reason = "the type differs by processor and C library")]
     let magic = rustix::fs::statfs(directory).map_or(0, |found| found.f_type as i64);
     let known = HOSTS.iter().find(|host| host.0 == magic).map_or("ext4", |host| host.1);
     let present = fathom_stack::available_filesystems();
