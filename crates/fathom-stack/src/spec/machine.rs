@@ -20,7 +20,7 @@ const READ_ONLY: &[&str] = &["squashfs", "erofs", "cramfs", "iso9660", "romfs", 
 /// Whether a file system can be made here, for lists and for skipping cells with a reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Availability {
-    /// As [`crate::StackSpec::filesystem`] names it.
+    /// As [`crate::StackSpec::place`] names it.
     pub filesystem: String,
     /// Whether this machine has driver, mkfs and rights for it.
     pub present: bool,

@@ -10,7 +10,7 @@ use super::error::StackError;
 use super::trust;
 use crate::guest::Kernel;
 
-/// Where stacks are written down, and how they are made. Most callers use [`Stack::up`], which
+/// Where stacks are written down, and how they are made. Most callers use [`crate::Stack::up`], which
 /// takes [`Stacks::here`].
 #[derive(Clone, Debug)]
 pub struct Stacks {
@@ -95,7 +95,7 @@ impl Default for Stacks {
     }
 }
 
-/// Whether this user's list of stacks lies where nobody else can have written it; [`Stack::up`] and
+/// Whether this user's list of stacks lies where nobody else can have written it; [`crate::Stack::up`] and
 /// all that takes stacks down refuse it otherwise. Nothing is made.
 ///
 /// # Errors

@@ -6,10 +6,10 @@
 //!                    └──deliver_sm── account ◀──claim── receipts, messages to its numbers
 //! ```
 //!
-//! - [`session`]: one connection; a task that reads, one that writes.
-//! - [`account`]: what is delivered to an application, over all its sessions.
-//! - [`network`]: what is delivered to mobiles.
-//! - [`upkeep`]: timers and the Flusher, in threads.
+//! - `session`: one connection; a task that reads, one that writes.
+//! - `account`: what is delivered to an application, over all its sessions.
+//! - `network`: what is delivered to mobiles.
+//! - `upkeep`: timers and the Flusher, in threads.
 //!
 //! A submit_sm is answered once its commit is durable. What is under way when the server ends was
 //! not answered, or is delivered again.
