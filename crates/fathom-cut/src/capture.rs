@@ -440,10 +440,10 @@ mod tests {
     fn traces_are_captured_as_workloads_are() {
         let spec =
             WorkloadSpec { name: "trace".into(), params: map(json!({"profile": "gmail", "scale": 5})) };
-        let script = Script::of_workload(&spec, &BTreeMap::new(), 3, 40);
+        let script = Script::of_workload(&spec, &BTreeMap::new(), 3, 15);
         match script {
             Ok(script) => {
-                assert_eq!(script.steps.len(), 41);
+                assert_eq!(script.steps.len(), 16);
                 Acknowledged::of(&script).unwrap();
             }
             Err(error) => panic!("{error}"),

@@ -195,7 +195,7 @@ fn what_an_application_or_a_workload_did_is_cut_as_the_built_in_work_is() {
     assert_eq!(explanation, found["explanation"]);
     let extra = ["--set", "journal_mode=wal", "--set", "synchronous=full"];
     let found =
-        &cells(&place, &[&["--trace", "gmail", "--set", "workload.scale=2"][..], &extra, &few].concat(), 0)
+        &cells(&place, &[&["--trace", "gmail", "--set", "workload.scale=10"][..], &extra, &few].concat(), 0)
             [0];
     assert_eq!((lost(found), &found["acknowledged"]), (0, &Value::from(13)), "{found}");
     assert!(found["states"].as_u64().unwrap() >= 60, "{found}");
