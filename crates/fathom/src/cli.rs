@@ -169,7 +169,7 @@ pub enum Command {
 /// `fathom doctor`
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// Of another machine: ssh:[USER@]HOST or adb:SERIAL
+    /// Of another machine: `ssh:[USER@]HOST` or adb:SERIAL
     #[arg(long, value_name = "MACHINE", value_parser = str::parse::<Target>)]
     pub on: Option<Target>,
     /// Print JSON
@@ -231,7 +231,7 @@ pub struct Run {
     /// which makes one up (`fathom list profiles`); may be given several times
     #[arg(long, value_name = "FILE|PROFILE")]
     pub trace: Vec<String>,
-    /// Run there: ssh:[USER@]HOST[:/DIR], adb:SERIAL[:/DIR], or local for this machine; several are
+    /// Run there: `ssh:[USER@]HOST[:/DIR]`, `adb:SERIAL[:/DIR]`, or local for this machine; several are
     /// compared
     #[arg(long, value_name = "MACHINE", value_delimiter = ',', value_parser = str::parse::<Target>)]
     pub on: Vec<Target>,
@@ -601,7 +601,7 @@ pub struct Advise {
     /// Recorded runs of each setting of the last round [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub repeat: Option<u32>,
-    /// Record or measure there: ssh:[USER@]HOST[:/DIR] or adb:SERIAL[:/DIR]
+    /// Record or measure there: `ssh:[USER@]HOST[:/DIR]` or `adb:SERIAL[:/DIR]`
     #[arg(long, value_name = "MACHINE", conflicts_with = "dir", value_parser = str::parse::<Target>)]
     pub on: Option<Target>,
     /// Where the image is put that it is recorded on [default: where you are]
@@ -1031,7 +1031,7 @@ pub struct TraceReplay {
         hide_default_value = true
     )]
     pub dir: PathBuf,
-    /// Replay there: ssh:[USER@]HOST[:/DIR] or adb:SERIAL[:/DIR]
+    /// Replay there: `ssh:[USER@]HOST[:/DIR]` or `adb:SERIAL[:/DIR]`
     #[arg(long, value_name = "MACHINE", conflicts_with_all = ["dir", "keep"], value_parser = str::parse::<Target>)]
     pub on: Option<Target>,
     /// Do not remove the databases, to look at what they hold

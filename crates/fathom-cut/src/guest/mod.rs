@@ -6,7 +6,7 @@
 //! database recovered, takes the mount away and answers. Nothing of it outlives the process that
 //! booted it.
 //!
-//! The run itself is recorded in the guest of a stack (`fathom_stack`): [`run()`] there, and the
+//! The run itself is recorded in the guest of a stack (`fathom_stack`): `run` there, and the
 //! host marks each step that it says.
 
 mod agent;

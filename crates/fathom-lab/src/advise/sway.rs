@@ -52,7 +52,7 @@ fn with_writes(model: &Model, factor: f64) -> Model {
 /// the variations see the same run.
 ///
 /// # Errors
-/// As [`tried`].
+/// As [`trials`](super::trials).
 pub fn sways(
     results: &Results,
     model: &Model,

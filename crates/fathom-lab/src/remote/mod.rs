@@ -5,7 +5,7 @@
 //!   schedule ── Remote (a World) ── ssh|adb ── fathom agent ── Local (a World) ── stack, worker
 //!                 questions, one JSON object a line ▸   ◂ answers; events of the worker as raw lines
 //! ```
-//! The program is pushed once, by its content ([`files`]), and what a cell names of files here
+//! The program is pushed once, by its content (`files`), and what a cell names of files here
 //! likewise. The agent makes stacks as `fathom run` does there: with a claim and a guard of that
 //! machine, so that nothing stays there whatever becomes of the connection.
 

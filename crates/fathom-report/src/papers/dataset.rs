@@ -26,7 +26,7 @@ pub struct Dataset {
     name: String,
     /// The file's name, beside the page's sources.
     pub file: String,
-    /// See [`Source::remark`].
+    /// What of the command is not in the results.
     pub remark: String,
     /// The results.
     pub results: Results,
