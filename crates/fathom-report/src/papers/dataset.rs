@@ -1,9 +1,11 @@
 //! A data set: published results, the command that measured them, and how good they are.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use fathom_lab::analysis::{Analysis, Carries, DeviceStudy, device_studies};
 use fathom_lab::store::{Results, StoreError};
+use fathom_workload::engine::EngineInfo;
 use serde::Deserialize;
 
 use super::PapersError;
@@ -54,10 +56,33 @@ impl Dataset {
         &self.name
     }
 
-    /// The command that measures it again.
+    /// The command that measures it again. Where its stacks lay and its results went is not of it.
     #[must_use]
-    pub fn command(&self) -> &str {
-        &self.results.experiment.command
+    pub fn command(&self) -> String {
+        let command = &self.results.experiment.command;
+        let Some(words) = shlex::split(command) else { return command.clone() };
+        let mut kept: Vec<String> = Vec::new();
+        let mut words = words.into_iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--dir" | "--out" => drop(words.next()),
+                _ => kept.push(word),
+            }
+        }
+        // A word with a NUL has no quotes, and no command line has one.
+        shlex::try_join(kept.iter().map(String::as_str)).unwrap_or_else(|_| command.clone())
+    }
+
+    /// `sqlite 3.54.1 with fdatasync`, of every engine that ran.
+    fn engines(&self) -> String {
+        let named = |engine: &EngineInfo| {
+            let call = engine.settings.get("sync_call");
+            let sync_call = call.map_or(String::new(), |call| format!(" with {call}"));
+            format!("{} {}{sync_call}", engine.name, engine.version)
+        };
+        let engines: BTreeSet<String> =
+            self.results.runs.iter().filter_map(|run| run.engine.as_ref()).map(named).collect();
+        engines.into_iter().collect::<Vec<_>>().join(" and ")
     }
 
     /// Good runs on modelled devices, and how many of them are marked because answers came late.
@@ -86,13 +111,7 @@ impl Dataset {
         if on_devices > 0 {
             text += &format!(" In {marked} of {on_devices} runs the modelled device answered late.");
         }
-        let engine = results.runs.iter().find_map(|run| run.engine.as_ref());
-        let mut made_by = Vec::new();
-        if let Some(engine) = engine {
-            let sync_call =
-                engine.settings.get("sync_call").map_or(String::new(), |call| format!(" with {call}"));
-            made_by.push(format!("{} {}{sync_call}", engine.name, engine.version));
-        }
+        let mut made_by = vec![self.engines()];
         if let Some(kernel) = results.environment.get("kernel") {
             made_by.push(format!("kernel {kernel}"));
         }
