@@ -113,7 +113,7 @@ mod tests {
     fn every_option_of_run_that_changes_the_result_is_in_the_command_that_repeats_it() {
         let root = Cli::command();
         let command = root.find_subcommand("run").unwrap();
-        let samples = ["5", "5%", "2m", "engine.page_size=8192", "x"];
+        let samples = ["5", "5%", "2m", "engine.page_size=8192", "ssh:board", "x"];
         let mut seen = 0;
         for option in command
             .get_arguments()
@@ -178,7 +178,7 @@ mod tests {
         ]);
         assert_eq!(
             line,
-            "fathom run first-look --seed 7 --set 'a=b c' --set 'c=1,2' --dir=-x --until '5%' --sqlite a,b --time-limit 9"
+            "fathom run first-look --seed 7 --set 'a=b c' --set 'c=1,2' '--dir=-x' --until '5%' --sqlite 'a,b' --time-limit 9"
         );
         assert_eq!(again(&["fathom", "run", "mine.toml"]), "fathom run mine.toml --seed 7");
     }

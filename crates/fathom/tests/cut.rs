@@ -242,8 +242,7 @@ fn an_experiment_says_what_was_measured_where_else_it_says_what_is_documented() 
     let said = end.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("last commit lost (80)") && said.contains("kept (80)"), "{end}");
     assert!(said.contains("At a power cut, measured"), "{end}");
-    let json: Value =
-        serde_json::from_str(&place.fathom(&["report", "look.db", "--json"]).stdout).unwrap();
+    let json: Value = serde_json::from_str(&place.fathom(&["report", "look.db", "--json"]).stdout).unwrap();
     for (cell, worst) in json["cells"].as_array().unwrap().iter().zip([1, 0]) {
         let found = &cell["power_cut"]["outcome"];
         let lost = found["classes"].as_object().unwrap().contains_key("lost-last");

@@ -156,14 +156,19 @@ fn everything_that_is_linked_is_what_deny_toml_allows() {
     }
 }
 
-/// All Rust text under a directory.
+/// All Rust text under a directory, with the modules of other crates that it takes by their path.
 fn sources(directory: &Path, text: &mut String) {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() && !path.ends_with("target") {
             sources(&path, text);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            text.push_str(&std::fs::read_to_string(&path).unwrap());
+            let own = std::fs::read_to_string(&path).unwrap();
+            let elsewhere = own.split("#[path = \"").skip(1).filter_map(|rest| rest.split('"').next());
+            for module in elsewhere {
+                text.push_str(&std::fs::read_to_string(path.parent().unwrap().join(module)).unwrap());
+            }
+            text.push_str(&own);
         }
     }
 }
