@@ -244,7 +244,7 @@ fn run_of(program: &std::path::Path, place: &Place) -> std::process::Child {
         .unwrap()
 }
 
-fn wait_for_mount(place: &Place, child: &std::process::Child) {
+fn wait_for_mount(child: &std::process::Child) {
     let begin = Instant::now();
     while place::mounts_by(child.id() as i32).is_empty() {
         assert!(begin.elapsed() < Duration::from_secs(90), "nothing is mounted");
@@ -264,7 +264,7 @@ fn a_killed_run_leaves_nothing_although_its_program_was_replaced() {
     place.write("mine.toml", &ON_EXT4.replace("400", "1_000_000"));
     let program = copied(&place);
     let mut child = run_of(&program, &place);
-    wait_for_mount(&place, &child);
+    wait_for_mount(&child);
     std::fs::remove_file(&program).unwrap();
     place.write("bin/fathom", "another program");
     child.kill().unwrap();
@@ -288,7 +288,7 @@ fn a_run_goes_on_although_its_program_was_removed() {
     place.write("mine.toml", ON_EXT4);
     let program = copied(&place);
     let mut child = run_of(&program, &place);
-    wait_for_mount(&place, &child);
+    wait_for_mount(&child);
     std::fs::remove_file(&program).unwrap();
     assert!(child.wait().unwrap().success());
     assert_eq!(place.rows("r.db", "SELECT count(*) FROM run WHERE status = 'done'"), "3");
