@@ -273,6 +273,7 @@ fn without<'a>(words: &'a [String], flags: &'a [&str]) -> impl Iterator<Item = &
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::KNOWN;
     use super::*;
 
     fn words(text: &str) -> Vec<String> {
@@ -280,7 +281,7 @@ mod tests {
     }
 
     fn shown(name: &str, log: bool, text: &str) -> Vec<String> {
-        let filesystem = super::table::KNOWN.iter().find(|f| f.name == name).unwrap();
+        let filesystem = KNOWN.iter().find(|f| f.name == name).unwrap();
         let log = log.then_some(Path::new("LOG"));
         let spec = StackSpec { mkfs: words(text), ..StackSpec::default() };
         let commands = filesystem.mkfs_commands(Path::new("mkfs"), Path::new("IMAGE"), log, &spec);
@@ -311,7 +312,7 @@ mod tests {
 
     #[test]
     fn the_log_device_is_named_at_mount() {
-        let xfs = super::table::KNOWN.iter().find(|f| f.name == "xfs").unwrap();
+        let xfs = KNOWN.iter().find(|f| f.name == "xfs").unwrap();
         let line = xfs.mount_command(
             Path::new("mount"),
             Path::new("/dev/loop1"),

@@ -210,7 +210,10 @@ fn absolute(directory: Option<&Path>) -> Result<PathBuf, StackError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::entry::{abandoned, homes, is_disbelief};
     use super::*;
+    use crate::ground::process::start_time;
+    use crate::ground::tag::owner_in;
 
     #[test]
     fn a_claim_is_written_locked_and_gone_after_down() {
@@ -246,7 +249,7 @@ mod tests {
         let with = |keep: Option<PathBuf>, operations: Option<PathBuf>| {
             named(StackSpec { keep, operations, capture: true, ..entry.spec.clone() })
         };
-        let patience = BusyMount { wait: Duration::ZERO, lazy: true };
+        let busy = BusyMount { wait: Duration::ZERO, lazy: true };
         for (damaged, why) in [
             (Entry { work: Some(docs.clone()), ..entry.clone() }, "which Fathom has not made"),
             (Entry { work: Some(work.join("../docs")), ..entry.clone() }, "which Fathom has not made"),

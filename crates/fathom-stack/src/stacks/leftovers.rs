@@ -419,6 +419,7 @@ fn release(number: u32, tag: &str, wait: Duration) -> Result<(), StackError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::claim::Claim;
     use super::*;
 
     /// A child that another thread was just starting kept the lock of an entry that was looked at,
@@ -450,8 +451,8 @@ mod tests {
     fn an_owner_of_another_process_namespace_is_not_said_to_have_ended() {
         let place = tempfile::tempdir().unwrap();
         let stacks = Stacks::at(place.path().join("state"));
-        let spec = crate::StackSpec { directory: place.path().into(), ..crate::StackSpec::default() };
-        let mut claim = claim::Claim::new(&stacks.state, "lives", None, &spec).unwrap();
+        let spec = crate::StackSpec { directory: Some(place.path().into()), ..crate::StackSpec::default() };
+        let mut claim = Claim::new(&stacks.state, "lives", None, &spec).unwrap();
         // No process of this number began then; the lock is held.
         let (home, tag) = (claim.home.clone(), "fathom-lives-4000000-1-0".to_owned());
         let moved = home.with_file_name(&tag);
