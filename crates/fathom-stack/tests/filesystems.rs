@@ -8,7 +8,7 @@ use std::fs;
 use std::io::Write;
 
 use common::{Place, available, can_mount};
-use fathom_stack::{StackSpec, Stacks, available_filesystems, floor_probe};
+use fathom_stack::{StackSpec, available_filesystems, floor_probe};
 
 #[test]
 fn each_available_file_system_works_and_leaves_nothing() {
