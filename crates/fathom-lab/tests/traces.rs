@@ -97,11 +97,16 @@ fn a_set_parameter_is_for_the_workloads_that_have_it() {
 
 #[test]
 fn traces_of_the_command_line_take_the_place_of_workloads() {
-    let traces =
-        [("mine", "file", "/a/mine.trace"), ("mine", "file", "/b/mine.trace"), ("gmail", "profile", "gmail")];
+    let place = tempfile::tempdir().unwrap();
+    let [a, b] = ["a", "b"].map(|name| {
+        let path = place.path().join(name);
+        fathom_trace::Writer::create(&path).unwrap().finish().unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    let traces = [("mine", "file", &*a), ("mine", "file", &*b), ("gmail", "profile", "gmail")];
     let made = cells("journal-modes", &["filesystem=ext4", "journal_mode=wal"], &traces).unwrap();
     assert_eq!(labels(&made), ["ext4 wal mine", "ext4 wal mine (2)", "ext4 wal gmail"]);
-    assert_eq!(json!(made.cells[1].1.workload.params), json!({"file": "/b/mine.trace"}));
+    assert_eq!(json!(made.cells[1].1.workload.params), json!({"file": b}));
     // Variants of settings stay, and traces are an axis of their own.
     let first_look = cells("first-look", &[], &[]).unwrap();
     let made = cells("first-look", &[], &traces[2..]).unwrap();

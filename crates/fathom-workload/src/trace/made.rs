@@ -32,7 +32,11 @@ pub fn check(params: &Params) -> Result<(), WorkloadError> {
     if file && params.is_set("scale") {
         return Err(refused("scale", "is of a profile; a file has the size that it has".into()));
     }
-    Ok(())
+    // Opened at the plan, so that no run fails of it.
+    match params.optional_text("file").map(Path::new).map(Reader::open) {
+        Some(Err(error)) => Err(refused("file", error.to_string())),
+        _ => Ok(()),
+    }
 }
 
 impl Source {
