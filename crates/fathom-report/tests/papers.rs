@@ -46,6 +46,10 @@ fn an_excerpt_says_what_the_results_say() {
     assert_eq!(of_whole.lines().count(), of_small.lines().count());
     let results = Results::load(&small).unwrap();
     assert!(results.is_excerpt() && !Results::load(&whole).unwrap().is_excerpt());
+    // A published file names no directory of its author's, and not who that is.
+    let places = results.runs.iter().filter_map(|run| run.engine.as_ref());
+    assert!(places.flat_map(|engine| engine.settings.values()).all(|value| !value.starts_with('/')));
+    assert!(!results.environment.contains_key("user"));
     // The page, and what it cannot show, are made of it without an error.
     fathom_report::html(&results, &mut Vec::new()).unwrap();
     // Nothing goes on with an excerpt: the cells would lose what their first runs had.

@@ -12,6 +12,7 @@
 use std::io::{Read, Write};
 use std::path::Path;
 
+use fathom_workload::engine::EngineInfo;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
@@ -22,6 +23,9 @@ const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// An excerpt unpacks to no more than so many bytes; published ones have a few hundred KiB.
 const LARGEST: u64 = 256 << 20;
+
+/// The version since which no table has got another column.
+const COLUMNS: i64 = 10;
 
 /// How hard the compressor tries. Excerpts are written once and read for years.
 const LEVEL: i32 = 19;
@@ -36,12 +40,15 @@ impl Results {
     /// Writes an excerpt of these results.
     ///
     /// # Errors
-    /// Results of an earlier version, which have other columns; a file that was damaged after it
-    /// was read; what `out` says.
+    /// Results of an earlier version with other columns; a file that was damaged after it was read;
+    /// what `out` says.
     pub fn excerpt(&self, out: &mut dyn Write) -> Result<(), StoreError> {
-        if self.version < VERSION {
-            let path = self.path().to_path_buf();
-            return Err(StoreError::Older { path, found: self.version, written: VERSION });
+        if self.version < COLUMNS {
+            let detail = format!(
+                "results of format version {}: an excerpt is made of version {COLUMNS} and later",
+                self.version
+            );
+            return Err(StoreError::Other { path: self.path().to_path_buf(), detail });
         }
         let fail = |error| StoreError::from_sqlite(self.path(), error);
         let mut small = Connection::open_in_memory().map_err(fail)?;
@@ -68,11 +75,13 @@ impl Results {
         small.pragma_update(None, "user_version", VERSION)?;
         let transaction = small.transaction()?;
         transaction.execute_batch(SCHEMA)?;
-        for table in checksum::tables() {
-            if !LEFT_OUT.contains(&table) {
+        for table in checksum::tables().filter(|table| !LEFT_OUT.contains(table)) {
+            // Earlier versions have not all of them.
+            if checksum::has(self.connection(), table)? {
                 copy(self.connection(), &transaction, table)?;
             }
         }
+        without_places(&transaction)?;
         let says =
             "means and intervals of every run; single executions, block traces and recordings left out";
         transaction.execute("INSERT OR REPLACE INTO environment VALUES (?, ?)", [KEY, says])?;
@@ -82,6 +91,23 @@ impl Results {
         }
         transaction.commit()
     }
+}
+
+/// Takes out where the files lay on the machine that measured, and who its user was: a published
+/// file names no directories of its author's.
+fn without_places(db: &Connection) -> rusqlite::Result<()> {
+    db.execute("DELETE FROM environment WHERE key = 'user'", [])?;
+    let mut select = db.prepare("SELECT id, engine FROM run WHERE engine IS NOT NULL")?;
+    let mut update = db.prepare("UPDATE run SET engine = ? WHERE id = ?")?;
+    let rows = select.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+    for (run, engine) in rows.collect::<rusqlite::Result<Vec<_>>>()? {
+        let Ok(mut engine) = serde_json::from_str::<EngineInfo>(&engine) else { continue };
+        for value in engine.settings.values_mut().filter(|value| value.starts_with('/')) {
+            *value = value.rsplit('/').next().unwrap_or_default().to_owned();
+        }
+        update.execute((super::write::json(&engine), run))?;
+    }
+    Ok(())
 }
 
 /// Copies all rows of a table.

@@ -605,7 +605,7 @@ fn insert_with_split(
 }
 
 /// JSON of a value whose maps have string keys and which holds no NaN: this cannot fail.
-fn json<T: serde::Serialize>(value: &T) -> String {
+pub(super) fn json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
 }
 
