@@ -174,7 +174,7 @@ fn a_figure_and_an_experiment_whose_name_is_a_path_are_refused_with_the_line() {
     place.sql(
         "r.db",
         "UPDATE experiment SET source = replace(source, 'id = \"rate\"', 'id = \"../x\"');
-         DROP TABLE checksum; DROP TABLE phase_model; DROP TABLE recording; PRAGMA user_version = 5;",
+         DROP TABLE checksum; DROP TABLE phase_model; DROP TABLE recording; DROP TABLE power_cut; PRAGMA user_version = 5;",
     );
     place.fathom(&["report", "r.db", "--svg", "figures"]).exits(0);
     assert!(!place.path("x.svg").exists(), "{:?}", place.files());

@@ -71,6 +71,8 @@ impl Results {
     fn copy_to(&self, small: &mut Connection) -> rusqlite::Result<()> {
         // Seven of eight pages of a small file would be half empty with the usual 4 KiB.
         small.pragma_update(None, "page_size", 1024)?;
+        // What is taken out below is not to stay in the free parts of pages.
+        small.pragma_update(None, "secure_delete", true)?;
         small.pragma_update(None, "application_id", APPLICATION_ID)?;
         small.pragma_update(None, "user_version", VERSION)?;
         let transaction = small.transaction()?;
