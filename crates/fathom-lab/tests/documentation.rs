@@ -12,7 +12,10 @@ fn check(name: &str, source: &str) -> usize {
         experiment.cells(&selection, &vocabulary).unwrap_or_else(|error| panic!("{error}"))
     };
     let (full, quick) = (cells(false), cells(true));
-    assert_eq!(full.cells.len(), quick.cells.len(), "{name}");
+    // A look may have fewer variants, which `[quick]` names.
+    assert!(!quick.cells.is_empty() && quick.cells.len() <= full.cells.len(), "{name}");
+    let fewer = source.contains("[quick]") && source.contains("\nvariants = [");
+    assert!(fewer || full.cells.len() == quick.cells.len(), "{name}");
     assert_eq!(full.warnings, Vec::<String>::new(), "{name}");
     full.cells.len()
 }

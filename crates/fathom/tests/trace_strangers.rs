@@ -490,7 +490,7 @@ fn a_replay_that_is_killed_leaves_nothing_that_stack_down_does_not_find() {
     // What a living process uses is not touched.
     assert!(command(&place, &["stack", "down", "--all"]).status().unwrap().success());
     assert!(replay.database().is_some_and(|database| database.exists()), "the replay goes on");
-    let (worker, guard) = (replay.child_with("--within"), replay.child_with("fathom-stack-guard"));
+    let (worker, guard) = (replay.child_with("--within"), replay.child_with("stack-guard"));
     // SAFETY: kill only takes numbers; the process is a child of our own child, which has not
     // ended.
     unsafe { libc::kill(guard, libc::SIGKILL) };

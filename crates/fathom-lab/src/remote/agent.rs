@@ -351,7 +351,7 @@ fn end_descendants() {
 /// Whether a process is the guard of a stack, by the words that it was started with.
 fn is_guard(pid: u32) -> bool {
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    words.split(|octet| *octet == 0).any(|word| word == b"fathom-stack-guard")
+    words.split(|octet| *octet == 0).any(|word| word == fathom_stack::guard::WORD.as_bytes())
 }
 
 /// The processes that came of one, as /proc tells it, without guards and what they start.

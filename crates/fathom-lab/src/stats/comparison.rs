@@ -144,8 +144,9 @@ mod tests {
         (0.05 * rng.normal() + hit).exp()
     }
 
-    /// The interval's error rates over 4000 seeded experiments for each case. Prints the table that the documentation
-    /// quotes; fails if equal cells look different in clearly more than 5 % (0.05 + 3 standard errors = 0.0603).
+    /// The interval's error rates over 4000 seeded experiments for each case. Prints the table that
+    /// the documentation quotes; fails if equal cells look different in clearly more than 5 %
+    /// (0.05 + 3 standard errors = 0.0603).
     #[test]
     fn simulate_coverage() {
         const EXPERIMENTS: u32 = 4000;

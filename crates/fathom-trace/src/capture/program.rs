@@ -183,7 +183,7 @@ mod tests {
         let why = why_unseen(own.as_os_str(), &seen(&[&own], &[], &[]));
         assert!(why.contains(&format!("{} has an SQLite of its own inside", own.display())), "{why}");
         assert!(why.contains("FATHOM_TRACE_EXTENSION"), "{why}");
-        // A script's interpreter, or what it started, found a library of a process.
+        // A script's interpreter, or what it started, and a library of a process.
         for seen in [seen(&[&shell, &own], &[], &[]), seen(&[&shell], &[&own], &[])] {
             let why = why_unseen(OsStr::new("sh"), &seen);
             assert!(why.starts_with(&format!("{} has an SQLite", own.display())), "{why}");
@@ -204,7 +204,7 @@ mod tests {
         elf[56..58].copy_from_slice(&[0, 0]);
         std::fs::write(&path, elf).expect("written");
         let why = why_unseen(path.as_os_str(), &plain);
-        assert!(why.contains("is statically linked, found has an SQLite of its own inside"), "{why}");
+        assert!(why.contains("is statically linked, and has an SQLite of its own inside"), "{why}");
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
             let mut bytes = vec![b'S'; at];
             bytes.extend(DATABASE_MAGIC);
             std::fs::write(&path, &bytes).expect("written");
-            assert!(!holds_sqlite(&path), "knows how a database begins, found no more");
+            assert!(!holds_sqlite(&path), "knows how a database begins, and no more");
             bytes.extend(vec![b'd'; (1 << 20) - 40]);
             bytes.extend(MESSAGE);
             std::fs::write(&path, &bytes).expect("written");

@@ -653,7 +653,7 @@ impl Summary {
     }
 
     /// How many reads have ended: that of a call before, which is done again, where there is
-    /// another one now (there is one at a time), open its own.
+    /// another one now (there is one at a time), and its own.
     fn reads_ended(&self, was_again: bool) -> usize {
         let outer = was_again && (self.outer_ended || self.read.is_some());
         usize::from(outer) + usize::from(self.read.is_some() && self.read_ended)
@@ -676,7 +676,7 @@ mod tests {
     const NO_COMMIT: LockChange = LockChange::WriteEnd { is_commit: false };
 
     /// What stands in a trace: a lock of a connection with the commits that it tells, or its call,
-    /// with its start open whether it is done again. Times are places.
+    /// with its start and whether it is done again. Times are places.
     #[derive(Clone, Copy)]
     enum Entry {
         Got(u32, LockChange, u64),
@@ -762,7 +762,7 @@ mod tests {
         assert_eq!(told[2].needs, [need(Counts::Commits, 2)]);
     }
 
-    /// The second one asked for the lock, gave up its read, open tried again after the other had
+    /// The second one asked for the lock, gave up its read, and tried again after the other had
     /// committed; an attempt that was refused for good is not done again at all.
     #[test]
     fn of_several_attempts_the_last_one_counts_and_refused_calls_do_not() {
@@ -789,8 +789,8 @@ mod tests {
         assert_eq!(other.gives, gives(&[Counts::Begun, Counts::Ended]));
     }
 
-    /// With write-ahead logs a commit to databases 0 open 1 is done to one after the other. A reader saw
-    /// it in 0 open not in 1: it waits for the commit, which waits for its snapshot of 1.
+    /// With write-ahead logs a commit to databases 0 and 1 is done to one after the other. A reader
+    /// saw it in 0 and not in 1: it waits for the commit, which waits for its snapshot of 1.
     #[test]
     fn a_reader_between_the_two_halves_of_a_commit_has_one_snapshot_taken_before() {
         let read = |locks: &mut Locks| {

@@ -551,7 +551,7 @@ impl<'a> Translator<'a> {
         let held_before = self.locks.holds(thread, connection);
         let mut ties = match (closes, may_lock) {
             (true, _) => self.locks.close(connection),
-            // A checkpoint takes locks attach changes nothing that is read; of several databases it
+            // A checkpoint takes locks and changes nothing that is read; of several databases it
             // takes them one after the other, while others go on between. So it has no place in
             // their order.
             (_, true) => {
@@ -594,9 +594,9 @@ impl<'a> Translator<'a> {
         Some(made)
     }
 
-    /// A statement that changes the schema attach had nothing to do (`CREATE … IF NOT EXISTS`).
+    /// A statement that changes the schema and had nothing to do (`CREATE … IF NOT EXISTS`).
     /// Compiled when the connection knew an older schema, it asks for the lock to write, which
-    /// another one may hold now; so the schema is looked at when what it saw is there, attach it is
+    /// another one may hold now; so the schema is looked at when what it saw is there, and it is
     /// compiled again.
     fn compiled_again(
         &mut self,
@@ -790,7 +790,7 @@ impl<'a> Translator<'a> {
                 true if step.outcome.is_error() => self.skip("ATTACH statements that failed"),
                 true => {
                     self.refused.get_or_insert_with(|| {
-                        "it attaches a file without saying which of its databases that is, attach a replay must not touch the file itself; import the log or script again with this fathom, or capture with its library instead of the loadable extension".into()
+                        "it attaches a file without saying which of its databases that is, and a replay must not touch the file itself; import the log or script again with this fathom, or capture with its library instead of the loadable extension".into()
                     });
                 }
                 false if brings_tokenizer => self.skip("tokenizers that the application brought itself"),

@@ -50,15 +50,18 @@ fn write(printed: &Printed, out: &Path, source: &Path) -> super::Result {
     let sources = [source.join("page.md")];
     let inputs: Vec<&Path> = sources.iter().map(PathBuf::as_path).collect();
     let files = files(printed, out);
+    super::check_output("--out", out, &inputs)?;
+    if let Some((figure, _)) = files.get(1)
+        && let Some(directory) = figure.parent()
+    {
+        std::fs::create_dir_all(directory)
+            .map_err(|error| Error::failed(format!("--out {}: {error}", shown_path(directory))))?;
+    }
     // All of them before the first is written.
     for (file, _) in &files {
         super::check_output("--out", file, &inputs)?;
     }
     for (file, text) in files {
-        if let Some(directory) = file.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-            std::fs::create_dir_all(directory)
-                .map_err(|error| Error::failed(format!("--out {}: {error}", shown_path(directory))))?;
-        }
         super::write_text("--out", &file, &inputs, text)?;
         tell!("{}", shown_path(&file));
     }
