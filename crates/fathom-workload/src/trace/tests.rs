@@ -130,8 +130,9 @@ fn what_is_not_known_cannot_be_replayed() {
     let error = outcome.expect_err("unknown").to_string();
     assert!(error.contains("/a.db") && error.contains("it is encrypted"), "{error}");
     std::fs::write(&path, b"no trace").expect("written");
-    let (outcome, ..) = replay(&path, json!({}), json!({}));
-    assert!(outcome.expect_err("no trace").to_string().contains("not a Fathom trace"));
+    let params = map(json!({ "file": path.to_str().expect("text") }));
+    let refused = crate::create(&WorkloadSpec { name: "trace".into(), params }).err();
+    assert!(refused.expect("no trace").to_string().contains("not a Fathom trace"));
 }
 
 #[test]
