@@ -3,6 +3,7 @@
 
 pub mod command;
 pub mod fuse_mount;
+pub mod lines;
 pub mod mountinfo;
 pub mod params;
 pub mod pipe;

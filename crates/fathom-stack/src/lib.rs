@@ -23,7 +23,6 @@ pub mod blocks;
 mod ground;
 pub mod guest;
 mod instruments;
-pub mod lines;
 mod spec;
 mod stacks;
 

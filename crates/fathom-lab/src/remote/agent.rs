@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fathom_stack::lines::{self, RAW};
+use fathom_ground::lines::{self, RAW};
 
 use super::wire::{Answer, Ask, VERSION};
 use crate::event::{Event, Order};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fathom_stack::lines::{self, RAW};
+use fathom_ground::lines::{self, RAW};
 
 use super::shell;
 use super::target::Target;

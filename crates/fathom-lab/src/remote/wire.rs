@@ -1,5 +1,5 @@
 //! What is said between Fathom and its agent on another machine: one JSON object a line
-//! ([`fathom_stack::lines`]), as with the agent in a guest kernel, over the agent's standard input
+//! ([`fathom_ground::lines`]), as with the agent in a guest kernel, over the agent's standard input
 //! and output.
 //!
 //! A guest is given single commands, for what it mounts belongs to the machine that it runs on.

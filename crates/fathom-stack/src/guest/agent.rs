@@ -20,8 +20,8 @@ use super::relay::{self, Terms};
 use crate::attribution::Attribution;
 use crate::blocks::{BUFFER_KIB, BlockTrace, Recording};
 use crate::instruments::floor::floor_probe;
-use crate::lines;
 use fathom_ground::command::CommandLine;
+use fathom_ground::lines;
 
 /// The line to Fathom.
 const TALK: &str = "/dev/ttyS0";

@@ -19,6 +19,7 @@ use super::error::GuestError;
 use super::kernel::{CONFIGURATION, FILE_SYSTEMS, Kernel, cache, directory, recipe};
 use super::machine::Guest;
 use super::patch;
+use super::sha256::sha256;
 use crate::ground::distribution::{Distribution, Package};
 use fathom_ground::command::{CommandLine, file_name, find_program};
 
@@ -281,13 +282,6 @@ fn fetch(work: &Path, on_step: &mut dyn FnMut(&Step)) -> Result<PathBuf, BuildEr
         Ok(_) => Err(BuildError::Source { why: format!("apt-get brought no {SOURCE}") }),
         Err(error) => Err(BuildError::Source { why: error.to_string() }),
     }
-}
-
-pub(super) fn sha256(file: &Path) -> Result<String, BuildError> {
-    let output = CommandLine::new("sha256sum", ["--binary".as_ref(), "--".as_ref(), file.as_os_str()])
-        .run(UNPACK_LIMIT)?;
-    // A name with a backslash or a line's end is marked by a backslash before the sum.
-    Ok(output.stdout.trim_start_matches('\\').split_whitespace().next().unwrap_or_default().to_owned())
 }
 
 /// Unpacks the source into `tree`, whatever its archive calls the directory.

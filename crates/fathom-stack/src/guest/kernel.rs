@@ -7,9 +7,9 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::build::sha256;
 use super::build_error::SOURCE_SHA256;
 use super::patch;
+use super::sha256::sha256;
 
 /// What a kernel is configured for, beside the least that boots.
 pub(super) const CONFIGURATION: &str = include_str!("kernel/guest.config");

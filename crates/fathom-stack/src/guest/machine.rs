@@ -22,8 +22,8 @@ use super::protocol::{Answer, Ask, Known, milliseconds};
 use crate::attribution::{Cause, Piece};
 use crate::blocks::Request;
 use crate::instruments::floor::FloorProbe;
-use crate::lines;
 use fathom_ground::command::{CommandError, CommandLine, CommandProblem, Output};
+use fathom_ground::lines;
 
 /// How long a guest may take to boot: 0.3 s on an idle machine.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);

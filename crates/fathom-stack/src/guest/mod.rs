@@ -22,6 +22,7 @@ mod machine;
 mod patch;
 mod protocol;
 pub(crate) mod relay;
+mod sha256;
 
 pub(crate) use build::missing_tools;
 pub use build::{Build, Step, trial};

@@ -1,5 +1,5 @@
 //! What is said between Fathom and its agent in a guest: one JSON object a line
-//! ([`crate::lines`]), over the guest's serial line.
+//! ([`fathom_ground::lines`]), over the guest's serial line.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;

@@ -24,7 +24,7 @@ pub const LONGEST_LINE: u64 = 1 << 20;
 pub fn send(out: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_vec(message)?;
     text.push(b'\n');
-    fathom_ground::pipe::write_all(out, &text)
+    crate::pipe::write_all(out, &text)
 }
 
 /// Reads lines, each with its end, in a thread of their own until the other side ends; then the
