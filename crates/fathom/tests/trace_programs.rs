@@ -496,7 +496,7 @@ connection.close()";
     let hash = fathom_trace::content::content_hash(&place.path("site.db")).unwrap();
     assert!(end.exits(0).stdout.contains(&hash), "{hash}: {end}");
     for (wrong, words) in
-        [("extension=/no/such.so", "No such file"), ("extension=app.py", "no shared library")]
+        [("extension=/no/such.so", "No such file"), ("extension=app.py", "invalid ELF header")]
     {
         place.fathom(&[&replay[..], &["--set", wrong]].concat()).exits(1).says(words);
     }

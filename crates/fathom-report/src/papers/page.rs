@@ -65,7 +65,9 @@ impl<'a> Printer<'a> {
         let text = self.papers.page.as_str();
         let mut done = 0;
         while let Some(begin) = text[done..].find("{{").map(|offset| done + offset) {
-            let Some(end) = text[begin..].find("}}").map(|offset| begin + offset + 2) else {
+            let end = text[begin..].find("}}").map(|offset| begin + offset + 2);
+            // Braces that open within braces were not closed before.
+            let Some(end) = end.filter(|end| !text[begin + 2..*end].contains("{{")) else {
                 let message = "braces that are opened and not closed".to_owned();
                 return Err(PapersError::at(&source, text, begin..begin + 2, message));
             };
