@@ -5,24 +5,12 @@
 
 mod fixture;
 
+use fixture::{page, results};
+
 use std::collections::BTreeSet;
 
 use fathom_lab::analysis::{Analysis, Question, Side, changes};
 use fathom_lab::store::Results;
-
-fn results(make: impl Fn(&std::path::Path)) -> (tempfile::TempDir, Results) {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("results.db");
-    make(&path);
-    let results = Results::load(&path).unwrap();
-    (directory, results)
-}
-
-fn page(results: &Results) -> String {
-    let mut page = Vec::new();
-    fathom_report::html(results, &mut page).unwrap();
-    String::from_utf8(page).unwrap()
-}
 
 fn comparison(results: &Results) -> fathom_report::Comparison {
     let side = || Side::of(results, &Analysis::of(results).unwrap());

@@ -9,24 +9,10 @@
 
 mod fixture;
 
-use std::path::Path;
+use fixture::{page, results};
 
 use fathom_lab::store::Results;
 use fathom_report::Style;
-
-fn results(make: impl Fn(&Path)) -> (tempfile::TempDir, Results) {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("results.db");
-    make(&path);
-    let results = Results::load(&path).unwrap();
-    (directory, results)
-}
-
-fn page(results: &Results) -> String {
-    let mut page = Vec::new();
-    fathom_report::html(results, &mut page).unwrap();
-    String::from_utf8(page).unwrap()
-}
 
 /// What the terminal says, whatever its lines.
 fn words(results: &Results) -> String {

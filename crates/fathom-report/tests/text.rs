@@ -4,16 +4,10 @@
 
 mod fixture;
 
+use fixture::results;
+
 use fathom_lab::store::Results;
 use fathom_report::{ReportError, Style};
-
-fn results(make: impl Fn(&std::path::Path)) -> (tempfile::TempDir, Results) {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("results.db");
-    make(&path);
-    let results = Results::load(&path).unwrap();
-    (directory, results)
-}
 
 #[test]
 fn the_first_look_answers_in_a_table_and_three_sentences() {

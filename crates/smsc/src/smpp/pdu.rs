@@ -571,6 +571,18 @@ impl Deliver {
     }
 }
 
+/// Appends sm_length and short_message; a body that is too long for these goes into message_payload.
+fn write_body(out: &mut Vec<u8>, body: &[u8]) {
+    let is_short = body.len() <= 254;
+    let short = if is_short { body } else { &[] };
+    // At most 254.
+    out.push(short.len() as u8);
+    out.extend_from_slice(short);
+    if !is_short {
+        write_tlv(out, tag::MESSAGE_PAYLOAD, body);
+    }
+}
+
 /// Appends a deliver_sm.
 pub fn deliver(out: &mut Vec<u8>, sequence: u32, message: &Deliver) {
     pdu(out, Command::DeliverSm as u32, Status::Ok, sequence, |out| {
@@ -579,14 +591,7 @@ pub fn deliver(out: &mut Vec<u8>, sequence: u32, message: &Deliver) {
         message.destination.write(out);
         out.extend_from_slice(&[message.esm_class, message.protocol_id, message.priority, 0, 0, 0, 0]);
         out.extend_from_slice(&[message.data_coding, 0]);
-        let is_short = message.body.len() <= 254;
-        let short: &[u8] = if is_short { &message.body } else { &[] };
-        // At most 254.
-        out.push(short.len() as u8);
-        out.extend_from_slice(short);
-        if !is_short {
-            write_tlv(out, tag::MESSAGE_PAYLOAD, &message.body);
-        }
+        write_body(out, &message.body);
         out.extend_from_slice(&message.tlvs);
     });
 }
@@ -600,14 +605,7 @@ impl Submit {
             self.destination.write(out);
             out.extend_from_slice(&[self.esm_class, self.protocol_id, self.priority, 0, 0]);
             out.extend_from_slice(&[self.registered_delivery, self.replaces.into(), self.data_coding, 0]);
-            let is_short = self.body.len() <= 254;
-            let short: &[u8] = if is_short { &self.body } else { &[] };
-            // At most 254.
-            out.push(short.len() as u8);
-            out.extend_from_slice(short);
-            if !is_short {
-                write_tlv(out, tag::MESSAGE_PAYLOAD, &self.body);
-            }
+            write_body(out, &self.body);
             out.extend_from_slice(&self.tlvs);
         });
     }
