@@ -571,7 +571,8 @@ impl Deliver {
     }
 }
 
-/// Appends sm_length and short_message; a body that is too long for these goes into message_payload.
+/// Appends sm_length and short_message; a body that is too long for these goes into
+/// message_payload.
 fn write_body(out: &mut Vec<u8>, body: &[u8]) {
     let is_short = body.len() <= 254;
     let short = if is_short { body } else { &[] };
