@@ -263,8 +263,8 @@ impl Script {
         seed: u64,
         commits: usize,
     ) -> Result<Script, CutError> {
-        let asked = |problem: String| CutError::Asked(format!("workload {}: {problem}", workload.name));
-        let made = fathom_workload::create(workload).map_err(|error| CutError::Asked(error.to_string()))?;
+        let asked = |problem: String| CutError::Usage(format!("workload {}: {problem}", workload.name));
+        let made = fathom_workload::create(workload).map_err(|error| CutError::Usage(error.to_string()))?;
         let directory = tempfile::Builder::new()
             .prefix("fathom-cut-")
             .tempdir()

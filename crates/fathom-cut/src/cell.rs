@@ -151,7 +151,7 @@ impl Recorded {
 }
 
 pub(crate) fn no_such(number: usize, states: usize) -> CutError {
-    CutError::Asked(match states {
+    CutError::Usage(match states {
         0 => "this run has no states".into(),
         _ => format!("there is no state {number}: they are 0 to {}", states - 1),
     })

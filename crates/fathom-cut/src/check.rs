@@ -179,7 +179,7 @@ impl<'a> Checker<'a> {
 }
 
 fn unexpected(answer: &Answer) -> CutError {
-    CutError::Asked(format!("guest kernel: an answer that was not asked for: {answer:?}"))
+    CutError::Usage(format!("guest kernel: an answer that was not asked for: {answer:?}"))
 }
 
 /// What is found of a database; files that were looked at already are not looked at again.

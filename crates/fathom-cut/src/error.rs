@@ -27,7 +27,7 @@ pub enum CutError {
     },
     /// Asked for something that cannot be.
     #[error("{0}")]
-    Asked(String),
+    Usage(String),
     /// The operating system refused something.
     #[error("{what}: {source}")]
     Io {

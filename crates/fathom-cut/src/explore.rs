@@ -178,7 +178,7 @@ pub fn explore<J: Judge + Send>(
         return Err(error);
     }
     if tallies.len() < judges.len() {
-        return Err(CutError::Asked(
+        return Err(CutError::Usage(
             "a thread that judged states has panicked: this is a bug of Fathom's".into(),
         ));
     }

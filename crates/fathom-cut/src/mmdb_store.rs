@@ -59,7 +59,7 @@ pub fn options(settings: &BTreeMap<String, Json>) -> Result<Options, CutError> {
     };
     for (key, value) in settings {
         let wrong = || {
-            CutError::Asked(format!(
+            CutError::Usage(format!(
                 "mmdb: {key}={value}: it takes streams=1..8, log_kind=differential|after-image"
             ))
         };

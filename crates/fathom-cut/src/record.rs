@@ -74,7 +74,7 @@ impl Recording {
         if self.content.is_none_or(|content| acknowledged.ends_with(content)) {
             return Ok(());
         }
-        Err(CutError::Asked(
+        Err(CutError::Usage(
             "the statements left other rows on the device than in memory, so that what each commit left is not known".into(),
         ))
     }
@@ -89,11 +89,11 @@ impl Recording {
 pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recording, CutError> {
     let spec = StackSpec { operations: Some(log.to_owned()), capture: true, ..run.stack.clone() };
     if spec.log_mib.is_some() {
-        return Err(CutError::Asked("a power cut is tried on one device: not with an external log".into()));
+        return Err(CutError::Usage("a power cut is tried on one device: not with an external log".into()));
     }
     let mut stack = Stack::up(&spec, "fathom cut")?;
     let marks = stack.marks().ok_or_else(|| {
-        CutError::Asked(format!("a power cut takes a modelled device, which {} has not", spec.place.name()))
+        CutError::Usage(format!("a power cut takes a modelled device, which {} has not", spec.place.name()))
     })?;
     let directory = stack.path().to_path_buf();
     let marks = Marks::open(&marks)?;
@@ -152,7 +152,7 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
 /// Sectors of the device that was recorded on, bytes.
 fn sector_bytes(spec: &StackSpec) -> Result<u32, CutError> {
     let device = spec.device.as_deref().unwrap_or_default();
-    fathom_device::device_model(device).map(|model| model.sector_bytes).map_err(CutError::Asked)
+    fathom_device::device_model(device).map(|model| model.sector_bytes).map_err(CutError::Usage)
 }
 
 /// Does the script, step by step; `told` is called with the number of each that was acknowledged,

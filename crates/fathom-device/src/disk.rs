@@ -25,9 +25,9 @@ use super::model::Model;
 use super::oplog::{Mark, OperationLog, Record};
 use super::overhead::{LEAST, Overhead};
 use super::presets::RECORDER;
-use super::served::Served;
+use super::request_times::RequestTimes;
 use super::serving::Serving;
-use super::statistics::{Statistics, TESTED_FROM_NS, Tally, Tried, index};
+use super::statistics::{SelfTestStep, Statistics, TESTED_FROM_NS, Tally, index};
 use super::timeline::{Operation, Timeline};
 use super::trial;
 use super::waiting::Waiting;
@@ -99,7 +99,7 @@ struct State {
     answered: u64,
     tally: Tally,
     /// Operations as they were served, while they are kept.
-    served: Option<Vec<Served>>,
+    served: Option<Vec<RequestTimes>>,
 }
 
 /// Operations that are kept at most: 48 bytes each.
@@ -234,7 +234,7 @@ impl Device {
         let Record { operation, arrival_ns, asked_ns, given_ns, .. } = record;
         state.tally.answered(operation, failed, arrival_ns, asked_ns, given_ns);
         if let Some(served) = state.served.as_mut().filter(|served| served.len() < SERVED_MAX) {
-            served.push(Served {
+            served.push(RequestTimes {
                 kind: index(operation) as u8,
                 bytes: record.bytes,
                 arrival_ns: self.began_ns + arrival_ns,
@@ -329,7 +329,7 @@ impl Shared {
     /// At most so many of the operations that were kept, from the one numbered `first` on, in order
     /// of their answers.
     #[must_use]
-    pub fn served(&self, first: usize, most: usize) -> Vec<Served> {
+    pub fn served(&self, first: usize, most: usize) -> Vec<RequestTimes> {
         let state = self.0.state();
         let rest = state.served.as_ref().and_then(|served| served.get(first..)).unwrap_or_default();
         rest[..rest.len().min(most)].to_vec()
@@ -468,10 +468,10 @@ impl Disk {
         }
         let step = |asked_ns| {
             let trial = Trial { asked_ns, count: TEST_TRIALS, ..Trial::default() };
-            Ok(Tried { asked_ns, given_ns: self.trial(&trial)? })
+            Ok(SelfTestStep { asked_ns, given_ns: self.trial(&trial)? })
         };
         let tried = TESTED_NS.into_iter().map(step).collect::<io::Result<_>>();
-        self.device.state().tally.tried(tried.map_err(io_error("try the modelled device"))?);
+        self.device.state().tally.add_self_test(tried.map_err(io_error("try the modelled device"))?);
         Ok(())
     }
 

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use super::disk::{Disk, Options};
 use super::model::Model;
-use super::served::Served;
+use super::request_times::RequestTimes;
 use super::statistics::Statistics;
 use fathom_ground::fuse_mount::unmount;
 use fathom_ground::sidecar::{Sidecar, say};
@@ -52,7 +52,7 @@ enum Answer {
     Ready([u64; 3]),
     Error(String),
     Statistics(Box<Statistics>),
-    Served(Vec<Served>),
+    Requests(Vec<RequestTimes>),
 }
 
 /// The command of `fathom` that this is.
@@ -106,7 +106,7 @@ pub fn main() -> ExitCode {
                 "keep" => keep = true,
                 other => {
                     if let Some(first) = other.strip_prefix(SERVED).and_then(|number| number.parse().ok()) {
-                        say(&Answer::Served(shared.served(first, SERVED_IN_ONE)));
+                        say(&Answer::Requests(shared.served(first, SERVED_IN_ONE)));
                     }
                 }
             }
@@ -187,7 +187,7 @@ impl Server {
         match self.answer()? {
             Answer::Statistics(statistics) => Ok(*statistics),
             Answer::Error(problem) => Err(problem),
-            Answer::Ready(_) | Answer::Served(_) => Err(NOT_ASKED.into()),
+            Answer::Ready(_) | Answer::Requests(_) => Err(NOT_ASKED.into()),
         }
     }
 
@@ -203,13 +203,13 @@ impl Server {
     ///
     /// # Errors
     /// In words: the server is gone.
-    pub fn served(&mut self) -> Result<Vec<Served>, String> {
+    pub fn served(&mut self) -> Result<Vec<RequestTimes>, String> {
         let mut all = Vec::new();
         loop {
             self.sidecar.tell(&format!("{SERVED}{}", all.len()));
             match self.answer()? {
-                Answer::Served(more) if more.is_empty() => return Ok(all),
-                Answer::Served(more) => all.extend(more),
+                Answer::Requests(more) if more.is_empty() => return Ok(all),
+                Answer::Requests(more) => all.extend(more),
                 Answer::Error(problem) => return Err(problem),
                 Answer::Ready(_) | Answer::Statistics(_) => return Err(NOT_ASKED.into()),
             }

@@ -204,7 +204,7 @@ impl Serving {
                 let known = [(FILE, DISK), (STATISTICS, TOLD), (MARK, MARKED)]
                     .into_iter()
                     .find(|entry| request.node == ROOT && name == entry.0);
-                Body::found(&self.node(known.ok_or(libc::ENOENT)?.1))
+                Body::entry(&self.node(known.ok_or(libc::ENOENT)?.1))
             }
             Ask::Attributes => Body::attributes(&node),
             // As a shell's `>` does before it writes; there is nothing to cut off.

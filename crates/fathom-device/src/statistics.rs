@@ -91,14 +91,14 @@ impl Times {
 
 /// One step of the self-test: operations of 4 KiB, each asked to take the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tried {
+pub struct SelfTestStep {
     /// What each was to take, ns.
     pub asked_ns: u64,
     /// What a program saw (median, ns): read, write, flush.
     pub given_ns: [u64; 3],
 }
 
-impl Tried {
+impl SelfTestStep {
     /// How far the worst of the three was off, as a share of what was asked: 0.02 is 2 %.
     #[must_use]
     pub fn error(&self) -> f64 {
@@ -145,7 +145,7 @@ pub struct Statistics {
     /// How late the timed answers were.
     pub lateness: Times,
     /// What the self-test at the start found.
-    pub self_test: Vec<Tried>,
+    pub self_test: Vec<SelfTestStep>,
     /// What the log of operations lacks, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_problem: Option<String>,
@@ -204,7 +204,7 @@ impl Statistics {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceUse {
     /// The self-test before it: asked against given.
-    pub self_test: Vec<Tried>,
+    pub self_test: Vec<SelfTestStep>,
     /// Reads, writes, flushes, discards.
     pub operations: [u64; 4],
     /// Bytes read, written, (0), discarded.
@@ -253,7 +253,7 @@ impl DeviceUse {
     /// Whether the model's times were kept: not more than a tenth of the answers late, on the whole
     /// not 5 % too slow, and no request kept waiting for as much before it was taken.
     #[must_use]
-    pub fn kept(&self) -> bool {
+    pub fn is_on_time(&self) -> bool {
         // Where the model gives no times there are none to be kept.
         self.timed == 0
             || (self.late_share() <= LATE_ANSWERS
@@ -271,7 +271,7 @@ impl DeviceUse {
     #[must_use]
     pub fn self_test_error(&self) -> Option<f64> {
         let judged = self.self_test.iter().filter(|tried| tried.asked_ns >= TESTED_FROM_NS);
-        judged.map(Tried::error).reduce(f64::max)
+        judged.map(SelfTestStep::error).reduce(f64::max)
     }
 }
 
@@ -354,7 +354,7 @@ impl Tally {
     }
 
     /// Keeps what the self-test found.
-    pub fn tried(&mut self, tried: Vec<Tried>) {
+    pub fn add_self_test(&mut self, tried: Vec<SelfTestStep>) {
         self.all.self_test = tried;
     }
 
@@ -413,7 +413,7 @@ mod tests {
         assert_eq!((all.timed, all.late, all.late_ns), (3, 1, 510_000));
         assert_eq!((all.model_busy_ns, all.measured_busy_ns), (6_000_000, 6_600_000));
         let run = all.use_of();
-        assert!(!run.kept(), "a third of the answers was late");
+        assert!(!run.is_on_time(), "a third of the answers was late");
         assert_eq!(run.by_model_ns(10_000_000), 9_400_000);
         assert_eq!(all.since(&all).use_of(), DeviceUse { self_test: Vec::new(), ..DeviceUse::default() });
     }
@@ -433,9 +433,9 @@ mod tests {
     fn a_run_is_marked_by_its_late_answers_or_its_time() {
         let quiet =
             DeviceUse { timed: 100, late: 10, model_ns: 1000, measured_ns: 1050, ..DeviceUse::default() };
-        assert!(quiet.kept());
-        assert!(!DeviceUse { late: 11, ..quiet.clone() }.kept());
-        assert!(!DeviceUse { measured_ns: 1051, ..quiet.clone() }.kept());
+        assert!(quiet.is_on_time());
+        assert!(!DeviceUse { late: 11, ..quiet.clone() }.is_on_time());
+        assert!(!DeviceUse { measured_ns: 1051, ..quiet.clone() }.is_on_time());
         // A wake-up for each of 100 operations is in the model's time; what is waited beyond that
         // is not.
         let busy = |kept_waiting_ns| DeviceUse {
@@ -445,14 +445,14 @@ mod tests {
             kept_waiting_ns,
             ..quiet.clone()
         };
-        assert!(busy(2_000_000 + 50_000).kept());
-        assert!(!busy(2_000_000 + 50_001).kept());
-        assert!(DeviceUse { timed: 0, late: 0, model_ns: 0, ..quiet }.kept(), "no times, none to keep");
+        assert!(busy(2_000_000 + 50_000).is_on_time());
+        assert!(!busy(2_000_000 + 50_001).is_on_time());
+        assert!(DeviceUse { timed: 0, late: 0, model_ns: 0, ..quiet }.is_on_time(), "no times, none to keep");
     }
 
     #[test]
     fn the_self_test_tells_the_worst_of_its_kinds() {
-        let tried = |asked_ns, given_ns| Tried { asked_ns, given_ns };
+        let tried = |asked_ns, given_ns| SelfTestStep { asked_ns, given_ns };
         let short = tried(100_000, [200_000; 3]);
         let run = DeviceUse {
             self_test: vec![

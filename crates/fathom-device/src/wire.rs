@@ -157,7 +157,7 @@ impl Body {
     }
 
     /// To a lookup.
-    pub fn found(node: &Node) -> Body {
+    pub fn entry(node: &Node) -> Body {
         // Number, generation, how long the name and the attributes hold.
         Body::default().longs(&[node.number, 0, FOR_EVER, FOR_EVER]).words(&[0, 0]).node(node)
     }
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn answers_are_as_long_as_the_kernel_expects_them() {
         let node = Node { number: 2, bytes: 1 << 20, directory: false };
-        let sizes = [Body::found(&node), Body::attributes(&node), Body::opened(1, false), Body::room()];
+        let sizes = [Body::entry(&node), Body::attributes(&node), Body::opened(1, false), Body::room()];
         assert_eq!(sizes.map(|body| body.0.len()), [128, 104, 16, 80]);
         assert_eq!(Body::written(4096).0.len(), 8);
         assert_eq!(head(9, libc::EIO, 0), *b"\x10\0\0\0\xfb\xff\xff\xff\x09\0\0\0\0\0\0\0");

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use fathom_device::{Served, preset};
+use fathom_device::{RequestTimes, preset};
 use fathom_lab::recording::{Execution, Recording};
 use fathom_lab::simulate::{Program, replay_only, simulate};
 use fathom_probe::Mark;
@@ -31,7 +31,7 @@ fn recording() -> Recording {
             let arrival_ns = call_ns + after_ns;
             let done_ns = arrival_ns + 100_000;
             let offset = (commit * 5 + number as u64) * 4096;
-            served.push(Served {
+            served.push(RequestTimes {
                 kind,
                 bytes: 4096,
                 arrival_ns,

@@ -89,7 +89,7 @@ pub enum AnatomyError {
 
 /// What is asked for; what is left open is chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Selection {
     /// Label of the cell; the first that has a recording.
     pub cell: Option<String>,
     /// The phase; the first that was recorded.
@@ -103,7 +103,7 @@ pub struct Wanted {
 /// # Errors
 /// Results that cannot be read; no run of the cell has a recording; no such cell, phase or
 /// execution.
-pub fn anatomy(results: &Results, wanted: &Wanted) -> Result<Anatomy, AnatomyError> {
+pub fn anatomy(results: &Results, wanted: &Selection) -> Result<Anatomy, AnatomyError> {
     let (run, recording) = recorded(results, wanted.cell.as_deref())?;
     let is_wanted = |phase: &str| wanted.phase.as_deref().is_none_or(|other| other == phase);
     let number_of = |recording: &Recording| {

@@ -1,6 +1,6 @@
 //! One commit of each cell on one time line, in the page: of runs that kept what is needed for it.
 
-use fathom_lab::anatomy::{Wanted, anatomy};
+use fathom_lab::anatomy::{Selection, anatomy};
 use fathom_lab::store::{CellRow, Results};
 use maud::{Markup, PreEscaped, html};
 
@@ -14,7 +14,7 @@ pub fn section(results: &Results) -> Markup {
     let is_recorded = |cell: &&CellRow| cell.skipped.is_none() && cell.spec.instruments.operations;
     let of_cell = |cell: &CellRow| {
         // One that failed, or whose executions nobody told of, has none.
-        anatomy(results, &Wanted { cell: Some(cell.label.clone()), ..Wanted::default() }).ok()
+        anatomy(results, &Selection { cell: Some(cell.label.clone()), ..Selection::default() }).ok()
     };
     let found: Vec<_> = results.cells.iter().filter(is_recorded).filter_map(of_cell).take(MOST).collect();
     html! {

@@ -29,7 +29,7 @@ fn self_test(study: &DeviceStudy) -> String {
         error(a).total_cmp(&error(b))
     });
     let tried = worst.map(|run| run.used.self_test.as_slice()).unwrap_or_default();
-    let step = |tried: &fathom_device::Tried| {
+    let step = |tried: &fathom_device::SelfTestStep| {
         let given: Vec<String> = tried.given_ns.iter().map(|&ns| number::time(ns as f64)).collect();
         format!("{}: {}", number::time(tried.asked_ns as f64), given.join(", "))
     };

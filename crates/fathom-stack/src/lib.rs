@@ -38,7 +38,7 @@ pub use spec::{
 };
 pub use stacks::{
     Leftover, Report, Stack, StackError, Stacks, companions, doctor, down_all, guard, keeper, leftovers,
-    named, packages, sqlcipher_library, sweep, trusted_state,
+    named_stack, packages, sqlcipher_library, sweep, trusted_state,
 };
 
 #[cfg(test)]

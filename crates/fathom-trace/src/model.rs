@@ -464,7 +464,7 @@ const LOST: &str = "calls are missing in this trace";
 impl Loss {
     /// The sentence that tells of so many processes with missing calls.
     #[must_use]
-    pub fn told(processes: u64) -> String {
+    pub fn sentence(processes: u64) -> String {
         format!(
             "{LOST}: the disk of the capture was full, and {processes} processes went on unrecorded; capture again, \
              with --spool DIR on a larger disk"

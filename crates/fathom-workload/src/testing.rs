@@ -25,7 +25,7 @@ pub type Action = Box<dyn FnMut()>;
 
 /// Keeps what a run hands out.
 #[derive(Default)]
-pub struct Kept {
+pub struct KeepingSink {
     pub samples: Vec<Sample>,
     pub phases: Vec<PhaseSummary>,
     pub io: Vec<IoRow>,
@@ -38,7 +38,7 @@ pub struct Kept {
     pub at_progress: Option<Action>,
 }
 
-impl Sink for Kept {
+impl Sink for KeepingSink {
     fn sample(&mut self, sample: Sample) {
         self.samples.push(sample);
     }
@@ -67,7 +67,7 @@ impl Sink for Kept {
     }
 }
 
-impl Kept {
+impl KeepingSink {
     /// The phases as (name, x, number of executions).
     pub fn outline(&self) -> Vec<(&str, Option<f64>, u64)> {
         self.phases.iter().map(|phase| (phase.phase.as_str(), phase.x, phase.count)).collect()

@@ -73,7 +73,7 @@ fn say_of_the_command_line(said: &clap::Error) -> std::process::ExitCode {
     if said.use_stderr() {
         // Where nobody can be told, nobody is.
         let _ = said.print();
-        return Outcome::Asked.exit();
+        return Outcome::Usage.exit();
     }
     let printed = match fathom_output::is_stdout_closed() {
         true => Err(std::io::Error::other("is closed")),

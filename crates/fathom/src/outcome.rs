@@ -13,22 +13,22 @@ pub enum Outcome {
     /// It ran and something failed; what failed has been printed.
     Failed,
     /// Asked wrongly; what would be right has been printed.
-    Asked,
+    Usage,
 }
 
 /// The end of a command that could not go on.
 #[derive(Debug)]
 pub enum Error {
     /// It was asked for something that does not exist or cannot be.
-    Asked(String),
+    Usage(String),
     /// It was asked rightly and could not be done.
     Failed(String),
 }
 
 impl Error {
     /// Asked wrongly: exit code 2.
-    pub fn asked(message: impl Display) -> Error {
-        Error::Asked(message.to_string())
+    pub fn usage(message: impl Display) -> Error {
+        Error::Usage(message.to_string())
     }
 
     /// Something failed: exit code 1.
@@ -40,9 +40,9 @@ impl Error {
 impl From<Error> for Outcome {
     fn from(error: Error) -> Outcome {
         match error {
-            Error::Asked(message) => {
+            Error::Usage(message) => {
                 tell!("error: {message}");
-                Outcome::Asked
+                Outcome::Usage
             }
             Error::Failed(message) => {
                 tell!("error: {message}");
@@ -66,7 +66,7 @@ impl Outcome {
         match self {
             Outcome::Good => ExitCode::SUCCESS,
             Outcome::Failed => ExitCode::from(1),
-            Outcome::Asked => ExitCode::from(2),
+            Outcome::Usage => ExitCode::from(2),
         }
     }
 }

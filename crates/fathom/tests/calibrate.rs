@@ -121,7 +121,7 @@ fn the_model_of_a_modelled_device_is_that_model() {
                 words.push("--quick");
             }
             place.fathom(&words).exits(0);
-            let kept = disk.stop().unwrap().use_of().kept();
+            let kept = disk.stop().unwrap().use_of().is_on_time();
             let noise = noise.read().warnings();
             println!("{name}: times kept: {kept}; {noise:?}");
             quiet += usize::from(kept && noise.is_empty());

@@ -31,7 +31,7 @@ pub(crate) struct Guest {
 }
 
 fn broken(problem: impl Into<String>) -> CutError {
-    CutError::Asked(format!("guest kernel: {}", problem.into()))
+    CutError::Usage(format!("guest kernel: {}", problem.into()))
 }
 
 impl Guest {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fathom_stack::Stack;
-use fathom_stack::guest::Heard;
+use fathom_stack::guest::ProgramOutput;
 use fathom_workload::engine::EngineInfo;
 use fathom_workload::spec::{Durability, EngineSpec};
 use serde::{Deserialize, Serialize};
@@ -62,7 +62,7 @@ pub(crate) fn record(
     let mut report = None;
     loop {
         match guest.hear(SILENCE).map_err(|error| failed(error.to_string()))? {
-            Heard::Line(line) => {
+            ProgramOutput::Line(line) => {
                 let text = String::from_utf8_lossy(&line);
                 match text.trim().strip_prefix("step ").and_then(|number| number.parse::<u64>().ok()) {
                     Some(number) => {
@@ -76,9 +76,9 @@ pub(crate) fn record(
                     }
                 }
             }
-            Heard::Ended(status, _) if status.success() => break,
-            Heard::Ended(status, said) => return Err(failed(format!("{status}: {said}"))),
-            Heard::Silence => return Err(failed("it does not go on".into())),
+            ProgramOutput::Ended(status, _) if status.success() => break,
+            ProgramOutput::Ended(status, said) => return Err(failed(format!("{status}: {said}"))),
+            ProgramOutput::Silence => return Err(failed("it does not go on".into())),
         }
     }
     report.ok_or_else(|| failed("it has not said how it ended".into()))

@@ -193,7 +193,7 @@ impl Calibration {
         };
         let well = !self.quick;
         on_step("4 KiB random reads");
-        let read = target.known(What::Read, operations, most, well)?;
+        let read = target.random_with_quantiles(What::Read, operations, most, well)?;
         on_step("4 KiB sequential reads");
         let read_next = target.sequential(What::Read, BLOCK, 1, operations, most)?;
         let mut turns = Vec::new();
@@ -210,7 +210,7 @@ impl Calibration {
 
         on_step("4 KiB random writes");
         target.flush()?;
-        let write = target.known(What::Write, operations, most, well)?;
+        let write = target.random_with_quantiles(What::Write, operations, most, well)?;
         target.flush()?;
         on_step("4 KiB sequential writes");
         let write_next = target.sequential(What::Write, BLOCK, 1, operations, most)?;

@@ -156,7 +156,7 @@ impl Target<'_> {
 
     /// As [`Target::random`], of 4 KiB, and more of them until their quantiles are known well, if
     /// that is to be had.
-    pub fn known(
+    pub fn random_with_quantiles(
         &mut self,
         what: What,
         count: usize,

@@ -85,7 +85,7 @@ impl DeviceAdvice {
 
     /// The advised one.
     #[must_use]
-    pub fn named(&self) -> Option<&Trial> {
+    pub fn best_trial(&self) -> Option<&Trial> {
         self.tried.get(self.best?)
     }
 }

@@ -85,7 +85,7 @@ pub fn device_studies(results: &Results) -> Vec<DeviceStudy> {
             run: run.id,
             block: run.block,
             late_share: used.late_share(),
-            kept: used.kept(),
+            kept: used.is_on_time(),
             elapsed_ns: run.elapsed_ns,
             // What waits for one device waits for no other meanwhile: a sync writes the log and
             // then the rest.

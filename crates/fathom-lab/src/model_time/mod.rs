@@ -3,10 +3,10 @@
 //! On a modelled device the wall time of a run has two sources of error that are this machine's and
 //! not the device's: answers that come later than the model has them, and threads that are ready to
 //! run while others have the processor. Model time leaves both out. It is made from three records
-//! that know nothing of each other: what the device served ([`Served`]: when each operation came,
-//! when the model has it done, when it was answered), the marks of the run's threads ([`Mark`]:
-//! which calls may have waited for the device; how long the thread ran, and was ready to run,
-//! between them), and when the workload's lanes worked ([`Window`]).
+//! that know nothing of each other: what the device served ([`RequestTimes`]: when each operation
+//! came, when the model has it done, when it was answered), the marks of the run's threads
+//! ([`Mark`]: which calls may have waited for the device; how long the thread ran, and was ready to
+//! run, between them), and when the workload's lanes worked ([`Window`]).
 //!
 //! **A thread** is at every moment in one of five states (`State`). *Run*: on a processor.
 //! *Device*: in a call on a file, while an operation is under way by the model. *Late*: in such a
@@ -34,7 +34,7 @@ mod timeline;
 
 use std::collections::BTreeMap;
 
-use fathom_device::Served;
+use fathom_device::RequestTimes;
 use fathom_probe::{Mark, Marks};
 use fathom_workload::sample::{LaneSpan, Sample, Window};
 use serde::{Deserialize, Serialize};
@@ -103,7 +103,7 @@ pub fn phase_models(
     windows: &[Window],
     samples: &[Sample],
     marks: Option<&Marks>,
-    served: &[Vec<Served>],
+    served: &[Vec<RequestTimes>],
 ) -> Vec<PhaseModel> {
     let operations = Operations::of(served);
     let mut threads: BTreeMap<u32, Vec<Mark>> = BTreeMap::new();

@@ -1,6 +1,6 @@
 //! What the devices did, to be asked for spans of time.
 
-use fathom_device::Served;
+use fathom_device::RequestTimes;
 
 use super::interval::{Interval, merged, within};
 
@@ -8,7 +8,7 @@ use super::interval::{Interval, merged, within};
 #[derive(Debug, Default)]
 pub struct Operations {
     /// In order of their arrival.
-    all: Vec<Served>,
+    all: Vec<RequestTimes>,
     /// When the last answer of those up to here was begun.
     begun_ns: Vec<u64>,
     /// When the model has the last of those up to here done.
@@ -16,10 +16,10 @@ pub struct Operations {
 }
 
 impl Operations {
-    pub fn of(served: &[Vec<Served>]) -> Operations {
+    pub fn of(served: &[Vec<RequestTimes>]) -> Operations {
         let mut all = served.concat();
         all.sort_unstable_by_key(|operation| operation.arrival_ns);
-        let so_far = |of: fn(&Served) -> u64| {
+        let so_far = |of: fn(&RequestTimes) -> u64| {
             let mut last = 0;
             let each = all.iter().map(|operation| {
                 last = of(operation).max(last);
@@ -28,14 +28,14 @@ impl Operations {
             each.collect()
         };
         Operations {
-            begun_ns: so_far(Served::begun_ns),
+            begun_ns: so_far(RequestTimes::begun_ns),
             asked_ns: so_far(|operation| operation.asked_ns),
             all,
         }
     }
 
     /// Those that came before the span's end and whose answers were begun after its begin.
-    fn in_span(&self, (from, to): Interval) -> impl Iterator<Item = &Served> {
+    fn in_span(&self, (from, to): Interval) -> impl Iterator<Item = &RequestTimes> {
         let first = self.begun_ns.partition_point(|&begun| begun <= from);
         let end = self.all.partition_point(|operation| operation.arrival_ns < to).max(first);
         self.all[first..end].iter().filter(move |operation| operation.begun_ns() > from)

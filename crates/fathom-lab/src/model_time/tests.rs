@@ -57,8 +57,8 @@ impl Thread {
 
 /// A flush that came at `arrival`, was to take `asked` and took `given`, its answer begun `early`
 /// earlier.
-fn flush(arrival: u64, asked: u64, given: u64, early: u64) -> Served {
-    Served {
+fn flush(arrival: u64, asked: u64, given: u64, early: u64) -> RequestTimes {
+    RequestTimes {
         kind: 2,
         bytes: 0,
         arrival_ns: arrival * US,
@@ -88,7 +88,7 @@ fn sample(thread: u32, from: u64, to: u64) -> Sample {
     Sample { phase: "insert".into(), x: None, seq: 0, thread, rows: 1, split, start_ns: from * US }
 }
 
-fn model(window: &Window, samples: &[Sample], threads: &[&Thread], served: &[Served]) -> PhaseModel {
+fn model(window: &Window, samples: &[Sample], threads: &[&Thread], served: &[RequestTimes]) -> PhaseModel {
     let marks = threads.iter().flat_map(|thread| thread.marks.clone()).collect();
     let marks = Marks { marks, lost: 0, knows_queue: true };
     phase_models(std::slice::from_ref(window), samples, Some(&marks), &[served.to_vec()]).remove(0)

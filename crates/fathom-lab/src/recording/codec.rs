@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_device::Served;
+use fathom_device::RequestTimes;
 use fathom_probe::Mark;
 use fathom_workload::sample::{LaneSpan, Window};
 
@@ -162,7 +162,7 @@ pub fn decode(bytes: &[u8]) -> Result<Recording, Damaged> {
             let early_ns = from.number()?;
             end = offset.wrapping_add(bytes.into());
             before_ns = arrival_ns;
-            Ok(Served { kind, bytes, arrival_ns, asked_ns, given_ns, early_ns, offset })
+            Ok(RequestTimes { kind, bytes, arrival_ns, asked_ns, given_ns, early_ns, offset })
         })
     })?;
     if from.at != bytes.len() {

@@ -12,7 +12,7 @@ mod codec;
 
 use std::collections::BTreeMap;
 
-use fathom_device::{SERVED_MAX, Served};
+use fathom_device::{RequestTimes, SERVED_MAX};
 use fathom_probe::{Mark, Marks};
 use fathom_workload::sample::{Sample, Window};
 
@@ -42,7 +42,7 @@ pub struct Recording {
     /// Marks by thread, in order of time; none where the threads that work are not seen.
     pub threads: BTreeMap<u32, Vec<Mark>>,
     /// What each device of the stack served, in order of arrival.
-    pub served: Vec<Vec<Served>>,
+    pub served: Vec<Vec<RequestTimes>>,
 }
 
 impl Recording {
@@ -52,7 +52,7 @@ impl Recording {
         windows: &[Window],
         samples: &[Sample],
         marks: Option<&Marks>,
-        served: &[Vec<Served>],
+        served: &[Vec<RequestTimes>],
     ) -> Option<Recording> {
         if served.iter().any(|of_device| of_device.len() >= SERVED_MAX) {
             return None;

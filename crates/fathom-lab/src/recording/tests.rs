@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::*;
 use fathom_workload::sample::LaneSpan;
 
-fn served() -> impl Strategy<Value = Served> {
-    (0_u8..4, any::<u32>(), any::<[u64; 5]>()).prop_map(|(kind, bytes, times)| Served {
+fn served() -> impl Strategy<Value = RequestTimes> {
+    (0_u8..4, any::<u32>(), any::<[u64; 5]>()).prop_map(|(kind, bytes, times)| RequestTimes {
         kind,
         bytes,
         arrival_ns: times[0],
@@ -89,6 +89,6 @@ fn a_count_that_cannot_be_asks_for_no_memory() {
 
 #[test]
 fn a_device_that_kept_not_all_makes_no_recording() {
-    let full = vec![Served::default(); SERVED_MAX];
+    let full = vec![RequestTimes::default(); SERVED_MAX];
     assert_eq!(Recording::of_run(&[], &[], None, &[full]), None);
 }

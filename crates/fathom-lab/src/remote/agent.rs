@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use fathom_ground::lines::{self, RAW};
 
-use super::wire::{Answer, Ask, VERSION};
+use super::wire::{Answer, Question, VERSION};
 use crate::event::{Event, Order};
 use crate::plan::{Machine, PlannedCell};
 use crate::schedule::{Interrupt, Local, Watched, WorkError, World};
@@ -40,7 +40,7 @@ const COMPLAINTS_KEPT: usize = 64 << 10;
 struct Line {
     /// The input has ended.
     is_over: AtomicBool,
-    /// [`Ask::Stop`] came.
+    /// [`Question::Stop`] came.
     is_stopped: AtomicBool,
     /// When the last word came, ms since the begin.
     heard_ms: AtomicU64,
@@ -102,7 +102,7 @@ fn prepared(directory: &Path, interrupt: &Interrupt) -> Result<(Local, PathBuf),
 }
 
 /// Reads what is asked until nothing comes any more.
-fn read(line: &Arc<Line>, interrupt: &Interrupt, asks: &Sender<Result<Ask, String>>) {
+fn read(line: &Arc<Line>, interrupt: &Interrupt, asks: &Sender<Result<Question, String>>) {
     let begin = Instant::now();
     let elapsed_ms = move || u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
     let (watching, raised) = (Arc::clone(line), interrupt.clone());
@@ -128,8 +128,8 @@ fn read(line: &Arc<Line>, interrupt: &Interrupt, asks: &Sender<Result<Ask, Strin
     for text in lines::receive(std::io::stdin()) {
         line.heard_ms.store(elapsed_ms(), Ordering::SeqCst);
         let ask = match serde_json::from_slice(&text) {
-            Ok(Ask::Beat) => continue,
-            Ok(Ask::Stop) => {
+            Ok(Question::Beat) => continue,
+            Ok(Question::Stop) => {
                 line.is_stopped.store(true, Ordering::SeqCst);
                 interrupt.raise();
                 continue;
@@ -163,7 +163,7 @@ struct Agent<W> {
 
 impl<W: Write> Agent<W> {
     /// Answers until the input ends or a signal comes.
-    fn serve(&mut self, asks: &Receiver<Result<Ask, String>>) -> Result<(), String> {
+    fn serve(&mut self, asks: &Receiver<Result<Question, String>>) -> Result<(), String> {
         let fathom = env!("CARGO_PKG_VERSION").to_owned();
         say(&mut self.out, &Answer::Hello { version: VERSION, fathom })?;
         loop {
@@ -181,45 +181,45 @@ impl<W: Write> Agent<W> {
         }
     }
 
-    fn answer(&mut self, ask: Ask) -> Result<Answer, String> {
+    fn answer(&mut self, ask: Question) -> Result<Answer, String> {
         Ok(match ask {
-            Ask::Beat | Ask::Stop => Answer::Done,
-            Ask::Doctor => {
+            Question::Beat | Question::Stop => Answer::Done,
+            Question::Doctor => {
                 let capabilities = fathom_stack::doctor();
                 let packages = fathom_stack::packages(&capabilities);
                 Answer::Capabilities { capabilities, packages }
             }
-            Ask::Capabilities { needs } => {
+            Question::Capabilities { needs } => {
                 Answer::Capabilities { capabilities: Machine::capabilities_here(needs), packages: None }
             }
-            Ask::Environment => Answer::Environment { values: self.world.environment()? },
-            Ask::Sweep => {
+            Question::Environment => Answer::Environment { values: self.world.environment()? },
+            Question::Sweep => {
                 let swept = fathom_stack::sweep();
                 Answer::Swept { removed: swept.removed, failed: swept.failed }
             }
-            Ask::Size { path } => {
+            Question::Size { path } => {
                 let found = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file);
                 Answer::Size { bytes: found.map(|file| file.len()) }
             }
-            Ask::Up { spec, label } => {
+            Question::Up { spec, label } => {
                 let mounted = self.world.up(&spec, &label)?;
                 Answer::Up { directory: mounted.directory, record: Box::new(mounted.record) }
             }
-            Ask::Floor => Answer::Floor { ns: self.world.floor_ns()? },
-            Ask::Cpus { cell } => {
+            Question::Floor => Answer::Floor { ns: self.world.floor_ns()? },
+            Question::Cpus { cell } => {
                 let planned =
                     PlannedCell { id: 0, label: String::new(), cell: (*cell).clone(), skipped: None };
                 Answer::Cpus { cpus: self.world.cpus(&planned) }
             }
-            Ask::Work { order, limit_ms } => self.work(&order, Duration::from_millis(limit_ms)),
-            Ask::Trace => {
+            Question::Work { order, limit_ms } => self.work(&order, Duration::from_millis(limit_ms)),
+            Question::Trace => {
                 (self.watched, self.is_watched) = (Watched::default(), true);
                 Answer::Watch { watch: self.world.trace()? }
             }
-            Ask::Traced => self.traced()?,
-            Ask::Devices => Answer::Devices { statistics: self.world.devices()? },
-            Ask::KeepServed => Answer::Kept { is_kept: self.world.keep_served()? },
-            Ask::Served => {
+            Question::Traced => self.traced()?,
+            Question::Devices => Answer::Devices { statistics: self.world.devices()? },
+            Question::KeepServed => Answer::Kept { is_kept: self.world.keep_served()? },
+            Question::RequestTimes => {
                 let all = self.world.served()?;
                 for (device, served) in all.iter().enumerate() {
                     for some in served.chunks(IN_ONE) {
@@ -227,16 +227,16 @@ impl<W: Write> Agent<W> {
                         say(&mut self.out, &operations)?;
                     }
                 }
-                Answer::Served { devices: all.len() }
+                Answer::RequestTimes { devices: all.len() }
             }
-            Ask::Down => {
+            Question::Down => {
                 self.is_watched = false;
                 self.world.down()?;
                 Answer::Done
             }
-            Ask::Strain => Answer::Strain(self.world.strain()),
-            Ask::Condition => Answer::Condition { remarks: self.world.condition() },
-            Ask::Replay { words } => self.replay(&words)?,
+            Question::Strain => Answer::Strain(self.world.strain()),
+            Question::Condition => Answer::Condition { remarks: self.world.condition() },
+            Question::Replay { words } => self.replay(&words)?,
         })
     }
 

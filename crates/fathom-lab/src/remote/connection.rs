@@ -11,7 +11,7 @@ use fathom_ground::lines::{self, RAW};
 
 use super::shell;
 use super::target::Target;
-use super::wire::{Answer, Ask, VERSION};
+use super::wire::{Answer, Question, VERSION};
 
 /// How long an agent may take to say that it is there; on a phone the program is read for the first
 /// time.
@@ -44,7 +44,7 @@ impl Failure {
 
 /// What comes while a program works there.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum ProgramOutput {
     /// A line of the program's, with its end.
     Raw(Vec<u8>),
     /// The agent's.
@@ -123,7 +123,7 @@ impl Connection {
     }
 
     /// Says something.
-    pub fn tell(&mut self, ask: &Ask) -> Result<(), Failure> {
+    pub fn tell(&mut self, ask: &Question) -> Result<(), Failure> {
         let written = {
             let mut stdin = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
             stdin.as_mut().map(|pipe| lines::send(pipe, ask))
@@ -135,7 +135,7 @@ impl Connection {
     }
 
     /// Asks, and waits at most so long.
-    pub fn ask(&mut self, ask: &Ask, limit: Duration) -> Result<Answer, Failure> {
+    pub fn ask(&mut self, ask: &Question, limit: Duration) -> Result<Answer, Failure> {
         self.tell(ask)?;
         self.answer(limit)
     }
@@ -143,10 +143,10 @@ impl Connection {
     /// The next answer.
     pub fn answer(&mut self, limit: Duration) -> Result<Answer, Failure> {
         match self.hear(limit)? {
-            Heard::Answer(Answer::Refused { problem }) => Err(Failure::Refused(problem)),
-            Heard::Answer(answer) => Ok(answer),
-            Heard::Raw(line) => Err(self.nonsense(&line)),
-            Heard::Silence => {
+            ProgramOutput::Answer(Answer::Refused { problem }) => Err(Failure::Refused(problem)),
+            ProgramOutput::Answer(answer) => Ok(answer),
+            ProgramOutput::Raw(line) => Err(self.nonsense(&line)),
+            ProgramOutput::Silence => {
                 let problem = format!("its agent has not answered for {} s", limit.as_secs());
                 Err(Failure::Lost(format!("{}: {problem}", self.target)))
             }
@@ -154,21 +154,21 @@ impl Connection {
     }
 
     /// Whatever comes next.
-    pub fn hear(&mut self, limit: Duration) -> Result<Heard, Failure> {
+    pub fn hear(&mut self, limit: Duration) -> Result<ProgramOutput, Failure> {
         let mut line = match self.lines.recv_timeout(limit) {
             Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) => return Ok(Heard::Silence),
+            Err(RecvTimeoutError::Timeout) => return Ok(ProgramOutput::Silence),
             Err(RecvTimeoutError::Disconnected) => return Err(self.gone()),
         };
         if line.first() == Some(&RAW) {
             line.remove(0);
-            return Ok(Heard::Raw(line));
+            return Ok(ProgramOutput::Raw(line));
         }
         // The beginning of a line, where the connection ended in the middle of it.
         if line.last() != Some(&b'\n') {
             return Err(self.gone());
         }
-        serde_json::from_slice(&line).map(Heard::Answer).map_err(|_| self.nonsense(&line))
+        serde_json::from_slice(&line).map(ProgramOutput::Answer).map_err(|_| self.nonsense(&line))
     }
 
     /// An answer to another question.
@@ -224,7 +224,7 @@ fn beat(stdin: &Mutex<Option<ChildStdin>>, ended: &Receiver<()>) {
     while ended.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
         let mut stdin = stdin.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(pipe) = stdin.as_mut() else { return };
-        if lines::send(pipe, &Ask::Beat).is_err() {
+        if lines::send(pipe, &Question::Beat).is_err() {
             return;
         }
     }

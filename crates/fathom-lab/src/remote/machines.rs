@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use fathom_device::{Served, Statistics};
+use fathom_device::{RequestTimes, Statistics};
 use fathom_probe::Watch;
 use fathom_stack::{Capability, StackSpec};
 
@@ -160,7 +160,7 @@ impl World for Machines {
         self.now()?.keep_served()
     }
 
-    fn served(&mut self) -> Result<Vec<Vec<Served>>, String> {
+    fn served(&mut self) -> Result<Vec<Vec<RequestTimes>>, String> {
         self.now()?.served()
     }
 

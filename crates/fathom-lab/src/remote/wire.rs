@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fathom_device::{Served, Statistics};
+use fathom_device::{RequestTimes, Statistics};
 use fathom_probe::Watch;
 use fathom_stack::{Capability, StackRecord, StackSpec};
 use serde::{Deserialize, Serialize};
@@ -21,14 +21,14 @@ use crate::plan::Needs;
 use crate::schedule::Strain;
 use crate::store::{BlockRow, TraceRecord};
 
-/// The version of [`Ask`] and [`Answer`]; the program is pushed by its content, so that both sides
-/// are one.
+/// The version of [`Question`] and [`Answer`]; the program is pushed by its content, so that both
+/// sides are one.
 pub const VERSION: u32 = 1;
 
 /// What the agent is asked.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ask {
+pub enum Question {
     /// Whoever asks lives; not answered.
     Beat,
     /// What is under way is to end; not answered, but what was asked before is.
@@ -80,8 +80,8 @@ pub enum Ask {
     /// [`World::keep_served`](crate::schedule::World::keep_served).
     KeepServed,
     /// [`World::served`](crate::schedule::World::served): several [`Answer::Operations`], then
-    /// [`Answer::Served`].
-    Served,
+    /// [`Answer::RequestTimes`].
+    RequestTimes,
     /// [`World::down`](crate::schedule::World::down).
     Down,
     /// [`World::strain`](crate::schedule::World::strain).
@@ -114,55 +114,55 @@ pub enum Answer {
         /// In words.
         problem: String,
     },
-    /// Of [`Ask::Doctor`] and [`Ask::Capabilities`].
+    /// Of [`Question::Doctor`] and [`Question::Capabilities`].
     Capabilities {
         /// Each with its remedy.
         capabilities: Vec<Capability>,
         /// One command that installs what packages bring.
         packages: Option<String>,
     },
-    /// Of [`Ask::Environment`].
+    /// Of [`Question::Environment`].
     Environment {
         /// By key.
         values: BTreeMap<String, String>,
     },
-    /// Of [`Ask::Sweep`].
+    /// Of [`Question::Sweep`].
     Swept {
         /// Labels of what was removed.
         removed: Vec<String>,
         /// Why other things were not.
         failed: Vec<String>,
     },
-    /// Of [`Ask::Size`].
+    /// Of [`Question::Size`].
     Size {
         /// Octets.
         bytes: Option<u64>,
     },
-    /// Of [`Ask::Up`].
+    /// Of [`Question::Up`].
     Up {
         /// The directory on it.
         directory: PathBuf,
         /// What was made.
         record: Box<StackRecord>,
     },
-    /// Of [`Ask::Floor`].
+    /// Of [`Question::Floor`].
     Floor {
         /// Median, ns.
         ns: Option<u64>,
     },
-    /// Of [`Ask::Cpus`].
+    /// Of [`Question::Cpus`].
     Cpus {
         /// Their numbers.
         cpus: Vec<usize>,
     },
-    /// The end of [`Ask::Work`].
+    /// The end of [`Question::Work`].
     Worked {
         /// Why it failed; none where it did not.
         failed: Option<String>,
         /// It was told to stop.
         is_interrupted: bool,
     },
-    /// Of [`Ask::Trace`].
+    /// Of [`Question::Trace`].
     Watch {
         /// What the worker's probe is to watch.
         watch: Option<Watch>,
@@ -177,12 +177,12 @@ pub enum Answer {
         /// None where nothing could be traced.
         trace: Option<Box<TraceRecord>>,
     },
-    /// Of [`Ask::Devices`].
+    /// Of [`Question::Devices`].
     Devices {
         /// The file system's, then its external log's.
         statistics: Vec<Statistics>,
     },
-    /// Of [`Ask::KeepServed`].
+    /// Of [`Question::KeepServed`].
     Kept {
         /// Whether they are kept.
         is_kept: bool,
@@ -192,21 +192,21 @@ pub enum Answer {
         /// Number of the device.
         device: usize,
         /// In order of the answers.
-        served: Vec<Served>,
+        served: Vec<RequestTimes>,
     },
     /// The end of that.
-    Served {
+    RequestTimes {
         /// How many devices there are.
         devices: usize,
     },
-    /// Of [`Ask::Strain`].
+    /// Of [`Question::Strain`].
     Strain(Strain),
-    /// Of [`Ask::Condition`].
+    /// Of [`Question::Condition`].
     Condition {
         /// Each a warning.
         remarks: Vec<String>,
     },
-    /// The end of [`Ask::Replay`].
+    /// The end of [`Question::Replay`].
     Replayed {
         /// Exit code; none where a signal ended it.
         code: Option<i32>,

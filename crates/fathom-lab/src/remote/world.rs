@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fathom_device::{Served, Statistics, text_of};
+use fathom_device::{RequestTimes, Statistics, text_of};
 use fathom_ground::command::shell_line;
 use fathom_probe::Watch;
 use fathom_stack::{Capability, StackSpec};
 use serde_json::Value as Json;
 
-use super::connection::{Connection, Failure, Heard};
+use super::connection::{Connection, Failure, ProgramOutput};
 use super::files::{Content, plain_name, push};
 use super::shell;
 use super::target::Target;
-use super::wire::{Answer, Ask};
+use super::wire::{Answer, Question};
 use crate::event::{Event, Order};
 use crate::plan::{Needs, PlannedCell};
 use crate::schedule::{Interrupt, Mounted, Strain, Watched, WorkError, World};
@@ -160,7 +160,7 @@ impl Remote {
     }
 
     fn sweep(&mut self) {
-        if let Ok(Answer::Swept { removed, failed }) = self.ask(&Ask::Sweep, STACK_LIMIT) {
+        if let Ok(Answer::Swept { removed, failed }) = self.ask(&Question::Sweep, STACK_LIMIT) {
             let shown = |label: &String| fathom_output::shown(label);
             let target = self.target.to_string();
             self.notes.extend(
@@ -178,7 +178,7 @@ impl Remote {
     /// # Errors
     /// The connection is lost.
     pub fn doctor(&mut self) -> Result<(Vec<Capability>, Option<String>), String> {
-        match self.ask(&Ask::Doctor, STACK_LIMIT)? {
+        match self.ask(&Question::Doctor, STACK_LIMIT)? {
             Answer::Capabilities { capabilities, packages } => Ok((capabilities, packages)),
             other => Err(self.unexpected(&other)),
         }
@@ -197,19 +197,19 @@ impl Remote {
         on_line: &mut dyn FnMut(&[u8]),
     ) -> Result<(Option<i32>, String), String> {
         words.extend(["--".into(), self.bring(file)?]);
-        self.tell(&Ask::Replay { words })?;
+        self.tell(&Question::Replay { words })?;
         let mut is_told = false;
         loop {
             if self.interrupt.is_raised() && !is_told {
-                self.tell(&Ask::Stop)?;
+                self.tell(&Question::Stop)?;
                 is_told = true;
             }
             match self.hear(GLANCE)? {
-                Heard::Silence => {}
-                Heard::Raw(line) => on_line(&line),
-                Heard::Answer(Answer::Replayed { code, said }) => return Ok((code, said)),
-                Heard::Answer(Answer::Refused { problem }) => return Err(problem),
-                Heard::Answer(other) => return Err(self.unexpected(&other)),
+                ProgramOutput::Silence => {}
+                ProgramOutput::Raw(line) => on_line(&line),
+                ProgramOutput::Answer(Answer::Replayed { code, said }) => return Ok((code, said)),
+                ProgramOutput::Answer(Answer::Refused { problem }) => return Err(problem),
+                ProgramOutput::Answer(other) => return Err(self.unexpected(&other)),
             }
         }
     }
@@ -225,7 +225,7 @@ impl Remote {
             }
         };
         let there = format!("{}/{}", self.base, content.place(&name));
-        let size = self.ask(&Ask::Size { path: there.clone().into() }, ANSWER_LIMIT)?;
+        let size = self.ask(&Question::Size { path: there.clone().into() }, ANSWER_LIMIT)?;
         if !matches!(size, Answer::Size { bytes: Some(bytes) } if bytes == content.bytes) {
             push(&self.target, path, &name, &content)?;
         }
@@ -254,7 +254,7 @@ impl Remote {
         format!("the connection to {} was lost", self.target)
     }
 
-    fn ask(&mut self, ask: &Ask, limit: Duration) -> Result<Answer, String> {
+    fn ask(&mut self, ask: &Question, limit: Duration) -> Result<Answer, String> {
         let Some(connection) = &mut self.connection else { return Err(self.no_connection()) };
         let answer = connection.ask(ask, limit);
         answer.map_err(|failure| self.lost(failure))
@@ -266,13 +266,13 @@ impl Remote {
         answer.map_err(|failure| self.lost(failure))
     }
 
-    fn tell(&mut self, ask: &Ask) -> Result<(), String> {
+    fn tell(&mut self, ask: &Question) -> Result<(), String> {
         let Some(connection) = &mut self.connection else { return Err(self.no_connection()) };
         let told = connection.tell(ask);
         told.map_err(|failure| self.lost(failure))
     }
 
-    fn hear(&mut self, limit: Duration) -> Result<Heard, String> {
+    fn hear(&mut self, limit: Duration) -> Result<ProgramOutput, String> {
         let Some(connection) = &mut self.connection else { return Err(self.no_connection()) };
         let heard = connection.hear(limit);
         heard.map_err(|failure| self.lost(failure))
@@ -399,14 +399,14 @@ impl World for Remote {
 
     fn capabilities(&mut self, machine: &str, needs: Needs) -> Result<Vec<Capability>, String> {
         self.choose(machine)?;
-        match self.ask(&Ask::Capabilities { needs }, ANSWER_LIMIT)? {
+        match self.ask(&Question::Capabilities { needs }, ANSWER_LIMIT)? {
             Answer::Capabilities { capabilities, .. } => Ok(capabilities),
             other => Err(self.unexpected(&other)),
         }
     }
 
     fn environment(&mut self) -> Result<BTreeMap<String, String>, String> {
-        match self.ask(&Ask::Environment, ANSWER_LIMIT)? {
+        match self.ask(&Question::Environment, ANSWER_LIMIT)? {
             Answer::Environment { mut values } => {
                 values.insert("machine".into(), self.target.to_string());
                 Ok(values)
@@ -418,14 +418,14 @@ impl World for Remote {
     fn up(&mut self, spec: &StackSpec, label: &str) -> Result<Mounted, String> {
         self.connected()?;
         let spec = Box::new(self.stack_there(spec)?);
-        match self.ask(&Ask::Up { spec, label: label.to_owned() }, STACK_LIMIT)? {
+        match self.ask(&Question::Up { spec, label: label.to_owned() }, STACK_LIMIT)? {
             Answer::Up { directory, record } => Ok(Mounted { directory, record: *record }),
             other => Err(self.unexpected(&other)),
         }
     }
 
     fn floor_ns(&mut self) -> Result<Option<u64>, String> {
-        match self.ask(&Ask::Floor, ANSWER_LIMIT)? {
+        match self.ask(&Question::Floor, ANSWER_LIMIT)? {
             Answer::Floor { ns } => Ok(ns),
             other => Err(self.unexpected(&other)),
         }
@@ -433,7 +433,7 @@ impl World for Remote {
 
     fn cpus(&mut self, cell: &PlannedCell) -> Vec<usize> {
         // A connection that is lost here is lost in the next question, too, which can say so.
-        match self.ask(&Ask::Cpus { cell: Box::new(cell.cell.clone()) }, ANSWER_LIMIT) {
+        match self.ask(&Question::Cpus { cell: Box::new(cell.cell.clone()) }, ANSWER_LIMIT) {
             Ok(Answer::Cpus { cpus }) => cpus,
             _ => Vec::new(),
         }
@@ -448,12 +448,12 @@ impl World for Remote {
         let failed = WorkError::Failed;
         let order = Box::new(self.order_there(order).map_err(failed)?);
         let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        self.tell(&Ask::Work { order, limit_ms }).map_err(failed)?;
+        self.tell(&Question::Work { order, limit_ms }).map_err(failed)?;
         let begin = Instant::now();
         let mut stopped: Option<Instant> = None;
         loop {
             if self.interrupt.is_raised() && stopped.is_none() {
-                self.tell(&Ask::Stop).map_err(|_| WorkError::Interrupted)?;
+                self.tell(&Question::Stop).map_err(|_| WorkError::Interrupted)?;
                 stopped = Some(Instant::now());
             }
             let is_late = begin.elapsed() > limit.saturating_add(WORK_GRACE)
@@ -470,29 +470,31 @@ impl World for Remote {
                 None => WorkError::Failed(problem),
             })?;
             match heard {
-                Heard::Silence => {}
-                Heard::Raw(line) => match serde_json::from_slice(&line) {
+                ProgramOutput::Silence => {}
+                ProgramOutput::Raw(line) => match serde_json::from_slice(&line) {
                     Ok(event) => on_event(event),
                     Err(error) => {
                         self.connection = None;
                         return Err(failed(format!("{}: what came is no event: {error}", self.target)));
                     }
                 },
-                Heard::Answer(Answer::Worked { is_interrupted: true, .. }) => {
+                ProgramOutput::Answer(Answer::Worked { is_interrupted: true, .. }) => {
                     return Err(match self.interrupt.is_raised() {
                         true => WorkError::Interrupted,
                         false => failed(format!("{}: its agent was told to end", self.target)),
                     });
                 }
-                Heard::Answer(Answer::Worked { failed: None, .. }) => return Ok(()),
-                Heard::Answer(Answer::Worked { failed: Some(problem), .. }) => return Err(failed(problem)),
-                Heard::Answer(other) => return Err(failed(self.unexpected(&other))),
+                ProgramOutput::Answer(Answer::Worked { failed: None, .. }) => return Ok(()),
+                ProgramOutput::Answer(Answer::Worked { failed: Some(problem), .. }) => {
+                    return Err(failed(problem));
+                }
+                ProgramOutput::Answer(other) => return Err(failed(self.unexpected(&other))),
             }
         }
     }
 
     fn trace(&mut self) -> Result<Option<Watch>, String> {
-        match self.ask(&Ask::Trace, ANSWER_LIMIT)? {
+        match self.ask(&Question::Trace, ANSWER_LIMIT)? {
             Answer::Watch { watch } => Ok(watch),
             other => Err(self.unexpected(&other)),
         }
@@ -500,7 +502,7 @@ impl World for Remote {
 
     fn traced(&mut self, _watched: Watched) -> Result<Option<TraceRecord>, String> {
         // The agent has kept what the worker told on its way here.
-        let mut answer = self.ask(&Ask::Traced, STACK_LIMIT)?;
+        let mut answer = self.ask(&Question::Traced, STACK_LIMIT)?;
         let mut all = Vec::new();
         loop {
             match answer {
@@ -515,22 +517,22 @@ impl World for Remote {
     }
 
     fn devices(&mut self) -> Result<Vec<Statistics>, String> {
-        match self.ask(&Ask::Devices, ANSWER_LIMIT)? {
+        match self.ask(&Question::Devices, ANSWER_LIMIT)? {
             Answer::Devices { statistics } => Ok(statistics),
             other => Err(self.unexpected(&other)),
         }
     }
 
     fn keep_served(&mut self) -> Result<bool, String> {
-        match self.ask(&Ask::KeepServed, ANSWER_LIMIT)? {
+        match self.ask(&Question::KeepServed, ANSWER_LIMIT)? {
             Answer::Kept { is_kept } => Ok(is_kept),
             other => Err(self.unexpected(&other)),
         }
     }
 
-    fn served(&mut self) -> Result<Vec<Vec<Served>>, String> {
-        let mut answer = self.ask(&Ask::Served, STACK_LIMIT)?;
-        let mut all: Vec<Vec<Served>> = Vec::new();
+    fn served(&mut self) -> Result<Vec<Vec<RequestTimes>>, String> {
+        let mut answer = self.ask(&Question::RequestTimes, STACK_LIMIT)?;
+        let mut all: Vec<Vec<RequestTimes>> = Vec::new();
         loop {
             match answer {
                 // A stack has two devices at most; no number makes a list as long as it likes.
@@ -540,7 +542,7 @@ impl World for Remote {
                         list.extend(served);
                     }
                 }
-                Answer::Served { devices: devices @ ..=2 } => {
+                Answer::RequestTimes { devices: devices @ ..=2 } => {
                     all.resize_with(devices, Vec::new);
                     return Ok(all);
                 }
@@ -555,21 +557,21 @@ impl World for Remote {
         if self.connection.is_none() {
             return Ok(());
         }
-        match self.ask(&Ask::Down, STACK_LIMIT)? {
+        match self.ask(&Question::Down, STACK_LIMIT)? {
             Answer::Done => Ok(()),
             other => Err(self.unexpected(&other)),
         }
     }
 
     fn strain(&mut self) -> Strain {
-        match self.ask(&Ask::Strain, ANSWER_LIMIT) {
+        match self.ask(&Question::Strain, ANSWER_LIMIT) {
             Ok(Answer::Strain(strain)) => strain,
             _ => Strain::default(),
         }
     }
 
     fn condition(&mut self) -> Vec<String> {
-        match self.ask(&Ask::Condition, ANSWER_LIMIT) {
+        match self.ask(&Question::Condition, ANSWER_LIMIT) {
             Ok(Answer::Condition { remarks }) => remarks,
             _ => Vec::new(),
         }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use fathom_device::{Served, Statistics};
+use fathom_device::{RequestTimes, Statistics};
 use fathom_ground::program::executable;
 use fathom_ground::system::now_ns;
 use fathom_probe::Watch;
@@ -295,7 +295,7 @@ impl World for Local {
         Ok(true)
     }
 
-    fn served(&mut self) -> Result<Vec<Vec<Served>>, String> {
+    fn served(&mut self) -> Result<Vec<Vec<RequestTimes>>, String> {
         self.stack.as_mut().map_or(Ok(Vec::new()), Stack::served)
     }
 

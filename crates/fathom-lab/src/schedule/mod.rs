@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fathom_device::{Served, Statistics};
+use fathom_device::{RequestTimes, Statistics};
 use fathom_probe::Watch;
 use fathom_stack::{Capability, StackRecord, StackSpec};
 use fathom_workload::engine::engine_named;
@@ -125,7 +125,7 @@ pub trait World {
     ///
     /// # Errors
     /// A device is gone.
-    fn served(&mut self) -> Result<Vec<Vec<Served>>, String> {
+    fn served(&mut self) -> Result<Vec<Vec<RequestTimes>>, String> {
         Ok(Vec::new())
     }
     /// Tries what power cuts leave of a cell, on stacks of its own; none is up. None where this

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fathom_device::{SERVED_MAX, Served, Statistics};
+use fathom_device::{RequestTimes, SERVED_MAX, Statistics};
 use fathom_stack::StackRecord;
 use fathom_workload::spec::Durability;
 
@@ -123,13 +123,13 @@ impl Collector {
     }
 
     /// What its devices served and its threads did, phase by phase.
-    pub fn model(&mut self, watched: &Watched, served: &[Vec<Served>]) {
+    pub fn model(&mut self, watched: &Watched, served: &[Vec<RequestTimes>]) {
         let record = &mut self.record;
         record.models = phase_models(&watched.windows, &record.samples, watched.marks.as_ref(), served);
     }
 
     /// Keeps what is replayed on other models.
-    pub fn recording(&mut self, watched: &Watched, served: &[Vec<Served>]) {
+    pub fn recording(&mut self, watched: &Watched, served: &[Vec<RequestTimes>]) {
         let record = &mut self.record;
         let recording = Recording::of_run(&watched.windows, &record.samples, watched.marks.as_ref(), served);
         match recording {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use fathom_device::{Operation, Served};
+use fathom_device::{Operation, RequestTimes};
 use fathom_probe::Mark;
 
 use crate::model_time::SLACK_NS;
@@ -115,8 +115,8 @@ pub struct Program {
 /// Operations of one step, on their way to bursts.
 #[derive(Default)]
 struct Loose {
-    before: Vec<(usize, Served, bool)>,
-    call: Vec<(usize, Served, bool)>,
+    before: Vec<(usize, RequestTimes, bool)>,
+    call: Vec<(usize, RequestTimes, bool)>,
 }
 
 impl Program {
@@ -232,7 +232,7 @@ impl Program {
 
     /// The step in which an operation came: the call that it was answered in, of several the one
     /// that began last; else a call that it came in; else the pause of the thread that is first.
-    fn step_of(&self, it: &Served) -> Option<(usize, usize)> {
+    fn step_of(&self, it: &RequestTimes) -> Option<(usize, usize)> {
         let mut best: Option<((u8, u64), (usize, usize))> = None;
         for (number, thread) in self.threads.iter().enumerate() {
             let step = thread.steps.partition_point(|step| step.recorded[4] < it.arrival_ns);
@@ -255,7 +255,12 @@ impl Program {
 
     /// Makes bursts of operations in order of arrival; the first comes at most `most_ns` after
     /// `from_ns`.
-    fn add_bursts(&mut self, all: &[(usize, Served, bool)], from_ns: u64, most_ns: u64) -> Range<usize> {
+    fn add_bursts(
+        &mut self,
+        all: &[(usize, RequestTimes, bool)],
+        from_ns: u64,
+        most_ns: u64,
+    ) -> Range<usize> {
         let first = self.bursts.len();
         // When all so far had their answers, and when the burst began.
         let (mut begun_ns, mut given_ns, mut start_ns) = (0, from_ns, from_ns);

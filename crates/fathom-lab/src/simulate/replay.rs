@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use fathom_device::{Model, Operation, Served, Timeline};
+use fathom_device::{Model, Operation, RequestTimes, Timeline};
 use fathom_probe::{Mark, Marks, Split};
 use fathom_workload::sample::{LaneSpan, Sample, Window};
 
@@ -23,7 +23,7 @@ pub struct Virtually {
     pub windows: Vec<Window>,
     pub samples: Vec<Sample>,
     pub marks: Marks,
-    pub served: Vec<Vec<Served>>,
+    pub served: Vec<Vec<RequestTimes>>,
 }
 
 /// A chain of bursts that is under way.
@@ -104,7 +104,7 @@ struct Loop<'a> {
     free: Vec<usize>,
     events: BinaryHeap<Reverse<(u64, u64, usize, What)>>,
     number: u64,
-    served: Vec<Vec<Served>>,
+    served: Vec<Vec<RequestTimes>>,
     marks: Vec<Mark>,
 }
 
@@ -310,7 +310,7 @@ impl Loop<'_> {
         let op = &self.program.ops[op];
         let bytes = u64::from(op.bytes);
         let finish_ns = self.devices[op.device].submit(now_ns, op.operation, op.offset, bytes).finish_ns;
-        self.served[op.device].push(Served {
+        self.served[op.device].push(RequestTimes {
             kind: match op.operation {
                 Operation::Read => 0,
                 Operation::Write => 1,

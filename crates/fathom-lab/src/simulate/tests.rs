@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_device::{Served, preset};
+use fathom_device::{RequestTimes, preset};
 use fathom_probe::Mark;
 use fathom_workload::sample::{LaneSpan, Window};
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ fn slow(channels: usize) -> Model {
 #[derive(Default)]
 struct Run {
     threads: BTreeMap<u32, Vec<Mark>>,
-    served: Vec<Served>,
+    served: Vec<RequestTimes>,
     place: u64,
     executions: Vec<Execution>,
 }
@@ -64,7 +64,7 @@ impl Run {
         // Never where the one before ended: no stream.
         self.place += 1 << 20;
         let done_ns = (at + RECORDER_US) * US;
-        self.served.push(Served {
+        self.served.push(RequestTimes {
             kind,
             bytes: 4096,
             arrival_ns: at * US,

@@ -126,7 +126,7 @@ impl Advice {
         html! {
             tr {
                 th scope="row" title=(tame(&device.title)) { (label(&tame(place(device)))) }
-                @if let Some(named) = device.named() {
+                @if let Some(named) = device.best_trial() {
                     td { (label(&tame(&self.name(named)))) }
                     td.n { (number::plain(1e9 / named.ns())) }
                     td.n { (gain.map_or_else(|| "as it is".into(), |gain| times(&gain))) }

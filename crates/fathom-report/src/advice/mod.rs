@@ -57,10 +57,10 @@ impl Advice {
             .map(|device| {
                 serde_json::json!({
                     "device": device.device,
-                    "advised": device.named().map(|named| named.candidate.key()),
-                    "filesystem": device.named().map(|named| &named.filesystem),
-                    "keeps": device.named().and_then(|named| named.durability),
-                    "pragmas": device.named().map(of),
+                    "advised": device.best_trial().map(|named| named.candidate.key()),
+                    "filesystem": device.best_trial().map(|named| &named.filesystem),
+                    "keeps": device.best_trial().and_then(|named| named.durability),
+                    "pragmas": device.best_trial().map(of),
                     "times_as_fast": device.gain,
                 })
             })
@@ -83,7 +83,7 @@ impl Advice {
     fn groups(&self) -> Vec<Group<'_>> {
         let mut groups: Vec<Group<'_>> = Vec::new();
         for device in &self.devices {
-            let Some(named) = device.named() else { continue };
+            let Some(named) = device.best_trial() else { continue };
             let is_same = |group: &&mut Group<'_>| {
                 group.named.candidate == named.candidate && group.named.filesystem == named.filesystem
             };

@@ -60,7 +60,7 @@ impl Advice {
         table.column("keeps", Align::Left);
         table.column("stands", Align::Left);
         for device in &self.devices {
-            let Some(named) = device.named() else {
+            let Some(named) = device.best_trial() else {
                 table.row(vec![tame(place(device)), "nothing keeps it".into()]);
                 continue;
             };

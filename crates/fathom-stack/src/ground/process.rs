@@ -20,7 +20,7 @@ pub struct Process {
 
 /// What /proc tells of one that has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ProcessState {
     pub stopped: bool,
     /// CPU time used, clock ticks.
     pub ticks: u64,
@@ -38,7 +38,7 @@ impl Process {
     }
 
     /// None once it has ended; one that nobody has waited for yet has ended all the same.
-    pub fn seen(self) -> Option<Seen> {
+    pub fn state(self) -> Option<ProcessState> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).ok()?;
         // As in `start_time`; these are fields 3, 14, 15 and 22.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
@@ -46,14 +46,17 @@ impl Process {
         if number(19)? != self.start || matches!(*fields.first()?, "Z" | "X") {
             return None;
         }
-        Some(Seen { stopped: matches!(*fields.first()?, "T" | "t"), ticks: number(11)? + number(12)? })
+        Some(ProcessState {
+            stopped: matches!(*fields.first()?, "T" | "t"),
+            ticks: number(11)? + number(12)?,
+        })
     }
 
     /// Whether it has ended, waited for at most this long.
     pub fn ended(self, limit: Duration) -> bool {
         let begin = Instant::now();
         loop {
-            if self.seen().is_none() {
+            if self.state().is_none() {
                 return true;
             }
             if begin.elapsed() >= limit {
@@ -71,12 +74,12 @@ impl Process {
 
     /// Whether it has not ended.
     pub fn lives(self) -> bool {
-        self.seen().is_some()
+        self.state().is_some()
     }
 
     /// Whether it is stopped: by SIGSTOP, or by a debugger.
     pub fn is_stopped(self) -> bool {
-        self.seen().is_some_and(|seen| seen.stopped)
+        self.state().is_some_and(|seen| seen.stopped)
     }
 
     /// Kills it, whether it is stopped or not.
@@ -85,7 +88,7 @@ impl Process {
         // The descriptor is of one process for good: what is seen after it was opened is seen of
         // that one.
         let Ok(fd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
-        if self.seen().is_some() {
+        if self.state().is_some() {
             // An error means that it has ended meanwhile.
             let _ = pidfd_send_signal(&fd, Signal::KILL);
         }

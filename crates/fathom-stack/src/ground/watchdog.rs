@@ -4,7 +4,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::process::{Process, Seen};
+use super::process::{Process, ProcessState};
 
 /// How often is looked.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -77,17 +77,17 @@ pub const STOOD_STILL: &str = "the modelled device's server stood still and was 
 /// Since when a server does nothing.
 struct Watched {
     process: Process,
-    seen: Option<Seen>,
+    seen: Option<ProcessState>,
     since: Instant,
 }
 
 impl Watched {
     fn new(process: Process) -> Watched {
-        Watched { process, seen: process.seen(), since: Instant::now() }
+        Watched { process, seen: process.state(), since: Instant::now() }
     }
 
     fn stands_still(&mut self) -> bool {
-        let now = self.process.seen();
+        let now = self.process.state();
         if now != self.seen {
             (self.seen, self.since) = (now, Instant::now());
         }

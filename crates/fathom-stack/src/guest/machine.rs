@@ -54,7 +54,7 @@ pub(crate) struct Disk {
 
 /// What comes out of a program that runs in a guest.
 #[derive(Debug)]
-pub enum Heard {
+pub enum ProgramOutput {
     /// A line, with its end.
     Line(Vec<u8>),
     /// The program has ended; the end of what it wrote to stderr.
@@ -312,19 +312,19 @@ impl Guest {
     ///
     /// # Errors
     /// The guest has ended, or the program could not be started.
-    pub fn hear(&mut self, wait: Duration) -> Result<Heard, GuestError> {
+    pub fn hear(&mut self, wait: Duration) -> Result<ProgramOutput, GuestError> {
         match self.lines.recv_timeout(wait) {
             Ok(mut line) if line.first() == Some(&lines::RAW) => {
                 line.remove(0);
-                Ok(Heard::Line(line))
+                Ok(ProgramOutput::Line(line))
             }
             Ok(line) => match self.understood(&line)? {
                 Answer::Ended { status, complaints } => {
-                    Ok(Heard::Ended(ExitStatus::from_raw(status), complaints))
+                    Ok(ProgramOutput::Ended(ExitStatus::from_raw(status), complaints))
                 }
                 other => Err(self.unexpected(other)),
             },
-            Err(RecvTimeoutError::Timeout) => Ok(Heard::Silence),
+            Err(RecvTimeoutError::Timeout) => Ok(ProgramOutput::Silence),
             Err(RecvTimeoutError::Disconnected) => Err(self.gone()),
         }
     }

@@ -32,7 +32,7 @@ pub(crate) use kernel::FILE_SYSTEMS;
 pub use kernel::Kernel;
 pub(crate) use layout::{BUILD, POINT, STATE};
 pub(crate) use machine::{Beat, Disk};
-pub use machine::{Guest, GuestTrace, Heard};
+pub use machine::{Guest, GuestTrace, ProgramOutput};
 pub(crate) use protocol::milliseconds;
 
 /// Ends what is left of a guest whose state is kept in `home`, and whoever held it.

@@ -12,7 +12,7 @@ mod in_guest;
 pub mod keeper;
 mod leftovers;
 mod mounted;
-pub mod named;
+pub mod named_stack;
 mod place;
 mod remarks;
 mod stack;

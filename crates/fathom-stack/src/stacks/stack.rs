@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fathom_device::server::Server;
-use fathom_device::{MARK, RECORDER, Served, Statistics};
+use fathom_device::{MARK, RECORDER, RequestTimes, Statistics};
 use fathom_ground::command::{CommandError, CommandLine, CommandProblem};
 use fathom_ground::mountinfo::host_of;
 use fathom_probe::Note;
@@ -316,7 +316,7 @@ impl Stack {
     ///
     /// # Errors
     /// In words: a server is gone.
-    pub fn served(&mut self) -> Result<Vec<Vec<Served>>, String> {
+    pub fn served(&mut self) -> Result<Vec<Vec<RequestTimes>>, String> {
         self.claim.iter_mut().flat_map(|claim| &mut claim.servers).map(Server::served).collect()
     }
 

@@ -7,10 +7,10 @@ use std::io::{BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 use std::rc::Rc;
 
-use super::flow::{Found, Source, Use, findings};
+use super::flow::{Source, StatementFlow, Use, findings};
 use super::meaning::Learnt;
 use super::names::Schema;
-use super::play::{Done, Watch, words};
+use super::play::{CallResult, Watch, words};
 use crate::confine::Confined;
 use crate::error::TraceError;
 use crate::model::Value;
@@ -25,7 +25,7 @@ const TOLD_MAX: usize = 20;
 /// Pages may differ by one in this many.
 const PAGES_PART: u64 = 50;
 
-fn encode(done: &Done) -> [u8; DONE_BYTES] {
+fn encode(done: &CallResult) -> [u8; DONE_BYTES] {
     let mut bytes = [0; DONE_BYTES];
     bytes[..4].copy_from_slice(&done.statement.to_le_bytes());
     bytes[4..8].copy_from_slice(&done.code.to_le_bytes());
@@ -35,13 +35,13 @@ fn encode(done: &Done) -> [u8; DONE_BYTES] {
     bytes
 }
 
-fn decode(bytes: &[u8; DONE_BYTES]) -> Done {
+fn decode(bytes: &[u8; DONE_BYTES]) -> CallResult {
     let four = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
     let eight = |at: usize| {
         let (low, high) = (u32::from_le_bytes(four(at)), u32::from_le_bytes(four(at + 4)));
         u64::from(high) << 32 | u64::from(low)
     };
-    Done {
+    CallResult {
         statement: u32::from_le_bytes(four(0)),
         code: i32::from_le_bytes(four(4)),
         rows: eight(8),
@@ -128,7 +128,7 @@ impl Original {
 }
 
 /// All numbers that a statement reads stay as they are, also those that are texts.
-fn suspect(found: &mut Found) {
+fn suspect(found: &mut StatementFlow) {
     for column in std::mem::take(&mut found.reads) {
         for use_ in [Use::Number, Use::Sum, Use::Digits] {
             let is_text = matches!(column, Source::Column(..));
@@ -184,7 +184,7 @@ impl Watch for Original {
         }
     }
 
-    fn done(&mut self, done: Done) -> Result<(), TraceError> {
+    fn done(&mut self, done: CallResult) -> Result<(), TraceError> {
         self.calls.write_all(&encode(&done)).map_err(temporary_error)
     }
 
@@ -243,7 +243,7 @@ impl Watch for Anonymous {
     fn bound(&mut self, _: u32, _: u32, _: &Value) {}
     fn closed(&mut self, _: &Confined) {}
 
-    fn done(&mut self, is: Done) -> Result<(), TraceError> {
+    fn done(&mut self, is: CallResult) -> Result<(), TraceError> {
         self.number += 1;
         let mut bytes = [0; DONE_BYTES];
         self.calls.read_exact(&mut bytes).map_err(temporary_error)?;

@@ -77,7 +77,7 @@ pub type Finding = (Source, Use);
 
 /// What a statement does.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct StatementFlow {
     /// With its texts and numbers.
     pub uses: BTreeSet<Finding>,
     /// Which values it writes into which columns: a source, and the column or rowids.
@@ -160,8 +160,8 @@ fn add_columns(known: &mut Vec<Labels>, columns: &[Labels]) -> bool {
 }
 
 /// What a statement does with its texts. Nothing where it does not compile.
-pub fn findings(connection: &Connection, sql: &str, roots: &Roots) -> Found {
-    let mut found = Found::default();
+pub fn findings(connection: &Connection, sql: &str, roots: &Roots) -> StatementFlow {
+    let mut found = StatementFlow::default();
     let Ok(ops) = listing(connection, sql) else { return found };
     let written = arguments_written(sql);
     // What rows are given to triggers, by its place among what is given. SQLite's listing does not
@@ -262,7 +262,7 @@ fn arguments_written(sql: &str) -> HashMap<String, i64> {
 /// its caller runs on from there.
 struct Walk<'a> {
     program: &'a [&'a Op],
-    found: &'a mut Found,
+    found: &'a mut StatementFlow,
     /// What triggers are given.
     given: &'a mut HashMap<i64, Labels>,
     /// What each cursor reads.
@@ -450,7 +450,7 @@ impl Walk<'_> {
                 }
                 self.meet(&left, &right);
             }
-            "Found" | "NotFound" | "NoConflict" => {
+            "StatementFlow" | "NotFound" | "NoConflict" => {
                 if let Some(held) = self.held.get(&p1).cloned() {
                     for (labels, register) in held.iter().zip(p3..) {
                         self.meet(&state.get(register), labels);
@@ -752,7 +752,7 @@ fn is_jump(code: &str) -> bool {
         "SeekHit",
         "NotExists",
         "NotFound",
-        "Found",
+        "StatementFlow",
         "NoConflict",
         "Last",
         "SorterSort",

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use rusqlite::Connection;
 
-use super::flow::{Found, Source, Use};
+use super::flow::{Source, StatementFlow, Use};
 
 /// What is known of the texts of a trace.
 #[derive(Debug, Default)]
@@ -189,7 +189,7 @@ impl Learnt {
     }
 
     /// What a statement does. Columns whose texts stay are read on the connection.
-    pub fn add(&mut self, connection: &Connection, statement: u32, found: Found) {
+    pub fn add(&mut self, connection: &Connection, statement: u32, found: StatementFlow) {
         let mut parameters = Vec::new();
         let mut written = Vec::new();
         for (source, column) in found.writes {

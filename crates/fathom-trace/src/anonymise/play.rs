@@ -33,7 +33,7 @@ const MEANING: [u32; 6] = [1002, 1003, 1012, 1013, 1014, 1015];
 
 /// What came of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Done {
+pub struct CallResult {
     /// The statement.
     pub statement: u32,
     /// SQLite's (extended) result code.
@@ -58,7 +58,7 @@ pub trait Watch {
     ///
     /// # Errors
     /// A full disk.
-    fn done(&mut self, done: Done) -> Result<(), TraceError>;
+    fn done(&mut self, done: CallResult) -> Result<(), TraceError>;
     /// Nothing follows on this connection.
     fn closed(&mut self, connection: &Confined);
 }
@@ -208,7 +208,7 @@ impl Play {
                 let (prepared, code) = self.prepare(&open.connection, handle, statement, sql);
                 open.handles.insert(handle, prepared);
                 let plan = plan(&open.connection, sql);
-                watch.done(Done { statement, code, rows: 0, changes: 0, plan })
+                watch.done(CallResult { statement, code, rows: 0, changes: 0, plan })
             }
             Action::Bind { handle, index, value } => {
                 if let Some(prepared) = open.handles.get(&handle) {
@@ -294,7 +294,7 @@ impl Play {
         let Some(prepared) = open.handles.get(&step.handle) else { return Ok(()) };
         let connection = &open.connection;
         let statement = prepared.statement;
-        let mut done = Done { statement, code: DONE, rows: 0, changes: 0, plan: 0 };
+        let mut done = CallResult { statement, code: DONE, rows: 0, changes: 0, plan: 0 };
         if let Some((schema, database)) = attach {
             let file = match self.files.iter().find(|(id, ..)| *id == database) {
                 Some((_, path, _)) => path.to_string_lossy().into_owned(),

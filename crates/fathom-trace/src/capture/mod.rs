@@ -5,8 +5,8 @@
 //! of the program finds both by its environment.
 
 mod library;
+mod notes;
 mod program;
-mod seen;
 mod wait;
 
 use std::ffi::OsString;
@@ -85,7 +85,7 @@ pub fn capture(request: &Request, say: &mut dyn FnMut(&str)) -> Result<Captured,
     let merged = match merge(spool.path(), origin, &mut writer) {
         Ok(merged) if merged.events == 0 => {
             let unseen = Some(match merged.cut {
-                0 => program::why_unseen(program, &seen::Seen::read(spool.path())),
+                0 => program::why_unseen(program, &notes::CaptureNotes::read(spool.path())),
                 _ => "the disk was full before the first one; give --spool DIR on a larger disk".into(),
             });
             return Ok(Captured { status, merged, unseen, left });

@@ -6,7 +6,7 @@ use std::io::{BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::seen::Seen;
+use super::notes::CaptureNotes;
 
 /// What an ELF file tells of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ const EXTENSION: &str = "if it can load extensions, let it load the file that th
 
 /// Why no call of `program` was seen, as far as its file and what its processes were and loaded
 /// tell, and what to do.
-pub fn why_unseen(program: &OsStr, seen: &Seen) -> String {
+pub fn why_unseen(program: &OsStr, seen: &CaptureNotes) -> String {
     let Some(path) = find(program) else {
         return format!("it called no shared libsqlite3.so; {EXTENSION}");
     };
@@ -169,9 +169,9 @@ mod tests {
 
     use super::*;
 
-    fn seen(programs: &[&Path], libraries: &[&Path], apart: &[&Path]) -> Seen {
+    fn seen(programs: &[&Path], libraries: &[&Path], apart: &[&Path]) -> CaptureNotes {
         let set = |paths: &[&Path]| paths.iter().map(|path| path.to_path_buf()).collect::<BTreeSet<_>>();
-        Seen { programs: set(programs), libraries: set(libraries), apart: set(apart) }
+        CaptureNotes { programs: set(programs), libraries: set(libraries), apart: set(apart) }
     }
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
         assert!(why.contains("called no shared libsqlite3.so"), "{why}");
         let why = why_unseen(OsStr::new("sh"), &seen(&[&shell], &[], &[Path::new("plugin.so")]));
         assert!(why.contains("plugin.so was opened in a name space of its own (dlmopen)"), "{why}");
-        let why = why_unseen(OsStr::new("sh"), &Seen::default());
+        let why = why_unseen(OsStr::new("sh"), &CaptureNotes::default());
         assert!(why.contains("did not load the capture library"), "{why}");
         let used = seen(&[&shell], &[Path::new("/usr/lib/libsqlite3.so.0")], &[]);
         let why = why_unseen(OsStr::new("sh"), &used);

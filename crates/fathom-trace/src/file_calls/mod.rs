@@ -78,7 +78,7 @@ pub enum Call {
 
 /// A recorded call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct RecordedCall {
     /// Number of its thread.
     pub thread: u32,
     /// When it was made, µs since the first.
@@ -104,7 +104,7 @@ pub struct FileCalls {
     /// Files by number.
     pub files: Vec<CalledFile>,
     /// Calls in order.
-    pub calls: Vec<Made>,
+    pub calls: Vec<RecordedCall>,
 }
 
 /// What came of an import.
@@ -166,7 +166,7 @@ impl FileCalls {
             let _ = writeln!(text, "file {number} {} {name}", file.start_bytes);
         }
         for made in &self.calls {
-            let Made { thread, at_us, file, call } = made;
+            let RecordedCall { thread, at_us, file, call } = made;
             let _ = match call {
                 Call::Write { offset, bytes } => {
                     writeln!(text, "{thread} {at_us} write {file} {offset} {bytes}")
@@ -256,7 +256,7 @@ impl FileCalls {
         if (file as usize) >= self.files.len() || end > i64::MAX as u64 || words.next().is_some() {
             return None;
         }
-        self.calls.push(Made { thread, at_us, file, call });
+        self.calls.push(RecordedCall { thread, at_us, file, call });
         Some(())
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::{Call, CalledFile, FileCalls, ImportedCalls, Made};
+use super::{Call, CalledFile, FileCalls, ImportedCalls, RecordedCall};
 
 /// A call as it is recorded; only such as succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ impl Recorder {
         for (at_us, thread, recorded) in recorded {
             let at_us = at_us - zero_us;
             if let Some((file, call)) = files.call(recorded) {
-                files.recording.calls.push(Made { thread, at_us, file, call });
+                files.recording.calls.push(RecordedCall { thread, at_us, file, call });
             }
         }
         let mut warnings = Vec::new();

@@ -119,7 +119,7 @@ impl Reader {
 
     /// What has been read so far.
     #[must_use]
-    pub fn seen(&self) -> Totals {
+    pub fn totals(&self) -> Totals {
         self.seen
     }
 

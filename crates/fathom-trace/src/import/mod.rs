@@ -220,7 +220,7 @@ fn import_spool(path: &Path, origin: Origin, mut writer: Writer) -> Result<Impor
         .map(|one| format!("{}: its content at the start is not known: {}", one.path, one.reason))
         .collect();
     if merged.cut > 0 {
-        warnings.push(Loss::told(merged.cut.into()));
+        warnings.push(Loss::sentence(merged.cut.into()));
     }
     let totals = writer.finish()?;
     Ok(Imported {

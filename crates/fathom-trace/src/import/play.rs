@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::bad::BadOnes;
-use super::private::{Compiled, DUMPED_TABLE, Done, Private, execute};
+use super::private::{Compiled, DUMPED_TABLE, ExecutionResult, Private, execute};
 use super::statements::{Piece, Statements};
 use super::{Imported, Starts, abridged_list};
 use crate::assemble::{Assembler, Execution};
@@ -116,7 +116,7 @@ impl<'a> Player<'a> {
                 self.bad.add(place.0, place.1, sql, DUMPED_TABLE);
                 return Ok(());
             }
-            Compiled::NotHere => Done { counts: None, outcome: Outcome::of(DONE), unfit: None },
+            Compiled::NotHere => ExecutionResult { counts: None, outcome: Outcome::of(DONE), unfit: None },
             Compiled::Ready(mut statement) => {
                 if statement.parameter_count() > 0 {
                     self.with_parameters += 1;
@@ -160,7 +160,7 @@ impl<'a> Player<'a> {
             }
         }
         let duration_ns = if self.clock_ns.is_some() { NOMINAL_NS } else { 0 };
-        let Done { counts, outcome, .. } = done;
+        let ExecutionResult { counts, outcome, .. } = done;
         let execution = Execution { sql, values: &[], start_ns: at_ns, duration_ns, keep: false, counts };
         self.assembler.execute_as(number, &execution, !connection.is_autocommit(), outcome)?;
         self.clock_ns = self.clock_ns.map(|at_ns| at_ns + 2 * NOMINAL_NS);

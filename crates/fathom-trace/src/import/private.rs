@@ -85,7 +85,7 @@ pub enum Fault {
 }
 
 /// What came of an execution.
-pub struct Done {
+pub struct ExecutionResult {
     /// Rows and changes; none where they were not counted.
     pub counts: Option<(u64, u64)>,
     pub outcome: Outcome,
@@ -93,7 +93,7 @@ pub struct Done {
     pub unfit: Option<Unfit>,
 }
 
-impl Done {
+impl ExecutionResult {
     /// What is wrong with it, where nothing may be.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
@@ -176,11 +176,14 @@ impl Private {
         };
         let connection = Connection::open_with_flags(&self.name, self.flags).map_err(refused)?;
         connection.busy_timeout(std::time::Duration::ZERO).map_err(refused)?;
-        // What comes of the statements does not depend on any of these.
+        // What comes of the statements does not depend on any of these. A temporary database is not
+        // written at a commit before a quarter of its cache is dirty, and each commit walks through
+        // what is dirty: with 32 MiB that was half the time of an import of 300,000 statements.
+        let cache_kib = if self.name.is_empty() { 1024 } else { 32 << 10 };
         connection
-            .execute_batch(
-                "PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY; PRAGMA cache_size = -32768",
-            )
+            .execute_batch(&format!(
+                "PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY; PRAGMA cache_size = -{cache_kib}"
+            ))
             .map_err(refused)?;
         Ok(Confined::over(connection).limit_steps(self.steps_max))
     }
@@ -196,7 +199,7 @@ impl Private {
         schema: &str,
         database: u32,
         start: Option<&Path>,
-    ) -> Result<Done, TraceError> {
+    ) -> Result<ExecutionResult, TraceError> {
         if !self.attached.contains_key(&database) {
             let name = if let Some(start) = start {
                 let file = self.place()?.join(format!("attached-{database}.db"));
@@ -213,7 +216,7 @@ impl Private {
         }
         let attached = connection.attach(&self.attached[&database], schema);
         let outcome = attached.err().map_or(Outcome::of(DONE), |error| outcome_of(&error));
-        Ok(Done { counts: None, outcome, unfit: None })
+        Ok(ExecutionResult { counts: None, outcome, unfit: None })
     }
 
     /// Executes a VACUUM INTO, whose file's name begins at byte `at`, into a file that goes at
@@ -221,14 +224,21 @@ impl Private {
     ///
     /// # Errors
     /// No directory for temporary files.
-    pub fn vacuum_into(&mut self, connection: &Confined, sql: &str, at: usize) -> Result<Done, TraceError> {
+    pub fn vacuum_into(
+        &mut self,
+        connection: &Confined,
+        sql: &str,
+        at: usize,
+    ) -> Result<ExecutionResult, TraceError> {
         let file = self.place()?.join("vacuum-into.db");
         let name = file.to_string_lossy();
         let done = connection.allowing(&name, || match connection.prepare(&vacuum_into(sql, at, &name)) {
             Ok(mut statement) => execute(connection, &mut statement, Verb::Schema),
-            Err(error) => {
-                Done { counts: None, outcome: outcome_of(&error), unfit: unfit(connection, &error) }
-            }
+            Err(error) => ExecutionResult {
+                counts: None,
+                outcome: outcome_of(&error),
+                unfit: unfit(connection, &error),
+            },
         });
         match std::fs::remove_file(&file) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(TraceError::io(&file)(error)),
@@ -331,7 +341,7 @@ fn unfit(connection: &Confined, error: &rusqlite::Error) -> Option<Unfit> {
 }
 
 /// Executes a statement to its end.
-pub fn execute(connection: &Confined, statement: &mut Statement<'_>, verb: Verb) -> Done {
+pub fn execute(connection: &Confined, statement: &mut Statement<'_>, verb: Verb) -> ExecutionResult {
     let mut counted = 0;
     let mut why = None;
     let mut rows = statement.raw_query();
@@ -348,7 +358,7 @@ pub fn execute(connection: &Confined, statement: &mut Statement<'_>, verb: Verb)
     drop(rows);
     let changes = if verb.changes_rows() && !outcome.is_error() { connection.changes() } else { 0 };
     // What a PRAGMA answers depends on where it is asked.
-    Done { counts: (verb != Verb::Pragma).then_some((counted, changes)), outcome, unfit: why }
+    ExecutionResult { counts: (verb != Verb::Pragma).then_some((counted, changes)), outcome, unfit: why }
 }
 
 /// SQLite's extended result code and message.

@@ -208,8 +208,8 @@ fn read(path: &Path, mut count: Count) -> Result<Option<Info>, TraceError> {
             return Ok(None);
         }
     }
-    count.info.events = reader.seen().events;
-    count.info.duration_s = reader.seen().end_ns as f64 / 1e9;
+    count.info.events = reader.totals().events;
+    count.info.duration_s = reader.totals().end_ns as f64 / 1e9;
     Ok(Some(count.finish()))
 }
 

@@ -20,7 +20,7 @@ pub struct Commits {
 
 impl Commits {
     /// What a reader sees that got its lock now.
-    pub fn seen(&mut self, log: Option<u32>) -> u64 {
+    pub fn commits_for(&mut self, log: Option<u32>) -> u64 {
         match log {
             None => self.count,
             Some(counter) => self.base(counter).wrapping_add(counter.into()),
@@ -67,34 +67,40 @@ mod tests {
     #[test]
     fn a_rollback_journals_readers_see_what_is_committed() {
         let mut commits = Commits::default();
-        assert_eq!((commits.seen(None), commits.committed(None), commits.seen(None)), (0, 1, 1));
+        assert_eq!(
+            (commits.commits_for(None), commits.committed(None), commits.commits_for(None)),
+            (0, 1, 1)
+        );
     }
 
     /// The reader's lock was recorded before the writer let its own go.
     #[test]
     fn a_logs_reader_can_see_a_commit_that_is_recorded_after_it() {
         let mut commits = Commits::default();
-        assert_eq!(commits.seen(Some(40)), 0, "the log was there before");
+        assert_eq!(commits.commits_for(Some(40)), 0, "the log was there before");
         assert_eq!(commits.committed(Some(41)), 1);
-        assert_eq!(commits.seen(Some(42)), 2);
+        assert_eq!(commits.commits_for(Some(42)), 2);
         assert_eq!(commits.committed(Some(42)), 2);
-        assert_eq!((commits.seen(Some(42)), commits.committed(Some(43))), (2, 3));
+        assert_eq!((commits.commits_for(Some(42)), commits.committed(Some(43))), (2, 3));
     }
 
     #[test]
     fn a_new_log_goes_on_counting_and_so_does_a_rollback_journal_after_it() {
         let mut commits = Commits::default();
         (1..=5).for_each(|counter| assert_eq!(commits.committed(Some(counter)), u64::from(counter)));
-        assert_eq!((commits.seen(Some(0)), commits.committed(Some(1)), commits.seen(Some(1))), (5, 6, 6));
-        assert_eq!((commits.committed(None), commits.seen(None)), (7, 7));
-        assert_eq!((commits.seen(Some(0)), commits.committed(Some(1))), (7, 8));
+        assert_eq!(
+            (commits.commits_for(Some(0)), commits.committed(Some(1)), commits.commits_for(Some(1))),
+            (5, 6, 6)
+        );
+        assert_eq!((commits.committed(None), commits.commits_for(None)), (7, 7));
+        assert_eq!((commits.commits_for(Some(0)), commits.committed(Some(1))), (7, 8));
     }
 
     #[test]
     fn commits_of_a_program_that_is_not_captured_leave_a_gap() {
         let mut commits = Commits::default();
         assert_eq!(
-            (commits.committed(Some(1)), commits.seen(Some(3)), commits.committed(Some(4))),
+            (commits.committed(Some(1)), commits.commits_for(Some(3)), commits.committed(Some(4))),
             (1, 3, 4)
         );
     }

@@ -389,7 +389,7 @@ impl Merge<'_> {
         };
         let of_database = self.commits.entry(database).or_default();
         let commits = match change {
-            LockChange::Read => of_database.seen(log),
+            LockChange::Read => of_database.commits_for(log),
             LockChange::WriteEnd { is_commit: true } => of_database.committed(log),
             _ => 0,
         };

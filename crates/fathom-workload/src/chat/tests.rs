@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::spec::WorkloadSpec;
-use crate::testing::{Kept, Saboteur, map, sqlite as engine};
+use crate::testing::{KeepingSink, Saboteur, map, sqlite as engine};
 use serde_json::json;
 
 fn workload(params: serde_json::Value) -> Result<Box<dyn Workload>, WorkloadError> {
@@ -14,7 +14,7 @@ fn run(
     params: serde_json::Value,
     engine: &dyn Engine,
     seed: u64,
-    kept: &mut Kept,
+    kept: &mut KeepingSink,
 ) -> Result<(), WorkloadError> {
     let directory = engine.directory();
     workload(params)?.run(&Context { directory, engine: Some(engine), seed }, kept)
@@ -24,7 +24,7 @@ fn run(
 fn the_selects_read_every_row_and_every_column() {
     let directory = tempfile::tempdir().expect("a directory");
     let engine = engine(json!({"journal_mode": "delete"}), directory.path());
-    let mut kept = Kept::default();
+    let mut kept = KeepingSink::default();
     run(json!({"rows": 500, "queries": 2, "phases": ["select"]}), &*engine, 1, &mut kept).expect("runs");
     let mut outline = vec![("select-asc", None, 2), ("select-desc", None, 2)];
     outline.extend((1..=12).map(|columns| ("select-columns", Some(f64::from(columns)), 2)));
@@ -47,7 +47,7 @@ fn the_writes_change_one_row_each_in_every_journal_mode() {
     for journal_mode in ["delete", "truncate", "persist", "wal"] {
         let directory = tempfile::tempdir().expect("a directory");
         let engine = engine(json!({"journal_mode": journal_mode, "synchronous": "normal"}), directory.path());
-        let mut kept = Kept::default();
+        let mut kept = KeepingSink::default();
         let params = json!({"rows": 400, "writes": 60, "chats": 9, "phases": ["delete", "update", "insert"]});
         run(params, &*engine, 1, &mut kept).expect("runs");
         let names = ["update-chat_id", "update-is_temp", "insert", "delete"];
@@ -78,7 +78,7 @@ fn data_spoiled_at_any_moment_fails_the_run() {
         let directory = tempfile::tempdir().expect("a directory");
         let inner = engine(json!({"journal_mode": "memory", "synchronous": "off"}), directory.path());
         let saboteur = Saboteur::new(inner, at, sql);
-        let outcome = run(params.clone(), &saboteur, 1, &mut Kept::default());
+        let outcome = run(params.clone(), &saboteur, 1, &mut KeepingSink::default());
         (outcome, saboteur.connections())
     };
     let (outcome, connections) = run_with(0, "");
@@ -103,7 +103,7 @@ fn a_query_that_misses_a_row_fails_the_run() {
     let inner = engine(json!({"journal_mode": "memory", "synchronous": "off"}), directory.path());
     let saboteur = Saboteur::new(inner, 2, "DELETE FROM chat_logs WHERE _id = 7");
     let params = json!({"rows": 100, "queries": 1, "phases": ["select"]});
-    let error = run(params, &saboteur, 1, &mut Kept::default()).expect_err("a row is missing");
+    let error = run(params, &saboteur, 1, &mut KeepingSink::default()).expect_err("a row is missing");
     assert!(error.to_string().contains("gave 99 rows instead of 100"), "{error}");
 }
 
@@ -113,7 +113,7 @@ fn same_seed_same_database() {
         let directory = tempfile::tempdir().expect("a directory");
         let engine = engine(json!({"journal_mode": "delete", "synchronous": "off"}), directory.path());
         let params = json!({"rows": 300, "writes": 20, "phases": ["update", "insert", "delete"]});
-        run(params, &*engine, seed, &mut Kept::default()).expect("runs");
+        run(params, &*engine, seed, &mut KeepingSink::default()).expect("runs");
         let files: Vec<_> = std::fs::read_dir(directory.path()).expect("readable").collect();
         assert_eq!(files.len(), 1);
         std::fs::read(files[0].as_ref().expect("readable").path()).expect("readable")
@@ -139,6 +139,6 @@ fn wrong_parameters_are_errors_that_name_them() {
     }
     let context = Context { directory: std::path::Path::new("/nowhere"), engine: None, seed: 1 };
     let error =
-        workload(json!({})).expect("made").run(&context, &mut Kept::default()).expect_err("no engine");
+        workload(json!({})).expect("made").run(&context, &mut KeepingSink::default()).expect_err("no engine");
     assert!(error.to_string().contains("must be sqlite"), "{error}");
 }

@@ -23,7 +23,7 @@ impl Access {
 
     /// The access of this name, which is one of [`Access::NAMES`].
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "write" => Access::Write,
             "random-write" => Access::RandomWrite,
@@ -75,9 +75,9 @@ mod tests {
     #[test]
     fn names_and_accesses_are_one_to_one() {
         for &name in Access::NAMES {
-            assert_eq!(Access::named(name).map(Access::name), Some(name));
+            assert_eq!(Access::from_name(name).map(Access::name), Some(name));
         }
-        assert_eq!(Access::named("rewrite"), None);
+        assert_eq!(Access::from_name("rewrite"), None);
     }
 
     #[test]

@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     fn modes() -> impl Iterator<Item = SyncMode> {
-        SyncMode::NAMES.iter().filter_map(|name| SyncMode::named(name))
+        SyncMode::NAMES.iter().filter_map(|name| SyncMode::from_name(name))
     }
 
     /// 8 KiB at an address that suits O_DIRECT.

@@ -145,8 +145,8 @@ fn create(params: Params) -> Result<Box<dyn Workload>, WorkloadError> {
             format!("must be at least threads x record_kib = {} KiB", threads * record_kib),
         ));
     }
-    let sync = SyncMode::named(params.text("sync")).ok_or_else(|| refused("sync", "unknown".into()))?;
-    let accesses = params.texts("accesses").iter().filter_map(|name| Access::named(name)).collect();
+    let sync = SyncMode::from_name(params.text("sync")).ok_or_else(|| refused("sync", "unknown".into()))?;
+    let accesses = params.texts("accesses").iter().filter_map(|name| Access::from_name(name)).collect();
     Ok(Box::new(MobibenchFile {
         accesses,
         sync,

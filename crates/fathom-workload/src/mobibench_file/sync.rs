@@ -40,7 +40,7 @@ impl SyncMode {
 
     /// The mode of this name, which is one of [`SyncMode::NAMES`].
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "none" => SyncMode::None,
             "o_sync" => SyncMode::OSync,
@@ -86,8 +86,8 @@ mod tests {
     #[test]
     fn names_and_modes_are_one_to_one() {
         for (number, &name) in SyncMode::NAMES.iter().enumerate() {
-            assert_eq!(SyncMode::named(name).map(|mode| mode as usize), Some(number));
+            assert_eq!(SyncMode::from_name(name).map(|mode| mode as usize), Some(number));
         }
-        assert_eq!(SyncMode::named("msync"), None);
+        assert_eq!(SyncMode::from_name("msync"), None);
     }
 }

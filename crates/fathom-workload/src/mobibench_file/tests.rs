@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::spec::WorkloadSpec;
-use crate::testing::Kept;
+use crate::testing::KeepingSink;
 use serde_json::json;
 
 fn workload(params: serde_json::Value) -> Result<Box<dyn Workload>, WorkloadError> {
@@ -14,7 +14,7 @@ fn workload(params: serde_json::Value) -> Result<Box<dyn Workload>, WorkloadErro
 fn run(
     params: serde_json::Value,
     seed: u64,
-    kept: &mut Kept,
+    kept: &mut KeepingSink,
     directory: &std::path::Path,
 ) -> Result<(), WorkloadError> {
     workload(params)?.run(&Context { directory, engine: None, seed }, kept)
@@ -24,7 +24,7 @@ fn run(
 fn all_accesses_in_all_modes_give_right_counts_bytes_and_splits() {
     for &sync in SyncMode::NAMES {
         let directory = tempfile::tempdir().expect("a directory");
-        let mut kept = Kept::default();
+        let mut kept = KeepingSink::default();
         let outcome = run(
             json!({"file_kib": 256, "sync": sync, "threads": 2, "cold": false}),
             1,
@@ -78,7 +78,7 @@ fn all_accesses_in_all_modes_give_right_counts_bytes_and_splits() {
 #[test]
 fn more_data_than_memory_for_it_is_run_in_parts() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut kept = Kept::default();
+    let mut kept = KeepingSink::default();
     let params = json!({"file_kib": 81_920, "record_kib": 1024, "sync": "none", "accesses": ["random-write", "random-read"]});
     run(params, 3, &mut kept, directory.path()).expect("runs");
     assert_eq!(kept.phases.iter().map(|phase| phase.count).collect::<Vec<_>>(), [80, 80]);
@@ -87,7 +87,7 @@ fn more_data_than_memory_for_it_is_run_in_parts() {
 #[test]
 fn overlapping_writes_leave_some_records_alone_and_all_are_right() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut kept = Kept::default();
+    let mut kept = KeepingSink::default();
     let params =
         json!({"file_kib": 400, "sync": "none", "overlap_percent": 40, "accesses": ["random-write", "read"]});
     run(params, 3, &mut kept, directory.path()).expect("runs");
@@ -97,7 +97,7 @@ fn overlapping_writes_leave_some_records_alone_and_all_are_right() {
 fn a_byte_changed_after_the_pass_fails_the_run() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("mobibench-file.0");
-    let mut kept = Kept {
+    let mut kept = KeepingSink {
         at_phase: Some((
             "write",
             Box::new(move || {
@@ -105,7 +105,7 @@ fn a_byte_changed_after_the_pass_fails_the_run() {
                 std::os::unix::fs::FileExt::write_all_at(&file, b"!", 9000).expect("writes");
             }),
         )),
-        ..Kept::default()
+        ..KeepingSink::default()
     };
     let error = run(json!({"file_kib": 64}), 1, &mut kept, directory.path()).expect_err("the data is wrong");
     let text = error.to_string();
@@ -120,13 +120,13 @@ fn a_read_of_wrong_data_fails_the_run() {
     let (directory, other) =
         (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
     let other_params = json!({"file_kib": 64, "sync": "none", "accesses": ["write"]});
-    run(other_params, 2, &mut Kept::default(), other.path()).expect("runs");
+    run(other_params, 2, &mut KeepingSink::default(), other.path()).expect("runs");
     let (from, to) = (other.path().join("mobibench-file.0"), directory.path().join("mobibench-file.0"));
-    let mut kept = Kept {
+    let mut kept = KeepingSink {
         at_progress: Some(Box::new(move || {
             std::fs::copy(&from, &to).expect("copied");
         })),
-        ..Kept::default()
+        ..KeepingSink::default()
     };
     let made =
         workload(json!({"file_kib": 64, "sync": "none", "accesses": ["write", "read"]})).expect("made");
@@ -141,7 +141,7 @@ fn same_seed_same_bytes_and_other_seed_other_bytes() {
         let directory = tempfile::tempdir().expect("a directory");
         let params =
             json!({"file_kib": 64, "sync": "none", "accesses": ["random-write"], "overlap_percent": 30});
-        run(params, seed, &mut Kept::default(), directory.path()).expect("runs");
+        run(params, seed, &mut KeepingSink::default(), directory.path()).expect("runs");
         std::fs::read(directory.path().join("mobibench-file.0")).expect("readable")
     };
     let first = bytes(1);
@@ -180,7 +180,7 @@ fn a_recording_of_file_calls_is_done_again_and_every_byte_checked() {
     let (raw, calls) = (directory.path().join("mobigen.out"), directory.path().join("calls"));
     std::fs::write(&raw, recording).expect("written");
     fathom_trace::file_calls::import(&raw).expect("imported").recording.write(&calls, &[]).expect("written");
-    let mut kept = Kept::default();
+    let mut kept = KeepingSink::default();
     run(json!({"calls": calls, "cold": false}), 1, &mut kept, &place).expect("runs");
     let split = &kept.phases[0].split;
     assert_eq!(
@@ -195,7 +195,7 @@ fn a_recording_of_file_calls_is_done_again_and_every_byte_checked() {
     assert_eq!(std::fs::metadata(place.join("file-calls.1")).expect("there").len(), 3_004_096);
     assert!(!place.join("file-calls.0").exists() && std::path::Path::new("/etc/passwd").exists());
     let spoiled = place.join("file-calls.1");
-    let mut kept = Kept {
+    let mut kept = KeepingSink {
         at_phase: Some((
             "replay",
             Box::new(move || {
@@ -203,11 +203,11 @@ fn a_recording_of_file_calls_is_done_again_and_every_byte_checked() {
                 std::os::unix::fs::FileExt::write_all_at(&file, &[0], 150).expect("writes");
             }),
         )),
-        ..Kept::default()
+        ..KeepingSink::default()
     };
     std::fs::remove_dir_all(&place).and_then(|()| std::fs::create_dir(&place)).expect("made");
     let error = run(json!({"calls": calls, "cold": false}), 1, &mut kept, &place).expect_err("spoiled");
     assert!(error.to_string().contains("byte 150 is not what was written"), "{error}");
-    let error = run(json!({"calls": raw}), 1, &mut Kept::default(), &place).expect_err("no recording");
+    let error = run(json!({"calls": raw}), 1, &mut KeepingSink::default(), &place).expect_err("no recording");
     assert!(error.to_string().contains("fathom trace import"), "{error}");
 }

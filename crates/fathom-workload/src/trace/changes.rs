@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use fathom_trace::model::{Blob, BlobCall, DONE, Value};
 use fathom_trace::sql::Verb;
 
-use super::translate::{Made, What};
+use super::translate::{PlacedCall, What};
 use crate::changed::{integer_bytes, literal_bytes};
 
 /// The statements that are prepared and change rows, by connection and handle.
@@ -28,7 +28,7 @@ struct Values {
 
 impl Changes {
     /// Takes note of a call, and gives the bytes that it changes.
-    pub fn of(&mut self, made: &Made) -> u64 {
+    pub fn of(&mut self, made: &PlacedCall) -> u64 {
         let connection = self.0.entry(made.connection).or_default();
         match &made.what {
             What::Prepare { handle, sql, outcome } => {
@@ -111,7 +111,7 @@ mod tests {
         let mut changes = Changes::default();
         let mut of = |connection, what| {
             let ties = Ties::default();
-            changes.of(&Made { number: 0, after: 0, ties, start_ns: 0, thread: 0, connection, what })
+            changes.of(&PlacedCall { number: 0, after: 0, ties, start_ns: 0, thread: 0, connection, what })
         };
         let prepare = |handle, sql: &str| What::Prepare { handle, sql: sql.into(), outcome: Outcome::of(0) };
         let bind = |index, value| What::Bind { handle: 3, index, value };

@@ -25,7 +25,7 @@ use super::changes::Changes;
 use super::locks::Tie;
 use super::order::Order;
 use super::plan::{Home, Plan};
-use super::translate::{Made, Translator, What};
+use super::translate::{PlacedCall, Translator, What};
 use crate::changed;
 use crate::engine::Engine;
 
@@ -108,7 +108,7 @@ pub enum Task {
     Bind {
         handle: u32,
         index: u16,
-        value: Given,
+        value: BoundValue,
     },
     ClearBindings {
         handle: u32,
@@ -153,7 +153,7 @@ pub enum Task {
 
 /// A value.
 #[derive(Clone, Copy, Debug)]
-pub enum Given {
+pub enum BoundValue {
     Null,
     Integer(i64),
     Real(f64),
@@ -246,7 +246,7 @@ impl Batch {
         span
     }
 
-    fn add(&mut self, made: &Made, connection: u32) {
+    fn add(&mut self, made: &PlacedCall, connection: u32) {
         let mut message = Span { at: 0, length: 0 };
         let task = match &made.what {
             What::Open(database) => Task::Open { database: *database, connection: made.connection },
@@ -255,12 +255,12 @@ impl Batch {
             }
             What::Bind { handle, index, value } => {
                 let value = match value {
-                    Value::Null => Given::Null,
-                    Value::Integer(value) => Given::Integer(*value),
-                    Value::Real(value) => Given::Real(*value),
-                    Value::Text(bytes) => Given::Text(self.put(bytes)),
-                    Value::Blob(bytes) => Given::Blob(self.put(bytes)),
-                    Value::ZeroBlob(length) => Given::ZeroBlob(*length),
+                    Value::Null => BoundValue::Null,
+                    Value::Integer(value) => BoundValue::Integer(*value),
+                    Value::Real(value) => BoundValue::Real(*value),
+                    Value::Text(bytes) => BoundValue::Text(self.put(bytes)),
+                    Value::Blob(bytes) => BoundValue::Blob(self.put(bytes)),
+                    Value::ZeroBlob(length) => BoundValue::ZeroBlob(*length),
                 };
                 Task::Bind { handle: *handle, index: u16::try_from(*index).unwrap_or(u16::MAX), value }
             }
@@ -295,7 +295,7 @@ impl Batch {
         let gives = span(self.gives.len(), made.ties.gives.len());
         self.needs.extend_from_slice(&made.ties.needs);
         self.gives.extend_from_slice(&made.ties.gives);
-        let Made { number, after, start_ns, thread, .. } = *made;
+        let PlacedCall { number, after, start_ns, thread, .. } = *made;
         self.calls.push(Call { task, connection });
         let is_checkpoint = matches!(made.what, What::Step { is_checkpoint: true, .. });
         self.places.push(Place { number, after, needs, gives, thread, is_checkpoint, start_ns, message });
@@ -599,7 +599,7 @@ impl Fill<'_> {
         Ok(())
     }
 
-    fn add(&mut self, mut made: Made) {
+    fn add(&mut self, mut made: PlacedCall) {
         // The first reading has met every connection and thread.
         let (lane, place) = match self.homes.get(&made.connection) {
             Some(&Home::Lane(lane)) => {

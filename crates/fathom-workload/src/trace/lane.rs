@@ -8,8 +8,8 @@ use fathom_trace::model::{Blob, BlobCall, DONE, OK, ROW};
 use fathom_trace::sql::Verb;
 use hdrhistogram::Histogram;
 
-use super::feed::{Batch, Call, Expected, Feed, Given, Place, SHARED, Task};
-use super::order::{Checkpoints, Order, Waited, Wanted};
+use super::feed::{Batch, BoundValue, Call, Expected, Feed, Place, SHARED, Task};
+use super::order::{Checkpoints, Order, Requirements, Waited};
 use super::plan::name_of;
 use super::wrong;
 use crate::changed;
@@ -282,7 +282,7 @@ impl State<'_> {
         let (place, lane) = (calls.place(), self.run.number);
         order.tell_path(lane, self.path);
         order.arrive(lane, place.number);
-        let wanted = Wanted { after: place.after.min(place.number), needs: calls.batch.needs(place) };
+        let wanted = Requirements { after: place.after.min(place.number), needs: calls.batch.needs(place) };
         if wanted.after == 0 && wanted.needs.is_empty() {
             return if order.is_stopped() { Err(stopped()) } else { Ok(()) };
         }
@@ -507,12 +507,12 @@ impl State<'_> {
             }
             Task::Bind { handle, index, value } => {
                 let value = match *value {
-                    Given::Null => Bound::Null,
-                    Given::Integer(value) => Bound::Integer(value),
-                    Given::Real(value) => Bound::Real(value),
-                    Given::Text(span) => Bound::Text(batch.bytes(span)),
-                    Given::Blob(span) => Bound::Blob(batch.bytes(span)),
-                    Given::ZeroBlob(length) => Bound::ZeroBlob(length),
+                    BoundValue::Null => Bound::Null,
+                    BoundValue::Integer(value) => Bound::Integer(value),
+                    BoundValue::Real(value) => Bound::Real(value),
+                    BoundValue::Text(span) => Bound::Text(batch.bytes(span)),
+                    BoundValue::Blob(span) => Bound::Blob(batch.bytes(span)),
+                    BoundValue::ZeroBlob(length) => Bound::ZeroBlob(length),
                 };
                 Ok(calls.bind(*handle, u32::from(*index), value)?)
             }

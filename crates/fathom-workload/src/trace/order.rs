@@ -92,7 +92,7 @@ const SPINS: u32 = 200;
 
 /// What a call waits for.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct Requirements<'a> {
     /// Every call of another lane with a smaller number is done.
     pub after: u64,
     /// Counters have reached these values.
@@ -169,7 +169,7 @@ impl Order {
     pub fn wait(
         &self,
         lane: usize,
-        wanted: Wanted<'_>,
+        wanted: Requirements<'_>,
         feed: &Feed,
         describe: impl FnOnce() -> String,
     ) -> Waited {
@@ -196,7 +196,7 @@ impl Order {
     fn wait_long(
         &self,
         lane: usize,
-        wanted: Wanted<'_>,
+        wanted: Requirements<'_>,
         feed: &Feed,
         mut last: Option<HoldsUp>,
         describe: impl FnOnce() -> String,
@@ -278,7 +278,7 @@ impl Order {
     }
 
     /// Something that a call has to wait for still: a counter before all else.
-    fn holds_up(&self, lane: usize, wanted: Wanted<'_>) -> Option<HoldsUp> {
+    fn holds_up(&self, lane: usize, wanted: Requirements<'_>) -> Option<HoldsUp> {
         let value = |counter: u32| self.counters[counter as usize].value.load(Ordering::Acquire);
         let unmet = wanted.needs.iter().find(|need| value(need.counter) < need.at_least);
         match unmet {
@@ -356,8 +356,8 @@ impl Order {
 mod tests {
     use super::*;
 
-    fn after(number: u64) -> Wanted<'static> {
-        Wanted { after: number, needs: &[] }
+    fn after(number: u64) -> Requirements<'static> {
+        Requirements { after: number, needs: &[] }
     }
 
     #[test]
@@ -410,7 +410,7 @@ mod tests {
         order.hand(1, 9);
         order.handed_all_below(9);
         let needs = [Tie { counter: 0, at_least: 1 }];
-        let wanted = Wanted { after: 0, needs: &needs };
+        let wanted = Requirements { after: 0, needs: &needs };
         std::thread::scope(|scope| {
             let other = scope.spawn(|| order.wait(1, wanted, &feed, String::new));
             assert_eq!(order.wait(0, after(5), &feed, String::new), Waited::Released(None));
@@ -419,7 +419,7 @@ mod tests {
             assert_eq!(other.join().expect("no panic"), Waited::Released(Some(0)));
         });
         let needs = [Tie { counter: 0, at_least: 2 }];
-        let wanted = Wanted { after: 0, needs: &needs };
+        let wanted = Requirements { after: 0, needs: &needs };
         // Whoever finds it out first says so and stops the other one.
         let wait = |lane, name: &'static str| {
             let waited = order.wait(lane, wanted, &feed, || name.into());

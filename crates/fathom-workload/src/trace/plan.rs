@@ -13,7 +13,7 @@ use fathom_trace::{Reader, TraceError};
 
 use super::lane::NOT_AGAIN;
 use super::locks::Past;
-use super::translate::{Made, Reading, Stuck, Translator, What};
+use super::translate::{PlacedCall, Reading, Stuck, Translator, What};
 use crate::engine::{Engine, abridged};
 
 /// What the second reading and the threads need.
@@ -131,7 +131,7 @@ pub fn plan(file: &Path, engine: &dyn Engine, directory: &Path) -> Result<Plan, 
         translator.skipped.iter().map(|(why, count)| format!("left out: {count} {why}")).collect();
     warnings.sort();
     if lost > 0 {
-        warnings.insert(0, Loss::told(lost));
+        warnings.insert(0, Loss::sentence(lost));
     }
     let count = threads.calls.len();
     let has_times = translator.has_times;
@@ -245,7 +245,7 @@ struct Opened {
 }
 
 impl Openings {
-    fn add(&mut self, made: &Made) {
+    fn add(&mut self, made: &PlacedCall) {
         match made.what {
             What::Open(database) => {
                 let known = self.databases.entry(database).or_default();
@@ -293,7 +293,7 @@ struct Threads {
 }
 
 impl Threads {
-    fn add(&mut self, made: &Made) {
+    fn add(&mut self, made: &PlacedCall) {
         let order = &mut self.order;
         let calls = self.calls.entry(made.thread).or_insert_with(|| {
             order.push(made.thread);
@@ -357,8 +357,8 @@ mod tests {
     use super::*;
     use crate::trace::locks::Ties;
 
-    fn made(connection: u32, what: What) -> Made {
-        Made { number: 0, after: 0, ties: Ties::default(), start_ns: 0, thread: 0, connection, what }
+    fn made(connection: u32, what: What) -> PlacedCall {
+        PlacedCall { number: 0, after: 0, ties: Ties::default(), start_ns: 0, thread: 0, connection, what }
     }
 
     /// A database that is attached elsewhere is open: whoever opens it within the window can find

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::spec::WorkloadSpec;
-use crate::testing::{Kept, map, sqlite};
+use crate::testing::{KeepingSink, map, sqlite};
 
 /// A trace of one connection.
 fn trace(directory: &Path, start: Start, make: impl FnOnce(&mut Assembler, u32)) -> PathBuf {
@@ -35,13 +35,13 @@ pub(super) fn replay(
     trace: &Path,
     settings: serde_json::Value,
     params: serde_json::Value,
-) -> (Result<(), WorkloadError>, Kept, tempfile::TempDir) {
+) -> (Result<(), WorkloadError>, KeepingSink, tempfile::TempDir) {
     let directory = tempfile::tempdir().expect("a directory");
     let engine = sqlite(settings, directory.path());
     let mut params = map(params);
     params.insert("file".into(), json!(trace.to_str().expect("text")));
     let workload = crate::create(&WorkloadSpec { name: "trace".into(), params }).expect("made");
-    let mut kept = Kept::default();
+    let mut kept = KeepingSink::default();
     let context = Context { directory: directory.path(), engine: Some(&*engine), seed: 1 };
     let outcome = workload.run(&context, &mut kept);
     (outcome, kept, directory)
@@ -269,11 +269,11 @@ fn replay_made(
     params: serde_json::Value,
     seed: u64,
     settings: serde_json::Value,
-) -> (Result<(), WorkloadError>, Kept) {
+) -> (Result<(), WorkloadError>, KeepingSink) {
     let directory = tempfile::tempdir().expect("a directory");
     let engine = sqlite(settings, directory.path());
     let workload = crate::create(&WorkloadSpec { name: "trace".into(), params: map(params) }).expect("made");
-    let mut kept = Kept::default();
+    let mut kept = KeepingSink::default();
     let context = Context { directory: directory.path(), engine: Some(&*engine), seed };
     (workload.run(&context, &mut kept), kept)
 }
@@ -379,7 +379,7 @@ fn a_trace_longer_than_what_is_read_ahead_takes_no_more_memory_than_that() {
         assert_eq!(plan.lanes.len(), connections as usize);
         let params = map(json!({"file": "a"}));
         let params = Params::read(PARAMETERS, &params).expect("known");
-        let mut kept = Kept::default();
+        let mut kept = KeepingSink::default();
         let (report, most_ahead) =
             Trace { params }.replay(&*engine, plan, AHEAD_BYTES, &mut kept).expect("replayed");
         assert_eq!(report.checked, 20_000);

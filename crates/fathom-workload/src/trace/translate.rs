@@ -38,7 +38,7 @@ const RETURNS_MAX: usize = 1 << 16;
 
 /// A call as it stands in the trace.
 #[derive(Debug)]
-pub struct Made {
+pub struct PlacedCall {
     /// Place in the order in which calls returned.
     pub number: u64,
     /// Calls with smaller numbers had returned before it began.
@@ -202,7 +202,7 @@ pub struct Translator<'a> {
     children: HashMap<u32, u32>,
     locks: Locks,
     /// Made with the present record, after what it gave.
-    more: VecDeque<Made>,
+    more: VecDeque<PlacedCall>,
     calls: u64,
     /// Steps so far, done again or not.
     steps: u64,
@@ -370,7 +370,7 @@ impl<'a> Translator<'a> {
     }
 
     /// What came with the present record beside what it gave.
-    pub fn more(&mut self) -> Option<Made> {
+    pub fn more(&mut self) -> Option<PlacedCall> {
         self.more.pop_front()
     }
 
@@ -388,7 +388,7 @@ impl<'a> Translator<'a> {
     }
 
     /// A lock: the snapshot that a call takes which others overtook, if it is one.
-    pub fn lock(&mut self, lock: Lock) -> Option<Made> {
+    pub fn lock(&mut self, lock: Lock) -> Option<PlacedCall> {
         if self.left_out.contains(&lock.connection) || self.locks.is_void() {
             return None;
         }
@@ -435,7 +435,7 @@ impl<'a> Translator<'a> {
         writes: bool,
         what: What,
         ties: Ties,
-    ) -> Made {
+    ) -> PlacedCall {
         let number = self.calls;
         self.calls += 1;
         let has_locks = self.locks.has_locks();
@@ -449,7 +449,7 @@ impl<'a> Translator<'a> {
         if has_locks && (matches!(what, What::Hold { .. } | What::Release) || what.is_an_end()) {
             after = 0;
         }
-        Made { number, after, ties, start_ns, thread, connection, what }
+        PlacedCall { number, after, ties, start_ns, thread, connection, what }
     }
 
     /// Whether the trace tells locks; known after the first reading.
@@ -512,7 +512,7 @@ impl<'a> Translator<'a> {
     }
 
     /// The call that an event becomes, if any.
-    pub fn event(&mut self, event: Event) -> Option<Made> {
+    pub fn event(&mut self, event: Event) -> Option<PlacedCall> {
         let Event { thread, connection, start_ns, duration_ns, action } = event;
         self.has_times |= duration_ns > 0;
         if self.left_out.contains(&connection) {
@@ -605,7 +605,7 @@ impl<'a> Translator<'a> {
         start_ns: u64,
         what: &What,
         ties: &mut Ties,
-    ) -> Vec<Made> {
+    ) -> Vec<PlacedCall> {
         let What::Step { step, .. } = what else { return Vec::new() };
         let known = self.connections.get(&connection).filter(|_| ties.only_reads && step.begins);
         let Some(known) = known else { return Vec::new() };

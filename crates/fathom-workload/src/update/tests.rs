@@ -5,7 +5,7 @@ use super::*;
 use crate::engine::Engine;
 use crate::spec::{EngineSpec, WorkloadSpec};
 use crate::start_engine;
-use crate::testing::{Kept, Saboteur, map, sqlite as engine};
+use crate::testing::{KeepingSink, Saboteur, map, sqlite as engine};
 use serde_json::json;
 
 fn workload(params: serde_json::Value) -> Result<Box<dyn Workload>, WorkloadError> {
@@ -16,15 +16,15 @@ fn run(
     params: serde_json::Value,
     engine: &dyn Engine,
     seed: u64,
-    kept: &mut Kept,
+    kept: &mut KeepingSink,
 ) -> Result<(), WorkloadError> {
     let directory = engine.directory();
     workload(params)?.run(&Context { directory, engine: Some(engine), seed }, kept)
 }
 
 /// A run whose rows changed and checks are as they must be, on this engine.
-fn run_and_look(engine: &dyn Engine) -> Kept {
-    let mut kept = Kept::default();
+fn run_and_look(engine: &dyn Engine) -> KeepingSink {
+    let mut kept = KeepingSink::default();
     run(json!({"rows": 600, "points": 20, "range_repeats": 2}), engine, 1, &mut kept).expect("runs");
     let ranges = [100.0, 500.0, 600.0];
     let mut outline = vec![("insert", None, 20), ("update-point", None, 20)];
@@ -70,7 +70,7 @@ fn a_run_leaves_the_table_as_it_was_loaded() {
     let files = |params: serde_json::Value| {
         let directory = tempfile::tempdir().expect("a directory");
         let engine = engine(json!({"journal_mode": "delete"}), directory.path());
-        run(params, &*engine, 5, &mut Kept::default()).expect("runs");
+        run(params, &*engine, 5, &mut KeepingSink::default()).expect("runs");
         let mut files: Vec<(String, Vec<u8>)> = std::fs::read_dir(directory.path())
             .expect("readable")
             .map(|entry| entry.expect("readable"))
@@ -98,7 +98,7 @@ fn data_spoiled_at_any_moment_fails_the_run() {
         let directory = tempfile::tempdir().expect("a directory");
         let inner = engine(json!({"journal_mode": "memory", "synchronous": "off"}), directory.path());
         let saboteur = Saboteur::new(inner, at, "UPDATE records SET bonus = bonus + 1 WHERE id = 7");
-        let outcome = run(params.clone(), &saboteur, 1, &mut Kept::default());
+        let outcome = run(params.clone(), &saboteur, 1, &mut KeepingSink::default());
         (outcome, saboteur.connections())
     };
     let (outcome, connections) = run_with(0);
@@ -117,7 +117,7 @@ fn a_missing_row_fails_the_run_with_the_statement() {
     let inner = engine(json!({"journal_mode": "memory"}), directory.path());
     let saboteur = Saboteur::new(inner, 2, "DELETE FROM records WHERE id = 50");
     let params = json!({"rows": 100, "phases": ["update-range"], "ranges": [100]});
-    let error = run(params, &saboteur, 1, &mut Kept::default()).expect_err("a row is missing");
+    let error = run(params, &saboteur, 1, &mut KeepingSink::default()).expect_err("a row is missing");
     assert!(error.to_string().contains("changed 99 rows instead of 100"), "{error}");
 }
 
@@ -149,6 +149,6 @@ fn wrong_parameters_are_errors_that_name_them() {
     }
     let context = Context { directory: std::path::Path::new("/nowhere"), engine: None, seed: 1 };
     let error =
-        workload(json!({})).expect("made").run(&context, &mut Kept::default()).expect_err("no engine");
+        workload(json!({})).expect("made").run(&context, &mut KeepingSink::default()).expect_err("no engine");
     assert!(error.to_string().contains("needs one"), "{error}");
 }

@@ -79,7 +79,7 @@ fn check_outputs(asked: &Advise) -> Result<(), Error> {
             super::check_output("--html", file, &[&asked.input])?;
         }
         if asked.json && fathom_output::is_standard_output(file) {
-            return Err(Error::asked(
+            return Err(Error::usage(
                 "--json and --html: both would go to standard output; name a file for one",
             ));
         }
@@ -88,9 +88,9 @@ fn check_outputs(asked: &Advise) -> Result<(), Error> {
         super::check_output("--out", out, &[&asked.input])?;
         if out.exists() {
             let problem = "is there already: name another file";
-            return Err(Error::asked(format!("--out {}: {problem}", shown_path(out))));
+            return Err(Error::usage(format!("--out {}: {problem}", shown_path(out))));
         }
-        fathom_lab::store::check_new(out).map_err(|error| Error::asked(format!("--out {error}")))?;
+        fathom_lab::store::check_new(out).map_err(|error| Error::usage(format!("--out {error}")))?;
     }
     Ok(())
 }
@@ -110,7 +110,7 @@ fn of_results(
         ("--repeat", asked.repeat.is_some()),
     ];
     if let Some((option, _)) = of_traces.iter().find(|pair| pair.1) {
-        return Err(Error::asked(format!(
+        return Err(Error::usage(format!(
             "{option} is for traces, which are recorded first: {} holds runs that were made",
             shown_path(&asked.input)
         )));
@@ -121,7 +121,7 @@ fn of_results(
     let phase = match phases.as_slice() {
         [one] => one.clone(),
         all => {
-            return Err(Error::asked(format!(
+            return Err(Error::usage(format!(
                 "{}: it holds {} phases ({}): advice is for one application's transactions. Give its trace, or results of one",
                 shown_path(&asked.input),
                 all.len(),
@@ -132,7 +132,7 @@ fn of_results(
     let mut cells = results.cells.iter().filter(|cell| cell.skipped.is_none());
     let first = cells.next();
     if cells.any(|cell| first.is_some_and(|first| first.spec.workload != cell.spec.workload)) {
-        return Err(Error::asked(format!(
+        return Err(Error::usage(format!(
             "{}: it holds several workloads: advice is for one application",
             shown_path(&asked.input)
         )));
@@ -446,12 +446,12 @@ fn filesystems(asked: &Advise, available: &[Availability]) -> Result<(Vec<String
     let (mut here, mut missing) = (Vec::new(), Vec::new());
     for name in wanted {
         if here.contains(&name) {
-            return Err(Error::asked(format!("--fs: {name} is given twice")));
+            return Err(Error::usage(format!("--fs: {name} is given twice")));
         }
         let found = available.iter().find(|available| available.filesystem == name);
         match found {
             _ if name == "dir" => {
-                return Err(Error::asked(
+                return Err(Error::usage(
                     "--fs dir: a directory is no file system that can be chosen; leave it out",
                 ));
             }
@@ -466,7 +466,7 @@ fn filesystems(asked: &Advise, available: &[Availability]) -> Result<(Vec<String
             None => {
                 let names = available.iter().map(|available| available.filesystem.as_str());
                 let hint = did_you_mean(nearest(&name, names));
-                return Err(Error::asked(format!(
+                return Err(Error::usage(format!(
                     "--fs: no file system is called {name:?}{hint} `fathom list filesystems` shows them"
                 )));
             }
@@ -477,7 +477,7 @@ fn filesystems(asked: &Advise, available: &[Availability]) -> Result<(Vec<String
 
 /// The trace of a profile, made once, so that every run replays the same.
 fn made_up(trace: &TraceChoice, kept: &RecordingFile) -> Result<TraceChoice, Error> {
-    let profile = fathom_trace::synthesise::profile(&trace.value).map_err(Error::asked)?;
+    let profile = fathom_trace::synthesise::profile(&trace.value).map_err(Error::usage)?;
     let file = kept.file.with_file_name(format!("{}.trace", trace.label));
     fathom_trace::synthesise::synthesise(profile, 1, 100, &file).map_err(Error::failed)?;
     let value = super::text_path("TMPDIR", &file)?.to_owned();
@@ -487,7 +487,7 @@ fn made_up(trace: &TraceChoice, kept: &RecordingFile) -> Result<TraceChoice, Err
 fn study_error(error: fathom_lab::simulate::StudyError) -> Error {
     use fathom_lab::simulate::StudyError;
     match error {
-        StudyError::NoRecording(_) | StudyError::NoSuch { .. } => Error::asked(error),
+        StudyError::NoRecording(_) | StudyError::NoSuch { .. } => Error::usage(error),
         StudyError::Nothing(..) | StudyError::Store(_) => Error::failed(error),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fathom_lab::anatomy::{AnatomyError, Wanted, anatomy};
+use fathom_lab::anatomy::{AnatomyError, Selection, anatomy};
 use fathom_output::{say, shown_path};
 
 use crate::cli::Anatomy;
@@ -18,12 +18,13 @@ pub fn run(asked: &Anatomy) -> super::Result {
         }
     }
     if asked.svg.is_some() && asked.svg == asked.perfetto {
-        return Err(Error::asked("--svg and --perfetto name the same file"));
+        return Err(Error::usage("--svg and --perfetto name the same file"));
     }
     let results = super::load(&asked.results)?;
-    let wanted = Wanted { cell: asked.cell.clone(), phase: asked.phase.clone(), execution: asked.execution };
+    let wanted =
+        Selection { cell: asked.cell.clone(), phase: asked.phase.clone(), execution: asked.execution };
     let found = anatomy(&results, &wanted).map_err(|error| match error {
-        AnatomyError::Absent(text) => Error::asked(text),
+        AnatomyError::Absent(text) => Error::usage(text),
         AnatomyError::Results(error) => Error::failed(error),
     })?;
     if let Some(file) = &asked.svg {

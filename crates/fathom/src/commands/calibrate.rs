@@ -25,7 +25,7 @@ pub fn run(asked: &Calibrate) -> super::Result {
         when: fathom_report::number::moment(i64::try_from(ms).unwrap_or(0)),
     };
     // A wrong name is told before minutes of measuring, not after.
-    Model::check_name(&asked.name).map_err(|problem| Error::asked(format!("--name: {problem}")))?;
+    Model::check_name(&asked.name).map_err(|problem| Error::usage(format!("--name: {problem}")))?;
     let interrupt = Interrupt::new();
     interrupt.on_signals().map_err(|error| Error::failed(format!("signals: {error}")))?;
     let said = StageBar::new();
@@ -33,7 +33,7 @@ pub fn run(asked: &Calibrate) -> super::Result {
     said.clear();
     let text = measured.map_err(|error| match error {
         CalibrateError::HoldsData { .. } | CalibrateError::Missing { .. } | CalibrateError::Small { .. } => {
-            Error::asked(error)
+            Error::usage(error)
         }
         other => Error::failed(other),
     })?;

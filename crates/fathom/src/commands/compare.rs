@@ -15,7 +15,7 @@ use crate::outcome::{Error, Outcome};
 pub fn run(asked: &Compare) -> super::Result {
     let is_gate = asked.fail_if_slower.is_some();
     compare(asked).map_err(|error| match error {
-        Error::Failed(message) if is_gate => Error::Asked(message),
+        Error::Failed(message) if is_gate => Error::Usage(message),
         other => other,
     })
 }
@@ -28,7 +28,7 @@ fn compare(asked: &Compare) -> super::Result {
     if let Some(file) = &asked.html {
         super::check_output("--html", file, &inputs)?;
         if asked.junit.as_ref() == Some(file) {
-            return Err(Error::asked("--html and --junit name the same file"));
+            return Err(Error::usage("--html and --junit name the same file"));
         }
     }
     let sides = [side(&asked.a)?, side(&asked.b)?];
@@ -36,7 +36,7 @@ fn compare(asked: &Compare) -> super::Result {
         Quantity::ALL.into_iter().filter(|kind| asked.metric.iter().any(|name| name == kind.name()));
     let question =
         Question { quantities: quantities.collect(), phase: asked.phase.clone(), cell: asked.cell.clone() };
-    let found = changes(&sides[0], &sides[1], &question).map_err(Error::asked)?;
+    let found = changes(&sides[0], &sides[1], &question).map_err(Error::usage)?;
     if found.changes.is_empty() && asked.fail_if_slower.is_none() {
         let why = match found.lacking.first() {
             Some(lacking) => format!("nothing to compare: {lacking}"),
@@ -75,7 +75,7 @@ fn compare(asked: &Compare) -> super::Result {
     Ok(match judgement {
         Judgement::Fine => Outcome::Good,
         Judgement::Slower => Outcome::Failed,
-        Judgement::Unknown => Outcome::Asked,
+        Judgement::Unknown => Outcome::Usage,
     })
 }
 

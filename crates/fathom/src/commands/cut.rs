@@ -55,13 +55,13 @@ pub fn run(asked: &CutAsked) -> super::Result {
     }
     if asked.state.is_some() || asked.image.is_some() {
         let option = if asked.state.is_some() { "--state" } else { "--image" };
-        return Err(Error::asked(format!("{option} is for --replay DIR, which names the recordings")));
+        return Err(Error::usage(format!("{option} is for --replay DIR, which names the recordings")));
     }
     let workload = workload(asked)?;
     let cells = cells(asked)?;
     check_piece(asked)?;
     let model = fathom_device::device_model(&asked.device)
-        .map_err(|problem| Error::asked(format!("--device: {problem}")))?;
+        .map_err(|problem| Error::usage(format!("--device: {problem}")))?;
     let behaviour = behaviour(asked, &model)?;
     check_machine()?;
     let directory = super::simulate::directory(asked.dir.as_deref())?;
@@ -89,7 +89,7 @@ pub fn run(asked: &CutAsked) -> super::Result {
             Err(CutError::Stack(error @ (StackError::Unavailable { .. } | StackError::NeedsRoot { .. }))) => {
                 cuts.without.push((cell.label.clone(), error.to_string()));
             }
-            Err(CutError::Stack(error @ StackError::Spec { .. })) => return Err(Error::asked(error)),
+            Err(CutError::Stack(error @ StackError::Spec { .. })) => return Err(Error::usage(error)),
             Err(error) => cuts.without.push((cell.label.clone(), error.to_string())),
         }
     }
@@ -162,7 +162,7 @@ fn tried(
 fn index(directory: &Path) -> Result<Index, Error> {
     let file = directory.join(INDEX);
     let wrong =
-        |error: &dyn std::fmt::Display| Error::asked(format!("--replay {}: {error}", shown_path(&file)));
+        |error: &dyn std::fmt::Display| Error::usage(format!("--replay {}: {error}", shown_path(&file)));
     let text = std::fs::read_to_string(&file).map_err(|error| wrong(&error))?;
     serde_json::from_str(&text).map_err(|error| wrong(&error))
 }
@@ -170,7 +170,7 @@ fn index(directory: &Path) -> Result<Index, Error> {
 /// The states of recorded runs again, all or a piece.
 fn judge_again(asked: &CutAsked, directory: &Path) -> super::Result {
     if asked.image.is_some() {
-        return Err(Error::asked("--image is of one state: --state CELL/STATE, as the table names it"));
+        return Err(Error::usage("--image is of one state: --state CELL/STATE, as the table names it"));
     }
     check_piece(asked)?;
     let index = index(directory)?;
@@ -204,7 +204,7 @@ fn check_piece(asked: &CutAsked) -> Result<(), Error> {
     if asked.from < asked.states {
         return Ok(());
     }
-    Err(Error::asked(format!("--from {}: the last state is --states {}", asked.from, asked.states)))
+    Err(Error::usage(format!("--from {}: the last state is --states {}", asked.from, asked.states)))
 }
 
 /// Judges what was asked for of a recording, within its share of the time.
@@ -251,12 +251,12 @@ fn replay(asked: &CutAsked, directory: &Path) -> super::Result {
     let numbers =
         state.split_once('/').and_then(|(cell, state)| Some((cell.parse().ok()?, state.parse().ok()?)));
     let Some((cell, number)): Option<(usize, usize)> = numbers else {
-        return Err(Error::asked(format!("--state {state}: two numbers are asked for, as in 1/17")));
+        return Err(Error::usage(format!("--state {state}: two numbers are asked for, as in 1/17")));
     };
     let index = index(directory)?;
     let Some(recorded) = index.cells.get(&cell) else {
         let known: Vec<String> = index.cells.keys().map(usize::to_string).collect();
-        return Err(Error::asked(format!(
+        return Err(Error::usage(format!(
             "--state {state}: there is no cell {cell}, but {}",
             known.join(", ")
         )));
@@ -267,13 +267,13 @@ fn replay(asked: &CutAsked, directory: &Path) -> super::Result {
     let history = recorded.history(&directory.join(cell.to_string()).join(LOG)).map_err(asked_or_failed)?;
     if let Some(image) = &asked.image {
         if fathom_output::is_standard_output(image) {
-            return Err(Error::asked(
+            return Err(Error::usage(
                 "--image -: the explanation goes to standard output; name a file for the image",
             ));
         }
         // What is asked for is a new file: another one of that name would be gone.
         if image.symlink_metadata().is_ok_and(|found| found.is_file() || found.is_symlink()) {
-            return Err(Error::asked(format!(
+            return Err(Error::usage(format!(
                 "--image {}: is there already; give a new name",
                 shown_path(image)
             )));
@@ -320,7 +320,7 @@ fn shown(state: &str, explanation: &Explanation) -> String {
 
 fn asked_or_failed(error: CutError) -> Error {
     match error {
-        CutError::Asked(_) | CutError::Log { .. } => Error::asked(error),
+        CutError::Usage(_) | CutError::Log { .. } => Error::usage(error),
         error => Error::failed(error),
     }
 }
@@ -353,7 +353,7 @@ fn behaviour(asked: &CutAsked, model: &Model) -> Result<Behaviour, Error> {
     let tear_bytes = match asked.tear {
         None => model.tear_bytes,
         Some(bytes @ (512 | 4096)) => bytes,
-        Some(bytes) => return Err(Error::asked(format!("--tear {bytes}: it is 512 or 4096 bytes"))),
+        Some(bytes) => return Err(Error::usage(format!("--tear {bytes}: it is 512 or 4096 bytes"))),
     };
     Ok(Behaviour { keeps, tear_bytes })
 }
@@ -363,11 +363,11 @@ fn workload(asked: &CutAsked) -> Result<Option<WorkloadSpec>, Error> {
     let mut params = BTreeMap::new();
     for (key, value) in asked.set.iter().filter_map(|word| word.strip_prefix("workload.")?.split_once('=')) {
         if params.insert(key.trim().to_owned(), typed(value.trim())).is_some() {
-            return Err(Error::asked(format!("--set workload.{key}: it is given twice")));
+            return Err(Error::usage(format!("--set workload.{key}: it is given twice")));
         }
     }
     if asked.engine == MMDB && (asked.trace.is_some() || asked.workload.is_some()) {
-        return Err(Error::asked("--engine mmdb has work of its own: leave out --trace and --workload"));
+        return Err(Error::usage("--engine mmdb has work of its own: leave out --trace and --workload"));
     }
     let name = match (&asked.trace, &asked.workload) {
         (Some(word), _) => {
@@ -378,13 +378,13 @@ fn workload(asked: &CutAsked) -> Result<Option<WorkloadSpec>, Error> {
         (None, Some(name)) => name,
         (None, None) if params.is_empty() => return Ok(None),
         (None, None) => {
-            return Err(Error::asked("--set workload.NAME=VALUE is for --workload or --trace: say which"));
+            return Err(Error::usage("--set workload.NAME=VALUE is for --workload or --trace: say which"));
         }
     };
     let spec = WorkloadSpec { name: name.to_owned(), params };
-    fathom_workload::create(&spec).map_err(Error::asked)?;
+    fathom_workload::create(&spec).map_err(Error::usage)?;
     if fathom_workload::workload_named(name).is_some_and(|kind| !kind.needs_engine) {
-        return Err(Error::asked(format!(
+        return Err(Error::usage(format!(
             "--workload {name}: it asks no engine, and power cuts are tried of SQLite"
         )));
     }
@@ -406,12 +406,12 @@ fn cells(asked: &CutAsked) -> Result<Vec<Cell>, Error> {
     let mut axes: Vec<(String, Vec<String>)> = Vec::new();
     for word in asked.set.iter().filter(|word| !word.starts_with("workload.")) {
         let Some((key, values)) = word.split_once('=') else {
-            return Err(Error::asked(format!("--set {word}: write KEY=VALUE, e.g. journal_mode=wal")));
+            return Err(Error::usage(format!("--set {word}: write KEY=VALUE, e.g. journal_mode=wal")));
         };
         let key = key.trim();
         let key = key.strip_prefix("engine.").or(key.strip_prefix("stack.")).unwrap_or(key).to_owned();
         if axes.iter().any(|axis| axis.0 == key) {
-            return Err(Error::asked(format!(
+            return Err(Error::usage(format!(
                 "--set {key}: it is given twice; several values stand with commas"
             )));
         }
@@ -419,7 +419,7 @@ fn cells(asked: &CutAsked) -> Result<Vec<Cell>, Error> {
         let split = |values: &str| values.split(',').map(|part| part.trim().to_owned()).collect();
         let values: Vec<String> = if key == "library" { vec![values.to_owned()] } else { split(values) };
         if let Some(twice) = values.iter().enumerate().find(|names| values[..names.0].contains(names.1)) {
-            return Err(Error::asked(format!("--set {key}: {} is given twice", twice.1)));
+            return Err(Error::usage(format!("--set {key}: {} is given twice", twice.1)));
         }
         axes.push((key, values));
     }
@@ -437,13 +437,13 @@ fn cells(asked: &CutAsked) -> Result<Vec<Cell>, Error> {
     }
     for name in axes.iter().filter(|axis| axis.0 == "filesystem").flat_map(|axis| &axis.1) {
         if name == "dir" {
-            return Err(Error::asked(
+            return Err(Error::usage(
                 "--set filesystem=dir: a directory has no device of its own whose power could be cut",
             ));
         }
         if machine.filesystem(name).is_none() {
             let near = nearest(name, machine.filesystems().iter().map(|filesystem| &*filesystem.name));
-            return Err(Error::asked(format!(
+            return Err(Error::usage(format!(
                 "--set filesystem={name}: there is none of this name{}",
                 did_you_mean_hint(near)
             )));
@@ -498,10 +498,10 @@ fn checked(engine: &str, mut words: BTreeMap<String, String>, several: &[&str]) 
         words.iter().map(|(key, value)| (key.clone(), typed(value))).collect();
     let of = |key: &str| words.get(key).map_or("", String::as_str);
     let mut label = if engine == MMDB {
-        fathom_cut::mmdb_options(&settings).map_err(|error| Error::asked(format!("--set: {error}")))?;
+        fathom_cut::mmdb_options(&settings).map_err(|error| Error::usage(format!("--set: {error}")))?;
         format!("{filesystem} {MMDB}")
     } else {
-        check_settings("sqlite", &settings).map_err(|error| Error::asked(format!("--set: {error}")))?;
+        check_settings("sqlite", &settings).map_err(|error| Error::usage(format!("--set: {error}")))?;
         format!("{filesystem} {}/{}", of("journal_mode"), of("synchronous"))
     };
     for key in several.iter().filter(|key| !["filesystem", "journal_mode", "synchronous"].contains(key)) {
@@ -521,8 +521,8 @@ impl Logs {
         if let Some(directory) = asked {
             super::text_path("--record", directory)?;
             std::fs::create_dir(directory)
-                .map_err(|error| Error::asked(format!("--record {}: {error}", shown_path(directory))))?;
-            let directory = std::path::absolute(directory).map_err(Error::asked)?;
+                .map_err(|error| Error::usage(format!("--record {}: {error}", shown_path(directory))))?;
+            let directory = std::path::absolute(directory).map_err(Error::usage)?;
             return Ok(Logs { directory, temporary: None });
         }
         let made = tempfile::Builder::new().prefix("fathom-cut-").tempdir();

@@ -66,7 +66,7 @@ fn unknown(name: &str) -> Error {
     let applications = profiles().iter().map(|one| one.name.clone()).collect::<Vec<_>>();
     let names: Vec<String> = experiments.chain(devices).chain(applications).collect();
     let hint = did_you_mean(nearest(name, names.iter().map(String::as_str)));
-    Error::asked(format!(
+    Error::usage(format!(
         "no built-in experiment, modelled device or profile is called \"{name}\"{hint}\n\
          `fathom list` shows them"
     ))

@@ -29,7 +29,7 @@ pub fn man(directory: Option<&Path>) -> super::Result {
     let Some(directory) = directory else { return print(page(&command)?) };
     if !directory.is_dir() {
         let directory = fathom_output::shown_path(directory);
-        return Err(Error::asked(format!("--out {directory}: no directory; make it first")));
+        return Err(Error::usage(format!("--out {directory}: no directory; make it first")));
     }
     let mut pages = Vec::new();
     collect(&command, &mut pages)?;

@@ -87,7 +87,7 @@ fn columns() -> Option<usize> {
 /// Reads a results file that was named on the command line.
 pub fn load(file: &Path) -> std::result::Result<Results, Error> {
     let results = Results::load(file).map_err(|error| match error {
-        StoreError::Missing { .. } => Error::asked(error),
+        StoreError::Missing { .. } => Error::usage(error),
         other => Error::failed(other),
     })?;
     if !results.has_checksums() {
@@ -103,7 +103,7 @@ pub fn load(file: &Path) -> std::result::Result<Results, Error> {
 pub fn text_path<'a>(option: &str, path: &'a Path) -> std::result::Result<&'a str, Error> {
     path.to_str().ok_or_else(|| {
         let problem = "its path is not text (UTF-8): move or rename what is not";
-        Error::asked(format!("{option} {}: {problem}", fathom_output::shown_path(path)))
+        Error::usage(format!("{option} {}: {problem}", fathom_output::shown_path(path)))
     })
 }
 
@@ -164,7 +164,7 @@ fn write(
 /// A name that must not be written to was asked for wrongly; all else has failed here.
 fn refused_or_failed(option: &str, error: OutputError) -> Error {
     match error {
-        OutputError::Refused { .. } => Error::asked(format!("{option} {error}")),
+        OutputError::Refused { .. } => Error::usage(format!("{option} {error}")),
         OutputError::Io { .. } => Error::failed(format!("{option} {error}")),
     }
 }

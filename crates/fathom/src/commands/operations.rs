@@ -13,8 +13,8 @@ use crate::outcome::{Error, Outcome};
 pub fn run(file: &Path, json: bool) -> super::Result {
     let log = read_log(file).map_err(|error| match error.kind() {
         // It says where by itself.
-        ErrorKind::InvalidData => Error::asked(error),
-        _ => Error::asked(format!("{}: {error}", fathom_output::shown_path(file))),
+        ErrorKind::InvalidData => Error::usage(error),
+        _ => Error::usage(format!("{}: {error}", fathom_output::shown_path(file))),
     })?;
     super::open_stdout()?;
     let printed = print(&log, json, BufWriter::new(io::stdout().lock()));

@@ -22,7 +22,7 @@ pub fn run(asked: &PapersAsked) -> super::Result {
         let published = printed.verdicts;
         for pair in &asked.with {
             let (name, results) = pair.split_once('=').ok_or_else(|| {
-                Error::asked(format!("--with {pair}: name a data set and its new results: NAME=RESULTS.db"))
+                Error::usage(format!("--with {pair}: name a data set and its new results: NAME=RESULTS.db"))
             })?;
             papers.replace(name, Path::new(results)).map_err(refused)?;
         }
@@ -121,6 +121,6 @@ fn again(published: &[(String, String, fathom_report::FindingVerdict)], new: &Pr
 fn refused(error: PapersError) -> Error {
     match error {
         PapersError::Unreadable { .. } | PapersError::Data { .. } => Error::failed(error),
-        other => Error::asked(other),
+        other => Error::usage(other),
     }
 }

@@ -215,7 +215,7 @@ fn record_part(
 }
 
 fn asked_or_failed(error: RunError) -> Error {
-    if error.asked_wrongly() { Error::asked(error) } else { Error::failed(error) }
+    if error.asked_wrongly() { Error::usage(error) } else { Error::failed(error) }
 }
 
 /// Why this machine cannot model a device, and what would bring that; none where it can.

@@ -57,7 +57,7 @@ pub fn run(asked: &Report) -> super::Result {
     // A person at a terminal is shown what it would obey; a program gets what is there.
     let out: &mut dyn Write = if stdout.is_terminal() { &mut Shown::new(stdout) } else { &mut { stdout } };
     if (asked.blocks || asked.requests) && results.traces.is_empty() {
-        return Err(Error::asked(format!(
+        return Err(Error::usage(format!(
             "{}: these results hold no block trace: run with `--set instruments.blocks=true`",
             fathom_output::shown_path(&asked.results)
         )));
@@ -83,7 +83,7 @@ pub fn run(asked: &Report) -> super::Result {
 
 fn figure(results: &Results, id: &str) -> Result<String, Error> {
     fathom_report::figure_svg(results, id).map_err(|error| match error {
-        fathom_report::ReportError::NoSuchFigure { .. } => Error::asked(error),
+        fathom_report::ReportError::NoSuchFigure { .. } => Error::usage(error),
         other => Error::failed(other),
     })
 }
@@ -101,7 +101,7 @@ fn check_outputs(asked: &Report) -> Result<(), Error> {
         if option != "--svg" || asked.figure.is_some() {
             super::check_output(option, path, &inputs)?;
         } else if path.exists() && !path.is_dir() || path.as_os_str() == "-" {
-            return Err(Error::asked(format!(
+            return Err(Error::usage(format!(
                 "--svg {}: no directory: name one for all figures, or with --figure ID a file for that one",
                 fathom_output::shown_path(path)
             )));
@@ -117,7 +117,7 @@ fn check_outputs(asked: &Report) -> Result<(), Error> {
     // `--requests --json` is one output.
     let several = to_stdout.iter().filter(|option| !(asked.requests && **option == "--json")).count() > 1;
     if several && to_stdout.iter().any(|option| matches!(*option, "--html" | "--excerpt" | "--svg")) {
-        return Err(Error::asked(format!(
+        return Err(Error::usage(format!(
             "{}: both would go to standard output; name a file for one",
             to_stdout.join(" and ")
         )));

@@ -31,7 +31,7 @@ pub const NOT_REPEATED: &[&str] = &["resume", "plan", "quiet"];
 /// Runs the experiment and reports on it.
 pub fn run(asked: &Run, parsed: &Parsed) -> super::Result {
     let (source_name, source) = read_source(&asked.experiment)?;
-    let name = Experiment::parse(&source_name, &source).map_err(Error::asked)?.name;
+    let name = Experiment::parse(&source_name, &source).map_err(Error::usage)?.name;
     let out = results_file(asked, &name)?;
     let mut sets = asked.set.clone();
     if asked.guest {
@@ -100,12 +100,12 @@ fn machines(asked: &Run) -> Result<Vec<String>, Error> {
     for machine in &asked.on {
         let name = machine.to_string();
         if names.contains(&name) {
-            return Err(Error::asked(format!("--on: {} is given twice", shown(&name))));
+            return Err(Error::usage(format!("--on: {} is given twice", shown(&name))));
         }
         names.push(name);
     }
     if asked.dir.is_some() && !names.is_empty() && !asked.on.contains(&Target::Local) {
-        return Err(Error::asked(
+        return Err(Error::usage(
             "--dir: it names a directory of this machine, on which nothing runs: name that of another machine with it, as \
              in --on ssh:pi@board:/mnt/card",
         ));
@@ -136,15 +136,15 @@ fn libraries(asked: &[String]) -> Result<Option<String>, Error> {
         let path = match word.as_str() {
             "bundled" => word.clone(),
             _ if word.starts_with(REMOTE_FILE) => word.clone(),
-            "" => return Err(Error::asked("--sqlite: a library has no name; give A,B")),
+            "" => return Err(Error::usage("--sqlite: a library has no name; give A,B")),
             _ => {
                 // A worker runs in a directory of its own.
-                let path = std::path::absolute(word).map_err(Error::asked)?;
+                let path = std::path::absolute(word).map_err(Error::usage)?;
                 super::text_path("--sqlite", &path)?.to_owned()
             }
         };
         if paths.contains(&path) {
-            return Err(Error::asked(format!("--sqlite: {} is given twice", shown(word))));
+            return Err(Error::usage(format!("--sqlite: {} is given twice", shown(word))));
         }
         paths.push(path);
     }
@@ -161,7 +161,7 @@ fn libraries(asked: &[String]) -> Result<Option<String>, Error> {
 fn text_paths(asked: &Run, out: &Path) -> Result<(), Error> {
     for (option, path) in [("--dir", asked.dir.as_deref()), ("--out", Some(out))] {
         let Some(path) = path else { continue };
-        super::text_path(option, &std::path::absolute(path).map_err(Error::asked)?)?;
+        super::text_path(option, &std::path::absolute(path).map_err(Error::usage)?)?;
     }
     Ok(())
 }
@@ -188,7 +188,7 @@ fn report_file(asked: &Run, file: &Path) -> PathBuf {
 }
 
 fn wrong_or_failed(error: RunError) -> Error {
-    if error.asked_wrongly() { Error::asked(error) } else { Error::failed(error) }
+    if error.asked_wrongly() { Error::usage(error) } else { Error::failed(error) }
 }
 
 /// A built-in experiment by name, or a file: what looks like a path or exists is a file.
@@ -200,20 +200,20 @@ fn read_source(name: &str) -> Result<(String, String), Error> {
     if !path.exists() && !name.contains('/') && path.extension().is_none() {
         let names = experiment::builtin().iter().map(|one| one.name);
         let hint = did_you_mean(nearest(name, names));
-        return Err(Error::asked(format!(
+        return Err(Error::usage(format!(
             "no built-in experiment and no file is called \"{name}\"{hint}\n`fathom list experiments` shows what there is"
         )));
     }
     let mut text = Vec::new();
     let file =
         std::fs::File::open(path).and_then(|file| file.take(EXPERIMENT_MAX + 1).read_to_end(&mut text));
-    file.map_err(|error| Error::asked(format!("{name}: {error}")))?;
+    file.map_err(|error| Error::usage(format!("{name}: {error}")))?;
     if text.len() as u64 > EXPERIMENT_MAX {
         let most = EXPERIMENT_MAX >> 20;
-        return Err(Error::asked(format!("{name}: it has more than {most} MiB, and so is no experiment")));
+        return Err(Error::usage(format!("{name}: it has more than {most} MiB, and so is no experiment")));
     }
     let text =
-        String::from_utf8(text).map_err(|error| Error::asked(format!("{name}: not a text file: {error}")))?;
+        String::from_utf8(text).map_err(|error| Error::usage(format!("{name}: not a text file: {error}")))?;
     Ok((name.into(), text))
 }
 
@@ -224,7 +224,7 @@ fn results_file(asked: &Run, name: &str) -> Result<PathBuf, Error> {
         None => conduct::default_out(name),
     };
     let refused =
-        |problem: &str| Err(Error::asked(format!("--out {}: {problem}", fathom_output::shown_path(&file))));
+        |problem: &str| Err(Error::usage(format!("--out {}: {problem}", fathom_output::shown_path(&file))));
     if file.is_dir() || file.as_os_str().as_encoded_bytes().ends_with(b"/") {
         return refused("a directory; name a file in it");
     }
@@ -235,12 +235,12 @@ fn results_file(asked: &Run, name: &str) -> Result<PathBuf, Error> {
         return refused("the report would have this name: end that of the results in .db");
     }
     if !file.exists() {
-        store::check_new(&file).map_err(|error| Error::asked(format!("--out {error}")))?;
+        store::check_new(&file).map_err(|error| Error::usage(format!("--out {error}")))?;
     }
     if asked.out.is_some() && !asked.resume && file.exists() {
         // What is no results file cannot be gone on with either.
-        Results::load(&file).map_err(|error| Error::asked(format!("--out {error}; name another file")))?;
-        return Err(Error::asked(StoreError::Exists { path: file }));
+        Results::load(&file).map_err(|error| Error::usage(format!("--out {error}; name another file")))?;
+        return Err(Error::usage(StoreError::Exists { path: file }));
     }
     Ok(file)
 }
@@ -250,12 +250,12 @@ pub(super) fn trace(word: &str) -> Result<TraceChoice, Error> {
     let path = Path::new(word);
     if path.is_file() {
         // Says at once what is wrong with it, before anything is made.
-        fathom_trace::Reader::open(path).map_err(|error| Error::asked(format!("--trace {error}")))?;
+        fathom_trace::Reader::open(path).map_err(|error| Error::usage(format!("--trace {error}")))?;
         let stem =
             path.file_stem().map_or_else(|| word.to_owned(), |name| name.to_string_lossy().into_owned());
-        let value = std::path::absolute(path).map_err(Error::asked)?;
+        let value = std::path::absolute(path).map_err(Error::usage)?;
         let value = value.to_str().ok_or_else(|| {
-            Error::asked(format!("--trace {word}: its path is not text (UTF-8); move or rename it"))
+            Error::usage(format!("--trace {word}: its path is not text (UTF-8); move or rename it"))
         })?;
         return Ok(TraceChoice { label: stem, parameter: "file", value: value.to_owned() });
     }
@@ -263,7 +263,7 @@ pub(super) fn trace(word: &str) -> Result<TraceChoice, Error> {
         return Ok(TraceChoice { label: word.to_owned(), parameter: "profile", value: word.to_owned() });
     }
     let hint = did_you_mean(nearest(word, NAMES));
-    Err(Error::asked(format!(
+    Err(Error::usage(format!(
         "--trace {word}: there is no such file, and no profile of this name{hint}\n`fathom list profiles` shows what can be made up"
     )))
 }
@@ -274,13 +274,13 @@ fn working_directory(asked: &Run, file: &Path) -> Result<PathBuf, Error> {
     let directory = match &asked.dir {
         Some(directory) => {
             let kind = std::fs::metadata(directory).map_err(|error| {
-                Error::asked(format!(
+                Error::usage(format!(
                     "--dir {}: {error}; it must be a directory on the disk under test",
                     fathom_output::shown_path(directory)
                 ))
             })?;
             if !kind.is_dir() {
-                return Err(Error::asked(format!(
+                return Err(Error::usage(format!(
                     "--dir {}: not a directory",
                     fathom_output::shown_path(directory)
                 )));

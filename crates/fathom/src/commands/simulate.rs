@@ -32,7 +32,7 @@ pub fn run(asked: &Simulate, parsed: &Parsed) -> super::Result {
     };
     let question = Question { devices, phase: asked.phase.clone(), cell: asked.cell.clone(), runs: None };
     let study = study(&results, &question).map_err(|error| match error {
-        StudyError::NoRecording(_) | StudyError::NoSuch { .. } => Error::asked(error),
+        StudyError::NoRecording(_) | StudyError::NoSuch { .. } => Error::usage(error),
         StudyError::Nothing(..) | StudyError::Store(_) => Error::failed(error),
     })?;
     let shown = Simulation { title, study };
@@ -63,9 +63,9 @@ pub fn devices(words: &[String]) -> Result<Vec<Model>, Error> {
     let mut found: Vec<Model> = Vec::new();
     for word in words.iter().flat_map(|word| word.split(',')) {
         let model = fathom_device::device_model(word.trim())
-            .map_err(|problem| Error::asked(format!("--device: {problem}")))?;
+            .map_err(|problem| Error::usage(format!("--device: {problem}")))?;
         if let Some(same) = found.iter().find(|kind| kind.name == model.name) {
-            return Err(Error::asked(format!("--device: {} is given twice", same.name)));
+            return Err(Error::usage(format!("--device: {} is given twice", same.name)));
         }
         found.push(model);
     }
@@ -91,7 +91,7 @@ fn refuse_of_traces(asked: &Simulate) -> Result<(), Error> {
         ("--out", asked.out.is_some()),
     ];
     match of_traces.iter().find(|pair| pair.1) {
-        Some((option, _)) => Err(Error::asked(format!(
+        Some((option, _)) => Err(Error::usage(format!(
             "{option} is for traces, which are recorded first: {} holds runs that were made",
             shown_path(&asked.input)
         ))),
@@ -109,7 +109,7 @@ fn recorded(asked: &Simulate, command: &str) -> Result<(Results, String, Recordi
         super::check_output("--out", out, &[&asked.input])?;
         if out.exists() {
             let problem = "is there already: name another file";
-            return Err(Error::asked(format!("--out {}: {problem}", shown_path(out))));
+            return Err(Error::usage(format!("--out {}: {problem}", shown_path(out))));
         }
     }
     let interrupt = Interrupt::new();
@@ -147,9 +147,9 @@ fn recorded(asked: &Simulate, command: &str) -> Result<(Results, String, Recordi
 pub fn directory(asked: Option<&Path>) -> Result<PathBuf, Error> {
     let directory = asked.unwrap_or(Path::new("."));
     if !directory.is_dir() {
-        return Err(Error::asked(format!("--dir {}: it is no directory", shown_path(directory))));
+        return Err(Error::usage(format!("--dir {}: it is no directory", shown_path(directory))));
     }
-    let directory = std::path::absolute(directory).map_err(Error::asked)?;
+    let directory = std::path::absolute(directory).map_err(Error::usage)?;
     super::text_path("--dir", &directory)?;
     Ok(directory)
 }
@@ -165,13 +165,13 @@ fn check_outputs(asked: &Simulate) -> Result<(), Error> {
         }
     }
     if to_stdout.len() > 1 {
-        return Err(Error::asked(format!(
+        return Err(Error::usage(format!(
             "{}: both would go to standard output; name a file for one",
             to_stdout.join(" and ")
         )));
     }
     if asked.html.is_some() && asked.html == asked.svg {
-        return Err(Error::asked("--html and --svg name the same file"));
+        return Err(Error::usage("--html and --svg name the same file"));
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fathom_lab::schedule::Interrupt;
 use fathom_stack::guest::{Build, Kernel};
-use fathom_stack::named::{self, Named};
+use fathom_stack::named_stack::{self, NamedStack};
 use fathom_stack::{Report, StackError, StackSpec, Stacks};
 
 use crate::cli::{Stack, StackAction, StackUp};
@@ -21,9 +21,11 @@ pub fn run(asked: &Stack) -> super::Result {
     match &asked.action {
         StackAction::Up(asked) => up(asked),
         StackAction::Down { name: Some(name), .. } => {
-            let kept =
-                named::list().into_iter().find(|list| list.name == *name).and_then(|list| list.spec.keep);
-            named::down(name).map_err(wrong_or_failed)?;
+            let kept = named_stack::list()
+                .into_iter()
+                .find(|list| list.name == *name)
+                .and_then(|list| list.spec.keep);
+            named_stack::down(name).map_err(wrong_or_failed)?;
             match kept {
                 None => say!("{name} is down; its image is gone."),
                 Some(path) if path.exists() => say!("{name} is down; its image is {}", path.display()),
@@ -48,7 +50,7 @@ pub fn run(asked: &Stack) -> super::Result {
 
 /// Prints where a named stack is mounted; an error where it cannot be used.
 fn path_of(name: &str) -> super::Result {
-    let stacks = named::list();
+    let stacks = named_stack::list();
     let Some(one) = stacks.iter().find(|stack| stack.name == name) else {
         let up = stacks.into_iter().map(|stack| stack.name).collect();
         return Err(wrong_or_failed(StackError::NoSuchName { name: name.to_owned(), up }));
@@ -64,7 +66,7 @@ fn path_of(name: &str) -> super::Result {
 
 fn up(asked: &StackUp) -> super::Result {
     let absolute = |option: &str, path: &Path| {
-        let path = std::path::absolute(path).map_err(|error| Error::asked(format!("{option}: {error}")))?;
+        let path = std::path::absolute(path).map_err(|error| Error::usage(format!("{option}: {error}")))?;
         super::text_path(option, &path).map(drop)?;
         Ok(path)
     };
@@ -107,7 +109,7 @@ fn up(asked: &StackUp) -> super::Result {
                 }
             }
         });
-        let made = named::up(name, spec);
+        let made = named_stack::up(name, spec);
         drop(over);
         made
     });
@@ -131,7 +133,7 @@ fn given(text: Option<&str>) -> Option<String> {
 
 /// Ends this process, whose guard then undoes what there is of the stack.
 fn stopped(name: &str) -> ! {
-    match named::list().iter().any(|list| list.name == name) {
+    match named_stack::list().iter().any(|list| list.name == name) {
         true => tell!("Stopped when {name} was up already. Take it down with:  fathom stack down {name}"),
         false => tell!("Stopped: what there was of {name} is being removed."),
     }
@@ -148,7 +150,7 @@ const BUSY: Duration = Duration::from_secs(20);
 /// Named stacks first, unless only leftovers are to go, then what killed runs left; stacks of runs
 /// that go on now are left alone.
 fn down_all(leftovers: bool) -> super::Result {
-    let named = if leftovers { Report::default() } else { named::down_all() };
+    let named = if leftovers { Report::default() } else { named_stack::down_all() };
     let stacks = Stacks::here().with_busy_limit(BUSY);
     let ending = stacks.wait_for_guards(ENDING, &mut |leftover| {
         tell!(
@@ -216,19 +218,19 @@ fn remove_kernel() -> super::Result {
 }
 
 fn list(json: bool) -> super::Result {
-    let stacks = named::list();
+    let stacks = named_stack::list();
     if json {
         return super::print_json(&stacks);
     }
     if stacks.is_empty() {
         say!("No stack is up.  fathom stack up --fs ext4 --name lab");
     }
-    let state = |one: &Named| match (&one.problem, one.up) {
+    let state = |one: &NamedStack| match (&one.problem, one.up) {
         (Some(_), _) => "broken".to_owned(),
         (None, true) => one.record.filesystem.clone(),
         (None, false) => "not mounted".to_owned(),
     };
-    let widest = |of: &dyn Fn(&Named) -> usize, least| stacks.iter().map(of).fold(least, usize::max);
+    let widest = |of: &dyn Fn(&NamedStack) -> usize, least| stacks.iter().map(of).fold(least, usize::max);
     let (names, states) = (widest(&|one| one.name.len(), 12), widest(&|one| state(one).len(), 8));
     for one in &stacks {
         say!(
@@ -272,10 +274,10 @@ fn in_options(error: StackError) -> Error {
         StackError::Spec { field, problem } => {
             let option = OPTIONS.iter().find(|options| options.0 == field);
             let option = option.map_or_else(|| format!("--{field}"), |option| option.1.to_owned());
-            Error::asked(format!("{option}: {}", in_words(problem)))
+            Error::usage(format!("{option}: {}", in_words(problem)))
         }
         other => match wrong_or_failed(other) {
-            Error::Asked(text) => Error::Asked(in_words(text)),
+            Error::Usage(text) => Error::Usage(in_words(text)),
             Error::Failed(text) => Error::Failed(in_words(text)),
         },
     }
@@ -287,7 +289,7 @@ pub(super) fn wrong_or_failed(error: StackError) -> Error {
         StackError::Spec { .. }
         | StackError::NameTaken { .. }
         | StackError::NoSuchName { .. }
-        | StackError::BadName { .. } => Error::asked(error),
+        | StackError::BadName { .. } => Error::usage(error),
         _ => Error::failed(error),
     }
 }

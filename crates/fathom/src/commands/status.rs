@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fathom_device::Statistics;
 use fathom_report::number;
-use fathom_stack::named::{self, Named};
+use fathom_stack::named_stack::{self, NamedStack};
 use serde_json::{Value, json};
 
 use super::stack::wrong_or_failed;
@@ -21,13 +21,13 @@ const INTERVAL_S: (f64, f64) = (0.05, 86_400.0);
 
 /// Does what was asked.
 pub fn run(asked: &Status) -> super::Result {
-    let all = named::list();
-    let chosen: Vec<&Named> = match &asked.name {
+    let all = named_stack::list();
+    let chosen: Vec<&NamedStack> = match &asked.name {
         // The error of a wrong name lists those that are up.
         Some(name) => {
-            let statistics = named::device_statistics(name).map_err(wrong_or_failed)?;
+            let statistics = named_stack::device_statistics(name).map_err(wrong_or_failed)?;
             if statistics.is_none() {
-                return Err(Error::asked(format!(
+                return Err(Error::usage(format!(
                     "{name} lies on the disk that is there, which Fathom does not watch: `fathom stack up --device NAME` makes a modelled device"
                 )));
             }
@@ -45,11 +45,11 @@ pub fn run(asked: &Status) -> super::Result {
     }
     let mut outcome = Outcome::Good;
     for one in chosen {
-        match named::device_statistics(&one.name) {
+        match named_stack::device_statistics(&one.name) {
             Ok(Some(statistics)) => {
                 show(one, &statistics, asked.json);
                 // What an external log takes is told as a device of its own.
-                if let Ok(Some(log)) = named::log_statistics(&one.name) {
+                if let Ok(Some(log)) = named_stack::log_statistics(&one.name) {
                     show(&its_log(one), &log, asked.json);
                 }
             }
@@ -63,7 +63,7 @@ pub fn run(asked: &Status) -> super::Result {
     Ok(outcome)
 }
 
-fn show(one: &Named, statistics: &Statistics, json: bool) {
+fn show(one: &NamedStack, statistics: &Statistics, json: bool) {
     match json {
         true => fathom_output::raw(&format!("{}\n", as_json(one, statistics))),
         false => fathom_output::raw(&fathom_output::lines(&as_text(one, statistics))),
@@ -71,7 +71,7 @@ fn show(one: &Named, statistics: &Statistics, json: bool) {
 }
 
 /// A stack's external log, as if it were one.
-fn its_log(one: &Named) -> Named {
+fn its_log(one: &NamedStack) -> NamedStack {
     let mut log = one.clone();
     log.name = format!("{} (log)", one.name);
     if one.spec.log_device.is_some() {
@@ -85,7 +85,7 @@ fn its_log(one: &Named) -> Named {
 /// thing that goes.
 fn goes(name: &str) -> bool {
     (0..20).any(|_| {
-        let gone = !named::list().iter().any(|list| list.name == name);
+        let gone = !named_stack::list().iter().any(|list| list.name == name);
         if !gone {
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -95,18 +95,18 @@ fn goes(name: &str) -> bool {
 
 /// What happens in each interval, until the stack is taken down, the reader goes, or enough has
 /// been told.
-fn watch(one: &Named, seconds: f64, count: u64, json: bool) -> super::Result {
+fn watch(one: &NamedStack, seconds: f64, count: u64, json: bool) -> super::Result {
     if !(INTERVAL_S.0..=INTERVAL_S.1).contains(&seconds) {
-        return Err(Error::asked(format!(
+        return Err(Error::usage(format!(
             "--watch {seconds}: give {} to {} seconds",
             INTERVAL_S.0, INTERVAL_S.1
         )));
     }
-    let mut before = named::device_statistics(&one.name).map_err(wrong_or_failed)?.unwrap_or_default();
+    let mut before = named_stack::device_statistics(&one.name).map_err(wrong_or_failed)?.unwrap_or_default();
     let mut out = std::io::stdout();
     for line in 0..count {
         std::thread::sleep(Duration::from_secs_f64(seconds));
-        let now = match named::device_statistics(&one.name) {
+        let now = match named_stack::device_statistics(&one.name) {
             Ok(now) => now.unwrap_or_default(),
             // Taken down meanwhile, as it should be.
             Err(_) if goes(&one.name) => {
@@ -141,7 +141,7 @@ fn depth(statistics: &Statistics) -> f64 {
 }
 
 /// Everything, with names that say their units.
-fn as_json(one: &Named, it: &Statistics) -> Value {
+fn as_json(one: &NamedStack, it: &Statistics) -> Value {
     let mut kinds = serde_json::Map::new();
     for (kind, name) in KINDS.iter().enumerate() {
         kinds.insert(
@@ -174,7 +174,7 @@ fn as_json(one: &Named, it: &Statistics) -> Value {
         "late_p99_ns": used.late_p99_ns,
         "device_ns": used.measured_ns,
         "device_model_ns": used.model_ns,
-        "kept": used.kept(),
+        "kept": used.is_on_time(),
         "self_test": it.self_test,
         "log_problem": it.log_problem,
     })
@@ -184,7 +184,7 @@ fn time(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".into(), |ns| number::time(ns as f64))
 }
 
-fn as_text(one: &Named, it: &Statistics) -> String {
+fn as_text(one: &NamedStack, it: &Statistics) -> String {
     let used = it.use_of();
     let mut text = format!(
         "{}: {} on {}, {} for {}, mkfs and mount included\n",
@@ -229,7 +229,7 @@ fn as_text(one: &Named, it: &Statistics) -> String {
         number::time(used.late_p99_ns as f64),
         number::time(used.measured_ns as f64),
         number::time(used.model_ns as f64),
-        if used.kept() { "" } else { ": this machine is too busy to keep the model's times" },
+        if used.is_on_time() { "" } else { ": this machine is too busy to keep the model's times" },
     );
     if let Some(problem) = &it.log_problem {
         text += &format!("  ! the log of operations is not complete: {problem}\n");

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fathom_stack::guest::{Guest, Heard};
+use fathom_stack::guest::{Guest, ProgramOutput};
 use fathom_workload::engine::engine_named;
 
 use super::Interrupt;
@@ -49,16 +49,16 @@ pub(super) fn run(
             return Err(too_long(limit));
         }
         match guest.hear(GLANCE) {
-            Ok(Heard::Silence) => {}
-            Ok(Heard::Line(line)) => match serde_json::from_slice(&line) {
+            Ok(ProgramOutput::Silence) => {}
+            Ok(ProgramOutput::Line(line)) => match serde_json::from_slice(&line) {
                 Ok(event) => on_event(event),
                 Err(_) => {
                     guest.end();
                     return failed(format!("the worker wrote what is no event: {}", excerpt(&line)));
                 }
             },
-            Ok(Heard::Ended(status, _)) if status.success() => return Ok(()),
-            Ok(Heard::Ended(status, complaints)) => {
+            Ok(ProgramOutput::Ended(status, _)) if status.success() => return Ok(()),
+            Ok(ProgramOutput::Ended(status, complaints)) => {
                 return failed(with_complaints(how_it_ended(status), &complaints));
             }
             Err(error) => {

@@ -23,7 +23,7 @@ const GRACE: Duration = Duration::from_secs(5);
 const DEATH: Duration = Duration::from_secs(2);
 
 /// What the reader of stdout says.
-enum Heard {
+enum ProgramOutput {
     Event(Box<Event>),
     Nonsense(String),
     End,
@@ -112,7 +112,7 @@ const ECHO: Duration = Duration::from_secs(2);
 /// Hands on events until the worker's output ends.
 fn attend(
     worker: &mut Worker,
-    heard: &Receiver<Heard>,
+    heard: &Receiver<ProgramOutput>,
     deadline: Instant,
     limit: Duration,
     interrupt: &Interrupt,
@@ -127,11 +127,11 @@ fn attend(
             return Err(too_long(limit));
         }
         match heard.recv_timeout(GLANCE) {
-            Ok(Heard::Event(event)) => on_event(*event),
-            Ok(Heard::Nonsense(text)) => {
+            Ok(ProgramOutput::Event(event)) => on_event(*event),
+            Ok(ProgramOutput::Nonsense(text)) => {
                 return Err(WorkError::Failed(format!("the worker wrote what is no event: {text}")));
             }
-            Ok(Heard::End) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            Ok(ProgramOutput::End) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
             Err(RecvTimeoutError::Timeout) => {
                 if worker.wait(Instant::now()).is_some() {
                     let since = *ended.get_or_insert_with(Instant::now);
@@ -156,20 +156,20 @@ pub(super) fn too_long(limit: Duration) -> WorkError {
     ))
 }
 
-fn listen(stdout: impl Read, sender: &Sender<Heard>) {
+fn listen(stdout: impl Read, sender: &Sender<ProgramOutput>) {
     let mut reader = BufReader::with_capacity(1 << 16, stdout);
     let mut line = Vec::new();
     loop {
         line.clear();
         let heard = match reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
-            Ok(0) => Heard::End,
+            Ok(0) => ProgramOutput::End,
             Ok(_) => match serde_json::from_slice(&line) {
-                Ok(event) => Heard::Event(Box::new(event)),
-                Err(_) => Heard::Nonsense(excerpt(&line)),
+                Ok(event) => ProgramOutput::Event(Box::new(event)),
+                Err(_) => ProgramOutput::Nonsense(excerpt(&line)),
             },
-            Err(error) => Heard::Nonsense(format!("(its output cannot be read: {error})")),
+            Err(error) => ProgramOutput::Nonsense(format!("(its output cannot be read: {error})")),
         };
-        let last = !matches!(heard, Heard::Event(_));
+        let last = !matches!(heard, ProgramOutput::Event(_));
         if sender.send(heard).is_err() || last {
             return;
         }

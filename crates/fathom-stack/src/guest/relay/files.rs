@@ -88,7 +88,7 @@ fn problem(error: io::Error) -> rustix::io::Errno {
     rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO)
 }
 
-fn told(problem: rustix::io::Errno) -> Errno {
+fn errno_of(problem: rustix::io::Errno) -> Errno {
     Errno::from_i32(problem.raw_os_error())
 }
 
@@ -230,7 +230,7 @@ impl Files {
         let file =
             sys::openat(&parent, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
         let stat = sys::fstat(&file)?;
-        let number = self.nodes.told(file, key(&stat));
+        let number = self.nodes.number_of(file, key(&stat));
         Ok(self.attributes(number, &stat))
     }
 
@@ -269,7 +269,7 @@ impl Files {
             Ok(attributes) => {
                 reply.entry_with_ttls(&LONG, &self.names_stay(), &attributes, Generation(0));
             }
-            Err(problem) => reply.error(told(problem)),
+            Err(problem) => reply.error(errno_of(problem)),
         }
     }
 
@@ -391,7 +391,7 @@ impl Files {
 fn empty(done: Result<()>, reply: ReplyEmpty) {
     match done {
         Ok(()) => reply.ok(),
-        Err(problem) => reply.error(told(problem)),
+        Err(problem) => reply.error(errno_of(problem)),
     }
 }
 
@@ -423,7 +423,7 @@ impl Filesystem for Files {
             Err(rustix::io::Errno::NOENT) if !self.terms.case_folds => {
                 let mut none = match sys::fstat(&*self.root) {
                     Ok(stat) => self.attributes(0, &stat),
-                    Err(problem) => return reply.error(told(problem)),
+                    Err(problem) => return reply.error(errno_of(problem)),
                 };
                 none.ino = INodeNo(0);
                 reply.entry_with_ttls(&LONG, &LONG, &none, Generation(0));
@@ -440,7 +440,7 @@ impl Filesystem for Files {
         let _one = self.under_way.begin();
         match self.stat(number, handle) {
             Ok(attributes) => reply.attr(&LONG, &attributes),
-            Err(problem) => reply.error(told(problem)),
+            Err(problem) => reply.error(errno_of(problem)),
         }
     }
 
@@ -465,7 +465,7 @@ impl Filesystem for Files {
         let _one = self.under_way.begin();
         match self.changed(number, handle, (mode, uid, gid), size, (atime, mtime)) {
             Ok(attributes) => reply.attr(&LONG, &attributes),
-            Err(problem) => reply.error(told(problem)),
+            Err(problem) => reply.error(errno_of(problem)),
         }
     }
 
@@ -473,7 +473,7 @@ impl Filesystem for Files {
         let _one = self.under_way.begin();
         match self.node(number).and_then(|file| sys::readlinkat(&file, "", Vec::new())) {
             Ok(target) => reply.data(target.as_bytes()),
-            Err(problem) => reply.error(told(problem)),
+            Err(problem) => reply.error(errno_of(problem)),
         }
     }
 
@@ -551,7 +551,7 @@ impl Filesystem for Files {
         match self.reopened(number, flags) {
             // Nobody else writes, so what the host has cached of the file is right.
             Ok(file) => reply.opened(self.keep(file, flags), FopenFlags::FOPEN_KEEP_CACHE),
-            Err(problem) => reply.error(told(problem)),
+            Err(problem) => reply.error(errno_of(problem)),
         }
     }
 
@@ -581,7 +581,7 @@ impl Filesystem for Files {
                 let stay = self.names_stay();
                 reply.created(&stay, &attributes, Generation(0), handle, FopenFlags::FOPEN_KEEP_CACHE);
             }
-            Err(problem) => reply.error(told(problem)),
+            Err(problem) => reply.error(errno_of(problem)),
         }
     }
 
@@ -599,7 +599,7 @@ impl Filesystem for Files {
         let _one = self.under_way.begin();
         match self.handle(handle).and_then(|open| Files::read_at(&open, offset, size as usize)) {
             Ok((mut room, done)) => reply.data(&room.bytes()[..done]),
-            Err(problem) => reply.error(told(problem)),
+            Err(problem) => reply.error(errno_of(problem)),
         }
     }
 
@@ -618,7 +618,7 @@ impl Filesystem for Files {
         let _one = self.under_way.begin();
         match self.handle(handle).and_then(|open| Files::write_at(&open, offset, data)) {
             Ok(done) => reply.written(u32::try_from(done).unwrap_or(u32::MAX)),
-            Err(problem) => reply.error(told(problem)),
+            Err(problem) => reply.error(errno_of(problem)),
         }
     }
 
@@ -651,7 +651,7 @@ impl Filesystem for Files {
         let _one = self.under_way.begin();
         match self.reopened(number, OFlags::RDONLY | OFlags::DIRECTORY) {
             Ok(file) => reply.opened(self.keep(file, OFlags::empty()), FopenFlags::empty()),
-            Err(problem) => reply.error(told(problem)),
+            Err(problem) => reply.error(errno_of(problem)),
         }
     }
 
@@ -659,7 +659,7 @@ impl Filesystem for Files {
         let _one = self.under_way.begin();
         match self.entries(handle, offset, &mut reply) {
             Ok(()) => reply.ok(),
-            Err(problem) => reply.error(told(problem)),
+            Err(problem) => reply.error(errno_of(problem)),
         }
     }
 
@@ -694,7 +694,7 @@ impl Filesystem for Files {
                 u32::try_from(space.f_namelen).unwrap_or(255),
                 u32::try_from(space.f_frsize).unwrap_or(4096),
             ),
-            Err(problem) => reply.error(told(problem)),
+            Err(problem) => reply.error(errno_of(problem)),
         }
     }
 
@@ -731,7 +731,7 @@ impl Filesystem for Files {
         };
         match self.handle(handle).and_then(|open| sys::seek(&open.file, place)) {
             Ok(found) => reply.offset(i64::try_from(found).unwrap_or(i64::MAX)),
-            Err(problem) => reply.error(told(problem)),
+            Err(problem) => reply.error(errno_of(problem)),
         }
     }
 }

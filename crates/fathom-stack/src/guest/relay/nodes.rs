@@ -61,7 +61,7 @@ impl Nodes {
     }
 
     /// The host's kernel is being told of a file: its number.
-    pub fn told(&self, file: OwnedFd, key: Key) -> u64 {
+    pub fn number_of(&self, file: OwnedFd, key: Key) -> u64 {
         let mut table = self.table();
         let table = &mut *table;
         if let Some(number) = table.numbers.get(&key) {
@@ -109,22 +109,22 @@ mod tests {
     #[test]
     fn a_file_is_known_until_it_is_forgotten_as_often_as_it_was_told() {
         let nodes = Nodes::new(file(), (7, 2));
-        assert_eq!(nodes.told(file(), (7, 12)), 12);
-        assert_eq!(nodes.told(file(), (7, 12)), 12);
+        assert_eq!(nodes.number_of(file(), (7, 12)), 12);
+        assert_eq!(nodes.number_of(file(), (7, 12)), 12);
         nodes.forget(12, 1);
         assert!(nodes.get(12).is_some());
         nodes.forget(12, 1);
         assert!(nodes.get(12).is_none());
         nodes.forget(ROOT, 100);
         assert!(nodes.get(ROOT).is_some(), "the root is never forgotten");
-        assert_eq!(nodes.told(file(), (7, 2)), ROOT, "nor is it any other file");
+        assert_eq!(nodes.number_of(file(), (7, 2)), ROOT, "nor is it any other file");
     }
 
     #[test]
     fn no_two_files_have_one_number() {
         let nodes = Nodes::new(file(), (7, 2));
         let all = [(7, 1), (7, 12), (8, 12), (8, 13), (7, OWN), (7, 0)];
-        let mut numbers: Vec<u64> = all.into_iter().map(|key| nodes.told(file(), key)).collect();
+        let mut numbers: Vec<u64> = all.into_iter().map(|key| nodes.number_of(file(), key)).collect();
         numbers.push(ROOT);
         numbers.sort_unstable();
         numbers.dedup();

@@ -39,13 +39,13 @@ impl Application {
     /// # Errors
     /// One that cannot, or does not.
     pub fn of(trace: &Path) -> Result<Application, Error> {
-        let info = info(trace).map_err(Error::asked)?;
+        let info = info(trace).map_err(Error::usage)?;
         let file = shown_path(trace).to_string();
         if let Some(reason) = &info.torn {
-            return Err(Error::asked(format!("{file}: {reason}")));
+            return Err(Error::usage(format!("{file}: {reason}")));
         }
         if info.transactions.count == 0 {
-            return Err(Error::asked(format!(
+            return Err(Error::usage(format!(
                 "{file}: it holds no transaction that writes, so that journal modes and flushes cost it nothing: there is \
                  nothing to advise"
             )));
@@ -91,7 +91,10 @@ impl Application {
             ));
         }
         let is_named = |key: &str| {
-            advised.iter().filter_map(DeviceAdvice::named).any(|tried| tried.candidate.more.contains_key(key))
+            advised
+                .iter()
+                .filter_map(DeviceAdvice::best_trial)
+                .any(|tried| tried.candidate.more.contains_key(key))
         };
         if is_named("locking_mode") {
             all.push(

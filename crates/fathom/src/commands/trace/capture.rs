@@ -43,7 +43,7 @@ fn say(asked: &TraceCapture, captured: &Captured) -> super::super::Result {
         );
     }
     if merged.cut > 0 {
-        tell!("error: {}", Loss::told(merged.cut.into()));
+        tell!("error: {}", Loss::sentence(merged.cut.into()));
     }
     if captured.left > 0 {
         tell!("warning: processes of the program still run; what they do from now on is not in the trace");

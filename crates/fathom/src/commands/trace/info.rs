@@ -33,7 +33,7 @@ fn print(info: &Info) {
         say!("note: {}", shown(note));
     }
     if info.lost > 0 {
-        say!("warning: {}", Loss::told(info.lost));
+        say!("warning: {}", Loss::sentence(info.lost));
     }
     say!(
         "{} events in {:.3} s; {} processes, {} threads, {} connections (at most {} at once)",

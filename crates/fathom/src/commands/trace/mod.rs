@@ -39,9 +39,9 @@ pub fn run(asked: &Trace) -> super::Result {
 fn asked_or_failed(error: TraceError) -> Error {
     match &error {
         TraceError::NotATrace { .. } | TraceError::Refused { .. } | TraceError::Parts { .. } => {
-            Error::asked(error)
+            Error::usage(error)
         }
-        TraceError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Error::asked(error),
+        TraceError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Error::usage(error),
         _ => Error::failed(error),
     }
 }

@@ -46,16 +46,16 @@ impl Sink for Kept {
 
 /// Replays and prints what it took.
 pub fn run(asked: &TraceReplay) -> super::super::Result {
-    let file = std::path::absolute(&asked.file).map_err(Error::asked)?;
+    let file = std::path::absolute(&asked.file).map_err(Error::usage)?;
     // Says at once what is wrong with the file, before a directory is made.
     fathom_trace::Reader::open(&file).map_err(super::asked_or_failed)?;
     let mut params = timing(&asked.timing)?;
     params.insert("file".into(), json!(super::super::text_path("the trace", &file)?));
     let spec = EngineSpec { name: "sqlite".into(), settings: settings(&asked.set)? };
     fathom_workload::engine::check_settings(&spec.name, &spec.settings)
-        .map_err(|error| Error::asked(format!("--set {error}")))?;
+        .map_err(|error| Error::usage(format!("--set {error}")))?;
     let workload =
-        fathom_workload::create(&WorkloadSpec { name: "trace".into(), params }).map_err(Error::asked)?;
+        fathom_workload::create(&WorkloadSpec { name: "trace".into(), params }).map_err(Error::usage)?;
     if let Some(machine) = asked.on.as_ref().filter(|machine| **machine != Target::Local) {
         return super::replay_place::run_on(machine, asked, &file);
     }
@@ -68,7 +68,7 @@ pub fn run(asked: &TraceReplay) -> super::super::Result {
     // A replay draws nothing by chance.
     let context = Context { directory, engine: Some(&*engine), seed: 1 };
     workload.run(&context, &mut kept).map_err(|error| match error {
-        WorkloadError::Parameter { .. } => Error::asked(error),
+        WorkloadError::Parameter { .. } => Error::usage(error),
         other => Error::failed(other),
     })?;
     if asked.json {
@@ -120,7 +120,7 @@ fn timing(word: &str) -> Result<BTreeMap<String, Json>, Error> {
     let pairs = match word.strip_prefix('x').map(str::parse::<f64>) {
         Some(Ok(speed)) => vec![("timing", json!("original")), ("speed", json!(speed))],
         _ if word == "as-fast" || word == "original" => vec![("timing", json!(word))],
-        _ => return Err(Error::asked(format!("--timing {word}: as-fast, original, or xN such as x10"))),
+        _ => return Err(Error::usage(format!("--timing {word}: as-fast, original, or xN such as x10"))),
     };
     Ok(pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
@@ -138,7 +138,7 @@ fn settings(words: &[String]) -> Result<BTreeMap<String, Json>, Error> {
     };
     let read = |word| {
         pair(word).ok_or_else(|| {
-            Error::asked(format!("--set {word}: is not key=value, as in --set journal_mode=wal"))
+            Error::usage(format!("--set {word}: is not key=value, as in --set journal_mode=wal"))
         })
     };
     words.iter().map(read).collect()

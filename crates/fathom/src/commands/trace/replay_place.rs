@@ -42,8 +42,8 @@ impl Place {
         // Asked first, so that an error names the directory that was meant, and not the one that
         // would have been made in it.
         std::fs::read_dir(&asked.dir)
-            .map_err(|error| Error::asked(format!("{}: {error}", fathom_output::shown_path(&asked.dir))))?;
-        let directory = std::path::absolute(&asked.dir).map_err(Error::asked)?;
+            .map_err(|error| Error::usage(format!("{}: {error}", fathom_output::shown_path(&asked.dir))))?;
+        let directory = std::path::absolute(&asked.dir).map_err(Error::usage)?;
         let spec = StackSpec { directory: Some(directory), ..StackSpec::default() };
         let stack = Stack::up(&spec, "replay").map_err(super::super::stack::wrong_or_failed)?;
         std::fs::set_permissions(stack.path(), Permissions::from_mode(0o700)).map_err(|error| {
@@ -118,7 +118,7 @@ pub fn run_on(machine: &Target, asked: &TraceReplay, file: &Path) -> super::supe
             Err(Error::failed("stopped by a signal; the databases of the replay are removed"))
         }
         Some(0) => Ok(Outcome::Good),
-        Some(2) => Ok(Outcome::Asked),
+        Some(2) => Ok(Outcome::Usage),
         Some(_) => Ok(Outcome::Failed),
         None => Err(Error::failed(format!("{machine}: the replay was ended by a signal there"))),
     }
@@ -145,7 +145,7 @@ fn outcome(status: ExitStatus) -> super::super::Result {
     match (status.code(), status.signal()) {
         (Some(0), _) => Ok(Outcome::Good),
         // It has said why.
-        (Some(2), _) => Ok(Outcome::Asked),
+        (Some(2), _) => Ok(Outcome::Usage),
         (Some(_), _) => Ok(Outcome::Failed),
         // Who reads what it prints has seen enough.
         (None, Some(libc::SIGPIPE)) => Ok(Outcome::Failed),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// device's own thread was done with it `early_ns` before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Row", into = "Row")]
-pub struct Served {
+pub struct RequestTimes {
     /// 0 read, 1 write, 2 flush, 3 discard.
     pub kind: u8,
     /// Its length.
@@ -29,16 +29,16 @@ pub struct Served {
 /// As it is sent: kind, bytes, arrival, the other times from there on, offset.
 type Row = (u8, u32, u64, u64, u64, u64, u64);
 
-impl From<Row> for Served {
-    fn from((kind, bytes, arrival_ns, asked_ns, given_ns, early_ns, offset): Row) -> Served {
+impl From<Row> for RequestTimes {
+    fn from((kind, bytes, arrival_ns, asked_ns, given_ns, early_ns, offset): Row) -> RequestTimes {
         let since = |ns: u64| arrival_ns.saturating_add(ns);
         let (asked_ns, given_ns) = (since(asked_ns), since(given_ns));
-        Served { kind, bytes, arrival_ns, asked_ns, given_ns, early_ns, offset }
+        RequestTimes { kind, bytes, arrival_ns, asked_ns, given_ns, early_ns, offset }
     }
 }
 
-impl From<Served> for Row {
-    fn from(served: Served) -> Row {
+impl From<RequestTimes> for Row {
+    fn from(served: RequestTimes) -> Row {
         let since = |ns: u64| ns.saturating_sub(served.arrival_ns);
         (
             served.kind,
@@ -52,7 +52,7 @@ impl From<Served> for Row {
     }
 }
 
-impl Served {
+impl RequestTimes {
     /// When its answer was begun, ns: whoever waited for it had it a wake-up later.
     #[must_use]
     pub fn begun_ns(&self) -> u64 {
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn what_is_sent_comes_back() {
-        let served = Served {
+        let served = RequestTimes {
             kind: 2,
             bytes: 4096,
             arrival_ns: 7_000,
@@ -77,7 +77,7 @@ mod tests {
         };
         let text = serde_json::to_string(&served).unwrap();
         assert_eq!(text, "[2,4096,7000,2000,2500,60,8192]");
-        assert_eq!(serde_json::from_str::<Served>(&text).unwrap(), served);
+        assert_eq!(serde_json::from_str::<RequestTimes>(&text).unwrap(), served);
         assert_eq!(served.begun_ns(), 9_440);
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Each path once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct CaptureNotes {
     /// Programs into which the capture library was loaded.
     pub programs: BTreeSet<PathBuf>,
     /// Libraries of processes that called no SQLite.
@@ -14,12 +14,12 @@ pub struct Seen {
     pub apart: BTreeSet<PathBuf>,
 }
 
-impl Seen {
+impl CaptureNotes {
     /// Reads the notes in a spool's directory. They serve a message only: what cannot be read is
     /// left out.
-    pub fn read(directory: &Path) -> Seen {
+    pub fn read(directory: &Path) -> CaptureNotes {
         use std::os::unix::ffi::OsStrExt;
-        let mut all = Seen::default();
+        let mut all = CaptureNotes::default();
         let notes = std::fs::read(directory.join("seen")).unwrap_or_default();
         for line in notes.split(|byte| *byte == b'\n') {
             let Some(tab) = line.iter().position(|byte| *byte == b'\t') else { continue };
@@ -42,11 +42,12 @@ mod tests {
     #[test]
     fn notes_of_several_processes_are_each_path_once() {
         let directory = tempfile::tempdir().expect("a directory");
-        assert_eq!(Seen::read(directory.path()), Seen::default());
+        assert_eq!(CaptureNotes::read(directory.path()), CaptureNotes::default());
         let notes = "program\t/bin/a\nlibrary\t/lib/x y.so\nprogram\t/bin/a\napart\tz.so\nother\tq\nno tab\n";
         std::fs::write(directory.path().join("seen"), notes).expect("written");
         let set = |path: &str| BTreeSet::from([PathBuf::from(path)]);
-        let expected = Seen { programs: set("/bin/a"), libraries: set("/lib/x y.so"), apart: set("z.so") };
-        assert_eq!(Seen::read(directory.path()), expected);
+        let expected =
+            CaptureNotes { programs: set("/bin/a"), libraries: set("/lib/x y.so"), apart: set("z.so") };
+        assert_eq!(CaptureNotes::read(directory.path()), expected);
     }
 }

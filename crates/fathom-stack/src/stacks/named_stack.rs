@@ -27,7 +27,7 @@ const STATISTICS_LIMIT: Duration = Duration::from_secs(10);
 
 /// A named stack.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Named {
+pub struct NamedStack {
     /// Its name.
     pub name: String,
     /// Where to work: a directory on the mounted file system, or the directory of a `dir` stack.
@@ -51,13 +51,13 @@ pub struct Named {
 ///
 /// # Errors
 /// See [`StackError`]; a name is taken once.
-pub fn up(name: &str, spec: &StackSpec) -> Result<Named, StackError> {
+pub fn up(name: &str, spec: &StackSpec) -> Result<NamedStack, StackError> {
     Stacks::here().named_up(name, spec)
 }
 
 /// Every named stack of this user, by name.
 #[must_use]
-pub fn list() -> Vec<Named> {
+pub fn list() -> Vec<NamedStack> {
     Stacks::here().named_list()
 }
 
@@ -89,7 +89,7 @@ pub fn down(name: &str) -> Result<(), StackError> {
 pub fn down_all() -> Report {
     let stacks = Stacks::here();
     let mut report = Report::default();
-    for Named { name, .. } in stacks.named_list() {
+    for NamedStack { name, .. } in stacks.named_list() {
         match stacks.named_down(&name) {
             Ok(()) => report.removed.push(name),
             Err(error) => report.failed.push(format!("{name}: {error}")),
@@ -103,7 +103,7 @@ impl Stacks {
     ///
     /// # Errors
     /// As [`up`].
-    pub fn named_up(&self, name: &str, spec: &StackSpec) -> Result<Named, StackError> {
+    pub fn named_up(&self, name: &str, spec: &StackSpec) -> Result<NamedStack, StackError> {
         check_name(name)?;
         let stack = self.make(spec, name, Some(name))?;
         Ok(named(name.to_owned(), stack.keep()?, &self.state))
@@ -111,7 +111,7 @@ impl Stacks {
 
     /// As [`list`], with this state directory.
     #[must_use]
-    pub fn named_list(&self) -> Vec<Named> {
+    pub fn named_list(&self) -> Vec<NamedStack> {
         let entries = homes(&self.state).into_iter().filter_map(|home| Entry::believed(&home).ok());
         entries.filter(|e| e.kept).filter_map(|e| Some(named(e.name.clone()?, e, &self.state))).collect()
     }
@@ -212,7 +212,7 @@ fn home_of(state: &Path, name: &str) -> PathBuf {
     state.join("stacks").join(format!("named-{name}"))
 }
 
-fn named(name: String, entry: Entry, state: &Path) -> Named {
+fn named(name: String, entry: Entry, state: &Path) -> NamedStack {
     let home = home_of(state, &name);
     let point = mount_point(&home);
     let (path, up) = match &entry.work {
@@ -226,7 +226,7 @@ fn named(name: String, entry: Entry, state: &Path) -> Named {
             server.pid()
         )
     };
-    Named {
+    NamedStack {
         name,
         path,
         up: up && dead.is_none(),
