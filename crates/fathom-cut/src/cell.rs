@@ -7,6 +7,7 @@ use fathom_workload::spec::Durability;
 use serde::{Deserialize, Serialize};
 
 use crate::acknowledged::{Acknowledged, Script};
+use crate::centre_store;
 use crate::check::{Checker, Subject};
 use crate::error::CutError;
 use crate::explain::{Explanation, explain};
@@ -107,9 +108,10 @@ impl Recorded {
     /// # Errors
     /// SQLite's, of a step that it does not take.
     pub fn acknowledged(&self) -> Result<Acknowledged, CutError> {
-        match self.subject {
+        match &self.subject {
             Subject::Sqlite => Acknowledged::of(&self.script()),
             Subject::Mmdb { .. } => Ok(mmdb_store::acknowledged(self.commits, self.seed)),
+            Subject::Smsc { settings } => centre_store::acknowledged(settings, self.commits, self.seed),
         }
     }
 

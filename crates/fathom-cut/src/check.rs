@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use crate::acknowledged::Acknowledged;
+use crate::centre_store;
 use crate::content::{Hasher, content_of};
 use crate::error::CutError;
 use crate::explore::Judge;
@@ -40,6 +41,11 @@ pub enum Subject {
     /// A database of mmdb's, a directory.
     Mmdb {
         /// How it is opened.
+        settings: BTreeMap<String, Json>,
+    },
+    /// A store of the SMS centre's, a directory.
+    Smsc {
+        /// Which store.
         settings: BTreeMap<String, Json>,
     },
 }
@@ -197,6 +203,7 @@ pub(crate) fn find_at(database: &Path, subject: &Subject, known: &mut HashMap<u1
     let found = match subject {
         Subject::Sqlite => recover(database),
         Subject::Mmdb { settings } => mmdb_store::recover(database, settings),
+        Subject::Smsc { settings } => centre_store::recover(database, settings),
     };
     known.insert(hash, found.clone());
     found
@@ -224,7 +231,7 @@ impl Subject {
     fn hash(&self, database: &Path) -> Result<u128, (PathBuf, std::io::Error)> {
         match self {
             Subject::Sqlite => hash_of(database),
-            Subject::Mmdb { .. } => {
+            Subject::Mmdb { .. } | Subject::Smsc { .. } => {
                 let files = files_below(database).map_err(|error| (database.to_owned(), error))?;
                 let mut hasher = Hasher::new();
                 for file in files {

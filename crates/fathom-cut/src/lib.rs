@@ -9,6 +9,7 @@
 mod acknowledged;
 mod capture;
 mod cell;
+mod centre_store;
 mod check;
 mod content;
 mod error;
@@ -28,6 +29,7 @@ mod vfs;
 
 pub use acknowledged::{Acknowledged, Script};
 pub use cell::{Outcome, Recorded, breaks, judge};
+pub use centre_store::store_kind;
 pub use check::{Checker, FoundFile, Subject};
 pub use error::CutError;
 pub use explain::{Explanation, explain};
@@ -36,6 +38,6 @@ pub use history::{BLOCK_BYTES, Flush, History, Mark, Present, Unit};
 pub use medium::FileSystem;
 pub use mmdb_store::options as mmdb_options;
 pub use owner::Owners;
-pub use record::{MMDB, Recording, Run, record};
+pub use record::{MMDB, Recording, Run, SMSC, record};
 pub use states::{Behaviour, EXHAUSTIVE, Epoch, InFlight, Keeps, State, States};
 pub use verdict::{Class, Verdict};

@@ -10,6 +10,7 @@ use fathom_workload::spec::{Durability, EngineSpec};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::acknowledged::{Acknowledged, Script};
+use crate::centre_store;
 use crate::check::Subject;
 use crate::content::content_of;
 use crate::error::CutError;
@@ -21,17 +22,20 @@ use crate::mmdb_store;
 /// Name of the database, without its end.
 const DATABASE: &str = "cut";
 
-/// Name of the engine that is none of fathom-workload's.
+/// Names of what is none of fathom-workload's engines and has work of its own.
 pub const MMDB: &str = "mmdb";
+/// The SMS centre on one of its stores.
+pub const SMSC: &str = "smsc";
 
 /// What is recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// What is asked of the engine.
     pub script: Script,
-    /// SQLite, with settings; or mmdb, which does `script.steps.len() - 1` commits of its own work.
+    /// SQLite, with settings; or mmdb or the SMS centre, which do `script.steps.len() - 1` commits
+    /// of their own work.
     pub engine: EngineSpec,
-    /// Seed of mmdb's work.
+    /// Seed of their work.
     pub seed: u64,
     /// Whether the script is somebody else's: then no statement reaches a file that is not the
     /// database's.
@@ -121,6 +125,7 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
     drop(marks);
     let subject = match run.engine.name.as_str() {
         MMDB => Subject::Mmdb { settings: run.engine.settings.clone() },
+        SMSC => Subject::Smsc { settings: run.engine.settings.clone() },
         _ => Subject::Sqlite,
     };
     let record = stack.record();
@@ -138,7 +143,7 @@ pub fn record(run: &Run, log: &Path, stop: &dyn Fn() -> bool) -> Result<Recordin
         },
         database: Path::new(name).join(match subject {
             Subject::Sqlite => format!("{DATABASE}.db"),
-            Subject::Mmdb { .. } => DATABASE.to_owned(),
+            Subject::Mmdb { .. } | Subject::Smsc { .. } => DATABASE.to_owned(),
         }),
         subject,
         engine: report.engine,
@@ -163,22 +168,28 @@ pub(crate) fn work(order: &Order, told: &dyn Fn(u64) -> Result<bool, CutError>) 
         problem: error.message,
     };
     let mut interrupted = false;
-    if order.engine.name == MMDB {
+    if [MMDB, SMSC].contains(&order.engine.name.as_str()) {
         let mut tell = |number| {
             interrupted = !told(number)?;
             Ok(!interrupted)
         };
         let commits = (order.steps.len() as u64).saturating_sub(1);
         let place = order.directory.join(DATABASE);
-        mmdb_store::work(&place, &order.engine.settings, commits, order.seed, &mut tell)?;
+        let (settings, seed) = (&order.engine.settings, order.seed);
+        let promise = if order.engine.name == MMDB {
+            mmdb_store::work(&place, settings, commits, seed, &mut tell)?;
+            Durability::PowerCut
+        } else {
+            centre_store::work(&place, settings, commits, seed, &mut tell)?
+        };
         let settings = order.engine.settings.iter().map(|(key, value)| (key.clone(), value.to_string()));
         let engine = EngineInfo {
-            name: MMDB.into(),
+            name: order.engine.name.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
             build: Vec::new(),
             settings: settings.collect(),
         };
-        return Ok(Report { engine, promise: Durability::PowerCut, interrupted, content: None });
+        return Ok(Report { engine, promise, interrupted, content: None });
     }
     let engine = start_engine(&order.engine, &order.directory).map_err(failed)?;
     let mut connection = engine.connect(DATABASE).map_err(failed)?;

@@ -521,8 +521,8 @@ pub struct CutAsked {
     /// workload.NAME=VALUE
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
-    /// Whose data is cut
-    #[arg(long, value_name = "NAME", default_value = "sqlite", value_parser = ["sqlite", "mmdb"])]
+    /// Whose data is cut: of SQLite, of mmdb, or of the SMS centre (--set store=mmdb|sqlite|sqlite-naive)
+    #[arg(long, value_name = "NAME", default_value = "sqlite", value_parser = ["sqlite", "mmdb", "smsc"])]
     pub engine: String,
     /// Commits of each run; of a trace or workload the first ones after its preparation
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100_000))]

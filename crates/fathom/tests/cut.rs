@@ -173,6 +173,8 @@ fn what_an_application_or_a_workload_did_is_cut_as_the_built_in_work_is() {
         (&["--workload", "update", "--trace", "gmail"], "--trace"),
         (&["--engine", "mmdb", "--trace", "gmail"], "work of its own"),
         (&["--engine", "mmdb", "--set", "journal_mode=wal"], "log_kind"),
+        (&["--engine", "smsc", "--workload", "update"], "work of its own"),
+        (&["--engine", "smsc", "--set", "store=postgresql"], "server of its own"),
         (&["--from", "30", "--states", "30"], "--from"),
     ] {
         place.fathom(&[&["cut"], words].concat()).exits(2).says(says);
@@ -221,6 +223,23 @@ fn mmdb_keeps_every_commit_unless_its_device_lies() {
     assert_eq!((lost(found), &found["states"]), (0, &Value::from(250)), "{found}");
     let found = &cells(&place, &[&words[..], &["--keeps", "lying"]].concat(), 0)[0];
     assert!(lost(found) > 0, "{found}");
+}
+
+/// Each store is judged by the rows of another one, and by the centre's invariants.
+#[test]
+fn the_centre_keeps_every_operation_unless_its_device_lies() {
+    let place = Place::new();
+    if !can_serve(&place) {
+        return;
+    }
+    let words = ["--engine", "smsc", "--set", "store=mmdb,sqlite,sqlite-naive", "--commits", "40"];
+    let words = [&words[..], &["--states", "80"]].concat();
+    for found in cells(&place, &words, 0) {
+        assert_eq!((lost(&found), &found["states"]), (0, &Value::from(80)), "{found}");
+    }
+    for found in cells(&place, &[&words[..], &["--keeps", "lying"]].concat(), 0) {
+        assert!(lost(&found) > 0, "{found}");
+    }
 }
 
 #[test]

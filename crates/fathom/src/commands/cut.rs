@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fathom_cut::{
-    Acknowledged, Behaviour, CutError, Explanation, History, Keeps, Limits, MMDB, Recorded, Run, Script,
-    judge, record,
+    Acknowledged, Behaviour, CutError, Explanation, History, Keeps, Limits, MMDB, Recorded, Run, SMSC,
+    Script, judge, record,
 };
 use fathom_device::{Kind, Model};
 use fathom_diagnostic::suggest::{did_you_mean_hint, nearest};
@@ -121,7 +121,7 @@ fn tried(
         None => Script::built_in(asked.commits, asked.seed),
     };
     let acknowledged = match asked.engine.as_str() {
-        MMDB => None,
+        MMDB | SMSC => None,
         _ => Some(Acknowledged::of(&script)?),
     };
     let run = Run {
@@ -366,8 +366,11 @@ fn workload(asked: &CutAsked) -> Result<Option<WorkloadSpec>, Error> {
             return Err(Error::usage(format!("--set workload.{key}: it is given twice")));
         }
     }
-    if asked.engine == MMDB && (asked.trace.is_some() || asked.workload.is_some()) {
-        return Err(Error::usage("--engine mmdb has work of its own: leave out --trace and --workload"));
+    if has_own_work(&asked.engine) && (asked.trace.is_some() || asked.workload.is_some()) {
+        return Err(Error::usage(format!(
+            "--engine {} has work of its own: leave out --trace and --workload",
+            asked.engine
+        )));
     }
     let name = match (&asked.trace, &asked.workload) {
         (Some(word), _) => {
@@ -389,6 +392,11 @@ fn workload(asked: &CutAsked) -> Result<Option<WorkloadSpec>, Error> {
         )));
     }
     Ok(Some(spec))
+}
+
+/// Whether an engine does work of its own, by which only it can be judged.
+fn has_own_work(engine: &str) -> bool {
+    [MMDB, SMSC].contains(&engine)
 }
 
 /// A value as it is meant: number, truth or word.
@@ -428,10 +436,10 @@ fn cells(asked: &CutAsked) -> Result<Vec<Cell>, Error> {
     if !is_said(&axes, "filesystem") {
         axes.insert(0, ("filesystem".into(), vec!["ext4".into()]));
     }
-    let is_mmdb = asked.engine == MMDB;
-    let first_look = !is_mmdb && !is_said(&axes, "journal_mode") && !is_said(&axes, "synchronous");
+    let has_own_work = has_own_work(&asked.engine);
+    let first_look = !has_own_work && !is_said(&axes, "journal_mode") && !is_said(&axes, "synchronous");
     for (key, default) in [("journal_mode", "delete,wal"), ("synchronous", "full")] {
-        if !is_mmdb && !first_look && !is_said(&axes, key) {
+        if !has_own_work && !first_look && !is_said(&axes, key) {
             axes.push((key.into(), default.split(',').map(Into::into).collect()));
         }
     }
@@ -497,7 +505,11 @@ fn checked(engine: &str, mut words: BTreeMap<String, String>, several: &[&str]) 
     let settings: BTreeMap<String, Json> =
         words.iter().map(|(key, value)| (key.clone(), typed(value))).collect();
     let of = |key: &str| words.get(key).map_or("", String::as_str);
-    let mut label = if engine == MMDB {
+    let mut label = if engine == SMSC {
+        let kind =
+            fathom_cut::store_kind(&settings).map_err(|error| Error::usage(format!("--set: {error}")))?;
+        return Ok(Cell { label: format!("{filesystem} {SMSC}/{}", kind.name()), filesystem, settings });
+    } else if engine == MMDB {
         fathom_cut::mmdb_options(&settings).map_err(|error| Error::usage(format!("--set: {error}")))?;
         format!("{filesystem} {MMDB}")
     } else {

@@ -20,7 +20,7 @@ pub(super) static KIND: EngineKind = EngineKind {
     is_embedded: true,
     needs: Some("sqlcipher"),
     capitals: sqlite::KIND.capitals,
-    files: |settings| library(settings).map(drop),
+    files,
     remarks: sqlite::KIND.remarks,
     start,
 };
@@ -62,6 +62,12 @@ fn start(settings: Params, directory: &Path) -> Result<Box<dyn Engine>, EngineEr
         code: 0,
     })?;
     Ok(Box::new(sqlite::SqliteEngine::start(&KIND, Some(&library), settings, directory)?))
+}
+
+/// As SQLite's; without `library` there has to be one on this machine.
+fn files(settings: &Params) -> Result<(), SettingError> {
+    (sqlite::KIND.files)(settings)?;
+    if settings.optional_text("library").is_none() { library(settings).map(drop) } else { Ok(()) }
 }
 
 /// The library of the settings, or the one that this machine has.

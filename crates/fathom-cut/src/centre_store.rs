@@ -1,0 +1,299 @@
+//! The SMS centre's stores on the device: a run of the centre's own transactions, the recovery of
+//! the store, and the centre's invariants.
+//!
+//! Each step is one operation of the centre: a message is received, messages are claimed, a flight
+//! ends (with its receipt), timers run, a message is taken back. What the rows are after each step
+//! comes from the same operations on a store of another kind, which shares no code with the one
+//! that is tried below the centre's transactions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use fathom_random::Random;
+use fathom_workload::spec::Durability;
+use serde_json::Value as Json;
+use smsc::centre::{
+    Channel, Completion, Delivery, Operation, Outcome, Rules, Submission, Verdict as Fate, receipt,
+};
+use smsc::check::check;
+use smsc::model::{Account, Message, MessageState, SHARDS};
+use smsc::store::{Acknowledge, MmdbOptions, Opening, Row, Session, Store, StoreError, StoreKind};
+
+use crate::acknowledged::Acknowledged;
+use crate::check::Found;
+use crate::content::Hasher;
+use crate::error::CutError;
+use crate::random::stream;
+use crate::verdict::Verdict;
+
+/// Stores that can be cut: those whose recovery needs no server of its own.
+const KINDS: [StoreKind; 3] = [StoreKind::Mmdb, StoreKind::Sqlite, StoreKind::SqliteNaive];
+/// Bytes of mmdb's log after which a checkpoint begins, so that some hundred commits see some.
+const CHECKPOINT_BYTES: u64 = 96 << 10;
+/// Whoever submits.
+const ACCOUNT: u32 = 3;
+/// Mobiles that are written to.
+const STATIONS: u64 = 6;
+const SECOND_US: i64 = 1_000_000;
+/// When the work begins, µs since 1970.
+const BEGIN_US: i64 = 1_800_000_000 * SECOND_US;
+
+/// The store that a cell's settings name.
+///
+/// # Errors
+/// A setting that there is not, or a store that has a server.
+pub fn store_kind(settings: &BTreeMap<String, Json>) -> Result<StoreKind, CutError> {
+    let names = || KINDS.map(StoreKind::name).join("|");
+    let mut kind = StoreKind::Mmdb;
+    for (key, value) in settings {
+        let named = value.as_str().and_then(StoreKind::named).filter(|named| KINDS.contains(named));
+        match (key.as_str(), named) {
+            ("store", Some(named)) => kind = named,
+            ("store", None) if value.as_str().and_then(StoreKind::named).is_some() => {
+                return Err(CutError::Usage(format!(
+                    "smsc: store={value} has a server of its own, which no state can be given to; there are {}",
+                    names()
+                )));
+            }
+            _ => return Err(CutError::Usage(format!("smsc: {key}={value}: it takes store={}", names()))),
+        }
+    }
+    Ok(kind)
+}
+
+/// The store whose rows say what the one that is tried must hold.
+fn model_of(kind: StoreKind) -> StoreKind {
+    match kind {
+        StoreKind::Mmdb => StoreKind::SqliteNaive,
+        _ => StoreKind::Mmdb,
+    }
+}
+
+fn open(
+    kind: StoreKind,
+    directory: &Path,
+    opening: Opening,
+    checkpoint_log_bytes: u64,
+) -> Result<Box<dyn Store>, StoreError> {
+    let mmdb = MmdbOptions { segment_mib: 1, checkpoint_log_bytes, ..MmdbOptions::default() };
+    kind.open_with(directory, &mmdb, Rules { accounts: true, ..kind.rules() }, 4, opening)
+}
+
+fn failed(error: &StoreError) -> CutError {
+    CutError::Database { what: "smsc".into(), problem: error.to_string() }
+}
+
+/// What was done so far, which the next operation depends on.
+#[derive(Default)]
+struct Work {
+    accepted: Vec<i64>,
+    flights: Vec<Delivery>,
+}
+
+impl Work {
+    fn next(&mut self, number: u64, seed: u64) -> Result<Operation, CutError> {
+        let random = &mut stream(&[seed, number, 23]);
+        let now_us = BEGIN_US + number.cast_signed() * 2 * SECOND_US;
+        Ok(match random.below(20) {
+            0..8 => Operation::Receive(Box::new(submission(random, now_us)?)),
+            8..12 => Operation::Claim {
+                channel: Channel::All(random.below(SHARDS.into()) as u16),
+                spread: 0,
+                max: 1 + random.below(3) as usize,
+                now_us,
+            },
+            12..17 if !self.flights.is_empty() => {
+                let flight = self.flights.swap_remove(random.below(self.flights.len() as u64) as usize);
+                Operation::Complete(Box::new(completion(random, flight, now_us)))
+            }
+            17 => Operation::WakeDue { now_us, max: 100 },
+            18 => Operation::ReleaseScheduled { now_us, max: 100 },
+            19 if !self.accepted.is_empty() => {
+                let which = random.below(self.accepted.len() as u64) as usize;
+                Operation::Cancel { account: ACCOUNT, msg_id: self.accepted[which], now_us }
+            }
+            _ => Operation::Receive(Box::new(submission(random, now_us)?)),
+        })
+    }
+
+    fn heed(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Received(number) => self.accepted.push(number),
+            Outcome::Claimed(flights) => self.flights.extend(flights),
+            _ => {}
+        }
+    }
+}
+
+/// A message of one to three parts; most ask for a receipt, some are for later.
+fn submission(random: &mut Random, now_us: i64) -> Result<Submission, CutError> {
+    let letters = 1 + random.below(400);
+    let body = (0..letters).map(|_| b'a' + random.below(26) as u8).collect();
+    let station = format!("4917000000{:02}", random.below(STATIONS));
+    let plain = Message::plain("4900".into(), station, body, now_us, now_us + 600 * SECOND_US);
+    let message = Message {
+        account: ACCOUNT,
+        priority: random.below(4) as u8,
+        registered_delivery: u8::from(random.below(4) > 0),
+        schedule_us: if random.below(8) == 0 { now_us + 30 * SECOND_US } else { 0 },
+        ..plain
+    };
+    Submission::new(message)
+        .map_err(|error| CutError::Database { what: "smsc".into(), problem: error.to_string() })
+}
+
+fn completion(random: &mut Random, flight: Delivery, now_us: i64) -> Completion {
+    let verdict = match random.below(10) {
+        0..6 => Fate::Final { state: MessageState::Delivered, error: 0 },
+        6 => Fate::Final { state: MessageState::Undeliverable, error: 1 },
+        _ => Fate::Temporary { error: 27, absent: true, retry_us: now_us + 8 * SECOND_US },
+    };
+    let receipt = match verdict {
+        Fate::Final { state, error } => receipt(&flight.message, state, error, now_us),
+        Fate::Temporary { .. } => None,
+    };
+    let Delivery { station, epoch, message, .. } = flight;
+    Completion { station, epoch, message, verdict, receipt, now_us }
+}
+
+/// Does the work on a store; `after` is told of each step once it is acknowledged as durable.
+fn run(
+    session: &mut dyn Session,
+    commits: u64,
+    seed: u64,
+    after: &mut dyn FnMut(u64) -> Result<bool, CutError>,
+) -> Result<(), CutError> {
+    let account = Operation::PutAccount(Box::new(Account::unlimited(ACCOUNT)));
+    session.call(account).map_err(|error| failed(&error))?;
+    let mut work = Work::default();
+    for number in 0..=commits {
+        if number > 0 {
+            let operation = work.next(number, seed)?;
+            work.heed(session.call(operation).map_err(|error| failed(&error))?);
+        }
+        if !after(number + 1)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Does the work in a directory; `acknowledged` is told of each step once it is durable.
+///
+/// # Errors
+/// The store's.
+pub(crate) fn work(
+    directory: &Path,
+    settings: &BTreeMap<String, Json>,
+    commits: u64,
+    seed: u64,
+    acknowledged: &mut dyn FnMut(u64) -> Result<bool, CutError>,
+) -> Result<Durability, CutError> {
+    let store = open(store_kind(settings)?, directory, Opening::OrCreate, CHECKPOINT_BYTES)
+        .map_err(|error| failed(&error))?;
+    let promise = match store.durability() {
+        smsc::store::Durability::PowerCut => Durability::PowerCut,
+        smsc::store::Durability::PowerCutPrefix => Durability::PowerCutPrefix,
+    };
+    let mut session = store.session(Acknowledge::Durable).map_err(|error| failed(&error))?;
+    run(&mut *session, commits, seed, acknowledged)?;
+    drop(session);
+    Ok(promise)
+}
+
+/// What the rows are after each step, by a store of another kind.
+///
+/// # Errors
+/// That store's.
+pub(crate) fn acknowledged(
+    settings: &BTreeMap<String, Json>,
+    commits: u64,
+    seed: u64,
+) -> Result<Acknowledged, CutError> {
+    let directory = tempfile::Builder::new().prefix("fathom-cut-").tempdir();
+    let directory = directory.map_err(CutError::io("make a directory for a model of the store"))?;
+    let store = open(model_of(store_kind(settings)?), directory.path(), Opening::OrCreate, 0)
+        .map_err(|error| failed(&error))?;
+    let mut all = vec![content(&*store).map_err(|error| failed(&error))?];
+    let mut session = store.session(Acknowledge::Durable).map_err(|error| failed(&error))?;
+    run(&mut *session, commits, seed, &mut |_| {
+        all.push(content(&*store).map_err(|error| failed(&error))?);
+        Ok(true)
+    })?;
+    drop(session);
+    Ok(Acknowledged::of_contents(&all))
+}
+
+/// All rows but those that stores keep for themselves, in one order.
+fn content(store: &dyn Store) -> Result<u128, StoreError> {
+    let mut rows = BTreeSet::new();
+    store.scan(&mut |row| {
+        if !matches!(row, Row::IdBlock(_) | Row::Sent(_)) {
+            rows.insert(format!("{row:?}"));
+        }
+        Ok(())
+    })?;
+    let mut hasher = Hasher::new();
+    rows.iter().for_each(|row| hasher.add(row.as_bytes()));
+    Ok(hasher.end())
+}
+
+/// Opens a store that a cut left, checks the centre's invariants, and reads it.
+pub(crate) fn recover(directory: &Path, settings: &BTreeMap<String, Json>) -> Found {
+    let bad = |error: String| Found::Bad(Verdict::CannotBeOpened(error));
+    let store = match store_kind(settings).map(|kind| open(kind, directory, Opening::Existing, 0)) {
+        Ok(Ok(store)) => store,
+        Ok(Err(error)) => return bad(error.to_string()),
+        Err(error) => return bad(error.to_string()),
+    };
+    match check(&*store, directory, &[]) {
+        Ok(report) if report.holds() => {}
+        Ok(report) => return Found::Bad(Verdict::Corrupt(report.violations.join("; "))),
+        Err(error) => return Found::Bad(Verdict::Corrupt(error.to_string())),
+    }
+    match content(&*store) {
+        Ok(content) => Found::Content(content),
+        Err(error) => Found::Bad(Verdict::Corrupt(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The model is another store; were it the same one, a fault of both would not be seen.
+    #[test]
+    fn the_model_is_what_each_store_holds_after_each_step() {
+        for kind in KINDS {
+            let settings = BTreeMap::from([("store".to_owned(), Json::from(kind.name()))]);
+            let directory = tempfile::tempdir().unwrap();
+            let place = directory.path().join("cut");
+            let model = acknowledged(&settings, 60, 5).unwrap();
+            let mut steps = 0;
+            let mut count = |step| {
+                steps = step;
+                Ok(true)
+            };
+            assert_eq!(work(&place, &settings, 60, 5, &mut count).unwrap(), Durability::PowerCut);
+            assert_eq!(steps, 61);
+            let Found::Content(content) = recover(&place, &settings) else { panic!("it cannot be read") };
+            assert!(model.ends_with(content), "{}", kind.name());
+            assert_eq!(model.judge(content, 61), Verdict::Kept);
+            assert!(matches!(model.judge(content, 63), Verdict::Lost(_)));
+        }
+    }
+
+    #[test]
+    fn only_stores_without_a_server_are_cut() {
+        let of = |key: &str, value: &str| store_kind(&BTreeMap::from([(key.to_owned(), Json::from(value))]));
+        assert_eq!(of("store", "sqlite").unwrap(), StoreKind::Sqlite);
+        for (key, value, word) in [
+            ("store", "postgresql", "server of its own"),
+            ("store", "oracle", "it takes store="),
+            ("journal_mode", "wal", "it takes store="),
+        ] {
+            let error = of(key, value).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}
