@@ -67,7 +67,11 @@ fn start(settings: Params, directory: &Path) -> Result<Box<dyn Engine>, EngineEr
 /// As SQLite's; without `library` there has to be one on this machine.
 fn files(settings: &Params) -> Result<(), SettingError> {
     (sqlite::KIND.files)(settings)?;
-    if settings.optional_text("library").is_none() { library(settings).map(drop) } else { Ok(()) }
+    match settings.optional_text("library") {
+        // Another machine looks at its own itself; none is built in here, whatever the name says.
+        Some(path) if path != sqlite::BUNDLED => Ok(()),
+        _ => library(settings).map(drop),
+    }
 }
 
 /// The library of the settings, or the one that this machine has.

@@ -53,7 +53,7 @@ pub(super) fn files(settings: &Params) -> Result<(), SettingError> {
 }
 
 /// What setting `library` calls the release that is built into this program.
-const BUNDLED: &str = "bundled";
+pub(super) const BUNDLED: &str = "bundled";
 
 /// What a library begins with that lies on the machine of `--on` already; the run names it without.
 const REMOTE: &str = "remote:";
