@@ -97,7 +97,8 @@ pub struct Options {
     /// Memory for what open snapshots need of rows that have changed since, bytes; a part of
     /// `memory_limit`. Beyond it the oldest snapshot is given up, and its reads return
     /// [`crate::Error::SnapshotExpired`]; beyond twice of it all are. No writer waits for that.
-    /// Default 256 MiB.
+    /// [`crate::Database::backup`] reads a snapshot too; where it is given up, or this is 0, the
+    /// backup copies the log as well. Default 256 MiB.
     pub snapshot_memory: u64,
     /// Longest time that a transaction waits for one lock, and that [`crate::Database::run`] waits
     /// between two runs for whoever made it give way. Then it is [`crate::Error::LockTimeout`]: a

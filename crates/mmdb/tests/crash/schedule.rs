@@ -128,6 +128,8 @@ pub fn run(
         container_bytes: 4096,
         background: false,
         recovery_threads: if w.rng.one_in(16) { 2 } else { 1 },
+        // Backups copy the log where there is none for a snapshot.
+        snapshot_memory: if seed.is_multiple_of(3) { 0 } else { Options::default().snapshot_memory },
         // Ranges of few rows take the table in some schedules.
         range_locks: if seed.is_multiple_of(4) { 3 } else { Options::default().range_locks },
         sabotage,
@@ -271,7 +273,7 @@ fn live(db: &Database, w: &mut World, options: &Options, locking: Locking) -> Re
     // Most lives have one specialty, so that they get far in it.
     let (bursts, schemas, backups) = (w.rng.one_in(4), w.rng.one_in(3), w.rng.one_in(8));
     let (limits, copies) = (w.rng.one_in(4), w.rng.one_in(4));
-    let (looks, mut open) = (w.rng.one_in(3), Vec::new());
+    let (looks, mut open) = (w.rng.one_in(3) && options.snapshot_memory > 0, Vec::new());
     for _ in 0..steps {
         if medium.is_dead() {
             break;
