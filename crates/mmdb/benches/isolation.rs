@@ -163,91 +163,124 @@ enum Head {
     ForUpdate,
 }
 
-/// Takes and deletes the row with the smallest key. Its id.
-fn take_head(db: &Database, t: &Table, head: Head, durability: Durability) -> (Option<i64>, u64) {
+/// One table with one queue or more, and who takes from them.
+#[derive(Clone, Copy)]
+struct Queue {
+    clients: usize,
+    durability: Durability,
+    /// Each client has a queue of its own in the table; else all take from one.
+    own: bool,
+    /// What a client waits for between reading the head and deleting it: an answer from elsewhere.
+    pause: Duration,
+}
+
+/// Takes and deletes the row with the smallest key of a queue. Whether there was one, and runs.
+fn take_head(db: &Database, t: &Table, lane: i64, head: Head, queue: Queue) -> (bool, u64) {
     let mut runs = 0;
-    let (id, ticket) = db
-        .run_with(durability, |tx| {
+    let (taken, ticket) = db
+        .run_with(queue.durability, |tx| {
             runs += 1;
-            let cursor = tx.scan(t)?.prefetch(1);
+            let cursor = tx.range(t, "primary", [Value::Int(lane)]..=[Value::Int(lane)])?.prefetch(1);
             let mut cursor = if let Head::ForUpdate = head { cursor.for_update() } else { cursor };
-            let Some(id) = cursor.next_with(|row| row.at(0).as_int())?.flatten() else { return Ok(None) };
-            tx.delete(t, &[id.into()])?;
-            Ok::<_, mmdb::Error>(Some(id))
+            let Some(id) = cursor.next_with(|row| row.at(1).as_int())?.flatten() else { return Ok(false) };
+            if !queue.pause.is_zero() {
+                std::thread::sleep(queue.pause);
+            }
+            tx.delete(t, &[lane.into(), id.into()])
         })
         .unwrap();
     ticket.wait().unwrap();
-    (id, runs)
+    (taken, runs)
 }
 
-/// Rows taken from the head of a queue a second by so many clients, runs for each of them, and the
-/// p99 of one, µs.
-fn queue(clients: usize, head: Head, durability: Durability) -> [f64; 3] {
+/// Rows taken from the heads of queues a second, runs for each of them, and the p99 of one, µs.
+fn queue(queue: Queue, head: Head) -> [f64; 3] {
     const ROWS: i64 = 400_000;
     let dir = Dir::new();
     let range_locks = if let Head::Table = head { 0 } else { Options::default().range_locks };
     let db = Database::open(&dir.0, Options { range_locks, ..Options::default() }).unwrap();
-    let s = Schema::new("q").column("id", ColumnType::Int64).column("message", ColumnType::Int64);
-    let t = db.create_table(s.ordered_primary_key(&["id"])).unwrap();
+    let s = Schema::new("q").column("lane", ColumnType::Int64).column("id", ColumnType::Int64);
+    let t = db.create_table(s.ordered_primary_key(&["lane", "id"])).unwrap();
+    let lanes = if queue.own { queue.clients as i64 } else { 1 };
     for first in (0..ROWS).step_by(1000) {
         let put = |tx: &mut mmdb::Transaction<'_>| {
-            (first..first + 1000).try_for_each(|id| tx.insert(&t, &[id.into(), id.into()]))
+            (first..first + 1000).try_for_each(|n| tx.insert(&t, &[(n % lanes).into(), n.into()]))
         };
         drop(db.run_with(Durability::Lazy, put).unwrap());
     }
     db.flush().unwrap();
     std::thread::sleep(SETTLE);
-    let (stop, runs) = (AtomicBool::new(false), AtomicU64::new(0));
-    let next = AtomicI64::new(0);
+    let (stop, runs, taken) = (AtomicBool::new(false), AtomicU64::new(0), AtomicI64::new(0));
     let began = Instant::now();
     let mut times: Vec<f64> = std::thread::scope(|scope| {
-        let client = || {
+        let (db, t, stop, runs, taken) = (&db, &t, &stop, &runs, &taken);
+        let client = |lane: i64| {
             let mut times = Vec::new();
             while !stop.load(Ordering::Relaxed) {
                 let start = Instant::now();
-                let (id, tries) = take_head(&db, &t, head, durability);
-                if id.is_none() {
+                let (is_taken, tries) = take_head(db, t, lane, head, queue);
+                if !is_taken {
                     break;
                 }
-                next.fetch_add(1, Ordering::Relaxed);
+                taken.fetch_add(1, Ordering::Relaxed);
                 runs.fetch_add(tries, Ordering::Relaxed);
                 times.push(start.elapsed().as_nanos() as f64 / 1000.0);
             }
             times
         };
-        let clients: Vec<_> = (0..clients).map(|_| scope.spawn(client)).collect();
+        let clients = 0..queue.clients as i64;
+        let clients: Vec<_> = clients.map(|n| scope.spawn(move || client(n % lanes))).collect();
         // Until the time is up, or the queue is empty.
-        while began.elapsed() < RUN && next.load(Ordering::Relaxed) < ROWS {
-            std::thread::sleep(Duration::from_millis(10));
+        while began.elapsed() < RUN && taken.load(Ordering::Relaxed) < ROWS {
+            std::thread::sleep(Duration::from_millis(5));
         }
         stop.store(true, Ordering::Relaxed);
         clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
     });
     let rate = times.len() as f64 / began.elapsed().as_secs_f64();
-    // Every row was taken once, from the head on.
-    let taken = times.len() as i64;
-    let left =
-        db.snapshot().unwrap().scan(&t).unwrap().next().map(|row| row.unwrap().at(0).as_int().unwrap());
-    assert_eq!(left, (taken < ROWS).then_some(taken));
+    // Every row was taken once.
+    let left = db.snapshot().unwrap().scan(&t).unwrap().count();
+    assert_eq!(left + times.len(), ROWS as usize);
     times.sort_by(f64::total_cmp);
     let p99 = times[(times.len() - 1) * 99 / 100];
-    [rate, runs.load(Ordering::Relaxed) as f64 / taken as f64, p99]
+    [rate, runs.load(Ordering::Relaxed) as f64 / times.len() as f64, p99]
 }
 
 fn part_queue() {
     println!("\nthe head of a queue, taken and deleted; medians of {} rounds", rounds());
     println!(
-        "{:>8} {:>8} {:>12} {:>12} {:>20} {:>14} {:>10}",
-        "clients", "commits", "locked", "taken/s", "of the table", "runs per row", "p99 µs"
+        "{:>8} {:>8} {:>7} {:>9} {:>12} {:>10} {:>22} {:>13} {:>10}",
+        "clients",
+        "commits",
+        "queues",
+        "pause µs",
+        "locked",
+        "taken/s",
+        "of the table",
+        "runs per row",
+        "p99 µs"
     );
     let heads = [("table", Head::Table), ("range", Head::Range), ("for update", Head::ForUpdate)];
-    for (clients, durability) in [(1, Durability::Lazy), (16, Durability::Lazy), (16, Durability::Durable)] {
-        let all = in_rounds(&heads, |(_, head)| queue(clients, *head, durability));
+    let pause = Duration::from_micros(100);
+    let rows = [
+        Queue { clients: 1, durability: Durability::Lazy, own: false, pause: Duration::ZERO },
+        Queue { clients: 16, durability: Durability::Lazy, own: false, pause: Duration::ZERO },
+        Queue { clients: 16, durability: Durability::Durable, own: false, pause: Duration::ZERO },
+        Queue { clients: 16, durability: Durability::Lazy, own: true, pause: Duration::ZERO },
+        Queue { clients: 16, durability: Durability::Lazy, own: false, pause },
+        Queue { clients: 16, durability: Durability::Lazy, own: true, pause },
+    ];
+    for row in rows {
+        let all = in_rounds(&heads, |(_, head)| queue(row, *head));
         for (i, ((name, _), [rate, runs, p99])) in heads.iter().zip(medians(&all)).enumerate() {
             let [median, least, most] = quotient(&all[i], &all[0], 0);
             let of = format!("{median:.2} [{least:.2}, {most:.2}]");
-            let commits = format!("{durability:?}");
-            println!("{clients:>8} {commits:>8} {name:>12} {rate:>12.0} {of:>20} {runs:>14.2} {p99:>10.1}");
+            let (commits, pause) = (format!("{:?}", row.durability), row.pause.as_micros());
+            let queues = if row.own { row.clients } else { 1 };
+            println!(
+                "{:>8} {commits:>8} {queues:>7} {pause:>9} {name:>12} {rate:>10.0} {of:>22} {runs:>13.2} {p99:>10.1}",
+                row.clients
+            );
         }
     }
 }
