@@ -11,8 +11,10 @@
 //! Workload: *receive* inserts a 160-byte message and a queue row; *deliver* deletes both and
 //! upserts the receiver's state. Clients alternate between the two. Run with `cargo bench -p mmdb
 //! --bench transactions [-- PART…]`, parts `floor tickets recovery kinds streams locking group
-//! reference snapshots`; all by default.
+//! reference`; all by default.
 #![allow(clippy::unwrap_used)]
+
+mod support;
 
 use mmdb::medium::{Medium, MediumFile, MemoryMedium};
 use mmdb::{
@@ -22,34 +24,16 @@ use rustix::thread::futex;
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use support::{Dir, interleaved, median, rounds};
 
 /// Length of one measurement.
 const RUN: Duration = Duration::from_millis(800);
 /// What preparing segments takes after opening.
 const SETTLE: Duration = Duration::from_millis(600);
-
-struct Dir(PathBuf);
-
-impl Dir {
-    fn new() -> Dir {
-        static N: AtomicU64 = AtomicU64::new(0);
-        let n = N.fetch_add(1, Ordering::Relaxed);
-        let base = std::env::var_os("MMDB_BENCH_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-        let dir = base.join(format!("mmdb-bench-{}-{n}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        Dir(dir)
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 struct Schemas {
     message: Table,
@@ -379,27 +363,6 @@ fn floor(clients: usize, frame: usize) -> f64 {
     drive(clients, |_, _| floor.commit(&data))
 }
 
-fn median(mut v: Vec<f64>) -> f64 {
-    v.sort_by(f64::total_cmp);
-    v[v.len() / 2]
-}
-
-/// Rounds of every table: in each, every row is measured once, one after the other, so that a slow
-/// phase of the disk or of the machine meets all of them.
-fn rounds() -> usize {
-    std::env::var("MMDB_BENCH_ROUNDS").map_or(5, |n| n.parse().unwrap())
-}
-
-/// Measures every row in every round; `f` returns the row's figures. The median of each figure by
-/// row.
-fn interleaved<R, const N: usize>(rows: &[R], f: impl Fn(&R) -> [f64; N]) -> Vec<[f64; N]> {
-    let mut all = vec![Vec::new(); rows.len()];
-    for _ in 0..rounds() {
-        rows.iter().zip(&mut all).for_each(|(row, list)| list.push(f(row)));
-    }
-    all.iter().map(|list| std::array::from_fn(|i| median(list.iter().map(|x| x[i]).collect()))).collect()
-}
-
 fn part_floor() {
     println!("\nblocking commits, receive and deliver alternating; medians of {} rounds", rounds());
     println!(
@@ -644,104 +607,9 @@ fn part_reference() {
     }
 }
 
-/// Rows of the table that is scanned.
-const SCANNED: i64 = 500_000;
-
-/// Who reads the whole table again and again beside the writer.
-#[derive(Clone, Copy)]
-enum Reader {
-    Nobody,
-    /// A transaction, which locks the table.
-    Transaction,
-    Snapshot,
-}
-
-/// One writer updates rows, beside a reader of all of them: the p50 and p99 of its commits, µs, how
-/// often it had to run, for each commit, and how many rows the reader saw a second.
-fn beside(db: &Database, t: &Table, reader: Reader) -> [f64; 4] {
-    let (stop, seen) = (AtomicBool::new(false), AtomicU64::new(0));
-    let (mut times, mut runs) = (Vec::new(), 0u64);
-    let began = Instant::now();
-    std::thread::scope(|scope| {
-        let (stop, seen) = (&stop, &seen);
-        scope.spawn(move || {
-            let count = |n: usize| seen.fetch_add(n as u64, Ordering::Relaxed);
-            while !stop.load(Ordering::Relaxed) {
-                match reader {
-                    Reader::Nobody => return,
-                    Reader::Transaction => {
-                        let mut tx = db.begin().unwrap();
-                        // Refused where the writer is older; then the next one may be lucky.
-                        if let Ok(rows) = tx.scan(t) {
-                            count(rows.take_while(|_| !stop.load(Ordering::Relaxed)).count());
-                        }
-                    }
-                    Reader::Snapshot => {
-                        let snapshot = db.snapshot().unwrap();
-                        let rows = snapshot.scan(t).unwrap();
-                        count(rows.take_while(|_| !stop.load(Ordering::Relaxed)).count());
-                    }
-                }
-            }
-        });
-        let mut n = 0i64;
-        while began.elapsed() < 2 * RUN {
-            n += 1;
-            let id = n * 7919 % SCANNED;
-            let start = Instant::now();
-            let done = db.run_with(Durability::Lazy, |tx| {
-                runs += 1;
-                tx.update_at(t, &[id.into()], &[(1, n.into())])
-            });
-            drop(done.unwrap());
-            times.push(start.elapsed().as_nanos() as f64 / 1000.0);
-            // A writer that never rests measures who gets the processor.
-            std::thread::sleep(Duration::from_micros(200));
-        }
-        stop.store(true, Ordering::Relaxed);
-    });
-    times.sort_by(f64::total_cmp);
-    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
-    let rate = seen.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64();
-    [at(0.5), at(0.99), runs as f64 / times.len() as f64, rate]
-}
-
-fn part_snapshots() {
-    println!("\none writer beside scans of {SCANNED} rows; medians of {} rounds", rounds());
-    println!(
-        "{:>14} {:>10} {:>10} {:>16} {:>18}",
-        "reader", "p50 µs", "p99 µs", "runs per commit", "rows read/s"
-    );
-    let dir = Dir::new();
-    let db = Database::open(&dir.0, Options::default()).unwrap();
-    let t = db
-        .create_table(
-            Schema::new("t")
-                .column("id", ColumnType::Int64)
-                .column("n", ColumnType::Int64)
-                .column("body", ColumnType::VarBytes(100))
-                .ordered_primary_key(&["id"])
-                .logging(Logging::Logged),
-        )
-        .unwrap();
-    for first in (0..SCANNED).step_by(1000) {
-        let put = |tx: &mut mmdb::Transaction<'_>| {
-            (first..first + 1000)
-                .try_for_each(|id| tx.insert(&t, &[id.into(), 0.into(), Value::Bytes(&[1; 100])]))
-        };
-        drop(db.run_with(Durability::Lazy, put).unwrap());
-    }
-    db.flush().unwrap();
-    let rows = [Reader::Nobody, Reader::Transaction, Reader::Snapshot];
-    let figures = interleaved(&rows, |&reader| beside(&db, &t, reader));
-    for (name, [p50, p99, runs, rate]) in ["nobody", "transaction", "snapshot"].iter().zip(figures) {
-        println!("{name:>14} {p50:>10.1} {p99:>10.1} {runs:>16.3} {rate:>18.0}");
-    }
-}
-
 fn main() {
     let parts: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    let all: [(&str, fn()); 9] = [
+    let all: [(&str, fn()); 8] = [
         ("floor", part_floor),
         ("tickets", part_tickets),
         ("recovery", part_recovery),
@@ -750,7 +618,6 @@ fn main() {
         ("locking", part_locking),
         ("group", part_group),
         ("reference", part_reference),
-        ("snapshots", part_snapshots),
     ];
     for (name, part) in all {
         if parts.is_empty() || parts.iter().any(|p| p == name) {

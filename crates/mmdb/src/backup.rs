@@ -1,23 +1,31 @@
-//! Online backup: fuzzy images plus the piece of log that makes them whole.
+//! Online backup: images of one moment, or fuzzy ones plus the piece of log that makes them whole.
 //!
-//! The copy has images of all containers as of some moment between G0 and G1, and of each stream
-//! the frames up to G1 and not one more: a later frame could state a horizon that covers frames
-//! which the copy of another stream lacks.
+//! 1. A snapshot is opened, and the containers are copied as it shows them: all tables as of one
+//!    commit, which the copy ends with, without any log. The rows that change meanwhile are kept in
+//!    memory until they are copied, within [`crate::Options::snapshot_memory`].
+//! 2. Where that is not enough, the snapshot is given up, and the containers are copied once more,
+//!    as they are. The copy has images of all containers as of some moment between G0 and G1, and
+//!    of each stream the frames up to G1 and not one more: a later frame could state a horizon that
+//!    covers frames which the copy of another stream lacks. Tables that are checkpointed but not
+//!    logged are as of G0 then.
 
+use crate::container::Container;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::identity::Identity;
 use crate::log::mark::{self, Mark};
 use crate::log::segment;
 use crate::manifest::{self, Image, Inventory, Manifest, Published};
-use crate::medium::{Entry, Medium};
+use crate::medium::{Entry, Medium, MediumFile};
 use crate::recovery::buffer::Buffer;
 use crate::recovery::scan;
 use crate::recovery::survey::{LOCK, Locks, Purpose, Survey, check_places};
+use crate::register::Stated;
 use crate::sabotage::has_defect;
 use crate::schema::Logging;
+use crate::snapshot::Snapshot;
 use crate::table::TableInner;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Refuses a directory that holds anything.
@@ -29,8 +37,68 @@ pub(crate) fn require_empty(medium: &dyn Medium, to: &Path) -> Result<()> {
     Ok(())
 }
 
+/// What a backup did.
+///
+/// ```
+/// # use mmdb::{ColumnType, Database, Options, Schema};
+/// # let db = Database::open("/db", Options::in_memory())?;
+/// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+/// db.run(|tx| tx.insert(&t, &[1.into()]))?;
+/// let done = db.backup("/copy")?;
+/// assert_eq!((done.gsn, done.containers, done.log_bytes), (1, 1, 0));
+/// # Ok::<(), mmdb::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackupStats {
+    /// The last commit that the copy holds; it holds all before it.
+    pub gsn: u64,
+    /// Containers copied.
+    pub containers: u64,
+    /// Bytes of log copied: 0 where all is of one moment, because
+    /// [`crate::Options::snapshot_memory`] was enough for what changed meanwhile.
+    pub log_bytes: u64,
+}
+
+/// A backup under way.
+struct Target<'a> {
+    medium: &'a dyn Medium,
+    to: &'a Path,
+    /// Of the log's streams.
+    dirs: Vec<PathBuf>,
+    identity: Identity,
+}
+
+/// Images that were copied: every commit up to `g0` is in them, none behind `g1`.
+struct Copied {
+    images: Vec<Image>,
+    g0: u64,
+    g1: u64,
+}
+
+impl Target<'_> {
+    /// The file for the images, empty.
+    fn create_images(&self) -> Result<(PathBuf, Arc<dyn MediumFile>)> {
+        let path = self.to.join(manifest::image_name(0));
+        let file = self.medium.create(&path).map_err(Error::io("create", &path))?;
+        Ok((path, file))
+    }
+
+    /// Makes the directory of a stream's log.
+    fn create_log(&self, stream: usize, stated: &Stated) -> Result<&Path> {
+        let dir = &*self.dirs[stream];
+        self.medium.create_dir(dir).map_err(Error::io("create directory", dir))?;
+        let mark = Mark { identity: self.identity, stream: stream as u32, life: stated.life() };
+        mark.store(self.medium, dir).map(|()| dir)
+    }
+}
+
+fn image(t: &TableInner, number: u32, c: &Container, bytes: &[u8]) -> Image {
+    let crc = crc32c::crc32c(bytes);
+    Image { table: t.id, number, class: c.class, image: c.image, crc }
+}
+
 impl Engine {
-    pub(crate) fn backup(&self, to: &Path) -> Result<()> {
+    pub(crate) fn backup(&self, to: &Path) -> Result<BackupStats> {
         let medium = &*self.options.medium;
         if self.options.reference {
             let reason = "a database that is opened with Options::reference logs nothing";
@@ -38,54 +106,114 @@ impl Engine {
         }
         self.log.check()?;
         let to = &*medium.absolute(to).map_err(Error::io("find the place of", to))?;
-        // Keeps checkpoints from recycling segments meanwhile.
+        // Keeps checkpoints from recycling segments meanwhile, and tables from coming and going.
         let _admin = self.admin.lock();
         let dirs: Vec<_> = (0..self.log.streams.len()).map(|i| to.join(format!("log-{i}"))).collect();
         dirs.iter().map(AsRef::as_ref).chain([to]).try_for_each(|dir| require_empty(medium, dir))?;
         medium.create_dir(to).map_err(Error::io("create directory", to))?;
         // A database of its own from now on: its log and the original's cannot be mistaken for each
         // other.
-        let identity = Identity::random();
+        let target = Target { medium, to, dirs, identity: Identity::random() };
         let stated = self.stated();
+        let streams = self.log.streams.len();
+        let of_one_moment = self.options.snapshot_memory > 0;
+        let copied = if of_one_moment { self.copy_snapshot(&target)? } else { None };
+        let (copied, logs, log_bytes) = match copied {
+            Some(copied) => {
+                self.make_durable()?;
+                for stream in 0..streams {
+                    let dir = target.create_log(stream, &stated)?;
+                    medium.sync_dir(dir).map_err(Error::io("sync", dir))?;
+                }
+                (copied, vec![Inventory::default(); streams], 0)
+            }
+            None => {
+                let copied = self.copy_as_it_is(&target)?;
+                self.make_durable()?;
+                let (logs, bytes) = self.copy_log(&target, &stated, copied.g1)?;
+                (copied, logs, bytes)
+            }
+        };
+        medium.sync_dir(to).map_err(Error::io("sync", to))?;
+        let Copied { images, g0, g1 } = copied;
+        let done = BackupStats { gsn: g1, containers: images.len() as u64, log_bytes };
+        let m = Manifest {
+            identity: target.identity,
+            closed: true,
+            horizon: g1,
+            before: None,
+            logs,
+            checkpoint: Some(Published { side: 0, g0, g1, images }),
+            ..self.log.register.manifest(&self.log, &stated)
+        };
+        m.store(medium, to).map_err(|e| e.1)?;
+        Ok(done)
+    }
+
+    /// What was copied must be durable here, or the copy could know commits that a crash takes
+    /// back.
+    fn make_durable(&self) -> Result<()> {
+        if has_defect!(self.log.defect, BackupWithoutFlush) { Ok(()) } else { self.log.flush_all() }
+    }
+
+    /// Copies all tables as they are at this moment. `None` if more has changed meanwhile than is
+    /// kept, or a table was filled anew.
+    fn copy_snapshot(&self, target: &Target<'_>) -> Result<Option<Copied>> {
+        let snapshot = Snapshot::of(self);
+        let (path, file) = target.create_images()?;
+        let mut images = Vec::new();
+        for t in self.live_tables().iter().filter(|t| t.logging != Logging::Volatile) {
+            for (number, c) in t.containers.iter() {
+                let bytes = match snapshot.image(t, c) {
+                    Ok(Some(bytes)) if !bytes.is_empty() => bytes,
+                    Ok(_) => continue,
+                    Err(Error::SnapshotExpired { .. } | Error::NoSuchTable { .. }) => return Ok(None),
+                    Err(e) => return Err(e),
+                };
+                let at = u64::from(c.image) * self.space.container_size as u64;
+                file.write_at(at, &bytes).map_err(Error::io("write", &path))?;
+                images.push(image(t, number, c, &bytes));
+            }
+        }
+        file.sync().map_err(Error::io("sync", &path))?;
+        let gsn = snapshot.gsn();
+        Ok(Some(Copied { images, g0: gsn, g1: gsn }))
+    }
+
+    /// Copies all containers one after the other, each as it is when its turn comes.
+    fn copy_as_it_is(&self, target: &Target<'_>) -> Result<Copied> {
+        let (path, file) = target.create_images()?;
         let (g0, moment) = self.begin_moment();
-        let size = self.space.container_size;
-        let path = to.join(manifest::image_name(0));
-        let file = medium.create(&path).map_err(Error::io("create", &path))?;
         let mut images = Vec::new();
         let logged = self.live_tables().into_iter().filter(|t| t.logging == Logging::Logged);
         let numbers = |t: &Arc<TableInner>| t.containers.iter().map(|(number, _)| number).collect::<Vec<_>>();
         let logged = logged.flat_map(|t| numbers(&t).into_iter().map(move |number| (t.clone(), number)));
         for (t, number) in moment.work().into_iter().chain(logged) {
-            if let Some(c) = t.containers.get(number) {
-                let copy = {
-                    let bytes = c.bytes.read();
-                    c.take_before().unwrap_or_else(|| bytes.clone())
-                };
-                if copy.is_empty() {
-                    continue;
-                }
-                let at = u64::from(c.image) * size as u64;
-                file.write_at(at, &copy).map_err(Error::io("write", &path))?;
-                images.push(Image {
-                    table: t.id,
-                    number,
-                    class: c.class,
-                    image: c.image,
-                    crc: crc32c::crc32c(&copy),
-                });
+            let Some(c) = t.containers.get(number) else { continue };
+            let copy = {
+                let bytes = c.bytes.read();
+                c.take_before().unwrap_or_else(|| bytes.clone())
+            };
+            if copy.is_empty() {
+                continue;
             }
+            let at = u64::from(c.image) * self.space.container_size as u64;
+            file.write_at(at, &copy).map_err(Error::io("write", &path))?;
+            images.push(image(&t, number, c, &copy));
         }
         file.sync().map_err(Error::io("sync", &path))?;
         let g1 = self.log.last();
         assert!(g1 >= g0, "commit numbers never fall: {g1} after {g0}");
-        if !has_defect!(self.log.defect, BackupWithoutFlush) {
-            self.log.flush_all()?;
-        }
+        Ok(Copied { images, g0, g1 })
+    }
+
+    /// Copies the frames up to `g1`. What the copy has of each stream, and their bytes.
+    fn copy_log(&self, target: &Target<'_>, stated: &Stated, g1: u64) -> Result<(Vec<Inventory>, u64)> {
+        let medium = target.medium;
         let lacking = usize::from(has_defect!(self.log.defect, BackupLacksLog));
-        let mut logs = Vec::new();
-        for (i, (s, dir)) in self.log.streams.iter().zip(&dirs).enumerate() {
-            medium.create_dir(dir).map_err(Error::io("create directory", dir))?;
-            Mark { identity, stream: i as u32, life: stated.life() }.store(medium, dir)?;
+        let (mut logs, mut bytes) = (Vec::new(), 0);
+        for (i, s) in self.log.streams.iter().enumerate() {
+            let dir = target.create_log(i, stated)?;
             let mut log = Inventory::default();
             for number in s.live_segments().into_iter().skip(lacking) {
                 let mut scanned = scan::read(medium, s.dir(), i, number, &stated.epochs, Buffer::default())?;
@@ -95,6 +223,7 @@ impl Engine {
                 // A segment that is ready but empty has no place in the copy.
                 let Some(end) = end else { continue };
                 scanned.bytes.truncate(end);
+                bytes += end as u64;
                 let path = dir.join(segment::name(number));
                 let file = medium.create(&path).map_err(Error::io("create", &path))?;
                 file.write_at(0, &scanned.bytes).map_err(Error::io("write", &path))?;
@@ -105,17 +234,7 @@ impl Engine {
             medium.sync_dir(dir).map_err(Error::io("sync", dir))?;
             logs.push(log);
         }
-        medium.sync_dir(to).map_err(Error::io("sync", to))?;
-        let m = Manifest {
-            identity,
-            closed: true,
-            horizon: g1,
-            before: None,
-            logs,
-            checkpoint: Some(Published { side: 0, g0, g1, images }),
-            ..self.log.register.manifest(&self.log, &stated)
-        };
-        m.store(medium, to).map(drop).map_err(|e| e.1)
+        Ok((logs, bytes))
     }
 }
 

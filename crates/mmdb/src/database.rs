@@ -1,5 +1,6 @@
 //! The handle on an open database.
 
+use crate::backup::BackupStats;
 use crate::checkpoint::{Admin, CheckpointStats, Stepwise};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -510,8 +511,10 @@ impl Database {
     }
 
     /// Copies the database into the empty directory `to` (on the same medium) while transactions go
-    /// on. The copy holds every commit that was durable when this was called; it can be opened as
-    /// it is.
+    /// on. The copy holds every commit that was durable when this was called, and ends with the one
+    /// that is returned; it can be opened as it is. No commit waits for it. What changes meanwhile
+    /// is kept in memory until it is copied, up to [`Options::snapshot_memory`]; where that is not
+    /// enough, or is 0, the piece of log is copied too that makes the copy whole.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Options, Schema};
@@ -519,7 +522,8 @@ impl Database {
     /// let db = Database::open("/db", options.clone())?;
     /// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
     /// db.run(|tx| tx.insert(&t, &[1.into()]))?;
-    /// db.backup("/copy")?;
+    /// let done = db.backup("/copy")?;
+    /// assert_eq!((done.gsn, done.log_bytes), (1, 0));
     /// db.run(|tx| tx.insert(&t, &[2.into()]))?;
     ///
     /// let copy = Database::open("/copy", options)?;
@@ -530,7 +534,7 @@ impl Database {
     /// # Errors
     /// [`Error::Io`]; [`Error::Directory`] if `to` is not empty; [`Error::Unsupported`] of a
     /// database that is opened with [`Options::reference`], which has no log.
-    pub fn backup(&self, to: impl AsRef<Path>) -> Result<()> {
+    pub fn backup(&self, to: impl AsRef<Path>) -> Result<BackupStats> {
         self.0.engine.backup(to.as_ref())
     }
 

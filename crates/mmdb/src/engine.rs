@@ -3,6 +3,7 @@
 use crate::cache_line::CacheLine;
 use crate::checkpoint::Admin;
 use crate::error::{Error, Result};
+use crate::index::Index;
 use crate::key::mix;
 use crate::lock::LockManager;
 use crate::log::{Anchor, Log};
@@ -79,6 +80,11 @@ pub(crate) mod name {
 
     pub(crate) fn container(table: u32, container: u32) -> u64 {
         mix(u64::from(table) << 16 | 0xfffd, u64::from(container))
+    }
+
+    /// Of whoever reads ranges of an index, by its number.
+    pub(crate) fn reader(table: u32, index: usize, number: u64) -> u64 {
+        mix(u64::from(table) << 16 | 0xfffc, number << 16 | index as u64)
     }
 }
 
@@ -183,7 +189,9 @@ impl Engine {
 
     /// Locks held or waited for now.
     pub(crate) fn locks_held(&self) -> usize {
-        self.locks.len() + self.live_tables().iter().map(|t| t.lock.len()).sum::<usize>()
+        let tables = self.live_tables();
+        let indexes = tables.iter().flat_map(|t| &t.indexes).map(Index::ranges_listed);
+        self.locks.len() + tables.iter().map(|t| t.lock.len()).sum::<usize>() + indexes.sum::<usize>()
     }
 
     /// Tables that exist, in order of creation.

@@ -72,7 +72,7 @@ mod value;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
-pub use backup::restore;
+pub use backup::{BackupStats, restore};
 pub use checkpoint::CheckpointStats;
 #[doc(hidden)]
 pub use checkpoint::Stepwise;

@@ -97,12 +97,18 @@ pub struct Options {
     /// Memory for what open snapshots need of rows that have changed since, bytes; a part of
     /// `memory_limit`. Beyond it the oldest snapshot is given up, and its reads return
     /// [`crate::Error::SnapshotExpired`]; beyond twice of it all are. No writer waits for that.
-    /// Default 256 MiB.
+    /// [`crate::Database::backup`] reads a snapshot too; where it is given up, or this is 0, the
+    /// backup copies the log as well. Default 256 MiB.
     pub snapshot_memory: u64,
     /// Longest time that a transaction waits for one lock, and that [`crate::Database::run`] waits
     /// between two runs for whoever made it give way. Then it is [`crate::Error::LockTimeout`]: a
     /// transaction that somebody began and forgot makes nobody wait for good. Default 10 s.
     pub lock_timeout: Duration,
+    /// Locks that a transaction takes for what it reads of one table in ranges: one for each range
+    /// and, with [`crate::Locking::Record`], one for each row. Where it would take more, it takes
+    /// the whole table against writers instead; 0 takes the table from the start. A lock takes
+    /// about 100 bytes. Default 1,000.
+    pub range_locks: usize,
     /// How often [`crate::Database::run`] runs a transaction at most before it reports
     /// [`crate::Error::LockTimeout`], at least 1. Default 10,000.
     pub max_runs: u32,
@@ -161,6 +167,7 @@ impl Default for Options {
             memory_limit: u64::MAX,
             snapshot_memory: 256 << 20,
             lock_timeout: Duration::from_secs(10),
+            range_locks: 1000,
             max_runs: 10_000,
             checkpoint_log_bytes: 1 << 30,
             max_log_bytes: 64 << 30,

@@ -68,6 +68,14 @@ pub enum Sabotage {
     NoVersions,
     /// Indexes keep no ghosts for the snapshots that are open.
     NoGhosts,
+    /// Who brings a key into an index does not look who has read an interval with it.
+    NoRangeClaims,
+    /// A range that has come to its end locks nothing behind its last row.
+    RangeEndsAtRow,
+    /// A range locks the keys of its rows and not what is between them.
+    RangeOfOneKey,
+    /// A row that is read in a range is not locked.
+    NoRangeRowLocks,
     /// Recovery does not ask whether there are commits in a segment in which the manifest knows of
     /// some.
     BelievesEmptySegments,

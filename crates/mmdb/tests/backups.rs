@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use mmdb::medium::{Medium, MediumFile, MemoryMedium};
-use mmdb::{ColumnType, Database, Error, Options, Sabotage, Schema, Table};
+use mmdb::{ColumnType, Database, Error, Logging, Options, Sabotage, Schema, Table, Value};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,11 +10,14 @@ use std::sync::{Arc, Mutex};
 
 type Then = Box<dyn FnOnce() + Send>;
 
-/// A medium that does something once, when a segment of the second stream is opened to be read.
+/// A medium that does something once, when a segment of the second stream is opened to be read, or
+/// the images of a backup are created.
 #[derive(Clone, Default)]
 struct Meanwhile {
     disk: MemoryMedium,
     then: Arc<Mutex<Option<Then>>>,
+    /// What is to be done at the images.
+    at_images: Arc<Mutex<Option<Then>>>,
     done: Arc<AtomicBool>,
 }
 
@@ -39,6 +42,12 @@ impl Medium for Meanwhile {
         self.disk.open(path)
     }
     fn create(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>> {
+        if path.starts_with("/copy")
+            && path.to_string_lossy().contains("images")
+            && let Some(then) = self.at_images.lock().unwrap().take()
+        {
+            then();
+        }
         self.disk.create(path)
     }
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -76,6 +85,8 @@ fn backup(sabotage: Sabotage) -> mmdb::Result<usize> {
         medium: Arc::new(disk.clone()),
         streams: 2,
         segment_bytes: 64 << 10,
+        // So that the log is copied, too.
+        snapshot_memory: 0,
         background: false,
         ..Options::in_memory()
     };
@@ -105,4 +116,83 @@ fn a_backup_ends_where_its_images_end_on_every_stream() {
 fn a_backup_with_frames_behind_its_end_is_caught() {
     let e = backup(Sabotage::BackupTakesMore).unwrap_err();
     assert!(matches!(&e, Error::Corrupt { what, .. } if what.contains("is missing")), "{e}");
+}
+
+/// Rows of a table: ids, and lengths of the other column.
+fn rows(db: &Database, name: &str) -> Vec<(i64, usize)> {
+    let snapshot = db.snapshot().unwrap();
+    let rows = snapshot.scan(&db.table(name).unwrap()).unwrap().map(Result::unwrap);
+    let mut rows: Vec<_> =
+        rows.map(|r| (r.at(0).as_int().unwrap(), r.at(1).as_bytes().unwrap().len())).collect();
+    rows.sort_unstable();
+    rows
+}
+
+/// A backup had its logged tables as of its end and those that are only checkpointed as of its
+/// beginning: of a transaction that wrote both in between, one half. It is of one moment now, which
+/// is kept in memory while it is copied; where that is not enough, the log makes the copy whole.
+#[test]
+fn a_backup_is_of_one_moment_and_goes_on_with_the_log_where_memory_ends() {
+    for (snapshot_memory, is_one_moment) in [(1 << 20, true), (1000, false), (0, false)] {
+        let disk = Meanwhile::default();
+        let options = Options {
+            medium: Arc::new(disk.clone()),
+            streams: 2,
+            container_bytes: 4096,
+            snapshot_memory,
+            background: false,
+            ..Options::in_memory()
+        };
+        let db = Database::open("/db", options.clone()).unwrap();
+        let names = ["logged", "checkpointed", "volatile"];
+        let logging = [Logging::Logged, Logging::Checkpointed, Logging::Volatile];
+        let tables: Vec<Table> = names
+            .into_iter()
+            .zip(logging)
+            .map(|(name, logging)| {
+                let s =
+                    Schema::new(name).column("id", ColumnType::Int64).column("b", ColumnType::VarBytes(900));
+                db.create_table(s.ordered_primary_key(&["id"]).logging(logging)).unwrap()
+            })
+            .collect();
+        let write = |db: &Database, tables: &[Table], ids: std::ops::Range<i64>, len: usize| {
+            for id in ids {
+                let row = [id.into(), Value::Bytes(&[7; 900][..len])];
+                db.run(|tx| tables.iter().try_for_each(|t| tx.upsert(t, &row).map(drop))).unwrap();
+            }
+        };
+        write(&db, &tables, 0..50, 30);
+        let before = rows(&db, "logged");
+        let (also, handles) = (db.clone(), tables.clone());
+        *disk.at_images.lock().unwrap() = Some(Box::new(move || {
+            // Changed in place, moved, deleted, and their places taken by others.
+            write(&also, &handles, 0..10, 20);
+            write(&also, &handles, 10..20, 700);
+            for id in 20..30i64 {
+                also.run(|tx| handles.iter().try_for_each(|t| tx.delete(t, &[id.into()]).map(drop))).unwrap();
+            }
+            write(&also, &handles, 100..160, 30);
+        }));
+        let done = db.backup("/copy").unwrap();
+        let now = rows(&db, "logged");
+        assert_ne!(before, now);
+        assert_eq!(done.log_bytes == 0, is_one_moment, "{done:?}");
+        assert_eq!((db.stats().snapshots, db.stats().snapshot_bytes), (0, 0));
+        let copy = Database::open("/copy", options.clone()).unwrap();
+        assert_eq!(copy.recovery().cut, done.gsn);
+        let want = if is_one_moment { &before } else { &now };
+        assert_eq!((&rows(&copy, "logged"), &rows(&copy, "checkpointed")), (want, want));
+        assert!(rows(&copy, "volatile").is_empty());
+        copy.verify().unwrap();
+        // It goes on as a database of its own.
+        let table = [copy.table("logged").unwrap()];
+        write(&copy, &table, 0..200, 40);
+        let end = rows(&copy, "logged");
+        copy.checkpoint().unwrap();
+        write(&copy, &table, 0..20, 50);
+        drop((table, copy));
+        let copy = Database::open("/copy", options).unwrap();
+        assert_eq!(rows(&copy, "logged").len(), end.len());
+        copy.verify().unwrap();
+    }
 }

@@ -5,6 +5,7 @@ mod ordered;
 
 use crate::container::Rid;
 use crate::key::KeyBuf;
+use crate::lock::RangeLocks;
 use crate::memory::{Budget, Gauge};
 use crate::schema::{IndexDef, IndexKind};
 use crate::snapshot::{Ghosts, Open};
@@ -25,6 +26,8 @@ pub(crate) struct Index {
     body: Body,
     /// Entries that it has lost, for snapshots.
     ghosts: Ghosts,
+    /// What is read of it in ranges, and what is about to come; none of a hash index.
+    pub(crate) ranges: Option<Box<RangeLocks>>,
 }
 
 #[derive(Debug)]
@@ -43,7 +46,8 @@ impl Index {
                 Body::Ordered(OrderedIndex::new(distinct, Gauge::new(budget, OrderedIndex::EMPTY)))
             }
         };
-        Index { def: def.clone(), distinct, body, ghosts: Ghosts::default() }
+        let ranges = (def.kind == IndexKind::Ordered).then(|| Box::new(RangeLocks::new(budget)));
+        Index { def: def.clone(), distinct, body, ghosts: Ghosts::default(), ranges }
     }
 
     pub(crate) fn insert(&self, key: &[u8], hash: u64, rid: Rid) {
@@ -173,12 +177,18 @@ impl Index {
         }
     }
 
-    /// Bytes of the entries and of the room for more.
+    /// Bytes of the entries and of the room for more, and of the key-range locks.
     pub(crate) fn memory(&self) -> u64 {
-        match &self.body {
+        let entries = match &self.body {
             Body::Hash(h) => h.memory(),
             Body::Ordered(o) => o.memory(),
-        }
+        };
+        entries + self.ranges.as_ref().map_or(0, |ranges| ranges.memory())
+    }
+
+    /// Key-range locks: intervals that are read, and keys that are about to come.
+    pub(crate) fn ranges_listed(&self) -> usize {
+        self.ranges.as_ref().map_or(0, |ranges| ranges.len())
     }
 
     /// Bytes that adding this key would take now; nearly always none.

@@ -2,10 +2,12 @@
 
 mod manager;
 mod queue;
+mod ranges;
 mod table;
 
 pub(crate) use manager::LockManager;
 pub(crate) use queue::{Held, Refused};
+pub(crate) use ranges::{Bounds, RangeLocks, within};
 pub(crate) use table::TableLock;
 
 /// Lock modes of granular locking (Gray 1975).

@@ -2,6 +2,7 @@
 
 mod cursor;
 mod ghosts;
+mod image;
 mod registry;
 mod versions;
 
@@ -18,7 +19,6 @@ use crate::key;
 use crate::life::Span;
 use crate::log::Ticket;
 use crate::row::{Row, RowView};
-use crate::sync;
 use crate::table::{Table, TableInner};
 use crate::value::Value;
 use registry::Opened;
@@ -91,7 +91,7 @@ impl Database {
     pub fn snapshot(&self) -> Result<Snapshot<'_>> {
         let engine = &*self.0.engine;
         engine.log.check()?;
-        Ok(Snapshot { db: engine, opened: engine.open_snapshot(), stripe: sync::processor() })
+        Ok(Snapshot::of(engine))
     }
 }
 

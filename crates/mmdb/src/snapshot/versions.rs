@@ -69,6 +69,12 @@ impl Versions {
         list.iter().find(|version| version.upto >= snapshot).map(|version| version.row.as_deref())
     }
 
+    /// Slots in which a snapshot sees something else than they hold now: a row, or none.
+    pub(super) fn shown_to(&self, snapshot: u64) -> impl Iterator<Item = (u16, Option<&[u8]>)> {
+        let slots = self.slots.keys().copied();
+        slots.filter_map(move |slot| self.at(slot, snapshot).map(|row| (slot, row)))
+    }
+
     /// Forgets what no open snapshot sees. Returns the bytes that this gives back.
     pub(super) fn prune(&mut self, open: &Open) -> i64 {
         let mut given = 0;

@@ -5,15 +5,16 @@ use super::write_set::own_entries;
 use crate::container::{Rid, Slot};
 use crate::error::Result;
 use crate::key::KeyBuf;
+use crate::lock::{Bounds, Mode, within};
 use crate::row::{Row, RowView};
 use crate::table::TableInner;
 use std::collections::VecDeque;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-/// Index entries fetched at a time: few at first, for who looks at the first row only, and four
-/// times as many each time.
-const BATCHES: std::ops::RangeInclusive<usize> = 4..=64;
+/// Index entries fetched at a time: one at first, for who looks at the first row only and wants no
+/// more locked than that, and four times as many each time.
+const BATCHES: std::ops::RangeInclusive<usize> = 1..=64;
 /// Entries fetched at once at most, whatever is expected: the index is latched meanwhile.
 const EXPECTED_MAX: usize = 1024;
 
@@ -34,21 +35,26 @@ const EXPECTED_MAX: usize = 1024;
 /// ```
 #[derive(Debug)]
 pub struct Cursor<'a, 'db> {
-    tx: &'a Transaction<'db>,
+    tx: &'a mut Transaction<'db>,
     table: Arc<TableInner>,
     source: Source,
     own: VecDeque<(KeyBuf, Range<usize>)>,
     reverse: bool,
+    /// How rows are locked.
+    mode: Mode,
     /// The committed row that was read last.
     row: Vec<u8>,
+    /// It has returned an error, and returns nothing more.
+    failed: bool,
 }
 
 #[derive(Debug)]
 enum Source {
     Ordered {
         index: usize,
-        lower: Bound<KeyBuf>,
-        upper: Bound<KeyBuf>,
+        bounds: Bounds,
+        /// What of them is left.
+        rest: Bounds,
         batch: VecDeque<(KeyBuf, Rid)>,
         /// Entries to fetch next.
         want: usize,
@@ -62,55 +68,55 @@ enum Source {
     },
 }
 
-/// Whether the key lies within the bounds.
-pub(crate) fn within(k: &KeyBuf, lower: &Bound<KeyBuf>, upper: &Bound<KeyBuf>) -> bool {
-    let above = match lower {
-        Bound::Unbounded => true,
-        Bound::Included(b) => k >= b,
-        Bound::Excluded(b) => k > b,
-    };
-    above
-        && match upper {
-            Bound::Unbounded => true,
-            Bound::Included(b) => k <= b,
-            Bound::Excluded(b) => k < b,
-        }
-}
-
 impl<'a, 'db> Cursor<'a, 'db> {
-    pub(super) fn empty(tx: &'a Transaction<'db>, table: &Arc<TableInner>) -> Self {
+    fn new(
+        tx: &'a mut Transaction<'db>,
+        table: &Arc<TableInner>,
+        source: Source,
+        own: Vec<(KeyBuf, Range<usize>)>,
+    ) -> Self {
+        let (table, own) = (table.clone(), own.into());
+        let (reverse, mode, row, failed) = (false, Mode::Shared, Vec::new(), false);
+        Cursor { tx, table, source, own, reverse, mode, row, failed }
+    }
+
+    pub(super) fn empty(tx: &'a mut Transaction<'db>, table: &Arc<TableInner>) -> Self {
         let source = Source::Places { container: u32::MAX, step: 1, batch: VecDeque::new() };
-        Cursor { tx, table: table.clone(), source, own: VecDeque::new(), reverse: false, row: Vec::new() }
+        Self::new(tx, table, source, Vec::new())
     }
 
     pub(super) fn ordered(
-        tx: &'a Transaction<'db>,
+        tx: &'a mut Transaction<'db>,
         table: &Arc<TableInner>,
         index: usize,
-        lower: Bound<KeyBuf>,
-        upper: Bound<KeyBuf>,
+        bounds: Bounds,
     ) -> Result<Self> {
         table.require_order(index)?;
         let mut own = own_entries(&tx.s.writes, table, index, &tx.s.arena);
-        own.retain(|(k, _)| within(k, &lower, &upper));
+        own.retain(|(k, _)| within(k, &bounds));
         let (batch, want) = (VecDeque::new(), *BATCHES.start());
-        let source = Source::Ordered { index, lower, upper, batch, want, done: false };
-        Ok(Cursor { tx, table: table.clone(), source, own: own.into(), reverse: false, row: Vec::new() })
+        let rest = bounds.clone();
+        Ok(Self::new(tx, table, Source::Ordered { index, bounds, rest, batch, want, done: false }, own))
     }
 
-    pub(super) fn all(tx: &'a Transaction<'db>, table: &Arc<TableInner>) -> Result<Self> {
+    pub(super) fn all(tx: &'a mut Transaction<'db>, table: &Arc<TableInner>) -> Result<Self> {
         if table.indexes[0].def.kind == crate::schema::IndexKind::Ordered {
-            return Self::ordered(tx, table, 0, Bound::Unbounded, Bound::Unbounded);
+            return Self::ordered(tx, table, 0, (Bound::Unbounded, Bound::Unbounded));
         }
         Ok(Self::places(tx, table, 0, 1))
     }
 
     /// The rows in the containers from number `first` on, each `step`-th; the first part has the
-    /// transaction's own.
-    pub(super) fn places(tx: &'a Transaction<'db>, table: &Arc<TableInner>, first: u32, step: u32) -> Self {
+    /// transaction's own. The table is locked.
+    pub(super) fn places(
+        tx: &'a mut Transaction<'db>,
+        table: &Arc<TableInner>,
+        first: u32,
+        step: u32,
+    ) -> Self {
         let own = if first == 0 { own_entries(&tx.s.writes, table, 0, &tx.s.arena) } else { Vec::new() };
         let source = Source::Places { container: first, step, batch: VecDeque::new() };
-        Cursor { tx, table: table.clone(), source, own: own.into(), reverse: false, row: Vec::new() }
+        Self::new(tx, table, source, own)
     }
 
     /// The same rows from the last to the first; call it before the first row is taken.
@@ -156,40 +162,125 @@ impl<'a, 'db> Cursor<'a, 'db> {
         self
     }
 
-    /// The next committed entry that this transaction has not changed.
-    fn fill(&mut self) {
-        let writes = &self.tx.s.writes;
-        let reverse = self.reverse;
+    /// Locks the rows that are read as for a change, so that nobody else gets them meanwhile: two
+    /// transactions that read a row and then change it would be in each other's way, and one of
+    /// them would have to run again. Call it before the first row is taken.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).ordered_primary_key(&["id"]))?;
+    /// # db.run(|tx| (1..=3i64).try_for_each(|id| tx.insert(&t, &[id.into()])))?;
+    /// // The head of a queue, taken by one client at a time.
+    /// let head = db.run(|tx| {
+    ///     let head = tx.scan(&t)?.prefetch(1).for_update().next().transpose()?;
+    ///     let Some(id) = head.and_then(|row| row.at(0).as_int()) else { return Ok(None) };
+    ///     tx.delete(&t, &[id.into()])?;
+    ///     Ok::<_, mmdb::Error>(Some(id))
+    /// })?;
+    /// assert_eq!(head, Some(1));
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn for_update(mut self) -> Self {
+        self.mode = Mode::Exclusive;
+        self
+    }
+
+    /// The next committed entries that this transaction has not changed.
+    fn fill(&mut self) -> Result<()> {
+        let (t, tx, mode, reverse) = (&*self.table, &mut *self.tx, self.mode, self.reverse);
         match &mut self.source {
-            Source::Ordered { index, lower, upper, batch, want, done } => {
+            Source::Ordered { index, bounds, rest, batch, want, done } => {
                 while batch.is_empty() && !*done {
-                    let t = &*self.table;
-                    t.indexes[*index].scan(lower, upper, *want, reverse, batch);
-                    *done = batch.len() < *want;
-                    *want = (*want * 4).min(*BATCHES.end());
-                    if let Some((k, _)) = batch.back() {
-                        let next = Bound::Excluded(k.clone());
-                        *(if reverse { &mut *upper } else { &mut *lower }) = next;
+                    let ix = &t.indexes[*index];
+                    match tx.range_locks_left(t, mode)? {
+                        None => {
+                            ix.scan(&rest.0, &rest.1, *want, reverse, batch);
+                            *done = batch.len() < *want;
+                            if let Some((last, _)) = batch.back() {
+                                let next = Bound::Excluded(last.clone());
+                                *(if reverse { &mut rest.1 } else { &mut rest.0 }) = next;
+                            }
+                        }
+                        Some(left) => {
+                            // How far it will be read is seen first; what is there may change until
+                            // that is locked.
+                            let want = (*want).min(left);
+                            ix.scan(&rest.0, &rest.1, want, reverse, batch);
+                            let last =
+                                batch.back().filter(|_| batch.len() == want).map(|(key, _)| key.clone());
+                            batch.clear();
+                            let part =
+                                tx.cover_upto(t, *index, (&*bounds, &*rest), last.as_ref(), reverse)?;
+                            ix.scan(&part.0, &part.1, usize::MAX, reverse, batch);
+                            match last {
+                                Some(last) => {
+                                    *(if reverse { &mut rest.1 } else { &mut rest.0 }) =
+                                        Bound::Excluded(last);
+                                }
+                                None => *done = true,
+                            }
+                        }
                     }
+                    *want = (*want * 4).min(*BATCHES.end());
+                    let writes = &tx.s.writes;
                     if writes.len() > 0 {
                         batch.retain(|(_, r)| writes.by_rid(t.id, *r).is_none());
                     }
                 }
             }
             Source::Places { container, step, batch } => {
-                while batch.is_empty() && *container < self.table.containers.len() {
-                    if let Some(c) = self.table.containers.get(*container) {
+                if mode == Mode::Exclusive {
+                    tx.lock_table(t, Mode::Exclusive)?;
+                }
+                let writes = &tx.s.writes;
+                while batch.is_empty() && *container < t.containers.len() {
+                    if let Some(c) = t.containers.get(*container) {
                         let bytes = c.bytes.read();
-                        for slot in 0..c.slots(self.table.space.container_size) {
+                        for slot in 0..c.slots(t.space.container_size) {
                             let rid = Rid::new(*container, slot);
                             let live = bytes.get(c.range(slot)).is_some_and(|s| Slot(s).is_live());
-                            if live && writes.by_rid(self.table.id, rid).is_none() {
+                            if live && writes.by_rid(t.id, rid).is_none() {
                                 batch.push_back(rid);
                             }
                         }
                     }
                     *container = container.saturating_add(*step);
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the next committed row into `self.row`, if it comes before the next own one. False if
+    /// it has gone since its entry was seen.
+    fn read_next(&mut self) -> Result<Option<bool>> {
+        self.fill()?;
+        let (t, reverse) = (&*self.table, self.reverse);
+        let own = if reverse { self.own.back() } else { self.own.front() };
+        match &mut self.source {
+            Source::Ordered { index, batch, .. } => {
+                let own_first = match (own, batch.front()) {
+                    (Some((k, _)), Some((c, _))) => (k < c) != reverse,
+                    (Some(_), None) => true,
+                    (None, _) => false,
+                };
+                let Some((key, rid)) = (if own_first { None } else { batch.pop_front() }) else {
+                    return Ok(None);
+                };
+                if self.tx.locks_rows(t, self.mode) {
+                    let entry = (&key, rid);
+                    return self.tx.read_entry(t, *index, entry, self.mode, &mut self.row).map(Some);
+                }
+                self.row.clear();
+                // None in a table without locking: the row went away under the cursor.
+                Ok(Some(t.read(rid, &mut self.row)?.is_some()))
+            }
+            Source::Places { batch, .. } => {
+                let Some(rid) = batch.pop_front() else { return Ok(None) };
+                self.row.clear();
+                Ok(Some(t.read(rid, &mut self.row)?.is_some()))
             }
         }
     }
@@ -217,34 +308,24 @@ impl<'a, 'db> Cursor<'a, 'db> {
     /// # Errors
     /// As the iterator's.
     pub fn next_with<T>(&mut self, read: impl FnOnce(RowView<'_>) -> T) -> Result<Option<T>> {
-        loop {
-            self.fill();
-            let layout = &self.table.layout;
-            let reverse = self.reverse;
-            let own = if reverse { self.own.back() } else { self.own.front() };
-            let rid = match &mut self.source {
-                Source::Ordered { batch, .. } => {
-                    let own_first = match (own, batch.front()) {
-                        (Some((k, _)), Some((c, _))) => (k < c) != reverse,
-                        (Some(_), None) => true,
-                        (None, _) => false,
-                    };
-                    if own_first { None } else { batch.pop_front().map(|e| e.1) }
+        while !self.failed {
+            match self.read_next() {
+                Ok(Some(true)) => {
+                    return Ok(Some(read(RowView { bytes: &self.row, layout: &self.table.layout })));
                 }
-                Source::Places { batch, .. } => batch.pop_front(),
-            };
-            if let Some(rid) = rid {
-                self.row.clear();
-                // None in a table without locking: the row went away under the cursor.
-                if self.table.read(rid, &mut self.row)?.is_some() {
-                    return Ok(Some(read(RowView { bytes: &self.row, layout })));
+                Ok(Some(false)) => {}
+                Ok(None) => {
+                    let own = if self.reverse { self.own.pop_back() } else { self.own.pop_front() };
+                    let bytes = own.map(|(_, row)| &self.tx.s.arena[row]);
+                    return Ok(bytes.map(|bytes| read(RowView { bytes, layout: &self.table.layout })));
                 }
-                continue;
+                Err(e) => {
+                    self.failed = true;
+                    return Err(e);
+                }
             }
-            let own = if reverse { self.own.pop_back() } else { self.own.pop_front() };
-            let bytes = own.map(|(_, row)| &self.tx.s.arena[row]);
-            return Ok(bytes.map(|bytes| read(RowView { bytes, layout })));
         }
+        Ok(None)
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod commit;
 mod cursor;
+mod locks;
+mod ranges;
 mod write_set;
 
 pub use cursor::Cursor;
@@ -11,7 +13,7 @@ use crate::engine::{Engine, name};
 use crate::error::{Error, Result};
 use crate::key;
 use crate::life::Span;
-use crate::lock::{Held, Mode, Refused};
+use crate::lock::{Mode, Refused};
 use crate::log::Ticket;
 use crate::memory::SMALL;
 use crate::options::Durability;
@@ -23,8 +25,9 @@ use crate::sync::atomic::Ordering;
 use crate::table::{Table, TableInner};
 use crate::tables::Tables;
 use crate::value::Value;
+use ranges::{Claim, RangeRead};
 use std::cell::RefCell;
-use std::ops::{Range, RangeBounds};
+use std::ops::Range;
 use write_set::{Change, Write, WriteSet};
 
 /// Buffers that a thread's transactions use again and again.
@@ -32,6 +35,8 @@ use write_set::{Change, Write, WriteSet};
 pub(crate) struct Scratch {
     locks: Vec<u64>,
     intents: Vec<(u32, Mode)>,
+    reads: Vec<RangeRead>,
+    claims: Vec<Claim>,
     /// The tables in use, and the life each was in at first.
     spans: Vec<(u32, Span)>,
     writes: WriteSet,
@@ -45,8 +50,8 @@ pub(crate) struct Scratch {
 impl Scratch {
     /// Bytes of the buffers that grow with the transaction.
     fn bytes(&self) -> u64 {
-        (self.arena.capacity() + self.body.capacity() + self.locks.capacity() * size_of::<u64>()) as u64
-            + self.writes.bytes()
+        let locks = self.locks.capacity() * size_of::<u64>() + self.claims.capacity() * size_of::<Claim>();
+        (self.arena.capacity() + self.body.capacity() + locks) as u64 + self.writes.bytes()
     }
 }
 
@@ -158,11 +163,14 @@ impl Drop for Transaction<'_> {
         }
         let mut s = std::mem::take(&mut self.s);
         assert!(
-            (s.locks.is_empty() && s.intents.is_empty()) || std::thread::panicking(),
+            (s.locks.is_empty() && s.intents.is_empty() && s.claims.is_empty() && s.reads.is_empty())
+                || std::thread::panicking(),
             "a transaction that ends has given its locks back"
         );
         s.arena.clear();
         s.intents.clear();
+        s.reads.clear();
+        s.claims.clear();
         s.spans.clear();
         s.writes.clear();
         // One large transaction must not keep its memory for good.
@@ -225,18 +233,6 @@ impl<'db> Transaction<'db> {
     fn is_same(&self, t: &TableInner) -> bool {
         let known = self.s.spans.iter().find(|s| s.0 == t.id);
         known.is_some_and(|s| t.life.now() == Some(s.1))
-    }
-
-    /// A table that is not there any more was left when that was seen.
-    fn unlock(&mut self, tables: &Tables) {
-        for name in self.s.locks.drain(..) {
-            self.db.locks.release(name, self.age);
-        }
-        for (table, mode) in self.s.intents.drain(..) {
-            if let Some(t) = tables.get(table) {
-                self.db.locks.leave(&t.lock, mode.is_whole(), self.age);
-            }
-        }
     }
 
     /// Gives up. Dropping does the same.
@@ -324,73 +320,6 @@ impl<'db> Transaction<'db> {
         Ok(mine)
     }
 
-    fn lock(&mut self, t: &TableInner, name: u64, mode: Mode, what: impl FnOnce() -> String) -> Result<()> {
-        match self.db.locks.acquire(&t.lock, name, mode, self.age) {
-            Ok(Held::New) => self.s.locks.push(name),
-            Ok(Held::Already) => {}
-            Err(why) => return Err(self.refuse(t, why, what(), Obstacle::Part(t.id, name, mode))),
-        }
-        self.stays(t)
-    }
-
-    /// Whether a table is there still whose lock this has just been granted: a drop may have gone
-    /// before while this waited. Then the table is left at once, for whoever waits there too; later
-    /// it cannot be found by its number any more.
-    #[inline]
-    fn stays(&mut self, t: &TableInner) -> Result<()> {
-        if t.is_live() { Ok(()) } else { self.leave_gone(t) }
-    }
-
-    #[cold]
-    fn leave_gone(&mut self, t: &TableInner) -> Result<()> {
-        if t.life.is_dropped() {
-            let at = self.s.intents.iter().position(|i| i.0 == t.id);
-            let mode = at.map(|at| self.s.intents.swap_remove(at).1);
-            self.db.locks.leave(&t.lock, mode.is_some_and(Mode::is_whole), self.age);
-        }
-        Err(t.gone())
-    }
-
-    /// Remembers that parts of the table are read or written, or takes it whole.
-    pub(crate) fn lock_table(&mut self, t: &TableInner, mode: Mode) -> Result<()> {
-        if t.locking == Locking::None && mode != Mode::Exclusive {
-            return Ok(());
-        }
-        let have = self.s.intents.iter().position(|i| i.0 == t.id);
-        let before = have.map(|i| self.s.intents[i].1);
-        let joined = before.map_or(mode, |b| b.join(mode));
-        if before == Some(joined) {
-            return Ok(());
-        }
-        if joined.is_whole() {
-            let again = before.is_some_and(Mode::is_whole);
-            if let Err(why) = self.db.locks.acquire_whole(&t.lock, joined, self.age, again) {
-                return Err(self.refuse(t, why, "(all rows)".into(), Obstacle::Whole(t.id, joined)));
-            }
-        }
-        match have {
-            Some(i) => self.s.intents[i].1 = joined,
-            None => self.s.intents.push((t.id, joined)),
-        }
-        self.stays(t)
-    }
-
-    fn has_whole_table(&self, t: &TableInner) -> bool {
-        self.s.intents.iter().any(|i| i.0 == t.id && i.1.is_whole())
-    }
-
-    /// The lock that covers the row at `rid`, if it is not that of its primary key.
-    fn unit(t: &TableInner, rid: Rid) -> Result<Option<u64>> {
-        Ok(match t.locking {
-            Locking::Record | Locking::None => None,
-            Locking::Page => {
-                let at = usize::from(rid.slot()) * t.container(rid)?.slot_size;
-                Some(name::page(t.id, rid.container(), at / crate::container::PAGE))
-            }
-            Locking::Container => Some(name::container(t.id, rid.container())),
-        })
-    }
-
     /// The row with this key in index `ix`, own changes included. Takes no locks.
     fn find(&self, t: &TableInner, ix: usize, key: &[u8], hash: u64) -> Option<Found> {
         if let Some(i) = self.s.writes.by_key(t, ix, key, hash, &self.s.arena) {
@@ -439,75 +368,6 @@ impl<'db> Transaction<'db> {
                 }
             }
         }
-    }
-
-    /// Takes the lock that a change of the row with this primary key takes, whether there is such a
-    /// row or not: so a table without rows can lend its locks to something that is no row.
-    ///
-    /// ```
-    /// # use mmdb::{ColumnType, Database, Schema};
-    /// # let db = Database::in_memory()?;
-    /// let stations = db.create_table(Schema::new("station").column("id", ColumnType::Int64).primary_key(&["id"]))?;
-    /// let (mut one, mut other) = (db.begin()?, db.begin()?);
-    /// one.lock_key(&stations, &[7.into()])?;
-    /// assert!(!other.try_lock_key(&stations, &[7.into()])?, "it is taken");
-    /// assert!(other.try_lock_key(&stations, &[8.into()])?);
-    /// # Ok::<(), mmdb::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Transaction::get`].
-    pub fn lock_key(&mut self, table: &Table, key: &[Value<'_>]) -> Result<()> {
-        let t = self.table(table)?;
-        let (k, h) = self.user_key(t, 0, key)?;
-        let locked = if t.locking == Locking::Record {
-            self.lock_table(t, Mode::IntentExclusive)
-                .and_then(|()| self.lock(t, name::key(t.id, 0, h), Mode::Exclusive, || format!("{k:02x?}")))
-        } else {
-            self.locate(t, &k, h, Mode::Exclusive).map(|_| ())
-        };
-        self.s.key = k;
-        locked
-    }
-
-    /// As [`Transaction::lock_key`], but without waiting: false if somebody else has the lock, and
-    /// then the transaction goes on.
-    ///
-    /// ```
-    /// # use mmdb::{ColumnType, Database, Schema};
-    /// # let db = Database::in_memory()?;
-    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
-    /// db.run(|tx| (0..8i64).try_for_each(|id| tx.insert(&t, &[id.into()])))?;
-    /// let mut busy = db.begin()?;
-    /// busy.delete(&t, &[0.into()])?;
-    /// let mut tx = db.begin()?;
-    /// let free = (0..8i64).find(|&id| matches!(tx.try_lock_key(&t, &[id.into()]), Ok(true)));
-    /// assert_eq!(free, Some(1), "row 0 is somebody else's, and nobody waited");
-    /// # Ok::<(), mmdb::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Operation`] if the table is not [`Locking::Record`]: elsewhere a key has no lock of
-    /// its own.
-    pub fn try_lock_key(&mut self, table: &Table, key: &[Value<'_>]) -> Result<bool> {
-        let t = self.table(table)?;
-        if t.locking != Locking::Record {
-            return Err(Error::Operation {
-                table: t.schema.name.clone(),
-                operation: "try the lock of a key",
-                reason: "keys have locks of their own only with Locking::Record".into(),
-            });
-        }
-        let (k, h) = self.user_key(t, 0, key)?;
-        self.s.key = k;
-        self.lock_table(t, Mode::IntentExclusive)?;
-        let name = name::key(t.id, 0, h);
-        match self.db.locks.try_acquire(&t.lock, name, Mode::Exclusive, self.age) {
-            Ok(Held::New) => self.s.locks.push(name),
-            Ok(Held::Already) => {}
-            Err(_) => return Ok(false),
-        }
-        self.stays(t).map(|()| true)
     }
 
     /// Appends the bytes of a found row to the arena. `None` if it went away (tables without
@@ -688,90 +548,6 @@ impl<'db> Transaction<'db> {
         Ok(rows)
     }
 
-    /// Rows in order of the named ordered index, within bounds on its leading columns. A bound may
-    /// give fewer columns than the index has: `[5]..=[5]` is every row whose first column is 5. The
-    /// table is locked against writers.
-    ///
-    /// ```
-    /// use mmdb::{ColumnType, Database, Schema, Value};
-    /// let db = Database::in_memory()?;
-    /// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).ordered_primary_key(&["id"]))?;
-    /// let mut tx = db.begin()?;
-    /// (0..10).try_for_each(|i| tx.insert(&t, &[i.into()]))?;
-    /// let some: Vec<_> = tx.range(&t, "primary", [Value::Int(3)]..[Value::Int(6)])?.collect::<Result<_, _>>()?;
-    /// assert_eq!(some.iter().map(|r| r.at(0)).collect::<Vec<_>>(), [3.into(), 4.into(), 5.into()]);
-    /// # Ok::<(), mmdb::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Transaction::get`], [`Error::NoSuchIndex`], [`Error::Operation`] for a hash index.
-    pub fn range<'v, K: AsRef<[Value<'v>]>>(
-        &mut self,
-        table: &Table,
-        index: &str,
-        bounds: impl RangeBounds<K>,
-    ) -> Result<Cursor<'_, 'db>> {
-        let t = self.table(table)?;
-        let ix = table.index(index)?;
-        let Some((lower, upper)) = t.bounds(ix, &bounds, &mut self.s.key)? else {
-            return Ok(Cursor::empty(self, &table.0));
-        };
-        self.lock_table(t, Mode::Shared)?;
-        Cursor::ordered(self, &table.0, ix, lower, upper)
-    }
-
-    /// All rows: in order of the primary key if that is ordered, else in no particular order. The
-    /// table is locked against writers.
-    ///
-    /// ```
-    /// # use mmdb::{ColumnType, Database, Schema};
-    /// # let db = Database::in_memory()?;
-    /// # let t = db.create_table(
-    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
-    /// # )?;
-    /// # let mut tx = db.begin()?;
-    /// tx.insert(&t, &[1.into(), 10.into()])?;
-    /// tx.insert(&t, &[2.into(), 20.into()])?;
-    /// let sum: i64 = tx.scan(&t)?.map(|row| row.map(|r| r.at(1).as_int().unwrap_or(0))).sum::<Result<_, _>>()?;
-    /// assert_eq!(sum, 30);
-    /// # Ok::<(), mmdb::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Deadlock`].
-    pub fn scan(&mut self, table: &Table) -> Result<Cursor<'_, 'db>> {
-        let t = self.table(table)?;
-        self.lock_table(t, Mode::Shared)?;
-        Cursor::all(self, &table.0)
-    }
-
-    /// Part `part`, from 0, of `parts` parts of the rows, of about the same size, in no particular
-    /// order: so that several threads, each with a transaction, read a table together. The table is
-    /// locked against writers.
-    ///
-    /// ```
-    /// # use mmdb::{ColumnType, Database, Schema};
-    /// # let db = Database::in_memory()?;
-    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
-    /// db.run(|tx| (0..10_000i64).try_for_each(|id| tx.insert(&t, &[id.into()])))?;
-    /// let count = |part| Ok::<usize, mmdb::Error>(db.begin()?.scan_part(&t, part, 3)?.count());
-    /// assert_eq!(count(0)? + count(1)? + count(2)?, 10_000);
-    /// # Ok::<(), mmdb::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`Error::Deadlock`].
-    pub fn scan_part(&mut self, table: &Table, part: usize, parts: usize) -> Result<Cursor<'_, 'db>> {
-        let t = self.table(table)?;
-        self.lock_table(t, Mode::Shared)?;
-        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        Ok(if part < parts {
-            Cursor::places(self, &table.0, number(part), number(parts))
-        } else {
-            Cursor::empty(self, &table.0)
-        })
-    }
-
     /// Adds a row.
     ///
     /// ```
@@ -823,6 +599,11 @@ impl<'db> Transaction<'db> {
     /// the row there.
     fn insert_new(&mut self, t: &TableInner, row: Range<usize>, hash: u64, replaces: bool) -> Result<()> {
         let class = self.class(t, row.len())?;
+        // It is the primary key for which the row was looked for.
+        let k = std::mem::take(&mut self.s.key);
+        let claimed = self.claim(t, 0, &k, hash);
+        self.s.key = k;
+        claimed?;
         self.claim_keys(t, row.clone(), None, None, false)?;
         let rid = self.allocate(t, class)?;
         let rid = self.find_room_at(t, row.clone(), class, rid)?;
@@ -948,7 +729,7 @@ impl<'db> Transaction<'db> {
     #[inline]
     fn lock_slot(&mut self, t: &TableInner, class: u8, rid: Rid) -> Result<Rid> {
         let locked = match Self::unit(t, rid) {
-            Ok(Some(unit)) => self.lock(t, unit, Mode::Exclusive, || "(free slot)".into()),
+            Ok(Some(unit)) => self.lock(t, unit, Mode::Exclusive, || "(free slot)".into()).map(|_| ()),
             Ok(None) => Ok(()),
             Err(e) => Err(e),
         };
@@ -996,10 +777,14 @@ impl<'db> Transaction<'db> {
                 let mode = if def.unique { Mode::Exclusive } else { Mode::IntentExclusive };
                 if t.locking != Locking::None {
                     if old.is_some() {
-                        done = self.lock(t, name::key(t.id, ix, old_hash), mode, || "(old key)".into());
+                        let lock = name::key(t.id, ix, old_hash);
+                        done = self.lock(t, lock, mode, || "(old key)".into()).map(|_| ());
                     }
                     if done.is_ok() {
-                        done = self.lock(t, name::key(t.id, ix, h), mode, || "(new key)".into());
+                        done = self.lock(t, name::key(t.id, ix, h), mode, || "(new key)".into()).map(|_| ());
+                    }
+                    if done.is_ok() {
+                        done = self.claim(t, ix, &k, h);
                     }
                 }
                 if done.is_ok()

@@ -1,0 +1,335 @@
+//! Ranges: what a transaction reads in the order of an index, and locks so that it stays as it was.
+//!
+//! A range is locked as far as its cursor has come. Before entries are taken from the index their
+//! interval is listed (`lock/ranges.rs`), so that no key comes into it any more; each row is locked
+//! when it is given out, and looked at again once it is.
+
+use super::{Cursor, Transaction};
+use crate::container::Rid;
+use crate::engine::name;
+use crate::error::Result;
+use crate::key::{self, KeyBuf};
+use crate::lock::{Bounds, Held, Mode};
+use crate::sabotage::has_defect;
+use crate::schema::{IndexKind, Locking};
+use crate::table::{Table, TableInner};
+use crate::tables::Tables;
+use crate::value::Value;
+use std::ops::{Bound, RangeBounds};
+
+/// An index of which a transaction has read ranges.
+pub(super) struct RangeRead {
+    table: u32,
+    index: usize,
+    /// Number of its reader; see [`crate::lock::RangeLocks::reader`].
+    reader: u64,
+    /// Locks that were taken for it: one for each interval, and those of rows.
+    locks: usize,
+}
+
+/// A key of an ordered index that a transaction is about to bring.
+pub(super) struct Claim {
+    table: u32,
+    index: usize,
+    hash: u64,
+    key: KeyBuf,
+}
+
+impl<'db> Transaction<'db> {
+    /// Lists a key of index `ix` that this transaction brings, and waits for those who have read an
+    /// interval with it. Its lock is held.
+    pub(super) fn claim(&mut self, t: &TableInner, ix: usize, key: &[u8], hash: u64) -> Result<()> {
+        let Some(ranges) = t.indexes[ix].ranges.as_ref().filter(|_| t.locking != Locking::None) else {
+            return Ok(());
+        };
+        if has_defect!(self.db.options.defect(), NoRangeClaims) {
+            return Ok(());
+        }
+        let key = KeyBuf::new(key);
+        let mine = self.s.reads.iter().find(|r| r.table == t.id && r.index == ix).map(|r| r.reader);
+        let mut readers = Vec::new();
+        if !ranges.claim(&key, hash, self.age, mine, &mut readers) {
+            return Ok(());
+        }
+        let what =
+            |key: &KeyBuf| format!("(a range of {} with {:02x?})", t.indexes[ix].def.name, key.as_slice());
+        let mut settled = Ok(());
+        for reader in readers {
+            let lock = name::reader(t.id, ix, reader);
+            settled = self.lock(t, lock, Mode::IntentExclusive, || what(&key)).map(|_| ());
+            if settled.is_err() {
+                break;
+            }
+        }
+        self.s.claims.push(Claim { table: t.id, index: ix, hash, key });
+        settled
+    }
+
+    /// Lists an interval of index `ix` that this transaction reads: `whole`, of which `fresh` is
+    /// new. Waits for those who are about to bring keys into it.
+    fn cover(&mut self, t: &TableInner, ix: usize, whole: &Bounds, fresh: &Bounds) -> Result<()> {
+        let Some(ranges) = &t.indexes[ix].ranges else { return Ok(()) };
+        let what = || format!("(a range of {})", t.indexes[ix].def.name);
+        let at = match self.s.reads.iter().position(|r| r.table == t.id && r.index == ix) {
+            Some(at) => at,
+            None => {
+                let reader = ranges.reader();
+                self.lock(t, name::reader(t.id, ix, reader), Mode::Shared, what)?;
+                self.s.reads.push(RangeRead { table: t.id, index: ix, reader, locks: 0 });
+                self.s.reads.len() - 1
+            }
+        };
+        let mut keys = Vec::new();
+        let read = &mut self.s.reads[at];
+        if ranges.cover(read.reader, self.age, whole, fresh, &mut keys) {
+            read.locks += 1;
+        }
+        for key in keys {
+            let lock = name::key(t.id, ix, key::hash(key.as_slice()));
+            self.lock(t, lock, Mode::Shared, what)?;
+        }
+        Ok(())
+    }
+
+    /// Whether rows have to be locked in this mode: the table has locks, and is not locked whole.
+    #[inline]
+    pub(super) fn locks_rows(&self, t: &TableInner, mode: Mode) -> bool {
+        let whole = |held: Mode| held == Mode::Exclusive || (mode == Mode::Shared && held.is_whole());
+        t.locking != Locking::None && !self.s.intents.iter().any(|i| i.0 == t.id && whole(i.1))
+    }
+
+    /// How many more locks may be taken for ranges of the table; `None` if its rows need none: they
+    /// are locked all together, by now at the latest, or not at all.
+    pub(super) fn range_locks_left(&mut self, t: &TableInner, mode: Mode) -> Result<Option<usize>> {
+        if !self.locks_rows(t, mode) {
+            return Ok(None);
+        }
+        let taken = self.s.reads.iter().filter(|read| read.table == t.id).map(|read| read.locks);
+        let left = self.db.options.range_locks.saturating_sub(taken.sum());
+        self.lock_table(t, if left > 0 { mode.intent() } else { mode })?;
+        Ok((left > 0).then_some(left))
+    }
+
+    /// Lists the part of a range up to the entry `last`, or to its end, before it is taken from the
+    /// index: the part within `rest` of a cursor that is to read all of `bounds`. Returns what of
+    /// the index to take.
+    pub(super) fn cover_upto(
+        &mut self,
+        t: &TableInner,
+        ix: usize,
+        (bounds, rest): (&Bounds, &Bounds),
+        last: Option<&KeyBuf>,
+        reverse: bool,
+    ) -> Result<Bounds> {
+        let defect = self.db.options.defect();
+        let upto = |bounds: &Bounds, end: Bound<KeyBuf>| {
+            if reverse { (end, bounds.1.clone()) } else { (bounds.0.clone(), end) }
+        };
+        let (mut whole, mut fresh, part) = match last {
+            None if has_defect!(defect, RangeEndsAtRow) => return Ok(rest.clone()),
+            None => (bounds.clone(), rest.clone(), rest.clone()),
+            Some(last) => {
+                // All entries of the last one's key, whatever their places.
+                let key = Bound::Included(KeyBuf::new(t.indexes[ix].key_of(last)));
+                let entry = Bound::Included(last.clone());
+                (upto(bounds, key.clone()), upto(rest, key), upto(rest, entry))
+            }
+        };
+        if has_defect!(defect, RangeOfOneKey) {
+            let end = if reverse { fresh.0 } else { fresh.1 };
+            fresh = (end.clone(), end);
+            whole = fresh.clone();
+        }
+        self.cover(t, ix, &whole, &fresh)?;
+        Ok(part)
+    }
+
+    /// Locks the row that an entry of index `ix` leads to, and puts it into `row`. False if there
+    /// is none any more with the entry's key: then whoever took it away is committed.
+    pub(super) fn read_entry(
+        &mut self,
+        t: &TableInner,
+        ix: usize,
+        (entry, rid): (&KeyBuf, Rid),
+        mode: Mode,
+        row: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let mut k = std::mem::take(&mut self.s.old);
+        let found = self.lock_entry(t, ix, (t.indexes[ix].key_of(entry), rid), mode, (row, &mut k));
+        self.s.old = k;
+        found
+    }
+
+    /// As [`Transaction::read_entry`], for the key of an entry; `k` is a buffer.
+    fn lock_entry(
+        &mut self,
+        t: &TableInner,
+        ix: usize,
+        (key, rid): (&[u8], Rid),
+        mode: Mode,
+        (row, k): (&mut Vec<u8>, &mut Vec<u8>),
+    ) -> Result<bool> {
+        let of_primary = |row: &[u8], k: &mut Vec<u8>| {
+            k.clear();
+            t.layout.row_key(row, &t.indexes[0].def.columns, k);
+            name::key(t.id, 0, key::hash(k))
+        };
+        loop {
+            let unit = Self::unit(t, rid)?;
+            let lock = match unit {
+                Some(unit) => unit,
+                None if ix == 0 => name::key(t.id, 0, key::hash(key)),
+                // The row's lock is that of its primary key, which only the row knows.
+                None if !has_key(t, ix, (key, rid), (&mut *row, &mut *k))? => return Ok(false),
+                None => of_primary(row, k),
+            };
+            if !has_defect!(self.db.options.defect(), NoRangeRowLocks) {
+                let what = || format!("(a row of a range of {})", t.indexes[ix].def.name);
+                if self.lock(t, lock, mode, what)? == Held::New {
+                    self.count_range_lock(t, ix);
+                }
+            }
+            // While this waited the row may have gone, and another one may have taken its place.
+            if !has_key(t, ix, (key, rid), (&mut *row, &mut *k))? {
+                return Ok(false);
+            }
+            if unit.is_some() || ix == 0 || of_primary(row, k) == lock {
+                return Ok(true);
+            }
+        }
+    }
+
+    fn count_range_lock(&mut self, t: &TableInner, ix: usize) {
+        if let Some(read) = self.s.reads.iter_mut().find(|read| read.table == t.id && read.index == ix) {
+            read.locks += 1;
+        }
+    }
+
+    /// Takes everything off the lists, before the locks are given back that it goes with.
+    pub(super) fn forget_ranges(&mut self, tables: &Tables) {
+        for claim in self.s.claims.drain(..) {
+            let ranges = tables.get(claim.table).and_then(|t| t.indexes[claim.index].ranges.as_ref());
+            if let Some(ranges) = ranges {
+                ranges.unclaim(claim.key, claim.hash, self.age);
+            }
+        }
+        for read in self.s.reads.drain(..) {
+            let ranges = tables.get(read.table).and_then(|t| t.indexes[read.index].ranges.as_ref());
+            if let Some(ranges) = ranges {
+                ranges.uncover(read.reader);
+            }
+        }
+    }
+
+    /// Rows in order of the named ordered index, within bounds on its leading columns. A bound may
+    /// give fewer columns than the index has: `[5]..=[5]` is every row whose first column is 5.
+    ///
+    /// What has been read is locked until the transaction ends, and no more: the rows, and the
+    /// interval of keys from the bound where the cursor began to the row where it is, or to the
+    /// other bound if it has come to the end. So others may change rows behind it and insert there,
+    /// and neither in what was read. A cursor looks a few rows ahead, 4, 16 and then 64, or as many
+    /// as [`Cursor::prefetch`] says; the interval reaches as far. Beyond
+    /// [`crate::Options::range_locks`] the table is locked whole.
+    ///
+    /// ```
+    /// use mmdb::{ColumnType, Database, Schema, Value};
+    /// let db = Database::in_memory()?;
+    /// let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).ordered_primary_key(&["id"]))?;
+    /// let mut tx = db.begin()?;
+    /// (0..10).try_for_each(|i| tx.insert(&t, &[i.into()]))?;
+    /// let some: Vec<_> = tx.range(&t, "primary", [Value::Int(3)]..[Value::Int(6)])?.collect::<Result<_, _>>()?;
+    /// assert_eq!(some.iter().map(|r| r.at(0)).collect::<Vec<_>>(), [3.into(), 4.into(), 5.into()]);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`crate::Error::NoSuchIndex`]; [`crate::Error::Operation`] for a hash index;
+    /// [`crate::Error::Value`] for a bound that does not fit. The cursor:
+    /// [`crate::Error::Deadlock`] and [`crate::Error::LockTimeout`].
+    pub fn range<'v, K: AsRef<[Value<'v>]>>(
+        &mut self,
+        table: &Table,
+        index: &str,
+        bounds: impl RangeBounds<K>,
+    ) -> Result<Cursor<'_, 'db>> {
+        let t = self.table(table)?;
+        let ix = table.index(index)?;
+        let Some((lower, upper)) = t.bounds(ix, &bounds, &mut self.s.key)? else {
+            return Ok(Cursor::empty(self, &table.0));
+        };
+        Cursor::ordered(self, &table.0, ix, (lower, upper))
+    }
+
+    /// All rows: in order of the primary key if that is ordered, and then what is read is locked as
+    /// with [`Transaction::range`]. Else in no particular order, and the table is locked against
+    /// writers.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(
+    /// #     Schema::new("t").column("id", ColumnType::Int64).column("n", ColumnType::Int64).primary_key(&["id"]),
+    /// # )?;
+    /// # let mut tx = db.begin()?;
+    /// tx.insert(&t, &[1.into(), 10.into()])?;
+    /// tx.insert(&t, &[2.into(), 20.into()])?;
+    /// let sum: i64 = tx.scan(&t)?.map(|row| row.map(|r| r.at(1).as_int().unwrap_or(0))).sum::<Result<_, _>>()?;
+    /// assert_eq!(sum, 30);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`crate::Error::Deadlock`] and [`crate::Error::LockTimeout`], from the cursor if the primary
+    /// key is ordered.
+    pub fn scan(&mut self, table: &Table) -> Result<Cursor<'_, 'db>> {
+        let t = self.table(table)?;
+        if t.indexes[0].def.kind == IndexKind::Hash {
+            self.lock_table(t, Mode::Shared)?;
+        }
+        Cursor::all(self, &table.0)
+    }
+
+    /// Part `part`, from 0, of `parts` parts of the rows, of about the same size, in no particular
+    /// order: so that several threads, each with a transaction, read a table together. The table is
+    /// locked against writers.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Schema};
+    /// # let db = Database::in_memory()?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// db.run(|tx| (0..10_000i64).try_for_each(|id| tx.insert(&t, &[id.into()])))?;
+    /// let count = |part| Ok::<usize, mmdb::Error>(db.begin()?.scan_part(&t, part, 3)?.count());
+    /// assert_eq!(count(0)? + count(1)? + count(2)?, 10_000);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`crate::Error::Deadlock`] and [`crate::Error::LockTimeout`].
+    pub fn scan_part(&mut self, table: &Table, part: usize, parts: usize) -> Result<Cursor<'_, 'db>> {
+        let t = self.table(table)?;
+        self.lock_table(t, Mode::Shared)?;
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Ok(if part < parts {
+            Cursor::places(self, &table.0, number(part), number(parts))
+        } else {
+            Cursor::empty(self, &table.0)
+        })
+    }
+}
+
+/// Puts the row at `rid` into `row`. Whether there is one, with the key `key` in index `ix`; `k` is
+/// a buffer.
+fn has_key(
+    t: &TableInner,
+    ix: usize,
+    (key, rid): (&[u8], Rid),
+    (row, k): (&mut Vec<u8>, &mut Vec<u8>),
+) -> Result<bool> {
+    row.clear();
+    k.clear();
+    if t.read(rid, row)?.is_none() {
+        return Ok(false);
+    }
+    t.layout.row_key(row, &t.indexes[ix].def.columns, k);
+    Ok(k == key)
+}
