@@ -2,11 +2,12 @@
 //! is in pieces, as on a device that was in use for months.
 //!
 //! The method is that of Smith and Seltzer ("File System Aging", SIGMETRICS 1997) with made-up
-//! files in place of a recorded history: sizes are log-uniform from 4 to 512 KiB, and which files go
-//! is drawn at random, both from the seed. A round fills the file system to the brim and deletes
+//! files in place of a recorded history: sizes are log-uniform from 4 to 512 KiB, and which files
+//! go is drawn at random, both from the seed. A round fills the file system to the brim and deletes
 //! files until it is emptier than it shall be in the end; the last one stops at the wanted share.
-//! The files that are left stay. How far it went is measured, not believed: a file of 4 MiB is
-//! written before and after, and its extents are counted.
+//! The files that are left stay. Where their blocks lie is the file system's own choice, which
+//! depends on when it writes back. How far it went is measured: a file of 4 MiB is written before
+//! and after, and its extents are counted.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
