@@ -196,3 +196,122 @@ fn pages_that_cannot_be_printed_are_refused() {
     let without_data = FINDINGS.replace("data = \"modes\"\nphase = \"insert\"\nof = \"journal_mode:wal\"\nover = \"journal_mode:delete\"\nwhere", "where");
     assert!(refused(&without_data, PAGE).contains("without `data`"));
 }
+
+const CHATS: &str = r#"
+[data.chats]
+file = "chats.db.zst"
+
+[data.look]
+file = "look.db.zst"
+
+[[finding]]
+table = "F2"
+figure = "F2"
+finding = "Reading backwards is slower"
+paper = "slower"
+holds = [1.0, inf]
+data = "chats"
+phase = "select-desc"
+over_phase = "select-asc"
+show = "slower"
+where = "filesystem:ext4,variants:select"
+
+[[finding]]
+table = "F2"
+figure = "F2"
+finding = "Twelve columns against one"
+paper = "slower"
+holds = [1.0, inf]
+data = "chats"
+phase = "select-columns"
+x = 12
+over_x = 1
+show = "slower"
+where = "filesystem:ext4,variants:select"
+
+[[finding]]
+table = "F2"
+figure = "F2"
+finding = "The processor's part, were it ten times as slow"
+paper = "most of it"
+holds = [0.8, 1.0]
+data = "look"
+phase = "insert"
+show = "cpu-share"
+slowed = 10
+of = "variants:wal/full"
+"#;
+
+const CHATS_PAGE: &str = "{{about chats}}{{about look}}\n\n{{findings F2}}\n\n\
+{{table chats phase=select-columns show=slower rows=x columns=filesystem where=variants:select}}\n\n\
+{{table chats phases=select-asc,select-desc show=slower rows=filesystem columns=phase where=variants:select}}\n\n\
+{{table look phase=insert show=cpu-share slowed=10 rows=variants columns=phase}}\n\n\
+{{value look phase=insert show=slower where=variants:wal/full}} {{value look phase=insert show=slower slowed=10 where=variants:wal/full}} \
+{{value look phase=insert show=elapsed where=variants:wal/full}} {{value look phase=insert show=device where=variants:wal/full}}\n";
+
+fn print_chats(findings: &str, page: &str) -> Result<Printed, String> {
+    let directory = tempfile::tempdir().unwrap();
+    let whole = directory.path().join("results.db");
+    fixture::time_split(&whole);
+    excerpt(&whole, &directory.path().join("chats.db.zst"));
+    std::fs::remove_file(&whole).unwrap();
+    fixture::modelled(&whole, 1.0, 1.0);
+    excerpt(&whole, &directory.path().join("look.db.zst"));
+    std::fs::write(directory.path().join("p2.toml"), findings).unwrap();
+    std::fs::write(directory.path().join("page.md"), page).unwrap();
+    let papers = Papers::load(directory.path()).map_err(|error| error.to_string())?;
+    papers.print().map_err(|error| error.to_string())
+}
+
+/// Papers compare one phase with another and one abscissa with another, and say what part of the
+/// time something takes. Before, a finding had one phase without abscissa, and P1, P2 and P5 could
+/// not be judged.
+#[test]
+fn phases_abscissas_and_shares_are_judged() {
+    let printed = print_chats(CHATS, CHATS_PAGE).unwrap();
+    use FindingVerdict::{CauseUnknown, Reproduced};
+    let verdicts = |printed: &Printed| -> Vec<FindingVerdict> {
+        printed.verdicts.iter().map(|(_, _, verdict)| *verdict).collect()
+    };
+    assert_eq!(verdicts(&printed)[..2], [Reproduced, Reproduced], "{}", printed.page);
+    let page = &printed.page;
+    assert!(page.contains("| x | ext2 | ext4 | xfs | btrfs | ntfs |"), "{page}");
+    assert!(page.contains("| filesystem | select-asc | select-desc |"), "{page}");
+    // A share is a percentage; a slower processor makes the time longer and its own part larger.
+    let row = page.lines().find(|line| line.contains("The processor's part")).unwrap();
+    assert!(row.contains(" % ["), "{row}");
+    let share = |findings: &str| -> f64 {
+        let page = print_chats(findings, CHATS_PAGE).unwrap().page;
+        let row = page.lines().find(|line| line.contains("The processor's part")).unwrap().to_owned();
+        row.split(" % [").next().unwrap().rsplit("| ").next().unwrap().parse().unwrap()
+    };
+    let (slow, fast) = (share(CHATS), share(&CHATS.replace("slowed = 10", "slowed = 1")));
+    // Of the same parts: k c / (k c + d), with c / (c + d) known.
+    let expected = 100.0 * 10.0 * fast / (10.0 * fast + (100.0 - fast));
+    assert!((slow - expected).abs() < 1.0 && slow > fast, "{fast} {slow} {expected}");
+    // What the interval does not lie in does not reproduce.
+    let narrow = print_chats(&CHATS.replace("holds = [0.8, 1.0]", "holds = [0.0, 0.001]"), CHATS_PAGE);
+    assert_eq!(verdicts(&narrow.unwrap())[2], CauseUnknown);
+}
+
+/// A phase with abscissas needs one, and one that was measured; a share of which single runs do not
+/// tell has no interval, and judges nothing.
+#[test]
+fn abscissas_and_shares_that_are_not_there_are_refused() {
+    let refused = |from: &str, to: &str| {
+        assert!(CHATS.contains(from));
+        print_chats(&CHATS.replace(from, to), CHATS_PAGE).expect_err("refused")
+    };
+    assert!(refused("x = 12\nover_x = 1\n", "").contains("by abscissa; name one: x=1, x=2"));
+    assert!(refused("x = 12\n", "x = 13\n").contains("at x=13; there are: x=1"));
+    assert!(
+        refused("over_phase = \"select-asc\"", "over_phase = \"select\"")
+            .contains("was not measured in phase")
+    );
+    assert!(refused("slowed = 10", "slowed = 0.5").contains("1 or more"));
+    assert!(refused("show = \"cpu-share\"", "show = \"cpu\"").contains("device-share or cpu-share"));
+    let wrong = CHATS_PAGE.replace("rows=x", "rows=y");
+    assert!(print_chats(CHATS, &wrong).unwrap_err().contains("no cell has a value on the axis \"y\""));
+    let wrong = CHATS_PAGE.replace("slowed=10 where", "slowed=ten where");
+    assert!(print_chats(CHATS, &wrong).unwrap_err().contains("slowed=ten is no number"));
+}

@@ -702,6 +702,25 @@ pub struct StackUp {
     pub guest: bool,
 }
 
+/// What `fathom stack age` does.
+#[derive(Debug, Args)]
+pub struct Age {
+    /// The stack's name; its files stay, and its space goes
+    pub name: String,
+    /// How much of its space is used in the end, percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 80, value_parser = clap::value_parser!(u8).range(10..=95))]
+    pub used: u8,
+    /// How often it is filled and emptied
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Seed of the files' sizes and of which go
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print what was made as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// The actions of `fathom stack`.
 #[derive(Debug, Subcommand)]
 pub enum StackAction {
@@ -738,6 +757,13 @@ pub enum StackAction {
         #[arg(long, conflicts_with_all = ["source", "jobs"])]
         remove: bool,
     },
+    /// Age a stack's file system: fill it and delete files, round by round, until its free space is
+    /// in pieces
+    #[command(
+        after_help = "Examples:\n  fathom stack up --fs ext4 --size 512 --keep aged.img --name old\n  fathom stack age old --used 80\n  \
+                      fathom stack down old\n  fathom run aged-file-system --set variants=fresh,aged"
+    )]
+    Age(Age),
     /// Measure a card, disk or file system and write the model of it, for `--device` (past the page
     /// cache; a minute or two)
     #[command(

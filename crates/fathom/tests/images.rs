@@ -328,3 +328,59 @@ fn what_cannot_be_begun_with_or_kept_is_refused() {
     assert!(!place.path("new.img").exists());
     nothing_is_up(&place, &["refused"]);
 }
+
+/// `stack age` fills a file system and leaves its free space in pieces; the same seed makes the
+/// same, and the image that is kept is what a run begins with.
+#[test]
+fn a_file_system_is_aged_and_kept() {
+    let place = Place::new();
+    if !fathom_ground::system::is_root() {
+        return;
+    }
+    let aged = |name: &str, image: &str, seed: &str| {
+        let name = named(name);
+        up(&place, &name, &["--fs", "ext4", "--size", "64", "--keep", image]);
+        let end =
+            place.fathom(&["stack", "age", &name, "--used", "70", "--rounds", "2", "--seed", seed, "--json"]);
+        end.exits(0);
+        // It is aged once.
+        let again = place.fathom(&["stack", "age", &name]);
+        again.exits(2);
+        assert!(again.stderr.contains("aged already"), "{}", again.stderr);
+        down(&place, &name);
+        serde_json::from_str::<serde_json::Value>(&end.stdout).unwrap()
+    };
+    let first = aged("aged1", "aged1.img", "7");
+    let used = first["used"].as_f64().unwrap();
+    assert!((0.6..=0.72).contains(&used), "{first}");
+    let extents = |aged: &serde_json::Value, key: &str| aged[key].as_u64().unwrap();
+    assert!(extents(&first, "extents_after") > 2 * extents(&first, "extents_before"), "{first}");
+    assert_eq!(first["written_files"], aged("aged2", "aged2.img", "7")["written_files"]);
+    assert_ne!(first["written_files"], aged("aged3", "aged3.img", "8")["written_files"]);
+    // What was made is in the image.
+    let name = named("aged4");
+    let work = up(&place, &name, &["--image", "aged1.img"]);
+    let files = fs::read_dir(work.join("aged")).unwrap().flatten();
+    let count: usize = files.map(|entry| fs::read_dir(entry.path()).map_or(0, Iterator::count)).sum();
+    assert_eq!(count as u64, extents(&first, "files"));
+    down(&place, &name);
+    let unknown = place.fathom(&["stack", "age", "no-such-stack"]);
+    unknown.exits(2);
+    assert!(unknown.stderr.contains("no stack is called"), "{}", unknown.stderr);
+    nothing_is_up(&place, &["aged"]);
+}
+
+/// A stack that is a directory lies on a file system of the user's, which is not to be filled.
+#[test]
+fn a_directory_is_not_aged() {
+    let place = Place::new();
+    let name = named("precious");
+    let end = place.fathom(&["stack", "up", "--fs", "dir", "--name", &name, "--dir", "."]);
+    if end.code != Some(0) {
+        return;
+    }
+    let aged = place.fathom(&["stack", "age", &name]);
+    aged.exits(2);
+    assert!(aged.stderr.contains("would be filled"), "{}", aged.stderr);
+    down(&place, &name);
+}

@@ -39,7 +39,12 @@ static BUILTIN: &[Builtin] = embedded![
     "time-split",
     "journal-modes",
     "sms-centre",
-    "file-systems"
+    "file-systems",
+    "journal-of-journal",
+    "barriers-off",
+    "several-files",
+    "aged-file-system",
+    "lifetime"
 ];
 
 /// All built-in experiments, in the order in which they are shown.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use fathom_lab::stats::Comparison;
 use serde::Deserialize;
 
-use super::select::{Choice, Show, ratio_text};
+use super::select::{Choice, Show, ratio_text, share_text};
 use super::verdict::{Stated, Verdict, of as verdict_of};
 use super::{Papers, PapersError};
 
@@ -29,6 +29,15 @@ pub(super) struct Finding {
     /// The phase that is compared.
     #[serde(default)]
     pub phase: String,
+    /// The phase that it is compared with, where that is another.
+    pub over_phase: Option<String>,
+    /// The abscissa, in a phase that has some: rows of a range, columns, threads.
+    pub x: Option<f64>,
+    /// The abscissa that it is compared with, where that is another.
+    pub over_x: Option<f64>,
+    /// The processor is taken to be this many times as slow as the one that measured: a phone's.
+    /// CPU time that was measured is multiplied, the device's is left as it is.
+    pub slowed: Option<f64>,
     /// What is compared.
     #[serde(default)]
     pub show: Show,
@@ -98,9 +107,13 @@ impl Finding {
             return Err(self.wrong("`holds = [low, high]` states what would bear it out"));
         }
         let ratios = self.ratios(papers, data)?;
+        let text = |value: &Comparison| match self.show.is_share() {
+            true => share_text(value),
+            false => ratio_text(value),
+        };
         let one = |(name, ratio): &(String, Comparison)| match name.is_empty() {
-            true => ratio_text(ratio),
-            false => format!("{name} {}", ratio_text(ratio)),
+            true => text(ratio),
+            false => format!("{name} {}", text(ratio)),
         };
         let measured = ratios.iter().map(one).collect::<Vec<_>>().join(", ");
         let only: Vec<Comparison> = ratios.iter().map(|(_, ratio)| *ratio).collect();
@@ -129,11 +142,23 @@ impl Finding {
             };
             places = values.into_iter().map(at).collect();
         }
+        let slowed = self.slowed.unwrap_or(1.0);
+        if !(slowed.is_finite() && slowed >= 1.0) {
+            return Err(self.wrong("`slowed` is how many times as slow the processor is: 1 or more"));
+        }
         let ratio = |(name, at): (String, Choice)| {
-            let of = dataset.measure(&at.and(&self.of), &self.phase)?;
-            let over = dataset.measure(&at.and(&self.over), &self.phase)?;
-            let ratio =
-                self.show.ratio(of, over).ok_or_else(|| self.wrong("the two cells share no block"))?;
+            let of = dataset.measure(&at.and(&self.of), &self.phase, self.x)?;
+            if self.show.is_share() {
+                let share = self.show.share(of, slowed);
+                let share = share.ok_or_else(|| {
+                    self.wrong("that share is not told for single runs: use device-share or cpu-share")
+                })?;
+                return Ok((name, share));
+            }
+            let phase = self.over_phase.as_deref().unwrap_or(&self.phase);
+            let over = dataset.measure(&at.and(&self.over), phase, self.over_x.or(self.x))?;
+            let ratio = self.show.ratio(of, over, slowed);
+            let ratio = ratio.ok_or_else(|| self.wrong("the two cells share no block"))?;
             Ok((name, ratio))
         };
         places.into_iter().map(ratio).collect()

@@ -6,21 +6,24 @@
 //! - `{{about DATA}}`: how the data was measured, how many runs are marked, where it is.
 //! - `{{findings TABLE}}`: the findings of a table with the paper's words, what was measured, and
 //!   the verdict. Every finding has to be shown somewhere.
-//! - `{{table DATA phase=P rows=AXIS columns=AXIS [where=CHOICE] [show=WHAT]}}`: values.
+//! - `{{table DATA phase=P rows=AXIS columns=AXIS [where=CHOICE] [show=WHAT]}}`: values. `x` as an
+//!   axis is the phase's abscissa, `phases=P,Q` with `columns=phase` are several phases.
 //! - `{{figure DATA ID file=NAME.svg}}`: one of the report's figures, with its title.
 //! - `{{ratio DATA phase=P of=CHOICE over=CHOICE [where=CHOICE] [show=WHAT]}}` and
 //!   `{{value DATA phase=P where=CHOICE [show=WHAT]}}`, within a sentence.
 //! - `{{verdicts}}`: how many findings have which verdict.
 //!
 //! A CHOICE is `axis:value,axis:value`; WHAT is `faster` (the default; a rate), `slower` (a time),
-//! `flushes`, `written`, `sync` or `cpu`.
+//! `elapsed` (a time by the wall's clock), `flushes`, `written`, `device` (time at the device),
+//! `device-share`, `cpu-share`, `p50`, `p999`, `sync` or `cpu`. `x=N` is an abscissa, `slowed=N` a
+//! processor that is so many times as slow.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::directive::Directive;
 use super::finding::Finding;
 use super::select::{Choice, Show, ratio_text};
-use super::{Papers, PapersError, Printed, Verdict};
+use super::{Dataset, Papers, PapersError, Printed, Verdict};
 
 /// What stands at the head of the page, for whoever would mend it by hand.
 const GENERATED: &str = "<!-- Printed by `fathom papers` from docs/papers/; change it there. -->\n\n";
@@ -112,46 +115,37 @@ impl<'a> Printer<'a> {
         let show = directive.options.get("show").map_or(Ok(Show::default()), |word| Show::parse(word))?;
         let choice = |key: &str| Choice::parse(directive.options.get(key).map_or("", String::as_str));
         let at = choice("where")?;
+        let number = |key: &str| match directive.options.get(key) {
+            None => Ok(None),
+            Some(text) => text.parse::<f64>().map(Some).map_err(|_| format!("{key}={text} is no number")),
+        };
+        let (x, slowed) = (number("x")?, number("slowed")?.unwrap_or(1.0));
         match directive.name.as_str() {
             "about" => {
                 directive.knows(&[])?;
                 Ok(dataset.about())
             }
             "ratio" => {
-                directive.knows(&["phase", "of", "over", "where", "show"])?;
+                directive.knows(&["phase", "of", "over", "where", "show", "x", "slowed"])?;
                 directive.argument()?;
                 let phase = directive.wanted("phase")?;
-                let of = dataset.measure(&at.and(&choice("of")?), phase)?;
-                let over = dataset.measure(&at.and(&choice("over")?), phase)?;
-                let ratio = show.ratio(of, over).ok_or_else(|| "the two share no block".to_owned())?;
+                let of = dataset.measure(&at.and(&choice("of")?), phase, x)?;
+                let over = dataset.measure(&at.and(&choice("over")?), phase, x)?;
+                let ratio =
+                    show.ratio(of, over, slowed).ok_or_else(|| "the two share no block".to_owned())?;
                 Ok(ratio_text(&ratio))
             }
             "value" => {
-                directive.knows(&["phase", "where", "show"])?;
+                directive.knows(&["phase", "where", "show", "x", "slowed"])?;
                 directive.argument()?;
-                let measure = dataset.measure(&at, directive.wanted("phase")?)?;
-                Ok(show.value(measure).ok_or_else(|| "it was not measured".to_owned())?)
+                let measure = dataset.measure(&at, directive.wanted("phase")?, x)?;
+                Ok(show.value(measure, slowed).ok_or_else(|| "it was not measured".to_owned())?)
             }
             "table" => {
-                directive.knows(&["phase", "rows", "columns", "where", "show"])?;
+                let known = ["phase", "phases", "rows", "columns", "where", "show", "x", "slowed"];
+                directive.knows(&known)?;
                 directive.argument()?;
-                let (rows, columns) = (directive.wanted("rows")?, directive.wanted("columns")?);
-                let phase = directive.wanted("phase")?;
-                let names = dataset.values(columns, &at);
-                let mut table =
-                    format!("| {} | {} |\n|---|", rows.rsplit('.').next().unwrap_or(rows), names.join(" | "));
-                table += &"---|".repeat(names.len());
-                for row in dataset.values(rows, &at) {
-                    let mut cells = vec![row.clone()];
-                    for column in &names {
-                        let pairs =
-                            vec![(rows.to_owned(), row.clone()), (columns.to_owned(), column.clone())];
-                        let measure = dataset.measure(&at.and(&Choice(pairs)), phase)?;
-                        cells.push(show.value(measure).unwrap_or_else(|| "not measured".into()));
-                    }
-                    table += &format!("\n| {} |", cells.join(" | "));
-                }
-                Ok(table)
+                Ok(Table { dataset, directive, at, show, x, slowed }.print()?)
             }
             "figure" => {
                 directive.knows(&["file"])?;
@@ -235,6 +229,84 @@ impl<'a> Printer<'a> {
             }
             None => Ok(()),
         }
+    }
+}
+
+/// A table of values.
+struct Table<'a> {
+    dataset: &'a Dataset,
+    directive: &'a Directive,
+    at: Choice,
+    show: Show,
+    x: Option<f64>,
+    slowed: f64,
+}
+
+/// Where a cell of a table is: what a row's or a column's value chooses.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    pairs: Vec<(String, String)>,
+    phase: Option<String>,
+    x: Option<f64>,
+}
+
+impl Table<'_> {
+    fn print(&self) -> Result<String, Failure> {
+        let (rows, columns) = (self.directive.wanted("rows")?, self.directive.wanted("columns")?);
+        let phases: Vec<String> = match self.directive.options.get("phases") {
+            Some(several) => several.split(',').map(str::to_owned).collect(),
+            None => vec![self.directive.wanted("phase")?.to_owned()],
+        };
+        let across = self.places(columns, &phases)?;
+        let names: Vec<&str> = across.iter().map(|(name, _)| name.as_str()).collect();
+        let head = rows.rsplit('.').next().unwrap_or(rows);
+        let mut table = format!("| {head} | {} |\n|---|", names.join(" | "));
+        table += &"---|".repeat(names.len());
+        for (name, row) in self.places(rows, &phases)? {
+            let mut cells = vec![name];
+            for (_, column) in &across {
+                cells.push(self.value(&row, column, &phases)?);
+            }
+            table += &format!("\n| {} |", cells.join(" | "));
+        }
+        Ok(table)
+    }
+
+    /// The values of an axis, of the abscissa `x` or of the phases.
+    fn places(&self, axis: &str, phases: &[String]) -> Result<Vec<(String, Place)>, Failure> {
+        let places: Vec<(String, Place)> = match axis {
+            "phase" => phases
+                .iter()
+                .map(|phase| (phase.clone(), Place { phase: Some(phase.clone()), ..Place::default() }))
+                .collect(),
+            "x" => {
+                let phase = phases.first().map_or("", String::as_str);
+                let abscissas = self.dataset.abscissas(phase, &self.at).into_iter();
+                abscissas
+                    .map(|x| (crate::number::plain(x), Place { x: Some(x), ..Place::default() }))
+                    .collect()
+            }
+            axis => {
+                let place = |value: String| {
+                    let pairs = vec![(axis.to_owned(), value.clone())];
+                    (value, Place { pairs, ..Place::default() })
+                };
+                self.dataset.values(axis, &self.at).into_iter().map(place).collect()
+            }
+        };
+        match places.is_empty() {
+            true => Err(format!("no cell has a value on the axis {axis:?}").into()),
+            false => Ok(places),
+        }
+    }
+
+    fn value(&self, row: &Place, column: &Place, phases: &[String]) -> Result<String, Failure> {
+        let pairs = row.pairs.iter().chain(&column.pairs).cloned().collect();
+        let phase = row.phase.as_ref().or(column.phase.as_ref()).or(phases.first());
+        let phase = phase.map_or("", String::as_str);
+        let x = row.x.or(column.x).or(self.x);
+        let measure = self.dataset.measure(&self.at.and(&Choice(pairs)), phase, x)?;
+        Ok(self.show.value(measure, self.slowed).unwrap_or_else(|| "not measured".into()))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Chooses cells by their axes, and what is said of them.
 
-use fathom_lab::analysis::{Measure, ModelShare};
+use fathom_lab::analysis::{Clock, Measure, ModelShare, OfRun};
 use fathom_lab::experiment::Metric;
-use fathom_lab::stats::{Comparison, Interval, mean_interval, range_ratio};
+use fathom_lab::stats::{Comparison, Interval, mean_interval, paired_ratio, range_ratio};
 use fathom_lab::store::CellRow;
 use serde::Deserialize;
 
@@ -59,7 +59,7 @@ pub(super) fn axis_of<'a>(cell: &'a CellRow, axis: &str) -> Option<&'a str> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Show {
-    /// How many times as fast; executions a second.
+    /// How many times as fast; executions a second. A processor that is slowed slows it, too.
     #[default]
     Faster,
     /// How many times as slow; the time of one execution.
@@ -68,10 +68,22 @@ pub(super) enum Show {
     Flushes,
     /// Bytes that were written to the device, for each execution.
     Written,
-    /// The part of the time that fsync takes.
+    /// The part of the time that fsync takes, as measured.
     Sync,
-    /// The part of the time that the processor takes.
+    /// The part of the time that the processor takes, as measured.
     Cpu,
+    /// How many times as slow by the clock on the wall, where [`Show::Slower`] is of model time.
+    Elapsed,
+    /// Time at the device by its model that somebody waited for, for each execution.
+    Device,
+    /// The part of the model time in which the device was waited for.
+    DeviceShare,
+    /// The part of the model time that the processor takes.
+    CpuShare,
+    /// The time that half of the executions took at most: of each run, and of these the median.
+    P50,
+    /// The time that 999 of 1000 executions took at most: likewise.
+    P999,
 }
 
 impl Show {
@@ -83,57 +95,117 @@ impl Show {
             "written" => Ok(Show::Written),
             "sync" => Ok(Show::Sync),
             "cpu" => Ok(Show::Cpu),
-            other => Err(format!("{other:?} is none of faster, slower, flushes, written, sync, cpu")),
+            "elapsed" => Ok(Show::Elapsed),
+            "device" => Ok(Show::Device),
+            "device-share" => Ok(Show::DeviceShare),
+            "cpu-share" => Ok(Show::CpuShare),
+            "p50" => Ok(Show::P50),
+            "p999" => Ok(Show::P999),
+            other => Err(format!(
+                "{other:?} is none of faster, slower, flushes, written, sync, cpu, elapsed, device, \
+                 device-share, cpu-share, p50, p999"
+            )),
         }
     }
 
-    fn of_model(self) -> Option<fn(&ModelShare) -> f64> {
-        match self {
-            Show::Flushes => Some(|share| share.flushes),
-            Show::Written => Some(|share| share.written_bytes),
-            _ => None,
-        }
+    /// What is judged is the value itself, not how it compares with another cell's.
+    pub fn is_share(self) -> bool {
+        matches!(self, Show::Sync | Show::Cpu | Show::DeviceShare | Show::CpuShare)
+    }
+
+    /// Its value in one run by the model of the device, with a processor that is `slowed` times as
+    /// slow as this machine's; none of what is not told for single runs.
+    fn of_model(self, slowed: f64) -> Option<impl Fn(&ModelShare) -> f64> {
+        let is_told = match self {
+            Show::Flushes | Show::Written | Show::Device | Show::DeviceShare | Show::CpuShare => true,
+            Show::Faster | Show::Slower => slowed != 1.0,
+            Show::Sync | Show::Cpu | Show::Elapsed | Show::P50 | Show::P999 => false,
+        };
+        is_told.then_some(move |share: &ModelShare| {
+            let cpu = share.cpu_ns * slowed;
+            let whole = cpu + share.device_ns + share.other_ns;
+            match self {
+                Show::Flushes => share.flushes,
+                Show::Written => share.written_bytes,
+                Show::Device => share.device_ns,
+                Show::DeviceShare => share.device_ns / whole,
+                Show::CpuShare => cpu / whole,
+                Show::Faster => 1e9 / whole,
+                _ => whole,
+            }
+        })
+    }
+
+    /// Its value in each run, by the model of the device; none where one run has none.
+    fn values(self, measure: &Measure, slowed: f64) -> Option<Vec<f64>> {
+        let pick = self.of_model(slowed)?;
+        measure.runs.iter().map(|run| run.model.as_ref().map(&pick)).collect()
     }
 
     /// How one compares with another; none where nothing can be compared.
-    pub fn ratio(self, of: &Measure, over: &Measure) -> Option<Comparison> {
+    pub fn ratio(self, of: &Measure, over: &Measure, slowed: f64) -> Option<Comparison> {
         match self {
-            Show::Faster => of.faster_than(over, Metric::Rate),
-            Show::Slower => of.faster_than(over, Metric::Time).map(|faster| faster.inverse()),
-            Show::Sync | Show::Cpu => None,
+            Show::Faster if slowed == 1.0 => of.faster_than(over, Metric::Rate),
+            Show::Slower if slowed == 1.0 => {
+                of.faster_than(over, Metric::Time).map(|faster| faster.inverse())
+            }
+            Show::Elapsed => of.faster_by(over, Metric::Time, Clock::Wall).map(|faster| faster.inverse()),
+            Show::Sync | Show::Cpu | Show::DeviceShare | Show::CpuShare => None,
+            // A percentile over the runs has no value in each block.
+            Show::P50 | Show::P999 => None,
             Show::Flushes | Show::Written => {
-                let pick = self.of_model()?;
-                let values = |measure: &Measure| -> Option<Vec<f64>> {
-                    measure.runs.iter().map(|run| run.model.as_ref().map(pick)).collect()
-                };
-                range_ratio(&values(of)?, &values(over)?)
+                range_ratio(&self.values(of, slowed)?, &self.values(over, slowed)?)
+            }
+            Show::Faster | Show::Slower | Show::Device => {
+                let pick = self.of_model(slowed)?;
+                let value = |run: &OfRun| run.model.as_ref().map(&pick);
+                let pairs: Vec<(f64, f64)> = of
+                    .runs
+                    .iter()
+                    .filter_map(|run| {
+                        let other = over.runs.iter().find(|other| other.block == run.block)?;
+                        Some((value(run)?, value(other)?))
+                    })
+                    .collect();
+                paired_ratio(&pairs)
             }
         }
     }
 
+    /// A share over the runs with its interval, as what is judged against a band; none where it is
+    /// not told for single runs.
+    pub fn share(self, measure: &Measure, slowed: f64) -> Option<Comparison> {
+        let interval = mean_interval(&self.values(measure, slowed)?)?;
+        let Interval { low, mid, high, n, .. } = interval;
+        let (low, high) = if n < 3 { (0.0, f64::INFINITY) } else { (low, high) };
+        Some(Comparison { ratio: mid, low, high, proven: false, n })
+    }
+
     /// A single value in words, with its interval where it has one.
-    pub fn value(self, measure: &Measure) -> Option<String> {
+    pub fn value(self, measure: &Measure, slowed: f64) -> Option<String> {
         let with = |mid: String, interval: Interval, bounds: String| match interval.n {
             0 | 1 => mid,
             _ => format!("{mid} {bounds}"),
         };
+        let time = |time: Interval| {
+            let bounds = number::time_interval(time.mid, time.low, time.high);
+            with(number::time(time.mid), time, bounds)
+        };
+        let rate =
+            |rate: Interval| with(number::plain(rate.mid), rate, number::interval(rate.low, rate.high));
         match self {
-            Show::Faster => {
-                let rate = measure.rate;
-                Some(with(number::plain(rate.mid), rate, number::interval(rate.low, rate.high)))
-            }
-            Show::Slower => {
-                let time = measure.time_ns;
-                let bounds = number::time_interval(time.mid, time.low, time.high);
-                Some(with(number::time(time.mid), time, bounds))
-            }
+            Show::Faster if slowed == 1.0 => Some(rate(measure.rate)),
+            Show::Slower if slowed == 1.0 => Some(time(measure.time_ns)),
+            Show::Elapsed => Some(time(measure.wall_time_ns)),
+            Show::Faster => Some(rate(mean_interval(&self.values(measure, slowed)?)?)),
+            Show::Slower | Show::Device => Some(time(mean_interval(&self.values(measure, slowed)?)?)),
+            Show::P50 => Some(number::time(measure.model_latency_ns.unwrap_or(measure.latency_ns)[1])),
+            Show::P999 => Some(number::time(measure.model_latency_ns.unwrap_or(measure.latency_ns)[4])),
             Show::Sync => Some(number::percent(measure.shares.sync)),
             Show::Cpu => Some(number::percent(measure.shares.cpu)),
+            Show::DeviceShare | Show::CpuShare => Some(share_text(&self.share(measure, slowed)?)),
             Show::Flushes | Show::Written => {
-                let pick = self.of_model()?;
-                let values: Option<Vec<f64>> =
-                    measure.runs.iter().map(|run| run.model.as_ref().map(pick)).collect();
-                let values = values?;
+                let values = self.values(measure, slowed)?;
                 let mean = values.iter().sum::<f64>() / values.len() as f64;
                 // Counts of nothing have no logarithm, and no geometric mean.
                 let mid = mean_interval(&values).map_or(mean, |interval| interval.mid);
@@ -147,8 +219,13 @@ impl Show {
 }
 
 impl Dataset {
-    /// The one measure of a choice of cells in a phase.
-    pub(super) fn measure(&self, choice: &Choice, phase: &str) -> Result<&Measure, PapersError> {
+    /// The one measure of a choice of cells in a phase, at an abscissa where the phase has some.
+    pub(super) fn measure(
+        &self,
+        choice: &Choice,
+        phase: &str,
+        x: Option<f64>,
+    ) -> Result<&Measure, PapersError> {
         let fail = |problem: String| PapersError::Choice { name: self.name().into(), problem };
         let cells: Vec<&CellRow> =
             self.results.cells.iter().filter(|cell| cell.skipped.is_none() && choice.takes(cell)).collect();
@@ -162,10 +239,40 @@ impl Dataset {
                 n => format!("{choice} chooses {n} cells, where one is wanted: {}", labels(&cells)),
             }));
         };
-        self.analysis.get(cell.id, phase, None).ok_or_else(|| {
-            let phases = self.analysis.phases().join(", ");
-            fail(format!("{} was not measured in phase {phase:?}; there are: {phases}", cell.label))
+        self.analysis.get(cell.id, phase, x).ok_or_else(|| {
+            let found: Vec<String> = self
+                .analysis
+                .curve(cell.id, phase)
+                .map(|measure| measure.x.map_or("no abscissa".into(), |x| format!("x={x}")))
+                .collect();
+            fail(match (found.is_empty(), x) {
+                (true, _) => {
+                    let phases = self.analysis.phases().join(", ");
+                    format!("{} was not measured in phase {phase:?}; there are: {phases}", cell.label)
+                }
+                (false, None) => format!(
+                    "{} was measured in phase {phase:?} by abscissa; name one: {}",
+                    cell.label,
+                    found.join(", ")
+                ),
+                (false, Some(x)) => format!(
+                    "{} was not measured in phase {phase:?} at x={x}; there are: {}",
+                    cell.label,
+                    found.join(", ")
+                ),
+            })
         })
+    }
+
+    /// The abscissas of a phase, of the cells that a choice takes, ascending.
+    pub(super) fn abscissas(&self, phase: &str, choice: &Choice) -> Vec<f64> {
+        let cells = self.results.cells.iter().filter(|cell| choice.takes(cell));
+        let mut found: Vec<f64> = cells
+            .flat_map(|cell| self.analysis.curve(cell.id, phase).filter_map(|measure| measure.x))
+            .collect();
+        found.sort_by(f64::total_cmp);
+        found.dedup();
+        found
     }
 
     /// The values of an axis in the order of the plan, of the cells that a choice takes.
@@ -179,6 +286,16 @@ impl Dataset {
             }
         }
         values
+    }
+}
+
+/// A share in words: `91 % [89 %, 93 %]`.
+pub(super) fn share_text(share: &Comparison) -> String {
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    if share.high.is_finite() {
+        format!("{} [{}, {}]", percent(share.ratio), percent(share.low), percent(share.high))
+    } else {
+        format!("{} (too few runs for an interval)", percent(share.ratio))
     }
 }
 

@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub mod advise;
+pub mod age;
 pub mod anatomy;
 pub mod baseline;
 pub mod calibrate;

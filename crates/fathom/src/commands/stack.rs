@@ -40,6 +40,7 @@ pub fn run(asked: &Stack) -> super::Result {
         StackAction::Kernel { source, jobs, .. } => {
             kernel(source.clone(), jobs.and_then(|job| usize::try_from(job).ok()))
         }
+        StackAction::Age(asked) => super::age::run(asked),
         StackAction::Calibrate(asked) => super::calibrate::run(asked),
         StackAction::Status(asked) => super::status::run(asked),
         StackAction::Operations { file, json } => super::operations::run(file, *json),
