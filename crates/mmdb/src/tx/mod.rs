@@ -309,13 +309,15 @@ impl<'db> Transaction<'db> {
     /// The table inside a handle, if it is one of this database and not dropped.
     fn table<'t>(&mut self, t: &'t Table) -> Result<&'t TableInner> {
         self.goes_on()?;
+        // Before its definition is looked for: if another one takes the place of that meanwhile,
+        // the span is found to be over.
+        let now = t.0.span()?;
         let mine = self.db.table_of(t)?;
-        let now = mine.span()?;
         match self.s.spans.iter().find(|s| s.0 == mine.id) {
             Some(first) if first.1 == now => {}
-            // It was filled meanwhile: what was read of it, locked and written belongs to the life
-            // before.
-            Some(_) => return Err(mine.gone()),
+            // It was filled meanwhile, or its definition changed: what was read of it, locked and
+            // written belongs to the life before.
+            Some(_) => return Err(self.outdated(mine)),
             None => {
                 self.s.spans.push((mine.id, now));
                 self.unlocked |= mine.locking == Locking::None;
@@ -338,7 +340,7 @@ impl<'db> Transaction<'db> {
     /// it cannot be found by its number any more.
     #[inline]
     fn stays(&mut self, t: &TableInner) -> Result<()> {
-        if t.is_live() { Ok(()) } else { self.leave_gone(t) }
+        if t.is_live() && !self.is_outdated(t) { Ok(()) } else { self.leave_gone(t) }
     }
 
     #[cold]
@@ -348,7 +350,33 @@ impl<'db> Transaction<'db> {
             let mode = at.map(|at| self.s.intents.swap_remove(at).1);
             self.db.locks.leave(&t.lock, mode.is_some_and(Mode::is_whole), self.age);
         }
-        Err(t.gone())
+        Err(self.outdated(t))
+    }
+
+    /// A table is not what it was when this transaction first used it. If its definition has
+    /// changed, the transaction is to be run again, and finds the new one.
+    #[cold]
+    fn outdated(&mut self, t: &TableInner) -> Error {
+        let error = self.unlike(t);
+        if error.is_retryable() {
+            self.refusal = Some(Box::new(Refusal { error: error.clone(), obstacle: None, age: self.age }));
+        }
+        error
+    }
+
+    /// Whether this transaction has used the table in another life or with another definition.
+    #[inline]
+    fn is_outdated(&self, t: &TableInner) -> bool {
+        let first = self.s.spans.iter().find(|s| s.0 == t.id);
+        first.is_some_and(|first| t.life.now() != Some(first.1))
+    }
+
+    /// Why a table is not what it was when this transaction first used it.
+    #[cold]
+    fn unlike(&self, t: &TableInner) -> Error {
+        let known = self.s.spans.iter().find(|s| s.0 == t.id).map(|s| s.1);
+        let redefined = known.zip(t.life.now()).is_some_and(|(then, now)| t.life.was_redefined(then, now));
+        if redefined { t.changed() } else { t.gone() }
     }
 
     /// Remembers that parts of the table are read or written, or takes it whole.
@@ -631,7 +659,7 @@ impl<'db> Transaction<'db> {
     /// As [`Transaction::get`], and [`Error::NoSuchIndex`].
     pub fn get_by(&mut self, table: &Table, index: &str, key: &[Value<'_>]) -> Result<Vec<Row>> {
         let t = self.table(table)?;
-        let ix = table.index(index)?;
+        let ix = t.index(index)?;
         if ix == 0 {
             return Ok(self.get(table, key)?.into_iter().collect());
         }
@@ -712,7 +740,7 @@ impl<'db> Transaction<'db> {
         bounds: impl RangeBounds<K>,
     ) -> Result<Cursor<'_, 'db>> {
         let t = self.table(table)?;
-        let ix = table.index(index)?;
+        let ix = t.index(index)?;
         let Some((lower, upper)) = t.bounds(ix, &bounds, &mut self.s.key)? else {
             return Ok(Cursor::empty(self, &table.0));
         };
@@ -799,7 +827,7 @@ impl<'db> Transaction<'db> {
         self.index_writes();
         self.charge(false)?;
         let start = self.s.arena.len();
-        t.layout.encode(values, &mut self.s.arena)?;
+        t.encode_row(values, table.0.schema.columns.len(), &mut self.s.arena)?;
         let row = start..self.s.arena.len();
         let (found, h) = self.locate_row(t, row.clone())?;
         if found.is_some() {
@@ -935,11 +963,11 @@ impl<'db> Transaction<'db> {
     /// # Errors
     /// The table was filled or dropped since this transaction first used it.
     #[inline]
-    fn slots_gate(&self, t: &TableInner) -> Result<Option<RwLockReadGuard<'db, Tables>>> {
+    fn slots_gate(&mut self, t: &TableInner) -> Result<Option<RwLockReadGuard<'db, Tables>>> {
         let alone = t.logging == Logging::Volatile || t.locking == Locking::None;
         let gate = (alone && !self.db.options.reference).then(|| self.db.enter(self.stripe));
         if gate.is_some() && !self.is_same(t) {
-            return Err(t.gone());
+            return Err(self.outdated(t));
         }
         Ok(gate)
     }
@@ -1232,7 +1260,7 @@ impl<'db> Transaction<'db> {
         self.index_writes();
         self.charge(false)?;
         let start = self.s.arena.len();
-        t.layout.encode(values, &mut self.s.arena)?;
+        t.encode_row(values, table.0.schema.columns.len(), &mut self.s.arena)?;
         let new = start..self.s.arena.len();
         let (found, h) = self.locate_row(t, new.clone())?;
         let Some(found) = found else {
