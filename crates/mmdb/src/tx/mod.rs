@@ -25,6 +25,7 @@ use crate::tables::Tables;
 use crate::value::Value;
 use std::cell::RefCell;
 use std::ops::{Range, RangeBounds};
+use std::sync::Arc;
 use write_set::{Change, Write, WriteSet};
 
 /// Buffers that a thread's transactions use again and again.
@@ -307,7 +308,7 @@ impl<'db> Transaction<'db> {
     }
 
     /// The table inside a handle, if it is one of this database and not dropped.
-    fn table<'t>(&mut self, t: &'t Table) -> Result<&'t TableInner> {
+    fn table<'t>(&mut self, t: &'t Table) -> Result<&'t Arc<TableInner>> {
         self.goes_on()?;
         // Before its definition is looked for: if another one takes the place of that meanwhile,
         // the span is found to be over.
@@ -742,10 +743,10 @@ impl<'db> Transaction<'db> {
         let t = self.table(table)?;
         let ix = t.index(index)?;
         let Some((lower, upper)) = t.bounds(ix, &bounds, &mut self.s.key)? else {
-            return Ok(Cursor::empty(self, &table.0));
+            return Ok(Cursor::empty(self, t));
         };
         self.lock_table(t, Mode::Shared)?;
-        Cursor::ordered(self, &table.0, ix, lower, upper)
+        Cursor::ordered(self, t, ix, lower, upper)
     }
 
     /// All rows: in order of the primary key if that is ordered, else in no particular order. The
@@ -770,7 +771,7 @@ impl<'db> Transaction<'db> {
     pub fn scan(&mut self, table: &Table) -> Result<Cursor<'_, 'db>> {
         let t = self.table(table)?;
         self.lock_table(t, Mode::Shared)?;
-        Cursor::all(self, &table.0)
+        Cursor::all(self, t)
     }
 
     /// Part `part`, from 0, of `parts` parts of the rows, of about the same size, in no particular
@@ -794,9 +795,9 @@ impl<'db> Transaction<'db> {
         self.lock_table(t, Mode::Shared)?;
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Ok(if part < parts {
-            Cursor::places(self, &table.0, number(part), number(parts))
+            Cursor::places(self, t, number(part), number(parts))
         } else {
-            Cursor::empty(self, &table.0)
+            Cursor::empty(self, t)
         })
     }
 
