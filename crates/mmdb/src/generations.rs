@@ -6,8 +6,8 @@
 //! and the default of those that came later. A row that is changed is written anew, in the
 //! generation of that moment.
 //!
-//! Rewriting the table instead was measured (`docs/measurements.md`): it logs every row, while the
-//! table is locked; reading an earlier row costs a fraction of a microsecond, until it is changed.
+//! Rewriting the table instead was measured (`docs/measurements.md`): it holds the table and logs
+//! every row; an earlier row costs its readers more, until it is changed.
 
 use crate::codec::{Reader, put_bytes, put_u16, put_varint};
 use crate::schema::{Column, ColumnType};
