@@ -233,7 +233,7 @@ impl TableInner {
     /// # Errors
     /// [`Error::TableChanged`] if the handle may not go on with it.
     #[inline]
-    pub(crate) fn latest<'t>(self: &'t Arc<TableInner>) -> Result<&'t Arc<TableInner>> {
+    pub(crate) fn latest(self: &Arc<TableInner>) -> Result<&Arc<TableInner>> {
         let mut table = self;
         while let Some(next) = table.next.get() {
             if !next.continues {
@@ -245,7 +245,7 @@ impl TableInner {
     }
 
     /// The definition of today, whatever becomes of handles.
-    fn newest<'t>(self: &'t Arc<TableInner>) -> &'t Arc<TableInner> {
+    fn newest(self: &Arc<TableInner>) -> &Arc<TableInner> {
         let mut table = self;
         while let Some(next) = table.next.get() {
             table = &next.table;
