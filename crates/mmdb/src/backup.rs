@@ -157,7 +157,7 @@ impl Engine {
     }
 
     /// Copies all tables as they are at this moment. `None` if more has changed meanwhile than is
-    /// kept, or a table was filled anew.
+    /// kept, a table was filled anew, or what it was cannot be written in the columns of today.
     fn copy_snapshot(&self, target: &Target<'_>) -> Result<Option<Copied>> {
         let snapshot = Snapshot::of(self);
         let (path, file) = target.create_images()?;
@@ -167,7 +167,9 @@ impl Engine {
                 let bytes = match snapshot.image(t, c) {
                     Ok(Some(bytes)) if !bytes.is_empty() => bytes,
                     Ok(_) => continue,
-                    Err(Error::SnapshotExpired { .. } | Error::NoSuchTable { .. }) => return Ok(None),
+                    Err(
+                        Error::SnapshotExpired { .. } | Error::NoSuchTable { .. } | Error::Conflict { .. },
+                    ) => return Ok(None),
                     Err(e) => return Err(e),
                 };
                 let at = u64::from(c.image) * self.space.container_size as u64;

@@ -1,9 +1,10 @@
 //! Containers: the unit of allocation, of latching and of checkpointing.
 //!
 //! A container is a run of equal slots. A slot is `version u64 | meta u32 | row bytes | zeros`;
-//! `meta` holds the row's length (low 16 bits) and whether it is live (bit 31). Version counts the
-//! changes the slot has seen. Everything behind the version is the *body*, which is what the log
-//! takes differences of.
+//! `meta` holds the row's length (low 16 bits), the generation of the table's columns that it was
+//! written in (bits 17 to 30) and whether it is live (bit 31). Version counts the changes the slot
+//! has seen. Everything behind the version is the *body*, which is what the log takes differences
+//! of.
 
 use crate::codec::{u32_at, u64_at};
 use crate::snapshot::Versions;
@@ -18,6 +19,8 @@ pub(crate) const BODY: usize = 8;
 pub(crate) const META: usize = 4;
 /// Set in `meta` while the row exists.
 pub(crate) const LIVE: u32 = 1 << 31;
+/// Bits of `meta` below those of the generation.
+const GENERATION: u32 = 17;
 /// Lock unit of [`crate::Locking::Page`], bytes.
 pub(crate) const PAGE: usize = 4096;
 
@@ -164,6 +167,13 @@ impl Container {
     }
 }
 
+/// The `meta` of a live row of `len` bytes, written in a generation of its table's columns.
+#[inline]
+pub(crate) fn meta_of(len: usize, generation: u16) -> u32 {
+    debug_assert!(len <= 0xffff && generation < crate::generations::MAX_GENERATIONS);
+    LIVE | u32::from(generation) << GENERATION | len as u32
+}
+
 /// A slot's bytes, read.
 #[derive(Clone, Copy)]
 pub(crate) struct Slot<'a>(pub(crate) &'a [u8]);
@@ -186,7 +196,13 @@ impl<'a> Slot<'a> {
         ((self.meta() & 0xffff) as usize).min(self.0.len() - SLOT_HEAD)
     }
 
-    /// The row, if live.
+    /// The generation of its table's columns in which the row was written.
+    #[inline]
+    pub(crate) fn generation(self) -> u16 {
+        ((self.meta() & !LIVE) >> GENERATION) as u16
+    }
+
+    /// The row, if live, as it was written.
     pub(crate) fn row(self) -> Option<&'a [u8]> {
         self.is_live().then(|| &self.0[SLOT_HEAD..SLOT_HEAD + self.len()])
     }
@@ -196,14 +212,13 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// Makes `row` the live content of the slot (its body as seen by [`body_after`]) and counts the
-/// change.
-pub(crate) fn write_slot(slot: &mut [u8], row: &[u8]) {
+/// Makes `row`, of this generation, the live content of the slot and counts the change.
+pub(crate) fn write_slot(slot: &mut [u8], row: &[u8], generation: u16) {
     assert!(row.len() <= 0xffff && SLOT_HEAD + row.len() <= slot.len(), "the row fits its slot");
     let old = Slot(slot).len();
     let version = Slot(slot).version() + 1;
     slot[..8].copy_from_slice(&version.to_le_bytes());
-    slot[8..12].copy_from_slice(&(LIVE | row.len() as u32).to_le_bytes());
+    slot[8..12].copy_from_slice(&meta_of(row.len(), generation).to_le_bytes());
     slot[SLOT_HEAD..SLOT_HEAD + row.len()].copy_from_slice(row);
     if old > row.len() {
         slot[SLOT_HEAD + row.len()..SLOT_HEAD + old].fill(0);
@@ -229,9 +244,9 @@ mod tests {
     #[test]
     fn a_slot_keeps_zeros_behind_its_row() {
         let mut s = vec![0; 64];
-        write_slot(&mut s, &[1; 40]);
-        write_slot(&mut s, &[2; 10]);
-        assert_eq!(Slot(&s).row(), Some(&[2u8; 10][..]));
+        write_slot(&mut s, &[1; 40], 0);
+        write_slot(&mut s, &[2; 10], 3);
+        assert_eq!((Slot(&s).row(), Slot(&s).generation()), (Some(&[2u8; 10][..]), 3));
         assert!(s[SLOT_HEAD + 10..].iter().all(|&b| b == 0));
         clear_slot(&mut s, false);
         assert_eq!((Slot(&s).row(), Slot(&s).len(), Slot(&s).version()), (None, 10, 3));

@@ -265,6 +265,8 @@ impl Database {
     /// [`Error::NoSuchTable`], also for a handle of another database or opening.
     pub fn drop_table(&self, table: &Table) -> Result<()> {
         let e = &self.0.engine;
+        // Nobody changes the table's definition meanwhile.
+        let _turn = e.alterations.lock();
         // A handle of another database, or of an earlier opening, has a number that is somebody
         // else's here.
         let mine = e.table_of(table)?;
@@ -289,7 +291,7 @@ impl Database {
 
     /// A transaction that has the whole table for itself. Whoever is older and in the way is waited
     /// for.
-    fn locked_whole(&self, table: &TableInner) -> Result<Transaction<'_>> {
+    pub(crate) fn locked_whole(&self, table: &TableInner) -> Result<Transaction<'_>> {
         let e = &self.0.engine;
         let age = e.ages.fetch_add(1, Ordering::Relaxed);
         let mut retries = Retries::default();

@@ -52,6 +52,9 @@ pub(crate) struct Engine {
     /// up to which everything is applied. Who is inside finds the tables there.
     gates: [CacheLine<RwLock<Tables>>; GATES],
     pub(crate) ages: CacheLine<AtomicU64>,
+    /// Changes of tables' definitions, fills and drops, one at a time; taken before `admin` and
+    /// before any table is locked.
+    pub(crate) alterations: Mutex<()>,
     /// Checkpoints, schema changes and backups, one at a time.
     pub(crate) admin: Mutex<Admin>,
     pub(crate) counters: Counters,
@@ -108,6 +111,7 @@ impl Engine {
             dropped: Mutex::default(),
             gates: Default::default(),
             ages: CacheLine(AtomicU64::new(1)),
+            alterations: Mutex::default(),
             admin: Mutex::new(admin),
             counters: Counters::default(),
             recovered: Mutex::new(RecoveryReport::default()),
@@ -148,7 +152,8 @@ impl Engine {
         if !Arc::ptr_eq(&handle.0.space, &self.space) {
             return Err(handle.0.gone());
         }
-        handle.0.alive().map(|()| &handle.0)
+        handle.0.alive()?;
+        handle.0.latest()
     }
 
     /// The table with this number, for who has passed the gate.
@@ -173,6 +178,29 @@ impl Engine {
         self.gates.iter().for_each(|g| g.write().put(table));
         let before = self.names.write().insert(table.schema.name.clone(), table.clone());
         assert!(before.is_none(), "no two tables are called {}", table.schema.name);
+    }
+
+    /// Lets everybody find another definition of a table, of which no commit is half applied at
+    /// that moment: `at_once` changes what has to change with it. Nobody fills or drops the table
+    /// meanwhile.
+    pub(crate) fn exchange_table(
+        &self,
+        old: &Arc<TableInner>,
+        new: &Arc<TableInner>,
+        continues: bool,
+        at_once: impl FnOnce(),
+    ) {
+        assert_eq!(old.id, new.id, "a table keeps its number");
+        let mut closed: Vec<_> = self.gates.iter().map(|gate| gate.write()).collect();
+        closed.iter_mut().for_each(|tables| tables.replace(new));
+        let mut names = self.names.write();
+        let before = names.remove(&old.schema.name);
+        assert!(before.is_some_and(|before| before.id == old.id), "the table is found by its name");
+        names.insert(new.schema.name.clone(), new.clone());
+        drop(names);
+        old.succeed(new, continues);
+        at_once();
+        drop(closed);
     }
 
     /// Forgets a table that is dropped: it goes with its last handle.

@@ -50,6 +50,22 @@ pub enum Error {
         /// Table name.
         table: String,
     },
+    /// A column was dropped since the handle was made, or columns are where others were.
+    #[error(
+        "table {table}: its columns have changed since this handle was made; get a new one from Database::table"
+    )]
+    TableChanged {
+        /// Table name, as the handle knew it.
+        table: String,
+    },
+    /// A table is there, but not as it was to be.
+    #[error("table {table} is there, and differs: {}", .differences.join("; "))]
+    SchemaDiffers {
+        /// Table name.
+        table: String,
+        /// What differs, in words.
+        differences: Vec<String>,
+    },
     /// The table has no such column.
     #[error("table {table}: no column {column}")]
     NoSuchColumn {

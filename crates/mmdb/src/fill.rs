@@ -108,6 +108,8 @@ impl Database {
     /// [`Error::Operation`] if the table is logged or has rows; [`Error::NoSuchTable`].
     pub fn fill(&self, table: &Table) -> Result<Fill> {
         let engine = &self.0.engine;
+        // Nobody changes the table's definition meanwhile.
+        let _turn = engine.alterations.lock();
         let mine = engine.table_of(table)?;
         let refuse = |reason: &str| {
             Err(Error::Operation {
@@ -116,7 +118,7 @@ impl Database {
                 reason: reason.to_owned(),
             })
         };
-        if table.schema().logging != Logging::Volatile {
+        if mine.schema.logging != Logging::Volatile {
             return refuse("its rows are logged");
         }
         if !mine.life.begin_fill() {
@@ -215,7 +217,7 @@ impl FillWriter<'_> {
         let container = t.container(rid)?;
         let mut bytes = container.bytes.write();
         let slot = bytes.get_mut(container.range(rid.slot())).ok_or_else(|| t.gone())?;
-        write_slot(slot, &self.row);
+        write_slot(slot, &self.row, t.layout.generation);
         Ok(())
     }
 }

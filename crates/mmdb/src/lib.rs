@@ -24,6 +24,7 @@
 // The locks of unit tests are larger.
 #![cfg_attr(test, allow(clippy::large_enum_variant))]
 
+mod alter;
 mod append_list;
 mod backup;
 mod cache_line;
@@ -34,6 +35,7 @@ mod database;
 mod engine;
 mod error;
 mod fill;
+mod generations;
 mod identity;
 mod index;
 #[cfg(test)]
@@ -72,6 +74,7 @@ mod value;
 #[doc = include_str!("../README.md")]
 mod readme {}
 
+pub use alter::NewIndex;
 pub use backup::{BackupStats, restore};
 pub use checkpoint::CheckpointStats;
 #[doc(hidden)]

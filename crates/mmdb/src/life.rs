@@ -6,32 +6,49 @@ const LIVE: u64 = 0;
 const FILLED: u64 = 1;
 const DROPPED: u64 = 2;
 const STATES: u64 = 4;
+/// Each change of the table's definition adds this,
+const DEFINITION: u64 = STATES;
+/// and each new life this.
+const LIFE: u64 = 1 << 34;
 
 /// What becomes of a table: live, taken away to be filled, or dropped. Every change is from one
 /// known state to another, by compare-and-swap, so that of a fill and a drop at the same time one
 /// is refused and neither undoes what the other did.
 ///
 /// A fill that ends, well or not, gives the table back in a new life: places in its containers that
-/// somebody took in an earlier one mean nothing any more.
+/// somebody took in an earlier one mean nothing any more. So does a change of the table's columns.
+/// When it gets or loses an index, or another name, the life goes on with another definition, which
+/// a transaction notices and a snapshot does not mind.
 #[derive(Debug, Default)]
-pub(crate) struct Life(AtomicU64);
+pub(crate) struct Life {
+    state: AtomicU64,
+    /// The state that the last change of the definition led to.
+    redefined: AtomicU64,
+}
 
 /// One life of a table, as a transaction that uses the table remembers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span(u64);
 
+impl Span {
+    /// Whether rows and places are the same as in another span.
+    pub(crate) fn has_rows_of(self, other: Span) -> bool {
+        self.0 / LIFE == other.0 / LIFE
+    }
+}
+
 impl Life {
     /// The life that goes on now; `None` if the table is being filled or dropped.
     #[inline]
     pub(crate) fn now(&self) -> Option<Span> {
-        let state = self.0.load(Ordering::Acquire);
+        let state = self.state.load(Ordering::Acquire);
         (state % STATES == LIVE).then_some(Span(state))
     }
 
     /// Whether the table is dropped, or was about to be when its lock was last free: who gets the
     /// lock and sees this sees it for good.
     pub(crate) fn is_dropped(&self) -> bool {
-        self.0.load(Ordering::Acquire) % STATES == DROPPED
+        self.state.load(Ordering::Acquire) % STATES == DROPPED
     }
 
     pub(crate) fn begin_fill(&self) -> bool {
@@ -39,7 +56,7 @@ impl Life {
     }
 
     pub(crate) fn end_fill(&self) -> bool {
-        self.change(FILLED, |filled| filled - FILLED + STATES)
+        self.change(FILLED, |filled| filled - FILLED + LIFE)
     }
 
     pub(crate) fn begin_drop(&self) -> bool {
@@ -51,9 +68,32 @@ impl Life {
         self.change(DROPPED, |dropped| dropped - DROPPED)
     }
 
+    /// The table has got another definition of the same rows.
+    pub(crate) fn redefine(&self) -> bool {
+        self.change_definition(DEFINITION)
+    }
+
+    /// The table has got other columns.
+    pub(crate) fn reshape(&self) -> bool {
+        self.change_definition(LIFE)
+    }
+
+    fn change_definition(&self, by: u64) -> bool {
+        let done = self.change(LIVE, |live| live + by);
+        if done {
+            self.redefined.store(self.state.load(Ordering::Acquire), Ordering::Release);
+        }
+        done
+    }
+
+    /// Whether the last thing that happened between two spans was a change of the definition.
+    pub(crate) fn was_redefined(&self, then: Span, now: Span) -> bool {
+        then != now && self.redefined.load(Ordering::Acquire) == now.0
+    }
+
     fn change(&self, from: u64, to: impl FnOnce(u64) -> u64) -> bool {
-        let state = self.0.load(Ordering::Acquire);
+        let state = self.state.load(Ordering::Acquire);
         state % STATES == from
-            && self.0.compare_exchange(state, to(state), Ordering::AcqRel, Ordering::Acquire).is_ok()
+            && self.state.compare_exchange(state, to(state), Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! offset size
 //!      0    8  magic "MMDBMAN1"
-//!      8    4  format = 3; 2 lacks `begun`
+//!      8    4  format = 4; 2 lacks `begun`, 2 and 3 the generations of columns
 //!     12   16  identity of the database
 //!     28    4  container size
 //!     32    4  streams
@@ -13,7 +13,7 @@
 //!     46   12  the life before the last, while a stream's mark may still name it: number u32, salt u64; else zeros
 //!     58    …  lives varint, each: number u32, salt u64, cut u64 (all ones while open); none before the first opening is done
 //!           4  next table
-//!           …  tables varint, each: id u32, schema
+//!           …  tables varint, each: id u32, schema (`schema.rs`), generations of its columns (`generations.rs`)
 //!           …  each stream: next segment u64, begun u64, segments varint, each: number u64, rising
 //!           …  checkpoint u8 (0 none, 1 side a, 2 side b); if any: G0 u64, G1 u64, containers varint,
 //!              each: table u32, number u32, class u8, image u32, CRC32C u32
@@ -37,9 +37,13 @@ use std::path::Path;
 
 pub(crate) const NAME: &str = "MANIFEST";
 const MAGIC: &[u8; 8] = b"MMDBMAN1";
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 /// The oldest format that is read.
 const OLDEST: u32 = 2;
+/// The first that tells which segments are begun.
+const BEGUN: u32 = 3;
+/// The first in which tables have generations of columns.
+const GENERATIONS: u32 = 4;
 /// No manifest is longer, bytes: room for more than 200 million images. Whatever states more is
 /// damaged.
 const MAX_BYTES: u64 = 1 << 32;
@@ -201,14 +205,14 @@ impl Manifest {
         let next_table = r.u32()?;
         let mut tables = Vec::new();
         for _ in 0..r.varint()? {
-            tables.push((r.u32()?, Schema::decode(&mut r)?));
+            tables.push((r.u32()?, Schema::decode(&mut r, format >= GENERATIONS)?));
         }
         if !(1..=MAX_STREAMS as u32).contains(&streams) {
             return None;
         }
         let mut logs = Vec::new();
         for _ in 0..streams {
-            let (next, begun) = (r.u64()?, if format > OLDEST { r.u64()? } else { 0 });
+            let (next, begun) = (r.u64()?, if format >= BEGUN { r.u64()? } else { 0 });
             let mut log = Inventory { next, begun, segments: Vec::new() };
             for _ in 0..r.varint()? {
                 log.segments.push(r.u64()?);
@@ -295,7 +299,7 @@ impl Manifest {
         let format = u32_at(&b[..n], 8);
         if !(OLDEST..=FORMAT).contains(&format) {
             let what = format!(
-                "the manifest has format {format} and this version of mmdb reads format {OLDEST} and {FORMAT}; `mmdb dump` of the version \
+                "the manifest has format {format} and this version of mmdb reads format {OLDEST} to {FORMAT}; `mmdb dump` of the version \
                  that wrote it gives the rows, and nothing was changed"
             );
             return Err(Error::corrupt(&path, 8, what));

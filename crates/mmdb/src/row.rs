@@ -2,9 +2,11 @@
 //! bytes`.
 
 use crate::codec::{put_u16, u16_at};
+use crate::container::Slot;
 use crate::error::{Error, Result};
 use crate::schema::{ColumnType, Schema};
 use crate::value::Value;
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,6 +20,28 @@ pub(crate) struct Layout {
     head: usize,
     /// Offset of the table of end offsets.
     ends: usize,
+    /// The generation of columns that this is.
+    pub(crate) generation: u16,
+    /// Those before, rising.
+    past: Vec<PastLayout>,
+    /// Of each column what it has in rows that were written before it was added, if it was.
+    added: Vec<Option<Added>>,
+}
+
+/// An earlier generation of a table's columns.
+#[derive(Debug)]
+struct PastLayout {
+    number: u16,
+    layout: Layout,
+    /// Where each column of today is in it; nowhere if it was added later.
+    places: Vec<Option<usize>>,
+}
+
+/// The default of a column that was added: a row of it alone.
+#[derive(Debug)]
+struct Added {
+    layout: Layout,
+    row: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -47,11 +71,42 @@ fn is_variable(kind: ColumnType) -> bool {
 
 impl Layout {
     pub(crate) fn new(schema: &Schema) -> Layout {
-        let mut at = schema.columns.len().div_ceil(8);
+        let table = &schema.name;
+        let (generations, width) = (&schema.generations, schema.columns.len());
+        let now = schema.columns.iter().map(|c| (&*c.name, c.kind, c.nullable));
+        let mut layout = Layout::of(table, width, now);
+        layout.generation = generations.now;
+        for past in &generations.past {
+            let place = |at: usize| past.columns.iter().position(|c| c.id == generations.id(at));
+            layout.past.push(PastLayout {
+                number: past.number,
+                places: (0..width).map(place).collect(),
+                layout: Layout::of(
+                    table,
+                    past.columns.len(),
+                    past.columns.iter().map(|c| ("", c.kind, c.nullable)),
+                ),
+            });
+        }
+        for (at, c) in schema.columns.iter().enumerate() {
+            let default = generations.default_of(generations.id(at));
+            let layout_of = || Layout::of(table, 1, std::iter::once((&*c.name, c.kind, c.nullable)));
+            layout.added.push(default.map(|row| Added { layout: layout_of(), row: row.to_vec() }));
+        }
+        layout
+    }
+
+    /// The layout of `count` columns, each with its name, its type and whether it may be NULL.
+    pub(crate) fn of<'c>(
+        table: &str,
+        count: usize,
+        all: impl Iterator<Item = (&'c str, ColumnType, bool)>,
+    ) -> Layout {
+        let mut at = count.div_ceil(8);
         let mut vars = 0;
-        let mut columns = Vec::with_capacity(schema.columns.len());
-        for c in &schema.columns {
-            let place = match c.kind {
+        let mut columns = Vec::with_capacity(count);
+        for (name, kind, nullable) in all {
+            let place = match kind {
                 ColumnType::VarBytes(_) | ColumnType::VarText(_) => {
                     vars += 1;
                     vars - 1
@@ -62,14 +117,48 @@ impl Layout {
                     here
                 }
             };
-            columns.push(ColumnLayout {
-                name: c.name.clone(),
-                kind: c.kind,
-                nullable: c.nullable,
-                at: place,
-            });
+            columns.push(ColumnLayout { name: name.to_owned(), kind, nullable, at: place });
         }
-        Layout { table: schema.name.clone(), columns, head: at + 2 * vars, ends: at }
+        let (table, head) = (table.to_owned(), at + 2 * vars);
+        Layout { table, columns, head, ends: at, generation: 0, past: Vec::new(), added: Vec::new() }
+    }
+
+    /// The row in a slot in today's columns, if there is one; none, too, of a generation that this
+    /// does not know.
+    #[inline]
+    pub(crate) fn row_of<'s>(&self, slot: Slot<'s>) -> Option<Cow<'s, [u8]>> {
+        let row = slot.row()?;
+        if slot.generation() == self.generation {
+            return Some(Cow::Borrowed(row));
+        }
+        let mut translated = Vec::new();
+        self.translate(slot.generation(), row, &mut translated)?;
+        Some(Cow::Owned(translated))
+    }
+
+    /// Appends a row of an earlier generation in today's columns to `out`. `None`, and nothing is
+    /// appended, if there is no such generation or the row is none of it.
+    #[cold]
+    pub(crate) fn translate(&self, generation: u16, row: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        let at = self.past.binary_search_by_key(&generation, |past| past.number).ok()?;
+        let past = self.past.get(at)?;
+        let value = |(col, place): (usize, &Option<usize>)| match place {
+            Some(place) => past.layout.try_get(row, *place),
+            None => self.default_of(col),
+        };
+        let values: Option<Vec<Value<'_>>> = past.places.iter().enumerate().map(value).collect();
+        let start = out.len();
+        let encoded = self.encode(&values?, out).ok();
+        if encoded.is_none() {
+            out.truncate(start);
+        }
+        encoded
+    }
+
+    /// What a column has in rows that were written before it was added; `None` if it never was.
+    pub(crate) fn default_of(&self, col: usize) -> Option<Value<'_>> {
+        let added = self.added.get(col)?.as_ref()?;
+        added.layout.try_get(&added.row, 0)
     }
 
     fn bad(&self, col: usize, reason: String) -> Error {

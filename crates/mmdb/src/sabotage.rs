@@ -76,6 +76,14 @@ pub enum Sabotage {
     RangeOfOneKey,
     /// A row that is read in a range is not locked.
     NoRangeRowLocks,
+    /// A table's definition changes without a manifest that says so.
+    AltersWithoutManifest,
+    /// A change of a definition that could not be stated is in memory, and in the next manifest.
+    AltersHalf,
+    /// A unique index is stated before the rows are durable that it was checked with.
+    StatesUniqueEarly,
+    /// Commits do not maintain an index that is being built.
+    BuildsAlone,
     /// Recovery does not ask whether there are commits in a segment in which the manifest knows of
     /// some.
     BelievesEmptySegments,

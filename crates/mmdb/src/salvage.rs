@@ -188,6 +188,53 @@ impl OfflineDatabase {
         self.0.tables().map(|t| (t.schema.clone(), t.rows())).collect()
     }
 
+    /// Rows of a table that were written before its columns were last changed: they are read in the
+    /// columns of today, and written so when they are changed.
+    ///
+    /// ```
+    /// # use mmdb::{Column, ColumnType, Database, Options, Schema};
+    /// # let options = Options::in_memory();
+    /// # let db = Database::open("/db", options.clone())?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// # db.run(|tx| tx.insert(&t, &[7.into()]))?;
+    /// let n = Column { name: "n".into(), kind: ColumnType::Int16, nullable: false };
+    /// db.add_column(&t, n, 0.into())?;
+    /// db.run(|tx| tx.insert(&t, &[8.into(), 1.into()]))?;
+    /// # drop((t, db));
+    /// # use mmdb::OfflineDatabase;
+    /// assert_eq!(OfflineDatabase::load("/db", &options)?.earlier_rows("t")?, 1);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`].
+    pub fn earlier_rows(&self, table: &str) -> Result<u64> {
+        let t = self.0.tables().find(|t| t.schema.name == table);
+        let t = t.ok_or_else(|| Error::NoSuchTable { table: table.to_owned() })?;
+        let all = t.count_generations();
+        Ok(all.iter().filter(|(number, _)| **number != t.layout.generation).map(|(_, rows)| rows).sum())
+    }
+
+    /// How often columns of a table were added or dropped.
+    ///
+    /// ```
+    /// # use mmdb::{ColumnType, Database, Options, Schema};
+    /// # let options = Options::in_memory();
+    /// # let db = Database::open("/db", options.clone())?;
+    /// # let t = db.create_table(Schema::new("t").column("id", ColumnType::Int64).primary_key(&["id"]))?;
+    /// # drop((t, db));
+    /// # use mmdb::OfflineDatabase;
+    /// assert_eq!(OfflineDatabase::load("/db", &options)?.column_changes("t")?, 0);
+    /// # Ok::<(), mmdb::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`].
+    pub fn column_changes(&self, table: &str) -> Result<u16> {
+        let t = self.0.tables().find(|t| t.schema.name == table);
+        t.map(|t| t.layout.generation).ok_or_else(|| Error::NoSuchTable { table: table.to_owned() })
+    }
+
     /// Checks indexes against rows and rows against schemas.
     ///
     /// ```
@@ -232,8 +279,8 @@ impl OfflineDatabase {
         for (_, c) in t.containers.iter() {
             let bytes = c.bytes.read();
             for slot in 0..c.slots(t.space.container_size) {
-                if let Some(row) = bytes.get(c.range(slot)).and_then(|s| Slot(s).row()) {
-                    f(&Row { bytes: row.into(), layout: t.layout.clone() });
+                if let Some(row) = bytes.get(c.range(slot)).and_then(|s| t.layout.row_of(Slot(s))) {
+                    f(&Row { bytes: row.into_owned().into(), layout: t.layout.clone() });
                 }
             }
         }

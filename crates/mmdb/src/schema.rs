@@ -2,6 +2,7 @@
 
 use crate::codec::{Reader, put_bytes, put_u16, put_varint};
 use crate::error::{Error, Result};
+use crate::generations::Generations;
 
 /// Largest number of columns of a table.
 ///
@@ -65,6 +66,17 @@ impl ColumnType {
             ColumnType::VarBytes(n) => (7, n),
             ColumnType::VarText(n) => (8, n),
         }
+    }
+
+    pub(crate) fn encode(self, out: &mut Vec<u8>) {
+        let (code, n) = self.code();
+        out.push(code);
+        put_u16(out, n);
+    }
+
+    pub(crate) fn decode(r: &mut Reader<'_>) -> Option<ColumnType> {
+        let (code, n) = (r.u8()?, r.u16()?);
+        ColumnType::from_code(code, n)
     }
 
     fn from_code(code: u8, n: u16) -> Option<Self> {
@@ -210,7 +222,7 @@ pub enum Logging {
 ///     .locking(Locking::Record);
 /// assert_eq!(schema.columns.len(), 3);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Schema {
     /// Table name.
     pub name: String,
@@ -224,7 +236,23 @@ pub struct Schema {
     pub logging: Logging,
     /// Names that no column has, kept until [`crate::Database::create_table`] can report them.
     pub(crate) unknown: Vec<String>,
+    /// What columns its rows may have been written with.
+    pub(crate) generations: Generations,
 }
+
+/// Two definitions are equal if tables look the same by them, however they came to.
+impl PartialEq for Schema {
+    fn eq(&self, other: &Schema) -> bool {
+        let parts = |s: &Schema| (s.locking, s.logging);
+        self.name == other.name
+            && self.columns == other.columns
+            && self.indexes == other.indexes
+            && parts(self) == parts(other)
+            && self.unknown == other.unknown
+    }
+}
+
+impl Eq for Schema {}
 
 impl Schema {
     /// A table without columns.
@@ -242,6 +270,7 @@ impl Schema {
             locking: Locking::default(),
             logging: Logging::default(),
             unknown: Vec::new(),
+            generations: Generations::default(),
         }
     }
 
@@ -369,7 +398,14 @@ impl Schema {
         self
     }
 
-    fn index(mut self, at: usize, name: &str, columns: &[&str], kind: IndexKind, unique: bool) -> Self {
+    pub(crate) fn index(
+        mut self,
+        at: usize,
+        name: &str,
+        columns: &[&str],
+        kind: IndexKind,
+        unique: bool,
+    ) -> Self {
         let mut positions = Vec::new();
         for c in columns {
             match self.columns.iter().position(|d| d.name == *c) {
@@ -434,9 +470,7 @@ impl Schema {
         put_varint(out, self.columns.len() as u64);
         for c in &self.columns {
             put_bytes(out, c.name.as_bytes());
-            let (code, n) = c.kind.code();
-            out.push(code);
-            put_u16(out, n);
+            c.kind.encode(out);
             out.push(c.nullable.into());
         }
         put_varint(out, self.indexes.len() as u64);
@@ -446,9 +480,11 @@ impl Schema {
             put_varint(out, i.columns.len() as u64);
             i.columns.iter().for_each(|&c| put_varint(out, c as u64));
         }
+        self.generations.encode(out);
     }
 
-    pub(crate) fn decode(r: &mut Reader<'_>) -> Option<Schema> {
+    /// `altered` says that the format has the generations of columns, which older ones have not.
+    pub(crate) fn decode(r: &mut Reader<'_>, altered: bool) -> Option<Schema> {
         let mut s = Schema::new(&r.text()?);
         s.locking = match r.u8()? {
             0 => Locking::Record,
@@ -465,8 +501,7 @@ impl Schema {
         };
         for _ in 0..r.varint()? {
             let name = r.text()?;
-            let (code, n) = (r.u8()?, r.u16()?);
-            s.columns.push(Column { name, kind: ColumnType::from_code(code, n)?, nullable: r.u8()? != 0 });
+            s.columns.push(Column { name, kind: ColumnType::decode(r)?, nullable: r.u8()? != 0 });
         }
         for _ in 0..r.varint()? {
             let name = r.text()?;
@@ -478,6 +513,9 @@ impl Schema {
             }
             let kind = if flags & 2 == 0 { IndexKind::Hash } else { IndexKind::Ordered };
             s.indexes.push(IndexDef { name, columns, kind, unique: flags & 1 != 0 });
+        }
+        if altered {
+            s.generations = Generations::decode(r, s.columns.len())?;
         }
         s.validate().ok()?;
         Some(s)

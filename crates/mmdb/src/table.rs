@@ -15,8 +15,9 @@ use crate::snapshot::Snapshots;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::value::Value;
+use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Free slots are kept per stripe, so that processors allocate from different containers.
 pub(crate) const STRIPES: usize = 4;
@@ -94,26 +95,51 @@ impl Space {
     }
 }
 
-/// The inside of a table.
+/// The inside of a table as it is defined at one time. When its definition changes, another one
+/// takes its place that has the same [`Body`].
 #[derive(Debug)]
 pub(crate) struct TableInner {
     pub(crate) id: u32,
+    /// Has the indexes that are whole; one that is being built comes behind them in `indexes`.
     pub(crate) schema: Schema,
     pub(crate) layout: Arc<Layout>,
     pub(crate) locking: Locking,
-    pub(crate) lock: TableLock,
     pub(crate) logging: Logging,
     /// Whether a row that comes or changes claims keys before its commit: it locks them, or a
     /// secondary one is unique.
     pub(crate) claims_keys: bool,
-    pub(crate) containers: AppendList<Container>,
     pub(crate) indexes: Vec<Index>,
+    body: Arc<Body>,
+    /// What took the place of this.
+    next: OnceLock<Successor>,
+}
+
+/// What has taken the place of a table's definition.
+#[derive(Debug)]
+struct Successor {
+    table: Arc<TableInner>,
+    /// Whether a handle of before may go on: each column that it knows is at its old position.
+    continues: bool,
+}
+
+/// What a table has whatever its definition: its rows, its locks, and whether it is there.
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub(crate) lock: TableLock,
+    pub(crate) containers: AppendList<Container>,
     pub(crate) space: Arc<Space>,
     pub(crate) life: Life,
     free: Vec<FreeSlots>,
     growing: Mutex<()>,
     /// Bytes of the table but its containers and indexes.
     gauge: Gauge,
+}
+
+impl std::ops::Deref for TableInner {
+    type Target = Body;
+    fn deref(&self) -> &Body {
+        &self.body
+    }
 }
 
 /// The free slots of one class, for each stripe.
@@ -152,28 +178,79 @@ fn with_free<T>(gauge: &Gauge, list: &Mutex<Vec<Rid>>, f: impl FnOnce(&mut Vec<R
 impl TableInner {
     /// `reference` turns locking and logging off, whatever the schema says.
     pub(crate) fn new(id: u32, schema: Schema, space: Arc<Space>, reference: bool) -> TableInner {
-        let locking = if reference { Locking::None } else { schema.locking };
         // A schema without a primary key makes no table.
         let primary = schema.indexes.first().map_or(&[][..], |index| &index.columns);
-        TableInner {
-            id,
-            layout: Arc::new(Layout::new(&schema)),
-            locking,
-            claims_keys: locking != Locking::None || schema.indexes.iter().skip(1).any(|i| i.unique),
+        let index = |def| Index::new(def, primary, &space.budget);
+        let indexes = schema.indexes.iter().map(index).collect();
+        let bytes = size_of::<TableInner>() + size_of::<Body>() + CLASSES.len() * size_of::<FreeSlots>();
+        let body = Body {
             lock: TableLock::new(id),
-            logging: if reference { Logging::Volatile } else { schema.logging },
             containers: AppendList::new(),
-            indexes: schema.indexes.iter().map(|index| Index::new(index, primary, &space.budget)).collect(),
-            gauge: Gauge::new(
-                &space.budget,
-                size_of::<TableInner>() + CLASSES.len() * size_of::<FreeSlots>(),
-            ),
+            gauge: Gauge::new(&space.budget, bytes),
             free: CLASSES.iter().map(|_| Default::default()).collect(),
             space,
             life: Life::default(),
             growing: Mutex::new(()),
+        };
+        let locking = if reference { Locking::None } else { schema.locking };
+        let logging = if reference { Logging::Volatile } else { schema.logging };
+        TableInner::defined(id, schema, (locking, logging), indexes, Arc::new(body))
+    }
+
+    fn defined(
+        id: u32,
+        schema: Schema,
+        (locking, logging): (Locking, Logging),
+        indexes: Vec<Index>,
+        body: Arc<Body>,
+    ) -> TableInner {
+        TableInner {
+            id,
+            layout: Arc::new(Layout::new(&schema)),
+            locking,
+            logging,
+            claims_keys: locking != Locking::None || indexes.iter().skip(1).any(|index| index.def.unique),
+            indexes,
+            body,
+            next: OnceLock::new(),
             schema,
         }
+    }
+
+    /// The same table with another definition.
+    pub(crate) fn redefined(&self, schema: Schema, indexes: Vec<Index>) -> TableInner {
+        TableInner::defined(self.id, schema, (self.locking, self.logging), indexes, self.body.clone())
+    }
+
+    /// Says what takes the place of this. A handle goes on with it if it `continues`.
+    pub(crate) fn succeed(&self, table: &Arc<TableInner>, continues: bool) {
+        let first = self.next.set(Successor { table: table.clone(), continues }).is_ok();
+        assert!(first, "one definition of table {} takes the place of another", self.schema.name);
+    }
+
+    /// The definition of today, for a handle that was made with this one.
+    ///
+    /// # Errors
+    /// [`Error::TableChanged`] if the handle may not go on with it.
+    #[inline]
+    pub(crate) fn latest(self: &Arc<TableInner>) -> Result<&Arc<TableInner>> {
+        let mut table = self;
+        while let Some(next) = table.next.get() {
+            if !next.continues {
+                return Err(Error::TableChanged { table: self.schema.name.clone() });
+            }
+            table = &next.table;
+        }
+        Ok(table)
+    }
+
+    /// The definition of today, whatever becomes of handles.
+    fn newest(self: &Arc<TableInner>) -> &Arc<TableInner> {
+        let mut table = self;
+        while let Some(next) = table.next.get() {
+            table = &next.table;
+        }
+        table
     }
 
     pub(crate) fn is_live(&self) -> bool {
@@ -188,6 +265,11 @@ impl TableInner {
     #[inline]
     pub(crate) fn span(&self) -> Result<Span> {
         self.life.now().ok_or_else(|| self.gone())
+    }
+
+    /// The table's definition has changed under a transaction.
+    pub(crate) fn changed(&self) -> Error {
+        Error::Conflict { table: self.schema.name.clone(), key: "(the table's definition)".into() }
     }
 
     /// There is no such table, or it is another one by now.
@@ -292,6 +374,24 @@ impl TableInner {
             index.clear();
             self.space.snapshots.give_back(index.clear_ghosts());
         }
+    }
+
+    /// The position of the named index.
+    pub(crate) fn index(&self, name: &str) -> Result<usize> {
+        let at = self.schema.indexes.iter().position(|index| index.name == name);
+        let missing = || Error::NoSuchIndex { table: self.schema.name.clone(), index: name.to_owned() };
+        at.ok_or_else(missing)
+    }
+
+    /// Appends the encoding of a row to `out`. A row of a handle that was made when the table had
+    /// `had` columns may lack those that were added since: it gets their defaults.
+    pub(crate) fn encode_row(&self, values: &[Value<'_>], had: usize, out: &mut Vec<u8>) -> Result<()> {
+        if values.len() != had || had >= self.schema.columns.len() {
+            return self.layout.encode(values, out);
+        }
+        let mut all = values.to_vec();
+        all.extend((had..self.schema.columns.len()).map_while(|col| self.layout.default_of(col)));
+        self.layout.encode(&all, out)
     }
 
     /// Refuses an index that has no order.
@@ -413,10 +513,27 @@ impl TableInner {
         let bytes = c.bytes.read();
         // A dropped table has no bytes.
         let Some(slot) = bytes.get(c.range(rid.slot())).map(Slot) else { return Ok(None) };
-        Ok(slot.row().map(|row| {
+        let Some(row) = slot.row() else { return Ok(None) };
+        if slot.generation() == self.layout.generation {
             out.extend_from_slice(row);
-            slot.version()
-        }))
+        } else if self.layout.translate(slot.generation(), row, out).is_none() {
+            // Without locks another definition may take the place of this one at any moment.
+            return Err(self.changed());
+        }
+        Ok(Some(slot.version()))
+    }
+
+    /// How many rows were written in each generation of the table's columns.
+    pub(crate) fn count_generations(&self) -> BTreeMap<u16, u64> {
+        let mut all = BTreeMap::new();
+        for (_, c) in self.containers.iter() {
+            let bytes = c.bytes.read();
+            let slots = (0..c.slots(self.space.container_size)).filter_map(|slot| bytes.get(c.range(slot)));
+            for slot in slots.map(Slot).filter(|slot| slot.row().is_some()) {
+                *all.entry(slot.generation()).or_default() += 1;
+            }
+        }
+        all
     }
 
     /// Containers that hold slots.
@@ -450,7 +567,7 @@ impl TableInner {
 pub struct Table(pub(crate) Arc<TableInner>);
 
 impl Table {
-    /// The table's name.
+    /// The table's name, today's if it was renamed.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Options, Schema};
@@ -461,10 +578,10 @@ impl Table {
     /// ```
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.0.schema.name
+        &self.0.newest().schema.name
     }
 
-    /// The table's definition.
+    /// The table's definition, today's if it was changed.
     ///
     /// ```
     /// # use mmdb::{ColumnType, Database, Options, Schema};
@@ -475,19 +592,12 @@ impl Table {
     /// ```
     #[must_use]
     pub fn schema(&self) -> &Schema {
-        &self.0.schema
-    }
-
-    pub(crate) fn index(&self, name: &str) -> Result<usize> {
-        self.0
-            .indexes
-            .iter()
-            .position(|i| i.def.name == name)
-            .ok_or_else(|| Error::NoSuchIndex { table: self.name().to_owned(), index: name.to_owned() })
+        &self.0.newest().schema
     }
 
     pub(crate) fn column(&self, name: &str) -> Result<usize> {
         self.0
+            .newest()
             .schema
             .columns
             .iter()

@@ -46,6 +46,14 @@ impl Tables {
         assert_eq!(self.numbers.len(), self.tables.len(), "each table has its number beside it");
     }
 
+    /// Puts a table in the place of the one with its number.
+    pub(crate) fn replace(&mut self, table: &Arc<TableInner>) {
+        let at = self.numbers.binary_search(&table.id);
+        if let Some(place) = at.ok().and_then(|at| self.tables.get_mut(at)) {
+            *place = table.clone();
+        }
+    }
+
     pub(crate) fn remove(&mut self, id: u32) {
         if let Ok(at) = self.numbers.binary_search(&id) {
             self.numbers.remove(at);

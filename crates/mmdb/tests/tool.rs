@@ -1,7 +1,7 @@
 //! The `mmdb` tool on a real directory.
 #![allow(clippy::unwrap_used)]
 
-use mmdb::{ColumnType, Database, Options, Schema, Value};
+use mmdb::{Column, ColumnType, Database, Options, Schema, Value};
 use std::process::{Command, Output};
 
 fn mmdb(args: &[&str]) -> Output {
@@ -25,13 +25,20 @@ fn the_tool_shows_checks_dumps_and_salvages() {
     db.run(|tx| tx.delete(&t, &[1.into()])).unwrap();
     db.run(|tx| tx.insert(&t, &[3.into(), "x".into()])).unwrap();
     let path = dir.to_str().unwrap();
+    let tries = Column { name: "tries".into(), kind: ColumnType::Int16, nullable: false };
+    let other = Schema::new("other").column("id", ColumnType::Int64).primary_key(&["id"]);
+    let other = db.create_table(other).unwrap();
+    let wider = db.add_column(&other, tries, 0.into()).unwrap();
+    drop((other, wider));
     // The database is open: the tool must not touch it.
     assert_eq!(mmdb(&["stat", path]).status.code(), Some(1));
     drop((t, db));
 
     let stat = text(&mmdb(&["stat", path]));
     assert!(stat.contains("last commit        4") && stat.contains("table message: 2 rows"), "{stat}");
-    assert_eq!(text(&mmdb(&["check", path])), "ok: 2 rows in 1 tables, last commit 4\n");
+    assert_eq!(text(&mmdb(&["check", path])), "ok: 2 rows in 2 tables, last commit 4\n");
+    let changed = "columns changed 1 times; 0 rows were written before the last time";
+    assert!(stat.contains(changed), "{stat}");
     let dump = text(&mmdb(&["dump", path, "message"]));
     let mut lines: Vec<&str> = dump.lines().collect();
     lines.sort_unstable();

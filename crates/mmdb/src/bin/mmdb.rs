@@ -131,6 +131,14 @@ fn stat(dir: &Path, options: &Options, out: &mut impl Write) -> Done {
             schema.locking,
             schema.logging
         )?;
+        let changes = s.column_changes(&schema.name)?;
+        if changes > 0 {
+            let earlier = s.earlier_rows(&schema.name)?;
+            writeln!(
+                out,
+                "  columns changed {changes} times; {earlier} rows were written before the last time"
+            )?;
+        }
     }
     Ok(())
 }

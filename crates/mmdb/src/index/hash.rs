@@ -124,6 +124,8 @@ fn shrink(table: &mut HashTable<Entry>) -> i64 {
 fn add(table: &mut HashTable<Entry>, key: &[u8], h: u64, rid: Rid) -> i64 {
     if let Some(e) = table.find_mut(h, |e| e.key.is(key)) {
         match &mut e.rids {
+            // While an index is built, a row may come twice.
+            Rids::One(first) if *first == rid => 0,
             Rids::One(first) => {
                 e.rids = Rids::Many(Box::new([*first, rid].into()));
                 set_bytes(2)

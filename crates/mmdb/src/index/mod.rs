@@ -1,5 +1,6 @@
 //! Volatile indexes, rebuilt at start: hash for points, ordered for ranges.
 
+mod doubts;
 mod hash;
 mod ordered;
 
@@ -10,24 +11,45 @@ use crate::memory::{Budget, Gauge};
 use crate::schema::{IndexDef, IndexKind};
 use crate::snapshot::{Ghosts, Open};
 use crate::spawner::Spawner;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use doubts::Doubts;
 use hash::HashIndex;
 use ordered::OrderedIndex;
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// An index of a table: its definition and its entries.
-#[derive(Debug)]
+/// An index of a table: its definition and its entries. Definitions of one index share them.
+#[derive(Clone, Debug)]
 pub(crate) struct Index {
     pub(crate) def: IndexDef,
     /// No two rows have the same key in it: it is declared unique, or it has all columns of the
     /// primary key.
     pub(crate) distinct: bool,
+    entries: Arc<Entries>,
+}
+
+/// What an index has, whatever the positions of its columns.
+#[derive(Debug)]
+pub(crate) struct Entries {
     body: Body,
     /// Entries that it has lost, for snapshots.
     ghosts: Ghosts,
     /// What is read of it in ranges, and what is about to come; none of a hash index.
     pub(crate) ranges: Option<Box<RangeLocks>>,
+    /// The newest snapshot when commits began to maintain it: that one and those before it cannot
+    /// use it.
+    born: AtomicU64,
+    unfinished: AtomicBool,
+    /// For a unique one that is built while others change rows.
+    doubts: Option<Doubts>,
+}
+
+impl std::ops::Deref for Index {
+    type Target = Entries;
+    fn deref(&self) -> &Entries {
+        &self.entries
+    }
 }
 
 #[derive(Debug)]
@@ -46,14 +68,81 @@ impl Index {
                 Body::Ordered(OrderedIndex::new(distinct, Gauge::new(budget, OrderedIndex::EMPTY)))
             }
         };
+        Index::with(def, distinct, body, None, budget)
+    }
+
+    fn with(
+        def: &IndexDef,
+        distinct: bool,
+        body: Body,
+        doubts: Option<Doubts>,
+        budget: &Arc<Budget>,
+    ) -> Index {
         let ranges = (def.kind == IndexKind::Ordered).then(|| Box::new(RangeLocks::new(budget)));
-        Index { def: def.clone(), distinct, body, ghosts: Ghosts::default(), ranges }
+        let (ghosts, born, unfinished) = (Ghosts::default(), AtomicU64::new(0), AtomicBool::new(false));
+        let entries = Entries { body, ghosts, ranges, born, unfinished, doubts };
+        Index { def: def.clone(), distinct, entries: Arc::new(entries) }
+    }
+
+    /// The same index with other positions of its columns.
+    pub(crate) fn renumbered(&self, def: &IndexDef) -> Index {
+        Index { def: def.clone(), distinct: self.distinct, entries: self.entries.clone() }
+    }
+
+    /// An empty index that is filled while commits change rows, and it with them. For a moment it
+    /// may have a key twice even if it is unique, so its entries have their places.
+    pub(crate) fn unfinished(def: &IndexDef, budget: &Arc<Budget>) -> Index {
+        let body = match def.kind {
+            IndexKind::Hash => Body::Hash(HashIndex::new(Gauge::new(budget, HashIndex::EMPTY))),
+            IndexKind::Ordered => {
+                Body::Ordered(OrderedIndex::new(false, Gauge::new(budget, OrderedIndex::EMPTY)))
+            }
+        };
+        let index = Index::with(def, false, body, def.unique.then(Doubts::default), budget);
+        index.unfinished.store(true, Ordering::Release);
+        index
+    }
+
+    /// The newest snapshot that cannot use it; 0 if all can.
+    pub(crate) fn born(&self) -> u64 {
+        self.born.load(Ordering::Acquire)
+    }
+
+    /// Commits maintain it from now on, while snapshot `newest` is open.
+    pub(crate) fn set_born(&self, newest: u64) {
+        self.born.store(newest, Ordering::Release);
+    }
+
+    /// Whether it is being built.
+    #[inline]
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.unfinished.load(Ordering::Acquire)
+    }
+
+    /// It has all rows.
+    pub(crate) fn finish(&self) {
+        self.unfinished.store(false, Ordering::Release);
+    }
+
+    /// Keys that came twice while it was built; none of an index that is as at an opening.
+    pub(crate) fn doubts(&self) -> Option<&Doubts> {
+        self.doubts.as_ref()
     }
 
     pub(crate) fn insert(&self, key: &[u8], hash: u64, rid: Rid) {
         match &self.body {
             Body::Hash(h) => h.insert(key, hash, rid),
             Body::Ordered(o) => o.insert(key, rid),
+        }
+        if let Some(doubts) = &self.doubts
+            && self.is_unfinished()
+        {
+            // After it came: of two that come at once, the later one sees both.
+            let mut all = Vec::new();
+            self.find_all(key, hash, &mut all);
+            if all.len() > 1 {
+                doubts.note(key);
+            }
         }
     }
 

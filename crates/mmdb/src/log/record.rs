@@ -9,7 +9,7 @@
 //! and row; zeros follow to the slot's end.
 
 use crate::codec::{Reader, put_varint};
-use crate::container::{LIVE, META, SLOT_HEAD, Slot};
+use crate::container::{LIVE, META, SLOT_HEAD, Slot, meta_of};
 
 /// XOR of before and after, or the state after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,10 +67,18 @@ fn put_payload(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     }
 }
 
-/// Appends the record of `before` becoming the live row `row`.
-pub(crate) fn put_write(out: &mut Vec<u8>, kind: Kind, target: Target, before: Slot<'_>, row: &[u8]) {
+/// Appends the record of `before` becoming the live row `row`, written in this generation.
+#[inline]
+pub(crate) fn put_write(
+    out: &mut Vec<u8>,
+    kind: Kind,
+    target: Target,
+    before: Slot<'_>,
+    row: &[u8],
+    generation: u16,
+) {
     put_target(out, kind, target);
-    let meta = (LIVE | row.len() as u32).to_le_bytes();
+    let meta = meta_of(row.len(), generation).to_le_bytes();
     put_payload(out, |out| match kind {
         Kind::After => {
             out.extend_from_slice(&meta);
@@ -228,7 +236,7 @@ mod tests {
                 let before = vec![0; SLOT_HEAD + len];
                 for kind in [Kind::Difference, Kind::After] {
                     let mut out = Vec::new();
-                    put_write(&mut out, kind, target, Slot(&before), &row);
+                    put_write(&mut out, kind, target, Slot(&before), &row, 0);
                     assert!(out.len() <= most(len), "{kind:?} {zeros} {others} {len}: {}", out.len());
                 }
             }
@@ -261,8 +269,8 @@ mod tests {
                 starts.push(log.len());
                 match s {
                     Step::Write(row) => {
-                        put_write(&mut log, kind, t, Slot(&live), row);
-                        write_slot(&mut live, row);
+                        put_write(&mut log, kind, t, Slot(&live), row, row.len() as u16 % 3);
+                        write_slot(&mut live, row, row.len() as u16 % 3);
                     }
                     Step::Delete(scrub) => {
                         if !Slot(&live).is_live() {
@@ -307,12 +315,12 @@ mod tests {
     #[test]
     fn a_small_change_of_a_large_row_is_a_small_record() {
         let mut s = vec![0u8; 1024];
-        write_slot(&mut s, &[5; 900]);
+        write_slot(&mut s, &[5; 900], 0);
         let mut row = vec![5; 900];
         row[700] = 6;
         let t = Target { class: 14, table: 1, container: 1, slot: 1, version: 2 };
         let mut out = Vec::new();
-        put_write(&mut out, Kind::Difference, t, Slot(&s), &row);
+        put_write(&mut out, Kind::Difference, t, Slot(&s), &row, 0);
         assert!(out.len() < 16, "{}", out.len());
     }
 }

@@ -18,7 +18,7 @@ use crate::manifest::{self, Epoch, Image, Inventory, Manifest};
 use crate::options::{MAX_STREAMS, Options};
 use crate::register::{Register, Stated};
 use crate::sabotage::{Defect, has_defect};
-use crate::schema::{IndexDef, Logging};
+use crate::schema::{IndexDef, Logging, Schema};
 use crate::spawner::Spawner;
 use crate::table::{Space, TableInner};
 use buffer::Buffer;
@@ -31,6 +31,9 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use survey::{Home, Locks, Purpose, Survey};
+
+/// Up to so many generations of a table's columns are kept without a look at its rows.
+const MANY_GENERATIONS: usize = 64;
 
 /// What the last opening read and how long it took.
 ///
@@ -316,7 +319,7 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
         identity: old.identity,
         before: last,
         next_table: old.next_table,
-        schemas: old.tables.clone(),
+        schemas: old.tables.iter().map(|(id, schema)| (*id, without_unused(&l, *id, schema))).collect(),
         epochs,
         published: old.checkpoint.clone(),
     };
@@ -374,6 +377,20 @@ fn start(path: &Path, options: Options, mut l: Loaded) -> Result<Engine> {
         }
     }
     Ok(engine)
+}
+
+/// The definition of a table without the generations of columns in which no row is written any
+/// more, where there are many: every manifest repeats them. Rows of a later recovery are rows of
+/// this one or written later.
+fn without_unused(l: &Loaded, id: u32, schema: &Schema) -> Schema {
+    let mut schema = schema.clone();
+    if schema.generations.past.len() > MANY_GENERATIONS
+        && let Some(Some(t)) = l.tables.get(id as usize)
+    {
+        let used = t.count_generations();
+        schema.generations.forget_unused(|number| used.contains_key(&number));
+    }
+    schema
 }
 
 /// Reads a database for who does not open it, changing nothing. `None` if there is none. `salvage`
@@ -858,10 +875,15 @@ fn build_some_indexes(
             }
             for slot in 0..c.slots(t.space.container_size) {
                 let whole = &bytes[c.range(slot)];
-                let row = Slot(whole).row();
+                let row = t.layout.row_of(Slot(whole));
+                let is_there = Slot(whole).is_live();
                 // A manifest that lies about the size of a container's slots makes rows end in the
                 // middle of others.
-                if !crate::log::record::is_canonical(whole) || row.is_some_and(|row| !t.layout.valid(row)) {
+                let fits = match &row {
+                    Some(row) => t.layout.valid(row),
+                    None => !is_there,
+                };
+                if !crate::log::record::is_canonical(whole) || !fits {
                     if let Ok(mut b) = bad.lock() {
                         b.push((n, slot));
                     }
@@ -870,7 +892,7 @@ fn build_some_indexes(
                 let Some(row) = row else { continue };
                 for (index, list) in t.indexes.iter().zip(&mut entries) {
                     k.clear();
-                    t.layout.row_key(row, &index.def.columns, &mut k);
+                    t.layout.row_key(&row, &index.def.columns, &mut k);
                     list.push((KeyBuf::new(&k), Rid::new(n, slot)));
                 }
             }
@@ -927,11 +949,11 @@ fn verify_table(t: &TableInner) -> Result<()> {
                 let what = format!("container {n}, slot {slot} has bytes behind its row");
                 return Err(Error::corrupt_table(name, what));
             }
-            let Some(row) = Slot(bytes).row() else { continue };
+            let Some(row) = t.layout.row_of(Slot(bytes)) else { continue };
             rows += 1;
             for index in &t.indexes {
                 k.clear();
-                t.layout.row_key(row, &index.def.columns, &mut k);
+                t.layout.row_key(&row, &index.def.columns, &mut k);
                 let mut rids = Vec::new();
                 index.find_all(&k, key::hash(&k), &mut rids);
                 if !rids.contains(&Rid::new(n, slot)) {

@@ -7,6 +7,7 @@ use crate::key::KeyBuf;
 use crate::row::{Row, RowView};
 use crate::schema::IndexKind;
 use crate::table::TableInner;
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
@@ -162,12 +163,11 @@ impl<'a, 'db> SnapshotCursor<'a, 'db> {
                     let bytes = c.bytes.read();
                     let versions = c.versions.lock();
                     for slot in 0..c.slots(t.space.container_size) {
-                        let row = versions
-                            .at(slot, snapshot.opened.number)
-                            .unwrap_or_else(|| bytes.get(c.range(slot)).and_then(|slot| Slot(slot).row()));
-                        if let Some(row) = row {
+                        let now = || bytes.get(c.range(slot)).and_then(|slot| t.layout.row_of(Slot(slot)));
+                        let kept = versions.at(slot, snapshot.opened.number);
+                        if let Some(row) = kept.map_or_else(now, |row| row.map(Cow::Borrowed)) {
                             let start = self.rows.len();
-                            self.rows.extend_from_slice(row);
+                            self.rows.extend_from_slice(&row);
                             self.ranges.push_back(start..self.rows.len());
                         }
                     }

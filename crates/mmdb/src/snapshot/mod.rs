@@ -135,6 +135,20 @@ impl<'db> Snapshot<'db> {
         Ok(mine)
     }
 
+    /// The position of the named index, if it was there when the snapshot was opened: one that was
+    /// made later does not know what went before.
+    fn index(&self, t: &TableInner, name: &str) -> Result<usize> {
+        let ix = t.index(name)?;
+        if t.indexes[ix].born() >= self.opened.number {
+            return Err(Error::Operation {
+                table: t.schema.name.clone(),
+                operation: "read a snapshot by an index",
+                reason: format!("index {name} was created after the snapshot was opened"),
+            });
+        }
+        Ok(ix)
+    }
+
     /// Whether what was just read of a table is what the snapshot shows: asked after reading, for
     /// rows are forgotten only after it is said here that they will be.
     fn stands(&self, t: &TableInner) -> Result<()> {
@@ -143,7 +157,8 @@ impl<'db> Snapshot<'db> {
         }
         let there = self.opened.tables.binary_search_by_key(&t.id, |(id, _)| *id);
         let span: Option<Span> = there.ok().and_then(|at| self.opened.tables.get(at)).map(|(_, span)| *span);
-        if span.is_some() && span == t.life.now() { Ok(()) } else { Err(t.gone()) }
+        let same = span.zip(t.life.now()).is_some_and(|(then, now)| then.has_rows_of(now));
+        if same { Ok(()) } else { Err(t.gone()) }
     }
 
     /// Appends the row that the snapshot shows at `rid` to `out`. False if it shows none.
@@ -160,8 +175,8 @@ impl<'db> Snapshot<'db> {
         }
         drop(versions);
         // A table that was dropped has no bytes; who reads it is told afterwards.
-        let row = bytes.get(c.range(rid.slot())).and_then(|slot| Slot(slot).row());
-        out.extend_from_slice(row.unwrap_or_default());
+        let row = bytes.get(c.range(rid.slot())).and_then(|slot| t.layout.row_of(Slot(slot)));
+        out.extend_from_slice(row.as_deref().unwrap_or_default());
         Ok(row.is_some())
     }
 
@@ -277,7 +292,7 @@ impl<'db> Snapshot<'db> {
     /// As [`Snapshot::get`], and [`Error::NoSuchIndex`].
     pub fn get_by(&self, table: &Table, index: &str, key: &[Value<'_>]) -> Result<Vec<Row>> {
         let t = self.table(table)?;
-        let ix = table.index(index)?;
+        let ix = self.index(t, index)?;
         let (encoded, rids) = self.places(t, ix, key)?;
         let mut rows = Vec::new();
         for rid in rids {
@@ -314,7 +329,7 @@ impl<'db> Snapshot<'db> {
         bounds: impl RangeBounds<K>,
     ) -> Result<SnapshotCursor<'_, 'db>> {
         let t = self.table(table)?;
-        let ix = table.index(index)?;
+        let ix = self.index(t, index)?;
         t.require_order(ix)?;
         match t.bounds(ix, &bounds, &mut Vec::new())? {
             Some((lower, upper)) => Ok(SnapshotCursor::ordered(self, t, ix, lower, upper)),

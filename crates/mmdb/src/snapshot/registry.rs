@@ -128,7 +128,7 @@ impl Snapshots {
             return;
         }
         let mut versions = c.versions.lock();
-        let mut taken = versions.keep(rid.slot(), newest, slot.row());
+        let mut taken = versions.keep(rid.slot(), newest, t.layout.row_of(slot).as_deref());
         if taken == 0 {
             return;
         }

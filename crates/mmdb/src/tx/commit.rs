@@ -179,7 +179,7 @@ impl Transaction<'_> {
         let primary = &t.indexes[0].def.columns;
         if w.change != Change::Insert {
             // The slot may have been freed, and filled with another row, since it was looked up.
-            let row = slot.row().unwrap_or_default();
+            let row = &*t.layout.row_of(slot).unwrap_or_default();
             k.clear();
             t.layout.row_key(row, primary, k);
             if row.is_empty() || key::hash(k) != w.hash {
@@ -266,7 +266,8 @@ impl Transaction<'_> {
         if w.change == Change::Delete {
             record::put_delete(body, kind, target, slot, self.scrubs());
         } else {
-            record::put_write(body, kind, target, slot, &self.s.arena[w.after.clone()]);
+            let row = &self.s.arena[w.after.clone()];
+            record::put_write(body, kind, target, slot, row, t.layout.generation);
         }
     }
 
@@ -277,7 +278,7 @@ impl Transaction<'_> {
         for w in self.s.writes.iter().filter(|w| last.replace(w.table) != Some(w.table)) {
             let t = self.db.existing(tables, w.table)?;
             if !self.is_same(t) {
-                return Err(t.gone());
+                return Err(self.unlike(t));
             }
         }
         Ok(())
@@ -448,14 +449,14 @@ impl Transaction<'_> {
                 }
                 if w.change != Change::Insert
                     && (w.change == Change::Delete || t.indexes.len() > 1)
-                    && let Some(row) = Slot(slot).row()
+                    && let Some(row) = t.layout.row_of(Slot(slot))
                 {
-                    old.extend_from_slice(row);
+                    old.extend_from_slice(&row);
                 }
                 if w.change == Change::Delete {
                     clear_slot(slot, scrub);
                 } else {
-                    write_slot(slot, &self.s.arena[w.after.clone()]);
+                    write_slot(slot, &self.s.arena[w.after.clone()], t.layout.generation);
                 }
                 c.mark_dirty();
             }
@@ -463,6 +464,9 @@ impl Transaction<'_> {
             // A row that changes keeps its primary key.
             let kept = usize::from(w.change == Change::Update);
             for (ix, index) in t.indexes.iter().enumerate().skip(kept) {
+                if has_defect!(self.db.options.defect(), BuildsAlone) && index.is_unfinished() {
+                    continue;
+                }
                 let columns = &index.def.columns;
                 let hash = |key: &[u8]| if ix == 0 { w.hash } else { key::hash(key) };
                 k.clear();

@@ -1,6 +1,6 @@
 //! Locks that a transaction takes and gives back.
 
-use super::{Obstacle, Transaction};
+use super::{Obstacle, Refusal, Transaction};
 use crate::container::Rid;
 use crate::engine::name;
 use crate::error::{Error, Result};
@@ -47,7 +47,7 @@ impl Transaction<'_> {
     /// it cannot be found by its number any more.
     #[inline]
     fn stays(&mut self, t: &TableInner) -> Result<()> {
-        if t.is_live() { Ok(()) } else { self.leave_gone(t) }
+        if t.is_live() && !self.is_outdated(t) { Ok(()) } else { self.leave_gone(t) }
     }
 
     #[cold]
@@ -57,7 +57,33 @@ impl Transaction<'_> {
             let mode = at.map(|at| self.s.intents.swap_remove(at).1);
             self.db.locks.leave(&t.lock, mode.is_some_and(Mode::is_whole), self.age);
         }
-        Err(t.gone())
+        Err(self.outdated(t))
+    }
+
+    /// A table is not what it was when this transaction first used it. If its definition has
+    /// changed, the transaction is to be run again, and finds the new one.
+    #[cold]
+    pub(super) fn outdated(&mut self, t: &TableInner) -> Error {
+        let error = self.unlike(t);
+        if error.is_retryable() {
+            self.refusal = Some(Box::new(Refusal { error: error.clone(), obstacle: None, age: self.age }));
+        }
+        error
+    }
+
+    /// Whether this transaction has used the table in another life or with another definition.
+    #[inline]
+    fn is_outdated(&self, t: &TableInner) -> bool {
+        let first = self.s.spans.iter().find(|s| s.0 == t.id);
+        first.is_some_and(|first| t.life.now() != Some(first.1))
+    }
+
+    /// Why a table is not what it was when this transaction first used it.
+    #[cold]
+    pub(super) fn unlike(&self, t: &TableInner) -> Error {
+        let known = self.s.spans.iter().find(|s| s.0 == t.id).map(|s| s.1);
+        let redefined = known.zip(t.life.now()).is_some_and(|(then, now)| t.life.was_redefined(then, now));
+        if redefined { t.changed() } else { t.gone() }
     }
 
     /// Remembers that parts of the table are read or written, or takes it whole.

@@ -28,6 +28,7 @@ use crate::value::Value;
 use ranges::{Claim, RangeRead};
 use std::cell::RefCell;
 use std::ops::Range;
+use std::sync::Arc;
 use write_set::{Change, Write, WriteSet};
 
 /// Buffers that a thread's transactions use again and again.
@@ -303,15 +304,17 @@ impl<'db> Transaction<'db> {
     }
 
     /// The table inside a handle, if it is one of this database and not dropped.
-    fn table<'t>(&mut self, t: &'t Table) -> Result<&'t TableInner> {
+    fn table<'t>(&mut self, t: &'t Table) -> Result<&'t Arc<TableInner>> {
         self.goes_on()?;
+        // Before its definition is looked for: if another one takes the place of that meanwhile,
+        // the span is found to be over.
+        let now = t.0.span()?;
         let mine = self.db.table_of(t)?;
-        let now = mine.span()?;
         match self.s.spans.iter().find(|s| s.0 == mine.id) {
             Some(first) if first.1 == now => {}
-            // It was filled meanwhile: what was read of it, locked and written belongs to the life
-            // before.
-            Some(_) => return Err(mine.gone()),
+            // It was filled meanwhile, or its definition changed: what was read of it, locked and
+            // written belongs to the life before.
+            Some(_) => return Err(self.outdated(mine)),
             None => {
                 self.s.spans.push((mine.id, now));
                 self.unlocked |= mine.locking == Locking::None;
@@ -491,7 +494,7 @@ impl<'db> Transaction<'db> {
     /// As [`Transaction::get`], and [`Error::NoSuchIndex`].
     pub fn get_by(&mut self, table: &Table, index: &str, key: &[Value<'_>]) -> Result<Vec<Row>> {
         let t = self.table(table)?;
-        let ix = table.index(index)?;
+        let ix = t.index(index)?;
         if ix == 0 {
             return Ok(self.get(table, key)?.into_iter().collect());
         }
@@ -575,7 +578,7 @@ impl<'db> Transaction<'db> {
         self.index_writes();
         self.charge(false)?;
         let start = self.s.arena.len();
-        t.layout.encode(values, &mut self.s.arena)?;
+        t.encode_row(values, table.0.schema.columns.len(), &mut self.s.arena)?;
         let row = start..self.s.arena.len();
         let (found, h) = self.locate_row(t, row.clone())?;
         if found.is_some() {
@@ -716,11 +719,11 @@ impl<'db> Transaction<'db> {
     /// # Errors
     /// The table was filled or dropped since this transaction first used it.
     #[inline]
-    fn slots_gate(&self, t: &TableInner) -> Result<Option<RwLockReadGuard<'db, Tables>>> {
+    fn slots_gate(&mut self, t: &TableInner) -> Result<Option<RwLockReadGuard<'db, Tables>>> {
         let alone = t.logging == Logging::Volatile || t.locking == Locking::None;
         let gate = (alone && !self.db.options.reference).then(|| self.db.enter(self.stripe));
         if gate.is_some() && !self.is_same(t) {
-            return Err(t.gone());
+            return Err(self.outdated(t));
         }
         Ok(gate)
     }
@@ -1017,7 +1020,7 @@ impl<'db> Transaction<'db> {
         self.index_writes();
         self.charge(false)?;
         let start = self.s.arena.len();
-        t.layout.encode(values, &mut self.s.arena)?;
+        t.encode_row(values, table.0.schema.columns.len(), &mut self.s.arena)?;
         let new = start..self.s.arena.len();
         let (found, h) = self.locate_row(t, new.clone())?;
         let Some(found) = found else {

@@ -9,7 +9,7 @@ use crate::container::Rid;
 use crate::engine::name;
 use crate::error::Result;
 use crate::key::{self, KeyBuf};
-use crate::lock::{Bounds, Held, Mode};
+use crate::lock::{Bounds, Held, Mode, RangeLocks};
 use crate::sabotage::has_defect;
 use crate::schema::{IndexKind, Locking};
 use crate::table::{Table, TableInner};
@@ -208,13 +208,13 @@ impl<'db> Transaction<'db> {
     /// Takes everything off the lists, before the locks are given back that it goes with.
     pub(super) fn forget_ranges(&mut self, tables: &Tables) {
         for claim in self.s.claims.drain(..) {
-            let ranges = tables.get(claim.table).and_then(|t| t.indexes[claim.index].ranges.as_ref());
+            let ranges = ranges_of(tables, claim.table, claim.index);
             if let Some(ranges) = ranges {
                 ranges.unclaim(claim.key, claim.hash, self.age);
             }
         }
         for read in self.s.reads.drain(..) {
-            let ranges = tables.get(read.table).and_then(|t| t.indexes[read.index].ranges.as_ref());
+            let ranges = ranges_of(tables, read.table, read.index);
             if let Some(ranges) = ranges {
                 ranges.uncover(read.reader);
             }
@@ -253,11 +253,11 @@ impl<'db> Transaction<'db> {
         bounds: impl RangeBounds<K>,
     ) -> Result<Cursor<'_, 'db>> {
         let t = self.table(table)?;
-        let ix = table.index(index)?;
+        let ix = t.index(index)?;
         let Some((lower, upper)) = t.bounds(ix, &bounds, &mut self.s.key)? else {
-            return Ok(Cursor::empty(self, &table.0));
+            return Ok(Cursor::empty(self, t));
         };
-        Cursor::ordered(self, &table.0, ix, (lower, upper))
+        Cursor::ordered(self, t, ix, (lower, upper))
     }
 
     /// All rows: in order of the primary key if that is ordered, and then what is read is locked as
@@ -286,7 +286,7 @@ impl<'db> Transaction<'db> {
         if t.indexes[0].def.kind == IndexKind::Hash {
             self.lock_table(t, Mode::Shared)?;
         }
-        Cursor::all(self, &table.0)
+        Cursor::all(self, t)
     }
 
     /// Part `part`, from 0, of `parts` parts of the rows, of about the same size, in no particular
@@ -310,11 +310,17 @@ impl<'db> Transaction<'db> {
         self.lock_table(t, Mode::Shared)?;
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Ok(if part < parts {
-            Cursor::places(self, &table.0, number(part), number(parts))
+            Cursor::places(self, t, number(part), number(parts))
         } else {
-            Cursor::empty(self, &table.0)
+            Cursor::empty(self, t)
         })
     }
+}
+
+/// The lists of an index; none of a table that was dropped, or of an index that came to nothing.
+/// Places of indexes stay while a transaction uses the table: whoever drops one has it whole.
+fn ranges_of(tables: &Tables, table: u32, index: usize) -> Option<&RangeLocks> {
+    tables.get(table)?.indexes.get(index)?.ranges.as_deref()
 }
 
 /// Puts the row at `rid` into `row`. Whether there is one, with the key `key` in index `ix`; `k` is

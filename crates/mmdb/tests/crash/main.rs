@@ -11,11 +11,15 @@
 //! threads of their own, which repeat only roughly; `src/interleavings.rs` runs the same clients
 //! under a scheduler that repeats them exactly.
 //!
+//! Half as many of a kind of their own (`alterations.rs`) change definitions of tables: columns,
+//! names and indexes.
+//!
 //! `MMDB_CRASH_SCHEDULES` sets how many are run (5,000 by default), `MMDB_CRASH_FROM` the first
 //! seed, and `MMDB_CRASH_SEED` runs one and prints its steps. Every test here heeds them, those of
 //! the defects too. A failure prints the command that repeats it.
 #![allow(clippy::unwrap_used)]
 
+mod alterations;
 mod backups;
 mod careless;
 mod catalogue;
@@ -118,6 +122,35 @@ fn keeping_the_salt_of_the_last_life_is_caught() {
 #[test]
 fn building_on_frames_that_are_only_in_the_page_cache_is_caught() {
     is_caught("building_on_frames_that_are_only_in_the_page_cache_is_caught", Sabotage::NoRecoverySync);
+}
+
+/// Definitions of tables change while the disk fails.
+#[test]
+fn changes_of_definitions_are_made_whole_or_not_at_all() {
+    let seeds = Seeds::of_environment(2);
+    let name = (TARGET, "changes_of_definitions_are_made_whole_or_not_at_all");
+    seeds.none_fails(name, 2, |seed| alterations::run(seed, Sabotage::None, seeds.trace));
+}
+
+#[test]
+fn changing_a_definition_without_a_manifest_is_caught() {
+    let name = (TARGET, "changing_a_definition_without_a_manifest_is_caught");
+    let seeds = Seeds::to_notice(5000);
+    seeds.one_notices(name, 2, |seed| alterations::run(seed, Sabotage::AltersWithoutManifest, seeds.trace));
+}
+
+#[test]
+fn a_change_that_could_not_be_stated_and_comes_later_is_caught() {
+    let name = (TARGET, "a_change_that_could_not_be_stated_and_comes_later_is_caught");
+    let seeds = Seeds::to_notice(5000);
+    seeds.one_notices(name, 2, |seed| alterations::run(seed, Sabotage::AltersHalf, seeds.trace));
+}
+
+#[test]
+fn stating_a_unique_index_before_its_rows_are_durable_is_caught() {
+    let name = (TARGET, "stating_a_unique_index_before_its_rows_are_durable_is_caught");
+    let seeds = Seeds::to_notice(5000);
+    seeds.one_notices(name, 2, |seed| alterations::run(seed, Sabotage::StatesUniqueEarly, seeds.trace));
 }
 
 /// What the engine forgets to make durable must be noticed, too.
