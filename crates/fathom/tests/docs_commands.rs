@@ -2,9 +2,9 @@
 //!
 //! A fenced block tagged `console` is run: each line that starts with `$ ` is a command, the lines
 //! below it are an illustration of its output and are not compared, except that a line `exit N`
-//! after a command states its exit code, and that a command with `<<'END'` goes on to the line `END`.
-//! `console root` blocks run only as root. Every page gets a
-//! fresh directory and a list of stacks of its own; `fathom` and `smsc` are on the PATH.
+//! after a command states its exit code, and that a command with `<<'END'` goes on to the line
+//! `END`. `console root` blocks run only as root. Every page gets a fresh directory and a list of
+//! stacks of its own; `fathom` and `smsc` are on the PATH.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 

@@ -20,8 +20,8 @@ impl Counter {
     }
 }
 
-/// Upper ends of the boxes of a histogram of latencies, µs: four to a factor of ten, from 0.1 ms to
-/// a minute and more, so that a quantile is right within a factor of 1.8.
+/// Upper ends of the boxes of a histogram of latencies, µs: four to a factor of ten, from 0.1 ms
+/// to 100 s, so that a quantile is right within a factor of 1.8.
 const ENDS_US: [u64; 25] = [
     100,
     180,

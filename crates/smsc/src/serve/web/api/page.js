@@ -8,6 +8,13 @@ function made(tag, text, className) {
   return element;
 }
 
+/// Words with `names` in them.
+function worded(text) {
+  const element = made("span");
+  text.split("`").forEach((part, place) => element.append(place % 2 ? made("code", part) : part));
+  return element;
+}
+
 function resolved(description, node) {
   if (!node || !node.$ref) return node || {};
   return node.$ref.slice(2).split("/").reduce((part, name) => part[name], description);
@@ -23,7 +30,7 @@ function table(heads, rows) {
     const row = body.insertRow();
     cells.forEach((cell, number) => {
       const data = row.insertCell();
-      data.append(number === 0 ? made("code", cell) : cell);
+      data.append(number === 0 ? made("code", cell) : worded(cell));
     });
   }
   scroll.append(element);
