@@ -181,6 +181,7 @@ fn an_operator_sees_sessions_queues_and_messages() {
     client.next_of(Command::Unbind);
     until("it has gone", || centre.get("/api/state")["sessions_bound"] == 1);
     assert_eq!(centre.post("/api/kick", &json!({ "session": session })).status, 404);
+    until("queues are counted again", || centre.get("/api/state")["routes"][0]["queued"] == 1);
     let metrics = ask(&centre.server.http, "GET", "/metrics", &[], "").body;
     for line in [
         "smsc_sessions_kicked_total 1",

@@ -151,6 +151,17 @@ pub(super) fn failed(status: Status, message: &str) -> Answer {
             "the message cannot be submitted: its data_coding is not known, or \
               the account's quota is used up",
         ),
+        Status::PriorityFlag => (StatusCode::UNPROCESSABLE_ENTITY, "`priority` is from 0 to 3"),
+        Status::ServiceType => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "`service_type` has at most 5 characters of ASCII")
+        }
+        Status::EsmClass => (StatusCode::UNPROCESSABLE_ENTITY, "this `esm_class` is not one to submit with"),
+        Status::SourceTon | Status::SourceNpi => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "`from_ton` or `from_npi` is none of SMPP 3.4")
+        }
+        Status::DestinationTon | Status::DestinationNpi => {
+            (StatusCode::UNPROCESSABLE_ENTITY, "`to_ton` or `to_npi` is none of SMPP 3.4")
+        }
         _ => (StatusCode::UNPROCESSABLE_ENTITY, "the message cannot be submitted"),
     };
     let message = if message.is_empty() { words } else { message };
