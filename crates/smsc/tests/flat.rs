@@ -1,7 +1,6 @@
 //! Memory and descriptors stay flat while clients come and go: by SMPP, with and without a word,
-//! refused, half a PDU; by HTTP, with a password, a wrong one, half a request; and an operator who
-//! looks. Two minutes are as long as half an hour would be if nothing grows; FATHOM_LONG=1 takes
-//! half an hour.
+//! refused, half a PDU; by HTTP, with a token, a wrong one, half a request; and an operator who
+//! looks. Forty seconds; `SMSC_FLAT_SECONDS` says otherwise, and FATHOM_LONG=1 is half an hour.
 #![allow(clippy::unwrap_used)]
 
 mod http_client;
