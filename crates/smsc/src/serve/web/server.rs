@@ -67,7 +67,9 @@ fn decoded(text: &str) -> String {
     let mut out = Vec::with_capacity(octets.len());
     let mut at = 0;
     while at < octets.len() {
-        let digits = octets.get(at + 1..at + 3).and_then(|digits| std::str::from_utf8(digits).ok());
+        // A sign is no digit, though it may stand before a number.
+        let digits = octets.get(at + 1..at + 3).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
         match (octets[at], digits.and_then(|digits| u8::from_str_radix(digits, 16).ok())) {
             (b'%', Some(octet)) => {
                 out.push(octet);
