@@ -2,8 +2,9 @@
 //!
 //! A fenced block tagged `console` is run: each line that starts with `$ ` is a command, the lines
 //! below it are an illustration of its output and are not compared, except that a line `exit N`
-//! after a command states its exit code. `console root` blocks run only as root. Every page gets a
-//! fresh directory and a list of stacks of its own; `fathom` and `smsc` are on the PATH.
+//! after a command states its exit code, and that a command with `<<'END'` goes on to the line
+//! `END`. `console root` blocks run only as root. Every page gets a fresh directory and a list of
+//! stacks of its own; `fathom` and `smsc` are on the PATH.
 
 #![allow(clippy::unwrap_used, reason = "in a test an unwrap is an assertion")]
 
@@ -21,6 +22,7 @@ fn steps(page: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut fence: Option<bool> = None; // Some(root) inside a console block
     let mut continues = false;
+    let mut is_here_document = false;
     for (number, line) in page.lines().enumerate() {
         if let Some(info) = line.trim_start().strip_prefix("```") {
             fence = match fence {
@@ -32,13 +34,19 @@ fn steps(page: &str) -> Vec<Step> {
             continue;
         }
         let Some(root) = fence else { continue };
-        if continues {
+        if is_here_document {
+            let last = steps.last_mut().expect("a here-document follows a command");
+            last.command.push('\n');
+            last.command.push_str(line);
+            is_here_document = line != "END";
+        } else if continues {
             let last = steps.last_mut().expect("a continued line follows a command");
             last.command.push('\n');
             last.command.push_str(line);
             continues = line.ends_with('\\');
         } else if let Some(command) = line.strip_prefix("$ ") {
             continues = command.ends_with('\\');
+            is_here_document = command.ends_with("<<'END'");
             steps.push(Step { line: number + 1, command: command.into(), exit: 0, root });
         } else if let (Some(code), Some(last)) = (line.strip_prefix("exit "), steps.last_mut()) {
             last.exit = code.trim().parse().expect("exit code");
@@ -49,6 +57,11 @@ fn steps(page: &str) -> Vec<Step> {
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Debian's client of SMPP, with which the guide to the SMS centre sends a message.
+fn has_net_smpp() -> bool {
+    Command::new("perl").args(["-MNet::SMPP", "-e", "1"]).output().is_ok_and(|output| output.status.success())
 }
 
 fn run_page(path: &Path) {
@@ -72,6 +85,10 @@ fn run_page(path: &Path) {
         }
         if step.root && !root {
             println!("skipped (needs root): {shown}");
+            continue;
+        }
+        if step.command.starts_with("perl ") && !has_net_smpp() {
+            println!("SKIP: Net::SMPP is not installed (apt-get install libnet-smpp-perl): {shown}");
             continue;
         }
         // `./run` builds the release binary; here the binary under test stands in for what it would
@@ -147,8 +164,9 @@ fn the_korean_pages_have_the_commands_of_the_english_ones() {
 #[test]
 fn a_block_is_read_as_written() {
     let steps = steps(
-        "```console\n$ fathom list\nout\n$ false\nexit 1\n```\n```sh\n$ not run\n```\n```console root\n$ a \\\n  b\n```\n",
+        "```console\n$ fathom list\nout\n$ false\nexit 1\n$ cat <<'END'\n$ x\n\nEND\nout\n```\n```sh\n$ not run\n```\n```console root\n$ a \\\n  b\n```\n",
     );
     let seen: Vec<_> = steps.iter().map(|s| (s.command.as_str(), s.exit, s.root)).collect();
-    assert_eq!(seen, [("fathom list", 0, false), ("false", 1, false), ("a \\\n  b", 0, true)]);
+    let here = ("cat <<'END'\n$ x\n\nEND", 0, false);
+    assert_eq!(seen, [("fathom list", 0, false), ("false", 1, false), here, ("a \\\n  b", 0, true)]);
 }

@@ -56,6 +56,7 @@ fn a_message_is_delivered_and_its_receipt_tells() {
 
 fn http(address: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
+    let request = request.replacen("HTTP/1.1\r\n", "HTTP/1.1\r\nConnection: close\r\n", 1);
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -282,16 +283,16 @@ fn a_configuration_is_read_again() {
     let before = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, before.replace("\"other\"", "\"renamed\"")).unwrap();
     server.signal("-HUP");
-    assert_eq!(server.line(), "reloaded\n");
+    assert_eq!(server.line_with("reloaded"), "reloaded\n");
     let bind = |name: &str| Client::connect(&server.address).bind(name, "secret", Command::BindReceiver);
     assert_eq!((bind("renamed"), bind("other")), (0, Status::SystemId as u32));
     std::fs::write(&file, before.replace("number = 2", "number = 1")).unwrap();
     server.signal("-HUP");
-    let line = server.line();
+    let line = server.line_with("reloaded");
     assert!(line.contains("smsc.toml:") && line.contains("belongs to another account"), "{line}");
     std::fs::write(&file, format!("queue = 7\n{before}")).unwrap();
     server.signal("-HUP");
-    let line = server.line();
+    let line = server.line_with("reloaded");
     assert!(line.contains("`queue` takes a restart"), "{line}");
 }
 

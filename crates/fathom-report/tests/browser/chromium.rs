@@ -25,6 +25,8 @@ pub struct Chromium {
     socket: WebSocket<MaybeTlsStream<TcpStream>>,
     next: u64,
     complaints: Vec<String>,
+    /// What a page of a server may ask of it; empty for a file.
+    origin: String,
     _profile: tempfile::TempDir,
 }
 
@@ -93,7 +95,14 @@ impl Chromium {
         if let MaybeTlsStream::Plain(stream) = socket.get_ref() {
             stream.set_read_timeout(Some(PATIENCE)).map_err(|e| e.to_string())?;
         }
-        Ok(Chromium { process, socket, next: 1, complaints: Vec::new(), _profile: profile })
+        Ok(Chromium {
+            process,
+            socket,
+            next: 1,
+            complaints: Vec::new(),
+            origin: String::new(),
+            _profile: profile,
+        })
     }
 
     fn call(&mut self, session: Option<&str>, method: &str, params: Value) -> Value {
@@ -132,7 +141,8 @@ impl Chromium {
             Some("Network.requestWillBeSent") => {
                 let url = params["request"]["url"].as_str().unwrap_or_default();
                 let own = ["file:", "data:", "blob:", "about:"].iter().any(|scheme| url.starts_with(scheme));
-                (!own).then(|| format!("asked the network for {url}"))
+                let of_server = !self.origin.is_empty() && url.starts_with(&self.origin);
+                (!own && !of_server).then(|| format!("asked the network for {url}"))
             }
             _ => None,
         };
@@ -141,6 +151,18 @@ impl Chromium {
 
     /// Opens a file in a fresh page and waits until it is ready.
     pub fn open(&mut self, path: &Path, hash: &str, width: u32, dark: bool) -> Page<'_> {
+        self.origin.clear();
+        self.open_at(&format!("file://{}{hash}", path.display()), width, dark)
+    }
+
+    /// The same with the page of a server; `origin` is all that it may ask.
+    #[allow(dead_code)]
+    pub fn open_url(&mut self, origin: &str, width: u32, dark: bool) -> Page<'_> {
+        origin.clone_into(&mut self.origin);
+        self.open_at(origin, width, dark)
+    }
+
+    fn open_at(&mut self, url: &str, width: u32, dark: bool) -> Page<'_> {
         self.complaints.clear();
         let target = self.call(None, "Target.createTarget", json!({ "url": "about:blank" }));
         let target = target["targetId"].as_str().unwrap().to_string();
@@ -160,7 +182,7 @@ impl Chromium {
             "Emulation.setEmulatedMedia",
             json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] }),
         );
-        page.call("Page.navigate", json!({ "url": format!("file://{}{hash}", path.display()) }));
+        page.call("Page.navigate", json!({ "url": url }));
         // The script of the block traces comes after the one that says it is ready.
         page.wait("document.readyState === 'complete' && document.documentElement.dataset.ready === 'true'");
         page

@@ -3,11 +3,15 @@
 //! Appending is idempotent: a message that is in the archive and may still be in the store is not
 //! appended again. What no sync has vouched for is cut off when the archive is opened: the store
 //! still has it ([`format`]).
+//!
+//! A file that is long or old enough is closed, and another begun ([`Rotation`]).
 
+mod closed;
 mod format;
 mod reader;
 mod record;
 
+pub use closed::{Rotation, write_csv};
 pub use reader::ArchiveReader;
 pub use record::Archived;
 
@@ -28,8 +32,15 @@ const NEW_NAME: &str = "archive.jsonl.new";
 
 /// An archive, open for appending.
 pub struct Archive {
+    directory: PathBuf,
     path: PathBuf,
     file: File,
+    rotation: Rotation,
+    /// The number that the file gets when it is closed.
+    number: u32,
+    /// Messages in the file, and when the first became final, µs.
+    records: u64,
+    first_us: Option<i64>,
     /// Where its sealed batches end.
     end: u64,
     /// What follows could not be cut off: nothing may be appended to it.
@@ -96,19 +107,45 @@ impl Archive {
     /// # Errors
     /// The file cannot be used, or is damaged.
     pub fn open(directory: &Path) -> Result<Archive, ArchiveError> {
+        Archive::open_with(directory, Rotation::NEVER)
+    }
+
+    /// As [`Archive::open`], with files that are closed in time.
+    ///
+    /// # Errors
+    /// As of [`Archive::open`].
+    pub fn open_with(directory: &Path, rotation: Rotation) -> Result<Archive, ArchiveError> {
         let path = directory.join(NAME);
         let io = || StoreError::io(&path);
         let mut in_store = HashSet::new();
         let mut count = 0;
         let mut stretches = Stretches::default();
+        let closed = closed::numbers(directory)?;
+        for &number in &closed {
+            let (of_file, records) = closed::stretches(directory, number)?;
+            stretches.add_closed(of_file);
+            count += records;
+        }
+        let number = closed.last().map_or(closed::FIRST, |last| last + 1);
+        stretches.open = number;
+        let (mut records, mut first_us) = (0, None);
         let (mut end, mut unsealed) = (0, Batch::default());
         if path.try_exists().map_err(io())? {
             let whole = format::read(&path, &mut |record, octets| {
-                count += 1;
+                records += 1;
+                first_us.get_or_insert(record.done_us);
                 in_store.insert(record.msg_id);
-                stretches.add(record.msg_id, octets);
+                stretches.add(record.msg_id, number, octets);
             })?;
             (end, unsealed) = (whole.end, whole.unsealed);
+        }
+        count += records;
+        // What was archived last may still be in the store, and is in the last file that has
+        // anything.
+        if let (0, Some(&last)) = (records, closed.last()) {
+            closed::read(&closed::path(directory, last), &mut |record, _| {
+                _ = in_store.insert(record.msg_id)
+            })?;
         }
         if end == 0 {
             end = make(directory, &path)?;
@@ -127,16 +164,71 @@ impl Archive {
         file.sync_all().map_err(io())?;
         sync_directory(directory)?;
         let stretches = Arc::new(Mutex::new(stretches));
-        Ok(Archive { path, file, end, torn: false, stretches, in_store, count })
+        Ok(Archive {
+            directory: directory.to_owned(),
+            path,
+            file,
+            rotation,
+            number,
+            records,
+            first_us,
+            end,
+            torn: false,
+            stretches,
+            in_store,
+            count,
+        })
+    }
+
+    /// Closes the file if it is long or old enough, and begins another; whether it did. What it has
+    /// is synced, so a crash in between leaves the one or the other.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn rotate(&mut self, now_us: i64) -> Result<bool, ArchiveError> {
+        let is_long = self.rotation.octets > 0 && self.end >= self.rotation.octets;
+        let is_old = match (self.rotation.age, self.first_us) {
+            (Some(age), Some(first_us)) => i128::from(now_us - first_us) >= age.as_micros() as i128,
+            _ => false,
+        };
+        if self.records == 0 || self.torn || !(is_long || is_old) {
+            return Ok(false);
+        }
+        let closed = closed::path(&self.directory, self.number);
+        closed::write_index(&closed, self.end, &lock(&self.stretches).of(self.number), self.records)?;
+        {
+            let mut stretches = lock(&self.stretches);
+            std::fs::rename(&self.path, &closed).map_err(StoreError::io(&closed))?;
+            self.number += 1;
+            stretches.open = self.number;
+        }
+        self.end = make(&self.directory, &self.path)?;
+        self.file =
+            File::options().read(true).append(true).open(&self.path).map_err(StoreError::io(&self.path))?;
+        sync_directory(&self.directory)?;
+        (self.records, self.first_us) = (0, None);
+        Ok(true)
+    }
+
+    /// Whether closed files are to be there as CSV, too.
+    #[must_use]
+    pub fn has_csv(&self) -> bool {
+        self.rotation.csv
+    }
+
+    /// The directory that it is in.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// A reader of what is archived, now and later.
     ///
     /// # Errors
-    /// The file cannot be opened.
+    /// None now: a file is opened when it is read.
     pub fn reader(&self) -> Result<ArchiveReader, ArchiveError> {
-        let file = File::open(&self.path).map_err(StoreError::io(&self.path))?;
-        Ok(ArchiveReader { path: self.path.clone(), file, stretches: Arc::clone(&self.stretches) })
+        let (directory, path) = (self.directory.clone(), self.path.clone());
+        Ok(ArchiveReader { directory, path, stretches: Arc::clone(&self.stretches) })
     }
 
     /// Messages in it.
@@ -175,10 +267,12 @@ impl Archive {
             return Err(StoreError::io(&self.path)(error).into());
         }
         self.count += fresh.len() as u64;
+        self.records += fresh.len() as u64;
+        self.first_us = self.first_us.or_else(|| messages.first().map(|message| message.done_us));
         self.end += lines.len() as u64;
         let mut stretches = lock(&self.stretches);
         for (id, octets) in fresh {
-            stretches.add(id, octets);
+            stretches.add(id, self.number, octets);
             self.in_store.insert(id);
         }
         Ok(())
@@ -220,5 +314,10 @@ fn sync_directory(directory: &Path) -> Result<(), StoreError> {
 /// I/O, a damaged file.
 pub fn read_archive(directory: &Path, each: &mut dyn FnMut(Archived)) -> Result<(), ArchiveError> {
     let path = directory.join(NAME);
+    if directory.is_dir() {
+        for number in closed::numbers(directory)? {
+            closed::read(&closed::path(directory, number), &mut |record, _| each(record))?;
+        }
+    }
     if path.exists() { format::read(&path, &mut |record, _| each(record)).map(drop) } else { Ok(()) }
 }

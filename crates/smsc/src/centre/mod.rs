@@ -8,7 +8,7 @@
 //! | Notifier / Retry | [`Operation::Alert`], [`Operation::WakeDue`] |
 //! | Flusher | [`Operation::NextSent`], the [`Archive`], [`Operation::DropSent`] |
 //!
-//! Besides them query, cancel, replace, accounts, and what is due next.
+//! Besides them query, cancel, replace, accounts, what is due next, and what an operator looks at.
 //!
 //! The first three are written again, in SQL, for PostgreSQL (`store/postgresql/procedures.sql`).
 
@@ -26,8 +26,9 @@ mod receive;
 mod retry;
 mod sent;
 mod timer;
+mod view;
 
-pub use archive::{Archive, ArchiveError, ArchiveReader, Archived, read_archive};
+pub use archive::{Archive, ArchiveError, ArchiveReader, Archived, Rotation, read_archive, write_csv};
 pub use claim::{Channel, Delivery};
 pub use complete::{Completed, Completion, Verdict};
 pub use due::{Due, Task};
@@ -35,8 +36,9 @@ pub(crate) use finish::sent_row;
 pub use manage::{Refusal, Replacement, Status};
 pub use operation::{Operation, Outcome, Rules};
 pub(crate) use receipt::civil;
-pub use receipt::{RECEIPT_ESM_CLASS, receipt};
+pub use receipt::{RECEIPT_ESM_CLASS, receipt, rfc3339};
 pub use receive::{Submission, SubmissionError};
 pub(crate) use receive::{encode, queued, scheduled};
 pub use retry::{Failure, RetryPolicy};
 pub use timer::Place;
+pub use view::RunPlace;

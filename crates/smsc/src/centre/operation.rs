@@ -7,8 +7,9 @@ use super::due::{self, Due};
 use super::manage::{self, Refusal, Replacement, Status};
 use super::receive::{self, Submission};
 use super::timer::Place;
+use super::view::{self, RunPlace};
 use super::{lease, sent, timer};
-use crate::model::{Account, Message, StationKey};
+use crate::model::{Account, Message, Station, StationKey};
 use crate::transaction::{StoreError, Transaction};
 
 /// What holds for every operation of a centre.
@@ -131,6 +132,22 @@ pub enum Operation {
     DropSent(Vec<(i64, i64)>),
     /// What is to be done next, whether it is due or not.
     NextDue,
+    /// Stations that have something queued, in the order of the run queue.
+    Stations {
+        /// Where to begin.
+        from: RunPlace,
+        /// The most stations.
+        max: usize,
+    },
+    /// A message, whosever it is.
+    Show(i64),
+    /// What waits for a station.
+    Waiting {
+        /// The station.
+        station: StationKey,
+        /// The most messages.
+        max: usize,
+    },
 }
 
 /// What an operation gives.
@@ -166,6 +183,12 @@ pub enum Outcome {
     Sent(Vec<Message>),
     /// The earliest task; none if nothing will ever be due.
     Due(Option<Due>),
+    /// Stations.
+    Stations(Vec<Station>),
+    /// The message, if there is one.
+    Message(Option<Box<Message>>),
+    /// Messages, in the order of delivery.
+    Waiting(Vec<Message>),
 }
 
 impl Operation {
@@ -204,6 +227,9 @@ impl Operation {
             Operation::NextSent { max } => sent::next_sent(tx, *max).map(Outcome::Sent),
             Operation::DropSent(keys) => sent::drop_sent(tx, keys).map(Outcome::Count),
             Operation::NextDue => due::next_due(tx).map(Outcome::Due),
+            Operation::Stations { from, max } => view::stations(tx, *from, *max).map(Outcome::Stations),
+            Operation::Show(msg_id) => view::show(tx, *msg_id).map(Outcome::Message),
+            Operation::Waiting { station, max } => view::waiting(tx, *station, *max).map(Outcome::Waiting),
         }
     }
 }

@@ -95,6 +95,17 @@ pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
+/// A time in RFC 3339, UTC, with µs.
+#[must_use]
+pub fn rfc3339(us: i64) -> String {
+    const DAY_US: i64 = 86_400_000_000;
+    let (year, month, day) = civil(us.div_euclid(DAY_US));
+    let of_day = us.rem_euclid(DAY_US);
+    let (second, micro) = (of_day / 1_000_000, of_day % 1_000_000);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micro:06}Z")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

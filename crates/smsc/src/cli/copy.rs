@@ -215,7 +215,8 @@ fn copy(from: &Path, to: &Path, depth: usize, goes_on: &dyn Fn() -> bool) -> Res
         if !goes_on() {
             return Ok(false);
         }
-        if LEFT_OUT.iter().any(|left_out| name == *left_out) {
+        let is_archive = name.to_str().is_some_and(|name| name.starts_with("archive-"));
+        if is_archive || LEFT_OUT.iter().any(|left_out| name == *left_out) {
             continue;
         }
         let about = std::fs::metadata(&path).map_err(|error| within(&path, error))?;

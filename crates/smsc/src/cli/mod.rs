@@ -14,11 +14,13 @@ mod bench;
 mod check;
 mod copy;
 mod load;
+mod man;
 mod password;
 mod remarks;
 mod serve;
 mod stop;
 mod store;
+mod token;
 
 use clap::{Parser, Subcommand};
 use std::error::Error;
@@ -40,6 +42,8 @@ enum Command {
     Serve(serve::Serve),
     Load(Box<load::Load>),
     Password(password::Password),
+    Token(token::Token),
+    Man(man::Man),
 }
 
 /// A question that cannot be answered: what is wrong with it.
@@ -62,6 +66,8 @@ pub fn run() -> ExitCode {
         Command::Serve(serve) => serve.run(),
         Command::Load(load) => load.run(),
         Command::Password(password) => password.run(),
+        Command::Token(token) => token.run(),
+        Command::Man(man) => man.run(),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

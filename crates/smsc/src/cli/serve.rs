@@ -4,7 +4,7 @@ use super::Wrong;
 use clap::Args;
 use smsc::centre::RetryPolicy;
 use smsc::network::NetworkProfile;
-use smsc::serve::{Config, Event, Serve as Server, Wish, serve};
+use smsc::serve::{Config, Event, Level, Log, Serve as Server, Wish, serve};
 use smsc::store::{MmdbOptions, StoreKind};
 use std::error::Error;
 use std::path::PathBuf;
@@ -66,22 +66,24 @@ impl Serve {
             segment_mib: self.segment_mib.unwrap_or(MmdbOptions::default().segment_mib),
             ..MmdbOptions::default()
         };
-        let server = Server { config, directory, kind, mmdb, network, retry };
+        let log = Log::new(config.log)?;
+        let server = Server { config, directory, kind, mmdb, network, retry, log: Arc::clone(&log) };
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        let done = runtime.block_on(self.until_stopped(server));
+        let done = runtime.block_on(self.until_stopped(server, &log));
         // Sessions of a store may still be in a call that nobody waits for.
         runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+        log.flush();
         done
     }
 
-    async fn until_stopped(&self, server: Server) -> Result<bool, Box<dyn Error>> {
+    async fn until_stopped(&self, server: Server, log: &Arc<Log>) -> Result<bool, Box<dyn Error>> {
         let (to, wishes) = watch::channel(Wish::None);
         let [mut interrupt, mut terminate, mut hang_up] = [
             signal(SignalKind::interrupt())?,
             signal(SignalKind::terminate())?,
             signal(SignalKind::hangup())?,
         ];
-        let path = self.config.clone();
+        let (path, of_signals) = (self.config.clone(), Arc::clone(log));
         let signals = tokio::spawn(async move {
             let mut stops = 0;
             loop {
@@ -91,37 +93,48 @@ impl Serve {
                     _ = hang_up.recv() => {
                         match Config::read(&path) {
                             Ok(config) => _ = to.send(Wish::Reload(Arc::new(config))),
-                            Err(error) => tell!("{error}; the old configuration holds"),
+                            Err(error) => {
+                                let message = format!("{error}; the old configuration holds");
+                                of_signals.at(Level::Error, "not_reloaded").text("message", &message);
+                            }
                         }
                         continue;
                     }
                 }
                 if stops > 1 {
-                    tell!("ended at once; what was accepted is in the store");
+                    let message = "what was accepted is in the store";
+                    of_signals.at(Level::Warn, "ended_at_once").text("message", message);
+                    of_signals.flush();
                     std::process::exit(130);
                 }
                 let _ = to.send(Wish::Stop);
             }
         });
         let served = serve(server, wishes, |event| match event {
-            Event::Listens { smpp, http, freed } => {
+            Event::Listens { smpp, http, api, admin, freed } => {
                 if freed > 0 {
-                    tell!(
-                        "{freed} messages were in flight when the store was closed, and are delivered again"
-                    );
+                    let message = "were in flight when the store was closed, and are delivered again";
+                    log.at(Level::Warn, "recovered").text("message", &format!("{freed} messages {message}"));
                 }
-                if let Some(http) = http {
-                    tell!("metrics: http://{http}/metrics");
-                }
-                tell!("listening: {smpp}");
+                let at = |event, address: Option<std::net::SocketAddr>, path| {
+                    if let Some(address) = address {
+                        log.at(Level::Info, event).text("address", &format!("http://{address}{path}"));
+                    }
+                };
+                at("metrics", http, "/metrics");
+                at("api", api, "/");
+                at("admin", admin, "/");
+                log.at(Level::Info, "listening").text("address", &smpp.to_string());
             }
-            Event::Stops => tell!("stopping"),
-            Event::Reloads(Ok(())) => tell!("reloaded"),
-            Event::Reloads(Err(problem)) => tell!("not reloaded: {problem}"),
+            Event::Stops => drop(log.at(Level::Info, "stopping")),
+            Event::Reloads(Ok(())) => drop(log.at(Level::Info, "reloaded")),
+            Event::Reloads(Err(problem)) => {
+                drop(log.at(Level::Error, "not_reloaded").text("message", problem))
+            }
         });
         served.await?;
         signals.abort();
-        tell!("stopped");
+        log.at(Level::Info, "stopped");
         Ok(true)
     }
 

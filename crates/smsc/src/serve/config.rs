@@ -1,6 +1,10 @@
 //! The server's configuration: a file of TOML, every mistake of which is told with its line.
 
 use super::password::is_hash;
+use super::sections::{
+    AdminConfig, ApiConfig, ArchiveConfig, LogConfig, WrittenAdmin, WrittenApi, WrittenArchive, WrittenLog,
+    checked_tokens,
+};
 use crate::model::ESME_LANES;
 use serde::Deserialize;
 use std::collections::HashMap;
@@ -61,6 +65,10 @@ pub struct AccountConfig {
     pub rate: u32,
     /// Numbers whose messages go to this application.
     pub numbers: Vec<String>,
+    /// Receipts and messages that may wait for it.
+    pub receipts: u32,
+    /// Hashes of its tokens for the HTTP API, as `smsc token` makes them.
+    pub tokens: Vec<String>,
 }
 
 /// The whole configuration.
@@ -84,6 +92,14 @@ pub struct Config {
     pub store: Option<PathBuf>,
     /// Applications.
     pub accounts: Vec<AccountConfig>,
+    /// The HTTP API.
+    pub api: Option<ApiConfig>,
+    /// The admin page.
+    pub admin: Option<AdminConfig>,
+    /// What is logged, and how.
+    pub log: LogConfig,
+    /// Files of the archive.
+    pub archive: ArchiveConfig,
 }
 
 #[derive(Deserialize)]
@@ -100,6 +116,10 @@ struct Written {
     timers: WrittenTimers,
     #[serde(default)]
     account: Vec<Spanned<WrittenAccount>>,
+    api: Option<WrittenApi>,
+    admin: Option<Spanned<WrittenAdmin>>,
+    log: Option<WrittenLog>,
+    archive: Option<WrittenArchive>,
 }
 
 #[derive(Default, Deserialize)]
@@ -122,10 +142,13 @@ struct WrittenAccount {
     rate: Option<Spanned<u32>>,
     #[serde(default)]
     numbers: Vec<Spanned<String>>,
+    receipts: Option<Spanned<u32>>,
+    #[serde(default)]
+    tokens: Vec<Spanned<String>>,
 }
 
 /// A place in the text, and what is wrong there.
-type Problem = (Range<usize>, String);
+pub(super) type Problem = (Range<usize>, String);
 
 /// Numbers of accounts: a store keeps them, times the lanes of each.
 const NUMBER_MAX: u32 = 0x7fff_ffff;
@@ -163,7 +186,7 @@ impl Config {
 }
 
 /// A number within limits, or what holds if none is written.
-fn within<N: PartialOrd + Copy + fmt::Display>(
+pub(super) fn within<N: PartialOrd + Copy + fmt::Display>(
     written: Option<&Spanned<N>>,
     otherwise: N,
     limits: std::ops::RangeInclusive<N>,
@@ -177,7 +200,7 @@ fn within<N: PartialOrd + Copy + fmt::Display>(
     Err((written.span(), format!("{value} is out of range: from {from} to {to}")))
 }
 
-fn address(written: Option<&Spanned<String>>) -> Result<Option<SocketAddr>, Problem> {
+pub(super) fn address(written: Option<&Spanned<String>>) -> Result<Option<SocketAddr>, Problem> {
     let Some(written) = written else { return Ok(None) };
     let text = written.get_ref();
     let wrong = |_| (written.span(), format!("{text:?} is no address: give one such as 127.0.0.1:2775"));
@@ -223,6 +246,11 @@ impl Written {
                     return twice(&format!("the number {}", number.get_ref()), number.span());
                 }
             }
+            for token in &written.get_ref().tokens {
+                if accounts.iter().any(|other| other.tokens.contains(token.get_ref())) {
+                    return twice("this token", token.span());
+                }
+            }
             accounts.push(account);
         }
         if accounts.is_empty() {
@@ -240,6 +268,10 @@ impl Written {
             timers,
             store: self.store,
             accounts,
+            api: self.api.map(WrittenApi::checked).transpose()?,
+            admin: self.admin.map(|admin| WrittenAdmin::checked(&admin)).transpose()?,
+            log: self.log.map(WrittenLog::checked).transpose()?.unwrap_or_default(),
+            archive: self.archive.map(WrittenArchive::checked).transpose()?.unwrap_or_default(),
         })
     }
 }
@@ -268,6 +300,8 @@ impl WrittenAccount {
             window: within(self.window.as_ref(), 100, 1..=10_000)?,
             rate: within(self.rate.as_ref(), 0, 0..=10_000_000)?,
             numbers,
+            receipts: within(self.receipts.as_ref(), 100_000, 1..=100_000_000)?,
+            tokens: checked_tokens(&self.tokens)?,
         })
     }
 }

@@ -2,13 +2,18 @@
 
 use super::account::{self, AccountEvent};
 use super::config::{AccountConfig, Config, Timers};
-use super::metrics::Metrics;
+use super::log::{Level, Log};
+use super::metrics::{Counter, Metrics};
 use super::password::is_password;
+use super::queues::{Depth, Queues};
+use super::rates::Rates;
+use super::sessions::Sessions;
 use crate::centre::ArchiveReader;
 use crate::load::Clock;
+use crate::model::StationKey;
 use crate::smpp::{Bind, Status};
 use crate::store::SharedStore;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
@@ -28,6 +33,12 @@ pub struct Account {
     /// The second that is being counted, and the messages in it.
     second: AtomicI64,
     in_second: AtomicU32,
+    /// Messages that were refused for its rate.
+    pub(super) throttled: Counter,
+    /// Receipts and messages that waited for it when they were counted last.
+    waiting: AtomicU64,
+    /// Requests of the HTTP API that are under way.
+    pub(super) requests: Arc<AtomicUsize>,
     /// To whoever delivers to it.
     events: mpsc::UnboundedSender<AccountEvent>,
     /// Deliveries in its sessions and completions of theirs that are under way.
@@ -73,7 +84,17 @@ impl Account {
         if self.second.swap(second, Relaxed) != second {
             self.in_second.store(0, Relaxed);
         }
-        self.in_second.fetch_add(1, Relaxed) < rate
+        let may = self.in_second.fetch_add(1, Relaxed) < rate;
+        if !may {
+            self.throttled.add(1);
+        }
+        may
+    }
+
+    /// Whether so much waits for this application that nothing may be added.
+    pub(super) fn is_full(&self) -> bool {
+        let most = self.config.read().unwrap_or_else(PoisonError::into_inner).receipts;
+        self.waiting.load(Relaxed) >= most.into()
     }
 }
 
@@ -83,6 +104,7 @@ struct Accounts {
     by_system_id: HashMap<String, Arc<Account>>,
     by_number: HashMap<u32, Arc<Account>>,
     by_address: HashMap<String, u32>,
+    by_token: HashMap<String, u32>,
 }
 
 /// What all sessions and routes share.
@@ -105,10 +127,25 @@ pub struct Front {
     ended: AtomicBool,
     failed: watch::Sender<String>,
     next_session: AtomicU64,
+    /// Connections.
+    pub(super) sessions: Arc<Sessions>,
+    /// What is queued.
+    pub queues: Queues,
+    pub(super) rates: Rates,
+    pub(super) log: Arc<Log>,
+    /// When it was started, µs.
+    pub(super) begin_us: i64,
+    /// The store's engine.
+    pub(super) engine: &'static str,
 }
 
 impl Front {
-    pub(super) fn new(config: Config, store: SharedStore, archive: Option<ArchiveReader>) -> Arc<Front> {
+    pub(super) fn new(
+        config: Config,
+        (store, engine): (SharedStore, &'static str),
+        archive: Option<ArchiveReader>,
+        log: Arc<Log>,
+    ) -> Arc<Front> {
         let front = Arc::new(Front {
             store,
             archive: archive.map(Mutex::new),
@@ -123,6 +160,12 @@ impl Front {
             ended: AtomicBool::new(false),
             failed: watch::Sender::new(String::new()),
             next_session: AtomicU64::new(1),
+            sessions: Arc::default(),
+            queues: Queues::default(),
+            rates: Rates::default(),
+            log,
+            begin_us: Clock::default().now_us(),
+            engine,
         });
         front.set_accounts(&config);
         front
@@ -145,6 +188,9 @@ impl Front {
             for number in &config.numbers {
                 now.by_address.insert(number.clone(), config.number);
             }
+            for token in &config.tokens {
+                now.by_token.insert(token.clone(), config.number);
+            }
         }
         for (number, account) in &accounts.by_number {
             if !now.by_number.contains_key(number) {
@@ -162,6 +208,9 @@ impl Front {
             sessions: AtomicU32::new(0),
             second: AtomicI64::new(0),
             in_second: AtomicU32::new(0),
+            throttled: Counter::default(),
+            waiting: AtomicU64::new(0),
+            requests: Arc::default(),
             events,
             under_way: Arc::clone(&self.under_way),
         });
@@ -172,18 +221,30 @@ impl Front {
     /// Takes another configuration; not all of it can be taken while the server runs.
     pub(super) fn reload(self: &Arc<Self>, config: &Config) -> Result<(), String> {
         let before = self.config();
+        let admin_listen = |config: &Config| config.admin.as_ref().map(|admin| admin.listen);
         for (name, differs) in [
             ("listen", before.listen != config.listen),
             ("http", before.http != config.http),
             ("connections", before.connections != config.connections),
             ("queue", before.queue != config.queue),
             ("store", before.store != config.store),
+            ("[archive]", before.archive != config.archive),
+            ("[api]", before.api != config.api),
+            ("[admin] listen", admin_listen(&before) != admin_listen(config)),
         ] {
             if differs {
                 return Err(format!("`{name}` takes a restart to be changed; the old configuration holds"));
             }
         }
         self.set_accounts(config);
+        // Who has no account any more has no business here.
+        for entry in self.sessions.all() {
+            let is_gone = |number| self.account(number).is_none();
+            if entry.bound.get().is_some_and(|bound| is_gone(bound.account.number)) {
+                entry.kick.notify_one();
+            }
+        }
+        self.log.set(config.log);
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config.clone());
         Ok(())
     }
@@ -210,16 +271,9 @@ impl Front {
 
     /// Lets an application in, or says why not.
     pub(super) async fn bind(&self, bind: &Bind) -> Result<Arc<Account>, Status> {
-        let account = {
-            let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
-            accounts.by_system_id.get(&bind.system_id).cloned()
-        };
+        let account = self.account_of_system_id(&bind.system_id);
         let hash = account.as_ref().map(|account| account.config().password);
-        let password = bind.password.clone();
-        let _one = self.passwords.acquire().await.map_err(|_| Status::SystemError)?;
-        let is_right =
-            tokio::task::spawn_blocking(move || hash.is_some_and(|hash| is_password(&hash, &password)));
-        let is_right = is_right.await.map_err(|_| Status::SystemError)?;
+        let is_right = self.is_password(hash, &bind.password).await?;
         let account = account.ok_or(Status::SystemId)?;
         if !is_right {
             return Err(Status::Password);
@@ -228,6 +282,44 @@ impl Front {
             return Err(Status::BindFailed);
         }
         Ok(account)
+    }
+
+    /// Looks at a password; wrong if there is no hash. Only few are looked at at a time.
+    pub(super) async fn is_password(&self, hash: Option<String>, password: &str) -> Result<bool, Status> {
+        let password = password.to_owned();
+        let _one = self.passwords.acquire().await.map_err(|_| Status::SystemError)?;
+        let is_right =
+            tokio::task::spawn_blocking(move || hash.is_some_and(|hash| is_password(&hash, &password)));
+        is_right.await.map_err(|_| Status::SystemError)
+    }
+
+    /// The account of this name.
+    pub(super) fn account_of_system_id(&self, system_id: &str) -> Option<Arc<Account>> {
+        let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+        accounts.by_system_id.get(system_id).cloned()
+    }
+
+    /// The account one of whose tokens has this hash.
+    pub(super) fn account_of_token(&self, hash: &str) -> Option<Arc<Account>> {
+        let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+        // Whoever guesses learns at most how the digest of a guess begins.
+        accounts.by_token.get(hash).and_then(|number| accounts.by_number.get(number)).cloned()
+    }
+
+    /// All accounts, by number.
+    pub(super) fn all_accounts(&self) -> Vec<Arc<Account>> {
+        let accounts = self.accounts.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = accounts.by_number.values().cloned().collect();
+        all.sort_by_key(|account| account.number);
+        all
+    }
+
+    /// So much waits for each account.
+    pub(super) fn count_waiting(&self, depths: &BTreeMap<u32, Depth>) {
+        for account in self.all_accounts() {
+            let waiting = depths.get(&account.number).map_or(0, |depth| depth.messages);
+            account.waiting.store(waiting, Relaxed);
+        }
     }
 
     /// The account of a number.
@@ -248,6 +340,18 @@ impl Front {
             accounts.by_system_id.iter().map(|(name, account)| (name.clone(), account.sessions())).collect();
         bound.sort();
         bound
+    }
+
+    /// Wakes whoever delivers to a station.
+    pub(super) fn wake(&self, station: StationKey) {
+        match station.account() {
+            None => self.mobiles.notify_one(),
+            Some(number) => {
+                if let Some(account) = self.account(number) {
+                    account.tell(AccountEvent::Ready(station));
+                }
+            }
+        }
     }
 
     /// Something may have become ready for delivery somewhere.
@@ -287,6 +391,7 @@ impl Front {
     /// The store or a part of the server has failed: it must end.
     pub(super) fn fail(&self, message: impl std::fmt::Display) {
         let message = message.to_string();
+        self.log.at(Level::Error, "failed").text("message", &message);
         self.failed.send_if_modified(|first| {
             let is_first = first.is_empty();
             if is_first {

@@ -20,9 +20,35 @@ impl Counter {
     }
 }
 
-/// Upper ends of the boxes of a histogram of latencies, µs.
-const ENDS_US: [u64; 12] =
-    [500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 5_000_000];
+/// Upper ends of the boxes of a histogram of latencies, µs: four to a factor of ten, from 0.1 ms
+/// to 100 s, so that a quantile is right within a factor of 1.8.
+const ENDS_US: [u64; 25] = [
+    100,
+    180,
+    320,
+    560,
+    1000,
+    1800,
+    3200,
+    5600,
+    10_000,
+    18_000,
+    32_000,
+    56_000,
+    100_000,
+    180_000,
+    320_000,
+    560_000,
+    1_000_000,
+    1_800_000,
+    3_200_000,
+    5_600_000,
+    10_000_000,
+    18_000_000,
+    32_000_000,
+    56_000_000,
+    100_000_000,
+];
 
 /// A histogram of latencies.
 #[derive(Debug, Default)]
@@ -42,6 +68,12 @@ impl Histogram {
         self.sum_us.add(us);
     }
 
+    /// What it has counted until now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot { boxes: std::array::from_fn(|place| self.boxes[place].get()), count: self.count.get() }
+    }
+
     fn write(&self, name: &str, out: &mut String) {
         let mut below = 0;
         for (end, boxed) in ENDS_US.iter().zip(&self.boxes) {
@@ -53,6 +85,43 @@ impl Histogram {
         let _ = writeln!(out, "{name}_bucket{{le=\"+Inf\"}} {count}");
         let _ = writeln!(out, "{name}_sum {}", self.sum_us.get() as f64 / 1e6);
         let _ = writeln!(out, "{name}_count {count}");
+    }
+}
+
+/// What a histogram had counted at a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    boxes: [u64; ENDS_US.len()],
+    count: u64,
+}
+
+impl Snapshot {
+    /// What was counted since an earlier one.
+    #[must_use]
+    pub fn since(&self, earlier: &Snapshot) -> Snapshot {
+        Snapshot {
+            boxes: std::array::from_fn(|place| self.boxes[place].saturating_sub(earlier.boxes[place])),
+            count: self.count.saturating_sub(earlier.count),
+        }
+    }
+
+    /// A quantile, µs, from 0 to 1: within its box in proportion, as Prometheus'
+    /// `histogram_quantile` does it; beyond the last box, its end. None if nothing was counted.
+    #[must_use]
+    pub fn quantile_us(&self, quantile: f64) -> Option<u64> {
+        if self.count == 0 {
+            return None;
+        }
+        let rank = quantile * self.count as f64;
+        let (mut below, mut begin) = (0, 0);
+        for (&end, &boxed) in ENDS_US.iter().zip(&self.boxes) {
+            if boxed > 0 && (below + boxed) as f64 >= rank {
+                let part = (rank - below as f64) / boxed as f64;
+                return Some(begin + ((end - begin) as f64 * part) as u64);
+            }
+            (below, begin) = (below + boxed, end);
+        }
+        Some(begin)
     }
 }
 
@@ -93,6 +162,18 @@ pub struct Metrics {
     pub malformed: Counter,
     /// From the arrival of a submit_sm to its answer.
     pub submit: Histogram,
+    /// From a message's acceptance, or its time, to its delivery.
+    pub delivery: Histogram,
+    /// Sessions that an operator ended.
+    pub kicked: Counter,
+    /// Messages refused, as too much waits for the application that would get their receipts.
+    pub receipts_full: Counter,
+    /// Requests of the HTTP API.
+    pub api_requests: Counter,
+    /// Of these, refused for a wrong password or token.
+    pub api_unauthorized: Counter,
+    /// Signing in to the admin page that failed.
+    pub admin_unauthorized: Counter,
 }
 
 impl Metrics {
@@ -116,6 +197,15 @@ impl Metrics {
             ("connections_total", "Connections made", &self.connections),
             ("connections_refused_total", "Connections beyond the limit", &self.connections_refused),
             ("malformed_total", "PDUs answered with an error of their form", &self.malformed),
+            ("sessions_kicked_total", "Sessions that an operator ended", &self.kicked),
+            ("receipts_full_total", "Messages refused as too many receipts wait", &self.receipts_full),
+            ("api_requests_total", "Requests of the HTTP API", &self.api_requests),
+            ("api_unauthorized_total", "Of these, with a wrong password or token", &self.api_unauthorized),
+            (
+                "admin_unauthorized_total",
+                "Wrong passwords or tokens at the admin page",
+                &self.admin_unauthorized,
+            ),
         ] {
             let _ = writeln!(out, "# HELP smsc_{name} {help}.\n# TYPE smsc_{name} counter");
             let _ = writeln!(out, "smsc_{name} {}", counter.get());
@@ -132,6 +222,10 @@ impl Metrics {
         let _ = writeln!(out, "# HELP {name} From the arrival of a submit_sm to its answer.");
         let _ = writeln!(out, "# TYPE {name} histogram");
         self.submit.write(name, &mut out);
+        let name = "smsc_delivery_seconds";
+        let _ = writeln!(out, "# HELP {name} From a message's acceptance, or its time, to its delivery.");
+        let _ = writeln!(out, "# TYPE {name} histogram");
+        self.delivery.write(name, &mut out);
         out
     }
 }
@@ -143,21 +237,37 @@ mod tests {
     #[test]
     fn boxes_count_what_is_below_their_end() {
         let metrics = Metrics::default();
-        for us in [1, 500, 501, 20_000, 60_000_000] {
+        for us in [1, 560, 561, 18_000, 160_000_000] {
             metrics.submit.add(us);
         }
         metrics.accepted.add(5);
         let text = metrics.text(&[("a\"b".into(), 2)]);
         for line in [
             "smsc_accepted_total 5",
-            "smsc_submit_seconds_bucket{le=\"0.0005\"} 2",
+            "smsc_submit_seconds_bucket{le=\"0.00056\"} 2",
             "smsc_submit_seconds_bucket{le=\"0.001\"} 3",
-            "smsc_submit_seconds_bucket{le=\"5\"} 4",
+            "smsc_submit_seconds_bucket{le=\"100\"} 4",
             "smsc_submit_seconds_bucket{le=\"+Inf\"} 5",
             "smsc_submit_seconds_count 5",
             "smsc_sessions{system_id=\"a\\\"b\"} 2",
         ] {
             assert!(text.lines().any(|other| other == line), "{line} in {text}");
         }
+    }
+
+    /// Of 100 latencies of 1.5 ms the box is 1 to 1.8 ms; a later snapshot counts only what came
+    /// since.
+    #[test]
+    fn quantiles_lie_in_their_box() {
+        let histogram = Histogram::default();
+        assert_eq!(histogram.snapshot().quantile_us(0.5), None);
+        (0..100).for_each(|_| histogram.add(1500));
+        let first = histogram.snapshot();
+        assert_eq!(first.quantile_us(0.5), Some(1400));
+        assert_eq!(first.quantile_us(1.0), Some(1800));
+        histogram.add(200_000_000);
+        assert_eq!(histogram.snapshot().since(&first).quantile_us(0.99), Some(100_000_000));
+        (0..98).for_each(|_| histogram.add(50));
+        assert_eq!(histogram.snapshot().since(&first).quantile_us(0.5), Some(50));
     }
 }

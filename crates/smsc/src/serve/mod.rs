@@ -10,6 +10,8 @@
 //! - `account`: what is delivered to an application, over all its sessions.
 //! - `network`: what is delivered to mobiles.
 //! - `upkeep`: timers and the Flusher, in threads.
+//! - `web`: metrics, the HTTP API, the admin page; `sections` is their configuration.
+//! - `sessions`, `queues`, `rates`, `gauges`: what an operator sees; `log`: what is logged.
 //!
 //! A submit_sm is answered once its commit is durable. What is under way when the server ends was
 //! not answered, or is delivered again.
@@ -17,18 +19,29 @@
 mod account;
 mod config;
 mod front;
-mod http;
+mod gauges;
+mod log;
+mod lookup;
 mod metrics;
 mod network;
 mod password;
+mod queues;
+mod rates;
+mod sections;
 mod session;
+mod sessions;
 mod submission;
+mod token;
 mod upkeep;
+mod web;
 
 pub use config::{AccountConfig, Config, ConfigError, Timers};
 pub use front::Front;
+pub use log::{Format, Level, Line, Log};
 pub use metrics::Metrics;
-pub use password::{PASSWORD_OCTETS_MAX, hash_password, is_hash, is_password};
+pub use password::{PASSWORD_OCTETS_MAX, hash_admin_password, hash_password, is_hash, is_password};
+pub use sections::{AdminConfig, ApiConfig, ArchiveConfig, LogConfig};
+pub use token::{hash_token, is_token, is_token_hash, new_token};
 
 use crate::centre::{Archive, RetryPolicy, Rules};
 use crate::housekeeping::recover;
@@ -58,6 +71,8 @@ pub struct Serve {
     pub network: NetworkProfile,
     /// When a mobile is tried again.
     pub retry: RetryPolicy,
+    /// What happens is logged there.
+    pub log: Arc<Log>,
 }
 
 /// A server that cannot start, or had to end.
@@ -94,6 +109,10 @@ pub enum Event<'a> {
         smpp: std::net::SocketAddr,
         /// Where metrics are.
         http: Option<std::net::SocketAddr>,
+        /// Where the HTTP API is.
+        api: Option<std::net::SocketAddr>,
+        /// Where the admin page is.
+        admin: Option<std::net::SocketAddr>,
         /// Messages that were in flight when the store was closed.
         freed: usize,
     },
@@ -123,27 +142,26 @@ pub async fn serve(
     mut wishes: watch::Receiver<Wish>,
     mut tell: impl FnMut(Event<'_>),
 ) -> Result<(), ServeError> {
-    let Serve { config, directory, kind, mmdb, network, retry } = serve;
+    let Serve { config, directory, kind, mmdb, network, retry, log } = serve;
     let rules = Rules { queue_max: config.queue, ..kind.rules() };
     let store = SharedStore::open(kind, &directory, &mmdb, rules)?;
     let freed = recover(store.store(), Clock::default().now_us())?.freed;
-    let archive = if store.store().has_flusher() { Some(Archive::open(&directory)?) } else { None };
+    let has_flusher = store.store().has_flusher();
+    let archive =
+        if has_flusher { Some(Archive::open_with(&directory, config.archive.rotation)?) } else { None };
     let reader = archive.as_ref().map(Archive::reader).transpose()?;
     let listener = listen(config.listen).await?;
-    let http = match config.http {
-        Some(address) => Some(listen(address).await?),
-        None => None,
-    };
-    let (smpp_address, http_address) =
-        (listener.local_addr()?, http.as_ref().map(TcpListener::local_addr).transpose()?);
+    let sites = Sites::listen(&config).await?;
+    let [http, api, admin] = sites.addresses()?;
+    let smpp = listener.local_addr()?;
     let connections = Arc::new(Semaphore::new(config.connections));
-    let front = Front::new(config, store, reader);
+    let front = Front::new(config, (store, kind.name()), reader, log);
     let upkeep = upkeep::start(&front, archive)?;
     let route = tokio::spawn(network::run(Arc::clone(&front), network, retry));
-    if let Some(http) = http {
-        tokio::spawn(http::run(Arc::clone(&front), http));
-    }
-    tell(Event::Listens { smpp: smpp_address, http: http_address, freed });
+    tokio::spawn(queues::run(Arc::clone(&front)));
+    tokio::spawn(rates::run(Arc::clone(&front)));
+    let admin_site = sites.serve(&front)?;
+    tell(Event::Listens { smpp, http, api, admin, freed });
     let mut failed = front.failures();
     let outcome = loop {
         tokio::select! {
@@ -160,6 +178,9 @@ pub async fn serve(
                 match wish {
                     Wish::Reload(config) => {
                         let reloaded = front.reload(&config);
+                        if reloaded.is_ok() {
+                            admin_site.forget();
+                        }
                         tell(Event::Reloads(reloaded.as_ref().map(|_| ()).map_err(String::as_str)));
                     }
                     Wish::Stop => break Ok(()),
@@ -190,4 +211,58 @@ pub async fn serve(
 async fn listen(address: std::net::SocketAddr) -> Result<TcpListener, ServeError> {
     let failed = |source| ServeError::Listen { address: address.to_string(), source };
     TcpListener::bind(address).await.map_err(failed)
+}
+
+/// What speaks HTTP, where it is wanted.
+struct Sites {
+    http: Option<TcpListener>,
+    api: Option<TcpListener>,
+    admin: Option<TcpListener>,
+}
+
+impl Sites {
+    async fn listen(config: &Config) -> Result<Sites, ServeError> {
+        let at = async |address: Option<std::net::SocketAddr>| match address {
+            Some(address) => listen(address).await.map(Some),
+            None => Ok(None),
+        };
+        Ok(Sites {
+            http: at(config.http).await?,
+            api: at(config.api.as_ref().map(|api| api.listen)).await?,
+            admin: at(config.admin.as_ref().map(|admin| admin.listen)).await?,
+        })
+    }
+
+    /// Where they are: metrics, API, admin page.
+    fn addresses(&self) -> std::io::Result<[Option<std::net::SocketAddr>; 3]> {
+        let at = |listener: &Option<TcpListener>| listener.as_ref().map(TcpListener::local_addr).transpose();
+        Ok([at(&self.http)?, at(&self.api)?, at(&self.admin)?])
+    }
+
+    /// Begins to answer. The API and the admin page give passwords in clear to whoever listens in
+    /// between: away from loopback a proxy with TLS belongs before them.
+    fn serve(self, front: &Arc<Front>) -> Result<Arc<web::Admin>, ServeError> {
+        for (name, listener) in [("[api]", &self.api), ("[admin]", &self.admin)] {
+            if let Some(address) = listener.as_ref().and_then(|listener| listener.local_addr().ok())
+                && !address.ip().is_loopback()
+            {
+                let message =
+                    format!("{name} listens at {address} without TLS: put a proxy with TLS before it");
+                front.log.at(Level::Warn, "not_encrypted").text("message", &message);
+            }
+        }
+        let admin = Arc::new(web::Admin::new(front));
+        if let Some(listener) = self.http {
+            let site = Arc::new(web::MetricsSite(Arc::clone(front)));
+            tokio::spawn(web::run(site, listener, front.stopping()));
+        }
+        if let Some(listener) = self.api {
+            let site = Arc::new(web::Api::new(front).map_err(ServeError::Failed)?);
+            tokio::spawn(web::run(site, listener, front.stopping()));
+        }
+        if let Some(listener) = self.admin {
+            tokio::spawn(web::run(Arc::clone(&admin), listener, front.stopping()));
+        }
+        Ok(admin)
+    }
 }

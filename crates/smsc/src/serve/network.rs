@@ -163,7 +163,11 @@ impl Route {
         let receipt = match verdict {
             Verdict::Final { state, error } => {
                 match state {
-                    State::Delivered => metrics.delivered.add(1),
+                    State::Delivered => {
+                        metrics.delivered.add(1);
+                        let begin_us = message.submit_us.max(message.schedule_us);
+                        metrics.delivery.add(u64::try_from(now_us - begin_us).unwrap_or(0));
+                    }
                     _ => metrics.undeliverable.add(1),
                 }
                 receipt(&message, state, error, now_us)

@@ -7,18 +7,30 @@ use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 /// Octets of a password at most: SMPP's field has nine, one of them its end.
 pub const PASSWORD_OCTETS_MAX: usize = 8;
 
+/// Octets of the password of the admin page at most.
+const ADMIN_OCTETS_MAX: usize = 128;
+
 /// The hash of a password, with a salt of its own, as the configuration has it.
 ///
 /// # Errors
 /// It is longer than SMPP allows, or not printable; the system gives no random salt.
 pub fn hash_password(password: &str) -> Result<String, String> {
+    hash(password, "of SMPP", PASSWORD_OCTETS_MAX)
+}
+
+/// As [`hash_password`], for the admin page, which is not bound to SMPP's field.
+///
+/// # Errors
+/// As of [`hash_password`].
+pub fn hash_admin_password(password: &str) -> Result<String, String> {
+    hash(password, "of the admin page", ADMIN_OCTETS_MAX)
+}
+
+fn hash(password: &str, of: &str, most: usize) -> Result<String, String> {
     let octets = password.len();
-    if octets == 0
-        || octets > PASSWORD_OCTETS_MAX
-        || !password.bytes().all(|octet| (b' '..=b'~').contains(&octet))
-    {
+    if octets == 0 || octets > most || !password.bytes().all(|octet| (b' '..=b'~').contains(&octet)) {
         return Err(format!(
-            "a password of SMPP has 1 to {PASSWORD_OCTETS_MAX} printable characters of ASCII, this one has {octets} octets"
+            "a password {of} has 1 to {most} printable characters of ASCII, this one has {octets} octets"
         ));
     }
     let hash = Argon2::default().hash_password(password.as_bytes()).map_err(|error| error.to_string())?;

@@ -2,6 +2,7 @@
 
 use super::account::{AccountEvent, Outlet};
 use super::front::{Account, Front, UnderWay};
+use super::sessions::Place;
 use super::submission::{refusal_status, submission};
 use crate::centre::{Operation, Outcome, Refusal, Replacement, Status as MessageStatus};
 use crate::model::{MessageState, StationKey};
@@ -58,21 +59,30 @@ pub(super) async fn run(front: Arc<Front>, stream: TcpStream, permit: OwnedSemap
     // Answers are written whole; without this a small one waits for the other side's
     // acknowledgement.
     let _ = stream.set_nodelay(true);
+    let peer = stream.peer_addr().ok();
     let (read, write) = stream.into_split();
     let (out, outs) = mpsc::channel(SPARE + super::config::DELIVERIES_MAX);
     let window = Arc::new(AtomicUsize::new(0));
     let writer = tokio::spawn(write_all(Arc::clone(&front), write, outs, Arc::clone(&window)));
+    let (number, deliveries) = (front.next_session(), Arc::default());
+    let place = Place::new((&front.sessions, &front.log), number, peer, (&window, &deliveries));
+    let entry = Arc::clone(&place.entry);
     let mut session = Session {
         front: Arc::clone(&front),
-        number: front.next_session(),
+        number,
+        place,
         out,
         window,
         bound: None,
         enquiry: 0,
         dead: Arc::new(AtomicBool::new(false)),
-        deliveries: Arc::default(),
+        deliveries,
     };
-    session.read(read).await;
+    tokio::select! {
+        () = session.read(read) => {}
+        // An operator ends it.
+        () = entry.kick.notified() => session.unbind().await,
+    }
     session.dead.store(true, Relaxed);
     if let Some(bound) = session.bound.take() {
         if bound.kind.receives() {
@@ -99,6 +109,8 @@ struct Bound {
 struct Session {
     front: Arc<Front>,
     number: u64,
+    /// Among all connections.
+    place: Place,
     out: mpsc::Sender<Out>,
     /// Submissions that have no answer yet.
     window: Arc<AtomicUsize>,
@@ -156,9 +168,7 @@ impl Session {
                         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
                         continue;
                     }
-                    let sequence = 0x7fff_fffe;
-                    self.send(|out| pdu(out, Command::Unbind as u32, Status::Ok, sequence, |_| ())).await;
-                    return;
+                    return self.unbind().await;
                 }
             };
             match read {
@@ -196,6 +206,12 @@ impl Session {
                 input = Vec::new();
             }
         }
+    }
+
+    /// Tells the other side that the session ends.
+    async fn unbind(&self) {
+        let sequence = 0x7fff_fffe;
+        self.send(|out| pdu(out, Command::Unbind as u32, Status::Ok, sequence, |_| ())).await;
     }
 
     async fn send(&self, fill: impl FnOnce(&mut Vec<u8>)) -> Next {
@@ -288,8 +304,12 @@ impl Session {
         if self.bound.is_some() {
             return self.answer(command, Status::AlreadyBound, sequence).await;
         }
+        let mut system_id = String::new();
         let account = match Bind::read(body) {
-            Ok(bind) => self.front.bind(&bind).await,
+            Ok(bind) => {
+                system_id.clone_from(&bind.system_id);
+                self.front.bind(&bind).await
+            }
             Err(status) => {
                 self.front.metrics.malformed.add(1);
                 Err(status)
@@ -299,12 +319,14 @@ impl Session {
             Ok(account) => account,
             Err(status) => {
                 self.front.metrics.binds_refused.add(1);
+                self.place.refuse(&system_id, status.name());
                 self.send(|out| bind_response(out, command, status, sequence, &name)).await;
                 // Whoever was refused may try again on another connection.
                 return Next::End;
             }
         };
         self.front.metrics.binds.add(1);
+        self.place.bind(&account, kind);
         let config = account.config();
         let window = config.window as usize;
         // The answer comes before the first delivery.
@@ -365,24 +387,13 @@ impl Session {
             Ok(submission) => {
                 let under_way = UnderWay::new(&self.front.under_way);
                 self.window.fetch_add(1, Relaxed);
+                self.place.entry.submitted.add(1);
                 let to = submission.message.dst_key;
                 let started =
                     self.front.store.start(Operation::Receive(Box::new(submission)), Acknowledge::Durable);
                 let put = self.put(Out::Accepted { command, sequence, started, since, under_way }).await;
-                self.wake(to);
+                self.front.wake(to);
                 put
-            }
-        }
-    }
-
-    /// Wakes whoever delivers to a station.
-    fn wake(&self, station: StationKey) {
-        match station.account() {
-            None => self.front.mobiles.notify_one(),
-            Some(number) => {
-                if let Some(account) = self.front.account(number) {
-                    account.tell(AccountEvent::Ready(station));
-                }
             }
         }
     }
@@ -465,7 +476,7 @@ impl Session {
                 let to = submission.message.dst_key;
                 let started =
                     self.front.store.start(Operation::Receive(Box::new(submission)), Acknowledge::Durable);
-                self.wake(to);
+                self.front.wake(to);
                 Ok(started)
             });
             messages.push((address, started));

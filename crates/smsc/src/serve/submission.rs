@@ -1,10 +1,11 @@
 //! From what an application sends to what the centre stores.
 
 use super::front::Front;
+use super::log::Level;
 use crate::centre::{Refusal, Submission, SubmissionError};
 use crate::model::Message;
 use crate::smpp::{Status, Submit, Tlvs, tag};
-use crate::text::{ESM_UDHI, TextError};
+use crate::text::{Coding, ESM_UDHI, TextError, decode_septets};
 
 /// The longest time that a message may wait, µs: ten years.
 const FAR_US: i64 = 315_360_000_000_000;
@@ -28,8 +29,24 @@ pub(super) fn submission(
         Some(us) => us.min(now_us.saturating_add(FAR_US)),
         None => begin_us.saturating_add(front.validity_us()),
     };
+    let line = front.log.at(Level::Debug, "submit").number("account", account.into());
+    let line = line.text("from", &submit.source.text).text("to", &submit.destination.text);
+    let line = line.number("octets", submit.body.len() as i64);
+    drop(if front.log.has_text() {
+        line.text("text", &shown_text(submit.data_coding, submit.esm_class, &submit.body))
+    } else {
+        line
+    });
     let digits = submit.destination.text.trim_start_matches('+').to_owned();
     let receiver = front.account_of_number(&digits);
+    // What nobody fetches must not fill the memory: who has too much waiting gets no more, be it
+    // messages of others or receipts of its own.
+    let wants_receipt = submit.registered_delivery & 3 != 0;
+    let waits_for = receiver.into_iter().chain(wants_receipt.then_some(account));
+    if waits_for.filter_map(|number| front.account(number)).any(|account| account.is_full()) {
+        front.metrics.receipts_full.add(1);
+        return Err(Status::QueueFull);
+    }
     let is_mobile = receiver.is_none();
     let (mut esm_class, mut body) = (submit.esm_class, submit.body);
     // A mobile knows a part by its user data header only.
@@ -126,4 +143,21 @@ pub(super) fn receipt_tlvs(receipt: &Message, out: &mut Vec<u8>) {
 /// Whether a message's optional parameters can be sent on: they came whole.
 pub(super) fn are_whole(tlvs: &[u8]) -> bool {
     Tlvs::new(tlvs).is_ok()
+}
+
+/// What a body says, as far as it is text; else its octets. For whoever may see it.
+pub(super) fn shown_text(data_coding: u8, esm_class: u8, body: &[u8]) -> String {
+    let header =
+        if esm_class & ESM_UDHI != 0 { body.first().map_or(0, |&length| usize::from(length) + 1) } else { 0 };
+    let body = body.get(header..).unwrap_or_default();
+    match Coding::of_data_coding(data_coding) {
+        Some(Coding::Gsm7) => decode_septets(body),
+        Some(Coding::Latin1) => body.iter().map(|&octet| char::from(octet)).collect(),
+        Some(Coding::Ucs2) => {
+            let units: Vec<u16> =
+                body.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();
+            String::from_utf16_lossy(&units)
+        }
+        _ => body.iter().map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().join(" "),
+    }
 }

@@ -1,9 +1,11 @@
 //! Timers and the Flusher: threads that wait for their sessions, beside the tasks that serve.
 
 use super::front::Front;
-use crate::centre::{Archive, Operation, Outcome, Place};
+use super::log::Level;
+use crate::centre::{Archive, Operation, Outcome, Place, write_csv};
 use crate::housekeeping::flush;
 use crate::store::{Acknowledge, Session, StoreError};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -92,17 +94,44 @@ fn timers(front: &Front) -> Result<(), StoreError> {
 }
 
 /// The Flusher, until the server has ended and all is archived.
-fn flusher(front: &Front, archive: &mut Archive) -> Result<(), crate::centre::ArchiveError> {
+fn flusher(front: &Arc<Front>, archive: &mut Archive) -> Result<(), crate::centre::ArchiveError> {
     let mut session = front.store.store().session(Acknowledge::Durable)?;
+    // Closed files as CSV are made beside, one after the other: a long one takes seconds.
+    let mut csv: Option<JoinHandle<()>> = None;
+    let mut csv_is_due = archive.has_csv();
     loop {
         let last = front.has_ended();
+        if archive.rotate(front.clock.now_us())? {
+            front.log.at(Level::Info, "archive_rotated");
+            csv_is_due = archive.has_csv();
+        }
+        if csv_is_due && !last && csv.as_ref().is_none_or(JoinHandle::is_finished) {
+            (csv, csv_is_due) = (write_csv_beside(front, archive.directory())?, false);
+        }
         let flushed = flush(&mut *session, archive, FLUSH_BATCH)?;
         front.metrics.archived.add(flushed as u64);
         if flushed == 0 {
             if last {
+                if let Some(csv) = csv {
+                    // One that panicked has told so; the next start makes what is missing.
+                    let _ = csv.join();
+                }
                 return Ok(());
             }
             std::thread::sleep(TICK);
         }
     }
+}
+
+/// Makes the CSV of closed files in a thread. That it fails does not end the centre: the archive
+/// itself is there.
+fn write_csv_beside(front: &Arc<Front>, directory: &Path) -> Result<Option<JoinHandle<()>>, StoreError> {
+    let (front, place) = (Arc::clone(front), directory.to_owned());
+    let run = move || {
+        if let Err(error) = write_csv(&place) {
+            front.log.at(Level::Error, "csv_failed").text("message", &error.to_string());
+        }
+    };
+    let started = std::thread::Builder::new().name("smsc-csv".into()).spawn(run);
+    started.map(Some).map_err(StoreError::io(directory))
 }

@@ -563,6 +563,11 @@ impl Store for MmdbStore {
         Some(self.engine.db.stats().flushed_bytes)
     }
 
+    fn flushes(&self) -> Option<(u64, u64)> {
+        let stats = self.engine.db.stats();
+        Some((stats.flushes, stats.flush_ns))
+    }
+
     fn ran_again(&self) -> Option<u64> {
         Some(self.engine.db.stats().lock_deaths)
     }

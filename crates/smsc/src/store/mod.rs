@@ -142,6 +142,12 @@ pub trait Store: Send + Sync {
         None
     }
 
+    /// Times that the log was synced since the store was opened, and how long that took, ns; none
+    /// where nobody counts.
+    fn flushes(&self) -> Option<(u64, u64)> {
+        None
+    }
+
     /// Operations that were rolled back and ran again since the store was opened, as they would
     /// have been a deadlock; none where nobody counts.
     fn ran_again(&self) -> Option<u64> {

@@ -41,6 +41,9 @@ pub struct Server {
     stderr: BufReader<ChildStderr>,
     pub address: String,
     pub http: String,
+    /// Where the HTTP API and the admin page are, if they are.
+    pub api: String,
+    pub admin: String,
     /// What it said until it listened.
     pub said: String,
 }
@@ -53,7 +56,8 @@ impl Server {
         let mut child = command.args(options).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let nothing = String::new;
-        let mut server = Server { child, stderr, address: nothing(), http: nothing(), said: nothing() };
+        let [address, http, api, admin, said] = std::array::from_fn(|_| nothing());
+        let mut server = Server { child, stderr, address, http, api, admin, said };
         while server.address.is_empty() {
             let line = server.line();
             assert!(!line.is_empty(), "the server ended: {}", server.said);
@@ -62,6 +66,12 @@ impl Server {
             }
             if let Some(address) = line.strip_prefix("metrics: http://") {
                 server.http = address.trim().trim_end_matches("/metrics").to_owned();
+            }
+            for (name, address) in [("api: http://", &mut server.api), ("admin: http://", &mut server.admin)]
+            {
+                if let Some(found) = line.strip_prefix(name) {
+                    *address = found.trim().trim_end_matches('/').to_owned();
+                }
             }
             server.said.push_str(&line);
         }
@@ -75,6 +85,10 @@ impl Server {
         std::fs::write(dir.path().join("smsc.toml"), config(more)).unwrap();
         let server = Server::start(dir.path(), &["--segment-mib", "1"]);
         (dir, server)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn signal(&self, name: &str) {
@@ -94,6 +108,17 @@ impl Server {
         let mut line = String::new();
         self.stderr.read_line(&mut line).unwrap();
         line
+    }
+
+    /// The next line that it says with these words, without those between.
+    pub fn line_with(&mut self, words: &str) -> String {
+        loop {
+            let line = self.line();
+            assert!(!line.is_empty(), "the server ended without a word of {words}");
+            if line.contains(words) {
+                return line;
+            }
+        }
     }
 
     pub fn kill(&mut self) {

@@ -1,6 +1,6 @@
 //! Finding a record in an archive without reading all of it.
 
-use super::{ArchiveError, Archived};
+use super::{ArchiveError, Archived, closed};
 use crate::transaction::StoreError;
 use std::fs::File;
 use std::ops::{Range, RangeInclusive};
@@ -11,10 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Records that lie behind each other in the file: where, and what numbers they have. Small enough
 /// that looking through all of them is quick; that a stretch has them all in memory would cost what
 /// archiving is to spare.
-#[derive(Clone, Debug)]
-struct Stretch {
-    ids: RangeInclusive<i64>,
-    octets: Range<u64>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stretch {
+    pub ids: RangeInclusive<i64>,
+    /// The number that the file has, or will have, when it is closed.
+    pub file: u32,
+    pub octets: Range<u64>,
 }
 
 /// Records of a stretch at most.
@@ -26,28 +28,45 @@ pub(super) struct Stretches {
     all: Vec<Stretch>,
     /// Records in the last one.
     last: usize,
+    /// The number of the file that is appended to.
+    pub open: u32,
 }
 
 impl Stretches {
-    pub fn add(&mut self, id: i64, octets: Range<u64>) {
+    pub fn add(&mut self, id: i64, file: u32, octets: Range<u64>) {
         match self.all.last_mut() {
-            Some(last) if self.last < STRETCH => {
+            Some(last) if self.last < STRETCH && last.file == file => {
                 last.ids = *last.ids.start().min(&id)..=*last.ids.end().max(&id);
                 last.octets.end = octets.end;
                 self.last += 1;
             }
             _ => {
-                self.all.push(Stretch { ids: id..=id, octets });
+                self.all.push(Stretch { ids: id..=id, file, octets });
                 self.last = 1;
             }
         }
+    }
+
+    /// Adds those of a closed file, behind which another begins.
+    pub fn add_closed(&mut self, stretches: Vec<Stretch>) {
+        self.all.extend(stretches);
+        self.last = STRETCH;
+    }
+
+    pub fn into_all(self) -> Vec<Stretch> {
+        self.all
+    }
+
+    /// Those of a file.
+    pub fn of(&self, file: u32) -> Vec<Stretch> {
+        self.all.iter().filter(|stretch| stretch.file == file).cloned().collect()
     }
 }
 
 /// Finds records in an archive that others may be appending to. Any number of threads may use it.
 pub struct ArchiveReader {
+    pub(super) directory: PathBuf,
     pub(super) path: PathBuf,
-    pub(super) file: File,
     pub(super) stretches: Arc<Mutex<Stretches>>,
 }
 
@@ -57,15 +76,14 @@ impl ArchiveReader {
     /// # Errors
     /// I/O, a line that is no record.
     pub fn find(&self, msg_id: i64) -> Result<Option<Archived>, ArchiveError> {
-        let stretches = lock(&self.stretches);
-        let may_have = stretches.all.iter().rev().filter(|stretch| stretch.ids.contains(&msg_id));
-        let octets: Vec<Range<u64>> = may_have.map(|stretch| stretch.octets.clone()).collect();
-        drop(stretches);
+        let places: Vec<Stretch> = {
+            let stretches = lock(&self.stretches);
+            let may_have = stretches.all.iter().rev().filter(|stretch| stretch.ids.contains(&msg_id));
+            may_have.cloned().collect()
+        };
         let beginning = format!("{{\"msg_id\":{msg_id},");
-        for octets in octets {
-            // A stretch of this process's making fits its memory.
-            let mut lines = vec![0; (octets.end - octets.start) as usize];
-            self.file.read_exact_at(&mut lines, octets.start).map_err(StoreError::io(&self.path))?;
+        for place in places {
+            let Some(lines) = self.read(&place)? else { continue };
             // Every record begins with its number: `Archived` has it first.
             let found =
                 lines.split(|&octet| octet == b'\n').find(|line| line.starts_with(beginning.as_bytes()));
@@ -79,6 +97,59 @@ impl ArchiveReader {
             }
         }
         Ok(None)
+    }
+
+    /// The latest records to a destination, digits without `+`, the last first: `max` at most, in
+    /// the last `octets` of the archive.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn find_to(&self, digits: &str, max: usize, octets: u64) -> Result<Vec<Archived>, ArchiveError> {
+        let stretches = lock(&self.stretches).all.clone();
+        let (mut found, mut left) = (Vec::new(), octets);
+        let wanted = format!("{digits}\"");
+        for place in stretches.iter().rev() {
+            let length = place.octets.end - place.octets.start;
+            if length > left || found.len() == max {
+                break;
+            }
+            left -= length;
+            let Some(lines) = self.read(place)? else { continue };
+            for line in lines.split(|&octet| octet == b'\n').rev() {
+                // A look at the octets spares reading what has not even the digits.
+                let has_digits = line.windows(wanted.len()).any(|part| part == wanted.as_bytes());
+                if has_digits
+                    && let Ok(record) = serde_json::from_slice::<Archived>(line)
+                    && record.dst.trim_start_matches('+') == digits
+                {
+                    found.push(record);
+                    if found.len() == max {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The octets of a stretch; none if its file was moved away.
+    fn read(&self, place: &Stretch) -> Result<Option<Vec<u8>>, ArchiveError> {
+        let (path, opened) = {
+            // Who closes a file gives it its name and takes the next number under this lock.
+            let stretches = lock(&self.stretches);
+            let is_open = place.file == stretches.open;
+            let path = if is_open { self.path.clone() } else { closed::path(&self.directory, place.file) };
+            let opened = File::open(&path);
+            (path, opened)
+        };
+        let file = match opened {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(StoreError::io(&path))?,
+        };
+        // A stretch fits the memory: a thousand records.
+        let mut lines = vec![0; (place.octets.end - place.octets.start) as usize];
+        file.read_exact_at(&mut lines, place.octets.start).map_err(StoreError::io(&path))?;
+        Ok(Some(lines))
     }
 }
 
